@@ -146,7 +146,7 @@ fn without_dispatch_system_calls_are_refused() {
 
 /// What is explained: the bytes, what it is, and whether a jump to it executes the finding.
 #[test]
-fn findings_are_told_apart() {
+fn findings_are_distinguished() {
     for (bytes, class, here, jumped) in [
         (&[0x0f, 0x01, 0xef][..], Class::Instruction, "wrpkru", "wrpkru"),
         // With prefixes that change nothing.
@@ -170,7 +170,7 @@ fn findings_are_told_apart() {
 
 /// Behind a table the way from the symbol's start leads nowhere, and nearby starting points disagree or fail.
 #[test]
-fn what_decoding_does_not_tell_is_unclear() {
+fn what_decoding_does_not_decide_is_unclear() {
     let code = [&[0x06; 150][..], &WRPKRU, &[0x06; 30]].concat();
     let table = Section { link: 3, ..section(SYMTAB, 0, &symbol(1, 0, 183)) };
     let file = object(0, 64, &[section(PROGBITS, CODE, &code), table, section(STRTAB, 0, b"\0f\0")]);

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_with_its_sources() {
+    fn an_error_is_printed_with_its_sources() {
         let error = Outer("x".parse::<u8>().unwrap_err());
         let expected = "the count is wrong\n  caused by: invalid digit found in string";
         assert_eq!(words(&error), expected);

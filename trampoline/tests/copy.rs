@@ -40,7 +40,7 @@ extern "C" fn recover(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
 }
 
 #[test]
-fn a_page_that_is_not_there_is_told_wherever_it_lies() {
+fn a_missing_page_is_reported_wherever_it_lies() {
     const PAGES: usize = 6;
     // SAFETY: the handler has the form that `SA_SIGINFO` asks for; the mapping is new, and this test's alone.
     let memory = unsafe {

@@ -99,8 +99,8 @@ fn each_process_has_a_group_with_the_limits_of_its_workflow() {
     assert!(made < 20, "{made} groups");
     let location = server.post("/async-invoke/echo", b"x").expect(202).headers["location"].clone();
     let shown = server.ended(&location);
-    let told = shown["report"]["sandbox"]["cgroup"].as_str().unwrap_or_default();
-    assert!(told.starts_with("/sys/fs/cgroup/monohull-") && told.contains("at most "), "{told}");
+    let reported = shown["report"]["sandbox"]["cgroup"].as_str().unwrap_or_default();
+    assert!(reported.starts_with("/sys/fs/cgroup/monohull-") && reported.contains("at most "), "{reported}");
 }
 
 #[test]
@@ -195,9 +195,9 @@ fn a_run_has_a_group_and_takes_it_away() {
     let family = |child: &Child| PathBuf::from(format!("/sys/fs/cgroup/monohull-{}", child.id()));
     let child = run("panic", "require");
     let folder = family(&child);
-    let told = report(child);
-    assert_eq!(told["error"]["kind"], "panic", "{told:#}");
-    let group = told["sandbox"]["cgroup"].as_str().unwrap_or_default();
+    let reported = report(child);
+    assert_eq!(reported["error"]["kind"], "panic", "{reported:#}");
+    let group = reported["sandbox"]["cgroup"].as_str().unwrap_or_default();
     assert!(group.starts_with(&format!("{}/worker-", folder.display())) && group.contains("at most "), "{group}");
     assert!(!folder.exists(), "nothing is left of it");
 
@@ -209,17 +209,17 @@ fn a_run_has_a_group_and_takes_it_away() {
     };
     eventually("it runs within its limit", || limited().is_some());
     fs::write(limited().expect("as just before").join("memory.max"), "4096").expect("writable");
-    let told = report(child);
+    let reported = report(child);
     assert_eq!(
-        (&told["error"]["kind"], &told["error"]["blame"]),
+        (&reported["error"]["kind"], &reported["error"]["blame"]),
         (&json!("memory-limit"), &json!("function")),
-        "{told:#}"
+        "{reported:#}"
     );
     assert!(!folder.exists(), "nothing is left of it");
 
     let child = run("panic", "never");
     let folder = family(&child);
-    let told = report(child);
-    assert_eq!(told["sandbox"]["cgroup"], "none: --cgroup never", "{told:#}");
+    let reported = report(child);
+    assert_eq!(reported["sandbox"]["cgroup"], "none: --cgroup never", "{reported:#}");
     assert!(!folder.exists());
 }

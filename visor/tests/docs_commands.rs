@@ -295,14 +295,14 @@ fn run(page: &Page) -> Vec<String> {
         let Task::Run(step) = task else { continue };
         let read = |end: &str| fs::read_to_string(work.path().join(format!("{number}.{end}"))).unwrap_or_default();
         let (status, output) = (read("status"), read("out"));
-        let told = format!("{}: $ {}", step.place, step.command);
+        let shown = format!("{}: $ {}", step.place, step.command);
         let asks = matches!(tasks.get(number + 1), Some(Task::Run(next)) if next.command == "echo $?");
         if status.trim() != "0" && !asks {
-            wrong.push(format!("{told}\nended with {}:\n{output}", status.trim()));
+            wrong.push(format!("{shown}\nended with {}:\n{output}", status.trim()));
         } else if let Some(expected) = &step.output
             && !is_like(&swaps.apply(expected), &output)
         {
-            wrong.push(format!("{told}\nis said to print\n{expected}but prints\n{output}"));
+            wrong.push(format!("{shown}\nis said to print\n{expected}but prints\n{output}"));
         }
     }
     wrong

@@ -65,7 +65,7 @@ fn threads_that_run_on_many_stacks() {
 /// A carrier that misses the end of a run waits for the next timer, which is the run's deadline. The report cannot show that: its
 /// times end with the last step. The call returns when the last carrier has ended.
 #[test]
-fn carriers_that_listen_hear_the_end() {
+fn carriers_that_listen_notice_the_end() {
     for carriers in [2, 3] {
         for _ in 0..50 {
             let start = Instant::now();

@@ -100,24 +100,24 @@ fn a_workflow_that_was_suspended_reports_what_an_uninterrupted_one_does() {
 }
 
 #[test]
-fn what_is_waited_for_is_told_by_step_and_function() {
+fn waits_are_reported_by_step_and_function() {
     let ready = ready(&sleepers(1, 3_600_000, 2));
     let _one = support::one_at_a_time();
     let suspended = suspended(run(&ready, None, true));
-    let told: Vec<_> =
+    let waits: Vec<_> =
         suspended.waits.iter().map(|wait| (wait.step.as_str(), wait.what.as_str(), wait.until)).collect();
     assert!(
-        told.iter().any(|(step, what, until)| (*step, *what) == ("first", "in a sleep") && until.is_some()),
-        "{told:?}"
+        waits.iter().any(|(step, what, until)| (*step, *what) == ("first", "in a sleep") && until.is_some()),
+        "{waits:?}"
     );
-    assert!(told.contains(&("second", "for a slot", None)), "{told:?}");
+    assert!(waits.contains(&("second", "for a slot", None)), "{waits:?}");
     let pages: usize = suspended.continuation.pages.iter().map(|run| run.bytes.len() / 4096).sum();
     assert!(pages < 40, "{pages} pages of two small functions");
     let threads = suspended.continuation.instances.iter().flat_map(|instance| &instance.threads);
     let slots: Vec<_> = threads.filter_map(|thread| thread.name.as_deref()).collect();
     assert_eq!(slots, ["between"], "the one that is waited for");
     // The workflow's own timeout comes before the end of the nap.
-    assert!(suspended.until < told.iter().filter_map(|(_, _, until)| *until).min());
+    assert!(suspended.until < waits.iter().filter_map(|(_, _, until)| *until).min());
 }
 
 /// A failed attempt and the pause before the next one are part of the continuation.

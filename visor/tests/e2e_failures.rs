@@ -164,7 +164,7 @@ fn succeeds(name: &str) -> Value {
 }
 
 /// Where nothing is mapped, in the system partition; see `examples/misbehave`.
-const NOBODYS: u64 = 0x6666_0000_0000;
+const UNMAPPED: u64 = 0x6666_0000_0000;
 
 /// An address of a cell.
 fn in_a_cell(address: u64) -> bool {
@@ -207,7 +207,7 @@ fn a_reader_that_stops_keeps_no_function_from_going_on() {
 #[test]
 fn panic() {
     let failed = function_fails("panic", "panic").says("thread 'main' panicked at examples/misbehave/src/lib.rs:");
-    failed.says("as it was told to").at("misbehave::panics").called_from_main().touched_nothing();
+    failed.says("as requested").at("misbehave::panics").called_from_main().touched_nothing();
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn null_write() {
 #[test]
 fn wild_read() {
     let failed = function_fails("wild-read", "memory-fault").at("misbehave::memory::wild_read").called_from_main();
-    failed.touched(|address| address == NOBODYS, "in the system partition");
+    failed.touched(|address| address == UNMAPPED, "in the system partition");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn execute_data() {
 fn wild_jump() {
     let failed = function_fails("wild-jump", "memory-fault").at("misbehave::memory::wild_jump").called_from_main();
     let failed = failed.says("jumped to 0x666600000000, which is in the system partition");
-    failed.touched(|address| address == NOBODYS, "in the system partition");
+    failed.touched(|address| address == UNMAPPED, "in the system partition");
 }
 
 #[test]
@@ -437,7 +437,7 @@ fn deadlock() {
 
 #[test]
 fn missing_slot() {
-    function_fails("missing-slot", "error").says("no instance is left that could fill slot `nobody-fills-this`");
+    function_fails("missing-slot", "error").says("no instance is left that could fill slot `never-filled`");
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn every_abuse_is_refused_and_explained_and_harmless() {
         }
         let others = |what: &str| verdicts.lines().filter(|line| line.contains(what)).count();
         assert_eq!(
-            (others("a socket of somebody else's"), others("a file of somebody else's")),
+            (others("a socket of another instance"), others("a file of another instance")),
             (12, 15),
             "{verdicts}"
         );
@@ -189,7 +189,7 @@ fn every_kind_of_bad_address_has_its_own_error() {
         ("MEMORY_STATS: room in a hole", "nothing the caller may use is mapped there"),
         ("MEMORY_STATS: room of its constants", "nothing the caller may use is mapped there"),
         ("TCP_LISTEN: an address null", "the address: the address is null"),
-        ("SOCKET_RECV: a socket of somebody else's", "the caller has no socket"),
+        ("SOCKET_RECV: a socket of another instance", "the caller has no socket"),
         ("TCP_CONNECT: an address off the list", "does not let it connect to 127.0.0.1:1"),
         ("SLOT_PIN: 194 is not for functions", "SLOT_PIN: no such hostcall"),
         ("a number: 1000000 is not for functions", "no hostcall has number 1000000"),

@@ -61,7 +61,7 @@ fn what_another_step_fills_is_waited_for() {
 #[test]
 fn a_slot_that_is_never_filled_is_an_error_of_reading() {
     let mut step = reader("reader");
-    step["stdin"] = json!("nobody");
+    step["stdin"] = json!("unknown");
     let report = support::run(&document(json!([step])));
     // The suite stops reading at an error.
     assert_eq!(report.status, Status::Done, "{:#?}", report.error);

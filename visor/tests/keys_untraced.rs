@@ -43,7 +43,7 @@ fn run(image_of: &str, args: &Value, more: &Value) -> (Option<i32>, Value) {
 
 /// A fault of the function is attributed to it, even if the kernel reports no details.
 #[track_caller]
-fn is_told(error: &Value, kind: &str, words: &str) {
+fn is_reported(error: &Value, kind: &str, words: &str) {
     let message = error["message"].as_str().unwrap_or_default();
     if by_default() {
         assert_eq!(error["kind"], kind, "{error:#}");
@@ -77,12 +77,12 @@ fn a_fault_ends_the_process_and_the_report_explains_its_gaps() {
     ] {
         let (status, report) = run("misbehave", &json!({ "how": how }), &json!({}));
         assert_eq!(status, Some(1), "{how}: {report:#}");
-        is_told(&report["error"], kind, words);
+        is_reported(&report["error"], kind, words);
     }
     // A deadline that is missed in a loop is a signal too.
     let (status, report) = run("misbehave", &json!({ "how": "endless-loop" }), &json!({ "timeout": "200ms" }));
     assert_eq!(status, Some(1), "{report:#}");
-    is_told(&report["error"], "timeout", "ran longer than 200ms");
+    is_reported(&report["error"], "timeout", "ran longer than 200ms");
 }
 
 /// The process is one invocation's alone.
@@ -97,7 +97,7 @@ fn a_process_that_ends_so_ends_alone() {
     let sleeper = server.post("/async-invoke/sleep", b"").expect(202).json();
     serve_support::eventually("it runs", || server.get("/healthz").expect(200).json()["running"] == 1);
     let answer = server.post("/invoke/fault", b"").expect(502).json();
-    is_told(&answer["error"], "memory-fault", "the null page");
+    is_reported(&answer["error"], "memory-fault", "the null page");
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
     let location = sleeper["location"].as_str().expect("a location");
     assert_eq!(server.get(location).expect(200).json()["status"], "running", "its neighbour goes on");

@@ -198,7 +198,7 @@ hostile! {
     program_headers_wrap_around: |elf| elf.header.e_phoff = u64::MAX - 8
         => ImageError::Overflow { what: "program header table", start: u64::MAX - 8, size: 6 * 56 };
     an_interpreter: |elf| elf.add_segment(segment(PT_INTERP, PF_R, 0xf80, 8, 8)) => ImageError::Interpreter { index: 6 };
-    a_segment_nobody_knows: |elf| elf.add_segment(segment(0x6fff_0000, PF_R, 0, 0, 0))
+    an_unknown_segment: |elf| elf.add_segment(segment(0x6fff_0000, PF_R, 0, 0, 0))
         => ImageError::UnknownSegment { index: 6, segment_type: 0x6fff_0000 };
     an_executable_stack: |elf| elf.segments[STACK].p_flags = PF_R | PF_W | PF_X => ImageError::ExecutableStack;
     two_dynamic_sections: |elf| elf.add_segment(elf.segments[DYNAMIC])
@@ -421,7 +421,7 @@ hostile! {
     no_start: |elf| elf.symbols[START].0 = "main" => ImageError::MissingSymbol { name: "monohull_start" };
     no_start_but_a_hidden_one: |elf| elf.symbols[START].1.st_info = STT_FUNC
         => ImageError::MissingSymbol { name: "monohull_start" };
-    a_start_nobody_defines: |elf| elf.symbols[START].1 = symbol(STB_WEAK, STT_FUNC, 0, 0, 0)
+    an_undefined_start: |elf| elf.symbols[START].1 = symbol(STB_WEAK, STT_FUNC, 0, 0, 0)
         => ImageError::MissingSymbol { name: "monohull_start" };
     a_start_that_is_data: |elf| elf.symbols[START].1.st_value = WORDS => ImageError::StartNotCode { address: WORDS };
     a_start_behind_the_code: |elf| elf.symbols[START].1.st_value = 0x1020 => ImageError::StartNotCode { address: 0x1020 };
@@ -440,7 +440,7 @@ hostile! {
         => ImageError::RelocationType { offset: WORDS + 32, kind: R_X86_64_COPY, name: "X86_64_COPY" };
     a_32_bit_relocation: |elf| elf.add_relocation(rela(WORDS + 32, R_X86_64_32, HELPER_SYMBOL, 0))
         => ImageError::RelocationType { offset: WORDS + 32, kind: R_X86_64_32, name: "X86_64_32" };
-    a_relocation_nobody_knows: |elf| elf.add_relocation(rela(WORDS + 32, 12345, 0, 0))
+    an_unknown_relocation: |elf| elf.add_relocation(rela(WORDS + 32, 12345, 0, 0))
         => ImageError::RelocationType { offset: WORDS + 32, kind: 12345, name: "R_UNKNOWN_X86_64" };
     a_relocation_in_code: |elf| elf.add_relocation(rela(CODE, R_X86_64_RELATIVE, 0, 0))
         => ImageError::RelocationOutside { offset: CODE };

@@ -11,7 +11,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 const MONOHULL: &str = env!("CARGO_BIN_EXE_monohull");
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED: u32 = 65534;
 
 fn run(program: &str, arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(program).args(arguments).output().expect("it starts");
@@ -165,11 +165,13 @@ fn images_are_made_and_filled_by_an_ordinary_user() {
     let (program, own) = (folder.path().join("monohull"), folder.path().join("own"));
     fs::copy(MONOHULL, &program).and_then(|_| fs::create_dir(&own)).expect("room");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(folder.path(), mode).and_then(|()| chown(&own, Some(NOBODY), Some(NOBODY))).expect("root may");
+    fs::set_permissions(folder.path(), mode)
+        .and_then(|()| chown(&own, Some(UNPRIVILEGED), Some(UNPRIVILEGED)))
+        .expect("root may");
     let (image, notes) = (own.join("disk.img"), own.join("notes"));
     fs::write(&notes, "some notes").expect("a file");
-    let as_nobody = |arguments: &[&str]| {
-        let (id, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
+    let as_unprivileged = |arguments: &[&str]| {
+        let (id, group) = (format!("--reuid={UNPRIVILEGED}"), format!("--regid={UNPRIVILEGED}"));
         let before = [id.as_str(), &group, "--clear-groups", "--bounding-set=-all", text(&program), "image"];
         run("setpriv", &[&before, arguments].concat())
     };
@@ -181,14 +183,14 @@ fn images_are_made_and_filled_by_an_ordinary_user() {
         &["check", text(&image), "--repair"],
         &["cp", &file, text(&own.join("copy"))],
     ] {
-        let (code, out, errors) = as_nobody(arguments);
+        let (code, out, errors) = as_unprivileged(arguments);
         assert_eq!(code, 0, "{arguments:?}: {out}{errors}");
     }
-    assert_eq!(as_nobody(&["cat", text(&image), "/notes"]).1, "some notes");
+    assert_eq!(as_unprivileged(&["cat", text(&image), "/notes"]).1, "some notes");
     assert_eq!(fs::read_to_string(own.join("copy")).expect("a copy"), "some notes");
     // Rights are the user's own: an image of root's is to be read, and no more.
     chown(&image, Some(0), Some(0)).expect("root may");
-    assert_eq!(as_nobody(&["cat", text(&image), "/notes"]).1, "some notes");
-    let (code, _, errors) = as_nobody(&["cp", text(&notes), &file]);
+    assert_eq!(as_unprivileged(&["cat", text(&image), "/notes"]).1, "some notes");
+    let (code, _, errors) = as_unprivileged(&["cp", text(&notes), &file]);
     assert!(code == 2 && errors.contains("Permission denied"), "{code}: {errors}");
 }

@@ -135,7 +135,7 @@ fn following_ends_with_the_same_codes_as_waiting() {
         let shown = monohull(&server, &["invoke", name, "--follow", "--json"]).expect(1).json();
         assert_eq!((&shown["status"], &shown["error_status"]), (&json!("failed"), &json!(status)));
     }
-    monohull(&server, &["invoke", "nobody", "--follow"]).expect(2);
+    monohull(&server, &["invoke", "unknown", "--follow"]).expect(2);
 
     // The host's faults are not the workflow's. An earlier server does not say which it was.
     for (status, code) in
@@ -281,9 +281,9 @@ fn a_workflow_is_removed_with_its_own_functions() {
     server.put_workflow(&single("shares", "word-count-map", &json!({ "inputs": ["part.0"] })));
     let done = monohull(&server, &["undeploy", "word-count", "--json"]).expect(0).json();
     let removed = ["word-count-merge", "word-count-reduce", "word-count-split"];
-    let mut told: Vec<_> = done["functions"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
-    told.sort_unstable();
-    assert_eq!((&done["workflow"], told), (&"word-count".into(), removed.to_vec()));
+    let mut reported: Vec<_> = done["functions"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    reported.sort_unstable();
+    assert_eq!((&done["workflow"], reported), (&"word-count".into(), removed.to_vec()));
     assert_eq!(names("workflows"), ["echo", "shares"]);
     assert_eq!(names("functions"), ["echo-echo", "word-count-map"]);
     let unknown = monohull(&server, &["undeploy", "word-count"]).expect(2);
@@ -308,7 +308,7 @@ fn an_input_is_given_or_refused_or_empty_on_purpose() {
 }
 
 #[test]
-fn exit_codes_tell_the_party_at_fault() {
+fn exit_codes_name_the_party_at_fault() {
     let server = Server::start();
     server.put_example("misbehave");
     let mut panic = single("panic", "misbehave", &json!({}));
@@ -318,13 +318,13 @@ fn exit_codes_tell_the_party_at_fault() {
     assert!(failed.err.contains("main[0]: panic: ") && failed.err.contains("at fault  function"), "{}", failed.err);
     assert_eq!(monohull(&server, &["invoke", "panic", "--json"]).expect(1).json()["error"]["kind"], "panic");
     assert!(monohull(&server, &["invoke", "panic", "--follow"]).expect(1).err.contains("panic: "));
-    monohull(&server, &["invoke", "nobody"]).expect(2);
+    monohull(&server, &["invoke", "unknown"]).expect(2);
     monohull(&server, &["invoke", "panic", "--input", "/nowhere"]).expect(2);
-    monohull(&server, &["logs", "nobody"]).expect(2);
+    monohull(&server, &["logs", "unknown"]).expect(2);
     monohull(&server, &["deploy", "README.md"]).expect(2);
     monohull(&server, &["list", "--server", "ftp://x"]).expect(2);
-    let nobody = monohull(&server, &["list", "--server", "http://127.0.0.1:1"]).expect(3);
-    assert!(nobody.err.contains("no connection to http://127.0.0.1:1"), "{}", nobody.err);
+    let unreachable = monohull(&server, &["list", "--server", "http://127.0.0.1:1"]).expect(3);
+    assert!(unreachable.err.contains("no connection to http://127.0.0.1:1"), "{}", unreachable.err);
 }
 
 #[test]

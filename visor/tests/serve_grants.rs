@@ -204,8 +204,8 @@ fn all_mistakes_of_a_grants_file_are_reported_at_once() {
         ("9:", "lacks the field `workflows`"),
         ("9:", "an entry of `connect` is `here`"),
     ] {
-        let told = |line: &str| line.contains(what) && line.contains(&format!("grants.json:{place}"));
-        assert!(said.lines().any(told), "{place} {what}: {said}");
+        let shown = |line: &str| line.contains(what) && line.contains(&format!("grants.json:{place}"));
+        assert!(said.lines().any(shown), "{place} {what}: {said}");
     }
 }
 
@@ -300,14 +300,14 @@ fn the_value_of_a_secret_appears_nowhere() {
     let state = StateFolder::new();
     let server = Server::start_on(&state, &["--grants", &grants], &[("GRANTED_KEY", OTHER)]);
     server.put_example("misbehave");
-    let telling = |name: &str, secret: &str| {
-        let mut document = single(name, "misbehave", &json!({ "args": { "how": "tell-variable" } }));
-        document["steps"][0]["secrets"] = json!({ "TOLD": secret });
+    let printing = |name: &str, secret: &str| {
+        let mut document = single(name, "misbehave", &json!({ "args": { "how": "print-variable" } }));
+        document["steps"][0]["secrets"] = json!({ "PRINTED": secret });
         document
     };
-    server.put_workflow(&telling("w", "from-file"));
-    server.put_workflow(&telling("other", "from-environment"));
-    let mut told = Vec::new();
+    server.put_workflow(&printing("w", "from-file"));
+    server.put_workflow(&printing("other", "from-environment"));
+    let mut shown = Vec::new();
     for (workflow, secret) in [("w", "from-file"), ("other", "from-environment")] {
         let answer = server.post(&format!("/invoke/{workflow}"), b"").expect(502);
         // The positive control: it had the value, which stands there as its name.
@@ -316,31 +316,31 @@ fn the_value_of_a_secret_appears_nowhere() {
         let logs = server.get(&format!("/invocations/{id}/logs")).expect(200).text();
         assert_eq!(logs.matches(&redacted).count(), 3, "{logs}");
         assert!(answer.text().contains(&format!("{redacted} is no secret any more")), "{}", answer.text());
-        told.extend([answer.text(), logs]);
+        shown.extend([answer.text(), logs]);
         for path in ["", "/logs?format=json", "/logs?follow=true"] {
-            told.push(server.get(&format!("/invocations/{id}{path}")).expect(200).text());
+            shown.push(server.get(&format!("/invocations/{id}{path}")).expect(200).text());
         }
         let accepted = server.post(&format!("/async-invoke/{workflow}"), b"").expect(202).json();
-        told.push(server.ended(accepted["location"].as_str().expect("an address")).to_string());
-        told.push(server.get(&format!("/workflows/{workflow}")).expect(200).text());
+        shown.push(server.ended(accepted["location"].as_str().expect("an address")).to_string());
+        shown.push(server.get(&format!("/workflows/{workflow}")).expect(200).text());
     }
-    let mut unregistered = json!({ "workflow": telling("x", "from-environment") });
-    told.push(server.post("/run", unregistered.to_string().as_bytes()).expect(502).text());
+    let mut unregistered = json!({ "workflow": printing("x", "from-environment") });
+    shown.push(server.post("/run", unregistered.to_string().as_bytes()).expect(502).text());
     // Without the grant there is no value, and the error has none either.
-    unregistered["workflow"]["steps"][0]["secrets"]["TOLD"] = "from-file".into();
-    told.push(server.post("/run", unregistered.to_string().as_bytes()).expect(422).text());
-    told.push(refused(&server, &telling("y", "from-file")));
+    unregistered["workflow"]["steps"][0]["secrets"]["PRINTED"] = "from-file".into();
+    shown.push(server.post("/run", unregistered.to_string().as_bytes()).expect(422).text());
+    shown.push(refused(&server, &printing("y", "from-file")));
     for path in ["/workflows", "/functions", "/invocations", "/healthz", "/metrics", "/", "/page.js"] {
-        told.push(server.get(path).expect(200).text());
+        shown.push(server.get(path).expect(200).text());
     }
     let (_, log) = server.stop();
-    told.push(log);
+    shown.push(log);
     for folder in ["invocations", "workflows", "functions"] {
         for entry in fs::read_dir(state.path().join(folder)).expect("a folder").flatten() {
-            told.push(String::from_utf8_lossy(&fs::read(entry.path()).expect("readable")).into_owned());
+            shown.push(String::from_utf8_lossy(&fs::read(entry.path()).expect("readable")).into_owned());
         }
     }
-    for text in &told {
+    for text in &shown {
         let escaped = OTHER.replace('"', "\\\"");
         for value in [VALUE, OTHER, &escaped, &escaped.replace('\\', "\\\\")] {
             assert!(!text.contains(value), "{value} is in {text}");
@@ -348,7 +348,7 @@ fn the_value_of_a_secret_appears_nowhere() {
     }
     // Here no operator grants anything.
     let file = host.at("w.json");
-    let mut document = telling("w", "from-file");
+    let mut document = printing("w", "from-file");
     document["functions"]["f"]["image"] = serve_support::image("misbehave").to_str().expect("UTF-8").into();
     fs::write(&file, document.to_string()).expect("written");
     let output = Command::new(env!("CARGO_BIN_EXE_monohull")).arg("run").arg(&file).output().expect("monohull starts");

@@ -150,17 +150,17 @@ fn the_servers_own_timeout_holds_too() {
 /// What the host permits is used and reported; requiring what it does not permit is an error with the reason.
 #[test]
 fn the_control_groups_of_processes_are_reported() {
-    let told = |server: &Server| {
-        let told = server.get("/healthz").expect(200).json()["cgroup"].as_str().expect("words").to_owned();
-        let which = told.split(':').next().unwrap_or_default();
+    let shown = |server: &Server| {
+        let shown = server.get("/healthz").expect(200).json()["cgroup"].as_str().expect("words").to_owned();
+        let which = shown.split(':').next().unwrap_or_default();
         let line = format!("monohull_cgroup{{mode=\"{which}\"}} 1\n");
-        assert!(server.get("/metrics").text().contains(&line), "{told}");
-        told
+        assert!(server.get("/metrics").text().contains(&line), "{shown}");
+        shown
     };
-    assert_eq!(told(&Server::start_with(&["--cgroup", "never"])), "none: --cgroup never");
-    let permitted = told(&Server::start());
+    assert_eq!(shown(&Server::start_with(&["--cgroup", "never"])), "none: --cgroup never");
+    let permitted = shown(&Server::start());
     if permitted == "own" {
-        assert_eq!(told(&Server::start_with(&["--cgroup", "require"])), "own");
+        assert_eq!(shown(&Server::start_with(&["--cgroup", "require"])), "own");
         return;
     }
     let why = permitted.strip_prefix("none: ").expect("a reason");
@@ -194,13 +194,13 @@ fn asynchronous_calls_are_accepted_and_answered_later() {
         "answered",
         "ended",
     ];
-    let told: Vec<&str> = names.iter().copied().filter(|name| in_order.contains(name)).collect();
-    assert_eq!(told, in_order, "each once, and none before what it follows from");
+    let seen: Vec<&str> = names.iter().copied().filter(|name| in_order.contains(name)).collect();
+    assert_eq!(seen, in_order, "each once, and none before what it follows from");
     let href = shown["result"]["counts"]["href"].as_str().expect("an address");
     assert_eq!(server.get(href).expect(200).text(), "2 a\n1 b\n");
 
-    server.post("/async-invoke/nobody", b"").error(404, "not-found", "client");
-    server.get("/invocations/nobody").error(404, "not-found", "client");
+    server.post("/async-invoke/unknown", b"").error(404, "not-found", "client");
+    server.get("/invocations/unknown").error(404, "not-found", "client");
 
     let path = misbehaving(&server, "panic", json!({})).replace("/invoke/", "/async-invoke/");
     let location = server.post(&path, b"").expect(202).headers["location"].clone();
@@ -301,7 +301,7 @@ fn what_is_wrong_is_refused_with_its_reason() {
     server.get("/functions/bad").expect(404);
 
     let mut document = single("w", "no-op", &json!({}));
-    document["steps"][0]["after"] = json!(["nobody"]);
+    document["steps"][0]["after"] = json!(["unknown"]);
     document["functions"]["f"]["image"] = "/etc/passwd".into();
     document["inputs"] = json!([{ "slot": "s", "path": "/etc/shadow" }]);
     document["files"] = json!([{ "at": "/a", "image": "/dev/sda" }, { "at": "/b", "directory": "/etc" }]);

@@ -274,7 +274,7 @@ fn a_server_that_ends_finishes_what_it_has() {
     server.get("/livez").expect(200);
     server.post("/invoke/echo", b"x").error(503, "draining", "host");
     server.post("/async-invoke/echo", b"x").error(503, "draining", "host");
-    server.post("/invoke/nobody", b"x").expect(404);
+    server.post("/invoke/unknown", b"x").expect(404);
     asking.write_all(&request("GET", "/livez", &[("Connection", "keep-alive")], &[])).expect("sent");
     assert_eq!(Answer::read(&mut asking).expect("an answer").expect(200).headers["connection"], "close");
     assert_eq!(Answer::read(&mut stream).expect("an answer").expect(200).text(), "x");
@@ -324,7 +324,7 @@ fn an_invocation_can_be_stopped() {
     server.ask("DELETE", &location, &[]).expect(204);
     assert_eq!(server.ended(&location)["status"], "cancelled");
     server.ask("DELETE", &location, &[]).expect(204);
-    server.ask("DELETE", "/invocations/nobody", &[]).expect(404);
+    server.ask("DELETE", "/invocations/unknown", &[]).expect(404);
 }
 
 #[test]
@@ -561,10 +561,10 @@ fn callbacks_that_are_under_way_have_a_limit() {
         std::io::copy(&mut stream, &mut std::io::sink()).expect("read to its end");
     };
     held.into_iter().for_each(answer);
-    eventually("both have been told", || owed() == 0);
+    eventually("both have been called", || owed() == 0);
     send(b"d");
     answer(listener.accept().expect("a call").0);
-    eventually("it has been told", || owed() == 0);
+    eventually("it has been called", || owed() == 0);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn it_names_what_there_is() {
     for (path, item) in document()["paths"].as_object().expect("paths") {
         let methods = item.as_object().expect("methods").keys().filter(|key| *key != "parameters");
         let documented: BTreeSet<String> = methods.map(|method| method.to_uppercase()).collect();
-        let asked = path.replace("{name}", "nobody").replace("{slot}", "nothing");
+        let asked = path.replace("{name}", "unknown").replace("{slot}", "nothing");
         let allow = server.ask("PATCH", &asked, &[]).expect(405).headers["allow"].clone();
         let allowed: BTreeSet<String> =
             allow.split(", ").filter(|method| *method != "HEAD").map(str::to_owned).collect();
@@ -112,7 +112,7 @@ fn answers_keep_to_it() {
     }
     for (path, body, status) in [
         ("/invoke/panic", "", 502),
-        ("/invoke/nobody", "", 404),
+        ("/invoke/unknown", "", 404),
         ("/invoke/panic", "a body", 400),
         ("/run", "{", 400),
         ("/run", r#"{"workflow":{}}"#, 422),

@@ -240,13 +240,13 @@ fn callbacks_that_a_server_did_not_get_to_are_made_by_the_next() {
     let headers = [("X-Callback-Url", url.as_str())];
     let stuck = accepted(&server, "stuck", &headers, b"");
     eventually("it runs", || server.get(&stuck).json()["status"] == "running");
-    let told = accepted(&server, "echo", &headers, b"told");
-    assert_eq!(take_callback(&listener, "200 OK").1["result"]["out"]["text"], "told");
+    let recorded = accepted(&server, "echo", &headers, b"recorded");
+    assert_eq!(take_callback(&listener, "200 OK").1["result"]["out"]["text"], "recorded");
     let owed = || {
         let names = fs::read_dir(state.path().join("callbacks")).expect("a folder").flatten();
         names.map(|entry| entry.file_name().into_string().expect("text")).collect::<Vec<_>>()
     };
-    eventually("that is noted", || !owed().contains(&told["/invocations/".len()..].to_owned()));
+    eventually("that is noted", || !owed().contains(&recorded["/invocations/".len()..].to_owned()));
     // This call has ended; its callback has not been delivered.
     let refused = accepted(&server, "echo", &headers, b"refused");
     assert_eq!(take_callback(&listener, "503 Busy").1["result"]["out"]["text"], "refused");

@@ -194,7 +194,7 @@ fn what_is_no_entry_at_all_does_not_keep_a_server_from_starting() {
     let server = Server::start_on(&state, &[], &[]);
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
     let damaged = server.get("/healthz").expect(200).json()["damaged"].as_array().expect("a list").len();
-    assert!(damaged >= 6, "{damaged} are told of");
+    assert!(damaged >= 6, "{damaged} are reported");
     server.stop();
     let server = Server::start_on(&state, &[], &[]);
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
@@ -281,7 +281,7 @@ fn a_state_folder_that_is_removed_or_replaced_is_reported_and_unchanged() {
     assert!(in_place(1));
     let image = image_bytes("no-op");
     let refused = |why: &str| {
-        serve_support::eventually("it is told", || first.get("/readyz").text().contains(why));
+        serve_support::eventually("it is reported", || first.get("/readyz").text().contains(why));
         let error = first.get("/readyz").error(503, "unavailable", "host");
         assert!(error["message"].as_str().is_some_and(|message| message.contains(why)), "{error:#}");
         let health = first.get("/healthz").expect(503).json();
@@ -313,12 +313,12 @@ fn a_state_folder_that_is_removed_or_replaced_is_reported_and_unchanged() {
     // Once it is back all is as before.
     fs::remove_dir_all(state.path()).expect("removed");
     fs::rename(&away, state.path()).expect("moved back");
-    serve_support::eventually("it is told", || first.get("/readyz").status == 200);
+    serve_support::eventually("it is reported", || first.get("/readyz").status == 200);
     accepted().expect(202);
     assert!(in_place(1));
     let (_, log) = first.stop();
-    let told = |line: &&str| line.contains(r#""level":"ERROR""#) && line.contains("has been removed");
-    assert_eq!(log.lines().filter(told).count(), 1, "told once, at its beginning");
+    let reported = |line: &&str| line.contains(r#""level":"ERROR""#) && line.contains("has been removed");
+    assert_eq!(log.lines().filter(reported).count(), 1, "reported once, at its beginning");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::workspace::{Package, Workspace, root};
 use crate::{Result, c_programs, libc, programs, shell, wasi};
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// How libos modules are linked. They name libc, which the visor's process has anyway, for the versions of its symbols: a `memcpy` of
 /// no version is bound to the oldest, kept for old programs, which takes up to 1.7 times as long as the one for this processor.
@@ -35,8 +36,13 @@ pub(crate) const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes --cfg get
 /// Examples over Rust's own std.
 const PROGRAMS: [&str; 1] = ["real-std"];
 
-/// Visor, modules, images.
+/// Visor, modules, images. Once for all lanes of a command: to find that nothing has changed takes a cargo for each image.
 pub(crate) fn everything() -> Result {
+    static BUILT: OnceLock<Result> = OnceLock::new();
+    BUILT.get_or_init(build).clone()
+}
+
+fn build() -> Result {
     let workspace = Workspace::load()?;
     visor()?;
     libc::build(&workspace)?;

@@ -1,7 +1,8 @@
 //! What a change must pass, in the order in which it is likely to fail.
 
+use crate::test::Extent;
 use crate::workspace::{Workspace, root};
-use crate::{Result, bench, demo, lint, miri, shell, test};
+use crate::{Result, bench, demo, lint, miri, shell, space, test};
 use std::process::Command;
 
 /// Bytes of text the demonstration counts here.
@@ -20,9 +21,10 @@ const FUZZ_SECONDS: u32 = 20;
 const CASES: u32 = 250_000;
 
 /// Everything.
-pub(crate) fn run() -> Result {
+pub(crate) fn run(extent: Extent) -> Result {
+    space::check()?;
     lint::run()?;
-    test::run(&[])?;
+    test::run(&[], extent)?;
     miri::run()?;
     properties()?;
     fuzz()?;

@@ -30,9 +30,15 @@ pub(crate) fn run() -> Result {
 
 /// The workspace in two builds: crates that must live without std, and the others.
 pub(crate) fn groups(workspace: &Workspace) -> [Vec<String>; 2] {
-    let alone = workspace.without_std();
-    let flags = |flag: &str| alone.iter().flat_map(|name| [flag.to_owned(), (*name).to_owned()]).collect::<Vec<_>>();
-    let mut others = vec!["--workspace".to_owned()];
-    others.extend(flags("--exclude"));
-    [others, flags("--package")]
+    let alone = workspace.without_std().into_iter();
+    let without = alone.flat_map(|name| ["--package".to_owned(), name.to_owned()]).collect();
+    [with_std(workspace), without]
+}
+
+/// The others. Whatever is built of them is built with all of them selected: with fewer, dependencies would have fewer features, and
+/// be compiled a second time.
+pub(crate) fn with_std(workspace: &Workspace) -> Vec<String> {
+    let alone = workspace.without_std().into_iter();
+    let excluded = alone.flat_map(|name| ["--exclude".to_owned(), name.to_owned()]);
+    std::iter::once("--workspace".to_owned()).chain(excluded).collect()
 }

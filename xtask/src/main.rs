@@ -22,6 +22,7 @@ mod programs;
 mod sandboxes;
 mod shell;
 mod source;
+mod space;
 mod test;
 mod tools;
 mod vm;
@@ -32,6 +33,7 @@ mod workspace;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use test::Extent;
 
 /// What a chore ends with: an error is a sentence for the person at the terminal.
 type Result<T = ()> = std::result::Result<T, String>;
@@ -82,6 +84,9 @@ enum Chore {
         /// Run the tests of networks of workflows' own instead: as root, with /dev/net/tun.
         #[arg(long, conflicts_with_all = ["arguments", "keys"])]
         network: bool,
+        /// In the virtual machine, run every test under both kernels instead of each under one of them, and with random addresses.
+        #[arg(long, conflicts_with = "arguments")]
+        full: bool,
         /// Arguments for the test programs, after `--`.
         #[arg(last = true)]
         arguments: Vec<String>,
@@ -104,7 +109,11 @@ enum Chore {
     /// Runs the tests of plain data, the scheduler above all, under Miri, which finds undefined behaviour.
     Miri,
     /// What a change must pass: lint, test, Miri, properties and a short fuzz of loader and checker, demo, every bench scenario at tiny size.
-    Ci,
+    Ci {
+        /// Run all tests in the virtual machine under both kernels and with random addresses, as `test --full` does.
+        #[arg(long)]
+        full: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -127,9 +136,9 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Build { .. } => build::everything(),
         Chore::Install { prefix } => install::run(&prefix),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),
-        Chore::Test { keys: true, .. } => test::run_with_keys(),
-        Chore::Test { network: true, .. } => test::run_network(),
-        Chore::Test { arguments, .. } => test::run(&arguments),
+        Chore::Test { keys: true, full, .. } => test::run_with_keys(Extent::new(full)),
+        Chore::Test { network: true, full, .. } => test::run_network(Extent::new(full)),
+        Chore::Test { arguments, full, .. } => test::run(&arguments, Extent::new(full)),
         Chore::Vm(wish) => return vm::command(&wish),
         Chore::Bench { arguments } => bench::run(&arguments),
         Chore::Fetch => vm::fetch()
@@ -142,7 +151,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Lint => lint::run(),
         Chore::Audit => audit::run(),
         Chore::Miri => miri::run(),
-        Chore::Ci => ci::run(),
+        Chore::Ci { full } => ci::run(Extent::new(full)),
     }
     .map(|()| ExitCode::SUCCESS)
 }

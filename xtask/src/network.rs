@@ -5,9 +5,10 @@
 //! nothing. The peers are Debian's, fetched and never installed.
 
 use crate::apt::{self, Apt};
-use crate::test::{Count, RUNNER};
+use crate::test::{Count, Extent, RUNNER};
 use crate::vm::drivers;
-use crate::{Result, shell, test};
+use crate::workspace::Workspace;
+use crate::{Result, lint, shell, test};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ const PEERS: &[(&str, &str)] = &[
 ];
 
 /// Runs the lane; everything has been built.
-pub(crate) fn run() -> Result<Count> {
+pub(crate) fn run(extent: Extent) -> Result<Count> {
     shell::heading("networks of workflows' own");
     if let Err(why) = ready() {
         println!("the lane cannot run: {why}");
@@ -34,12 +35,13 @@ pub(crate) fn run() -> Result<Count> {
     let mut folders = vec![peers()?.join("bin")];
     folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let path = std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?;
-    let mut command = shell::cargo(["test", "--no-fail-fast", "--package", "monohull-visor"]);
+    let mut command = shell::cargo(["test", "--no-fail-fast"]);
+    command.args(lint::with_std(&Workspace::load()?));
     command.args(["--test", "tap_network", "--test", "root_files", "--test", "root_tls", "--test", "root_https"]);
     // One after the other: each makes namespaces and starts servers.
     command.args(["--", "--include-ignored", "--test-threads=1"]).env("PATH", path).env(RUNNER.0, RUNNER.1);
     let mut total = test::count(&mut command)?;
-    total.add(drivers::run()?);
+    total.add(drivers::run(extent)?);
     Ok(total)
 }
 

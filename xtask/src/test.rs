@@ -10,8 +10,24 @@ use std::process::{Command, Stdio};
 pub(crate) const RUNNER: (&str, &str) =
     ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", "timeout --foreground --verbose --kill-after=10 900");
 
+/// How much of the suite runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extent {
+    /// Every test once: natively, and of those with keys that both kernels can run, each under one of them.
+    Sampled,
+    /// Every test wherever it can run.
+    Full,
+}
+
+impl Extent {
+    /// Of a command with or without `--full`.
+    pub(crate) fn new(full: bool) -> Extent {
+        if full { Extent::Full } else { Extent::Sampled }
+    }
+}
+
 /// All lanes. Each is run to its end even if an earlier one fails, so that the closing line counts everything.
-pub(crate) fn run(arguments: &[String]) -> Result {
+pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
     build::everything()?;
     browser::ready()?;
     // The commands of the documentation use curl.
@@ -29,8 +45,8 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     // The same suite where there are protection keys; arguments are for the programs of this machine alone.
     if arguments.is_empty() {
         total.add(attacks_here()?);
-        total.add(vm::lane::run()?);
-        total.add(network::run()?);
+        total.add(vm::lane::run(extent)?);
+        total.add(network::run(extent)?);
     }
     total.close()
 }
@@ -50,16 +66,16 @@ fn left_out(ignored: u64, all_lanes: bool) -> Vec<String> {
 }
 
 /// The lane of networks of workflows' own, alone.
-pub(crate) fn run_network() -> Result {
+pub(crate) fn run_network(extent: Extent) -> Result {
     build::everything()?;
-    network::run()?.close()
+    network::run(extent)?.close()
 }
 
 /// The lane on processors with protection keys, alone.
-pub(crate) fn run_with_keys() -> Result {
+pub(crate) fn run_with_keys(extent: Extent) -> Result {
     build::everything()?;
     let mut total = attacks_here()?;
-    total.add(vm::lane::run()?);
+    total.add(vm::lane::run(extent)?);
     total.close()
 }
 
@@ -72,7 +88,8 @@ fn attacks_here() -> Result<Count> {
     }
     shell::heading("attacks, with this processor's own protection keys");
     build::unhardened_visor()?;
-    let mut command = shell::cargo(["test", "--no-fail-fast", "--package", "monohull-visor", "--test", "keys_*"]);
+    let mut command = shell::cargo(["test", "--no-fail-fast", "--test", "keys_*"]);
+    command.args(lint::with_std(&Workspace::load()?));
     // One after the other: some use up all there is.
     command.args(["--", "--ignored", "--test-threads=1"]).env(RUNNER.0, RUNNER.1);
     count(&mut command)

@@ -16,8 +16,8 @@ impl Places {
 
     /// A place by name: one of the gates' own, which are constants, or one that the test has found.
     pub(crate) fn find(&self, name: &str) -> Result<u64, Box<dyn Error>> {
-        let told = self.0.lines().filter_map(|line| line.split_once(' '));
-        let told = told.filter(|(known, _)| *known == name).find_map(|(_, hex)| u64::from_str_radix(hex, 16).ok());
+        let given = self.0.lines().filter_map(|line| line.split_once(' '));
+        let given = given.filter(|(known, _)| *known == name).find_map(|(_, hex)| u64::from_str_radix(hex, 16).ok());
         let known = || match name {
             // The first carrier's line: its gate, then the selector of its system calls.
             "info-page" => Some(INFO_BASE),
@@ -30,6 +30,6 @@ impl Places {
             "vsyscall" => Some(0xffff_ffff_ff60_0000),
             _ => None,
         };
-        told.or_else(known).ok_or_else(|| format!("nobody knows where `{name}` is").into())
+        given.or_else(known).ok_or_else(|| format!("the place `{name}` is unknown").into())
     }
 }

@@ -16,7 +16,7 @@ use monohull_std::slot::{SlotBuffer, SlotString, indexed_name};
 type Done = Result<(), Box<dyn Error>>;
 
 /// What came of an attempt.
-fn tell(what: &str, tried: Result<(), impl Display>) {
+fn report(what: &str, tried: Result<(), impl Display>) {
     match tried {
         Ok(()) => println!("{what}: done"),
         Err(why) => println!("{what}: {why}"),
@@ -30,29 +30,29 @@ fn fill(name: &str, text: &str) -> Result<(), impl Display + use<>> {
 }
 
 pub(crate) fn owner() -> Done {
-    tell("fill letter", fill("letter", "dear reader"));
+    report("fill letter", fill("letter", "dear reader"));
     Ok(())
 }
 
 pub(crate) fn thief() -> Done {
-    tell("take letter", SlotString::from_slot("letter").map(|letter| println!("got {}", letter.as_str())));
+    report("take letter", SlotString::from_slot("letter").map(|letter| println!("got {}", letter.as_str())));
     // Not waiting is no way around a list.
-    tell("look for letter", SlotString::try_from_slot("letter").map(|found| println!("found {}", found.is_some())));
-    tell("fill answer", fill("answer", "forged"));
+    report("look for letter", SlotString::try_from_slot("letter").map(|found| println!("found {}", found.is_some())));
+    report("fill answer", fill("answer", "forged"));
     Ok(())
 }
 
 pub(crate) fn reader() -> Done {
-    tell("take letter", SlotString::from_slot("letter").map(|letter| println!("read {}", letter.as_str())));
-    tell("fill answer", fill("answer", "genuine"));
+    report("take letter", SlotString::from_slot("letter").map(|letter| println!("read {}", letter.as_str())));
+    report("fill answer", fill("answer", "genuine"));
     Ok(())
 }
 
 pub(crate) fn parts() -> Done {
     let own = monohull::instance().index;
     for index in [own, 1 - own] {
-        tell(&format!("fill {index}"), fill(&indexed_name("part", index), "x"));
+        report(&format!("fill {index}"), fill(&indexed_name("part", index), "x"));
     }
-    tell("take own", SlotBuffer::<[u8]>::from_slot(&indexed_name("part", own)).map(SlotBuffer::discard));
+    report("take own", SlotBuffer::<[u8]>::from_slot(&indexed_name("part", own)).map(SlotBuffer::discard));
     Ok(())
 }

@@ -35,7 +35,7 @@ const STRETCH: u64 = 1 << 22;
 
 /// Code of the victim's, which knows where the secret is.
 #[inline(never)]
-extern "C" fn tell() -> u64 {
+extern "C" fn kept_by_code() -> u64 {
     DATA.load(Ordering::Relaxed)
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn watch(how: &str) -> Result<(), Box<dyn Error>> {
         black_box(&on_stack).as_ptr() as u64,
         in_heap.as_ptr() as u64,
         DATA.as_ptr() as u64,
-        tell as *const () as u64,
+        kept_by_code as *const () as u64,
         kept.as_ptr() as u64,
         &raw const large[LARGE / 16] as u64,
         own_key().into(),
@@ -82,7 +82,7 @@ pub(crate) fn watch(how: &str) -> Result<(), Box<dyn Error>> {
         "sleep" => sleep(),
         _ => SlotBuffer::<[u64]>::from_slot("done")?.discard(),
     }
-    let now = [on_stack.load(Ordering::Relaxed), in_heap.load(Ordering::Relaxed), tell(), kept[0]];
+    let now = [on_stack.load(Ordering::Relaxed), in_heap.load(Ordering::Relaxed), kept_by_code(), kept[0]];
     let in_file = file.iter().flat_map(|file| file.chunks(8)).all(|word| word == SECRET.to_ne_bytes());
     let intact = control_words_are_usual() && now == [SECRET; 4] && in_file && large.iter().all(|word| *word == SECRET);
     println!("{}", if intact { "intact" } else { "harmed" });

@@ -48,8 +48,8 @@ fn main(path: String, bytes: u64, rounds: u32) -> Result<(), Box<dyn Error>> {
             )
         };
         let remove = |name: &str| fs::remove_file(format!("{folder}/{name}")).expect("it is there");
-        let tell = |name: &str, figure| slot.push_str(&format!("{name}: {figure}\n"));
-        files::growth(bytes, make, remove, || first.elapsed().as_nanos() as f64, tell);
+        let report = |name: &str, figure| slot.push_str(&format!("{name}: {figure}\n"));
+        files::growth(bytes, make, remove, || first.elapsed().as_nanos() as f64, report);
         return Ok(());
     }
     let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map(Opened);

@@ -13,15 +13,15 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
     for attempt in &tries {
         let words: Vec<&str> = attempt.iter().map(String::as_str).collect();
         let said = match words[..] {
-            ["read", path] => told(fs::read_to_string(path)),
-            ["write", path, text] => told(fs::write(path, text).map(|()| "written")),
-            ["fill", path, bytes] => told(fs::write(path, vec![b'x'; bytes.parse()?]).map(|()| "filled")),
-            ["list", path] => told(list(path)),
-            ["size", path] => told(fs::metadata(path).map(|known| format!("{} bytes", known.len()))),
-            ["make", path] => told(fs::create_dir(path).map(|()| "made")),
-            ["remove", path] => told(fs::remove_file(path).map(|()| "removed")),
-            ["rename", from, to] => told(fs::rename(from, to).map(|()| "renamed")),
-            ["grow", path, bytes] => told(grow(path, bytes.parse()?)),
+            ["read", path] => shown(fs::read_to_string(path)),
+            ["write", path, text] => shown(fs::write(path, text).map(|()| "written")),
+            ["fill", path, bytes] => shown(fs::write(path, vec![b'x'; bytes.parse()?]).map(|()| "filled")),
+            ["list", path] => shown(list(path)),
+            ["size", path] => shown(fs::metadata(path).map(|known| format!("{} bytes", known.len()))),
+            ["make", path] => shown(fs::create_dir(path).map(|()| "made")),
+            ["remove", path] => shown(fs::remove_file(path).map(|()| "removed")),
+            ["rename", from, to] => shown(fs::rename(from, to).map(|()| "renamed")),
+            ["grow", path, bytes] => shown(grow(path, bytes.parse()?)),
             ["sync", path] => counted(File::open(path).and_then(|file| file.sync_all()).map(|()| 0)),
             // Reads one file until there is another: how often.
             ["until", there, path] => {
@@ -32,11 +32,11 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
                 }
                 format!("{reads} times")
             }
-            ["link", from, to] => told(fs::hard_link(from, to).map(|()| "linked")),
+            ["link", from, to] => shown(fs::hard_link(from, to).map(|()| "linked")),
             // Changes below a folder again and again while another process changes what its path leads to: how often each was made.
             ["storm", beside, folder, times] => storm(beside, folder, times.parse()?),
             // A file that stays open, and what is done with it then: by its number.
-            ["hold", path] => told(File::options().read(true).write(true).open(path).map(|file| {
+            ["hold", path] => shown(File::options().read(true).write(true).open(path).map(|file| {
                 held.push(file);
                 "held"
             })),
@@ -45,7 +45,7 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
             // Reads again and again while another process changes what the path leads to: all that was ever seen.
             ["watch", path, times] => {
                 let mut seen: Vec<String> =
-                    (0..times.parse::<u32>()?).map(|_| told(fs::read_to_string(path))).collect();
+                    (0..times.parse::<u32>()?).map(|_| shown(fs::read_to_string(path))).collect();
                 seen.sort();
                 seen.dedup();
                 seen.join(", ")
@@ -57,7 +57,7 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn told(result: io::Result<impl AsRef<str>>) -> String {
+fn shown(result: io::Result<impl AsRef<str>>) -> String {
     match result {
         Ok(text) => text.as_ref().to_string(),
         Err(error) => format!("{:?}", error.kind()),

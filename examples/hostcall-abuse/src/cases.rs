@@ -140,7 +140,7 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
     cases.refused("no time to wait", FUTEX_WAIT, &[own.word, 0, 0], Errno::TimedOut);
     cases.bad("a word", FUTEX_WAIT, &[HERE, 0, MAX], want(4, 4));
     cases.bad("a word", FUTEX_WAKE, &[HERE, MAX], Want { touches: false, ..want(4, 4) });
-    cases.add("nobody waits", FUTEX_WAKE, &[own.word, MAX], 0);
+    cases.add("no thread waits", FUTEX_WAKE, &[own.word, MAX], 0);
     cases.refused("a word in its own slot buffer", FUTEX_WAIT, &[own.buffer, 0, MAX], Fault);
     cases.refused("a word in its own slot buffer", FUTEX_WAKE, &[own.buffer, MAX], Fault);
 

@@ -213,7 +213,7 @@ fn vector(number: u32, victim: u64) -> Result<(), String> {
     hostcall(FILE_CLOSE, [file, 0, 0, 0, 0, 0]);
     result.and(match now == [!PATTERN; 4] && *own == now {
         true => Ok(()),
-        false => Err("somebody else's bytes are in the file".into()),
+        false => Err("bytes of another instance are in the file".into()),
     })
 }
 
@@ -358,7 +358,7 @@ fn name() -> Result<(), String> {
     let type_name = "[u8]";
     let view = Box::new(SlotView::default());
     let desc = [BYTES_FINGERPRINT, type_name.as_ptr() as u64, type_name.len() as u64, 1];
-    change(CALLS, [[u64::from_ne_bytes(*b"nobody's")], [u64::MAX]], |name| {
+    change(CALLS, [[u64::from_ne_bytes(*b"unowned!")], [u64::MAX]], |name| {
         let taken = hostcall(SLOT_TAKE, [name, 8, desc.as_ptr() as u64, &raw const *view as u64, TAKE_NOW, 0]);
         match refused(taken, Invalid) {
             Ok(true) => Ok(true),

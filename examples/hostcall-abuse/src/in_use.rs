@@ -187,7 +187,7 @@ fn sockets(number: u32, network: Network) -> Result<(), String> {
     let met = |port: Result<u32, String>| match port {
         Ok(0) => Ok(Met::Nothing),
         Ok(port) => {
-            ports.iter().position(|own| *own == port).map(Met::One).ok_or_else(|| format!("port {port} is nobody's"))
+            ports.iter().position(|own| *own == port).map(Met::One).ok_or_else(|| format!("port {port} has no owner"))
         }
         Err(wrong) => Err(wrong),
     };

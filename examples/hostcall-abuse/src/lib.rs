@@ -54,7 +54,7 @@ fn main(role: String, number: Option<u64>, arguments: Option<Vec<u64>>) -> Resul
             Ok(())
         }
         "ask" => ask(number.unwrap_or_default(), &arguments.unwrap_or_default()),
-        _ => Err(format!("nobody plays `{role}`").into()),
+        _ => Err(format!("there is no role `{role}`").into()),
     }
 }
 

@@ -102,7 +102,7 @@ pub fn growth<F: Storage>(
     mut make: impl FnMut(&str) -> F,
     mut remove: impl FnMut(&str),
     time: impl Fn() -> f64,
-    mut tell: impl FnMut(&str, f64),
+    mut report: impl FnMut(&str, f64),
 ) {
     for request in REQUESTS {
         let buffer = alloc::vec![1; request];
@@ -111,7 +111,7 @@ pub fn growth<F: Storage>(
             let start = time();
             append(&mut file, bytes, &buffer);
             drop(file);
-            tell(
+            report(
                 &alloc::format!("append {}K{again}", request >> 10),
                 (time() - start) / (bytes / request as u64) as f64,
             );
@@ -127,7 +127,7 @@ pub fn growth<F: Storage>(
         let start = time();
         read_all(&mut one, bytes / 2, &mut buffer);
         let per = (bytes / 2 / request as u64) as f64;
-        tell(&alloc::format!("read in pieces {}K", request >> 10), (time() - start) / per);
+        report(&alloc::format!("read in pieces {}K", request >> 10), (time() - start) / per);
     }
     drop((one, other));
     remove("one");

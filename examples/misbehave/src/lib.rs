@@ -1,5 +1,5 @@
 //! Fails in every way a function can. Argument `how` chooses the way; `workflows/failures` has a file for each, but for
-//! `tell-variable`, which is about secrets that only a server grants, and `rename-slot` and `unaligned-sleep`, which are about suspended
+//! `print-variable`, which is about secrets that only a server grants, and `rename-slot` and `unaligned-sleep`, which are about suspended
 //! workflows.
 //!
 //! Every way is a function of its own that is never inlined, so that a report can name it.
@@ -25,7 +25,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
     match how.as_str() {
         "panic" => panics(),
         "return-error" => return returns_an_error(),
-        "tell-variable" => tells_a_variable(),
+        "print-variable" => prints_a_variable(),
         "exit-status" => process::exit(3),
 
         "null-write" => memory::null_write(),
@@ -76,22 +76,22 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "not-allowed" => return retry::not_allowed(),
         "flaky-with-input" => return retry::flaky_with_input(),
         "flaky-after-writing" => return retry::flaky_after_writing(),
-        _ => return Err(format!("nobody knows how to fail by `{how}`").into()),
+        _ => return Err(format!("there is no failure called `{how}`").into()),
     }
     Ok(())
 }
 
 #[inline(never)]
 fn panics() {
-    panic!("as it was told to");
+    panic!("as requested");
 }
 
 /// Prints an environment variable, alone and among other words, and fails with it.
 #[inline(never)]
-fn tells_a_variable() {
-    let value = env::var("TOLD").unwrap_or_default();
+fn prints_a_variable() {
+    let value = env::var("PRINTED").unwrap_or_default();
     println!("{value}");
-    eprintln!("it is {value:?}, which is told twice: {value}");
+    eprintln!("it is {value:?}, which is printed twice: {value}");
     panic!("{value} is no secret any more");
 }
 

@@ -8,7 +8,7 @@ use monohull_std::prelude::*;
 use monohull_std::thread;
 
 /// In the part of the address space where the host's process has its own memory, but not in use there.
-const NOBODYS: usize = 0x6666_0000_0000;
+const UNMAPPED: usize = 0x6666_0000_0000;
 
 #[inline(never)]
 pub(crate) fn null_write() {
@@ -19,7 +19,7 @@ pub(crate) fn null_write() {
 
 #[inline(never)]
 pub(crate) fn wild_read() {
-    let nowhere = black_box(ptr::without_provenance::<u8>(NOBODYS));
+    let nowhere = black_box(ptr::without_provenance::<u8>(UNMAPPED));
     // SAFETY: not sound, and meant not to be: the read must fault.
     println!("{}", unsafe { nowhere.read_volatile() });
 }
@@ -50,7 +50,7 @@ pub(crate) fn execute_data() {
 
 #[inline(never)]
 pub(crate) fn wild_jump() {
-    call(black_box(NOBODYS));
+    call(black_box(UNMAPPED));
 }
 
 /// Calls an address. Not inlined into its callers' tails, so that the caller stays on the stack.

@@ -50,7 +50,7 @@ pub(crate) fn deadlock() {
 /// Takes a slot that no step fills.
 #[inline(never)]
 pub(crate) fn missing_slot() -> Result<(), Box<dyn Error>> {
-    let slot = SlotBuffer::<u64>::from_slot("nobody-fills-this")?;
+    let slot = SlotBuffer::<u64>::from_slot("never-filled")?;
     println!("{}", *slot);
     Ok(())
 }

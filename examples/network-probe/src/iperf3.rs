@@ -65,7 +65,7 @@ pub(crate) fn run(server: &str, bytes: u64, reverse: bool) -> io::Result<String>
              \"streams\":[{stream}]}}"
         ),
     )?;
-    let answer = hear(&mut control)?;
+    let answer = receive(&mut control)?;
     expect(&mut control, DISPLAY_RESULTS)?;
     control.write_all(&[IPERF_DONE])?;
     Ok(format!("{done} bytes; the server says {answer}"))
@@ -85,7 +85,7 @@ fn say(control: &mut TcpStream, document: &str) -> io::Result<()> {
     control.write_all(document.as_bytes())
 }
 
-fn hear(control: &mut TcpStream) -> io::Result<String> {
+fn receive(control: &mut TcpStream) -> io::Result<String> {
     let mut len = [0; 4];
     control.read_exact(&mut len)?;
     let len = u32::from_be_bytes(len) as usize;

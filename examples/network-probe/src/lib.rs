@@ -59,7 +59,7 @@ enum Question {
     Iperf3(String, u64, bool),
     /// Connect and wait for an answer that never comes.
     Wait(String),
-    /// Answer questions for names at this address, over UDP and TCP, until somebody ends it.
+    /// Answer questions for names at this address, over UDP and TCP, until it is ended.
     NameServer(String),
     /// Connect, set options and say what they are then; wait for the end.
     Options(String),
@@ -154,7 +154,7 @@ fn echo(at: &str) -> io::Result<String> {
         }
         socket.send_to(&room[..bytes], from)?;
     }
-    unreachable!("nobody sends so many")
+    unreachable!("fewer are ever sent")
 }
 
 /// Sends a datagram again and again until one comes back: somewhere on the way they are lost.
@@ -173,7 +173,7 @@ fn ask_again(to: &str, patience: u64) -> io::Result<String> {
             Err(error) => return Err(error),
         }
     }
-    unreachable!("nobody asks so often")
+    unreachable!("fewer are ever asked")
 }
 
 fn outlive(at: &str) -> io::Result<String> {
@@ -182,19 +182,19 @@ fn outlive(at: &str) -> io::Result<String> {
     let datagrams = UdpSocket::bind("0.0.0.0:0")?;
     println!("ready");
     let mut room = [0; 64];
-    let told: [(&str, io::Result<()>); 9] = [
+    let results: [(&str, io::Result<()>); 9] = [
         // This one waits for it to go.
         ("recv_from", datagrams.recv_from(&mut room).map(drop)),
         ("recv", datagrams.recv(&mut room).map(drop)),
-        ("send_to", datagrams.send_to(b"anybody?", at).map(drop)),
-        ("write", stream.write(b"anybody?").map(drop)),
+        ("send_to", datagrams.send_to(b"question", at).map(drop)),
+        ("write", stream.write(b"question").map(drop)),
         ("read", stream.read(&mut room).map(drop)),
         ("accept", listener.accept().map(drop)),
         ("connect", TcpStream::connect(at).map(drop)),
         ("bind", UdpSocket::bind("0.0.0.0:0").map(drop)),
         ("lookup", resolve("www.test").map(drop)),
     ];
-    for (what, came) in told {
+    for (what, came) in results {
         println!("{what}: {:?}", came.map_err(|error| error.kind()));
     }
     Ok("it goes on".into())

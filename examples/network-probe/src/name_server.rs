@@ -38,7 +38,7 @@ pub(crate) fn run(at: &str) -> io::Result<String> {
         // A client that leaves early, or speaks another protocol, does not affect the others.
         let _ = serve_stream(stream?);
     }
-    Ok("nobody comes any more".into())
+    Ok("no more questions come".into())
 }
 
 fn serve_datagrams(socket: &UdpSocket) -> io::Result<()> {

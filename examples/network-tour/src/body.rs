@@ -57,9 +57,9 @@ fn echo() -> io::Result<()> {
     for round in 0..3 {
         let said = format!("round {round}");
         client.write_all(said.as_bytes())?;
-        let mut heard = vec![0; said.len()];
-        client.read_exact(&mut heard)?;
-        println!("echo: {}", String::from_utf8_lossy(&heard));
+        let mut received = vec![0; said.len()];
+        client.read_exact(&mut received)?;
+        println!("echo: {}", String::from_utf8_lossy(&received));
     }
     client.shutdown(Shutdown::Write)?;
     println!("end: {}", client.read(&mut [0; 8])?);
@@ -204,7 +204,7 @@ fn nonblocking() -> io::Result<()> {
     println!("all of it arrives: {}", io::copy(&mut served, &mut io::sink())? == taken);
     let listener = TcpListener::bind(HERE)?;
     listener.set_nonblocking(true)?;
-    println!("nobody connects: {:?}", kind(listener.accept()));
+    println!("no connection: {:?}", kind(listener.accept()));
     Ok(())
 }
 
@@ -256,7 +256,7 @@ fn resets() -> io::Result<()> {
             Err(error) => break error.kind(),
         }
     };
-    println!("written to nobody: {late:?}");
+    println!("written without a reader: {late:?}");
     Ok(())
 }
 
@@ -281,16 +281,16 @@ fn incoming() -> io::Result<()> {
     let listener = TcpListener::bind(HERE)?;
     let address = listener.local_addr()?;
     let clients: Vec<_> = (0..3u8).map(|n| thread::spawn(move || TcpStream::connect(address)?.write_all(&[n]))).collect();
-    let mut heard = BTreeSet::new();
+    let mut received = BTreeSet::new();
     for stream in listener.incoming().take(3) {
         let mut byte = [0];
         stream?.read_exact(&mut byte)?;
-        heard.insert(byte[0]);
+        received.insert(byte[0]);
     }
     for client in clients {
         client.join().unwrap()?;
     }
-    println!("incoming: {heard:?}");
+    println!("incoming: {received:?}");
     Ok(())
 }
 

@@ -85,8 +85,8 @@ fn ping_pong() {
     let state = table.0.lock().unwrap();
     println!("condvar: {} turns, the last ones {:?}", state.0, state.1);
 
-    let (lock, nobody) = (Mutex::new(()), Condvar::new());
-    let (_guard, result) = nobody.wait_timeout(lock.lock().unwrap(), Duration::from_millis(5)).unwrap();
+    let (lock, unnotified) = (Mutex::new(()), Condvar::new());
+    let (_guard, result) = unnotified.wait_timeout(lock.lock().unwrap(), Duration::from_millis(5)).unwrap();
     println!("condvar: timed out {}", result.timed_out());
     println!("mutex: held, so {:?}", lock.try_lock().map(drop).map_err(|error| error.to_string().contains("poison")));
 }
@@ -213,7 +213,7 @@ fn once() {
                     runs.fetch_add(1, Ordering::SeqCst);
                 });
                 assert_eq!(runs.load(Ordering::SeqCst), 1);
-                NAME.get_or_init(|| format!("set by somebody{}", if n < 6 { "" } else { " else" }));
+                NAME.get_or_init(|| format!("set by {} thread", if n < 6 { "one" } else { "another" }));
                 assert_eq!(TABLE[9], 512);
             });
         }

@@ -226,7 +226,7 @@ service_table! {
     fn image_map(&domain, index: u32, len: *mut u64) -> i64;
     /// Waits until what was written to that image is on the host's disk: 0, or an error negated.
     fn image_sync(&domain, index: u32) -> i64;
-    /// Tells the file behind that image from others: 0, or `Io` negated.
+    /// Identifies the file behind that image: 0, or `Io` negated.
     fn image_identity(&domain, index: u32, identity: *mut ImageIdentity) -> i64;
     /// Allocates blocks of the host's file system for a range of that image, which may be sparse: 0; `NoSpace` negated if there are
     /// none; or `Io` negated if a store there fails for another reason.

@@ -187,7 +187,11 @@ fn vectors_go_one_behind_the_other() {
     assert_eq!(domain.call(ME, number::FILE_WRITEV, [descriptor, list, count, u64::MAX, 0, 0]), 140);
     assert_eq!(read_at(&domain, descriptor, 200, 0), b"onetwo!".repeat(20));
     let (list, count) = vector(&[(one, 3), (0x10, 4)]);
-    assert_eq!(domain.call(ME, number::FILE_WRITEV, [descriptor, list, count, 0, 0, 0]), 3, "what was written is told");
+    assert_eq!(
+        domain.call(ME, number::FILE_WRITEV, [descriptor, list, count, 0, 0, 0]),
+        3,
+        "what was written is reported"
+    );
     let (list, count) = vector(&[(0x10, 4), (one, 3)]);
     assert_eq!(domain.call(ME, number::FILE_WRITEV, [descriptor, list, count, 0, 0, 0]), Errno::Fault.to_value());
     assert_eq!(domain.call(ME, number::FILE_READV, [descriptor, list, 1025, 0, 0, 0]), Errno::Invalid.to_value());

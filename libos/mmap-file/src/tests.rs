@@ -101,7 +101,7 @@ fn what_is_pinned_counts_against_the_mount() {
 }
 
 #[test]
-fn nobody_reaches_anothers_files_or_mappings() {
+fn files_and_mappings_of_others_are_out_of_reach() {
     let domain = domain();
     let (a, b) = (domain.files(A), domain.files(B));
     let descriptor = file(a, "/f");

@@ -15,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 mod body;
+mod fields;
 mod names;
 mod nodes;
 mod quota;

@@ -4,8 +4,8 @@
 //! of date is refused and never leads to another file's bytes.
 
 use crate::body::{Body, Chunk};
+use crate::fields::{Damage, FileRecord, PlaceRecord};
 use crate::quota::Quota;
-use crate::record::{Damage, FileRecord, PlaceRecord};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;

@@ -1,7 +1,7 @@
 //! Records of trees with one field changed: each is refused, and says where.
 
 use crate::MONOHULL_MODULE;
-use crate::record::{DirectoryRecord, FileRecord, NameRecord, PlaceRecord, TreeRecord};
+use crate::fields::{DirectoryRecord, FileRecord, NameRecord, PlaceRecord, TreeRecord};
 use monohull_abi::file::{FileStat, FsOp, MountInfo, MountKind, open};
 use monohull_abi::number;
 use monohull_module_testing::{Captured, Domain};

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::Sockets;
-use crate::network::Network;
+use crate::network::{DEADLINE, Network};
 use crate::table::{Kind, Socket};
 use alloc::sync::Arc;
 use core::mem::MaybeUninit;
@@ -21,8 +21,6 @@ use monohull_abi::network::{
 use monohull_abi::user::{AccessError, CheckedSlice, UserSlice, read_one, write_one};
 use monohull_abi::{Errno, Outcome};
 
-/// Where the deadline of a waiting call is kept.
-pub(crate) const DEADLINE: usize = 0;
 /// Where `TCP_CONNECT` keeps the number of its socket, plus one.
 const CONNECTING: usize = 1;
 
@@ -383,7 +381,7 @@ impl Sockets {
         checked.map_err(|refusal| self.host.explain(call, refusal.into(), format_args!("{what}: {refusal}")))
     }
 
-    /// Writes an address where the caller asked for it, if he did.
+    /// Writes an address where the caller asked for it, if it did.
     fn put(&self, call: &Call, out: u64, address: SocketAddress) -> Result<(), Errno> {
         if out == 0 {
             return Ok(());

@@ -5,6 +5,8 @@ use monohull_abi::module::Call;
 use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
 use monohull_abi::user::CheckedSlice;
 
+/// Where a call that waits keeps its deadline.
+pub(crate) const DEADLINE: usize = 0;
 /// A bit of what [`Network::watch`] returns.
 pub(crate) const ARMED: u32 = monohull_abi::network::WATCHED_NOW;
 

@@ -10,8 +10,7 @@
 //! A socket that is closed is not watched any more: a queue does not keep it open.
 
 use crate::Sockets;
-use crate::calls::DEADLINE;
-use crate::network::{ARMED, Network};
+use crate::network::{ARMED, DEADLINE, Network};
 use crate::table::Socket;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::{Arc, Weak};
@@ -91,7 +90,7 @@ impl Queue {
     /// Watches a socket, in place of what was watched of it before; nothing if neither direction is among the events.
     fn set(self: &Arc<Queue>, socket: &Arc<Socket>, events: u32, data: u64) -> Result<(), Errno> {
         if events & ready::EDGE != 0 {
-            socket.tell(Arc::downgrade(self));
+            socket.notify_also(Arc::downgrade(self));
         }
         let mut watched = self.watched.lock();
         watched.changes += 1;

@@ -54,7 +54,7 @@ impl Socket {
     }
 
     /// From here on a queue is notified when a call had less to do than it could.
-    pub(crate) fn tell(&self, queue: Weak<Queue>) {
+    pub(crate) fn notify_also(&self, queue: Weak<Queue>) {
         let mut edges = self.edges.lock();
         edges.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&queue));
         edges.push(queue);

@@ -6,6 +6,7 @@
 mod dir;
 mod file;
 mod metadata;
+mod path;
 
 pub use dir::{DirBuilder, DirEntry, ReadDir, read_dir};
 pub use file::{File, OpenOptions};

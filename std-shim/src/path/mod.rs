@@ -11,11 +11,11 @@ pub use components::{Component, Components, Iter, PrefixComponent};
 use crate::borrow::{Cow, ToOwned};
 use crate::boxed::Box;
 use crate::ffi::{OsStr, OsString, os_str};
-use crate::fs;
 use crate::io;
 use crate::rc::Rc;
 use crate::string::String;
 use crate::sync::Arc;
+use crate::sys::files;
 use core::cmp::Ordering;
 use core::error::Error;
 use core::fmt;
@@ -38,7 +38,8 @@ pub fn absolute<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     if path.as_os_str().is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "cannot make an empty path absolute"));
     }
-    let mut absolute = if path.is_absolute() { PathBuf::new() } else { crate::env::current_dir()? };
+    let mut absolute =
+        if path.is_absolute() { PathBuf::new() } else { files::working_directory().map(PathBuf::from)? };
     absolute.extend(path.components().filter(|component| *component != Component::CurDir));
     if path.as_str().ends_with('/') {
         // A `/` at the end may mean something.
@@ -191,56 +192,6 @@ impl Path {
         let mut path = self.to_path_buf();
         path.set_extension(extension);
         path
-    }
-
-    /// What is known of what it leads to.
-    pub fn metadata(&self) -> io::Result<fs::Metadata> {
-        fs::metadata(self)
-    }
-
-    /// The same: there are no symbolic links.
-    pub fn symlink_metadata(&self) -> io::Result<fs::Metadata> {
-        fs::symlink_metadata(self)
-    }
-
-    /// The absolute path, without `.` and `..`, of what exists.
-    pub fn canonicalize(&self) -> io::Result<PathBuf> {
-        fs::canonicalize(self)
-    }
-
-    /// Where a symbolic link leads; there are none.
-    pub fn read_link(&self) -> io::Result<PathBuf> {
-        fs::read_link(self)
-    }
-
-    /// The entries of a directory.
-    pub fn read_dir(&self) -> io::Result<fs::ReadDir> {
-        fs::read_dir(self)
-    }
-
-    /// Whether it exists; false if that cannot be determined.
-    pub fn exists(&self) -> bool {
-        self.metadata().is_ok()
-    }
-
-    /// Whether it leads anywhere.
-    pub fn try_exists(&self) -> io::Result<bool> {
-        fs::exists(self)
-    }
-
-    /// Whether it leads to a file.
-    pub fn is_file(&self) -> bool {
-        self.metadata().is_ok_and(|metadata| metadata.is_file())
-    }
-
-    /// Whether it leads to a directory.
-    pub fn is_dir(&self) -> bool {
-        self.metadata().is_ok_and(|metadata| metadata.is_dir())
-    }
-
-    /// Whether it is a symbolic link; there are none.
-    pub fn is_symlink(&self) -> bool {
-        false
     }
 }
 

@@ -16,7 +16,7 @@ pub fn thread_pointer() -> u64 {
 /// Empties the x87 registers, which are the MMX registers too: nothing there passes from one function to another.
 /// If the processor reports which registers are in use, unused ones are not cleared, which is slow.
 pub fn clear_x87() {
-    if tells_what_is_in_use() && in_use() & X87_STATE == 0 {
+    if reports_what_is_in_use() && in_use() & X87_STATE == 0 {
         return;
     }
     // SAFETY: compiled code on x86-64 keeps nothing in them across calls, and `fninit` leaves the state the ABI wants.
@@ -35,7 +35,7 @@ const X87_STATE: u32 = 1;
 
 /// XINUSE (Intel SDM volume 1, 13.6): which register sets are not in their initial state.
 fn in_use() -> u32 {
-    // SAFETY: only called where XGETBV knows index 1, which is what `tells_what_is_in_use` checks.
+    // SAFETY: only called where XGETBV knows index 1, which is what `reports_what_is_in_use` checks.
     unsafe { xgetbv(1) as u32 }
 }
 
@@ -66,7 +66,7 @@ unsafe fn xgetbv(index: u32) -> u64 {
 }
 
 /// Whether XGETBV knows index 1; asked of the processor once.
-fn tells_what_is_in_use() -> bool {
+fn reports_what_is_in_use() -> bool {
     /// 0 not asked yet, 1 no, 2 yes.
     static ANSWER: AtomicU8 = AtomicU8::new(0);
     match ANSWER.load(Ordering::Relaxed) {

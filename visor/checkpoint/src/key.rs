@@ -22,7 +22,7 @@ pub const KEY_BYTES: usize = 32;
 #[derive(Clone)]
 pub struct Key([u8; KEY_BYTES]);
 
-/// Tells keys apart, and says nothing of their bytes.
+/// Distinguishes keys, without their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyId(pub [u8; 8]);
 

@@ -48,6 +48,7 @@ pub mod image;
 pub mod instance;
 mod instance_table;
 pub mod keys;
+mod leaving;
 mod lifecycle;
 mod mapped_memory;
 mod mapped_ranges;

@@ -21,8 +21,8 @@ use super::dispatcher::SchedulerGuard;
 use super::event::{Ended, Event};
 use super::explanation::Explanations;
 use super::fault_injection::{self, Mitigation};
-use super::hostcall::ReleaseProgress;
 use super::instance::{Counters, Instance, InstanceConfig, Output, Usage};
+use super::leaving::{Holdings, Leaving, ReleaseProgress};
 use super::sched::THREADS_MAX;
 use super::shared::{Shared, after};
 use super::this_thread;
@@ -32,24 +32,6 @@ use monohull_report::failure::{Blame, Failure, FailureKind};
 use monohull_trampoline::system::frame_page;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
-
-/// What is left to do for an instance that has ended.
-pub(super) enum Leaving {
-    /// The threads of this instance are being taken off the table.
-    Threads(u32),
-    /// It has no threads any more, and what it holds is being reclaimed.
-    Holdings(Holdings),
-}
-
-/// An instance without threads.
-pub(super) struct Holdings {
-    id: u32,
-    result: Result<(), Box<Failure>>,
-    /// Ticks that its threads ran, and that its main thread was parked.
-    run: u64,
-    park: u64,
-    modules: ReleaseProgress,
-}
 
 impl Shared {
     /// Starts an instance in a cell that has been leased for it: its main thread is in the ready queue afterwards.

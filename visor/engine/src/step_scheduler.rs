@@ -1,10 +1,11 @@
 //! The driver of a run: it starts steps whose predecessors are done, retries instances, and ends the run.
 
 mod record;
+mod report;
 
 pub use record::StateError;
 
-use super::clock::{Clock, Scale};
+use super::clock::Clock;
 use super::slots::filled;
 use super::{Delay, Latest};
 use monohull_abi::layout::CELL_COUNT;
@@ -12,12 +13,10 @@ use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::Continuation;
 use monohull_domain::image::map::LoadedImage;
 use monohull_domain::instance::{InstanceConfig, Labels, Usage};
-use monohull_domain::{Domain, Driver, Ended, Event, Shared};
+use monohull_domain::{Driver, Ended, Event, Shared};
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::text::quoted;
-use monohull_report::{
-    FailedAttempt, Failure, InstanceReport, Line, MappedFiles, Point, Progress, RunReport, Status, StepReport, Stream,
-};
+use monohull_report::{FailedAttempt, Failure, Line, Progress, Stream};
 use monohull_workflow::Plan;
 use monohull_workflow::plan::{Instances, Step};
 use record::Spent;
@@ -164,69 +163,6 @@ impl StepScheduler {
             state.handed_over = 0;
         }
         outcome
-    }
-
-    /// The report of a run.
-    pub(super) fn report(&self, domain: &Domain, clock: &Clock, error: Option<Failure>) -> RunReport {
-        let modules = domain.modules().into_iter().filter(|module| module.failure.is_none());
-        let modules = modules.map(|module| module.name.to_owned()).collect();
-        let mut report = self.make_report(clock, domain.isolation(), domain.first_entry(), modules, error);
-        report.mapped_files = domain.mapped().map(|mapped| MappedFiles {
-            mappings: mapped.mappings,
-            bytes: mapped.bytes,
-            faults: mapped.faults,
-            filled_at_once: mapped.at_once,
-        });
-        report.not_suspended = domain.suspension_refused();
-        let scale = clock.scale();
-        let stamps = [("image-mapped", domain.first_mapped()), ("first-instruction", domain.first_entry())];
-        for (name, stamp) in stamps.into_iter().filter(|(_, stamp)| *stamp != 0) {
-            report.timeline.push(Point { name: name.to_owned(), at_ns: scale.at(stamp) });
-        }
-        report
-    }
-
-    /// The report of a run without its domain.
-    pub(super) fn bare_report(&self, clock: &Clock, isolation: &str, error: Failure) -> RunReport {
-        self.make_report(clock, isolation, 0, Vec::new(), Some(error))
-    }
-
-    fn make_report(
-        &self,
-        clock: &Clock,
-        isolation: &str,
-        first_entry: u64,
-        modules: Vec<String>,
-        error: Option<Failure>,
-    ) -> RunReport {
-        let state = self.lock();
-        let scale = clock.scale();
-        let steps = state.steps.iter().enumerate();
-        let before = state.elapsed_us;
-        let mut steps: Vec<_> = steps.map(|(step, s)| s.report(&state.plan, step, &scale, before)).collect();
-        for (&(step, index), failed) in &state.failed {
-            if let Some(instance) = steps[step].instances.get_mut(index as usize) {
-                instance.failed_attempts.clone_from(failed);
-            }
-        }
-        RunReport {
-            workflow: state.plan.name.clone(),
-            status: if error.is_some() { Status::Failed } else { Status::Done },
-            isolation: isolation.to_owned(),
-            isolation_note: None,
-            cold_start_us: scale.since_request(first_entry),
-            duration_us: before + scale.since_request(monohull_domain::carrier::ticks()),
-            steps,
-            modules,
-            output: Default::default(),
-            unread: None,
-            error,
-            timeline: Vec::new(),
-            mapped_files: None,
-            lines_delayed: 0,
-            not_suspended: None,
-            sandbox: None,
-        }
     }
 
     /// Which step and instance had an id in the domain, of those whose last attempt had it.
@@ -418,8 +354,8 @@ impl State {
             self.instance_done(step, domain);
             return self.hand_over(domain);
         };
-        let mended_by_none = failure.kind == FailureKind::Permanent || refusal.is_some() && is_own_error(failure.kind);
-        let wanted = !mended_by_none && (policy.on.is_empty() || policy.on.contains(&failure.kind));
+        let is_final = failure.kind == FailureKind::Permanent || refusal.is_some() && is_own_error(failure.kind);
+        let wanted = !is_final && (policy.on.is_empty() || policy.on.contains(&failure.kind));
         if wanted && failures < policy.max_attempts {
             if self.failed_kept < FAILED_KEPT_MAX {
                 self.failed_kept += 1;
@@ -509,26 +445,6 @@ impl StepState {
             instance.last = None;
         }
     }
-
-    /// `before`: µs from the request to the last capture.
-    fn report(&self, plan: &Plan, step: usize, scale: &Scale, before: u64) -> StepReport {
-        let instances = (0..).zip(&self.instances).map(|(i, s)| s.report(plan, step, i, scale, before));
-        let instances: Vec<_> = instances.collect();
-        let status = if instances.iter().any(|i| i.status == Status::Failed) {
-            Status::Failed
-        } else if self.started && instances.iter().all(|i| i.status == Status::Done) {
-            Status::Done
-        } else {
-            Status::Cancelled
-        };
-        StepReport {
-            name: self.labels.step.clone(),
-            function: self.labels.function.clone(),
-            status,
-            attempts: self.instances.iter().map(|i| i.attempts).max().unwrap_or(0),
-            instances,
-        }
-    }
 }
 
 /// How many slots `PREFIX0`, `PREFIX1`, … are filled; an error if there are more than `max`, or others of that prefix.
@@ -569,45 +485,6 @@ fn beyond_limit(plan: &Plan) -> String {
     format!("(output beyond the limit of {} bytes was dropped)", plan.limits.output)
 }
 
-impl InstanceState {
-    fn report(&self, plan: &Plan, step: usize, index: u32, scale: &Scale, before: u64) -> InstanceReport {
-        let mut report = InstanceReport {
-            index,
-            start_us: 0,
-            load_us: 0,
-            run_us: 0,
-            park_us: 0,
-            bytes_in: 0,
-            bytes_out: 0,
-            attempts: self.attempts,
-            status: Status::Cancelled,
-            error: None,
-            failed_attempts: Vec::new(),
-            lines: self.lines.clone(),
-        };
-        let Some(Attempt { usage, result, .. }) = &self.last else { return report };
-        report.start_us = match (self.before, usage.started) {
-            (Some(spent), _) => spent.start_us,
-            (None, 0) => 0,
-            (None, started) => before + scale.since_request(started),
-        };
-        report.load_us = self.before.map_or(0, |spent| spent.load_us) + scale.us(usage.load);
-        report.run_us = self.before.map_or(0, |spent| spent.run_us) + scale.us(usage.run);
-        report.park_us = self.before.map_or(0, |spent| spent.park_us) + scale.us(usage.park);
-        report.bytes_in = usage.bytes_in;
-        report.bytes_out = usage.bytes_out;
-        match result {
-            Ok(()) => report.status = Status::Done,
-            Err(failure) if failure.kind == FailureKind::Cancelled => {}
-            Err(failure) => {
-                report.status = Status::Failed;
-                report.error = Some(Box::new(of_instance(plan, step, index, (**failure).clone())));
-            }
-        }
-        report
-    }
-}
-
 /// The failure of an instance, with the names of its step and function.
 fn of_instance(plan: &Plan, step: usize, index: u32, mut failure: Failure) -> Failure {
     let step = &plan.steps[step];
@@ -629,7 +506,7 @@ fn parts(token: u64) -> (usize, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monohull_report::Silent;
+    use monohull_report::{Silent, Status};
 
     fn plan(instances: u32) -> Arc<Plan> {
         let text = format!(

@@ -294,7 +294,7 @@ impl fmt::Display for UnreadSlot {
     }
 }
 
-/// Told what happens while a workflow runs. Called from any carrier thread; must not block for long.
+/// Receives what happens while a workflow runs. Called from any carrier thread; must not block for long.
 pub trait Progress: Send + Sync {
     /// A step's first instance is about to start.
     fn step_started(&self, _step: &str, _instances: u32) {}

@@ -232,7 +232,7 @@ fn open_file(path: &Path) -> Result<File, Trouble> {
     input::open_regular(path, false).map_err(|error| Trouble::Unreadable { path: path.to_owned(), error: error.into() })
 }
 
-/// Reads a checkpoint, whoever has made it.
+/// Reads a checkpoint of any origin.
 fn open(path: &Path) -> Result<Read, Trouble> {
     let error = |error| Trouble::Checkpoint { path: path.to_owned(), error };
     Read::read(open_file(path)?, Trust::Unchecked).map_err(error)

@@ -263,7 +263,7 @@ impl Run {
         Ok((plan, document))
     }
 
-    /// Tells why nothing runs.
+    /// Prints why nothing runs.
     fn refuse(&self, exit: Exit, blame: &str, error: &dyn Display) -> Exit {
         if self.json {
             super::output::json(&json!({

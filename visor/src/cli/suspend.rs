@@ -18,7 +18,7 @@ use monohull_report::{RunReport, Status};
 use monohull_worker::{Ran, Waiting};
 use monohull_workflow::Plan;
 
-/// Shorter waits are waited out: to suspend and to resume takes some milliseconds, and somebody has to do it.
+/// Shorter waits are waited out: to suspend and to resume takes some milliseconds, and an operator has to do it.
 pub(super) const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// The most bytes of a continuation that are taken from a worker.
 pub(super) const CONTINUATION_MAX: u64 = 16 << 30;

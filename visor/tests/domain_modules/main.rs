@@ -43,9 +43,9 @@ fn error_of_call(number: u32, modules: PathBuf) -> String {
 /// Both calls are refused as the module's failure, with this message.
 #[track_caller]
 fn refused(way: &str, words: &str) {
-    let heard = error_of_call(number::CLOCK_GETTIME, with_wrong_time(way));
-    let answers: Vec<&str> = heard.lines().collect();
-    assert_eq!(answers.len(), 2, "{heard}");
+    let answer = error_of_call(number::CLOCK_GETTIME, with_wrong_time(way));
+    let answers: Vec<&str> = answer.lines().collect();
+    assert_eq!(answers.len(), 2, "{answer}");
     for answer in answers {
         assert!(answer.starts_with(&format!("{}: libos module `time`: ", Errno::ModuleFailed.to_value())), "{answer}");
         assert!(answer.contains(words), "{answer}");
@@ -96,15 +96,15 @@ fn what_modules_take_of_libc_has_a_version() {
 
 #[test]
 fn a_right_module_made_here_serves() {
-    let heard = error_of_call(number::CLOCK_GETTIME, with_wrong_time("nothing_wrong"));
-    assert_eq!(heard, "42: \n42: ");
+    let answer = error_of_call(number::CLOCK_GETTIME, with_wrong_time("nothing_wrong"));
+    assert_eq!(answer, "42: \n42: ");
 }
 
 #[test]
 fn a_missing_module_fails_its_callers_only() {
     let empty = fresh_folder("empty");
-    let heard = error_of_call(number::CLOCK_GETTIME, empty.clone());
-    assert!(heard.contains("time.so cannot be loaded"), "{heard}");
+    let answer = error_of_call(number::CLOCK_GETTIME, empty.clone());
+    assert!(answer.contains("time.so cannot be loaded"), "{answer}");
     let report = run_with(&nothing(), &options(empty), Arc::new(Silent));
     assert!(report.error.is_none(), "{:#?}", report.error);
 }
@@ -126,8 +126,8 @@ fn a_missing_module_behind_an_input_slot_is_reported() {
 fn a_file_that_is_no_shared_object() {
     let folder = fresh_folder("text");
     std::fs::write(folder.join("time.so"), "tick tock").expect("a file");
-    let heard = error_of_call(number::CLOCK_GETTIME, folder);
-    assert!(heard.contains("time.so cannot be loaded: "), "{heard}");
+    let answer = error_of_call(number::CLOCK_GETTIME, folder);
+    assert!(answer.contains("time.so cannot be loaded: "), "{answer}");
 }
 
 #[test]

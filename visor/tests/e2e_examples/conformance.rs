@@ -137,7 +137,7 @@ fn panic_text(stderr: &str) -> Option<&str> {
 fn programs_end_as_with_std() {
     for ending in ENDINGS {
         let program = native(&[&format!("--end={ending}")]);
-        let (said, told) = (String::from_utf8_lossy(&program.stdout), String::from_utf8_lossy(&program.stderr));
+        let (said, errors) = (String::from_utf8_lossy(&program.stdout), String::from_utf8_lossy(&program.stderr));
         let mut workflow = Workflow::shipped("conformance");
         workflow.set("conformance", "/args", json!({ "end": ending }));
         // These programs end without reading their input.
@@ -148,14 +148,14 @@ fn programs_end_as_with_std() {
             Some(0) => assert_eq!(ran.report["status"], "done", "{ending}: {message}"),
             Some(1) => {
                 assert_eq!(kind, "error", "{ending}: {message}");
-                assert_eq!(told.trim_end().strip_prefix("Error: "), Some(message), "{ending}");
+                assert_eq!(errors.trim_end().strip_prefix("Error: "), Some(message), "{ending}");
             }
             Some(101) => {
                 assert_eq!(kind, "panic", "{ending}: {message}");
                 let (place, text) = message.split_once('\n').expect("a panic has a place");
                 assert!(place.starts_with("thread 'main' panicked at "), "{ending}: {place}");
                 // A hook says what it wants, in place of std.
-                assert!(ending == "hook" || panic_text(&told) == Some(text), "{ending}: {told}\n{text}");
+                assert!(ending == "hook" || panic_text(&errors) == Some(text), "{ending}: {errors}\n{text}");
             }
             Some(code) => {
                 assert_eq!((kind, message), (&Value::from("exit"), &*format!("exited with status {code}")), "{ending}")

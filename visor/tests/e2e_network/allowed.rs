@@ -89,18 +89,18 @@ fn a_datagram_is_answered() {
 }
 
 #[test]
-fn a_datagram_server_answers_whom_it_has_heard() {
+fn a_datagram_server_answers_known_senders() {
     let document = probe(json!({ "mode": "host", "listen": ["127.0.0.1:0"] }), json!([{ "answer": "127.0.0.1:0" }]));
     let (report, received) = beside(&document, |printed| {
         let address = printed.recv().expect("an address");
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client");
         client.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
-        client.send_to(b"anybody?", address).expect("sent");
+        client.send_to(b"question", address).expect("sent");
         let mut room = [0; 64];
         let bytes = client.recv(&mut room).expect("an answer");
         String::from_utf8_lossy(&room[..bytes]).into_owned()
     });
-    assert_eq!((received.as_str(), lines(&report)[1].as_str()), ("answer", "anybody?"));
+    assert_eq!((received.as_str(), lines(&report)[1].as_str()), ("answer", "question"));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn keepalive_probes_are_sent_after_silence() {
     });
     let [(kept, when), (other, _)] = timers;
     assert!(kept == KEEP_ALIVE && when <= 3000, "{timers:?}");
-    assert_ne!(other, KEEP_ALIVE, "nobody asked for that");
+    assert_ne!(other, KEEP_ALIVE, "it was not asked for");
     assert_eq!(lines(&report)[1..], ["kept alive: Ok(0)", "the other: Ok(0)"]);
 }
 

@@ -119,7 +119,7 @@ fn a_name_that_has_no_address_stops_the_run_at_once() {
 }
 
 #[test]
-fn a_stranger_cannot_make_himself_heard() {
+fn datagrams_of_strangers_are_not_delivered() {
     let listed = UdpSocket::bind("127.0.0.1:0").expect("a server that is silent");
     let address = listed.local_addr().expect("its address").to_string();
     let stranger = std::thread::spawn(move || {

@@ -1,7 +1,7 @@
 //! Runs an attack beside its victim, in a process of its own, and says what must come of it.
 //!
 //! ```text
-//!   works    the positive control: where nothing is meant to stop it, the attacker gets what he is after
+//!   works    the positive control: where nothing is meant to stop it, the attack gets what it is after
 //!   fails    three attempts, two with eight threads at once: each ends the attacker, the last for the stated reason;
 //!            the victim is intact and the process goes on
 //! ```
@@ -252,7 +252,7 @@ impl Attack {
         Ran::of(command)
     }
 
-    /// The attack works: nothing is meant to stop it here, so the attacker is able to do what he tries elsewhere.
+    /// The attack works: nothing is meant to stop it here, so the attacker is able to do what fails elsewhere.
     #[track_caller]
     pub(crate) fn works(&self, isolation: &str) -> Ran {
         let ran = self.run(isolation, "1");

@@ -82,7 +82,7 @@ fn the_info_page_is_read_and_never_written() {
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn guard_pages_stop_everybody() {
+fn guard_pages_stop_all_code() {
     for how in ["read", "write"] {
         memory("guard", how).fails("stack-overflow", &["overran its stack"]);
         memory("carrier-guard", how).fails("memory-fault", &["memory of the gates"]);

@@ -1,4 +1,4 @@
-//! Tells an attacker where everything lies: an attack must not fail because an address was not found.
+//! Gives an attacker the place of everything: an attack must not fail because an address was not found.
 //!
 //! A function knows one trusted address, that of its gate; the rest of the visor follows from that and the program file. What
 //! is elsewhere (libraries, heap, stacks) an attacker would have to find out. Here the test looks it up, once, in a workflow

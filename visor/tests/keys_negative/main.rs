@@ -32,13 +32,13 @@ const HANDOVERS: u32 = 100;
 const NOT_THE_VICTIM: &str = "exited with status 77";
 
 impl Attack {
-    /// Without this defence the attacker gets what he is after.
+    /// Without this defence the attack gets what it is after.
     #[track_caller]
     fn succeeds_without(&self, defence: &str) -> Ran {
         self.succeeds_once_without(defence, 1)
     }
 
-    /// Without this defence the attacker gets what he is after in one of `runs` runs: something else may come first.
+    /// Without this defence the attack gets what it is after in one of `runs` runs: something else may come first.
     #[track_caller]
     fn succeeds_once_without(&self, defence: &str, runs: usize) -> Ran {
         let attack = self.without(defence);

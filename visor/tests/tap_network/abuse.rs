@@ -57,10 +57,14 @@ fn every_abuse_is_refused_and_explained_and_harmless() {
         // The positive control: what is right works.
         assert_eq!(tried("a datagram: 16 (expected 16)"), 1, "{verdicts}");
         assert_eq!(tried("what waited: 16 (expected 16)"), 1, "{verdicts}");
-        assert_eq!((tried("a socket of somebody else's"), tried("a file of somebody else's")), (12, 15), "{verdicts}");
+        assert_eq!(
+            (tried("a socket of another instance"), tried("a file of another instance")),
+            (12, 15),
+            "{verdicts}"
+        );
         assert_eq!(tried(" that is closed during a call"), 7, "{verdicts}");
         assert_eq!(victim, "intact");
-        // What the attacker may send has arrived, and nothing of what it may not, in whosever connection.
+        // What the attacker may send has arrived, and nothing of what it may not, in any connection.
         let mut received = host.join().expect("no panic");
         received.sort_unstable();
         assert_eq!(received, [0, 0, 16]);

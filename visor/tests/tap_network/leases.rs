@@ -60,13 +60,13 @@ fn a_refused_lease_is_explained() {
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
 fn a_user_without_rights_gets_a_device_if_his_group_may() {
-    const NOBODY: u32 = 65_534;
+    const UNPRIVILEGED: u32 = 65_534;
     let net = Net::new();
-    let why = net.run_as(NOBODY, "network-probe", endless()).failure();
+    let why = net.run_as(UNPRIVILEGED, "network-probe", endless()).failure();
     assert!(why.contains("cannot connect to the network helper at") && why.contains("ermission denied"), "{why}");
     assert_eq!(net.devices(), []);
     let net = Net::with(&["--pool", "10.99.0.0/24", "--group", "nogroup"]);
-    let mut run = net.run_as(NOBODY, "network-probe", endless());
+    let mut run = net.run_as(UNPRIVILEGED, "network-probe", endless());
     assert_eq!(run.line(), "0.0.0.0:80");
     assert_eq!(net.devices().len(), 1);
 }

@@ -57,7 +57,7 @@ fn names_are_resolved_by_the_configured_resolver() {
     for resolver in [IpAddr::from(FAR4), FAR6.into()] {
         let net = net(&[resolver]);
         let _dnsmasq = dnsmasq(&net, resolver);
-        let questions = ["www.test", "four.test", "nobody.test", "../www.test"].map(|name| json!({ "resolve": name }));
+        let questions = ["www.test", "four.test", "unknown.test", "../www.test"].map(|name| json!({ "resolve": name }));
         let mut run = net.run("network-probe", json!({ "questions": questions }));
         assert_both(&run.line());
         assert_eq!(run.line(), "192.0.2.4");
@@ -108,8 +108,8 @@ fn dig_is_answered_by_a_function() {
         assert_eq!(dig(&["+short", "www.test", "A"]), "192.0.2.4\n");
         assert_eq!(dig(&["+short", "www.test", "AAAA"]), "2001:db8::4\n");
         assert_eq!(dig(&["+short", "+tcp", "www.test", "A"]), "192.0.2.4\n");
-        let nobody = dig(&["nobody.test", "A"]);
-        assert!(nobody.contains("status: NXDOMAIN"), "{nobody}");
+        let unknown = dig(&["unknown.test", "A"]);
+        assert!(unknown.contains("status: NXDOMAIN"), "{unknown}");
         // Too long for a datagram: the answer is marked as truncated, and the client asks over TCP.
         let long = dig(&["+short", "www.test", "TXT"]);
         assert_eq!(long.matches('x').count(), 4000, "{long}");

@@ -227,7 +227,7 @@ impl Net {
         slots.map(|slot| std::fs::read_to_string(path(slot)).expect("text"))
     }
 
-    /// The same for a user who can read nothing but what he is given: a copy of all it takes.
+    /// The same for a user that can read nothing but what it is given: a copy of all it takes.
     pub(crate) fn run_as(&self, user: u32, image: &str, arguments: Value) -> Run {
         let folder = self.folder.path();
         let modules = folder.join("modules");

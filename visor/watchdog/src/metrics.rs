@@ -17,7 +17,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::invocations::invocation::End;
 use monohull_domain::hostcall::NAMES as MODULES;
 use monohull_report::{RunReport, Status};
-use monohull_workflow::document::INSTANCES_MAX;
+use monohull_workflow::bounds::INSTANCES_MAX;
 
 /// The `Content-Type` of what [`Metrics::encode`] gives.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -45,6 +45,7 @@ mod foreground;
 mod job;
 mod notices;
 mod pkru_tracer;
+mod process;
 mod protocol;
 mod sandbox;
 mod spawner;

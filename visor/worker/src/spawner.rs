@@ -4,12 +4,13 @@
 //! very beginning. The spawner maps what workers have in common, and then waits for requests to fork and for workers that end.
 
 use super::cgroup::{Membership, WorkerCgroup};
+use super::exit_status::status;
 use super::pkru_tracer::PkruTracer;
 use super::protocol::{
     ControlChannel, FromSpawner, FromWorker, SpawnerChannel, SupervisorChannel, ToSpawner, WorkerChannel,
 };
 use super::sandbox::{Inherit, SandboxTemplate};
-use super::{IdleWorker, ProcessError, Reaper, Settings, StderrTail, Worker, host, worker};
+use super::{IdleWorker, ProcessError, Reaper, Settings, StderrTail, Worker, host, process};
 use monohull_ipc::Message;
 use monohull_sys::fork::{Fork, OnlyThread, ThreadIdAddress, ThreadsError};
 use monohull_sys::spawner::{poll, wait_any};
@@ -46,7 +47,7 @@ impl Spawner {
         match only.fork().map_err(host("forking the spawner"))? {
             Fork::Child(child) => child.run(theirs.into(), false, |control| {
                 let control = ControlChannel::new(control);
-                match worker::detach_from_parent() {
+                match process::detach_from_parent() {
                     Ok(only) => serve(&control, settings, &only),
                     Err(why) => not_started(&control, why),
                 }
@@ -153,12 +154,12 @@ impl IdleWorker {
         let (channel, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
         match only.fork().map_err(host("forking a process for a workflow"))? {
             Fork::Child(child) => child.run(theirs.into(), true, |channel| {
-                let template = worker::detach_from_parent().and_then(|only| {
+                let template = process::detach_from_parent().and_then(|only| {
                     let mut template = SandboxTemplate::new(&only, settings, Inherit::Little)?;
                     template.compact_heap(&only)?;
                     Ok(template)
                 });
-                worker::worker_main(channel, template.as_ref().map_err(String::clone))
+                process::worker_main(channel, template.as_ref().map_err(String::clone))
             }),
             Fork::Parent(child) => {
                 drop(theirs);
@@ -235,13 +236,13 @@ fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i3
             }
         };
     if control.send(&FromSpawner::Started, &[]).is_err() {
-        return worker::NOT_NEEDED;
+        return status::NOT_NEEDED;
     }
     let mut children: Vec<Child> = Vec::new();
     let mut tracer = template.traced.then(PkruTracer::new);
     if let Err(why) = template.compact_heap(only) {
         tracing::error!("the spawner cannot arrange its memory: {why}");
-        return worker::FAILED;
+        return status::FAILED;
     }
     loop {
         let mut waiting =
@@ -250,7 +251,7 @@ fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i3
         let unsent = children.iter().filter(|child| child.status.is_some());
         waiting.extend(unsent.map(|child| PollFd::new(child.channel.as_fd(), PollFlags::POLLOUT)));
         if poll(&mut waiting).is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
-            return worker::FAILED;
+            return status::FAILED;
         }
         let [asked, ended] = [0, 1].map(|index| waiting[index].any() != Some(false));
         if ended {
@@ -263,15 +264,15 @@ fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i3
                 Ok(Some(packet)) => {
                     if let Err(error) = fork_workers(control, packet, &template, &forks, &mut children) {
                         tracing::error!("the spawner cannot reply: {error}");
-                        return worker::FAILED;
+                        return status::FAILED;
                     }
                 }
-                Ok(None) => return worker::NOT_NEEDED,
+                Ok(None) => return status::NOT_NEEDED,
                 Err(error) => {
                     let refused = error.no_descriptor().and_then(|error| Ok(refuse(control, &error)?));
                     if let Err(error) = refused {
                         tracing::error!("the spawner cannot receive requests: {error}");
-                        return worker::FAILED;
+                        return status::FAILED;
                     }
                 }
             }
@@ -282,7 +283,7 @@ fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i3
 /// Sends why there is no spawner; its exit status.
 fn not_started(control: &ControlChannel, why: String) -> i32 {
     let _ = control.send(&FromSpawner::NotStarted(why), &[]);
-    worker::REFUSED
+    status::REFUSED
 }
 
 /// Reaps workers that have ended, and sends their status to the supervisor. Lets threads go on that are traced and have stopped.
@@ -326,7 +327,7 @@ fn fork_workers(
         let Some(channel) = files.next() else { break };
         let group = if grouped { files.next() } else { None };
         match forks.fork(group.as_ref()) {
-            Ok(Fork::Child(child)) => child.run(channel, true, |channel| worker::worker_main(channel, Ok(template))),
+            Ok(Fork::Child(child)) => child.run(channel, true, |channel| process::worker_main(channel, Ok(template))),
             Ok(Fork::Parent((pid, pidfd))) => *entry = Some((pid.as_raw(), pidfd, channel)),
             Err(error) => {
                 refused = Some(error.raw_os_error().unwrap_or(libc::EIO));

@@ -1,10 +1,8 @@
-//! A worker: the process of one workflow domain. It takes its address space, enters its sandbox, waits for its job, runs it, answers
-//! and ends.
+//! What a worker does with its job: it takes it from the channel, runs it, reports on the way, and answers.
 
 use super::job::{Data, Received};
 use super::notices::{Notices, OmittedLines};
 use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
-use super::sandbox::SandboxTemplate;
 use monohull_domain::ReservedDomain;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::Suspended;
@@ -12,111 +10,26 @@ use monohull_domain::keys;
 use monohull_engine::{RunContext, RunEnd, Source, WorkflowIo, report_without_run};
 use monohull_ipc::channel::BODY_MAX;
 use monohull_ipc::sealed::seal;
-use monohull_report::escape::shown;
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
-use monohull_sys::fork::{KEPT, OnlyThread, exit_now};
-use monohull_sys::spawner::be_traced;
-use monohull_sys::{environment, prefault, signals};
+use monohull_sys::fork::KEPT;
 use monohull_workflow::plan::Input;
-use nix::sys::signal::Signal;
-use nix::unistd::{dup2_stdin, dup2_stdout, setsid};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub(super) use super::exit_status::status::*;
-
 /// The descriptor of a process's channel with its supervisor; all higher ones are closed.
 pub(super) const CHANNEL_FD: i32 = KEPT;
-
-/// The number of the null device on every Linux.
-const NULL_DEVICE: u64 = libc::makedev(1, 3);
 
 /// The longest report as JSON. The rest of a message is for the outputs that are in it, and for notes about lines.
 const REPORT_MAX: usize = BODY_MAX as usize / 2;
 
 /// The pause before an answer is sent again for which the kernel had no room.
 const RETRY_PAUSE: Duration = Duration::from_millis(1);
-
-/// Detaches the first process, a spawner or the worker of `monohull run`, from its parent: a session without a terminal, signals
-/// that ask for an end ignored, standard input and output on the null device, an empty environment. Its forks inherit that.
-///
-/// A service manager sends such a signal to all processes of a service at once. What is above decides what it means, and may
-/// let a workflow finish; it takes this process with it whenever it ends.
-///
-/// An error is a text for people. Then the process must not be used: it could read and write what its caller can.
-pub(super) fn detach_from_parent() -> Result<OnlyThread, String> {
-    let only = OnlyThread::new().map_err(|error| error.to_string())?;
-    setsid().map_err(|errno| format!("making a session of its own: {errno}"))?;
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        signals::ignore(signal).map_err(|error| format!("ignoring {signal}: {error}"))?;
-    }
-    environment::scrub(&only).map_err(|error| format!("clearing the environment: {error}"))?;
-    let null = open_null(Path::new("/dev/null"))?;
-    dup2_stdin(&null)
-        .and_then(|()| dup2_stdout(&null))
-        .map_err(|errno| format!("disconnecting standard input and output: {errno}"))?;
-    Ok(only)
-}
-
-/// Opens the null device. A regular file of its name would keep what is written to it.
-fn open_null(path: &Path) -> Result<File, String> {
-    let failed = |error: io::Error| format!("opening {}: {error}", shown(path));
-    let null = File::options().read(true).write(true).open(path).map_err(failed)?;
-    let metadata = null.metadata().map_err(failed)?;
-    match metadata.file_type().is_char_device() && metadata.rdev() == NULL_DEVICE {
-        true => Ok(null),
-        false => Err(format!("{} is not the null device", shown(path))),
-    }
-}
-
-/// The main function of a worker.
-pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, String>) -> i32 {
-    let channel = Arc::new(SupervisorChannel::new(channel));
-    // Never closed: another socket under this number could be sent to with a destination. The sandbox forbids the close.
-    std::mem::forget(channel.clone());
-    let ready = template.and_then(|template| {
-        // Where tracing is refused a fault ends the process, and the report has that as the reason.
-        let silent = template.traced && be_traced().is_err();
-        prefault::populate(&template.heap);
-        let address_space = template.take_address_space().map_err(|error| error.to_string())?;
-        let sandbox = template.enter_sandbox().map_err(|error| error.to_string())?;
-        Ok((address_space, sandbox, silent, template))
-    });
-    let (address_space, sandbox, silent, template) = match ready {
-        Ok(ready) => ready,
-        Err(why) => {
-            let _ = channel.send(&FromWorker::Refused(why), &[]);
-            return REFUSED;
-        }
-    };
-    if channel.send(&FromWorker::Ready { sandbox, silent }, &[]).is_err() {
-        return NOT_NEEDED;
-    }
-    let job = match take_job(&channel) {
-        Ok(Some(job)) => job,
-        Ok(None) => return NOT_NEEDED,
-        Err(why) => {
-            eprintln!("{why}");
-            return FAILED;
-        }
-    };
-    let settings = DomainSettings { modules: template.modules.clone(), keys: template.keys };
-    // The kernel frees the rest of the domain faster than this process could.
-    match run(channel, address_space, settings, job, || exit_now(DONE)) {
-        Ok(()) => DONE,
-        Err(error) => {
-            eprintln!("the answer cannot be sent: {error}");
-            FAILED
-        }
-    }
-}
 
 /// Waits for the job; `None` if the other end is closed.
 pub(super) fn take_job(channel: &SupervisorChannel) -> Result<Option<Received>, String> {
@@ -334,18 +247,6 @@ impl Progress for Reporter {
 mod tests {
     use super::*;
     use monohull_report::{InstanceReport, Status, StepReport};
-
-    #[test]
-    fn only_the_null_device_is_taken_for_it() {
-        open_null(Path::new("/dev/null")).expect("the null device");
-        let refused = |path: &Path| open_null(path).expect_err("not the null device");
-        let folder = tempfile::TempDir::new().expect("a folder");
-        let file = folder.path().join("null");
-        assert!(refused(&file).contains("opening"), "it does not exist");
-        std::fs::write(&file, "").expect("written");
-        assert!(refused(&file).contains("is not the null device"));
-        assert!(refused(Path::new("/dev/zero")).contains("is not the null device"));
-    }
 
     fn report(lines: &[usize]) -> RunReport {
         let line = |number: usize| Line { stream: Stream::Stdout, text: format!("line \u{1} {number}") };

@@ -10,10 +10,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::path::Path;
 
-use super::document::INSTANCES_MAX;
-use super::grants::Wanted;
+use super::bounds::INSTANCES_MAX;
 use super::plan::{self, Instances, Plan};
 use super::reader::{At, Reader};
+use super::server::Server;
 use super::shape::{Shape, Step};
 use super::source::{Level, Mistake, Source};
 use monohull_report::text::{quoted, suggestion};
@@ -31,18 +31,6 @@ pub struct Checked {
 /// folder of that file.
 pub fn check_bytes(file: &Path, bytes: &[u8]) -> Checked {
     check(file, bytes, None)
-}
-
-/// What a server has for a workflow.
-#[derive(Clone, Copy)]
-pub struct Server<'a> {
-    /// Whether a function is registered.
-    pub functions: &'a dyn Fn(&str) -> bool,
-    /// Whether its operator grants something to the workflow; if not, why.
-    pub grants: &'a dyn Fn(Wanted<'_>) -> Result<(), String>,
-    /// The file is still to be deployed: functions may have images that are files, which are registered then, and inputs
-    /// paths, which are left out.
-    pub deploying: bool,
 }
 
 /// Checks the bytes of a workflow for a server, which reads no files for it: its images are registered functions, its inputs

@@ -19,9 +19,11 @@ use jsonc_parser::common::Ranged;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::{self as doc, NAME_PATTERN};
+use super::bounds::NAME_PATTERN;
+use super::document as doc;
 use super::plan::{Access, MountSource, Plan};
 use super::reader::Reader;
+use super::server::Wanted;
 use super::shape::{header_place, header_secrets};
 use super::source::Source;
 use super::{Lines, Mistake, is_name};
@@ -226,17 +228,6 @@ struct Files {
     path: PathBuf,
     is_image: bool,
     right: Right,
-}
-
-/// What a document asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted<'a> {
-    /// A network by this name.
-    Network(&'a str),
-    /// Files by this name, for this, if it says.
-    Files(&'a str, Option<Access>),
-    /// A secret by this name.
-    Secret(&'a str),
 }
 
 impl Grants {

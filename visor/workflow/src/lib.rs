@@ -5,11 +5,12 @@
 //!
 //! ```text
 //!   document   the types as written; the JSON Schema and the manual of every field come from here
+//!   bounds     how much a field may ask for, its default, what a text looks like
 //!   source     text ⇄ line and column; a mistake           reader   reads one JSON value, notes what is wrong
 //!   units      "30s", "64MiB"                              shape    the fields of every object
 //!   check      names, cycles, order ──▶ plan               set      arguments from the command line
 //!   files      what the file refers to: reports about it at its place in the text
-//!   grants     what a server's operator gives to workflows
+//!   server     what a check asks a server             grants   what a server's operator gives to workflows
 //!   places     from a document made of the file back to the file
 //! ```
 //!
@@ -38,6 +39,7 @@ use std::path::{Path, PathBuf};
 
 use monohull_report::escape::shown;
 
+pub mod bounds;
 mod check;
 pub mod document;
 mod files;
@@ -45,17 +47,19 @@ pub mod grants;
 mod places;
 pub mod plan;
 mod reader;
+mod server;
 mod set;
 pub mod shape;
 mod source;
 pub mod units;
 
-pub use check::{Checked, Server, check_bytes, check_registered};
+pub use check::{Checked, check_bytes, check_registered};
 pub use document::schema;
 pub use files::{Reference, references};
 use monohull_host_files::input::{self, InputError};
 pub use places::Places;
 pub use plan::Plan;
+pub use server::{Server, Wanted};
 pub use set::SetError;
 pub use shape::is_name;
 pub use source::{Blame, Level, Mistake};

@@ -2,7 +2,7 @@
 //!
 //! Nothing in a [`Plan`] can be wrong any more; the orchestrator takes it as it is.
 
-use super::document::{INDEX, REGISTERED};
+use super::bounds::{INDEX, REGISTERED};
 use monohull_domain::slot_access::SlotAccess;
 pub use monohull_domain::slot_access::SlotPattern;
 pub use monohull_report::{FailureKind, OnUnread};

@@ -13,7 +13,7 @@ use jsonc_parser::ast::{Array, Object, Value};
 use jsonc_parser::common::{Range, Ranged};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
-use super::check::Server;
+use super::server::Server;
 use super::source::{Level, Mistake, Source};
 use super::units;
 use monohull_report::text::{quoted, suggestion};

@@ -9,8 +9,8 @@ use std::path::Path;
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Range;
 
+use super::bounds::INSTANCES_MAX;
 use super::check::too_many;
-use super::document::INSTANCES_MAX;
 use super::plan::{Instances, Plan, Step};
 use super::reader::{self, Reader};
 use super::source::{Level, Mistake, Source};

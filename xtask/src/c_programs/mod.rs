@@ -26,7 +26,7 @@ use std::process::{Command, Stdio};
 
 /// How `monohull cc` calls the compiler.
 const DRIVER: [&str; 2] = ["visor/src/cli/cc.rs", "visor/src/cli/c_toolchain.rs"];
-/// What a compiler is told, and what is linked.
+/// Flags of the compiler, and what is linked.
 const LIBC: [&str; 4] = ["cc-flags", "ld-flags", "image.map", "libmonohull_c.a"];
 
 /// A program.
@@ -40,7 +40,7 @@ struct Program {
     before: &'static [&'static str],
     /// Its C files.
     files: Files,
-    /// What the compiler is told, in the source's folder.
+    /// Flags of the compiler, in the source's folder.
     flags: &'static [&'static str],
 }
 

@@ -10,9 +10,9 @@ use super::lane::{Artifact, quoted, tests_of};
 use super::machine::Machine;
 use super::tally::{Item, in_guest, script};
 use super::{Kernel, guest};
-use crate::test::Count;
+use crate::test::{Count, Extent};
 use crate::workspace::Workspace;
-use crate::{Result, network, shell};
+use crate::{Result, lint, network, shell};
 use std::time::Duration;
 
 const KERNEL: Kernel = Kernel::Newer;
@@ -45,9 +45,10 @@ pub(super) fn load(files: &mut Archive, cache: &Cache, kernel: Kernel, wanted: &
 }
 
 /// Runs the lane; everything has been built.
-pub(crate) fn run() -> Result<Count> {
+pub(crate) fn run(extent: Extent) -> Result<Count> {
     let workspace = Workspace::load()?;
-    let built = tests_of(["--package", "monohull-visor", "--test", "tap_network", "--test", "linux_vfat"])?;
+    let tests = ["--test", "tap_network", "--test", "linux_vfat"].map(str::to_owned);
+    let built = tests_of(lint::with_std(&workspace).into_iter().chain(tests))?;
     let cache = Cache::ready()?;
     let peers = network::peers()?;
     let mut files = guest(&workspace, &cache)?;
@@ -78,7 +79,8 @@ pub(crate) fn run() -> Result<Count> {
     for (test, why) in LEFT_OUT {
         println!("not here: tap_network {test}: {why}");
     }
-    let machine = Machine { cache: &cache, kernel: KERNEL, memory: MEMORY, limit: LIMIT };
+    let random_addresses = extent == Extent::Full;
+    let machine = Machine { cache: &cache, kernel: KERNEL, memory: MEMORY, limit: LIMIT, random_addresses };
     Ok(in_guest(&machine, &files.finish()?, &items))
 }
 

@@ -5,10 +5,11 @@
 //! status is printed.
 
 use super::machine::Machine;
+use super::sample::runs_under;
 use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, STARTED, TOOLS};
 use super::tally::{Item, in_guest, script};
 use super::{Cache, Kernel, REPOSITORY, guest};
-use crate::test::Count;
+use crate::test::{Count, Extent};
 use crate::workspace::{Workspace, root};
 use crate::{Result, build, lint, shell};
 use serde::Deserialize;
@@ -44,7 +45,7 @@ pub(super) struct Profile {
 }
 
 /// Builds everything and runs the suite in each kernel, in a guest for each at the same time.
-pub(crate) fn run() -> Result<Count> {
+pub(crate) fn run(extent: Extent) -> Result<Count> {
     build::everything()?;
     build::unhardened_visor()?;
     let workspace = Workspace::load()?;
@@ -77,15 +78,23 @@ pub(crate) fn run() -> Result<Count> {
     // Each kernel has a job of its own.
     files.script("/job", b"exec sh /job-$(uname -r | cut -d. -f1,2) \"$@\"\n")?;
     let mut jobs = Vec::new();
+    let mut elsewhere = 0;
     for kernel in Kernel::ALL {
-        let left_out = || LEFT_OUT.iter().filter(|out| out.kernel.is_none_or(|only| only == kernel));
-        let whole = |name: &str| left_out().any(|out| out.program == name && out.tests.is_empty());
-        let here = programs.iter().filter(|program| !whole(&program.target.name));
         let mut items = Vec::new();
-        for program in here {
-            items.extend(test_items(program, left_out())?);
+        for program in &programs {
+            let name = &program.target.name;
+            let mut tests = program.tests()?;
+            tests.retain(|test| !is_left_out(kernel, name, test));
+            let all = tests.len();
+            tests.retain(|test| is_left_out(kernel.other(), name, test) || runs_under(kernel, extent, name, test));
+            elsewhere += all - tests.len();
+            items.extend(test_items(program, tests)?);
         }
-        items.extend(workflow_items(&workspace)?);
+        let mut workflows = workflow_items(&workspace)?;
+        let all = workflows.len();
+        workflows.retain(|item| runs_under(kernel, extent, "workflows", &item.name));
+        elsewhere += all - workflows.len();
+        items.extend(workflows);
         files.script(format!("/job-{}", kernel.version()), script(&items).as_bytes())?;
         jobs.push((kernel, items));
     }
@@ -98,7 +107,8 @@ pub(crate) fn run() -> Result<Count> {
         }
     }
     let run = |(kernel, items): &(Kernel, Vec<Item>)| {
-        let machine = Machine { cache: &cache, kernel: *kernel, memory: MEMORY, limit: LIMIT };
+        let random_addresses = extent == Extent::Full;
+        let machine = Machine { cache: &cache, kernel: *kernel, memory: MEMORY, limit: LIMIT, random_addresses };
         in_guest(&machine, &files, items)
     };
     let counts: Vec<Count> = thread::scope(|scope| {
@@ -109,7 +119,18 @@ pub(crate) fn run() -> Result<Count> {
     });
     let mut total = Count::default();
     counts.into_iter().for_each(|count| total.add(count));
+    if elsewhere > 0 {
+        total.notes.push(format!(
+            "with keys, tests that both kernels can run were divided between them: {elsewhere} ran under the other one alone; `cargo xtask test --full` runs each under both, and with random addresses"
+        ));
+    }
     Ok(total)
+}
+
+/// Whether the suite leaves out this test of this program under this kernel.
+fn is_left_out(kernel: Kernel, program: &str, test: &str) -> bool {
+    let here = |out: &&LeftOut| out.program == program && out.kernel.is_none_or(|only| only == kernel);
+    LEFT_OUT.iter().filter(here).any(|out| out.tests.is_empty() || out.tests.contains(&test))
 }
 
 /// Builds tests: their programs, and those that they start.
@@ -153,7 +174,16 @@ fn programs(workspace: &Workspace) -> Result<(Vec<Artifact>, Vec<Artifact>)> {
 impl Artifact {
     /// The names of its tests.
     fn tests(&self) -> Result<Vec<String>> {
-        let said = shell::output(Command::new(&self.executable).args(["--list", "--format", "terse"]))?;
+        self.list(&[])
+    }
+
+    /// The names of those that are ignored.
+    fn ignored_tests(&self) -> Result<Vec<String>> {
+        self.list(&["--ignored"])
+    }
+
+    fn list(&self, which: &[&str]) -> Result<Vec<String>> {
+        let said = shell::output(Command::new(&self.executable).args(["--list", "--format", "terse"]).args(which))?;
         let said = String::from_utf8_lossy(&said);
         Ok(said.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect())
     }
@@ -171,32 +201,35 @@ impl Artifact {
     }
 }
 
-/// Runs as cargo would run it: in the package's folder. Tests that need to be alone come after the others.
-fn test_items(program: &Artifact, left_out: impl Iterator<Item = &'static LeftOut>) -> Result<Vec<Item>> {
+/// Runs these tests of a program as cargo would run them: in the package's folder. Those that need to be alone come after the others.
+fn test_items(program: &Artifact, tests: Vec<String>) -> Result<Vec<Item>> {
     let name = &program.target.name;
     let folder = program.manifest_path.parent().expect("a manifest lies in a folder");
-    let left_out: Vec<&str> =
-        left_out.filter(|out| out.program == name).flat_map(|out| out.tests.iter().copied()).collect();
-    let prefixes = || ALONE.iter().filter(|(alone, _)| alone == name).map(|(_, prefix)| *prefix);
-    let mut alone = program.tests()?;
-    alone.retain(|test| prefixes().any(|prefix| test.starts_with(prefix)) && !left_out.contains(&test.as_str()));
-    let elsewhere = left_out.into_iter().chain(alone.iter().map(String::as_str));
-    let skipped = elsewhere.map(|test| format!(" --skip {test}")).collect();
-    // Natively these are ignored.
+    // Natively the tests of these are ignored.
     let needs_much = IGNORED.iter().any(|prefix| name.starts_with(prefix));
-    let ignored = if needs_much { " --include-ignored" } else { "" };
-    let item = |name: String, which: String| Item {
+    let skipped = if needs_much { Vec::new() } else { program.ignored_tests()? };
+    let prefixes = || ALONE.iter().filter(|(alone, _)| alone == name).map(|(_, prefix)| *prefix);
+    let (alone, together): (Vec<_>, Vec<_>) = tests
+        .into_iter()
+        .filter(|test| !skipped.contains(test))
+        .partition(|test| prefixes().any(|prefix| test.starts_with(prefix)));
+    let item = |name: String, threads: &str, tests: Vec<String>| Item {
         name,
         command: format!(
-            "mkdir -p {folder} && cd {folder} && timeout {ITEM_SECONDS} {program} --exact{which}{ignored}",
+            "mkdir -p {folder} && cd {folder} && timeout {ITEM_SECONDS} {program} --exact{threads}{ignored} {tests}",
             folder = quoted(folder),
             program = quoted(&program.executable),
+            ignored = if needs_much { " --include-ignored" } else { "" },
+            tests = tests.join(" "),
         ),
         counts: true,
     };
-    let mut items = vec![item(name.clone(), skipped)];
+    let mut items = Vec::new();
+    if !together.is_empty() {
+        items.push(item(name.clone(), "", together));
+    }
     if !alone.is_empty() {
-        items.push(item(format!("{name}, one after the other"), format!(" --test-threads=1 {}", alone.join(" "))));
+        items.push(item(format!("{name}, one after the other"), " --test-threads=1", alone));
     }
     Ok(items)
 }

@@ -5,8 +5,8 @@
 //! fetch     Debian's QEMU, busybox and two kernels, unpacked into target/guest; nothing is installed
 //! archive   the guest's file system, in memory: every file lies where it lies on the host
 //! machine   boots it, reads what it says over a serial port, kills it
-//! lane      `cargo xtask test --keys`: the suite, in all kernels side by side; `suite` lists what runs, `tally` counts,
-//!           `restarts` decides what comes after a kernel's panic
+//! lane      `cargo xtask test --keys`: the suite, in all kernels side by side; `suite` lists what runs, `sample` divides
+//!           it between the kernels, `tally` counts, `restarts` decides what comes after a kernel's panic
 //! drivers   part of `cargo xtask test --network`: what needs drivers that not every Linux has
 //! ```
 //!
@@ -18,6 +18,7 @@ mod fetch;
 pub(crate) mod lane;
 mod machine;
 mod restarts;
+mod sample;
 mod suite;
 mod tally;
 
@@ -49,6 +50,14 @@ pub(crate) enum Kernel {
 impl Kernel {
     /// All of them.
     const ALL: [Kernel; 2] = [Kernel::Older, Kernel::Newer];
+
+    /// The one that it is compared with.
+    fn other(self) -> Kernel {
+        match self {
+            Kernel::Older => Kernel::Newer,
+            Kernel::Newer => Kernel::Older,
+        }
+    }
 
     /// Its version, as people say it.
     fn version(self) -> &'static str {
@@ -82,6 +91,9 @@ pub(crate) struct Wish {
     /// Drivers of the kernel's to be loaded: loop, tun, veth, netem, vfat.
     #[arg(long = "driver", value_name = "NAME")]
     drivers: Vec<String>,
+    /// Give programs the same addresses in each process, as the suite does unless all of it runs: they start faster.
+    #[arg(long)]
+    fixed_addresses: bool,
     /// The command, for a shell, in the repository's root: `monohull` is on the path.
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -106,7 +118,9 @@ pub(crate) fn command(wish: &Wish) -> Result<ExitCode> {
     let path = workspace.target().join("release");
     let job = format!("PATH={}:$PATH\ncd {REPOSITORY}\n{}\n", path.display(), wish.command.join(" "));
     files.script("/job", job.as_bytes())?;
-    let machine = Machine { cache: &cache, kernel: wish.kernel, memory: wish.memory, limit: COMMAND_LIMIT };
+    let random_addresses = !wish.fixed_addresses;
+    let machine =
+        Machine { cache: &cache, kernel: wish.kernel, memory: wish.memory, limit: COMMAND_LIMIT, random_addresses };
     machine.run(&files.finish()?, &mut |line| println!("{line}")).map(ExitCode::from)
 }
 

@@ -53,7 +53,7 @@ struct Unit;
 
 #[derive(Debug)]
 #[expect(dead_code, reason = "the compiler does not count `Debug` as reading")]
-enum Berth {
+enum Seat {
     Empty,
     Taken(Hull, char),
     Reserved { by: String },
@@ -131,8 +131,8 @@ fn types() {
     check!("derive_struct", format!("{hull:?}"));
     check!("derive_pretty", format!("{hull:#?}"));
     check!("derive_default_and_unit", format!("{:?} {:?} {:#?}", Hull::default(), Unit, Unit));
-    check!("derive_enum", format!("{:?} {:?}", Berth::Empty, Berth::Taken(Hull::default(), '\'')));
-    check!("derive_enum_pretty", format!("{:#?}", Berth::Reserved { by: "me\n".into() }));
+    check!("derive_enum", format!("{:?} {:?}", Seat::Empty, Seat::Taken(Hull::default(), '\'')));
+    check!("derive_enum_pretty", format!("{:#?}", Seat::Reserved { by: "me\n".into() }));
     check!("builders", format!("{Built:?}"));
     check!("builders_pretty", format!("{Built:#?}"));
     check!("text_escapes", "tab\t quote\" back\\ nul\0 bell\x07 ß \u{200b} \u{1F6A2} é");

@@ -179,7 +179,7 @@ fn failing_writers() {
     let error = writer.into_inner().unwrap_err();
     check!("broken_into_inner", (error.to_string(), error.error().kind(), recorder.calls()));
     let writer = error.into_inner();
-    check!("broken_and_mended", {
+    check!("broken_and_restored", {
         *recorder.broken.borrow_mut() = false;
         (writer.into_inner().is_ok(), recorder.calls())
     });

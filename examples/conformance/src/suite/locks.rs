@@ -171,18 +171,18 @@ fn condition_variables() {
         pair.1.notify_one();
     }
     check!("condvar_ping_pong", (other.join().is_ok(), *pair.0.lock().unwrap()));
-    let (lock, nobody) = (Mutex::new(3), Condvar::new());
+    let (lock, unnotified) = (Mutex::new(3), Condvar::new());
     check!("condvar_times_out", {
         let start = Instant::now();
-        let (guard, result) = nobody.wait_timeout(lock.lock().unwrap(), MOMENT).unwrap();
+        let (guard, result) = unnotified.wait_timeout(lock.lock().unwrap(), MOMENT).unwrap();
         (*guard, result.timed_out(), start.elapsed() >= MOMENT, format!("{result:?}"))
     });
     check!("condvar_timeout_while", {
-        let (guard, result) = nobody.wait_timeout_while(lock.lock().unwrap(), MOMENT, |n| *n == 3).unwrap();
+        let (guard, result) = unnotified.wait_timeout_while(lock.lock().unwrap(), MOMENT, |n| *n == 3).unwrap();
         (*guard, result.timed_out())
     });
     check!("condvar_timeout_while_not", {
-        let (guard, result) = nobody.wait_timeout_while(lock.lock().unwrap(), MOMENT, |n| *n != 3).unwrap();
+        let (guard, result) = unnotified.wait_timeout_while(lock.lock().unwrap(), MOMENT, |n| *n != 3).unwrap();
         (*guard, result.timed_out())
     });
     check!("condvar_wakes_all", {

@@ -15,7 +15,7 @@ thread_local! {
 
 thread_local!(static ALONE: Cell<i8> = const { Cell::new(-1) });
 
-/// Tells when it is dropped, and whether another variable can still be reached then.
+/// Reports when it is dropped, and whether another variable can still be reached then.
 struct Goodbye(Sender<String>, &'static str);
 
 impl Drop for Goodbye {

@@ -22,19 +22,19 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
         SOCKET_GETNAME,
         SOCKET_CLOSE,
     ] {
-        cases.refused("a socket of somebody else's", call, &[socket, own.bytes, 16], BadDescriptor);
+        cases.refused("a socket of another instance", call, &[socket, own.bytes, 16], BadDescriptor);
     }
     let file = cases.addresses.holdings.file;
     for call in ON_A_DESCRIPTOR {
-        cases.refused("a file of somebody else's", call, &[file, own.bytes, 0, 0], BadDescriptor);
+        cases.refused("a file of another instance", call, &[file, own.bytes, 0, 0], BadDescriptor);
     }
-    cases.refused("a file of somebody else's", FILE_MMAP, &[file, 0, 16, 0], BadDescriptor);
-    cases.refused("a file of somebody else's", FILE_DUP, &[file, MAX], BadDescriptor);
+    cases.refused("a file of another instance", FILE_MMAP, &[file, 0, 16, 0], BadDescriptor);
+    cases.refused("a file of another instance", FILE_DUP, &[file, MAX], BadDescriptor);
     let (name, len) = ("n".as_ptr() as u64, 1);
     for call in [FILE_OPEN, FILE_STAT, FILE_MKDIR, FILE_RMDIR, FILE_UNLINK, FILE_CHDIR, FILE_REALPATH] {
-        cases.refused("a directory of somebody else's", call, &[file, name, len, 1, 0], BadDescriptor);
+        cases.refused("a directory of another instance", call, &[file, name, len, 1, 0], BadDescriptor);
     }
     for [from, to] in [[file, WORKING_DIRECTORY], [WORKING_DIRECTORY, file]] {
-        cases.refused("a directory of somebody else's", FILE_RENAME, &[from, name, len, to, name, len], BadDescriptor);
+        cases.refused("a directory of another instance", FILE_RENAME, &[from, name, len, to, name, len], BadDescriptor);
     }
 }

@@ -21,12 +21,12 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own, network: Network) {
     let (set, wait) = (|events| [queue, socket, events, 7], |timeout| [queue, out, 64, timeout]);
 
     for wrong in [THEIRS, queue + 100, 1 << 32 | queue, MIN, MAX] {
-        let what = if wrong == THEIRS { "a queue of somebody else's" } else { "a queue of nobody's" };
+        let what = if wrong == THEIRS { "a queue of another instance" } else { "a queue that does not exist" };
         cases.refused(what, QUEUE_SET, &[wrong, socket, READ, 7], BadDescriptor);
         cases.refused(what, QUEUE_WAIT, &[wrong, out, 64, 0], BadDescriptor);
         cases.refused(what, QUEUE_POST, &[wrong, 7], BadDescriptor);
         cases.refused(what, QUEUE_CLOSE, &[wrong], BadDescriptor);
-        let what = if wrong == THEIRS { "a socket far out" } else { "a socket of nobody's" };
+        let what = if wrong == THEIRS { "a socket far out" } else { "a socket that does not exist" };
         let wrong = if wrong == queue { socket + 100 } else { wrong };
         cases.refused(what, QUEUE_SET, &[queue, wrong.max(1000), READ, 7], BadDescriptor);
     }

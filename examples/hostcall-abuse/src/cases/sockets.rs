@@ -67,7 +67,7 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own, network: Network) {
     addresses(cases, &good);
     match network {
         Network::Host => off_the_list(cases, own, &good),
-        Network::Tap => nobodys(cases, own, &good),
+        Network::Tap => unowned(cases, own, &good),
     }
     numbers(cases, own, &good);
     listener(cases, own, &good);
@@ -146,7 +146,7 @@ fn off_the_list(cases: &mut Cases<'_>, own: &Own, good: &Good) {
 }
 
 /// What is not the workflow's own, and what leads to itself.
-fn nobodys(cases: &mut Cases<'_>, own: &Own, good: &Good) {
+fn unowned(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     for address in [at([127, 0, 0, 1], 1), at([10, 99, 0, 1], 1), at([255; 4], 1), mapped()] {
         for (call, more) in [(TCP_LISTEN, 16), (UDP_BIND, 0)] {
             cases.refused("an address that is not its own", call, &[keep(address), more], AddressNotAvailable);
@@ -159,14 +159,14 @@ fn nobodys(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         let args = [good.datagrams, own.bytes, 16, address];
         cases.refused("an address of itself", SOCKET_SENDTO, &args, NetworkUnreachable);
     }
-    cases.refused("a name that nobody knows", HOST_LOOKUP, &[own.name, 16, good.out, 1], NotFound);
+    cases.refused("a name that is unknown", HOST_LOOKUP, &[own.name, 16, good.out, 1], NotFound);
     cases.add("a datagram", SOCKET_SENDTO, &[good.datagrams, own.bytes, 16, good.there], 16);
 }
 
 /// Where a socket is wanted.
 fn numbers(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     for (what, socket) in [
-        ("a socket of nobody's", good.datagrams + 100),
+        ("a socket that does not exist", good.datagrams + 100),
         ("a socket far out", 1 << 20),
         ("a socket beyond 32 bits", 1 << 32 | good.datagrams),
         ("a socket without end", MAX),

@@ -161,7 +161,7 @@ fn buffers_never_overlap_and_always_start_zeroed() {
 
 /// Pages that cannot be taken from their last owner are emptied, and wait until they can.
 #[test]
-fn memory_that_keeps_its_owner_is_nobodys_until_it_does_not() {
+fn memory_that_keeps_its_owner_is_not_reused_until_it_loses_it() {
     let mm = Mm::start();
     mm.keep_apart();
     let (first, second) = (mm.alloc(A, 1), mm.alloc(A, 1));
@@ -172,7 +172,7 @@ fn memory_that_keeps_its_owner_is_nobodys_until_it_does_not() {
     mm.refuse_to_assign(false);
     let next = mm.alloc(B, 1);
     assert_ne!(next, first, "it is not handed out as it is");
-    mm.poke(first, b"said by whoever has the key");
+    mm.poke(first, b"said by the holder of key");
     mm.free(A, second);
     assert_ne!(mm.owner_of(first), A, "taken away at the next occasion");
     assert_eq!(mm.peek(first, 6), [0; 6]);
@@ -180,7 +180,7 @@ fn memory_that_keeps_its_owner_is_nobodys_until_it_does_not() {
 
 /// Memory that the host does not wipe, because it is locked for one, gets no other owner until it is wiped.
 #[test]
-fn memory_that_cannot_be_wiped_is_nobodys_until_it_can() {
+fn memory_that_cannot_be_wiped_is_not_reused_until_it_can() {
     let mm = Mm::start();
     // Larger than what is kept: it is given back when it is freed.
     let bytes = 65 << 20;

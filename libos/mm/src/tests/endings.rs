@@ -33,7 +33,7 @@ fn failed_withdraws_what_was_published() {
     let mm = Mm::start();
     mm.alloc(A, 10);
     mm.publish(A, "out", mm.alloc(A, 10), 10, BYTES);
-    assert!(mm.end(A, Failed), "it took nothing, and nobody has seen what it made");
+    assert!(mm.end(A, Failed), "it took nothing, and no other has seen what it made");
     assert_eq!(mm.take(B, "out", BYTES), Err(Errno::NotFound));
     assert_eq!((mm.charged(A), mm.stats(B).arena_buffers), (0, 0));
 }
@@ -49,11 +49,11 @@ fn an_untouched_input_goes_back_and_wakes() {
 }
 
 #[test]
-fn pages_have_the_key_of_who_holds_them() {
+fn pages_have_the_key_of_their_holder() {
     let (mm, address) = with_input();
     assert_eq!(mm.owner_of(address), B);
     assert!(mm.end(B, Failed));
-    assert_eq!(mm.owner_of(address), SYSTEM_INSTANCE, "nobody's, in its slot again");
+    assert_eq!(mm.owner_of(address), SYSTEM_INSTANCE, "no instance's, in its slot again");
     mm.take(A, "in", BYTES).unwrap();
     assert_eq!(mm.owner_of(address), A);
     // Nothing lies behind it: it grows where it is.

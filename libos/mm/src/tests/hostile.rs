@@ -189,7 +189,7 @@ fn functions_may_not_make_the_calls_of_trusted_code() {
 /// Where each instance has a key of its own, buffers that are held are mappings: who takes all it can gets an error, and the others
 /// get theirs.
 #[test]
-fn who_hoards_buffers_leaves_some_to_others() {
+fn an_instance_that_hoards_buffers_leaves_some_to_others() {
     let mm = Mm::start();
     mm.keep_apart();
     let alloc = |instance| mm.call(instance, number::SLOT_ALLOC, [1, 8, 0, 0, 0, 0]);
@@ -212,7 +212,7 @@ fn who_hoards_buffers_leaves_some_to_others() {
 }
 
 #[test]
-fn where_nobody_is_kept_apart_buffers_are_as_many_as_memory_allows() {
+fn without_separate_keys_buffers_are_as_many_as_memory_allows() {
     let mm = Mm::start();
     for _ in 0..2 * HELD_TOGETHER {
         mm.alloc(A, 1);

@@ -43,7 +43,7 @@ fn pins_are_counted() {
 }
 
 #[test]
-fn who_does_not_hold_a_buffer_cannot_pin_it() {
+fn only_the_holder_of_a_buffer_can_pin_it() {
     let mm = Mm::start();
     let (own, foreign) = (mm.alloc(A, PAGE), mm.alloc(B, PAGE));
     assert!(!mm.pin(A, foreign, 1) && !mm.pin(A, own, PAGE + 1) && !mm.pin(A, own - 1, 1));
@@ -52,7 +52,7 @@ fn who_does_not_hold_a_buffer_cannot_pin_it() {
     mm.take(B, "x", BYTES).unwrap();
     assert!(!mm.pin(A, own, 1), "it is B's");
     assert_eq!((mm.free(B, own), mm.free(B, foreign)), (0, 0), "what was refused has left no pin behind");
-    assert!(!mm.pin(B, own, 1), "it is nobody's");
+    assert!(!mm.pin(B, own, 1), "it is no instance's");
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn taking_parks_until_the_slot_is_filled() {
 }
 
 #[test]
-fn who_comes_second_waits_on() {
+fn the_second_to_come_waits_on() {
     let mm = Mm::start();
     let (mut first, _) = mm.prepare_take(A, "one", BYTES, 0);
     let (mut second, _) = mm.prepare_take(B, "one", BYTES, 0);
@@ -61,7 +61,7 @@ fn who_comes_second_waits_on() {
 }
 
 #[test]
-fn a_slot_that_nobody_fills_is_an_error() {
+fn a_slot_that_is_never_filled_is_an_error() {
     let mm = Mm::start();
     let (mut call, _) = mm.prepare_take(A, "never", BYTES, 0);
     assert!(matches!(mm.step(&mut call), Step::Parked { .. }));
@@ -138,7 +138,7 @@ fn the_heap_grows_by_pages_up_to_the_limit() {
 }
 
 #[test]
-fn buffers_are_charged_to_who_holds_them() {
+fn buffers_are_charged_to_their_holder() {
     let mm = Mm::start();
     mm.set_limit(A, 10 * PAGE);
     mm.set_limit(B, 4 * PAGE);
@@ -146,7 +146,7 @@ fn buffers_are_charged_to_who_holds_them() {
     let args = [6 * PAGE, 8, 0, 0, 0, 0];
     assert_eq!(mm.call(A, number::SLOT_ALLOC, args), Errno::OutOfMemory.to_value());
     mm.publish(A, "big", address, 1, BYTES);
-    assert_eq!(mm.charged(A), 5 * PAGE, "what nobody has taken is still the producer's");
+    assert_eq!(mm.charged(A), 5 * PAGE, "what no instance has taken is still the producer's");
     assert_eq!(mm.take(B, "big", BYTES), Err(Errno::OutOfMemory));
     assert!(mm.explained().starts_with("memory limit of 16384 bytes reached"), "{}", mm.explained());
     assert!(mm.look("big").is_ok(), "the slot is still filled");

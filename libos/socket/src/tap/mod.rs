@@ -6,7 +6,9 @@
 //!   poll: frames, alarm ───┘      the lock's holder moves frames both ways; there is no thread for it
 //! ```
 
+mod ends;
 mod frames;
+mod lookup;
 mod names;
 mod stack;
 mod tcp;
@@ -20,13 +22,14 @@ use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 use core::task::Waker;
+use ends::End;
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
 use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown, ready};
 use monohull_abi::user::CheckedSlice;
 use monohull_module::{FutexMutex, FutexMutexGuard, HostRef};
 use names::Asker;
-use stack::{End, Stack};
+use stack::Stack;
 
 /// Distinguishes the keys of this network's sockets from other keys of modules.
 const KEY_TAG: u64 = 0b101 << 61;
@@ -125,7 +128,7 @@ impl Entered<'_> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         drop(self.stack.take());
-        self.tap.wake_who_was_rung_for();
+        self.tap.wake_rung();
         // Either this sees that frames are due, or the thread that has just requested it sees that the stack is unlocked.
         fence(Ordering::SeqCst);
         self.tap.move_what_is_due();
@@ -145,7 +148,7 @@ impl Tap {
         Entered { tap: self, stack: Some(self.stack.lock()) }
     }
 
-    fn wake_who_was_rung_for(&self) {
+    fn wake_rung(&self) {
         let rung = core::mem::take(&mut *self.rung.0.lock());
         for key in rung {
             self.host.wake(key, u64::MAX);
@@ -175,7 +178,7 @@ impl Tap {
             self.due.store(false, Ordering::Relaxed);
             stack.turn();
             drop(stack);
-            self.wake_who_was_rung_for();
+            self.wake_rung();
             fence(Ordering::SeqCst);
         }
     }

@@ -2,19 +2,13 @@
 //!
 //! A name is kept while threads wait for it: it is dropped when the last of them has its answer, or has ended.
 
-use super::stack::Stack;
-use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use monohull_abi::Errno;
-use monohull_abi::network::{SocketAddress, TapConfig};
+use monohull_abi::network::TapConfig;
 use smoltcp::iface::{SocketHandle as Inner, SocketSet};
-use smoltcp::socket::dns::{GetQueryResultError, QueryHandle, Socket as Dns, StartQueryError};
-use smoltcp::wire::{DnsQueryType, IpAddress};
-
-/// The most names that are asked for at once.
-const NAMES_MAX: usize = 256;
+use smoltcp::socket::dns::{GetQueryResultError, QueryHandle, Socket as Dns};
+use smoltcp::wire::IpAddress;
 
 /// The threads that wait for names, each for one at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,19 +29,19 @@ pub(super) enum Over {
 /// The names that have been asked for.
 pub(super) struct Names {
     /// `None` without resolvers.
-    inner: Option<Inner>,
-    by_name: BTreeMap<String, Name>,
+    pub(super) inner: Option<Inner>,
+    pub(super) by_name: BTreeMap<String, Name>,
 }
 
 /// A name that has been asked for.
 #[derive(Default)]
-struct Name {
+pub(super) struct Name {
     /// Never none.
-    askers: Vec<Asker>,
-    open: Vec<QueryHandle>,
-    found: Vec<IpAddress>,
+    pub(super) askers: Vec<Asker>,
+    pub(super) open: Vec<QueryHandle>,
+    pub(super) found: Vec<IpAddress>,
     /// To one of the questions there was no answer.
-    unanswered: bool,
+    pub(super) unanswered: bool,
 }
 
 impl Names {
@@ -83,7 +77,7 @@ impl Names {
     }
 
     /// Some threads do not wait any more. A query without waiters is not repeated.
-    fn forget(&mut self, sockets: &mut SocketSet<'static>, gone: impl Fn(&str, Asker) -> bool) {
+    pub(super) fn forget(&mut self, sockets: &mut SocketSet<'static>, gone: impl Fn(&str, Asker) -> bool) {
         let Some(inner) = self.inner else { return };
         let dns = sockets.get_mut::<Dns<'_>>(inner);
         self.by_name.retain(|text, name| {
@@ -93,58 +87,5 @@ impl Names {
             }
             !name.askers.is_empty()
         });
-    }
-}
-
-impl Stack {
-    pub(super) fn lookup(&mut self, asker: Asker, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno> {
-        self.up()?;
-        let Some(inner) = self.names.inner else { return Err(Errno::NotFound) };
-        // Its memory may have another name in it by now than when it was asked for.
-        self.names.forget(&mut self.sockets, |other, waiting| waiting == asker && other != name);
-        if let Some(known) = self.names.by_name.get_mut(name) {
-            if !known.open.is_empty() {
-                if !known.askers.contains(&asker) {
-                    known.askers.push(asker);
-                }
-                return Err(Errno::Again);
-            }
-            for (slot, address) in room.iter_mut().zip(&known.found) {
-                *slot = core::net::SocketAddr::new((*address).into(), 0).into();
-            }
-            let answer = match known.found.len().min(room.len()) {
-                _ if known.found.is_empty() && known.unanswered => Err(Errno::TimedOut),
-                _ if known.found.is_empty() => Err(Errno::NotFound),
-                count => Ok(count),
-            };
-            // An answer is given once: the next look-up asks again.
-            self.names.forget(&mut self.sockets, |_, waiting| waiting == asker);
-            return answer;
-        }
-        if self.names.by_name.len() >= NAMES_MAX {
-            return Err(Errno::TooMany);
-        }
-        let mut asked = Name { askers: Vec::from([asker]), ..Name::default() };
-        for kind in [DnsQueryType::A, DnsQueryType::Aaaa] {
-            let dns = self.sockets.get_mut::<Dns<'_>>(inner);
-            match dns.start_query(self.iface.context(), name, kind) {
-                Ok(query) => asked.open.push(query),
-                Err(StartQueryError::InvalidName | StartQueryError::NameTooLong) => return Err(Errno::Invalid),
-                Err(StartQueryError::NoFreeSlot) => return Err(Errno::TooMany),
-            }
-        }
-        self.names.by_name.insert(name.to_owned(), asked);
-        self.send_off();
-        Err(Errno::Again)
-    }
-
-    /// Whether the waiters for this name should run again.
-    pub(super) fn is_answered(&self, name: &str) -> bool {
-        self.up().is_err() || self.names.by_name.get(name).is_none_or(|name| name.open.is_empty())
-    }
-
-    /// An instance has ended.
-    pub(super) fn forget_asker(&mut self, instance: u32) {
-        self.names.forget(&mut self.sockets, |_, asker| asker.instance == instance);
     }
 }

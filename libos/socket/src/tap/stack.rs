@@ -1,9 +1,8 @@
 //! smoltcp with everything around it: its sockets by our numbers, time, frames in and out.
 
+use super::ends::End;
 use super::frames::{Frames, transport};
 use super::names::{Names, Over};
-use super::tcp::{Listener, Stream};
-use super::udp::Datagrams;
 use super::{NAMES, Rung, key_of};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -25,13 +24,6 @@ const DEPARTED_MAX: usize = 64;
 /// Ports that are given to sockets that asked for none.
 const FREE_PORTS: core::ops::Range<u32> = 32_768..61_000;
 const NS_PER_US: u64 = 1_000;
-
-/// A socket, by what it is for.
-pub(super) enum End {
-    Listener(Listener),
-    Stream(Stream),
-    Datagrams(Datagrams),
-}
 
 pub(super) struct Stack {
     pub(super) host: HostRef,
@@ -111,7 +103,7 @@ impl Stack {
             self.frames.drop_arrived();
         }
         self.tidy();
-        self.tell();
+        self.wake_waiters();
     }
 
     /// Sends what can be sent, up to a limit, and sets the alarm.
@@ -174,7 +166,7 @@ impl Stack {
     }
 
     /// Wakes the waiters for events that smoltcp does not signal.
-    fn tell(&mut self) {
+    fn wake_waiters(&mut self) {
         if self.frames.gone {
             for number in 0..self.ends.len() as SocketHandle {
                 self.rung.ring(key_of(number, Readiness::Read));

@@ -3,17 +3,17 @@
 //! smoltcp's listening socket becomes the connection itself. So a listener here holds none: the first segment of each
 //! connection gets a socket of its own, as long as not too many wait to be accepted.
 
-use super::stack::{End, Stack, address_of, now};
+use super::ends::{End, Listener, Stream, TTL, stands};
+use super::stack::{Stack, address_of, now};
 use super::{key_of, waker};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::task::Waker;
 use monohull_abi::Errno;
 use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
 use monohull_abi::user::CheckedSlice;
-use smoltcp::iface::{SocketHandle as Inner, SocketSet};
+use smoltcp::iface::SocketHandle as Inner;
 use smoltcp::socket::tcp::{CongestionControl, RecvError, Socket as Tcp, SocketBuffer, State};
-use smoltcp::time::{Duration, Instant};
+use smoltcp::time::Duration;
 use smoltcp::wire::{IpAddress, IpEndpoint, IpListenEndpoint};
 
 /// How long the other side may keep silent while a connection is being made, or while a connection without a socket is
@@ -27,76 +27,6 @@ const ACK_DELAY: Duration = Duration::from_millis(1);
 const BULK: usize = 4 << 10;
 /// This many keep-alive probes without an answer end the connection.
 const UNANSWERED: u32 = 8;
-/// How many routers a packet may pass, unless a function sets another.
-pub(super) const TTL: u8 = 64;
-
-/// A socket that others connect to.
-pub(super) struct Listener {
-    /// Its own address; any if none.
-    address: Option<IpAddress>,
-    six: bool,
-    port: u16,
-    backlog: usize,
-    /// Connections that are being made, or wait to be accepted.
-    pub(super) pending: Vec<Inner>,
-    /// A thread waits for one.
-    pub(super) watched: bool,
-    /// What its connections begin with.
-    ttl: u8,
-    keep_alive: u64,
-}
-
-/// One end of a connection.
-pub(super) struct Stream {
-    pub(super) inner: Inner,
-    pub(super) owner: u32,
-    /// Bytes of its buffers, charged to its owner.
-    pub(super) charge: u64,
-    read: Waker,
-    write: Waker,
-    /// Nothing more is to be read.
-    deaf: bool,
-    /// The reset of the connection has been reported.
-    told: bool,
-    /// It has been connected, as far as is known here.
-    stood: bool,
-    began: Instant,
-    local: IpEndpoint,
-    peer: IpEndpoint,
-}
-
-impl Listener {
-    /// Whether a connection waits to be accepted, or has failed meanwhile.
-    pub(super) fn waiting(&self, sockets: &SocketSet<'static>) -> bool {
-        self.pending.iter().any(|inner| stands(sockets.get::<Tcp<'_>>(*inner).state()))
-    }
-
-    fn hears(&self, to: IpEndpoint) -> bool {
-        let same_family = matches!(to.addr, IpAddress::Ipv6(_)) == self.six;
-        self.port == to.port && same_family && self.address.is_none_or(|own| own == to.addr)
-    }
-}
-
-fn stands(state: State) -> bool {
-    !matches!(state, State::Listen | State::SynReceived)
-}
-
-impl Stream {
-    pub(super) fn watch(&self, sockets: &mut SocketSet<'static>, readiness: Readiness) -> bool {
-        let socket = sockets.get_mut::<Tcp<'_>>(self.inner);
-        match readiness {
-            Readiness::Read => {
-                socket.register_recv_waker(&self.read);
-                self.deaf || socket.can_recv() || !socket.may_recv() && socket.state() != State::SynSent
-            }
-            Readiness::Write => {
-                socket.register_send_waker(&self.write);
-                socket.state() != State::SynSent && (socket.can_send() || !socket.may_send())
-            }
-        }
-    }
-}
-
 /// Bytes of each of a connection's two buffers, when there are so many sockets.
 fn buffer_size(open: usize) -> usize {
     match open {
@@ -193,9 +123,9 @@ impl Stack {
     /// The first segment of a connection has arrived: whether it may go on.
     pub(super) fn admit_connection(&mut self, from: IpEndpoint, to: IpEndpoint) -> bool {
         let open = self.open;
-        let hears = |end: &&mut End| matches!(end, End::Listener(listener) if listener.hears(to));
+        let takes = |end: &&mut End| matches!(end, End::Listener(listener) if listener.takes(to));
         let (sockets, ends) = (&mut self.sockets, &mut self.ends);
-        let Some(End::Listener(listener)) = ends.iter_mut().flatten().find(hears) else { return true };
+        let Some(End::Listener(listener)) = ends.iter_mut().flatten().find(takes) else { return true };
         let known = |inner: &Inner| sockets.get::<Tcp<'_>>(*inner).remote_endpoint() == Some(from);
         if listener.pending.iter().any(known) {
             return true;
@@ -293,8 +223,8 @@ impl Stack {
     /// The connection has ended: reported once as reset, then reads return the end.
     fn lost(&mut self, socket: SocketHandle) -> Result<u64, Errno> {
         match self.end(socket)? {
-            End::Stream(stream) if !stream.told && !stream.deaf => {
-                stream.told = true;
+            End::Stream(stream) if !stream.reported && !stream.deaf => {
+                stream.reported = true;
                 Err(Errno::ConnectionReset)
             }
             _ => Ok(0),
@@ -380,14 +310,14 @@ impl Stack {
     /// Why a connection without a waiting thread has failed; reported once.
     fn error_of(&mut self, socket: SocketHandle) -> Result<u64, Errno> {
         match self.end(socket)? {
-            End::Stream(stream) if !stream.stood && !stream.told => {}
+            End::Stream(stream) if !stream.stood && !stream.reported => {}
             _ => return Ok(0),
         }
         match self.connected(socket) {
             Ok(()) | Err(Errno::Again) => Ok(0),
             Err(errno) => {
                 if let End::Stream(stream) = self.end(socket)? {
-                    stream.told = true;
+                    stream.reported = true;
                 }
                 Ok(errno as u64)
             }
@@ -443,7 +373,7 @@ impl Stack {
                 read: waker(&stack.rung, key_of(number, Readiness::Read)),
                 write: waker(&stack.rung, key_of(number, Readiness::Write)),
                 deaf: false,
-                told: false,
+                reported: false,
                 stood: false,
                 began,
                 local,

@@ -1,16 +1,15 @@
 //! Datagrams.
 
-use super::stack::{End, Stack, address_of};
-use super::tcp::TTL;
+use super::ends::{Datagrams, End, TTL};
+use super::stack::{Stack, address_of};
 use super::{key_of, waker};
 use alloc::vec;
-use core::task::Waker;
 use monohull_abi::Errno;
 use monohull_abi::network::{DATAGRAM_MAX, Readiness, SocketAddress, SocketHandle};
 use monohull_abi::user::CheckedSlice;
-use smoltcp::iface::{SocketHandle as Inner, SocketSet};
+use smoltcp::iface::SocketHandle as Inner;
 use smoltcp::socket::udp::{PacketBuffer, PacketMetadata, SendError, Socket as Udp};
-use smoltcp::wire::{IpAddress, IpEndpoint, IpListenEndpoint};
+use smoltcp::wire::{IpAddress, IpListenEndpoint};
 
 /// Datagrams, and bytes of them, that a socket keeps in each direction.
 const DATAGRAMS: usize = 64;
@@ -18,38 +17,6 @@ const BYTES: usize = 256 << 10;
 
 /// What IPv6 and UDP put in front of a datagram.
 const IPV6_HEADERS: usize = 48;
-
-/// A socket for datagrams.
-pub(super) struct Datagrams {
-    pub(super) inner: Inner,
-    pub(super) owner: u32,
-    /// Bytes of its buffers, charged to its owner.
-    pub(super) charge: u64,
-    pub(super) address: Option<IpAddress>,
-    pub(super) six: bool,
-    pub(super) port: u16,
-    /// The only one it knows.
-    pub(super) peer: Option<IpEndpoint>,
-    pub(super) broadcast: bool,
-    read: Waker,
-    write: Waker,
-}
-
-impl Datagrams {
-    pub(super) fn watch(&self, sockets: &mut SocketSet<'static>, readiness: Readiness) -> bool {
-        let socket = sockets.get_mut::<Udp<'_>>(self.inner);
-        match readiness {
-            Readiness::Read => {
-                socket.register_recv_waker(&self.read);
-                socket.can_recv()
-            }
-            Readiness::Write => {
-                socket.register_send_waker(&self.write);
-                socket.can_send()
-            }
-        }
-    }
-}
 
 impl Stack {
     pub(super) fn bind(&mut self, owner: u32, at: &SocketAddress) -> Result<SocketHandle, Errno> {

@@ -234,7 +234,7 @@ fn without_a_root_nothing_is_put_right() {
 }
 
 #[test]
-fn files_that_share_clusters_are_told_apart() {
+fn files_that_share_clusters_are_distinguished() {
     for kind in KINDS {
         let mut tangle = Tangle::new(kind);
         let (one, other) = (tangle.entry("a/file"), tangle.entry("other/file"));

@@ -45,7 +45,7 @@ fn bytes_travel_both_ways_over_both_protocols() {
 }
 
 #[test]
-fn who_listens_is_connected_to() {
+fn a_listener_is_connected_to() {
     let mut world = World::new();
     let at = world.address("0.0.0.0:0".parse().unwrap());
     let listener = world.ok(TCP_LISTEN, [at, 16]);
@@ -108,8 +108,8 @@ fn the_sockets_of_an_instance_that_ends_are_closed_in_steps() {
 #[test]
 fn resets_and_refusals_have_their_kinds() {
     let mut world = World::new();
-    let nobody = world.address(SocketAddr::new(World::PEER4, 9));
-    assert_eq!(world.call(TCP_CONNECT, [nobody, u64::MAX]), Errno::ConnectionRefused.to_value());
+    let closed = world.address(SocketAddr::new(World::PEER4, 9));
+    assert_eq!(world.call(TCP_CONNECT, [closed, u64::MAX]), Errno::ConnectionRefused.to_value());
     assert_eq!(world.domain.charged(ME), 0, "what failed costs nothing");
     let socket = connected(&mut world);
     world.peer_resets();
@@ -219,7 +219,7 @@ fn small_writes_wait_for_each_other_unless_they_are_not_to() {
 }
 
 #[test]
-fn nobody_is_at_the_addresses_that_mean_oneself() {
+fn there_is_no_peer_at_loopback_addresses() {
     let mut world = World::new();
     let any = world.address("0.0.0.0:0".parse().unwrap());
     let datagrams = world.ok(UDP_BIND, [any]);

@@ -17,29 +17,29 @@ const SECOND: u64 = 1_000_000_000;
 const PEER: &str = "10.0.0.1";
 const PEER6: &str = "fd00::1";
 /// An unused address.
-const NOBODY: &str = "192.0.2.53";
+const SILENT: &str = "192.0.2.53";
 const KNOWN4: &str = "192.0.2.7";
 const KNOWN6: &str = "2001:db8::7";
 
 /// The questions that have come: names, and which kind of address was wanted.
-type Heard = Rc<RefCell<Vec<(String, u16)>>>;
+type Asked = Rc<RefCell<Vec<(String, u16)>>>;
 
 /// A network with these resolvers. The peer is one: it knows names that begin with `known`, knows that there are no others,
 /// and does not answer for names that begin with `silent`.
-fn world(resolvers: &[&str]) -> (World, Heard) {
+fn world(resolvers: &[&str]) -> (World, Asked) {
     let mut config = TapConfig { resolver_count: resolvers.len() as u32, ..config() };
     for (slot, resolver) in config.resolvers.iter_mut().zip(resolvers) {
         *slot = SocketAddr::new(resolver.parse().unwrap(), 53).into();
     }
     let mut world = World::with(config);
-    let heard = Heard::default();
-    let record = heard.clone();
+    let questions = Asked::default();
+    let record = questions.clone();
     world.peer_serves(53, Box::new(move |question| answer(question, &record)));
-    (world, heard)
+    (world, questions)
 }
 
 /// A resolver's answer to a question.
-fn answer(question: &[u8], heard: &Heard) -> Option<Vec<u8>> {
+fn answer(question: &[u8], questions: &Asked) -> Option<Vec<u8>> {
     const A: u16 = 1;
     let (mut name, mut at) = (String::new(), 12);
     while question[at] != 0 {
@@ -49,7 +49,7 @@ fn answer(question: &[u8], heard: &Heard) -> Option<Vec<u8>> {
         at = end;
     }
     let kind = u16::from_be_bytes([question[at + 1], question[at + 2]]);
-    heard.borrow_mut().push((name.clone(), kind));
+    questions.borrow_mut().push((name.clone(), kind));
     let known = name.starts_with("known");
     let mut answer = question.to_vec();
     answer[2..4].copy_from_slice(if known { &[0x81, 0x80] } else { &[0x81, 0x83] });
@@ -100,39 +100,39 @@ fn again(world: &World, call: &mut Call) -> Step {
 #[test]
 fn a_resolver_is_asked_over_both_protocols() {
     for resolver in [PEER, PEER6] {
-        let (mut world, heard) = world(&[resolver]);
+        let (mut world, questions) = world(&[resolver]);
         assert_eq!(lookup(&mut world, "known.test"), Ok(vec![KNOWN4.to_owned(), KNOWN6.to_owned()]), "{resolver}");
         assert_eq!(lookup(&mut world, "other.test"), Err(Errno::NotFound));
-        assert_eq!(heard.borrow().len(), 4, "each kind of address once: {heard:?}");
+        assert_eq!(questions.borrow().len(), 4, "each kind of address once: {questions:?}");
         assert!(world.time() < SECOND, "no wait for an answer that has arrived");
     }
 }
 
 #[test]
 fn a_resolver_that_keeps_silent_is_not_one_that_knows_nothing() {
-    let (mut world, heard) = world(&[PEER]);
+    let (mut world, questions) = world(&[PEER]);
     assert_eq!(lookup(&mut world, "silent.test"), Err(Errno::TimedOut));
     assert!(world.domain.explained().contains("no resolver answers"), "{}", world.domain.explained());
     assert!(world.time() >= 10 * SECOND, "it has had its time");
-    let asked = heard.borrow().len();
-    assert!(asked >= 6, "both questions were asked more than once: {heard:?}");
+    let asked = questions.borrow().len();
+    assert!(asked >= 6, "both questions were asked more than once: {questions:?}");
     // It waits for nothing any more.
     world.run(60_000);
-    assert_eq!(heard.borrow().len(), asked);
+    assert_eq!(questions.borrow().len(), asked);
     world.cut = true;
     assert_eq!(lookup(&mut world, "known.test"), Err(Errno::TimedOut));
 }
 
 #[test]
 fn the_next_resolver_is_asked_if_one_keeps_silent() {
-    let (mut world, _) = world(&[NOBODY, PEER]);
+    let (mut world, _) = world(&[SILENT, PEER]);
     assert_eq!(lookup(&mut world, "known.test"), Ok(vec![KNOWN4.to_owned(), KNOWN6.to_owned()]));
     assert_eq!(lookup(&mut world, "other.test"), Err(Errno::NotFound));
 }
 
 #[test]
-fn those_who_ask_for_the_same_name_are_told_the_same() {
-    let (mut world, heard) = world(&[PEER]);
+fn questions_for_the_same_name_get_the_same_answer() {
+    let (mut world, questions) = world(&[PEER]);
     let (mut first, key) = begin(&world, ME, "known.test");
     let (mut second, other_key) = begin(&world, OTHER, "known.test");
     assert_eq!(key, other_key);
@@ -140,14 +140,14 @@ fn those_who_ask_for_the_same_name_are_told_the_same() {
     assert!(world.domain.take_woken().contains(&key));
     assert_eq!(again(&world, &mut first), Step::Ready(2));
     assert_eq!(again(&world, &mut second), Step::Ready(2));
-    assert_eq!(heard.borrow().len(), 2, "{heard:?}");
+    assert_eq!(questions.borrow().len(), 2, "{questions:?}");
     // An answer is given once: the next look-up asks again.
     assert!(lookup(&mut world, "known.test").is_ok());
-    assert_eq!(heard.borrow().len(), 4, "{heard:?}");
+    assert_eq!(questions.borrow().len(), 4, "{questions:?}");
 }
 
 #[test]
-fn an_answer_for_somebody_who_has_ended_wakes_nobody() {
+fn an_answer_for_an_ended_instance_wakes_no_thread() {
     let (mut world, _) = world(&[PEER]);
     let (_, key) = begin(&world, OTHER, "known.test");
     world.run(20);
@@ -168,19 +168,19 @@ fn an_answer_for_somebody_who_has_ended_wakes_nobody() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_not_asked_again() {
-    let (mut world, heard) = world(&[PEER]);
+fn a_name_without_waiters_is_not_asked_again() {
+    let (mut world, questions) = world(&[PEER]);
     begin(&world, OTHER, "silent.test");
     world.run(20);
     world.domain.end(OTHER, Ending::Done);
-    assert_eq!(heard.borrow().len(), 2, "{heard:?}");
+    assert_eq!(questions.borrow().len(), 2, "{questions:?}");
     world.run(60_000);
-    assert_eq!(heard.borrow().len(), 2, "{heard:?}");
+    assert_eq!(questions.borrow().len(), 2, "{questions:?}");
 }
 
 #[test]
 fn a_name_that_changes_in_its_askers_memory_is_one_at_a_time() {
-    let (mut world, heard) = world(&[PEER]);
+    let (mut world, questions) = world(&[PEER]);
     let (mut call, key) = begin(&world, ME, "silent-0000.test");
     // More names than are asked for at once, were they all kept.
     for number in 1..1000 {
@@ -188,7 +188,7 @@ fn a_name_that_changes_in_its_askers_memory_is_one_at_a_time() {
         assert_eq!(again(&world, &mut call), Step::Parked { key, deadline: u64::MAX });
     }
     world.run(20);
-    assert!(heard.borrow().iter().all(|(name, _)| name == "silent-0999.test."), "{heard:?}");
+    assert!(questions.borrow().iter().all(|(name, _)| name == "silent-0999.test."), "{questions:?}");
     world.domain.poke(call.args[0], b"known-by-now.net");
     assert_eq!(again(&world, &mut call), Step::Parked { key, deadline: u64::MAX });
     world.run(20);
@@ -208,8 +208,8 @@ fn so_many_names_at_once_and_no_more() {
 }
 
 #[test]
-fn what_is_no_name_is_asked_of_nobody() {
-    let (mut world, heard) = world(&[PEER]);
+fn an_invalid_name_is_sent_to_no_resolver() {
+    let (mut world, questions) = world(&[PEER]);
     let long = "a".repeat(64);
     let none: [&[u8]; 14] = [
         b".",
@@ -237,16 +237,16 @@ fn what_is_no_name_is_asked_of_nobody() {
         assert_eq!(world.call(HOST_LOOKUP, [name, len, out, most]), Errno::Invalid.to_value(), "{len}");
     }
     world.run(20);
-    assert_eq!(heard.borrow().len(), 0, "{heard:?}");
+    assert_eq!(questions.borrow().len(), 0, "{questions:?}");
     // The longest label, and the longest name: what may be asked for is.
     let label = "a".repeat(63);
     let longest = format!("{label}.{label}.{label}.{}", "a".repeat(61));
     assert_eq!(longest.len(), HOST_NAME_MAX);
     for name in ["Known-host_1.test.", &longest] {
-        let nobody = lookup(&mut world, name);
-        assert_eq!(nobody, Err(Errno::NotFound), "{name}");
+        let unknown = lookup(&mut world, name);
+        assert_eq!(unknown, Err(Errno::NotFound), "{name}");
     }
-    assert_eq!(heard.borrow().len(), 4, "{heard:?}");
+    assert_eq!(questions.borrow().len(), 4, "{questions:?}");
 }
 
 #[test]

@@ -60,12 +60,12 @@ fn levels_are_reported_until_they_are_over_and_edges_once() {
 }
 
 #[test]
-fn a_connection_that_nobody_waits_for_is_reported_with_its_result() {
+fn a_connection_without_a_waiter_is_reported_with_its_result() {
     let mut world = World::new();
     let queue = world.ok(QUEUE_NEW, []);
     let there = world.peer_listens(80);
-    let nobody = SocketAddr::new(World::PEER4, 9);
-    for (to, result) in [(there, 0), (nobody, Errno::ConnectionRefused as u64)] {
+    let closed = SocketAddr::new(World::PEER4, 9);
+    for (to, result) in [(there, 0), (closed, Errno::ConnectionRefused as u64)] {
         let at = world.address(to);
         let socket = world.ok(TCP_CONNECT, [at, 0, CONNECT_LATER]);
         let room = world.bytes(&[0; 5]);
@@ -123,7 +123,7 @@ fn posted_events_come_once_and_are_limited() {
 }
 
 #[test]
-fn a_post_wakes_who_waits() {
+fn a_post_wakes_waiters() {
     let mut world = World::new();
     let queue = world.ok(QUEUE_NEW, []);
     let out = world.bytes(&[0; 16]);
@@ -133,7 +133,7 @@ fn a_post_wakes_who_waits() {
     world.ok(QUEUE_POST, [queue, 1]);
     assert!(world.domain.take_woken().contains(&key));
     world.ok(QUEUE_CLOSE, [queue]);
-    assert!(world.domain.take_woken().contains(&key), "those who wait are told");
+    assert!(world.domain.take_woken().contains(&key), "waiters are woken");
     call.wake = monohull_abi::module::Wake::Woken;
     assert_eq!(world.domain.step(&mut call), Step::Ready(Errno::BadDescriptor.to_value()));
 }

@@ -57,7 +57,7 @@ impl Images {
         Ok(place)
     }
 
-    /// What tells the file behind an image from others.
+    /// What identifies the file behind an image.
     pub(crate) fn identity(mounts: &[Mount], index: u32) -> io::Result<ImageIdentity> {
         let Some(Source::Image { file, access }) = mounts.get(index as usize).map(|mount| &mount.source) else {
             return Err(io::ErrorKind::NotFound.into());

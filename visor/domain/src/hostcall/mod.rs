@@ -20,6 +20,5 @@ pub(crate) use host::Services;
 pub use host_files::RWF_APPEND;
 pub(crate) use hostcalls::Hostcalls;
 pub(crate) use https::Relayed;
-pub(crate) use modules::ReleaseProgress;
 pub use modules::{Loaded, ModuleError, NAMES, preload};
 pub use records::{ModuleRecord, RecordError};

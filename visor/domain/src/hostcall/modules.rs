@@ -3,6 +3,7 @@
 use super::records::Port;
 use super::table::{Binding, Table};
 use crate::gadgets::{self, GadgetsError};
+use crate::leaving::ReleaseProgress;
 use crate::threads::end_process;
 use monohull_abi::module::{Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, Released, SYMBOL, SYSTEM_INSTANCE};
 use monohull_abi::{ABI_VERSION, number};
@@ -95,21 +96,6 @@ pub struct Loaded {
     pub time: Duration,
     /// Why it does not work (any more), if so.
     pub failure: Option<String>,
-}
-
-/// How far the modules are with the end of an instance.
-#[derive(Debug, Default)]
-pub(crate) struct ReleaseProgress {
-    /// The module whose turn it is.
-    next: usize,
-    inputs_lost: bool,
-}
-
-impl ReleaseProgress {
-    /// Whether the instance's inputs are intact, once nothing is left.
-    pub(crate) fn inputs_intact(&self) -> bool {
-        !self.inputs_lost
-    }
 }
 
 struct Entry {

@@ -136,7 +136,7 @@ fn room() -> (MaybeUninit<libc::sockaddr_storage>, u32) {
 
 /// An address that the kernel has written.
 fn decode(room: &MaybeUninit<libc::sockaddr_storage>) -> Result<SocketAddr, Errno> {
-    // SAFETY: it was zeroed at first, and any bytes are a valid storage. The family tells what it holds.
+    // SAFETY: it was zeroed at first, and any bytes are a valid storage. The family says what it holds.
     unsafe {
         match i32::from(room.assume_init_ref().ss_family) {
             libc::AF_INET => {

@@ -1,4 +1,4 @@
-//! Why an image is refused. The image is always at fault: each message tells its author what to change.
+//! Why an image is refused. The image is always at fault: each message says what its author has to change.
 
 use super::MAX_SPAN;
 use super::file::{MAX_DYNAMIC, MAX_NAME, MAX_PROGRAM_HEADERS, MAX_RELOCATIONS, MAX_SYMBOLS};

@@ -7,7 +7,7 @@
 //!                 ↑ offset: R_X86_64_DTPOFF64      module: R_X86_64_DTPMOD64, always 1
 //! ```
 //!
-//! The system makes no copies and reads none. It only checks that the template is where the image says, and tells the function
+//! The system makes no copies and reads none. It only checks that the template is where the image says, and passes the function
 //! (`GET_INFO`). Accesses go through the function's own `__tls_get_addr` (the general dynamic model). The other models
 //! expect a thread pointer in `fs`, which is the system's; an image that needs them is refused.
 

@@ -122,7 +122,7 @@ impl FaultBatch {
         self.messages[..self.count].iter().filter_map(|message| {
             // SAFETY: the kernel has written as many messages.
             let message = unsafe { message.assume_init() };
-            // SAFETY: the event tells which member of the union was written.
+            // SAFETY: the event says which member of the union was written.
             let address = || unsafe { message.arg.pagefault.address };
             (u32::from(message.event) == UFFD_EVENT_PAGEFAULT).then(address)
         })

@@ -37,7 +37,7 @@ pub(crate) use work::{Resources, Work};
 
 use crate::event::Event;
 use crate::instance::InstanceConfig;
-use crate::lifecycle::Leaving;
+use crate::leaving::Leaving;
 use carrier_set::CarrierSet;
 use instances::{InstanceThreads, Instances};
 use monohull_abi::module::{Call, NEVER};

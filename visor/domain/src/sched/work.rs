@@ -4,7 +4,7 @@ use super::thread::ThreadIndex;
 use super::{Due, Running, Scheduler, Timekeeper, WakeUp};
 use crate::event::Event;
 use crate::instance::InstanceConfig;
-use crate::lifecycle::Leaving;
+use crate::leaving::Leaving;
 use monohull_abi::module::NEVER;
 use std::time::Duration;
 

@@ -6,10 +6,10 @@ use jsonc_parser::ast::Value;
 use jsonc_parser::common::{Range, Ranged};
 use monohull_abi::layout;
 
-use crate::document as doc;
-use crate::grants::Wanted;
+use crate::bounds;
 use crate::plan::{Access, Mount, MountSource};
 use crate::reader::{self, At, Fields, Reader};
+use crate::server::Wanted;
 use monohull_report::text::quoted;
 
 pub(super) const MOUNT: &[&str] = &["at", "memory", "image", "directory", "grant", "access"];
@@ -19,9 +19,9 @@ const SOURCES: &[&str] = &["memory", "image", "directory", "grant"];
 impl Reader<'_> {
     pub(super) fn files(&mut self, value: &Value<'_>) -> Vec<Mount> {
         let Some(array) = self.array(value, "`files`", "an array of file systems") else { return Vec::new() };
-        if array.elements.len() > doc::MOUNTS_MAX {
+        if array.elements.len() > bounds::MOUNTS_MAX {
             let message = format!("`files` has {} entries", array.elements.len());
-            self.error(array.range, message, format!("at most {}", doc::MOUNTS_MAX));
+            self.error(array.range, message, format!("at most {}", bounds::MOUNTS_MAX));
         }
         let (mut points, mut mounts) = (Vec::new(), Vec::new());
         for element in &array.elements {
@@ -53,7 +53,7 @@ impl Reader<'_> {
                     let message = "`access` says nothing about files in memory".to_owned();
                     self.error(access.range(), message, "`access` with an `image` or a `directory`".to_owned());
                 }
-                let size = self.size(value, "`memory`", doc::FILES_MIN, layout::ARENA_SIZE)?;
+                let size = self.size(value, "`memory`", bounds::FILES_MIN, layout::ARENA_SIZE)?;
                 Some(MountSource::Memory { size })
             }
             "image" => {
@@ -118,5 +118,5 @@ impl Reader<'_> {
 fn is_mount_point(text: &str) -> bool {
     let Some(names) = text.strip_prefix('/') else { return false };
     let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
-    text.len() <= doc::MOUNT_POINT_MAX && (names.is_empty() || names.split('/').all(is_name))
+    text.len() <= bounds::MOUNT_POINT_MAX && (names.is_empty() || names.split('/').all(is_name))
 }

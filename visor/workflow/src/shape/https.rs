@@ -102,7 +102,7 @@ impl Reader<'_> {
             let text = self.header_text(value, &what)?;
             if is_credential(name) {
                 let message = format!(
-                    "{what} looks like a secret, and everyone with read access to the workflow can read it; `environment`, `file` or \
+                    "{what} looks like a secret, and every user with read access to the workflow can read it; `environment`, `file` or \
                      `secret` keep it elsewhere"
                 );
                 self.warning(text.at, message);

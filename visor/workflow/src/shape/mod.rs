@@ -17,7 +17,7 @@ use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 use monohull_abi::layout;
 
-use super::document as doc;
+use super::bounds;
 use super::plan::{self, Input, Limits, Mount, Output, Separation, TimeStampCounter, Unread};
 use super::reader::{At, Reader};
 pub(super) use https::{header_place, header_secrets};
@@ -145,10 +145,10 @@ impl Reader<'_> {
     fn limits(&mut self, value: Option<&Value<'_>>) -> Limits {
         let mut limits = Limits {
             timeout: None,
-            slots: doc::SLOTS_DEFAULT,
-            output: doc::OUTPUT_DEFAULT,
+            slots: bounds::SLOTS_DEFAULT,
+            output: bounds::OUTPUT_DEFAULT,
             carriers: None,
-            threads: doc::THREADS_DEFAULT,
+            threads: bounds::THREADS_DEFAULT,
         };
         let Some(fields) = value.and_then(|value| self.fields(value, "`limits`", LIMITS, 0)) else { return limits };
         let least = Duration::from_micros(1);
@@ -157,14 +157,14 @@ impl Reader<'_> {
             limits.slots = self.size(value, "`slots`", layout::PAGE, layout::ARENA_SIZE).unwrap_or(limits.slots);
         }
         if let Some(value) = fields.get("output") {
-            limits.output = self.size(value, "`output`", 0, doc::OUTPUT_MAX).unwrap_or(limits.output);
+            limits.output = self.size(value, "`output`", 0, bounds::OUTPUT_MAX).unwrap_or(limits.output);
         }
         limits.carriers = fields
             .get("carriers")
             .and_then(|value| self.integer(value, "`carriers`", 1, layout::CARRIER_MAX as u64))
             .map(|count| count as usize);
         if let Some(value) = fields.get("threads") {
-            limits.threads = self.integer(value, "`threads`", 1, doc::THREADS_MAX).map_or(limits.threads, narrow);
+            limits.threads = self.integer(value, "`threads`", 1, bounds::THREADS_MAX).map_or(limits.threads, narrow);
         }
         limits
     }
@@ -183,7 +183,7 @@ mod tests {
 
     /// Fields of the object called `name` in the published schema (the root for `None`).
     fn published(name: Option<&str>) -> Vec<String> {
-        let schema = doc::schema();
+        let schema = crate::schema();
         let object = name.map_or(&schema, |name| &schema["$defs"][name]);
         let mut fields: Vec<_> = object["properties"].as_object().expect("an object").keys().cloned().collect();
         fields.sort();
@@ -211,7 +211,7 @@ mod tests {
             let mut sorted: Vec<_> = known.to_vec();
             sorted.sort_unstable();
             assert_eq!(published(name), sorted, "{name:?}");
-            let schema = doc::schema();
+            let schema = crate::schema();
             let object = name.map_or(&schema, |name| &schema["$defs"][name]);
             let needed = object["required"].as_array().map_or(0, Vec::len);
             assert_eq!(needed, required, "{name:?}");

@@ -4,8 +4,8 @@ use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 
 use crate::document as doc;
-use crate::grants::Wanted;
 use crate::reader::Reader;
+use crate::server::Wanted;
 use monohull_network::rule::Host;
 use monohull_network::{self as network, Rule};
 use monohull_report::text::quoted;

@@ -6,7 +6,7 @@ use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 use monohull_abi::types::SLOT_NAME_MAX;
 
-use crate::document as doc;
+use crate::bounds;
 use crate::plan::{Input, OnUnread, Output, SlotPattern, SlotRule, Unread};
 use crate::reader::{At, Reader};
 use monohull_report::text::quoted;
@@ -143,12 +143,12 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a text can stand in a `Content-Type` header; [`doc::MEDIA_TYPE_PATTERN`] says the same.
+/// Whether a text can stand in a `Content-Type` header; [`bounds::MEDIA_TYPE_PATTERN`] says the same.
 fn is_media_type(text: &str) -> bool {
     let token = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
     };
     let (media, parameters) = text.split_once(';').map_or((text, ""), |(media, rest)| (media, rest));
     let named = media.split_once('/').is_some_and(|(family, kind)| token(family) && token(kind));
-    named && parameters.bytes().all(|byte| matches!(byte, b' '..=b'~')) && text.len() <= doc::MEDIA_TYPE_MAX
+    named && parameters.bytes().all(|byte| matches!(byte, b' '..=b'~')) && text.len() <= bounds::MEDIA_TYPE_MAX
 }

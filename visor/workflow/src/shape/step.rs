@@ -8,10 +8,10 @@ use jsonc_parser::common::{Range, Ranged};
 use monohull_abi::layout;
 
 use super::words::{narrow, parse_word};
-use crate::document as doc;
-use crate::grants::Wanted;
+use crate::bounds;
 use crate::plan::{FailureKind, Instances, Retry, SlotRule};
 use crate::reader::{self, At, Reader};
+use crate::server::Wanted;
 use monohull_report::text::{quoted, suggestion};
 
 /// A step as the file has it. What it lacks or has wrong is `None`, or the default.
@@ -89,7 +89,7 @@ impl Reader<'_> {
             fills: fields.get("fills").map(|value| self.slot_rules(value, "`fills`")),
             timeout,
             retry,
-            memory: memory.unwrap_or(doc::MEMORY_DEFAULT),
+            memory: memory.unwrap_or(bounds::MEMORY_DEFAULT),
             stack: stack.unwrap_or(layout::DEFAULT_STACK_SIZE),
         })
     }
@@ -97,11 +97,11 @@ impl Reader<'_> {
     /// Reads how many instances a step has.
     pub(crate) fn instances(&mut self, value: &Value<'_>) -> Option<Instances> {
         let Value::Object(_) = value else {
-            return self.integer(value, "`instances`", 1, doc::INSTANCES_MAX).map(narrow).map(Instances::Fixed);
+            return self.integer(value, "`instances`", 1, bounds::INSTANCES_MAX).map(narrow).map(Instances::Fixed);
         };
         let fields = self.fields(value, "`instances`", EACH, 2)?;
         let each = fields.get("each").and_then(|value| self.slot_name(value, "`each`"))?;
-        let max = fields.get("max").and_then(|value| self.integer(value, "`max`", 1, doc::INSTANCES_MAX))?;
+        let max = fields.get("max").and_then(|value| self.integer(value, "`max`", 1, bounds::INSTANCES_MAX))?;
         match each.value.strip_suffix('*').filter(|prefix| !prefix.is_empty()) {
             Some(prefix) => Some(Instances::Each { prefix: prefix.to_owned(), max: narrow(max) }),
             None => {
@@ -119,7 +119,7 @@ impl Reader<'_> {
 
     /// Reads how much memory an instance may use.
     pub(crate) fn memory(&mut self, value: &Value<'_>) -> Option<u64> {
-        self.size(value, "`memory`", doc::MEMORY_MIN, layout::ARENA_SIZE)
+        self.size(value, "`memory`", bounds::MEMORY_MIN, layout::ARENA_SIZE)
     }
 
     fn after<'a>(&mut self, value: &'a Value<'a>) -> Vec<At<&'a str>> {
@@ -146,7 +146,7 @@ impl Reader<'_> {
             self.variable(name, property.name.range());
             if looks_secret(name) {
                 let message = format!(
-                    "{} looks like a secret: everyone with read access to the workflow can read it; a server's operator can grant one \
+                    "{} looks like a secret: every user with read access to the workflow can read it; a server's operator can grant one \
                      to `secrets`",
                     quoted(name)
                 );
@@ -190,20 +190,20 @@ impl Reader<'_> {
     pub(crate) fn retry(&mut self, value: Option<&Value<'_>>) -> Retry {
         let mut retry = Retry {
             max_attempts: 1,
-            interval: Duration::from_millis(doc::INTERVAL_DEFAULT_MS),
-            backoff_rate: doc::BACKOFF_DEFAULT,
+            interval: Duration::from_millis(bounds::INTERVAL_DEFAULT_MS),
+            backoff_rate: bounds::BACKOFF_DEFAULT,
             on: Vec::new(),
         };
         let Some(fields) = value.and_then(|value| self.fields(value, "`retry`", RETRY, 1)) else { return retry };
         if let Some(value) = fields.get("max_attempts") {
-            retry.max_attempts = self.integer(value, "`max_attempts`", 1, doc::ATTEMPTS_MAX).map_or(1, narrow);
+            retry.max_attempts = self.integer(value, "`max_attempts`", 1, bounds::ATTEMPTS_MAX).map_or(1, narrow);
         }
         if let Some(value) = fields.get("interval") {
             retry.interval = self.duration(value, "`interval`", Duration::ZERO).unwrap_or(retry.interval);
         }
         if let Some(value) = fields.get("backoff_rate") {
             retry.backoff_rate =
-                self.number(value, "`backoff_rate`", 1.0, doc::BACKOFF_MAX).unwrap_or(retry.backoff_rate);
+                self.number(value, "`backoff_rate`", 1.0, bounds::BACKOFF_MAX).unwrap_or(retry.backoff_rate);
         }
         if let Some(value) = fields.get("on") {
             retry.on = self.failures(value);

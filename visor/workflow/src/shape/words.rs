@@ -7,7 +7,7 @@ use jsonc_parser::ast::Value;
 use jsonc_parser::common::Range;
 use serde::Deserialize;
 
-use crate::document::NAME_MAX;
+use crate::bounds::NAME_MAX;
 use crate::reader::{At, Reader};
 use monohull_report::text::{quoted, suggestion};
 

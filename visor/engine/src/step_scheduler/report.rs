@@ -1,0 +1,134 @@
+//! What a run comes to, for its report: times, attempts and output of every instance.
+
+use super::{Attempt, InstanceState, StepScheduler, StepState, of_instance};
+use crate::clock::{Clock, Scale};
+use monohull_domain::Domain;
+use monohull_report::failure::FailureKind;
+use monohull_report::{Failure, InstanceReport, MappedFiles, Point, RunReport, Status, StepReport};
+use monohull_workflow::Plan;
+
+impl StepScheduler {
+    /// The report of a run.
+    pub(crate) fn report(&self, domain: &Domain, clock: &Clock, error: Option<Failure>) -> RunReport {
+        let modules = domain.modules().into_iter().filter(|module| module.failure.is_none());
+        let modules = modules.map(|module| module.name.to_owned()).collect();
+        let mut report = self.make_report(clock, domain.isolation(), domain.first_entry(), modules, error);
+        report.mapped_files = domain.mapped().map(|mapped| MappedFiles {
+            mappings: mapped.mappings,
+            bytes: mapped.bytes,
+            faults: mapped.faults,
+            filled_at_once: mapped.at_once,
+        });
+        report.not_suspended = domain.suspension_refused();
+        let scale = clock.scale();
+        let stamps = [("image-mapped", domain.first_mapped()), ("first-instruction", domain.first_entry())];
+        for (name, stamp) in stamps.into_iter().filter(|(_, stamp)| *stamp != 0) {
+            report.timeline.push(Point { name: name.to_owned(), at_ns: scale.at(stamp) });
+        }
+        report
+    }
+
+    /// The report of a run without its domain.
+    pub(crate) fn bare_report(&self, clock: &Clock, isolation: &str, error: Failure) -> RunReport {
+        self.make_report(clock, isolation, 0, Vec::new(), Some(error))
+    }
+
+    fn make_report(
+        &self,
+        clock: &Clock,
+        isolation: &str,
+        first_entry: u64,
+        modules: Vec<String>,
+        error: Option<Failure>,
+    ) -> RunReport {
+        let state = self.lock();
+        let scale = clock.scale();
+        let steps = state.steps.iter().enumerate();
+        let before = state.elapsed_us;
+        let mut steps: Vec<_> = steps.map(|(step, s)| s.report(&state.plan, step, &scale, before)).collect();
+        for (&(step, index), failed) in &state.failed {
+            if let Some(instance) = steps[step].instances.get_mut(index as usize) {
+                instance.failed_attempts.clone_from(failed);
+            }
+        }
+        RunReport {
+            workflow: state.plan.name.clone(),
+            status: if error.is_some() { Status::Failed } else { Status::Done },
+            isolation: isolation.to_owned(),
+            isolation_note: None,
+            cold_start_us: scale.since_request(first_entry),
+            duration_us: before + scale.since_request(monohull_domain::carrier::ticks()),
+            steps,
+            modules,
+            output: Default::default(),
+            unread: None,
+            error,
+            timeline: Vec::new(),
+            mapped_files: None,
+            lines_delayed: 0,
+            not_suspended: None,
+            sandbox: None,
+        }
+    }
+}
+
+impl StepState {
+    /// `before`: µs from the request to the last capture.
+    fn report(&self, plan: &Plan, step: usize, scale: &Scale, before: u64) -> StepReport {
+        let instances = (0..).zip(&self.instances).map(|(i, s)| s.report(plan, step, i, scale, before));
+        let instances: Vec<_> = instances.collect();
+        let status = if instances.iter().any(|i| i.status == Status::Failed) {
+            Status::Failed
+        } else if self.started && instances.iter().all(|i| i.status == Status::Done) {
+            Status::Done
+        } else {
+            Status::Cancelled
+        };
+        StepReport {
+            name: self.labels.step.clone(),
+            function: self.labels.function.clone(),
+            status,
+            attempts: self.instances.iter().map(|i| i.attempts).max().unwrap_or(0),
+            instances,
+        }
+    }
+}
+
+impl InstanceState {
+    fn report(&self, plan: &Plan, step: usize, index: u32, scale: &Scale, before: u64) -> InstanceReport {
+        let mut report = InstanceReport {
+            index,
+            start_us: 0,
+            load_us: 0,
+            run_us: 0,
+            park_us: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            attempts: self.attempts,
+            status: Status::Cancelled,
+            error: None,
+            failed_attempts: Vec::new(),
+            lines: self.lines.clone(),
+        };
+        let Some(Attempt { usage, result, .. }) = &self.last else { return report };
+        report.start_us = match (self.before, usage.started) {
+            (Some(spent), _) => spent.start_us,
+            (None, 0) => 0,
+            (None, started) => before + scale.since_request(started),
+        };
+        report.load_us = self.before.map_or(0, |spent| spent.load_us) + scale.us(usage.load);
+        report.run_us = self.before.map_or(0, |spent| spent.run_us) + scale.us(usage.run);
+        report.park_us = self.before.map_or(0, |spent| spent.park_us) + scale.us(usage.park);
+        report.bytes_in = usage.bytes_in;
+        report.bytes_out = usage.bytes_out;
+        match result {
+            Ok(()) => report.status = Status::Done,
+            Err(failure) if failure.kind == FailureKind::Cancelled => {}
+            Err(failure) => {
+                report.status = Status::Failed;
+                report.error = Some(Box::new(of_instance(plan, step, index, (**failure).clone())));
+            }
+        }
+        report
+    }
+}

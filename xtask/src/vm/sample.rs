@@ -1,0 +1,48 @@
+//! Which kernel a test runs under when not every test runs under each of them.
+//!
+//! Under emulation the suite takes as long as all else together, and most of it is the same under both kernels. So by
+//! default each test runs under one of them, and `--full` runs each under both. A test always gets the same kernel, by
+//! its name: a failure is there again in the next run. What only one kernel can run is not a matter of choice, and a few
+//! programs that are about the kernel itself run under both in any case ([`EVERYWHERE`]).
+
+use super::Kernel;
+use super::suite::{EVERYWHERE, OLDER_SHARE};
+use crate::test::Extent;
+
+/// Whether this test, which both kernels can run, runs under this one.
+pub(super) fn runs_under(kernel: Kernel, extent: Extent, program: &str, test: &str) -> bool {
+    let everywhere = || EVERYWHERE.iter().any(|prefix| program.starts_with(prefix));
+    extent == Extent::Full || everywhere() || kernel == kernel_of(program, test)
+}
+
+/// The kernel of a test.
+fn kernel_of(program: &str, test: &str) -> Kernel {
+    match hash(&[program, "/", test].concat()) % 100 {
+        ..OLDER_SHARE => Kernel::Older,
+        _ => Kernel::Newer,
+    }
+}
+
+/// FNV-1a, with its upper bits mixed into the lower ones, which decide.
+fn hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    hash ^ hash >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_test_runs_under_exactly_one_kernel_unless_all_run_under_both() {
+        let names: Vec<String> = (0..1000).map(|number| format!("module::test_{number}")).collect();
+        let under = |kernel, extent, program| names.iter().filter(|t| runs_under(kernel, extent, program, t)).count();
+        let both = |extent, program| Kernel::ALL.map(|kernel| under(kernel, extent, program));
+        let [older, newer] = both(Extent::Sampled, "keys_attacks");
+        assert_eq!(older + newer, 1000);
+        assert!(older.abs_diff(10 * OLDER_SHARE as usize) < 60, "{older}");
+        assert_eq!(both(Extent::Full, "keys_attacks"), [1000, 1000]);
+        assert_eq!(both(Extent::Sampled, EVERYWHERE[0]), [1000, 1000]);
+    }
+}
