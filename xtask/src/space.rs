@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What the target folder takes in the end without incremental compilation (`.ci/run`): the sum of its measured parts, and a sixth more.
+/// What the target folder takes in the end without incremental compilation (`.ci/run`), with some room.
 const NEEDED: u64 = 14 * GIB;
 const GIB: u64 = 1 << 30;
 /// Bytes in a block as files count theirs.

@@ -95,7 +95,7 @@ fn end(how: &str) -> Result {
             faults(code::ud2(), 0)
         }
         "stack-null" => faults(code::stack(), 0),
-        "stack-top" => faults(code::stack(), u64::MAX & !15),
+        "stack-top" => faults(code::stack(), !15),
         "stack-trusted" => faults(code::stack(), CARRIER_BASE + 0x8000),
         "stack-anothers" => faults(code::stack(), CELLS_BASE + 200 * CELL_SIZE + 0x8000),
         "stack-heap" => faults(code::stack(), Box::leak(Box::new([0u8; 4096])).as_ptr() as u64 + 2048),

@@ -31,6 +31,8 @@ enum Question {
     Ask(String, u64),
     /// The same, again and again until one comes.
     AskAgain(String, u64),
+    /// Send a datagram, and acknowledge each that comes, in so many threads on one socket. A thread ends with the datagram `end`.
+    AskMany(String, usize),
     /// Answer one datagram that arrives at this address.
     Answer(String),
     /// Send every datagram back that arrives at this address, until one says that it is the end.
@@ -81,6 +83,7 @@ fn main(questions: Vec<Question>) {
             Question::Send(from, to) => send(from, to),
             Question::Ask(to, patience) => ask(to, *patience),
             Question::AskAgain(to, patience) => ask_again(to, *patience),
+            Question::AskMany(to, threads) => ask_many(to, *threads),
             Question::Answer(at) => answer(at),
             Question::Echo(at) => echo(at),
             Question::Resolve(name) => resolve(name),
@@ -132,6 +135,28 @@ fn ask(to: &str, patience: u64) -> io::Result<String> {
         Err(error) if room == [0; 64] => Err(error),
         Err(error) => Ok(format!("{error}, but the bytes are here: {}", String::from_utf8_lossy(&room))),
     }
+}
+
+fn ask_many(to: &str, threads: usize) -> io::Result<String> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.set_read_timeout(Some(Duration::from_secs(60)))?;
+    socket.send_to(b"question", to)?;
+    let receive = |socket: &UdpSocket| -> io::Result<usize> {
+        let mut room = [0; 64];
+        for taken in 0.. {
+            let (bytes, from) = socket.recv_from(&mut room)?;
+            socket.send_to(b"ack", from)?;
+            if &room[..bytes] == b"end" {
+                return Ok(taken);
+            }
+        }
+        unreachable!("fewer are ever sent")
+    };
+    let taken: io::Result<Vec<usize>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| receive(&socket))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
+    });
+    Ok(format!("took {}", taken?.iter().sum::<usize>()))
 }
 
 fn answer(at: &str) -> io::Result<String> {

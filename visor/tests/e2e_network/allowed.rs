@@ -88,6 +88,39 @@ fn a_datagram_is_answered() {
     assert_eq!(answers, [format!("answer from {address}")]);
 }
 
+/// To drop a stranger's datagram takes two calls. Between them another thread must not take it, or the next one would be dropped.
+#[test]
+fn threads_on_one_socket_lose_no_datagram_to_strangers() {
+    const COUNT: usize = 2_000;
+    const THREADS: usize = 4;
+    /// So few are under way at a time that the socket's buffer holds them all.
+    const WINDOW: usize = 16;
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a server");
+    let address = server.local_addr().expect("its address").to_string();
+    let serving = std::thread::spawn(move || {
+        let mut room = [0; 64];
+        let (_, asker) = server.recv_from(&mut room).expect("a question");
+        server.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+        let stranger = UdpSocket::bind("127.0.0.1:0").expect("a stranger");
+        let mut acknowledged = 0;
+        for sent in 0..COUNT + THREADS {
+            while sent - acknowledged >= WINDOW {
+                server.recv(&mut room).map_err(|error| format!("{acknowledged} of {sent} arrived: {error}"))?;
+                acknowledged += 1;
+            }
+            stranger.send_to(b"lie", ("127.0.0.1", asker.port())).expect("sent");
+            server.send_to(if sent < COUNT { b"new" } else { b"end" }, asker).expect("sent");
+        }
+        for _ in acknowledged..COUNT + THREADS {
+            server.recv(&mut room).map_err(|error| format!("the last ones: {error}"))?;
+        }
+        Ok::<_, String>(())
+    });
+    let answers = ask(json!({ "mode": "host", "connect": [address] }), json!([{ "ask-many": [address, THREADS] }]));
+    assert_eq!(serving.join().expect("no panic"), Ok(()));
+    assert_eq!(answers, [format!("took {COUNT}")]);
+}
+
 #[test]
 fn a_datagram_server_answers_known_senders() {
     let document = probe(json!({ "mode": "host", "listen": ["127.0.0.1:0"] }), json!([{ "answer": "127.0.0.1:0" }]));

@@ -540,6 +540,22 @@ mod tests {
     }
 
     #[test]
+    fn what_instances_cost_besides_their_own_memory_is_in_the_limit() {
+        let limit = |instances: u32| {
+            let document = format!(
+                r#"{{"name": "w", "functions": {{"f": {{"image": "f.so"}}}},
+                    "steps": [{{"name": "s", "function": "f", "instances": {instances}}}]}}"#
+            );
+            let checked = monohull_workflow::check_bytes(std::path::Path::new("w.json"), document.as_bytes());
+            memory_of(&checked.into_plan().expect("a good workflow"))
+        };
+        // No more run at once than there are cells, so the rest is what the orchestrator keeps of each.
+        let cells = CELL_COUNT as u32;
+        assert!(limit(cells) > limit(cells - 1) + INSTANCE_BYTES);
+        assert_eq!(limit(10 * cells) - limit(cells), 9 * u64::from(cells) * INSTANCE_BYTES);
+    }
+
+    #[test]
     fn what_the_kernel_counts_is_read() {
         let text = "low 0\nhigh 0\nmax 7\noom 2\noom_kill 3\noom_group_kill 1\n";
         assert_eq!(Events::of(text), Events { over: 2, killed: 3 });
