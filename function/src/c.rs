@@ -4,6 +4,8 @@
 //! functions in Rust take as `SlotBuffer<[u8]>`, `SlotVec<u8>` or, if they are UTF-8, as `SlotString`.
 //!
 //! Nothing here allocates, so that a C library can link these functions without Rust's allocator.
+//!
+//! Unit tests do not export the names: their program is linked with this library too, which has them already.
 
 #[cfg(test)]
 use crate::slot::host as sys;
@@ -42,7 +44,7 @@ fn status(done: Result<(), Errno>) -> c_int {
 ///
 /// # Safety
 /// `slot` is a text that ends with a zero byte, `buffer` can be written to.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn monohull_take(slot: *const c_char, buffer: *mut Buffer) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { take_into(slot, buffer, 0) }
@@ -52,7 +54,7 @@ pub unsafe extern "C" fn monohull_take(slot: *const c_char, buffer: *mut Buffer)
 ///
 /// # Safety
 /// As for [`monohull_take`].
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn monohull_try_take(slot: *const c_char, buffer: *mut Buffer) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { take_into(slot, buffer, TAKE_NOW) }
@@ -84,7 +86,7 @@ fn take(slot: &[u8], desc: (&'static str, u64), flags: u64) -> Result<Buffer, Er
 ///
 /// # Safety
 /// `name` is a text that ends with a zero byte, `buffer` can be written to.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn monohull_event(name: *const c_char, timeout: u64, buffer: *mut Buffer) -> c_int {
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
@@ -109,7 +111,7 @@ fn take_event(name: &[u8], timeout: u64) -> Result<Buffer, Errno> {
 ///
 /// # Safety
 /// `buffer` can be written to.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn monohull_make(capacity: usize, buffer: *mut Buffer) -> c_int {
     let made = sys::call(number::SLOT_ALLOC, [capacity.max(1) as u64, 1]);
     let made = made.map(|address| Buffer { data: address as *mut u8, len: 0, capacity });
@@ -122,7 +124,7 @@ pub unsafe extern "C" fn monohull_make(capacity: usize, buffer: *mut Buffer) -> 
 ///
 /// # Safety
 /// `buffer` is one that the caller owns.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn monohull_will_write(buffer: *const Buffer) -> c_int {
     // SAFETY: the caller's promise.
     let Buffer { data, .. } = unsafe { buffer.read() };
@@ -133,7 +135,7 @@ pub unsafe extern "C" fn monohull_will_write(buffer: *const Buffer) -> c_int {
 ///
 /// # Safety
 /// `slot` is a text that ends with a zero byte, `buffer` one that the caller owns.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn monohull_publish(slot: *const c_char, buffer: *mut Buffer) -> c_int {
     // SAFETY: the caller's promise.
     let (slot, Buffer { data, len, .. }) = unsafe { (CStr::from_ptr(slot).to_bytes(), buffer.read()) };
@@ -151,7 +153,7 @@ pub unsafe extern "C" fn monohull_publish(slot: *const c_char, buffer: *mut Buff
 ///
 /// # Safety
 /// `buffer` is one that the caller owns, or has owned.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn monohull_discard(buffer: *mut Buffer) {
     // SAFETY: the caller's promise.
     let Buffer { data, .. } = unsafe { buffer.replace(NONE) };
@@ -165,7 +167,7 @@ pub unsafe extern "C" fn monohull_discard(buffer: *mut Buffer) {
 ///
 /// # Safety
 /// `room` bytes can be written to `text`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn monohull_last_error(text: *mut c_char, room: usize) -> usize {
     let Some(most) = room.checked_sub(1) else { return 0 };
     let len = sys::call(number::LAST_ERROR_MESSAGE, [text as u64, most as u64]).unwrap_or(0) as usize;
@@ -176,19 +178,19 @@ pub unsafe extern "C" fn monohull_last_error(text: *mut c_char, room: usize) -> 
 }
 
 /// Which of its step's instances this is, from 0.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn monohull_instance_index() -> u64 {
     sys::info(Info::InstanceIndex)
 }
 
 /// How many instances the step has.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn monohull_instance_count() -> u64 {
     sys::info(Info::InstanceCount)
 }
 
 /// 1 when it is started first, 2 when it is started again after a failure, and so on.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn monohull_attempt() -> u64 {
     sys::info(Info::Attempt)
 }
