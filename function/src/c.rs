@@ -4,6 +4,8 @@
 //! functions in Rust take as `SlotBuffer<[u8]>`, `SlotVec<u8>` or, if they are UTF-8, as `SlotString`.
 //!
 //! Nothing here allocates, so that a C library can link these functions without Rust's allocator.
+//!
+//! Unit tests do not export the names: their program is linked with this library too, which has them already.
 
 #[cfg(test)]
 use crate::slot::host as sys;

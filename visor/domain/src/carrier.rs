@@ -121,7 +121,7 @@ impl ThreadSetup {
         Ok(setup)
     }
 
-    /// Writes the context by which a signal handler finds the thread, and the selector, which has that trusted code runs.
+    /// Writes the context by which a signal handler finds the thread, and the selector, set for trusted code.
     /// The addresses of both.
     fn write_context(&self) -> (*mut CarrierContext, *mut CarrierLine) {
         let (context, line) = (context_address(self.index) as *mut CarrierContext, info_line(self.index));

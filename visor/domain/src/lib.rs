@@ -86,3 +86,11 @@ pub(crate) fn one_at_a_time() -> std::sync::MutexGuard<'static, ()> {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
+
+/// For unit tests that fault. The models of other tests have stacks of their own, and with the first model their library installs a handler
+/// of SIGSEGV. It must not replace ours, so it is made to come first.
+#[cfg(test)]
+pub(crate) fn install_fault_handlers() {
+    loom::model(|| ());
+    fault::install(monohull_trampoline::system::Variant::Plain);
+}

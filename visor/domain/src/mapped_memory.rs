@@ -269,12 +269,11 @@ impl MappedMemory {
 mod tests {
     use super::super::account::Accounts;
     use super::super::carrier::Carrier;
-    use super::super::fault;
     use super::super::keys::Keys;
-    use super::super::one_at_a_time;
+    use super::super::{install_fault_handlers, one_at_a_time};
     use super::*;
     use monohull_abi::layout::{CELLS_BASE, INFO_BASE, INFO_SIZE, THREAD_STACKS_OFFSET};
-    use monohull_trampoline::system::{Variant, copy};
+    use monohull_trampoline::system::copy;
     use std::fs;
 
     const TOP: u64 = CELLS_BASE + THREAD_STACKS_OFFSET;
@@ -292,7 +291,7 @@ mod tests {
 
     impl Bench {
         fn new() -> Bench {
-            fault::install(Variant::Plain);
+            install_fault_handlers();
             let (space, accounts) = (AddressSpace::reserve(Keys::disabled()).expect("address space"), Accounts::new());
             space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
             let _carrier = Carrier::new(&space, 0).expect("a carrier");

@@ -73,7 +73,7 @@ fn lacking(features: u32, states: u64) -> Option<Missing> {
     (states & APX != 0).then_some(Missing::ExtendedRegisters)
 }
 
-/// Whether keys are put in force without being asked for: where there are any, and the kernel can inform a process of a
+/// Whether keys are put in force without being asked for: where there are any, and the kernel can deliver the signal of a
 /// fault that happens while key 0 is denied. Kernels before 6.12 cannot write the signal's frame then and end the process,
 /// unless a tracer opens the keys for them (`worker::pkru_tracer`), which costs each signal a turn; there keys must be asked for.
 pub fn by_default() -> bool {

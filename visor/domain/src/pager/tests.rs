@@ -7,12 +7,11 @@ use super::mapping::Mapping;
 use super::source::Source;
 use crate::address_space::{Access, AddressSpace};
 use crate::carrier::Carrier;
-use crate::fault;
 use crate::keys::{Key, Keys};
-use crate::one_at_a_time;
+use crate::{install_fault_handlers, one_at_a_time};
 use monohull_abi::file::Extent;
 use monohull_abi::layout::{INFO_BASE, INFO_SIZE, MAPPINGS_OFFSET, PAGE, cell_base};
-use monohull_trampoline::system::{Variant, copy};
+use monohull_trampoline::system::copy;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -30,7 +29,7 @@ struct Scene {
 impl Scene {
     /// Everything but the thread that serves.
     fn new() -> Scene {
-        fault::install(Variant::Plain);
+        install_fault_handlers();
         let space = AddressSpace::reserve(Keys::disabled()).expect("the address space");
         space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
         let faults = Faults::new().expect("userfaultfd");
