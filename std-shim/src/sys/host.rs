@@ -39,7 +39,7 @@ pub(crate) fn hostcall(number: u32, args: [u64; 6]) -> i64 {
         }
         // SAFETY: `sys::futex_wait` passes the address of a word that it borrows.
         number::FUTEX_WAIT => wait(unsafe { &*(args[0] as *const AtomicU32) }, args[1] as u32, args[2]),
-        // Those who wait look again by themselves.
+        // Waiting threads look again by themselves.
         number::FUTEX_WAKE => Ok(0),
         number::GET_INFO => Ok(info(args[0])),
         number::GET_STRING_LEN => Ok(info_string(args[0]).len() as u64),

@@ -13,7 +13,7 @@
 //!
 //! **Time.** A checkpoint that an invocation waits in has timers that go on. One that was left behind has none: an invocation that goes on
 //! from it has the time that was left when it was committed, from now on. [`Kept::moved`] is by how much that is later than at the
-//! capture, and whoever restores the checkpoint moves the captured wall clock by as much.
+//! capture, and a restore of the checkpoint moves the captured wall clock by as much.
 
 use crate::{Checkpoint, InvocationId, MetaError, Status, Wait};
 

@@ -372,7 +372,7 @@ mod tests {
         assert!(error.contains("invocation `one` has a wrong event"), "{error}");
     }
 
-    /// A database is edited by one who may write to it; what it says then is refused, and nothing outside the folder is named.
+    /// A database may have been edited. What it says then is refused, and nothing outside the folder is named.
     #[test]
     fn histories_and_parents_that_were_edited_are_named() {
         let (_folder, store) = store();

@@ -1,4 +1,4 @@
-//! Events: their order, who may take them, and where each is when the domain is captured.
+//! Events: their order, which instances may take them, and where each is when the domain is captured.
 
 use super::*;
 use crate::events::key_of;
@@ -152,7 +152,7 @@ fn an_instance_that_fails_gives_back_what_it_took() {
     let said: Vec<_> = std::iter::from_fn(|| mm.said(B, "a")).collect();
     assert_eq!(said, [[1], [2], [3]], "in their old order, and each once");
     mm.end(B, Ending::Done);
-    assert_eq!(mm.event(3, "a"), Err(Errno::TimedOut), "who has finished its work gives nothing back");
+    assert_eq!(mm.event(3, "a"), Err(Errno::TimedOut), "an instance that has finished its work gives nothing back");
 }
 
 /// What is retained is in each checkpoint of an instance that takes events for years.

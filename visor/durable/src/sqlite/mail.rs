@@ -114,7 +114,7 @@ pub(super) fn take(connection: &Connection, row: &mut Invocation, taken: &[u64],
     Ok(())
 }
 
-/// Removes all events of an invocation that has ended. Their keys stay: who has got no answer may ask once more.
+/// Removes all events of an invocation that has ended. Their keys stay: a sender that got no answer may ask once more.
 pub(super) fn remove_events(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
     let id = params![id.as_str()];
     connection.prepare_cached("DELETE FROM mail WHERE invocation = ?1 AND key IS NULL")?.execute(id)?;
