@@ -117,6 +117,11 @@ impl Geometry {
         if is_32 != (root_bytes == 0) {
             return Err(Error::NotFat("the root directory has no room"));
         }
+        // Only the first FAT is read, and every change is made in all of them.
+        let (unmirrored, active) = (u16_at(40) & 0x80 != 0, u16_at(40) & 0xf);
+        if is_32 && unmirrored && active != 0 {
+            return Err(Error::NotFat("its FATs are not copies of each other"));
+        }
         let info_sector = u16_at(48);
         let info = (is_32 && (1..reserved).contains(&info_sector)).then_some(info_sector * sector + 488);
         let root_cluster = if is_32 { u32_at(44) as u32 } else { 0 };

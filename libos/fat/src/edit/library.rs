@@ -3,7 +3,7 @@
 use super::chains::count_free;
 use super::stage::Stage;
 use super::{EditError, Store};
-use crate::{Error, Geometry, Image, encode_time};
+use crate::{Error, Found, Geometry, Image, encode_time, find, runs};
 use alloc::sync::Arc;
 use lamfat::{
     Date, DateTime, FileSystem, FsOptions, IoBase, IoError, LossyOemCpConverter, Read, Seek, SeekFrom, Time,
@@ -43,7 +43,28 @@ impl<S: Store> Library<S> {
         Ok(())
     }
 
-    /// Makes a change: all of it, or nothing.
+    /// Follows all chains that a change of these names leads the library along: those of the directories on the way, and of what has
+    /// a name now. The library does not compare the clusters in a chain with those that exist: its arithmetic wraps, and the change
+    /// would be made elsewhere in the image.
+    pub(crate) fn check(&self, paths: &[&str]) -> Result<(), EditError> {
+        let stage = self.stage.lock();
+        if self.geometry.root_bytes == 0 {
+            self.geometry.offset(self.geometry.root_cluster)?;
+        }
+        for path in paths {
+            match find(&self.geometry, &*stage, path) {
+                Ok(Found::Entry(entry)) if entry.directory && entry.cluster == 0 => {
+                    return Err(Error::Damaged("a directory has no cluster").into());
+                }
+                Ok(Found::Entry(entry)) => drop(runs(&self.geometry, &*stage, entry.cluster)?),
+                Ok(Found::Root) | Err(Error::NotFound) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a change: all of it, or nothing. The names in it were [checked](Self::check).
     pub(crate) fn change<R>(
         &mut self,
         change: impl FnOnce(&Fat<S>, &Mutex<Stage<S>>) -> Result<R, LibraryError>,

@@ -82,17 +82,20 @@ impl<S: Store> Editor<S> {
     /// Makes an empty file, or a directory; nothing may have the name.
     pub fn make(&mut self, path: &str, directory: bool) -> Result<(), EditError> {
         let geometry = self.library.geometry;
+        self.library.check(&[path])?;
         self.library.change(|fat, stage| naming::make(fat, stage, &geometry, path, directory))
     }
 
     /// Removes a file or an empty directory.
     pub fn remove(&mut self, path: &str) -> Result<(), EditError> {
+        self.library.check(&[path])?;
         self.library.change(|fat, _| fat.root_dir().remove(path))
     }
 
     /// Gives a file or directory another name.
     pub fn rename(&mut self, change: &Move<'_>) -> Result<(), EditError> {
         let geometry = self.library.geometry;
+        self.library.check(&[change.from, change.to, change.aside])?;
         self.library.change(|fat, stage| naming::rename(fat, stage, &geometry, change))
     }
 

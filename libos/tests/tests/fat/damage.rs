@@ -4,7 +4,7 @@ use crate::{ME, Slice, closed, domain, formatted};
 use lamfat::FatType;
 use monohull_abi::file::open;
 use monohull_fat::check::check;
-use monohull_fat::{Geometry, Image};
+use monohull_fat::{Found, Geometry, Image, find};
 use monohull_module_testing::Files;
 use proptest::prelude::*;
 use std::sync::LazyLock;
@@ -118,6 +118,62 @@ fn a_chain_that_goes_round_is_an_error() {
         let files = domain.files(ME);
         assert!(files.open("/fat/d/file number 1", open::READ).is_err(), "image {kind}");
         use_all(files);
+    }
+}
+
+/// What the FAT library would be led along is refused: nothing in the image changes but its dirty flag.
+#[test]
+fn a_change_is_not_led_along_a_chain_that_goes_nowhere() {
+    for (kind, filled) in FILLED.iter().enumerate() {
+        let geometry = Geometry::read(&Slice(filled)).unwrap();
+        let found = |path: &str| match find(&geometry, &Slice(filled), path) {
+            Ok(Found::Entry(entry)) => entry,
+            other => panic!("{path}: {other:?}"),
+        };
+        let (directory, file) = (found("d"), found("d/file number 1"));
+        let lead = |image: &mut [u8], cluster: u32, to: u32| {
+            let (at, len) = (geometry.entry_offset(cluster) as usize, geometry.entry_len());
+            let mut bytes = [0; 4];
+            bytes[..len].copy_from_slice(&image[at..at + len]);
+            image[at..at + len].copy_from_slice(&geometry.with_value(bytes, cluster, to)[..len]);
+        };
+        for to in [1, geometry.clusters + 2, geometry.clusters + 100] {
+            let mut image = filled.to_vec();
+            lead(&mut image, directory.cluster, to);
+            lead(&mut image, file.cluster, to);
+            let domain = domain(image.clone());
+            let files = domain.files(ME);
+            // The positive control: what does not lead there.
+            files.make_directory("/fat/control").expect("the root is whole");
+            files.remove_directory("/fat/control").expect("it was just made");
+            assert!(files.make_directory("/fat/d/new").is_err(), "image {kind}, {to}");
+            assert!(files.rename("/fat/d/e", "/fat/e").is_err(), "image {kind}, {to}");
+            assert!(files.remove_file("/fat/d/file number 1").is_err(), "image {kind}, {to}");
+            let after = closed(domain);
+            let same = |place: core::ops::Range<u64>| {
+                let place = place.start as usize..place.end as usize;
+                assert!(image[place.clone()] == after[place], "image {kind}, {to}");
+            };
+            same(geometry.fat_start..geometry.fat_start + geometry.fat_bytes);
+            let cluster = |number: u32| geometry.offset(number).unwrap();
+            same(cluster(directory.cluster)..cluster(directory.cluster) + geometry.cluster_size);
+        }
+    }
+}
+
+/// The boot sector of FAT32 says where the root begins, and which FAT counts.
+#[test]
+fn a_boot_sector_that_leads_nowhere_is_refused() {
+    let whole: &[u8] = &FILLED[2];
+    for (at, bytes) in [(44, [0; 4]), (44, [1, 0, 0, 0]), (44, [0xff; 4]), (40, [0x81, 0, 0, 0])] {
+        let mut image = whole.to_vec();
+        image[at..at + bytes.len()].copy_from_slice(&bytes);
+        let domain = domain(image.clone());
+        let files = domain.files(ME);
+        assert!(files.make_directory("/fat/new").is_err(), "{bytes:?} at {at}");
+        assert!(files.open("/fat/new", open::WRITE | open::CREATE).is_err(), "{bytes:?} at {at}");
+        let after = closed(domain);
+        assert!(image[512..] == after[512..], "{bytes:?} at {at}");
     }
 }
 

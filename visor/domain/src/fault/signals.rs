@@ -151,3 +151,23 @@ fn own_fault(signal: i32, ip: u64, address: u64) {
         libc::signal(signal, libc::SIG_DFL);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What interrupted trusted code reads after its own system call is the error of that call, whatever the handler did.
+    #[test]
+    fn errno_is_as_it_was_when_a_handler_returns() {
+        // SAFETY: the address is this thread's own.
+        let errno = || unsafe { &mut *libc::__errno_location() };
+        *errno() = libc::EINTR;
+        {
+            let _errno = KeepErrno::new();
+            // SAFETY: closing no descriptor changes nothing but `errno`.
+            assert_eq!(unsafe { libc::close(-1) }, -1);
+            assert_eq!(*errno(), libc::EBADF, "the positive control");
+        }
+        assert_eq!(*errno(), libc::EINTR);
+    }
+}
