@@ -4,6 +4,7 @@ use crate::test::Extent;
 use crate::workspace::{Workspace, root};
 use crate::{Result, bench, demo, lint, miri, shell, space, test};
 use std::process::Command;
+use std::time::Instant;
 
 /// Bytes of text the demonstration counts here.
 const DEMO_BYTES: u64 = 1 << 20;
@@ -23,15 +24,29 @@ const CASES: u32 = 250_000;
 /// Everything.
 pub(crate) fn run(extent: Extent) -> Result {
     space::check()?;
-    lint::run()?;
-    test::run(&[], extent)?;
-    miri::run()?;
-    properties()?;
-    fuzz()?;
-    shell::heading("demo");
-    demo::run(&[], DEMO_BYTES)?;
-    shell::heading("bench, tiny");
-    bench::run(&["--smoke".to_owned()])
+    let mut times = Vec::new();
+    let mut step = |name: &'static str, step: &dyn Fn() -> Result| {
+        let start = Instant::now();
+        let result = step();
+        times.push((name, start.elapsed().as_secs()));
+        result
+    };
+    step("lint", &lint::run)?;
+    step("test", &|| test::run(&[], extent))?;
+    step("miri", &miri::run)?;
+    step("properties", &properties)?;
+    step("fuzz", &fuzz)?;
+    step("demo", &|| {
+        shell::heading("demo");
+        demo::run(&[], DEMO_BYTES)
+    })?;
+    step("bench", &|| {
+        shell::heading("bench, tiny");
+        bench::run(&["--smoke".to_owned()])
+    })?;
+    let times: Vec<String> = times.iter().map(|(name, seconds)| format!("{name} {seconds} s")).collect();
+    println!("\nAll of it has passed: {}.", times.join(", "));
+    Ok(())
 }
 
 /// A short run of each fuzz target, on stable Rust; `visor/fuzz/README.md` says why these flags. The kept corpus stays as it is: what is

@@ -38,8 +38,8 @@ const CGROUP: &str = "cgroup_";
 /// What the names of programs begin with that run under both kernels even if other tests are divided between them: they are about
 /// what the kernels do differently with keys.
 pub(super) const EVERYWHERE: &[&str] = &["keys_untraced", "keys_service", "monohull_trampoline"];
-/// How many of a hundred tests that both kernels can run are the older one's: the newer one has more of its own.
-pub(super) const OLDER_SHARE: u64 = 60;
+/// How many of a hundred tests that both kernels can run are the older one's.
+pub(super) const OLDER_SHARE: u64 = 50;
 
 /// Tests that run by themselves, after the others of their program: they use up all there is of something, which takes from
 /// their neighbours the time that those are given. A program, and what the tests' names begin with.
