@@ -2,6 +2,7 @@
 
 mod chain;
 mod checker;
+mod checkpoint;
 mod cold_start;
 mod deadlines;
 mod files;
@@ -109,6 +110,12 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "deadlines",
         about: "how late deadlines are kept in loops of long hostcalls, against what is allowed",
         run: deadlines::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "checkpoint",
+        about: "a suspended workflow: its file, against what is allowed; going on, against starting",
+        run: checkpoint::run,
         lacks: nothing,
     },
     Scenario {

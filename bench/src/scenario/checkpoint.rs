@@ -1,0 +1,111 @@
+//! Checkpoints of suspended workflows, as the command line makes and takes them: how large the file of a small sleeper is, and how
+//! long a workflow that is due takes from `monohull resume` to its end, alone and in copies.
+//!
+//! ```text
+//! run --suspend ── waits a second ──▶ file │ … due … │ resume: process started, file read and checked, domain made, run to its end │
+//!                                   bytes              └──────────────────────── what is measured ─────────────────────────────────┘
+//! ```
+//!
+//! One checkpoint is resumed many times, so its file is in the page cache.
+
+use crate::harness::{Effort, Result, Row, Samples, Unit, take_turns};
+use crate::ours::{image, nothing_document, scratch};
+use crate::peer;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The bytes that a small function that sleeps may take on a disk.
+const ALLOWED: f64 = 32.0 * 1024.0;
+/// How long the function sleeps; a workflow is suspended after a second in which it only waits.
+const NAP: Duration = Duration::from_millis(1200);
+/// The exit code of a workflow that was suspended.
+const SUSPENDED: i32 = 4;
+
+pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
+    let folder = scratch()?.join("checkpoint");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let small = suspended(&folder, "misbehave", &json!({ "how": "sleep" }))?;
+    let bytes = std::fs::metadata(&small).map_err(|error| format!("{}: {error}", small.display()))?.len();
+    let args = json!({ "naps": 1, "milliseconds": NAP.as_millis() as u64, "takes": "", "fills": "result" });
+    let asleep = suspended(&folder, "sleeper", &args)?;
+    // From here on it is due.
+    std::thread::sleep(NAP);
+    let nothing = folder.join("nothing.json");
+    write(&nothing, &nothing_document(1).to_string())?;
+    let count = effort.size(16, 2);
+    let resume = || timed(monohull(&["resume"])?.arg(&asleep));
+    let copies = || Ok(timed(monohull(&["resume", "--count", &count.to_string()])?.arg(&asleep))? / f64::from(count));
+    let afresh = || timed(monohull(&["run"])?.arg(&nothing));
+    let static_program = peer::build_nothing()?;
+    let static_program = static_program.to_str().ok_or("the path of the build folder is not UTF-8")?;
+    let spawn = || peer::measure("spawn", &[effort.size("300", "5"), static_program]);
+    let stored = (Samples::of(vec![bytes as f64]), Samples::of(vec![ALLOWED]));
+    let by_run = "monohull run of a no-op";
+    let by_spawn = "posix_spawn of a static program + wait";
+    Ok(vec![
+        Row::new("checkpoint: bytes of a small sleeper", stored, "the size allowed", Unit::Kibibytes, Some(1.0)),
+        Row::new(
+            "checkpoint: resume until its end",
+            take_turns(effort, resume, afresh)?,
+            by_run,
+            Unit::Microseconds,
+            None,
+        ),
+        Row::new(
+            "checkpoint: each of many copies",
+            take_turns(effort, copies, spawn)?,
+            by_spawn,
+            Unit::Microseconds,
+            None,
+        ),
+    ])
+}
+
+/// Runs a workflow of one function until it sleeps: the file of its checkpoint.
+fn suspended(folder: &Path, function: &str, args: &Value) -> Result<PathBuf> {
+    let document = folder.join(format!("{function}.json"));
+    let workflow = json!({
+        "name": format!("bench-{function}"),
+        "functions": { function: { "image": image(function) } },
+        "steps": [{ "name": "naps", "function": function, "args": args }],
+        "limits": { "carriers": 1, "timeout": "1h" },
+        "unread": "ignore",
+    });
+    write(&document, &workflow.to_string())?;
+    let waiting = folder.join(function);
+    let mut command = monohull(&["run", "--suspend"])?;
+    let status = command.arg(&waiting).arg(&document).status().map_err(|error| format!("monohull run: {error}"))?;
+    if status.code() != Some(SUSPENDED) {
+        return Err(format!("monohull run --suspend ended with {status}, and the workflow was not suspended"));
+    }
+    let files = std::fs::read_dir(&waiting).map_err(|error| format!("{}: {error}", waiting.display()))?;
+    let is_checkpoint = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "checkpoint");
+    let found = files.filter_map(|file| file.ok().map(|file| file.path())).find(is_checkpoint);
+    found.ok_or_else(|| format!("there is no checkpoint in {}", waiting.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The program beside this one.
+fn monohull(arguments: &[&str]) -> Result<Command> {
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let mut command = Command::new(program.with_file_name("monohull"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    Ok(command)
+}
+
+/// How long a program runs, in nanoseconds.
+fn timed(command: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    let output = command.output().map_err(|error| format!("cannot start monohull: {error}"))?;
+    let taken = start.elapsed().as_nanos() as f64;
+    match output.status.success() {
+        true => Ok(taken),
+        false => Err(format!("monohull ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr))),
+    }
+}
