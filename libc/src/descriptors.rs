@@ -1,4 +1,4 @@
-//! Descriptors: small numbers that a program has, and what they stand for.
+//! Descriptors: small numbers that a program has. What they stand for is in [`table`]; here they are closed and duplicated.
 //!
 //! ```text
 //!   0 1 2 3 4 5 …                    the program's numbers, lowest free first
@@ -9,70 +9,21 @@
 //!   └───────── Input                 the slot that is the step's standard input
 //! ```
 
-use crate::errno::{Answer, EBADF, EINVAL, EMFILE};
-use crate::lock::Lock;
+pub(crate) mod table;
+
+pub(crate) use table::{Kind, MOST, get};
+
+use crate::errno::{Answer, EBADF, EINVAL};
 use crate::{epoll, host, local, sockets};
 use monohull_abi::file::LOWEST_FREE;
 use monohull_abi::number;
 
-/// The most descriptors of a program.
-pub(crate) const MOST: usize = 1024;
 /// `O_CLOEXEC` is accepted and means nothing: there is no `exec`.
 const FD_CLOEXEC: Answer = 1;
 
-/// What a descriptor stands for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// The standard input.
-    Input,
-    /// Stream 1 or 2.
-    Output(u64),
-    /// A file or directory, by its number in `FILE_*`.
-    File(u64),
-    /// A socket, by its place in the table of sockets.
-    Socket(usize),
-    /// An event counter, or an end of a pipe or of a pair of sockets, by its place in their table.
-    Local(usize),
-    /// A list of descriptors to wait for, by its place in the table of those.
-    Epoll(usize),
-    /// `/dev/null`.
-    Null,
-    /// `/dev/zero`.
-    Zero,
-    /// `/dev/random`, `/dev/urandom`.
-    Random,
-}
-
-static TABLE: Lock<[Option<Kind>; MOST]> = Lock::new({
-    let mut table = [None; MOST];
-    table[0] = Some(Kind::Input);
-    table[1] = Some(Kind::Output(1));
-    table[2] = Some(Kind::Output(2));
-    table
-});
-
-/// What a number stands for.
-pub(crate) fn get(descriptor: u64) -> Result<Kind, Answer> {
-    // Descriptors are `int`s: what is above the lower half of the register means nothing.
-    let table = TABLE.hold();
-    table.get(descriptor as u32 as usize).copied().flatten().ok_or(EBADF)
-}
-
 /// The lowest free number from `lowest` on, for something that is open; it is closed if there is none.
-pub(crate) fn add_from(lowest: u64, kind: Kind) -> Answer {
-    let mut table = TABLE.hold();
-    let free = (lowest as usize..MOST).find(|at| table[*at].is_none());
-    match free {
-        Some(at) => {
-            table[at] = Some(kind);
-            at as Answer
-        }
-        None => {
-            drop(table);
-            release(kind);
-            EMFILE
-        }
-    }
+fn add_from(lowest: u64, kind: Kind) -> Answer {
+    table::add_from(lowest, kind, || release(kind))
 }
 
 /// The lowest free number.
@@ -85,7 +36,12 @@ pub(crate) fn release(kind: Kind) -> Answer {
     match kind {
         Kind::File(file) => host::call(number::FILE_CLOSE, [file]),
         Kind::Socket(socket) => sockets::release(socket),
-        Kind::Local(local) => local::release(local),
+        Kind::Local(local) => {
+            if let Some(closed) = local::release(local) {
+                epoll::forget_local(&closed);
+            }
+            0
+        }
         Kind::Epoll(epoll) => epoll::release(epoll),
         Kind::Input | Kind::Output(_) | Kind::Null | Kind::Zero | Kind::Random => 0,
     }
@@ -110,8 +66,7 @@ fn duplicate(kind: Kind) -> Result<Kind, Answer> {
 
 /// `close(descriptor)`.
 pub(crate) fn close([descriptor, ..]: [u64; 6]) -> Answer {
-    let taken = TABLE.hold().get_mut(descriptor as u32 as usize).and_then(Option::take);
-    taken.map_or(EBADF, release)
+    table::take(descriptor).map_or(EBADF, release)
 }
 
 /// `close_range(first, last, flags)`.
@@ -156,8 +111,7 @@ pub(crate) fn dup3([descriptor, target, ..]: [u64; 6]) -> Answer {
     }
     match get(descriptor).and_then(duplicate) {
         Ok(kind) => {
-            let replaced = TABLE.hold()[at].replace(kind);
-            replaced.map(release);
+            table::replace(at, kind).map(release);
             at as Answer
         }
         Err(error) => error,

@@ -71,7 +71,8 @@ pub(crate) fn create1([flags, ..]: [u64; 6]) -> Answer {
     let Ok(queue) = Queue::new() else { return EMFILE };
     let watched = Watched { sockets: BTreeMap::new(), locals: Vec::new(), key: 0, sockets_first: false };
     let epoll = Epoll { queue, watched: Lock::new(watched), waiting: AtomicU32::new(0) };
-    descriptors::add(Kind::Epoll(EPOLLS.add(epoll)))
+    let at = EPOLLS.add(epoll);
+    descriptors::table::add_from(0, Kind::Epoll(at), || release(at))
 }
 
 /// Another descriptor stands for it.

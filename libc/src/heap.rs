@@ -11,7 +11,7 @@
 //!                                                                        ↑ what malloc returns
 //! ```
 //!
-//! `free` is told no size. dlmalloc's own word before the block holds the chunk's, which names the list.
+//! `free` has no argument for the size. dlmalloc's own word before the block holds the chunk's, which names the list.
 
 use crate::header;
 use crate::host;

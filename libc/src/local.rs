@@ -12,7 +12,6 @@ mod pipe;
 pub(crate) use counter::{eventfd, eventfd2};
 pub(crate) use pipe::{pair, pipe, pipe2};
 
-use crate::epoll;
 use crate::errno::{Answer, EBADF, EINVAL, ENOTSOCK};
 use crate::shared::Shared;
 use alloc::sync::Arc;
@@ -67,12 +66,9 @@ pub(crate) fn retain(at: usize) -> Result<(), Answer> {
     LOCALS.retain(at)
 }
 
-/// One descriptor less. With the last one it is closed, as soon as no call uses it any more.
-pub(crate) fn release(at: usize) -> Answer {
-    if let Some(local) = LOCALS.release(at) {
-        epoll::forget_local(&local);
-    }
-    0
+/// One descriptor less. What had no other is returned: it is closed as soon as no call uses it any more.
+pub(crate) fn release(at: usize) -> Option<Arc<Local>> {
+    LOCALS.release(at)
 }
 
 /// Closed: the other end finds that. A thread that waits in a call keeps it open meanwhile, as on Linux.

@@ -45,7 +45,7 @@ impl Drop for Queue {
     }
 }
 
-/// Has the next wait in the queue of that number return. Posts carry nothing: who waits looks at what it waits for.
+/// Has the next wait in the queue of that number return. Posts carry nothing: a waiting thread looks at what it waits for.
 pub(crate) fn post(queue: u64) {
     // The same data is in a queue once: there is always room for it.
     host::call(number::QUEUE_POST, [queue, 0]);

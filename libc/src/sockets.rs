@@ -11,6 +11,7 @@
 
 mod address;
 mod connect;
+mod numbers;
 mod options;
 mod pair;
 mod transfer;
@@ -64,7 +65,7 @@ fn add(socket: Socket) -> Answer {
     }
     sockets[at] = Some(socket);
     drop(sockets);
-    descriptors::add(Kind::Socket(at))
+    descriptors::table::add_from(0, Kind::Socket(at), || release(at))
 }
 
 /// A copy of a socket's record.

@@ -2,13 +2,13 @@
 
 mod support;
 
-use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError, Suspended};
+use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError};
 use monohull_visor::engine::{Event, HostError, Ready, RunEnd, RunOptions};
-use monohull_visor::report::{RunReport, Silent, Status};
+use monohull_visor::report::{Silent, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{ready, text};
+use support::{ready, report, suspended, text};
 
 /// Shorter waits are waited out.
 const LEAST: Duration = Duration::from_millis(20);
@@ -46,22 +46,6 @@ fn try_run(
 
 fn run(ready: &Ready, continuation: Option<Continuation>, events: Vec<Event>) -> RunEnd {
     try_run(ready, continuation, events, true).expect("the host can hold a domain")
-}
-
-#[track_caller]
-fn suspended(end: RunEnd) -> Suspended {
-    match end {
-        RunEnd::Suspended(suspended) => *suspended,
-        RunEnd::Report(report) => panic!("it has ended: {:#?}", report.error),
-    }
-}
-
-#[track_caller]
-fn report(end: RunEnd) -> RunReport {
-    match end {
-        RunEnd::Report(report) => *report,
-        RunEnd::Suspended(suspended) => panic!("it waits for {:#?}", suspended.waits),
-    }
 }
 
 /// What it has written down.

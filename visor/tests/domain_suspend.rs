@@ -6,14 +6,14 @@ use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, INFO_BASE, PAGE,
 use monohull_abi::number::{EXIT, FUTEX_WAIT, NANOSLEEP, SLOT_TAKE, THREAD_JOIN};
 use monohull_visor::domain::checkpoint::record::RangeState::{self, Hidden, Read, ReadWrite, Reserved};
 use monohull_visor::domain::checkpoint::record::{FaultHandler, MappedRecord, ThreadRecord, ThreadState};
-use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError, Suspended};
+use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError};
 use monohull_visor::domain::fault::HandlerError;
 use monohull_visor::engine::{HostError, Ready, RunEnd, RunOptions};
 use monohull_visor::report::{FailureKind, RunReport, Silent, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use support::ready;
+use support::{ready, report, suspended};
 
 /// Shorter waits are waited out.
 const LEAST: Duration = Duration::from_millis(20);
@@ -21,22 +21,6 @@ const LEAST: Duration = Duration::from_millis(20);
 fn run(ready: &Ready, continuation: Option<Continuation>, suspend: bool) -> RunEnd {
     let least = suspend.then_some(LEAST);
     ready.run_from(continuation, least, &RunOptions::default(), Arc::new(Silent)).expect("the host can hold a domain")
-}
-
-#[track_caller]
-fn report(end: RunEnd) -> RunReport {
-    match end {
-        RunEnd::Report(report) => *report,
-        RunEnd::Suspended(suspended) => panic!("it waits for {:#?}", suspended.waits),
-    }
-}
-
-#[track_caller]
-fn suspended(end: RunEnd) -> Suspended {
-    match end {
-        RunEnd::Suspended(suspended) => *suspended,
-        RunEnd::Report(report) => panic!("it has ended: {:#?}", report.error),
-    }
 }
 
 /// A step that naps, and one that waits for its slot.

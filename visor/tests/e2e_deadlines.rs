@@ -7,35 +7,8 @@ use monohull_visor::report::{Failure, FailureKind, RunReport, Status};
 use serde_json::{Value, json};
 use support::run;
 
-/// Each kind of call, with carriers that leave one idle, and that do not.
-const CALLS: [&str; 26] = [
-    "null",
-    "random",
-    "clock",
-    "yield",
-    "sleep",
-    "thread",
-    "write",
-    "lines",
-    "slot",
-    "slot-move",
-    "pread",
-    "preadv",
-    "pwrite",
-    "read",
-    "resize",
-    "stat",
-    "map",
-    "directory",
-    "slot-hand-over",
-    "futex",
-    "map-memory",
-    "discard",
-    "protect",
-    "queue",
-    "queue-post",
-    "queue-wait",
-];
+/// Each kind of call.
+const CALLS: &str = include_str!("../../examples/long-calls/calls.txt");
 
 fn step(name: &str, function: &str, args: Value) -> Value {
     json!({ "name": name, "function": function, "args": args, "memory": "2GiB" })
@@ -62,7 +35,8 @@ fn timed_out(report: &RunReport, step: &str) {
 
 #[test]
 fn a_step_that_makes_long_calls_ends_at_its_deadline() {
-    for call in CALLS {
+    for call in CALLS.lines() {
+        // On two carriers one is idle.
         for carriers in [1, 2] {
             let mut loops = step(call, "long-calls", json!({ "call": call }));
             loops["timeout"] = "300ms".into();

@@ -10,35 +10,8 @@ use serde_json::json;
 const ALLOWED: f64 = 50e6;
 /// The timeout of the step, in milliseconds.
 const TIMEOUT: u64 = 200;
-/// Kinds of calls, as `examples/long-calls` names them.
-const CALLS: [&str; 26] = [
-    "null",
-    "random",
-    "clock",
-    "yield",
-    "sleep",
-    "thread",
-    "write",
-    "lines",
-    "slot",
-    "slot-move",
-    "pread",
-    "preadv",
-    "pwrite",
-    "read",
-    "resize",
-    "stat",
-    "map",
-    "directory",
-    "slot-hand-over",
-    "futex",
-    "map-memory",
-    "discard",
-    "protect",
-    "queue",
-    "queue-post",
-    "queue-wait",
-];
+/// Kinds of calls.
+const CALLS: &str = include_str!("../../../examples/long-calls/calls.txt");
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let times = effort.size(10, 1);
@@ -52,7 +25,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
         Unit::Milliseconds,
         Some(1.0),
     ));
-    for call in CALLS {
+    for call in CALLS.lines() {
         for carriers in [1, 2] {
             let late = late("long-calls", json!({ "call": call }), carriers, times)?;
             let name = format!("deadlines: {call}, carriers: {carriers}");

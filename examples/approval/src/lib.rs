@@ -1,7 +1,7 @@
-//! An order waits for the event `approved`, which says who has approved it. Each time that it waits in vain a reminder is printed. After
-//! the last one the order is refused.
+//! An order waits for the event `approved`, whose content is the name of the approver. Each time that the wait times out a reminder is
+//! printed. After the last one the order is refused.
 //!
-//! This is ordinary code with a loop and local variables. While it waits it may be a file for days (`monohull run --state`), and no process.
+//! This is ordinary code with a loop and local variables. While it waits it may be a file for days (`monohull run --state`), without a process.
 #![no_std]
 #![deny(unsafe_code)]
 

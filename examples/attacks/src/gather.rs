@@ -3,7 +3,7 @@
 //! The first of a step waits for so many others, in their order, and lets them go. If there is no cell, or no key, for one of them, all
 //! wait for that one. The rest of the step does not wait.
 
-use crate::jumps::own_key;
+use crate::own::own_key;
 use monohull_abi::layout::{CELL_SIZE, CELLS_BASE};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;

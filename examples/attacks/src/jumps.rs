@@ -18,18 +18,15 @@
 
 use crate::leap::{Registers, leap};
 use crate::memory::{dear, touch};
+use crate::own::{FIRST_KEY, carrier, own_key};
 use crate::victim::{Dear, OVER};
 use crate::{Attack, Booty, number};
 use core::arch::{asm, naked_asm};
-use monohull_abi::layout::{
-    ARENA_BASE, CARRIER_BASE, CARRIER_SIZE, CELL_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE,
-};
+use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CARRIER_SIZE, CELL_SIZE, FRAMES_BASE, KEY_COUNT, PAGE};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_trampoline::user::hostcall;
 
-/// The first key of functions; there are stubs for it and those behind it.
-const FIRST_KEY: u64 = 2;
 /// Bytes from one entry stub to the next, and from one exit gate to the next.
 const STUB: u64 = 128;
 const GATE: u64 = 256;
@@ -103,32 +100,6 @@ fn while_it_counts(turns: *const u64) {
     while before != OVER && look() == before {
         core::hint::spin_loop();
     }
-}
-
-/// What the key rights of functions are.
-fn rights() -> u32 {
-    let rights: u32;
-    // SAFETY: reads a register, where there are keys; the attacks that ask need them.
-    unsafe { asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nomem, nostack)) };
-    rights
-}
-
-/// The key of one's own memory: the one that is neither denied to read nor to write. 0 where the processor has no keys.
-pub(crate) fn own_key() -> u32 {
-    // CPUID leaf 7, ecx bit 4: the system uses keys.
-    if core::arch::x86_64::__cpuid_count(7, 0).ecx >> 4 & 1 == 0 {
-        return 0;
-    }
-    let rights = rights();
-    (FIRST_KEY as u32..KEY_COUNT as u32).find(|key| rights >> (2 * key) & 0b11 == 0).unwrap_or(0)
-}
-
-/// Which carrier this thread is on.
-pub(crate) fn carrier() -> u64 {
-    let line: u64;
-    // SAFETY: reads a register.
-    unsafe { asm!("rdgsbase {}", out(reg) line, options(nomem, nostack, preserves_flags)) };
-    (line - INFO_BASE) / size_of::<CarrierLine>() as u64
 }
 
 /// Another carrier than this thread's.

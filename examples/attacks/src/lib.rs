@@ -24,6 +24,7 @@ mod jumps;
 mod leap;
 mod leftovers;
 mod memory;
+mod own;
 mod places;
 mod signals;
 mod slots;

@@ -4,7 +4,7 @@
 //! place of the system's (see [`crate::places`]). `how` is `read`, `write`, or `run` (jump there, as if
 //! it were code that returns the secret).
 
-use crate::jumps::{carrier, own_key};
+use crate::own::{carrier, own_key};
 use crate::victim::Dear;
 use crate::{Attack, Booty, MARK, SECRET, number};
 use core::arch::asm;

@@ -5,7 +5,7 @@
 //! counts for long stretches. Two never come to an end: `call` makes hostcalls as fast as it can, `sleep` lies in one.
 
 use crate::SECRET;
-use crate::jumps::own_key;
+use crate::own::own_key;
 use core::arch::asm;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};

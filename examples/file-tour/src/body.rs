@@ -1,5 +1,8 @@
 // A walk through std::fs and std::path, printing the same lines wherever it runs. It works in the directory that the
 // environment variable TOUR names, which must exist and be empty.
+//
+// `lib.rs` includes it as a function over monohull-std, `examples/with_std.rs` as a program over Rust's std. `visor/tests/e2e_examples/files.rs`
+// compares what the two print: a program runs as a function without a change. A file that is included cannot have `//!`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

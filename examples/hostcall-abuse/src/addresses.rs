@@ -1,6 +1,5 @@
 //! Addresses that are not the caller's to use, each with a name.
 
-use crate::neighbour::Holdings;
 use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, CELLS_BASE, INFO_BASE};
 use monohull_std::prelude::*;
 
@@ -15,6 +14,13 @@ pub(crate) struct Want {
     pub(crate) writes: bool,
     /// It touches the memory; otherwise the range alone counts.
     pub(crate) touches: bool,
+}
+
+/// What the victim has open: the numbers of its connection and of its file.
+#[derive(Clone, Copy)]
+pub(crate) struct Holdings {
+    pub(crate) socket: u64,
+    pub(crate) file: u64,
 }
 
 /// What the attacker knows.

@@ -21,7 +21,7 @@ mod neighbour;
 mod storms;
 mod stray;
 
-use addresses::Addresses;
+use addresses::{Addresses, Holdings};
 use cases::Network;
 use core::fmt::Write;
 use core::hint::black_box;
@@ -31,7 +31,6 @@ use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotString};
 use monohull_trampoline::user::hostcall;
-use neighbour::Holdings;
 
 /// What the victim's data looks like.
 const PATTERN: u64 = 0x0123_4567_89ab_cdef;

@@ -6,6 +6,7 @@
 //!   attacker   socket 0, 1, 2                     reads, writes, closes, … 40: it has no such socket
 //! ```
 
+use crate::addresses::Holdings;
 use crate::cases::{Network, connection};
 use monohull_abi::file::{WORKING_DIRECTORY, open};
 use monohull_abi::network::{PEEK, QueueEvent};
@@ -22,13 +23,6 @@ const NUMBERS: u64 = 40;
 /// A queue of the victim's, in which an event of this data waits.
 pub(crate) const QUEUE: u64 = NUMBERS;
 const POSTED: u64 = 0x5107_ed00;
-
-/// The numbers of both.
-#[derive(Clone, Copy)]
-pub(crate) struct Holdings {
-    pub(crate) socket: u64,
-    pub(crate) file: u64,
-}
 
 /// Opens both.
 pub(crate) fn open_both(network: Network) -> Holdings {

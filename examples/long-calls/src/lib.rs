@@ -1,5 +1,7 @@
 //! Makes one kind of hostcall over and over, each as long as it can be, until its deadline ends it. Between two calls there
 //! are a few instructions of its own: a deadline that was only kept in user code would hardly ever find any.
+//!
+//! `calls.txt` lists the kinds, for `visor/tests/e2e_deadlines.rs` and `cargo xtask bench deadlines`.
 #![no_std]
 #![deny(unsafe_code)]
 

@@ -1,4 +1,7 @@
 // A walk through std::net over the loopback network, printing the same lines wherever it runs.
+//
+// `lib.rs` includes it as a function over monohull-std, `examples/network_with_std.rs` as a program over Rust's std. `visor/tests/e2e_network/tour.rs`
+// compares what the two print: a program runs as a function without a change. A file that is included cannot have `//!`.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};

@@ -1,4 +1,7 @@
 // A walk through std, printing the same lines wherever it runs.
+//
+// `lib.rs` includes it as a function over monohull-std, `examples/with_std.rs` as a program over Rust's std. `visor/tests/e2e_examples/tour.rs`
+// compares what the two print: a program runs as a function without a change. A file that is included cannot have `//!`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque, hash_map::Entry};

@@ -81,7 +81,7 @@ impl Interest {
         Some(Event { events, data: self.event.data })
     }
 
-    /// The same of a pipe or an event counter, of which the edges have to be told here.
+    /// The same of a pipe or an event counter, whose edges are found here.
     pub(super) fn look(&mut self, found: u32, edges: (u32, u32)) -> Option<Event> {
         const ENDS: u32 = ALWAYS | found::READ_HANG_UP;
         let events = self.event.events;

@@ -121,7 +121,7 @@ fn made(at: usize, otherwise: Connection) -> Connection {
     found
 }
 
-/// Which of these events are there now; `None` if that cannot be told: only a queue knows, and all are in use.
+/// Which of these events are there now; `None` if that is unknown: only a queue can show it, and all are in use.
 pub(crate) fn ready_now(open: u64, events: u32) -> Option<u32> {
     let queue = Queue::new().ok()?;
     let mut event = [QueueEvent::default()];

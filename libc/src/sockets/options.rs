@@ -1,27 +1,21 @@
 //! Options of sockets.
 
+use super::numbers::{
+    SO_ACCEPTCONN, SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_REUSEADDR, SO_REUSEPORT, SO_SNDBUF, SO_TYPE,
+    SOL_SOCKET,
+};
 use super::{Connection, DATAGRAM, STREAM, connect, connection, get, of, pair, set};
 use crate::errno::{Answer, EFAULT, EINVAL, ENOPROTOOPT};
 use crate::host;
 use monohull_abi::network::SocketOption;
 use monohull_abi::number;
 
-pub(super) const SOL_SOCKET: u64 = 1;
 const IPPROTO_IP: u64 = 0;
 const IPPROTO_TCP: u64 = 6;
 const IPPROTO_IPV6: u64 = 41;
-pub(super) const SO_REUSEADDR: u64 = 2;
-pub(super) const SO_TYPE: u64 = 3;
-pub(super) const SO_ERROR: u64 = 4;
 const SO_BROADCAST: u64 = 6;
-pub(super) const SO_SNDBUF: u64 = 7;
-pub(super) const SO_RCVBUF: u64 = 8;
-pub(super) const SO_KEEPALIVE: u64 = 9;
-pub(super) const SO_LINGER: u64 = 13;
-pub(super) const SO_REUSEPORT: u64 = 15;
 const SO_RCVTIMEO: u64 = 20;
 const SO_SNDTIMEO: u64 = 21;
-pub(super) const SO_ACCEPTCONN: u64 = 30;
 const TCP_NODELAY: u64 = 1;
 const IP_TTL: u64 = 2;
 /// How long a silent connection is left alone before it is probed, as Linux does.

@@ -1,11 +1,10 @@
 //! What calls of sockets do with an end of a `socketpair`.
 
 use super::STREAM;
-use super::options::{
-    SO_ACCEPTCONN, SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_REUSEADDR, SO_REUSEPORT, SO_SNDBUF, SO_TYPE,
-    SOL_SOCKET,
+use super::numbers::{
+    MSG_DONTWAIT, MSG_PEEK, SO_ACCEPTCONN, SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_REUSEADDR, SO_REUSEPORT,
+    SO_SNDBUF, SO_TYPE, SOL_SOCKET,
 };
-use super::transfer::{MSG_DONTWAIT, MSG_PEEK};
 use crate::descriptors::{self, Kind};
 use crate::errno::{Answer, EFAULT, EISCONN, ENOPROTOOPT};
 use crate::local::{self, Local};

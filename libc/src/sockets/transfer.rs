@@ -1,6 +1,7 @@
 //! Sending and receiving.
 
 use super::address::{read_address, write_address};
+use super::numbers::{MSG_DONTWAIT, MSG_PEEK};
 use super::{get, is_non_blocking, of, pair, with};
 use crate::errno::{Answer, EAGAIN};
 use crate::host;
@@ -8,9 +9,6 @@ use alloc::vec::Vec;
 use monohull_abi::file::IoVec;
 use monohull_abi::network::{PEEK, SocketAddress, SocketOption};
 use monohull_abi::number;
-
-pub(super) const MSG_PEEK: u64 = 2;
-pub(super) const MSG_DONTWAIT: u64 = 0x40;
 
 /// Does something with a number while the socket does not wait, if `flags` ask for that.
 fn waiting_as(at: usize, open: u64, flags: u64, act: impl FnOnce() -> Answer) -> Answer {

@@ -211,7 +211,7 @@ hostcalls! {
         QUEUE_WAIT = 146,
         /// `(queue, data)` → 0. An event of this data, reported once, however often it is posted before.
         QUEUE_POST = 147,
-        /// `(queue)` → 0. Releases the number; those who wait get `BadDescriptor`.
+        /// `(queue)` → 0. Releases the number; threads that wait get `BadDescriptor`.
         QUEUE_CLOSE = 148,
     }
     "fatfs" {

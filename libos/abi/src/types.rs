@@ -157,7 +157,7 @@ impl FaultKind {
     }
 }
 
-/// What a fault handler is told (`FAULT_HANDLER`). It lies on the stack of the thread, below what that has used of it.
+/// What a fault handler gets (`FAULT_HANDLER`). It lies on the stack of the thread, below what that has used of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct FaultRecord {

@@ -4,7 +4,7 @@
 //!  record    | version, 4 bytes | fields, as postcard writes them | bytes that follow them, if the module has such |
 //! ```
 //!
-//! A record may come from a stranger. The fields are numbers, texts and lists. What a list claims to hold is compared with the bytes
+//! A record is untrusted. The fields are numbers, texts and lists. What a list claims to hold is compared with the bytes
 //! that are left before memory is allocated for it; postcard does that for byte strings, and serde allocates lists step by step. No
 //! type in a record contains itself, so no record leads to deep recursion.
 

@@ -217,7 +217,7 @@ impl Queue {
             // Only functions can change it.
             _ => self.host.wait(call, self.key, deadline),
         }
-        // Under the lock, so that who posts now finds the waiter.
+        // Under the lock, so that a post from now on finds the waiter.
         let has_posts = !posted.is_empty();
         drop(posted);
         // A socket may have been set since it was looked.
@@ -278,7 +278,7 @@ impl Sockets {
         queue.set(&socket, events as u32, data).map_err(|errno| {
             self.host.explain(call, errno, format_args!("a queue watches at most {SOCKETS_MAX} sockets"))
         })?;
-        // Who waits looks again, also at this one.
+        // Waiting threads look again, also at this one.
         self.host.wake(queue.key, u64::MAX);
         Ok(0)
     }
@@ -295,7 +295,7 @@ impl Sockets {
 
     pub(crate) fn queue_close(&self, call: &mut Call) -> Result<u64, Errno> {
         let closed = self.queues.lock().by_number.remove(&(call.instance, call.args[0]));
-        // Its drop wakes those who wait, without the lock.
+        // Its drop wakes waiting threads, without the lock.
         closed.map(|_| 0).ok_or(Errno::BadDescriptor).map_err(|_| self.no_queue(call, call.args[0]))
     }
 

@@ -45,10 +45,10 @@ mod poison;
 pub(crate) mod raw;
 mod rwlock;
 
-use crate::panic::{RefUnwindSafe, UnwindSafe};
 pub use alloc_crate::sync::{Arc, Weak};
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
+use core::panic::{RefUnwindSafe, UnwindSafe};
 pub use core::sync::atomic;
 pub use lazy_lock::LazyLock;
 pub use mutex::{Mutex, MutexGuard};

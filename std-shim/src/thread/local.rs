@@ -9,11 +9,11 @@
 //! stay until all others have been dropped.
 #![allow(unsafe_code, reason = "values of any type are kept behind untyped pointers")]
 
+use super::locals::{Locals, Slot, drop_box};
 use crate::boxed::Box;
 use crate::cell::{Cell, RefCell};
 use crate::fmt;
 use crate::rt::header::with_header;
-use crate::vec::Vec;
 use core::mem::needs_drop;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -37,35 +37,6 @@ impl fmt::Display for AccessError {
 }
 
 impl core::error::Error for AccessError {}
-
-/// One thread's values.
-#[derive(Default)]
-pub(crate) struct Locals {
-    slots: Vec<Slot>,
-    /// Indices of live slots with something to drop, in the order they were made.
-    order: Vec<usize>,
-}
-
-#[derive(Clone, Copy)]
-struct Slot {
-    /// A `Box<T>` as a raw pointer; null if there is no value.
-    value: *mut (),
-    /// Drops it.
-    drop: unsafe fn(*mut ()),
-    /// The value has been dropped for good.
-    gone: bool,
-}
-
-impl Slot {
-    const EMPTY: Slot = Slot { value: null_mut(), drop: drop_box::<()>, gone: false };
-}
-
-/// # Safety
-/// `value` came from `Box::into_raw` of a `Box<T>` and is not used again.
-unsafe fn drop_box<T>(value: *mut ()) {
-    // SAFETY: the caller's promise.
-    drop(unsafe { Box::from_raw(value.cast::<T>()) });
-}
 
 /// The calling thread's table. References to it must not live while foreign code runs, which may come here again.
 fn locals() -> *mut Locals {
@@ -292,6 +263,7 @@ impl<T: 'static> fmt::Debug for LocalKey<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vec::Vec;
     use host_std::sync::{Arc, Mutex};
 
     type Log = Arc<Mutex<Vec<&'static str>>>;

@@ -3,12 +3,16 @@
 //! They run in parallel on as many carriers as the workflow has, and cost a stack and a few hundred bytes
 //! each: what waits is parked. A panic in any of them ends the instance, so `join` returns `Ok` or not at all.
 
+mod handle;
 mod local;
+mod locals;
 mod scoped;
 mod spawn;
 
+pub(crate) use handle::Inner;
+pub use handle::{Thread, ThreadId};
 pub use local::{AccessError, LocalKey};
-pub(crate) use local::{Locals, drop_locals};
+pub(crate) use locals::Locals;
 pub use scoped::{Scope, ScopedJoinHandle, scope};
 pub use spawn::{Builder, JoinHandle, spawn};
 
@@ -17,59 +21,14 @@ use crate::rt::header::with_header;
 use crate::string::String;
 use crate::sync::Arc;
 use crate::time::{Duration, Instant};
-use crate::{any, boxed, fmt, io, sys};
+use crate::{any, boxed, io, sys};
 use core::ptr::null;
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::Ordering::Acquire;
+use local::drop_locals;
 use monohull_abi::types::Info;
 
 /// What `join` returns. Never an `Err`: a panic ends the instance.
 pub type Result<T> = core::result::Result<T, boxed::Box<dyn any::Any + Send + 'static>>;
-
-/// Identifies a thread for as long as the instance lives.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ThreadId(NonZeroU64);
-
-/// A handle to a thread.
-#[derive(Clone)]
-pub struct Thread(Arc<Inner>);
-
-/// What a thread's handles share.
-pub(crate) struct Inner {
-    name: Option<String>,
-    id: ThreadId,
-    /// 1 if an `unpark` has not been used up yet.
-    token: AtomicU32,
-}
-
-impl Thread {
-    fn new(name: Option<String>, id: NonZeroU64) -> Thread {
-        Thread(Arc::new(Inner { name, id: ThreadId(id), token: AtomicU32::new(0) }))
-    }
-
-    /// The thread's name; the first one is called `main`.
-    pub fn name(&self) -> Option<&str> {
-        self.0.name.as_deref()
-    }
-
-    /// The thread's identity.
-    pub fn id(&self) -> ThreadId {
-        self.0.id
-    }
-
-    /// Lets the thread's current or next `park` return.
-    pub fn unpark(&self) {
-        if self.0.token.swap(1, Release) == 0 {
-            sys::futex_wake(&self.0.token, 1);
-        }
-    }
-}
-
-impl fmt::Debug for Thread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Thread").field("id", &self.id()).field("name", &self.name()).finish_non_exhaustive()
-    }
-}
 
 /// The identity of the main thread.
 const MAIN_ID: NonZeroU64 = NonZeroU64::MIN;

@@ -1,6 +1,6 @@
 //! What records must say, so that a domain can be made of them.
 //!
-//! The records may come from a worker that an attacker controls, or from a file that was edited. A restore would believe them:
+//! The records may come from a worker that an attacker controls, or from a file that was edited. A restore would use them as they are:
 //! a thread of the *system's* instance would have no address checked, a stack pointer outside of the thread's own stack would be
 //! another thread's, and one slot for two threads would make one overwrite the other. So everything that follows from the records
 //! themselves is checked here. What needs more is the restore's to check: that plan, images and tenant are the registered

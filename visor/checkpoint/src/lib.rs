@@ -17,7 +17,7 @@
 //! | module | |
 //! | --- | --- |
 //! | [`write()`], [`Pages`] | makes a file of records and pages |
-//! | [`Checkpoint`] | reads one; every field is checked, as it may be a stranger's (`check`) |
+//! | [`Checkpoint`] | reads one, which is untrusted: every field is checked (`check`) |
 //! | [`seal`], [`Key`] | authenticates |
 //! | [`NewFile`] | gives a file its name when it is complete |
 //! | [`compare()`] | what two checkpoints have in common |

@@ -118,7 +118,7 @@ mod tests {
     use std::process::Command;
 
     const STEPS: [Step; 5] = [Step::Written, Step::Synced, Step::Linked, Step::Named, Step::FolderSynced];
-    /// Tells a process of the test which step to die after, and where to write.
+    /// The step after which a process of the test dies, and where it writes.
     const DIE: &str = "MONOHULL_TEST_DIE_AFTER";
 
     fn put(path: &Path, text: &str, replace: Replace, done: impl FnMut(Step)) -> io::Result<()> {

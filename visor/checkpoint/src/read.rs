@@ -1,6 +1,6 @@
 //! Reading a checkpoint.
 //!
-//! A checkpoint is a message from a stranger. Everything but the contents of pages is read once, compared with its hash and
+//! A checkpoint is untrusted input. Everything but the contents of pages is read once, compared with its hash and
 //! checked before a [`Checkpoint`] exists; nothing is allocated by a length that the file does not have. A page is
 //! compared with its hash when it is read.
 //!
@@ -75,7 +75,7 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Who is believed.
+/// Which origin of a file is accepted.
 #[derive(Clone, Copy, Debug)]
 pub enum Trust<'k> {
     /// The owner of this key: the file has to be sealed by it.

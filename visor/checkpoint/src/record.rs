@@ -21,7 +21,7 @@ pub struct Contents {
     pub instances: Vec<InstanceRecord>,
     /// Their threads.
     pub threads: Vec<ThreadRecord>,
-    /// Who runs next, and who waits in which order.
+    /// Which threads run next, and which wait in which order.
     pub scheduler: SchedulerRecord,
     /// The workflow's plan, in the form that its writer goes on from. [`Identity::plan`] is its hash.
     pub plan: Vec<u8>,
@@ -278,7 +278,7 @@ pub enum WaitOn {
     },
 }
 
-/// Who runs next, and who waits in which order.
+/// Which threads run next, and which wait in which order.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SchedulerRecord {
     /// The numbers of all ready threads, the next one first.

@@ -2,7 +2,7 @@
 
 use super::carrier::Carrier;
 use super::cell_pool::CellPool;
-use super::checkpoint::quiesce::Suspension;
+use super::checkpoint::Suspension;
 use super::clock::DomainClock;
 use super::dispatcher::Dispatcher;
 use super::driver::Driver;

@@ -1,7 +1,7 @@
 //! The store of durable invocations.
 //!
 //! An *invocation* is one run of a workflow. A durable one is in a *state folder*, and outlives every process: while it
-//! waits it is a checkpoint and a row in a database. A process that finds it due goes on with it, and commits how far it came.
+//! waits it is a checkpoint and a row in a database. A process that finds it due goes on with it, and commits its new state.
 //!
 //! ```text
 //!              claim              commit: it waits
@@ -16,7 +16,7 @@
 //! The state folder:
 //!
 //! ```text
-//!   meta.sqlite         rows of invocations, of their checkpoints and events: the truth
+//!   meta.sqlite         rows of invocations, of their checkpoints and events; what counts
 //!   checkpoints/        ID.EPOCH.checkpoint, sealed files of monohull-checkpoint
 //!   files/              images of functions and inputs, by their SHA-256
 //!   owners/             one locked file for each process that runs invocations
@@ -28,14 +28,14 @@
 //! moment leaves an invocation as it was at its last commit.
 //!
 //! **One owner.** A claim raises the *epoch* of an invocation. A commit with an older epoch is refused: two processes may
-//! believe that an invocation is theirs, but one of them commits. An owner is alive as long as it has the lock on its file
+//! take an invocation for theirs, but only one of them commits. An owner is alive as long as it has the lock on its file
 //! in `owners/`, which the kernel takes back when the process ends, however it ends.
 //!
 //! | module | |
 //! | --- | --- |
 //! | [`Meta`] | the transactions: what each does, and what it refuses |
 //! | [`Mail`] | events from outside, kept until an invocation takes them |
-//! | [`History`] | those on earlier checkpoints: copies, and the way back |
+//! | [`History`] | the transactions on earlier checkpoints: fork and rewind |
 //! | [`Sqlite`] | the same in a SQLite file |
 //! | [`Store`] | a state folder: the database, and the files that its rows name |
 

@@ -50,7 +50,7 @@ pub enum StoreError {
     Shared {
         /// The folder.
         path: PathBuf,
-        /// Who else may change it.
+        /// Which other user may change it.
         reason: String,
     },
     /// The database.
@@ -242,7 +242,7 @@ mod tests {
 
     /// An invocation whose start names a file with these bytes.
     fn start(store: &Store, id: &str, bytes: &[u8]) -> PathBuf {
-        let adding = store.adding().expect("nobody removes");
+        let adding = store.adding().expect("no file is being removed");
         let hash = store.add_file(&adding, &mut &*bytes).expect("added");
         let new = NewInvocation { id: &id.parse().expect("a name"), workflow: "w", start: &hash, due: 1 };
         store.meta().expect("a database").start(&new, 1).expect("started");
@@ -258,7 +258,7 @@ mod tests {
         let (_folder, store) = store();
         let kept = start(&store, "one", b"kept");
         assert_eq!(start(&store, "two", b"kept"), kept, "the same content is one file");
-        let adding = store.adding().expect("nobody removes");
+        let adding = store.adding().expect("no file is being removed");
         let unnamed = store.add_file(&adding, &mut &b"unnamed"[..]).expect("added");
         fs::write(store.checkpoints().join("x.1.checkpoint"), "left by a killed process").expect("written");
         let meta = store.meta().expect("a database");

@@ -17,7 +17,7 @@ impl Protocol for Files {
 /// Most bytes of names in one piece of a directory's list.
 pub(super) const LIST_MAX: usize = 32 * 1024;
 
-/// To the broker. Paths are relative, clean, and not believed to be either.
+/// To the broker. Paths are relative and clean; the broker checks both.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request<'p> {
     /// A descriptor, opened with these flags of [`monohull_abi::file::open`].

@@ -43,7 +43,7 @@ pub(super) struct Check {
     /// Print one JSON document
     #[arg(long, conflicts_with = "explain")]
     json: bool,
-    /// Say of each kind why it matters and what to do, and show warnings one by one
+    /// Explain each kind and what to do about it, and show warnings one by one
     #[arg(long)]
     explain: bool,
     /// Look at instructions alone, in files that are no function images

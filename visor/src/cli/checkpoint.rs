@@ -1,6 +1,6 @@
-//! `monohull checkpoint`: looks into files of captured workflows.
+//! `monohull checkpoint`: inspects files of suspended workflows.
 //!
-//! Everything in such a file may be a stranger's: texts are escaped, and nothing is done with the file but reading.
+//! Such a file is untrusted: its texts are escaped, and it is only read.
 
 mod describe;
 mod diff;
@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Look into checkpoints: files of captured workflows
+/// Inspect checkpoints: files of suspended workflows
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!(
     "monohull checkpoint describe orders.checkpoint",
@@ -32,7 +32,7 @@ pub(super) struct Checkpoint {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Say what is in a checkpoint: workflow, functions, instances and what each waits for, bytes
+    /// Show the contents of a checkpoint: workflow, functions, instances and what each waits for, bytes
     #[command(after_help = concat_help!("monohull checkpoint describe orders.checkpoint"))]
     Describe {
         /// The checkpoint

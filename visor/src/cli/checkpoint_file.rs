@@ -31,7 +31,7 @@ use monohull_report::escape::shown;
 use monohull_workflow::{self as workflow, Plan};
 use serde::{Deserialize, Serialize};
 
-use super::run::Setting;
+use super::setting::Setting;
 
 /// The version of the engine section's bytes.
 const ENGINE_VERSION: u16 = 3;

@@ -43,10 +43,10 @@ pub(super) struct Server {
     /// The server: http://HOST:PORT, https://HOST:PORT or unix:PATH; by default $MONOHULL_SERVER, then http://127.0.0.1:7070
     #[arg(long, value_name = "ADDRESS")]
     server: Option<String>,
-    /// A file with the bearer token that the server wants; $MONOHULL_TOKEN does the same
+    /// A file with the bearer token that the server requires; $MONOHULL_TOKEN does the same
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// A file with certificate authorities in PEM that may vouch for an https:// server, besides those of this host; $MONOHULL_CA
+    /// A file with certificate authorities in PEM that are trusted for an https:// server, besides those of this host; $MONOHULL_CA
     /// does the same
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Make disk images and look into them
+/// Make and read disk images
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!(
     "monohull image create photos.img --from photos/",
@@ -74,12 +74,12 @@ enum Verb {
         /// A path, or IMAGE:/PATH
         to: String,
     },
-    /// Look for what is not as it should be in an image
+    /// Check an image for damage
     #[command(after_help = CHECK_HELP)]
     Check {
         /// The image
         image: PathBuf,
-        /// Put right what is found; every file keeps what can be read of it
+        /// Repair what is found; every file keeps what can be read of it
         #[arg(long)]
         repair: bool,
         /// Print one JSON document

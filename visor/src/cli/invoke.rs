@@ -20,7 +20,7 @@ use monohull_watchdog::{MISSING_INPUT, SLOTS_TYPE};
 /// The content type of an input without a description.
 const BYTES_TYPE: &str = "application/octet-stream";
 
-/// Run a workflow that a server knows
+/// Run a workflow of a server
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!(
     "monohull invoke word-count --input book.txt --output counts.txt",

@@ -8,7 +8,7 @@ use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
 use monohull_report::escape::Line;
 
-/// List what a server knows
+/// List the workflows, functions or invocations of a server
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!("monohull list", "monohull list invocations --json"))]
 pub(super) struct List {

@@ -9,8 +9,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod apart;
-pub mod build;
+mod build;
 mod c_toolchain;
+mod cache;
 mod cargo;
 mod cc;
 mod check;
@@ -43,6 +44,7 @@ mod resume;
 mod run;
 mod schema;
 mod serve;
+mod setting;
 mod show;
 mod std_users;
 mod suspend;

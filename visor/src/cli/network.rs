@@ -24,7 +24,7 @@ pub(super) struct Network {
     /// DNS server of the workflows; may be given several times
     #[arg(long = "resolver", value_name = "ADDRESS")]
     resolvers: Vec<IpAddr>,
-    /// Where to listen; workflows look there, or where $MONOHULL_NETWORK says
+    /// Where to listen; workflows connect there, or to $MONOHULL_NETWORK
     #[arg(long, value_name = "PATH", default_value = lease::SOCKET)]
     socket: PathBuf,
     /// Members of this group may have devices too; by default only the user that starts this
@@ -36,7 +36,7 @@ pub(super) struct Network {
     /// A device of this host's through which workflows that ask for it get out, by the host's address (masquerading, IPv4)
     #[arg(long, value_name = "DEVICE")]
     outside: Option<String>,
-    /// A network that they may reach there, private ones too; may be given several times; by default the public network
+    /// A network that they may reach through it, private ones too; may be given several times; by default the public network
     #[arg(long = "reach", value_name = "NETWORK", requires = "outside")]
     reach: Vec<Ipv4Net>,
     /// Be the process that switches forwarding for a device, as the helper says

@@ -60,7 +60,7 @@ impl Tools {
 /// Why cargo cannot be prepared.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each means")]
-pub enum PrepareError {
+pub(super) enum PrepareError {
     #[error("{0}")]
     Toolchain(#[from] NoToolchain),
     #[error("the tools for cargo cannot be written to {}: {source}", monohull_report::escape::shown(folder))]
@@ -70,7 +70,7 @@ pub enum PrepareError {
 /// The libc for functions is not there.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct NoToolchain(String);
+pub(super) struct NoToolchain(String);
 
 impl From<ToolchainError> for PrepareError {
     fn from(error: ToolchainError) -> PrepareError {

@@ -48,7 +48,7 @@ pub(super) struct Resume {
     /// Give it an event with what is in a file; `-` is standard input. Events are kept until they are waited for
     #[arg(long = "event", value_name = "NAME=PATH", value_parser = named_file, conflicts_with = "state")]
     events: Vec<(String, PathBuf)>,
-    /// Go on with it so many times, in processes side by side: each output file has the copy's number before its extension
+    /// Resume this many copies, each in a process of its own; each output file has the copy's number before its extension
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=copies::COUNT_MAX))]
     count: Option<u32>,
     /// Which of these this process is
@@ -57,7 +57,7 @@ pub(super) struct Resume {
     /// The key that must have sealed the checkpoint; without it the user's own
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// What keeps functions from the system
+    /// How functions are isolated from the system
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
     /// Print one JSON document; what functions print is in it

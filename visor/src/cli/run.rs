@@ -13,6 +13,7 @@ use super::durable::start::Start;
 use super::exit::Exit;
 use super::isolation::Isolation;
 use super::progress::Terminal;
+use super::setting::Setting;
 use super::suspend::{self, Origin};
 use super::wasm_cache::replace_programs;
 use monohull_checkpoint::Key;
@@ -43,7 +44,7 @@ pub(super) struct Run {
     /// value that is not JSON is taken as a string
     #[arg(long = "set", value_name = "STEP.ARG=VALUE", value_parser = Setting::parse)]
     settings: Vec<Setting>,
-    /// What keeps functions from the system
+    /// How functions are isolated from the system
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
     /// Whether the process of the workflow has a control group of its own, with limits of memory and tasks; it starts later then
@@ -71,7 +72,7 @@ pub(super) struct Run {
     /// End with exit code 4 when the workflow waits for the first time; `monohull wake` goes on with it
     #[arg(long, requires = "state")]
     detach: bool,
-    /// Keep the last N checkpoints of the invocation, which `monohull fork` and `monohull rewind` can go back to; 16 if nothing is said
+    /// Keep the last N checkpoints of the invocation, which `monohull fork` and `monohull rewind` can go back to; by default 16
     #[arg(long, value_name = "N", requires = "state", value_parser = clap::value_parser!(u32).range(1..=i64::from(KEEP_MAX)))]
     keep: Option<u32>,
     /// Run again whenever the workflow file or one of its images changes, until a signal ends it
@@ -84,39 +85,6 @@ enum Load {
     #[default]
     OnDemand,
     All,
-}
-
-/// What `--set` sets: an argument of a step, or one of its fields.
-#[derive(Clone, Debug)]
-pub(super) struct Setting {
-    /// As it was written.
-    text: String,
-    step: String,
-    is_field: bool,
-    name: String,
-    value: String,
-}
-
-impl Setting {
-    pub(super) fn parse(text: &str) -> Result<Setting, String> {
-        let parts = text.split_once('=').and_then(|(target, value)| {
-            // The name of a step has neither of the two.
-            let at = target.find(['.', ':'])?;
-            Some((&target[..at], target.as_bytes()[at] == b':', &target[at + 1..], value))
-        });
-        match parts {
-            Some((step, is_field, name, value)) if !step.is_empty() && !name.is_empty() => {
-                let (step, name, value) = (step.to_owned(), name.to_owned(), value.to_owned());
-                Ok(Setting { text: text.to_owned(), step, is_field, name, value })
-            }
-            _ => Err("expected STEP.ARG=VALUE or STEP:FIELD=VALUE".to_owned()),
-        }
-    }
-
-    pub(super) fn apply(&self, plan: &mut Plan) -> Result<(), workflow::SetError> {
-        let Setting { step, name, value, .. } = self;
-        if self.is_field { plan.set_field(step, name, value) } else { plan.set_argument(step, name, value) }
-    }
 }
 
 fn slot_and_path(text: &str) -> Result<(String, PathBuf), String> {

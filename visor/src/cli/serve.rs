@@ -36,10 +36,10 @@ pub(super) struct Serve {
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
     /// A file that says which networks, directories, disk images and secrets of this host workflows may use; read again at
-    /// SIGHUP; by default they get nothing of it
+    /// SIGHUP; by default none
     #[arg(long, value_name = "FILE")]
     grants: Option<PathBuf>,
-    /// A file with the bearer token that clients must bring; $MONOHULL_TOKEN does the same; by default there is none
+    /// A file with the bearer token that clients must send; $MONOHULL_TOKEN does the same; by default there is none
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Processes kept ready for the next invocation
@@ -48,13 +48,13 @@ pub(super) struct Serve {
     /// Invocations that run at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().concurrency))]
     concurrency: u16,
-    /// Invocations that may wait for their turn; more are answered 429
+    /// Invocations that may wait; more are refused with status 429
     #[arg(long, value_name = "N", default_value_t = number(usual().queue))]
     queue: u16,
     /// The longest an invocation may take, such as 30s
     #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().timeout))]
     timeout: Time,
-    /// How long what runs may go on after SIGTERM
+    /// How long running invocations may go on after SIGTERM
     #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().drain))]
     drain: Time,
     /// The largest body of a request, such as 64MiB
@@ -85,7 +85,7 @@ pub(super) struct Serve {
     /// Maximum concurrent callbacks; further callbacks are dropped
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().callbacks_max))]
     max_callbacks: u16,
-    /// What keeps functions from the system
+    /// How functions are isolated from the system
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
     /// Whether the process of each workflow has a control group of its own, with limits of memory and tasks

@@ -1,7 +1,7 @@
 //! Makes a function image of a WebAssembly program, for `monohull build app.wasm` and for workflow files that name one (`wasm_cache`).
 //!
 //! The compiler and the runtime's image lie in the folder `wasi` beside the program. The compiler is a program of its own: it reads
-//! what strangers wrote, and would otherwise be a part of every process of the visor. What it makes is judged as any image is.
+//! untrusted programs, and would otherwise be a part of every process of the visor. Its output is checked as any image is.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -8,10 +8,10 @@
 //!   runtime  ─┘
 //! ```
 //!
-//! The seal is made with a key of the user that lies in the user's folder of settings, not in the cache. So who can write to the cache alone (a
-//! cache that is restored from elsewhere, one that is shared) can neither change an image nor give it to another program: such
-//! an entry is compiled again and replaced. What was read is given on as a sealed memory file, so the bytes that were
-//! verified are those that run. Settings of the compiler are a part of it, the processor's level too.
+//! The seal is made with a key of the user that lies in the user's folder of settings, not in the cache. Write access to the
+//! cache alone (a cache that is restored from elsewhere, one that is shared) is not enough to change an image or to give it to another
+//! program: such an entry is compiled again and replaced. What was read is passed on as a sealed memory file, so the bytes that were
+//! verified are those that run. The hash covers the settings of the compiler and the processor's level too.
 //!
 //! Nothing depends on the cache. Where it cannot be used, the program is compiled each time. Its size is bounded: each new entry
 //! removes those that were used least recently.
@@ -27,7 +27,8 @@ use std::time::SystemTime;
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use sha2::{Digest, Sha256};
 
-use super::build::{BuildError, cache};
+use super::build::BuildError;
+use super::cache::cache;
 use super::wasm::{self, Checks};
 use monohull_checkpoint::{Key, NewFile, Replace};
 use monohull_ipc::sealed::seal;

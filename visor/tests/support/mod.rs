@@ -6,8 +6,9 @@
 pub(crate) mod handover;
 pub(crate) mod letter;
 
+use monohull_visor::domain::checkpoint::Suspended;
 use monohull_visor::domain::keys;
-use monohull_visor::engine::{IsolationWish, Ready, RunOptions};
+use monohull_visor::engine::{IsolationWish, Ready, RunEnd, RunOptions};
 use monohull_visor::report::{Content, Progress, RunReport, Silent};
 use monohull_visor::workflow;
 use serde_json::Value;
@@ -75,5 +76,23 @@ pub(crate) fn text<'r>(report: &'r RunReport, slot: &str) -> &'r str {
     match &output.content {
         Some(Content::Text(text)) => text,
         other => panic!("{slot} is no text: {other:?}"),
+    }
+}
+
+/// The report of a run that has ended.
+#[track_caller]
+pub(crate) fn report(end: RunEnd) -> RunReport {
+    match end {
+        RunEnd::Report(report) => *report,
+        RunEnd::Suspended(suspended) => panic!("it waits for {:#?}", suspended.waits),
+    }
+}
+
+/// What is left of a run that waits.
+#[track_caller]
+pub(crate) fn suspended(end: RunEnd) -> Suspended {
+    match end {
+        RunEnd::Suspended(suspended) => *suspended,
+        RunEnd::Report(report) => panic!("it has ended: {:#?}", report.error),
     }
 }

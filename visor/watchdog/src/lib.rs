@@ -14,8 +14,8 @@
 //! (the data), `service` (all of it together), `execution`, `endpoints`, `server`.
 //!
 //! One thread serves all connections: between two processes of a workflow there is little to do, and a request that
-//! stays on one core is answered sooner. This process never maps user code. What a worker says may come from hostile
-//! code: it is bounded, escaped, and believed only about the invocation that it is for.
+//! stays on one core is answered sooner. This process never maps user code. What a worker sends may come from hostile
+//! code: it is bounded, escaped, and counts only for the invocation that it is for.
 //!
 //! ```no_run
 //! use monohull_watchdog::{Settings, serve};

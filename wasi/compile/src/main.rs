@@ -5,8 +5,8 @@
 //!   runtime image (`wasi/runtime`) ───────────────────────────────────────┴─▶ function image
 //! ```
 //!
-//! It is a program of its own, started by `monohull build`: a compiler reads code from strangers, and is larger than all of the visor.
-//! What it makes is believed no further than any function: the checker reads the code and the loader judges the file.
+//! It is a program of its own, started by `monohull build`: a compiler reads untrusted code, and is larger than all of the visor.
+//! Its output is trusted no more than any function: the checker reads the code and the loader judges the file.
 #![deny(unsafe_code)]
 
 mod image;

@@ -1,4 +1,4 @@
-//! Whether a continuation can be one: every field is checked as if a stranger had written it.
+//! Whether a continuation can be restored. It is untrusted: every field is checked.
 //!
 //! What is kept out of the records needs no check: a thread's record lies inside its instance's, so it can name no other, and not
 //! the system; limits, stack sizes and slot lists are the plan's. User memory needs none either: it can be no worse than what a

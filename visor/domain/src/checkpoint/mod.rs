@@ -24,7 +24,7 @@
 //! **What.** [`capture`]: threads are ready, or wait in one of the calls that need nothing but their arguments: `FUTEX_WAIT`,
 //! `THREAD_JOIN`, `NANOSLEEP`, `SLOT_TAKE` and `EVENT_WAIT`. A thread in any other call is a refusal that names the call, and the run goes on.
 //!
-//! **Back.** [`restore`]: a message from a stranger, see [`check`]. Limits come from the plan, not from the record.
+//! **Back.** [`restore`] takes an untrusted record, see [`check`]. Limits come from the plan, not from the record.
 //!
 //! **Time.** While a workflow is suspended its clock runs up to its next timer and then stops. A sleep ends in time, and a
 //! timeout does not pass because the workflow was not resumed.
@@ -33,14 +33,16 @@ pub(crate) mod capture;
 mod check;
 mod names;
 mod pages;
-pub(crate) mod quiesce;
+mod quiesce;
 pub mod record;
 pub(crate) mod restore;
+mod suspension;
 
 pub use capture::{CaptureError, Wait};
 pub use check::Rejected;
 pub use record::{Continuation, Lineage};
 pub use restore::RestoreError;
+pub(crate) use suspension::Suspension;
 
 /// How a run came to rest before its end.
 pub struct Suspended {

@@ -8,49 +8,16 @@
 //!                                                                                    └─▶ refused: it goes on
 //! ```
 
-use super::{CaptureError, Rejected, Suspended};
+use super::{CaptureError, Rejected};
 use crate::sched::{Resources, Scheduler};
 use crate::shared::Shared;
 use monohull_abi::module::NEVER;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
-
-/// Whether the domain is to be suspended, and what became of it.
-#[derive(Default)]
-pub(crate) struct Suspension(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    suspended: Option<Box<Suspended>>,
-    /// Why it could not be suspended. It is not tried again: what is in the way is there to stay, as a rule.
-    refused: Option<String>,
-}
-
-impl Suspension {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("suspension")
-    }
-
-    /// Whether the run has ended that way.
-    pub(crate) fn is_done(&self) -> bool {
-        self.lock().suspended.is_some()
-    }
-
-    /// Takes what the run ended with, if it was suspended.
-    pub(crate) fn take(&self) -> Option<Box<Suspended>> {
-        self.lock().suspended.take()
-    }
-
-    /// Why the run was not suspended when it only waited.
-    pub(crate) fn refused(&self) -> Option<String> {
-        self.lock().refused.clone()
-    }
-}
 
 impl Shared {
     /// How long the workflow must only wait to be suspended now; `None` if it is not to be suspended.
     pub(crate) fn wants_suspension(&self) -> Option<Duration> {
-        self.options.suspend.filter(|_| self.suspension.lock().refused.is_none())
+        self.options.suspend.filter(|_| !self.suspension.is_refused())
     }
 
     /// The workflow only waits: captures it, and ends the run. If it cannot be captured the run goes on.
@@ -64,13 +31,13 @@ impl Shared {
         }
         match self.capture(&scheduler, driver.as_deref_mut()) {
             Ok(suspended) => {
-                self.suspension.lock().suspended = Some(Box::new(suspended));
+                self.suspension.succeed(suspended);
                 scheduler.finish();
                 self.sched.wake_all();
             }
             // The first timer became due meanwhile: it is served, and then there is another wait.
             Err(CaptureError::Unfit(Rejected::Time)) => {}
-            Err(error) => self.suspension.lock().refused = Some(error.to_string()),
+            Err(error) => self.suspension.refuse(error.to_string()),
         }
     }
 }

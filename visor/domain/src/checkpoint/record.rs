@@ -1,7 +1,7 @@
 //! A continuation as plain data. No address of trusted memory is in it and no descriptor.
 //!
 //! Limits and arguments of an instance come from the plan. A few words that follow from the plan, the image or user memory are recorded
-//! as well: they tell a reader of the checkpoint what an instance is, and must be as the restored domain has them.
+//! as well: they show a reader of the checkpoint what an instance is, and must be as the restored domain has them.
 //!
 //! Times are domain time ([`clock`](crate::clock)) in ns.
 

@@ -117,7 +117,7 @@ impl Shared {
             handler.check(&config.image.image, cell.image_base()).map_err(Rejected::from)?;
         }
         writable.extend(pages::writable(&cell));
-        // Accounts are not believed: this is what an instance is charged for what it has. Modules charge for the rest.
+        // Accounts are computed, not read: this is what an instance is charged for what it has. Modules charge for the rest.
         let stacks = (record.threads.len() as u64 - 1) * config.stack_size;
         let charged = cell.data_bytes() + record.heap + stacks + cell.mapped().charged();
         if charged > config.memory_limit {

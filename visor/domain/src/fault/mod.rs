@@ -1,11 +1,12 @@
 //! What happens when user code goes wrong: from the signal to a report that names the place and the owner.
 
+mod handler;
 mod report;
 mod signals;
 mod tsc;
 mod upcall;
 
+pub use handler::{FaultHandler, HandlerError};
 pub use report::{add_frames_of_call, add_place_of_call, add_place_of_interrupt, describe, frames_of_call};
 pub use signals::{HANDLED, install};
 pub(crate) use upcall::redirect;
-pub use upcall::{FaultHandler, HandlerError};

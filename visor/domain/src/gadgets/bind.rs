@@ -167,7 +167,7 @@ impl Tables {
     }
 
     fn read<T: Plain + Copy>(&self, address: u64) -> T {
-        // SAFETY: addresses come from the tables of an object that the linker has loaded, and so believed.
+        // SAFETY: addresses come from the tables of an object that the linker has loaded and used itself.
         unsafe { read(address) }
     }
 }

@@ -10,6 +10,7 @@ mod hostcalls;
 mod https;
 mod modules;
 mod network;
+mod port;
 mod records;
 mod state;
 mod table;

@@ -1,6 +1,6 @@
 //! Libos modules: found, loaded with `dlopen` on the first call of one of their numbers, and never before.
 
-use super::records::Port;
+use super::port::Port;
 use super::table::{Binding, Table};
 use crate::gadgets::{self, GadgetsError};
 use crate::leaving::ReleaseProgress;

@@ -49,7 +49,7 @@ pub(crate) fn arrive(mail: &[Letter], row: &mut Invocation, now: u64) {
     }
 }
 
-/// An invocation that nobody runs any more becomes what was wanted of it, or waits.
+/// An invocation that no process runs any more becomes what was wanted of it, or waits.
 fn let_go(row: &mut Invocation, otherwise: Status, now: u64) {
     row.owner = None;
     row.changed = now;

@@ -21,9 +21,9 @@ pub(in super::super) struct Target {
     json: bool,
 }
 
-/// Pause a durable invocation: it goes on by hand alone
+/// Pause a durable invocation: it goes on only after `monohull resume`
 ///
-/// One that runs is paused when it waits. Its timers go on meanwhile.
+/// A running invocation is paused at its next wait. Its timers go on meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull pause order-17 --state sleepers"))]
 pub(in super::super) struct Pause {
@@ -31,9 +31,9 @@ pub(in super::super) struct Pause {
     target: Target,
 }
 
-/// End a durable invocation, which keeps its report and nothing else
+/// End a durable invocation; only its report is kept
 ///
-/// One that runs ends when it waits, unless it has ended by itself until then.
+/// A running invocation ends at its next wait, unless it has ended by itself until then.
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull cancel order-17 --state sleepers"))]
 pub(in super::super) struct Cancel {

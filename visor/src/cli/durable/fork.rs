@@ -20,7 +20,7 @@ use std::hash::{BuildHasher, RandomState};
 /// Make copies of a durable invocation that waits, is paused or has failed
 ///
 /// A copy is an invocation of its own, and goes on from the same checkpoint. Its output files have its id before their extension. A copy of the
-/// checkpoint that the invocation waits in goes on when that does; of an older one, when the time is up that was left there.
+/// checkpoint that the invocation waits in goes on when that does; a copy of an older one, when the time that was left there has passed.
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull fork order-17 --count 3 --state sleepers", "monohull fork order-17 --at 2 --id what-if --paused --state sleepers"))]
 pub(in super::super) struct Fork {
@@ -28,7 +28,7 @@ pub(in super::super) struct Fork {
     id: InvocationId,
     #[command(flatten)]
     state: State,
-    /// Make so many copies, called ID-1, ID-2, …
+    /// Make this many copies, called ID-1, ID-2, …
     #[arg(long, value_name = "N", conflicts_with = "names", value_parser = clap::value_parser!(u32).range(1..=copies::COUNT_MAX))]
     count: Option<u32>,
     /// Copy this checkpoint; without it the newest. `monohull checkpoints` lists them
@@ -37,7 +37,7 @@ pub(in super::super) struct Fork {
     /// The ids of the copies. The same copies again are not made twice
     #[arg(long = "id", value_name = "NEW", value_delimiter = ',')]
     names: Vec<InvocationId>,
-    /// The copies go on by hand alone: `monohull resume --state`
+    /// The copies go on only after `monohull resume --state`
     #[arg(long)]
     paused: bool,
     /// Print one JSON document
@@ -45,7 +45,7 @@ pub(in super::super) struct Fork {
     json: bool,
 }
 
-/// List the checkpoints of a durable invocation, to which it can go back
+/// List the checkpoints of a durable invocation, to which it can be rewound
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull checkpoints order-17 --state sleepers"))]
 pub(in super::super) struct Checkpoints {
@@ -58,9 +58,9 @@ pub(in super::super) struct Checkpoints {
     json: bool,
 }
 
-/// Take a durable invocation that waits, is paused or has failed back to an earlier checkpoint
+/// Rewind a durable invocation to an earlier checkpoint; it waits, is paused or has failed
 ///
-/// It goes on from there when the time is up that was left at that checkpoint. The checkpoints that it leaves behind stay in its history.
+/// It goes on from there when the time that was left at that checkpoint has passed. Later checkpoints stay in its history.
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull rewind order-17 --to 2 --state sleepers"))]
 pub(in super::super) struct Rewind {
@@ -71,7 +71,7 @@ pub(in super::super) struct Rewind {
     /// The checkpoint; `monohull checkpoints` lists them
     #[arg(long, value_name = "GENERATION")]
     to: u64,
-    /// It goes on by hand alone: `monohull resume --state`
+    /// It goes on only after `monohull resume --state`
     #[arg(long)]
     paused: bool,
     /// Print one JSON document

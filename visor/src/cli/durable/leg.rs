@@ -13,7 +13,7 @@ use super::super::checkpoint_file::{Engine, FileError, Saved};
 use super::super::exit::Exit;
 use super::super::output;
 use super::super::progress::Terminal;
-use super::super::run::Setting;
+use super::super::setting::Setting;
 use super::super::suspend::{self, CONTINUATION_MAX, SHORTEST_WAIT, date};
 use super::start::Start;
 use super::{Trouble, due, now};

@@ -26,10 +26,10 @@ pub(in super::super) struct Ps {
     /// Only those of this workflow
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
-    /// At most so many
+    /// At most this many
     #[arg(long, default_value_t = LIMIT)]
     limit: usize,
-    /// Only those behind this one: the last of the list before
+    /// Only those after this one, the last of the previous list
     #[arg(long, value_name = "ID")]
     after: Option<InvocationId>,
     /// Print one JSON document

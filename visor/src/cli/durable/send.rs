@@ -28,13 +28,13 @@ pub(in super::super) struct Send {
     name: String,
     #[command(flatten)]
     state: State,
-    /// What it says: the content of this file; `-` is standard input. Without `--file` and `--data` it is empty
+    /// Its content, from this file; `-` is standard input. Without `--file` and `--data` it is empty
     #[arg(long, value_name = "PATH", conflicts_with = "data")]
     file: Option<PathBuf>,
-    /// What it says: this text
+    /// Its content
     #[arg(long, value_name = "TEXT")]
     data: Option<String>,
-    /// Send it once, however often this is tried: the same key again is no error and sends nothing
+    /// Send it once: the same key again is no error and sends nothing
     #[arg(long)]
     key: Option<String>,
     /// Print one JSON document

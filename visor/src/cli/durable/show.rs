@@ -10,7 +10,7 @@ use monohull_report::RunReport;
 use monohull_report::escape::shown;
 use serde_json::Value;
 
-/// Show a durable invocation: what it waits for, or what came of it
+/// Show a durable invocation: what it waits for, or its result
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull show order-17 --state sleepers"))]
 pub(in super::super) struct Show {

@@ -28,7 +28,7 @@ pub(in super::super) struct Wake {
     /// Wait for those that are due later, until none goes on by itself any more
     #[arg(long)]
     wait: bool,
-    /// What keeps functions from the system
+    /// How functions are isolated from the system
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
     /// Print one JSON document

@@ -1,0 +1,160 @@
+//! Why an image cannot be built, and who is at fault.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::cli::cargo;
+use crate::cli::exit::Exit;
+use crate::cli::real_std::PrepareError;
+use monohull_checker::Report;
+use monohull_domain::image::ImageError;
+use monohull_report::escape::shown;
+
+/// Why an image cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
+pub(in super::super) enum BuildError {
+    /// there is no crate; the invocation is at fault
+    #[error("{} is no crate: it has no Cargo.toml", shown(.0))]
+    NoCrate(PathBuf),
+    /// the crate has no library; its manifest is at fault
+    #[error("the crate {0} is on monohull-std and has no library (src/lib.rs), which is what its image is made of")]
+    NoLibrary(String),
+    /// the crate has nothing to make an image of; its manifest is at fault
+    #[error("the crate {0} has no program (src/main.rs) and no library with a function `main`")]
+    NoProgram(String),
+    /// the crate has no program of that name; the invocation is at fault
+    #[error("the crate {package} has no program {wanted}; it has {}", programs.join(", "))]
+    UnknownProgram {
+        /// The crate.
+        package: String,
+        /// The name that was given.
+        wanted: String,
+        /// What it has.
+        programs: Vec<String>,
+    },
+    /// the crate has several programs; the invocation is at fault
+    #[error("the crate {package} has several programs: --bin NAME chooses one of {}", programs.join(", "))]
+    ManyPrograms {
+        /// The crate.
+        package: String,
+        /// What it has.
+        programs: Vec<String>,
+    },
+    /// cargo cannot be prepared for the real std; the host is at fault
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    /// cargo cannot be started; the host is at fault
+    #[error("cannot start {}: {source}", shown(program))]
+    NoCargo {
+        /// What was started.
+        program: PathBuf,
+        /// What the host said.
+        source: io::Error,
+    },
+    /// cargo failed; it has said why, and the crate is at fault
+    #[error("cargo could not build {}; the crate is at fault", shown(.0))]
+    Cargo(PathBuf),
+    /// a crate brings the real std along; the function's manifest is at fault
+    #[error("{0}")]
+    RealStd(String),
+    /// cargo's answer cannot be read; Monohull is at fault
+    #[error("cargo's answer is not understood: {0}")]
+    Answer(#[from] serde_json::Error),
+    /// the image is no ELF file the checker can read; Monohull is at fault
+    #[error("the image {} cannot be checked: {source}", shown(path))]
+    Unchecked {
+        /// The image.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: monohull_checker::CheckError,
+    },
+    /// the loader would refuse the image; the function, or a crate that it uses, is at fault
+    #[error("the image {} cannot be loaded: {source}\n{explanation}", shown(path))]
+    Unloadable {
+        /// The image.
+        path: PathBuf,
+        /// What the loader says.
+        source: ImageError,
+        /// Which function asks for it, and what to do.
+        explanation: String,
+    },
+    #[error("the image {} holds instructions that user code must not contain; the function is at fault", shown(path))]
+    Refused {
+        /// The image.
+        path: PathBuf,
+        /// What the checker found.
+        report: Box<Report>,
+    },
+    /// other instructions hold the bytes of forbidden ones, in every layout; the function is at fault
+    #[error(
+        "instructions of the image {} happen to hold the bytes of forbidden ones, also in {} other layouts; the \
+         function's code has to change there",
+        shown(path),
+        layouts
+    )]
+    Accidents {
+        /// The image.
+        path: PathBuf,
+        /// What the checker found, in the usual layout.
+        report: Box<Report>,
+        /// How many others were tried.
+        layouts: usize,
+    },
+    /// instructions of a WebAssembly program's compiled code hold forbidden bytes, however it is compiled; the program is at fault
+    #[error(
+        "instructions of {} happen to hold the bytes of forbidden ones, in each of four ways to compile it; the functions \
+         named above have to change",
+        shown(path)
+    )]
+    AccidentsInProgram {
+        /// The program.
+        path: PathBuf,
+        /// What the checker found the first time.
+        report: Box<Report>,
+    },
+    /// an option is for a program, and this is none; the invocation is at fault
+    #[error("{}: `--explicit-checks` is for a WebAssembly program, and this is none", shown(_0))]
+    NoWasm(PathBuf),
+    /// the folder `wasi` is missing; the installation is at fault
+    #[error("there is no folder `wasi` with the compiler of WebAssembly programs; `cargo xtask build` makes one")]
+    NoWasi,
+    /// the compiler refuses the program; the program is at fault
+    #[error("{} cannot be compiled: {}", shown(program), shown(why))]
+    WasiCompiler {
+        /// The program.
+        program: PathBuf,
+        /// What the compiler says.
+        why: String,
+    },
+    /// binutils' objcopy cannot be started, or fails; the host is at fault
+    #[error("cannot separate debug information from {}: objcopy (binutils): {why}", shown(path))]
+    Objcopy {
+        /// The image.
+        path: PathBuf,
+        /// What the host or objcopy said.
+        why: String,
+    },
+    /// a file cannot be read or written; the host is at fault
+    #[error("{}: {source}", shown(path))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the host said.
+        source: io::Error,
+    },
+}
+
+impl BuildError {
+    pub(super) fn no_cargo(source: io::Error) -> BuildError {
+        BuildError::NoCargo { program: cargo::program().into(), source }
+    }
+
+    pub(in super::super) fn exit(&self) -> Exit {
+        match self {
+            BuildError::NoCargo { .. } | BuildError::Objcopy { .. } | BuildError::File { .. } => Exit::Host,
+            BuildError::Prepare(_) => Exit::Host,
+            _ => Exit::Usage,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What a crate is, as cargo describes it: its targets, its folders, and all that it depends on.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command};
+
+use clap::Args;
+use serde::Deserialize;
+
+use super::error::BuildError;
+use crate::cli::cache::cache;
+use crate::cli::cargo;
+use crate::cli::std_users::Graph;
+
+/// What of a crate is built, with cargo's names of options.
+#[derive(Debug, Default, Args)]
+pub(in super::super) struct Selection {
+    /// The program to build, if the crate has several; the image is called after it
+    #[arg(long, value_name = "NAME")]
+    pub(super) bin: Option<String>,
+    /// Features to activate, separated by commas
+    #[arg(long, short = 'F', value_name = "FEATURES")]
+    features: Vec<String>,
+    /// Activate all features
+    #[arg(long)]
+    all_features: bool,
+    /// Do not activate the default features
+    #[arg(long)]
+    no_default_features: bool,
+    /// The profile, of a crate that is not on monohull-std [default: release]
+    #[arg(long, value_name = "NAME")]
+    pub(super) profile: Option<String>,
+}
+
+impl Selection {
+    /// Cargo's arguments for the features.
+    pub(super) fn features(&self) -> impl Iterator<Item = &str> {
+        let switches = [(self.all_features, "--all-features"), (self.no_default_features, "--no-default-features")];
+        let switches = switches.into_iter().filter_map(|(on, switch)| on.then_some(switch));
+        switches.chain(self.features.iter().flat_map(|features| ["--features", features]))
+    }
+}
+
+/// What `cargo metadata` says about a workspace.
+#[derive(Deserialize)]
+pub(super) struct Metadata {
+    pub(super) packages: Vec<Package>,
+    pub(super) target_directory: PathBuf,
+    workspace_root: PathBuf,
+    /// Where intermediate files go; cargo before 1.91 does not say.
+    build_directory: Option<PathBuf>,
+}
+
+impl Metadata {
+    /// The folder for intermediate files that all function crates of this user share, so that each dependency is compiled once. None
+    /// if the user has chosen folders, and for a workspace of several crates: cargo knows those by their place in the workspace,
+    /// and would take one of another workspace for it.
+    pub(super) fn shared_build_folder(&self) -> Option<PathBuf> {
+        let usual = self.workspace_root.join("target");
+        let chosen = self.target_directory != usual || self.build_directory.as_ref() != Some(&usual);
+        if chosen || self.packages.len() != 1 {
+            return None;
+        }
+        Some(cache()?.join("build"))
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Package {
+    pub(super) name: String,
+    pub(super) manifest_path: PathBuf,
+    targets: Vec<Target>,
+    default_run: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+    src_path: PathBuf,
+}
+
+impl Package {
+    /// Whether it is a library that uses no std at all: it has everything of an image itself.
+    pub(super) fn is_bare(&self) -> bool {
+        let bare = |target: &Target| {
+            let text = fs::read_to_string(&target.src_path).unwrap_or_default();
+            text.lines().any(|line| line.trim_start().starts_with("#![no_std]"))
+        };
+        let mut roots =
+            self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind.ends_with("lib") || kind == "bin"));
+        roots.all(bare)
+    }
+
+    /// The program to build: the one that is asked for, the only one, or that of `default-run`. None if the crate has none: then its
+    /// library is built.
+    pub(super) fn program(&self, wanted: Option<&str>) -> Result<Option<String>, BuildError> {
+        let has = |target: &Target, kind: &str| target.kind.iter().any(|other| other == kind);
+        let programs: Vec<String> =
+            self.targets.iter().filter(|target| has(target, "bin")).map(|target| target.name.clone()).collect();
+        let package = self.name.clone();
+        match (wanted.or(self.default_run.as_deref()), &programs[..]) {
+            (Some(wanted), _) if programs.iter().any(|program| program == wanted) => Ok(Some(wanted.to_owned())),
+            (Some(wanted), _) => Err(BuildError::UnknownProgram { package, wanted: wanted.to_owned(), programs }),
+            (None, [program]) => Ok(Some(program.clone())),
+            (None, []) if self.targets.iter().any(|target| has(target, "lib") || has(target, "cdylib")) => Ok(None),
+            (None, []) => Err(BuildError::NoProgram(package)),
+            (None, _) => Err(BuildError::ManyPrograms { package, programs }),
+        }
+    }
+}
+
+/// What cargo says about the workspace of the crate with this manifest.
+pub(super) fn metadata(manifest: &Path) -> Result<Metadata, BuildError> {
+    let mut ask = cargo::command(manifest);
+    ask.args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]).arg(manifest);
+    Ok(serde_json::from_slice(&run(manifest, &mut ask)?)?)
+}
+
+/// The crate with all it depends on, as resolved for this machine.
+pub(super) fn graph(manifest: &Path, selection: &Selection) -> Result<Graph, BuildError> {
+    let mut ask = cargo::command(manifest);
+    ask.args([
+        "metadata",
+        "--format-version=1",
+        "--filter-platform=x86_64-unknown-linux-gnu",
+        "--quiet",
+        "--manifest-path",
+    ]);
+    Ok(serde_json::from_slice(&run(manifest, ask.arg(manifest).args(selection.features()))?)?)
+}
+
+/// Runs cargo; what it prints is an answer.
+fn run(manifest: &Path, command: &mut Command) -> Result<Vec<u8>, BuildError> {
+    let read = |mut answer: ChildStdout| {
+        let mut bytes = Vec::new();
+        answer.read_to_end(&mut bytes).map(|_| bytes)
+    };
+    let (answer, status) = cargo::run(command, read).map_err(BuildError::no_cargo)?;
+    let answer = answer.map_err(BuildError::no_cargo)?;
+    if status.success() { Ok(answer) } else { Err(BuildError::Cargo(manifest.to_path_buf())) }
+}

@@ -1,0 +1,9 @@
+//! WebAssembly programs as functions, from end to end: `monohull build app.wasm`, then `monohull run`.
+//!
+//! Most programs here are written as text, call a function of WASI as no C library would, and publish what they got in the slot `out`.
+//! The compiler and the runtime come from `cargo xtask build`; `cargo xtask test` does both.
+
+mod calls;
+mod programs;
+mod support;
+mod traps;

@@ -1,0 +1,253 @@
+//! Whole programs: what they are given, what they give, and which are refused.
+
+use super::support::{CHECKS, Function, monohull, printed, run_with, words};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+#[test]
+fn an_ordinary_program_runs() {
+    let folder = TempDir::new().expect("a folder");
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/wasi-tour.so");
+    fs::write(folder.path().join("text"), "typed\n").expect("written");
+    let document = json!({
+        "name": "tour",
+        "functions": { "tour": { "image": image } },
+        "inputs": ["text"],
+        "files": [{ "at": "/work", "memory": "1MiB" }],
+        "steps": [{
+            "name": "tour",
+            "function": "tour",
+            "stdin": "text",
+            "env": { "GREETING": "hello" },
+            "args": { "end": "well" },
+        }],
+    });
+    let input = format!("text={}", folder.path().join("text").display());
+    let run_document = |folder: &Path, document: &Value| run_with(folder, document, &["--input", &input]);
+    let report = run_document(folder.path(), &document);
+    assert_eq!(report["status"], "done", "{report:#}");
+    assert_eq!(
+        printed(&report),
+        [
+            "arguments: [\"tour\", \"--end=well\"]",
+            "GREETING: Some(\"hello\")",
+            "slept: true",
+            "after 2020: true",
+            "fish: 2",
+            "from the 6th byte: \"line\\nsecond line\\nthird line\\n\"",
+            "cut to: 10",
+            "entries: [(\"second\", Some(true)), (\"third\", Some(true))]",
+            "missing: Some(NotFound)",
+            "not empty: Some(Some(55))",
+            "left: 0",
+            "standard input: \"typed\\n\"",
+            "standard error",
+        ]
+    );
+    for (end, status) in [("status", "status 7"), ("panic", "unreachable")] {
+        let mut document = document.clone();
+        document["steps"][0]["args"]["end"] = end.into();
+        let report = run_document(folder.path(), &document);
+        assert_eq!(
+            (&report["status"], &report["error"]["blame"]),
+            (&json!("failed"), &json!("function")),
+            "{report:#}"
+        );
+        let message = report["error"]["message"].as_str().expect("a message");
+        assert!(message.contains(status), "{end}: {message}");
+    }
+}
+
+/// Memory, what it holds, and the handler of its traps are there again in another process.
+#[test]
+fn a_program_that_sleeps_is_suspended_and_goes_on() {
+    let text = "(module
+        (import \"wasi_snapshot_preview1\" \"poll_oneoff\" (func $poll (param i32 i32 i32 i32) (result i32)))
+        (memory (export \"memory\") 1)
+        (func (export \"_start\")
+            (drop (memory.grow (i32.const 1)))
+            (i32.store (i32.const 131000) (i32.const 77))
+            ;; A subscription at 1024: the monotonic clock, in 1.3 s.
+            (i32.store (i32.const 1040) (i32.const 1))
+            (i64.store (i32.const 1048) (i64.const 1300000000))
+            (if (call $poll (i32.const 1024) (i32.const 2048) (i32.const 1) (i32.const 4096)) (then unreachable))
+            (if (i32.ne (i32.load (i32.const 131000)) (i32.const 77)) (then unreachable))
+            (drop (i32.load (i32.const 131072)))))";
+    let function = Function::new(text);
+    let folder = function.folder.path();
+    let document = json!({
+        "name": "test",
+        "functions": { "app": { "image": "app.so" } },
+        "steps": [{ "name": "app", "function": "app" }],
+    });
+    let state = folder.join("state");
+    fs::write(folder.join("w.json"), document.to_string()).expect("written");
+    let in_folder = |arguments: &[&str]| -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", &state).current_dir(folder);
+        let output = command.args(arguments).stdin(Stdio::null()).output().expect("monohull starts");
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", words(&output.stderr)))
+    };
+    let suspended = in_folder(&["run", "w.json", "--suspend", "waiting", "--json"]);
+    assert_eq!(suspended["status"], "suspended", "{suspended:#}");
+    let report = in_folder(&["resume", suspended["checkpoint"].as_str().expect("a path"), "--json"]);
+    let said = report["error"]["message"].as_str().unwrap_or_default();
+    assert!(said.contains("out of bounds memory access"), "{report:#}");
+}
+
+#[test]
+fn slots_are_taken_read_and_published() {
+    let text = r#"(module
+        (import "monohull" "slot_take" (func $take (param i32 i32 i32 i32) (result i32)))
+        (import "monohull" "slot_read" (func $read (param i32 i32 i32 i32) (result i32)))
+        (import "monohull" "slot_free" (func $free (param i32) (result i32)))
+        (import "monohull" "slot_publish" (func $publish (param i32 i32 i32 i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (data (i32.const 0) "in") (data (i32.const 8) "out") (data (i32.const 16) "none")
+        (func $must (param i32) (if (i32.ne (local.get 0) (i32.const 0)) (then unreachable)))
+        (func $refused (param i32) (if (i32.eq (local.get 0) (i32.const 0)) (then unreachable)))
+        (func (export "_start")
+            ;; Where the answer does not fit the slot stays as it is.
+            (call $refused (call $take (i32.const 0) (i32.const 2) (i32.const 1) (i32.const 65529)))
+            (call $refused (call $take (i32.const 16) (i32.const 4) (i32.const 0) (i32.const 32)))
+            (call $refused (call $take (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 32)))
+            (call $must (call $take (i32.const 0) (i32.const 2) (i32.const 1) (i32.const 32)))
+            (call $refused (call $read (i32.const 7) (i32.const 0) (i32.const 256) (i32.const 1)))
+            (call $refused (call $read (i32.load (i32.const 32)) (i32.const 0) (i32.const 256) (i32.const -1)))
+            (call $refused (call $read (i32.load (i32.const 32)) (i32.const 5) (i32.const 256) (i32.const 1000)))
+            (call $must (call $read (i32.load (i32.const 32)) (i32.const 6) (i32.const 256)
+                (i32.sub (i32.load (i32.const 36)) (i32.const 6))))
+            (call $must (call $free (i32.load (i32.const 32))))
+            (call $refused (call $free (i32.load (i32.const 32))))
+            (call $refused (call $publish (i32.const 8) (i32.const 3) (i32.const 256) (i32.const 65535) (i32.const 1)))
+            (call $must (call $publish (i32.const 8) (i32.const 3) (i32.const 256)
+                (i32.sub (i32.load (i32.const 36)) (i32.const 6)) (i32.const 1)))))"#;
+    let function = Function::new(text);
+    fs::write(function.folder.path().join("in"), "hello world").expect("written");
+    let document = json!({
+        "name": "slots",
+        "functions": { "app": { "image": "app.so" } },
+        "inputs": ["in"],
+        "outputs": ["out"],
+        "steps": [{ "name": "app", "function": "app" }],
+    });
+    let input = format!("in={}", function.folder.path().join("in").display());
+    let report = run_with(function.folder.path(), &document, &["--input", &input]);
+    assert_eq!((&report["status"], &report["output"]["out"]["text"]), (&json!("done"), &json!("world")), "{report:#}");
+}
+
+/// Programs in C and in Go, compiled by `cargo xtask build`: arguments, a file, a slot in and out.
+#[test]
+fn programs_in_other_languages_run() {
+    for (language, lines) in [
+        ("C", &["hello from C, 2 arguments, the last is --word=last", "from the file: 499500"][..]),
+        ("Go", &["hello from Go, 2 arguments, the last is --word=last", "from the file: 499500", "slept: true"]),
+    ] {
+        let folder = TempDir::new().expect("a folder");
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wasi");
+        let program = built.join(format!("tour-{}.wasm", language.to_lowercase()));
+        fs::copy(&program, folder.path().join("app.wasm")).expect("it is built first: run `cargo xtask test`");
+        for options in CHECKS {
+            if language == "Go" && !options.is_empty() {
+                // Its code with checks is three times as large, and takes as long to compile.
+                continue;
+            }
+            let program = folder.path().join("app.wasm");
+            let built = monohull(&[&["build", program.to_str().expect("UTF-8")], options].concat());
+            assert!(built.status.success(), "{}", words(&built.stderr));
+            fs::write(folder.path().join("in"), "a text").expect("written");
+            let document = json!({
+                "name": "guests",
+                "functions": { "app": { "image": "app.so" } },
+                "inputs": ["in"],
+                "outputs": ["out"],
+                "files": [{ "at": "/work", "memory": "1MiB" }],
+                "steps": [{ "name": "app", "function": "app", "args": { "word": "last" } }],
+            });
+            let input = format!("in={}", folder.path().join("in").display());
+            let report = run_with(folder.path(), &document, &["--input", &input]);
+            assert_eq!(report["status"], "done", "{language}: {report:#}");
+            assert_eq!(printed(&report), lines, "{language}");
+            assert_eq!(report["output"]["out"]["text"], json!(format!("{language}:a text")));
+        }
+    }
+}
+
+/// What `monohull build` says of a file that is no program.
+#[track_caller]
+fn refused(name: &str, bytes: &[u8]) -> String {
+    let folder = TempDir::new().expect("a folder");
+    let program: PathBuf = folder.path().join(name);
+    fs::write(&program, bytes).expect("written");
+    let built = monohull(&["build", program.to_str().expect("UTF-8")]);
+    assert_eq!(built.status.code(), Some(2), "{}", words(&built.stderr));
+    assert!(!folder.path().join("app.so").exists(), "no image is made");
+    let said = words(&built.stderr);
+    assert!(said.contains(name), "{said}");
+    said
+}
+
+#[test]
+fn what_is_no_program_is_refused() {
+    let whole = wat::parse_str("(module (func (export \"_start\")))").expect("a right program");
+    refused("app.wasm", b"");
+    refused("app.wasm", b"no program at all");
+    // In the midst of the magic number, of the version, and of the last section.
+    for len in [4, 7, whole.len() - 1] {
+        refused("app.wasm", &whole[..len]);
+    }
+    // The right magic number, another version: a component.
+    let said = refused("app.wasm", b"\0asm\x0d\0\x01\0");
+    assert!(said.contains("component"), "{said}");
+    // What a type checker finds.
+    refused("app.wasm", &wat::parse_str("(module (func (export \"_start\") (result i32)))").expect("parses"));
+    // Already compiled code is never taken: it would be believed to keep to its own memory.
+    refused("app.wasm", b"\x7fELF");
+}
+
+#[test]
+fn a_program_without_what_it_needs_says_what() {
+    for (text, expected) in [
+        ("(module (memory (export \"memory\") 1))", "_start"),
+        ("(module (import \"env\" \"launch\" (func)) (func (export \"_start\")))", "launch"),
+        (
+            "(module (import \"wasi_snapshot_preview1\" \"sched_yield\" (func (result i32)))
+                     (func (export \"_start\") (drop (call 0))))",
+            "memory",
+        ),
+    ] {
+        let report = Function::new(text).run(json!({}), json!({}));
+        assert_eq!(report["status"], "failed", "{report:#}");
+        let message = report["error"]["message"].as_str().expect("a message");
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn constants_that_spell_forbidden_instructions_are_refused_or_harmless() {
+    // WRPKRU and XRSTOR as a constant, and as an offset: whatever is compiled of them must not be executable code.
+    for body in [
+        "(drop (i32.popcnt (i32.const 0x00ef010f)))",
+        "(drop (i32.load offset=0x00ef010f (i32.const 0)))",
+        "(i64.store (i32.const 0) (i64.const 0x29ae0f00))",
+    ] {
+        let folder = TempDir::new().expect("a folder");
+        let program = folder.path().join("app.wasm");
+        let text = format!("(module (memory (export \"memory\") 1) (func (export \"_start\") {body}))");
+        fs::write(&program, wat::parse_str(text).expect("a right program")).expect("written");
+        let built = monohull(&["build", program.to_str().expect("UTF-8")]);
+        let said = words(&built.stderr);
+        match built.status.code() {
+            // Folded away, or in bytes that no layout makes into that instruction.
+            Some(0) => {
+                let checked = monohull(&["check", folder.path().join("app.so").to_str().expect("UTF-8")]);
+                assert!(checked.status.success(), "{body}: {}", words(&checked.stdout));
+            }
+            Some(2) => assert!(said.contains("forbidden"), "{body}: {said}"),
+            other => panic!("{body}: {other:?}: {said}"),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Traps, and the limits of memory and time.
+
+use super::support::{CHECKS, Function, failure, program, words_of};
+use serde_json::json;
+
+#[test]
+fn traps_are_failures_of_the_function() {
+    for (body, expected) in [
+        ("unreachable", "unreachable"),
+        ("(drop (i32.load (i32.const 65533)))", "out of bounds memory access"),
+        ("(i64.store offset=0xffffffff (i32.const -1) (i64.const 1))", "out of bounds memory access"),
+        ("(drop (i32.div_u (i32.const 1) (i32.load (i32.const 0))))", "integer divide by zero"),
+        (
+            "(drop (i32.div_s (i32.const 0x80000000) (i32.sub (i32.load (i32.const 0)) (i32.const 1))))",
+            "integer overflow",
+        ),
+        ("call $again", "call stack exhausted"),
+    ] {
+        for options in CHECKS {
+            let error = failure(body, options, json!({}));
+            assert_eq!(error["blame"], "function", "{body}: {error:#}");
+            let message = error["message"].as_str().expect("a message");
+            assert!(message.contains(expected), "{body}: {message}");
+            // Where it was: the function's name in the program.
+            let place = if body == "call $again" { "again" } else { "inner" };
+            assert!(message.contains(place), "{body}: {message}");
+        }
+    }
+}
+
+#[test]
+fn every_edge_of_the_memory_is_a_trap() {
+    // Two pages, of which the second has been added. An address, and a constant offset: within the guard, at its end, beyond.
+    let access = |address: u32, offset: u32| {
+        let text = format!(
+            "(module (memory (export \"memory\") 1)
+                (func (export \"_start\")
+                    (drop (memory.grow (i32.const 1)))
+                    (i32.store (i32.const 131068) (i32.const 7))
+                    (if (i32.ne (i32.load offset=131068 (i32.const 0)) (i32.const 7)) (then unreachable))
+                    (drop (i32.load offset={offset} (i32.const {address})))
+                    (i32.store offset={offset} (i32.const {address}) (i32.const 1))))"
+        );
+        let mut said = Vec::new();
+        for options in CHECKS {
+            let report = Function::built(&text, options).run(json!({}), json!({}));
+            said.push(report["error"]["message"].as_str().unwrap_or_default().to_owned());
+        }
+        said
+    };
+    for (address, offset) in [(131068, 0), (0, 131068), (65536, 65532)] {
+        assert_eq!(access(address, offset), ["", ""], "{address} + {offset}");
+    }
+    let guard = 32 << 20;
+    for (address, offset) in [
+        (131069, 0),
+        (131072, 0),
+        (1, 131068),
+        (u32::MAX, 0),
+        (u32::MAX - 3, 4),
+        (u32::MAX, u32::MAX),
+        (u32::MAX, guard - 4),
+        (u32::MAX, guard),
+        (u32::MAX, guard + 1),
+        (0, u32::MAX),
+    ] {
+        for said in access(address, offset) {
+            assert!(said.contains("out of bounds memory access"), "{address} + {offset}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_memory_without_pages_and_calls_of_nothing_are_traps() {
+    for (text, expected) in [
+        (
+            "(module (memory (export \"memory\") 0) (func (export \"_start\") (drop (i32.load (i32.const 0)))))",
+            "out of bounds memory access",
+        ),
+        (
+            "(module (memory (export \"memory\") 1) (table 2 funcref)
+                (func (export \"_start\") (call_indirect (i32.const 1))))",
+            "uninitialized element",
+        ),
+        (
+            "(module (memory (export \"memory\") 1) (table 2 funcref)
+                (func (export \"_start\") (call_indirect (i32.const 2))))",
+            "undefined element",
+        ),
+    ] {
+        for options in CHECKS {
+            let report = Function::built(text, options).run(json!({}), json!({}));
+            let said = report["error"]["message"].as_str().unwrap_or_default();
+            assert!(said.contains(expected), "{text}: {report:#}");
+        }
+    }
+}
+
+#[test]
+fn a_memory_larger_than_the_limit_is_an_error_that_says_so() {
+    let text = "(module (memory (export \"memory\") 4096) (func (export \"_start\")))";
+    for options in CHECKS {
+        let function = Function::built(text, options);
+        let report = function.run(json!({ "memory": "16MiB" }), json!({}));
+        assert_eq!(
+            (&report["status"], &report["error"]["blame"]),
+            (&json!("failed"), &json!("function")),
+            "{report:#}"
+        );
+        let report = function.run(json!({ "memory": "300MiB" }), json!({}));
+        assert_eq!(report["status"], "done", "{report:#}");
+    }
+}
+
+#[test]
+fn an_endless_loop_ends_at_the_deadline() {
+    let error = failure("(loop (br 0))", &[], json!({ "timeout": "300ms" }));
+    assert_eq!((error["kind"].as_str(), error["blame"].as_str()), (Some("timeout"), Some("function")), "{error:#}");
+}
+
+#[test]
+fn memory_grows_to_the_limit_and_not_beyond() {
+    // In steps of 1 MiB; what comes out is how many there were.
+    let body = "(loop $more
+        (if (i32.ne (memory.grow (i32.const 16)) (i32.const -1))
+            (then (i32.store (i32.const 1024) (i32.add (i32.load (i32.const 1024)) (i32.const 1))) (br $more))))";
+    let function = Function::new(&program("", body, 1));
+    for (limit, most) in [("16MiB", 16), ("64MiB", 64)] {
+        let report = function.run(json!({ "memory": limit }), json!({ "outputs": ["out"] }));
+        let steps = u64::from(words_of(&report)[0]);
+        assert!((most / 4..most).contains(&steps), "{limit}: {steps}");
+    }
+}
