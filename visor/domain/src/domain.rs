@@ -74,6 +74,7 @@ impl Domain {
     /// Runs until the driver finishes. The calling thread is the first carrier: the one that made the reservation.
     pub fn run(&mut self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
         *self.driver.lock().expect("driver") = Some(driver);
+        self.suspension.begin(self.options.halt);
         self.lock().begin();
         let carrier = self.first.take().map_or_else(|| Carrier::new(&self.space, 0), Ok);
         let result = carrier.and_then(|carrier| self.run_carrier(carrier));
