@@ -65,6 +65,7 @@ fn with_a_domain() {
         modules: modules_folder().expect("modules are built first: run `cargo xtask test`"),
         keys: false,
         separate: false,
+        time_slice: None,
         time_stamp_counter: true,
         load_all: false,
         network: Network::default(),
@@ -72,6 +73,7 @@ fn with_a_domain() {
         sink: None,
         mounts: Arc::new([]),
         suspend: None,
+        halt: None,
         lineage: Default::default(),
     };
     let mut domain = Domain::new(options).expect("the host can hold a domain");

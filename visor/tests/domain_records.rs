@@ -20,6 +20,7 @@ fn domain(load_all: bool) -> Domain {
         modules: Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/modules"),
         keys: false,
         separate: false,
+        time_slice: None,
         time_stamp_counter: true,
         load_all,
         network: Network::default(),
@@ -27,6 +28,7 @@ fn domain(load_all: bool) -> Domain {
         sink: None,
         mounts: Arc::new([]),
         suspend: None,
+        halt: None,
         lineage: Default::default(),
     };
     Domain::new(options).expect("the host can hold a domain")

@@ -6,7 +6,7 @@
 use monohull_visor::worker::allowed_calls;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -99,7 +99,10 @@ fn calls_of(file: &Path, arguments: &[&str]) -> BTreeSet<i64> {
     // Threads that have the filter.
     let mut filtered = BTreeSet::new();
     loop {
-        let signal = match waitpid(None, Some(WaitPidFlag::__WALL)) {
+        let mut status = 0;
+        // SAFETY: it writes to the status alone.
+        let stopped = unsafe { libc::waitpid(-1, &mut status, libc::__WALL) };
+        let signal = match WaitStatus::from_raw(Pid::from_raw(stopped), status) {
             Ok(WaitStatus::PtraceSyscall(thread)) => {
                 let has_filter = filtered.contains(&thread) || has_filter(thread);
                 if has_filter {
@@ -119,7 +122,13 @@ fn calls_of(file: &Path, arguments: &[&str]) -> BTreeSet<i64> {
             }
             Ok(WaitStatus::Signaled(ended, signal, _)) if ended == program => panic!("{}: {signal}", file.display()),
             Ok(_) => continue,
-            Err(error) => panic!("waiting: {error}"),
+            // A signal that has no name: a carrier's timer.
+            Err(_) => {
+                let (none, signal) = (std::ptr::null_mut::<u8>(), libc::WSTOPSIG(status));
+                // SAFETY: the thread is stopped, and goes on with its signal; no memory is touched.
+                unsafe { libc::ptrace(libc::PTRACE_SYSCALL, stopped, none, signal as usize) };
+                continue;
+            }
         };
         // The thread may have been killed meanwhile.
         let _ = ptrace::syscall(signal.0, signal.1);

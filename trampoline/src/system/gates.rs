@@ -82,6 +82,9 @@ global_asm!(
     ".endr",
     "jmp 5b",
     ".size monohull_enter, . - monohull_enter",
+    ".globl monohull_enter_end",
+    ".hidden monohull_enter_end",
+    "monohull_enter_end:",
 
     // ── the last step in, without keys: r11 = user stack, rax = value ─────────────────────────────────────────────
     ".p2align 6",
@@ -198,10 +201,14 @@ global_asm!(
     "mov [r10 + {args} + 24], rcx",
     "mov [r10 + {args} + 32], r8",
     "mov [r10 + {args} + 40], r9",
-    // Our stack, our right to make system calls.
+    // Our right to make system calls, our stack. Up to here no register of the call has changed: user code that is interrupted
+    // before has its call made for it (`interrupted::Place::Leaving`).
+    "mov r10, [r11 + {selector}]",
+    "mov byte ptr [r10], {allow}",
     "mov rsp, [r11 + {system_rsp}]",
-    "mov rdx, [r11 + {selector}]",
-    "mov byte ptr [rdx], {allow}",
+    ".globl monohull_exit_switched",
+    ".hidden monohull_exit_switched",
+    "monohull_exit_switched:",
     // Direction flag, control words and the flags that would trap trusted code.
     "cld",
     "stmxcsr [r11 + {control_words}]",

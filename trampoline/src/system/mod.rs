@@ -27,8 +27,10 @@
 #[cfg(feature = "unharden")]
 pub mod fault_injection;
 mod gates;
+pub mod interrupted;
 mod registers;
 
+pub use interrupted::Registers;
 pub use registers::{clear_x87, extended_states, thread_pointer};
 
 use core::arch::asm;
@@ -56,6 +58,9 @@ pub struct FaultInfo {
     pub sp: u64,
     /// Its frame pointer.
     pub bp: u64,
+    /// Address of the kernel's record of all registers, on the carrier's signal stack. Only good if the kernel has delivered the
+    /// signal, which the handler cannot know.
+    pub context: u64,
 }
 
 /// What one carrier thread needs to cross: lies at the top of its carrier block, at an address that its gate knows.
@@ -123,6 +128,8 @@ const ENTRY_STRIDE: usize = 128;
 const ENTRY_WRPKRU: u64 = 9;
 const EXIT_WRPKRU: u64 = 15;
 const SIGNAL_WRPKRU: u64 = 9;
+/// Where an exit gate with keys has saved the registers that WRPKRU takes, and not changed them yet.
+const EXIT_SAVED: u64 = 9;
 /// Offset of the context in a carrier block: its last page.
 const CONTEXT_OFFSET: u64 = CARRIER_SIZE - PAGE;
 /// A signal handler begins above this offset in its carrier block: below are the guard and 16 KiB for the handler itself.

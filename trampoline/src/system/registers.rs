@@ -49,6 +49,14 @@ pub fn extended_states() -> u64 {
     }
 }
 
+/// Where XSAVE writes a component; 0 if there is no such component.
+pub(super) fn xsave_offset(component: u32) -> usize {
+    match uses_xsave() && extended_states() >> component & 1 == 1 {
+        true => __cpuid_count(0xd, component).ebx as usize,
+        false => 0,
+    }
+}
+
 /// Whether the kernel uses XSAVE, which is what XGETBV comes with.
 fn uses_xsave() -> bool {
     __cpuid(1).ecx >> 27 & 1 == 1

@@ -13,8 +13,8 @@ use crate::hash::Hash;
 use crate::host::Layout;
 use crate::pages::{Content, Run};
 use crate::record::{
-    Contents, Frame, Identity, InstanceRecord, MappedRange, MappedState, ModuleRecord, PageRange, Resumption,
-    SchedulerRecord, ThreadRecord, ThreadState, WaitOn,
+    Contents, EXTENDED_BYTES, Frame, Identity, InstanceRecord, MappedRange, MappedState, ModuleRecord, PageRange,
+    Resumption, SchedulerRecord, ThreadRecord, ThreadState, WaitOn,
 };
 use monohull_abi::ABI_VERSION;
 use monohull_abi::call::SYSTEM_INSTANCE;
@@ -51,6 +51,7 @@ pub(crate) fn check(contents: &Contents, runs: &[Run]) -> Result {
     let cells = instances(contents)?;
     handlers(contents, &cells)?;
     let threads = threads(&contents.threads, &cells)?;
+    registers(contents, &cells, &threads)?;
     scheduler(&contents.scheduler, &threads)?;
     let module_pages = modules(&contents.modules)?;
     runs.iter().try_for_each(|run| place(run, &cells, &module_pages, contents.identity.parent.is_some()))
@@ -276,6 +277,30 @@ fn threads<'c>(records: &'c [ThreadRecord], cells: &Cells<'_>) -> Result<BTreeMa
         }
     }
     Ok(threads)
+}
+
+/// One for each thread at most, which is ready and goes on in its instance's image.
+fn registers(contents: &Contents, cells: &Cells<'_>, threads: &BTreeMap<u32, &ThreadRecord>) -> Result {
+    let mut last = None;
+    for record in &contents.registers {
+        let wrong = |reason: &str| Err(Error::wrong(format_args!("registers of thread {:#x}", record.thread), reason));
+        if last >= Some(record.thread) {
+            return wrong("they are there twice, or not in order");
+        }
+        last = Some(record.thread);
+        let Some(thread) = threads.get(&record.thread) else { return wrong("it is not there") };
+        if thread.state != ThreadState::Ready(Resumption::Value(0)) || thread.frame.number != 0 {
+            return wrong("it waits, or has made a hostcall");
+        }
+        let Some(cell) = cells.instance(thread.instance) else { return wrong("its instance is not there") };
+        if !(cell.base + cell.record.stack_size..cell.record.heap_start).contains(&record.ip) {
+            return wrong("it would go on outside of its image");
+        }
+        if record.extended.len() != EXTENDED_BYTES {
+            return wrong("they have another size");
+        }
+    }
+    Ok(())
 }
 
 /// The index in a thread's number.

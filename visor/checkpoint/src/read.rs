@@ -460,6 +460,12 @@ impl Sections {
         decode(section, &self.one(section)?)
     }
 
+    /// Records that may be absent if there are none.
+    fn list<T: DeserializeOwned>(&mut self, section: SectionId) -> Result<Vec<T>, Error> {
+        let bytes = self.single[section as usize - 1].take();
+        bytes.map_or_else(|| Ok(Vec::new()), |bytes| decode(section, &bytes))
+    }
+
     fn contents(mut self) -> Result<Contents, Error> {
         Ok(Contents {
             identity: self.record(SectionId::Identity)?,
@@ -469,10 +475,8 @@ impl Sections {
             scheduler: self.record(SectionId::Scheduler)?,
             plan: self.one(SectionId::Plan)?,
             engine: self.record(SectionId::Engine)?,
-            handlers: match self.single[SectionId::Handlers as usize - 1].take() {
-                Some(bytes) => decode(SectionId::Handlers, &bytes)?,
-                None => Vec::new(),
-            },
+            handlers: self.list(SectionId::Handlers)?,
+            registers: self.list(SectionId::Registers)?,
             modules: self.modules.iter().map(|bytes| decode(SectionId::Module, bytes)).collect::<Result<_, _>>()?,
         })
     }

@@ -31,6 +31,8 @@ pub struct Contents {
     pub modules: Vec<ModuleRecord>,
     /// Fault handlers of instances, by their ids upwards.
     pub handlers: Vec<HandlerRecord>,
+    /// Registers of threads that were interrupted in user code, by the threads' numbers upwards.
+    pub registers: Vec<RegistersRecord>,
 }
 
 /// Which checkpoint a file is.
@@ -160,6 +162,28 @@ pub struct HandlerRecord {
     pub start: u64,
     /// Bytes of that code.
     pub bytes: u64,
+}
+
+/// Bytes of [`RegistersRecord::extended`].
+pub const EXTENDED_BYTES: usize = 512 + 32 * 64 + 8 * 8;
+
+/// All registers of a thread that was interrupted in user code. Such a thread is ready; its frame says nothing but which part of its stack
+/// is in use.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RegistersRecord {
+    /// The thread's number.
+    pub thread: u32,
+    /// The instruction pointer.
+    pub ip: u64,
+    /// The stack pointer, which need not be on a stack.
+    pub sp: u64,
+    /// The flags.
+    pub flags: u64,
+    /// r15 to r8, rdi, rsi, rbp, rbx, rdx, rcx, rax.
+    pub general: [u64; 15],
+    /// What FXSAVE writes, then 32 vector registers of 64 bytes and 8 mask registers of 8.
+    #[serde(with = "serde_bytes")]
+    pub extended: Vec<u8>,
 }
 
 /// What an instance has used.

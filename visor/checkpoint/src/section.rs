@@ -35,13 +35,15 @@ pub enum SectionId {
     Pages = 10,
     /// Absent if no instance has a fault handler.
     Handlers = 11,
+    /// Absent if no thread was interrupted in user code.
+    Registers = 12,
 }
 
 impl SectionId {
     /// All of them.
-    pub const ALL: [SectionId; 11] = {
+    pub const ALL: [SectionId; 12] = {
         use SectionId::*;
-        [Identity, Functions, Instances, Threads, Scheduler, Plan, Engine, Module, Runs, Pages, Handlers]
+        [Identity, Functions, Instances, Threads, Scheduler, Plan, Engine, Module, Runs, Pages, Handlers, Registers]
     };
 
     /// The section with this number.
@@ -68,6 +70,7 @@ impl SectionId {
             SectionId::Runs => "runs",
             SectionId::Pages => "pages",
             SectionId::Handlers => "handlers",
+            SectionId::Registers => "registers",
         }
     }
 }

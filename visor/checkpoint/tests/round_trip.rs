@@ -3,7 +3,7 @@
 mod support;
 
 use monohull_abi::layout::{PAGE, cell_base};
-use monohull_checkpoint::record::HandlerRecord;
+use monohull_checkpoint::record::{EXTENDED_BYTES, HandlerRecord, RegistersRecord, Resumption, ThreadState};
 use monohull_checkpoint::{Checkpoint, Content, Heat, NewFile, Packing, Pages, Replace, Trust, compare, seal, write};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -276,6 +276,44 @@ fn fault_handlers_are_kept_and_wrong_ones_refused() {
         vec![HandlerRecord { bytes: u64::MAX, ..right }],
         vec![HandlerRecord { start: image - PAGE, ..right }],
         vec![HandlerRecord { start: u64::MAX, ..right }],
+    ] {
+        assert!(matches!(written(wrong.clone()), Err(monohull_checkpoint::Error::Wrong { .. })), "{wrong:?}");
+    }
+}
+
+#[test]
+fn registers_are_kept_and_wrong_ones_refused() {
+    let image = cell_base(CELLS[1]) + STACK;
+    let right = RegistersRecord {
+        thread: 5,
+        ip: image,
+        sp: u64::MAX,
+        flags: 2,
+        general: std::array::from_fn(|i| i as u64),
+        extended: vec![7; EXTENDED_BYTES],
+    };
+    let written = |registers: Vec<RegistersRecord>| {
+        let (memory, mut file) = (memory(), Vec::new());
+        let mut contents = monohull_checkpoint::record::Contents { registers, ..contents() };
+        for thread in contents.threads.iter_mut().filter(|thread| thread.number == 5) {
+            thread.state = ThreadState::Ready(Resumption::Value(0));
+        }
+        write(&mut file, &contents, &pages(&memory), Packing::Raw).map(|_| file)
+    };
+    let file = written(vec![right.clone()]).expect("they are right");
+    let read = Checkpoint::read(file.as_slice(), Trust::NotSealed).expect("what was written");
+    assert_eq!(read.contents().registers, std::slice::from_ref(&right));
+    for wrong in [
+        vec![right.clone(), right.clone()],
+        vec![RegistersRecord { thread: 4, ..right.clone() }],
+        vec![RegistersRecord { thread: 6, ..right.clone() }],
+        vec![RegistersRecord { thread: 99, ..right.clone() }],
+        vec![RegistersRecord { ip: image - 1, ..right.clone() }],
+        vec![RegistersRecord { ip: 0, ..right.clone() }],
+        vec![RegistersRecord { ip: u64::MAX, ..right.clone() }],
+        vec![RegistersRecord { ip: cell_base(CELLS[0]) + STACK, ..right.clone() }],
+        vec![RegistersRecord { extended: vec![7; EXTENDED_BYTES - 1], ..right.clone() }],
+        vec![RegistersRecord { extended: Vec::new(), ..right.clone() }],
     ] {
         assert!(matches!(written(wrong.clone()), Err(monohull_checkpoint::Error::Wrong { .. })), "{wrong:?}");
     }

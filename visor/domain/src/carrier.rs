@@ -11,11 +11,16 @@ use super::address_space::{Access, AddressSpace, AddressSpaceError};
 use super::keys::Key;
 use crate::fault_injection::{self, Mitigation};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, INFO_BASE, PAGE, SELECTOR_ALLOW};
+use monohull_abi::module::Call;
 use monohull_abi::module::NEVER;
+use monohull_trampoline::system::interrupted::{CONTEXT_REGISTERS, Place, UnknownRegisters, XsaveLayout, place};
 use monohull_trampoline::system::{
-    CarrierContext, VectorState, clear_x87, context_address, exit_gate, frame_page, thread_pointer,
+    CarrierContext, FaultInfo, Registers, VectorState, clear_x87, context_address, exit_gate, frame_page,
+    thread_pointer,
 };
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, fence};
+use std::time::Duration;
 
 /// The state of a carrier that other carriers and its signal handler use.
 pub struct CarrierState {
@@ -35,6 +40,10 @@ pub struct CarrierState {
     stop: AtomicPtr<AtomicBool>,
     /// When that instance's time is up.
     deadline: AtomicU64,
+    /// How long user code runs now before others get their turn, in ns; [`NEVER`] if it is not interrupted for that.
+    slice: AtomicU64,
+    /// The hostcall that was made last.
+    call: AtomicU64,
 }
 
 /// All carriers of the process, by index.
@@ -48,6 +57,8 @@ pub static CARRIERS: [CarrierState; CARRIER_MAX] = [const {
         preempt_timer: AtomicI32::new(-1),
         stop: AtomicPtr::new(std::ptr::null_mut()),
         deadline: AtomicU64::new(NEVER),
+        slice: AtomicU64::new(NEVER),
+        call: AtomicU64::new(0),
     }
 }; CARRIER_MAX];
 
@@ -71,7 +82,12 @@ pub enum CarrierError {
 pub struct Carrier {
     index: usize,
     context: *mut CarrierContext,
+    /// What its timer was last set to, unless a handler has set it since.
     armed: u64,
+    /// How long user code runs at a time, in ns; [`NEVER`] if it is not interrupted for that.
+    slice: u64,
+    /// How often in a row a slice was over before user code had run.
+    fruitless: u32,
     /// The key that user code is entered with.
     key: Option<Key>,
     /// The keys whose entry frames are mapped, by bit.
@@ -168,14 +184,24 @@ impl Carrier {
         let (context, line) = setup.write_context();
         // SAFETY: the info page is writable here, and the line is this carrier's alone.
         unsafe { (&raw mut (*line).gate).write(exit_gate(space.keys().variant(), index)) };
-        let carrier =
-            Carrier { index, context, armed: NEVER, key: None, frames: 0, counter_denied: false, _setup: setup };
+        let carrier = Carrier {
+            index,
+            context,
+            armed: NEVER,
+            slice: NEVER,
+            fruitless: 0,
+            key: None,
+            frames: 0,
+            counter_denied: false,
+            _setup: setup,
+        };
         let state = &CARRIERS[index];
         // SAFETY: has no preconditions.
         let tid = unsafe { libc::gettid() };
         state.preempt_sent.store(false, Ordering::Relaxed);
         state.timer_set.store(false, Ordering::Relaxed);
         state.attention.store(false, Ordering::Relaxed);
+        state.slice.store(NEVER, Ordering::Relaxed);
         state.timer.store(new_timer(tid, timer_signal())?, Ordering::Release);
         if index != 0 {
             // The first carrier gets one when a second thread is started: `allow_preempting_first`.
@@ -214,11 +240,28 @@ impl Carrier {
         Ok(())
     }
 
+    /// From here on user code that runs for this long is interrupted, so that others get their turn. Not where its registers could
+    /// not all be put back.
+    pub fn slice_time(&mut self, slice: Duration) {
+        if puts_back_all_registers() {
+            self.slice = u64::try_from(slice.as_nanos()).unwrap_or(NEVER);
+        }
+    }
+
+    /// A slice of time is over, and user code has run in it or not. If not, the next one is twice as long: on a slow machine one may be over
+    /// before user code has been entered.
+    pub fn slice_is_over(&mut self, fruitful: bool) {
+        /// A slice of 5 ms becomes half a minute at most.
+        const MOST: u32 = 12;
+        self.fruitless = if fruitful { 0 } else { (self.fruitless + 1).min(MOST) };
+    }
+
     /// Called before the first entry of another instance: sets its stop flag and its deadline.
     ///
-    /// After this no signal meant for an earlier instance can arrive. A preemption that was sent has arrived or is cancelled,
-    /// none is sent for an instance that has been unbound, and setting the timer replaces the old setting. So a signal that
-    /// interrupts user code always means this instance. None of this depends on the handler, which functions can call.
+    /// After this no order to stop that was meant for an earlier instance can arrive: a preemption that was sent has arrived or is
+    /// cancelled, and none is sent for an instance that has been unbound. The timer may have been set for an earlier one, if that is
+    /// early enough for this one too: it goes off after a slice of time at the latest. A signal of it only has the run loop look at
+    /// the clock. None of this depends on the handler, which functions can call.
     pub fn bind_instance(
         &mut self,
         space: &AddressSpace,
@@ -228,6 +271,8 @@ impl Carrier {
     ) -> Result<(), CarrierError> {
         self.enter_with(space, key)?;
         let state = &CARRIERS[self.index];
+        // What interrupted trusted code before was no reason for this instance to stop; what is one comes after this.
+        state.attention.store(false, Ordering::Relaxed);
         let preempt_timer = state.preempt_timer.load(Ordering::Acquire);
         if state.preempt_sent.swap(false, Ordering::AcqRel) && preempt_timer >= 0 {
             // Waits for the timer if it is just firing; what is pending then is delivered on the way back.
@@ -238,10 +283,16 @@ impl Carrier {
         // If `stop` is set after this, the setting thread sees this carrier and preempts it. If it was set before, the run loop
         // sees it before it enters. `Shared::end` has the other fence of the pair; `carrier_orders` tries all orders.
         fence(Ordering::SeqCst);
-        if self.armed != deadline || state.timer_set.load(Ordering::Relaxed) {
+        let slice = self.slice.saturating_mul(1 << self.fruitless);
+        state.slice.store(slice, Ordering::Relaxed);
+        let is_set = !state.timer_set.load(Ordering::Relaxed);
+        let in_time =
+            if slice == NEVER { self.armed == deadline } else { self.armed <= deadline && self.armed != NEVER };
+        if !(is_set && in_time) {
+            let at = if slice == NEVER { deadline } else { deadline.min(monotonic_ns().saturating_add(slice)) };
             state.timer_set.store(false, Ordering::Relaxed);
-            set_timer(state, deadline)?;
-            self.armed = deadline;
+            set_timer(state, at)?;
+            self.armed = at;
         }
         clear_x87();
         Ok(())
@@ -252,14 +303,35 @@ impl Carrier {
         if self.key == Some(key) || !space.keys().in_force() {
             return Ok(());
         }
+        self.map_frame(space, key)?;
+        // SAFETY: the context is this carrier's, and no user code runs on it now.
+        unsafe { (*self.context).enter_with(key.number()) };
+        self.key = Some(key);
+        Ok(())
+    }
+
+    /// Maps the page of the entry frame for this key, on first use.
+    fn map_frame(&mut self, space: &AddressSpace, key: Key) -> Result<(), AddressSpaceError> {
         if self.frames & 1 << key.number() == 0 {
             let frame = frame_page(self.index, key.number());
             space.protect(frame..frame + PAGE, Access::ReadWrite, key)?;
             self.frames |= 1 << key.number();
         }
-        // SAFETY: the context is this carrier's, and no user code runs on it now.
-        unsafe { (*self.context).enter_with(key.number()) };
-        self.key = Some(key);
+        Ok(())
+    }
+
+    /// Makes `call`, which is about to be entered here, go on with these registers.
+    pub fn resume(
+        &mut self,
+        space: &AddressSpace,
+        registers: &Registers,
+        call: &mut Call,
+    ) -> Result<(), AddressSpaceError> {
+        // Without keys there are no entry frames, but there is room for them.
+        let key = self.key.unwrap_or(Key::FUNCTIONS);
+        self.map_frame(space, key)?;
+        // SAFETY: the page is mapped and writable, and no user code runs on this carrier now.
+        unsafe { registers.resume(self.index, key.number(), vector_state(), call) };
         Ok(())
     }
 
@@ -270,13 +342,60 @@ impl Carrier {
     }
 
     /// A signal handler has taken user code off this carrier and ended without `sigreturn`: undoes what the kernel did for
-    /// the handler. The alternate stack is switched on, and preemption and timer are unblocked.
-    pub fn restore_signal_state(&self) {
-        // SAFETY: the stack is this carrier's, and the handler does not run any more. Both signals were unblocked before.
-        unsafe {
-            libc::sigaltstack(&signal_stack(self.index), std::ptr::null_mut());
-            libc::pthread_sigmask(libc::SIG_UNBLOCK, &interrupts(), std::ptr::null_mut());
+    /// the handler. The alternate stack is switched on, and preemption and timer are unblocked. If the kernel did all that, which
+    /// it says itself, `read` is called in between: the kernel's frame is still on the stack then. It is not called if a function
+    /// has jumped to the entry of signal handlers: what is on the stack then is not what the handler took it for.
+    pub fn restore_signal_state<T>(&self, read: impl FnOnce(&Carrier) -> T) -> Option<T> {
+        // SAFETY: plain data, filled in by the next call.
+        let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the stack is this carrier's, and the handler does not run any more.
+        unsafe { libc::sigaltstack(&signal_stack(self.index), &mut before) };
+        // The kernel switches the stack off when it delivers a signal, see `signal_stack`.
+        let delivered = before.ss_flags & libc::SS_DISABLE != 0 || fault_injection::disabled(Mitigation::SignalStack);
+        let result = delivered.then(|| read(self));
+        // SAFETY: both signals were unblocked before.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &interrupts(), std::ptr::null_mut()) };
+        result
+    }
+
+    /// The registers of user code that `fault` has interrupted, from the kernel's frame. For [`Self::restore_signal_state`].
+    pub fn interrupted_registers(&self, fault: &FaultInfo) -> Result<Registers, UnknownRegisters> {
+        /// Where the frame's x87 part says how long all of it is (`struct _fpx_sw_bytes`), if it says anything.
+        const LENGTH: u64 = 468;
+        /// Without XSAVE, and the least.
+        const LEGACY: u64 = 512;
+        let stack = signal_stack(self.index);
+        let stack = stack.ss_sp as u64..stack.ss_sp as u64 + stack.ss_size as u64;
+        let holds = |at: u64, bytes: u64| stack.contains(&at) && bytes <= stack.end - at;
+        if !holds(fault.context, size_of::<libc::ucontext_t>() as u64) {
+            return Err(UnknownRegisters(0));
         }
+        // SAFETY: it lies on this carrier's signal stack, where the kernel wrote it. No handler runs, and the signals of both
+        // interrupts are blocked.
+        let (general, extended) = unsafe {
+            let context = fault.context as *const libc::ucontext_t;
+            let general = (&raw const (*context).uc_mcontext.gregs).cast::<[u64; CONTEXT_REGISTERS]>();
+            (&*general, (*context).uc_mcontext.fpregs as u64)
+        };
+        if !holds(extended, LEGACY) {
+            return Err(UnknownRegisters(0));
+        }
+        // SAFETY: as above.
+        let length = u64::from(unsafe { ((extended + LENGTH) as *const u32).read_unaligned() });
+        let length = length.clamp(LEGACY, stack.end - extended);
+        // SAFETY: as above; the length was checked.
+        let extended = unsafe { std::slice::from_raw_parts(extended as *const u8, length as usize) };
+        Registers::of_signal(general, fault.ip, extended, xsave_layout())
+    }
+
+    /// Where user code of this carrier was that was interrupted at this address.
+    pub fn place(&self, space: &AddressSpace, ip: u64) -> Place {
+        place(space.keys().variant(), self.index, ip)
+    }
+
+    /// The thread that runs is to let others go first before it enters user code again.
+    pub fn ask_for_attention(&self) {
+        CARRIERS[self.index].attention.store(true, Ordering::Relaxed);
     }
 
     /// Whether a signal has interrupted trusted code of this carrier since [`clear_attention`].
@@ -318,6 +437,11 @@ pub fn timer_signal() -> i32 {
     libc::SIGRTMIN() + 2
 }
 
+/// Whether a signal takes user code off its carrier that has done nothing to cause it.
+pub fn is_interrupt(signal: i32) -> bool {
+    signal == PREEMPT_SIGNAL || signal == timer_signal()
+}
+
 fn info_line(index: usize) -> *mut CarrierLine {
     (INFO_BASE + index as u64 * size_of::<CarrierLine>() as u64) as *mut CarrierLine
 }
@@ -349,6 +473,21 @@ fn signal_stack(index: usize) -> libc::stack_t {
 /// Whether the instance with this flag is bound to carrier `index`.
 pub fn runs(index: usize, stop: &AtomicBool) -> bool {
     std::ptr::eq(CARRIERS[index].stop.load(Ordering::Acquire), stop)
+}
+
+/// Carrier `index` begins to serve this hostcall.
+#[inline]
+pub fn note_call(index: usize, number: u64) {
+    if let Some(state) = CARRIERS.get(index) {
+        state.call.store(number, Ordering::Relaxed);
+    }
+}
+
+/// The hostcall that carrier `index` serves; `None` if it runs user code. It may have changed when this returns.
+pub fn call_under_way(index: usize) -> Option<u64> {
+    // SAFETY: a carrier's line lies on the info page, which is there as long as there is a domain.
+    let selector = unsafe { (&raw const (*info_line(index)).selector).read_volatile() };
+    (selector == SELECTOR_ALLOW).then(|| CARRIERS[index].call.load(Ordering::Relaxed))
 }
 
 /// Makes the first carrier preemptible: to be called before another thread is started. All other carriers are preemptible
@@ -419,15 +558,19 @@ pub fn on_preempt_signal(index: usize, signal: i32, in_user: bool) {
     }
     // Trusted code was interrupted. The run loop checks this before it enters user code...
     state.attention.store(true, Ordering::Relaxed);
-    // ...but may just have done so: come again soon, if the bound instance has to stop. The signal may have been meant for an
-    // earlier one: that of an old timer setting arrives when the new one is made.
+    // ...but may just have done so: come again, soon if the bound instance has to stop. The signal may have been meant for an
+    // earlier one.
     // SAFETY: the flag is that of an instance that is bound to this very thread, which unbinds it under the scheduler's lock;
     // an instance is reclaimed only under that lock, when it is bound to no carrier.
-    let stopped = unsafe { state.stop.load(Ordering::Acquire).as_ref() }.map(|stop| stop.load(Ordering::Acquire));
-    if stopped.is_some_and(|stopped| stopped || monotonic_ns() >= state.deadline.load(Ordering::Relaxed)) {
-        state.timer_set.store(true, Ordering::Relaxed);
-        let _ = set_timer(state, monotonic_ns() + RETRY_NS);
-    }
+    let Some(stop) = (unsafe { state.stop.load(Ordering::Acquire).as_ref() }) else { return };
+    let (now, deadline) = (monotonic_ns(), state.deadline.load(Ordering::Relaxed));
+    let again = match state.slice.load(Ordering::Relaxed) {
+        _ if stop.load(Ordering::Acquire) || now >= deadline => now + RETRY_NS,
+        NEVER => return,
+        slice => deadline.min(now.saturating_add(slice)),
+    };
+    state.timer_set.store(true, Ordering::Relaxed);
+    let _ = set_timer(state, again);
 }
 
 /// Monotonic time in ns.
@@ -508,9 +651,22 @@ fn unregister_rseq() -> Result<(), CarrierError> {
 pub(super) fn detect_processor() {
     vector_state();
     clear_x87();
+    xsave_layout();
 }
 
-fn vector_state() -> VectorState {
+/// Where the kernel's signal frames have which registers.
+fn xsave_layout() -> &'static XsaveLayout {
+    static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();
+    LAYOUT.get_or_init(XsaveLayout::detect)
+}
+
+/// Whether interrupted user code can be given back all its registers: mask registers are loaded whole.
+fn puts_back_all_registers() -> bool {
+    vector_state() != VectorState::Avx512 || is_x86_feature_detected!("avx512bw")
+}
+
+/// The vector registers that there are.
+pub(super) fn vector_state() -> VectorState {
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
         VectorState::Avx512
     } else if is_x86_feature_detected!("avx") {

@@ -13,10 +13,10 @@ use super::instance_table::InstanceTable;
 use super::milestones::Milestones;
 use super::options::Options;
 use super::reservation::ReservedDomain;
-use super::shared::Shared;
+use super::shared::{Shared, after};
 use super::threads::HostThreads;
 use monohull_abi::layout::CARRIER_MAX;
-use monohull_abi::module::Host;
+use monohull_abi::module::{Host, NEVER};
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -74,6 +74,7 @@ impl Domain {
     /// Runs until the driver finishes. The calling thread is the first carrier: the one that made the reservation.
     pub fn run(&mut self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
         *self.driver.lock().expect("driver") = Some(driver);
+        self.suspension.begin(self.options.halt.map_or(NEVER, after));
         self.lock().begin();
         let carrier = self.first.take().map_or_else(|| Carrier::new(&self.space, 0), Ok);
         let result = carrier.and_then(|carrier| self.run_carrier(carrier));

@@ -74,7 +74,7 @@ pub use error::DomainError;
 pub use event::{Ended, Event};
 pub use hostcall::RWF_APPEND;
 pub use instance::Sink;
-pub use options::Options;
+pub use options::{Options, TIME_SLICE};
 pub use pager::{Mapped, faults};
 pub use reservation::{PreforkDomain, ReservedDomain, prepare_forks};
 pub use shared::Shared;

@@ -222,6 +222,7 @@ mod tests {
             modules: "nowhere".into(),
             keys: false,
             separate: false,
+            time_slice: None,
             time_stamp_counter: true,
             load_all: false,
             network: Network::default(),
@@ -229,6 +230,7 @@ mod tests {
             sink: None,
             mounts: Arc::new([]),
             suspend: None,
+            halt: None,
             lineage: Default::default(),
         };
         Domain::on(ReservedDomain { carrier, space }, options)

@@ -9,6 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long a function usually computes before others get their turn.
+pub const TIME_SLICE: Duration = Duration::from_millis(5);
+
 /// How a domain is set up.
 #[derive(Clone)]
 pub struct Options {
@@ -20,6 +23,8 @@ pub struct Options {
     pub keys: bool,
     /// With keys: one for each instance, so that functions are kept from each other too.
     pub separate: bool,
+    /// How long a function computes before others get their turn; `None`: until it makes a hostcall that waits.
+    pub time_slice: Option<Duration>,
     /// Functions may read the time-stamp counter.
     pub time_stamp_counter: bool,
     /// Load every module before the first instance instead of on demand.
@@ -30,6 +35,9 @@ pub struct Options {
     pub epoll_set: Option<Arc<EpollSet>>,
     /// If the workflow only waits, and for at least this long, the run ends with its continuation.
     pub suspend: Option<Duration>,
+    /// After so long the run comes to rest wherever it is, and ends with its continuation. If it cannot be captured it goes on, and that
+    /// is tried again.
+    pub halt: Option<Duration>,
     /// Where the run stands among those of its workflow.
     pub lineage: Lineage,
     /// Gets every line of output as it is written.

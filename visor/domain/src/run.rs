@@ -1,9 +1,10 @@
 //! The run loop: user code as a virtual processor.
 //!
-//! A carrier takes a thread, enters it, serves its hostcall, and enters it again, until it parks or ends. Then the carrier
-//! takes the next one. Between two threads there is nothing on the carrier's stack but this loop.
+//! A carrier takes a thread, enters it, serves its hostcall, and enters it again, until it parks, ends or has used up its
+//! slice of time. Then the carrier takes the next one. Between two threads there is nothing on the carrier's stack but this
+//! loop.
 
-use super::carrier::{self, Carrier, CarrierError, PREEMPT_SIGNAL, monotonic_ns, ticks, timer_signal};
+use super::carrier::{self, Carrier, CarrierError, is_interrupt, monotonic_ns, ticks};
 use super::cell_pool::CellLease;
 use super::dispatcher::SchedulerGuard;
 use super::event::Event;
@@ -16,6 +17,7 @@ use super::{fault, this_thread};
 use monohull_abi::module::{Call, Outcome, Wake};
 use monohull_abi::number::FUTEX_WAIT;
 use monohull_report::failure::{Blame, Failure, FailureKind};
+use monohull_trampoline::system::interrupted::Place;
 use monohull_trampoline::system::{Exit, FaultInfo, enter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,8 +28,20 @@ enum Stopped<'s> {
     /// It waits, or is in the ready queue again. The scheduler's lock is passed on, so that the next thread is chosen under
     /// it.
     Waiting(SchedulerGuard<'s>),
+    /// It was interrupted and is in the ready queue again, behind others: the carrier considers all there is to do.
+    Interrupted(SchedulerGuard<'s>),
     /// It has ended. Its frame is returned.
     Ended(Running),
+}
+
+/// What is to be done about user code that a timer or another carrier has interrupted.
+enum Interrupted {
+    /// Its instance has ended.
+    End,
+    /// It was about to make the call that its frame holds now.
+    Call,
+    /// It has used up its slice of time. It goes on where it was.
+    Preempt,
 }
 
 /// The result of a thread's call.
@@ -45,6 +59,9 @@ impl Shared {
         if !self.options.time_stamp_counter {
             carrier.deny_time_stamp_counter()?;
         }
+        if let Some(slice) = self.options.time_slice {
+            carrier.slice_time(slice);
+        }
         let index = carrier.index();
         this_thread::become_carrier(index);
         loop {
@@ -56,6 +73,8 @@ impl Shared {
                 Work::PollNetwork => self.poll_network(),
                 Work::Deliver(event) => self.deliver(event),
                 Work::Suspend => self.suspend(),
+                Work::Halt => self.halt(),
+                Work::GiveUpHalt => self.give_up_halt(),
                 Work::Stop => {
                     this_thread::end_carrier();
                     return Ok(());
@@ -189,6 +208,10 @@ impl Shared {
             switches += 1;
             next = match left {
                 Stopped::Waiting(scheduler) => self.pick(scheduler, carrier, &mut current, switches),
+                Stopped::Interrupted(scheduler) => {
+                    put_down(carrier, &scheduler);
+                    return;
+                }
                 Stopped::Ended(running) => self.end_thread(running, carrier, &mut current, switches),
             };
         }
@@ -196,9 +219,10 @@ impl Shared {
 
     /// Runs one thread until it waits or ends.
     #[inline]
-    fn run_thread(&self, mut running: Running, instance: &Instance, carrier: &Carrier) -> Stopped<'_> {
+    fn run_thread(&self, mut running: Running, instance: &Instance, carrier: &mut Carrier) -> Stopped<'_> {
         let context = carrier.context();
         let mut served = self.resume_call(&mut running);
+        let mut entered = false;
         loop {
             match served {
                 Served::FutexWait(mut scheduler) => {
@@ -241,29 +265,71 @@ impl Shared {
                 }
                 Served::Outcome(_) => return Stopped::Ended(running),
             }
-            if instance.stop.load(Ordering::Relaxed) || carrier.has_attention() && self.must_stop(instance) {
+            if instance.stop.load(Ordering::Relaxed) {
+                return Stopped::Ended(running);
+            }
+            if carrier.has_attention() {
+                if self.must_stop(instance) {
+                    return Stopped::Ended(running);
+                }
+                carrier.slice_is_over(entered);
+                if entered {
+                    return self.preempt(running, instance);
+                }
+            }
+            if let Some(registers) = &running.registers
+                && let Err(error) = carrier.resume(&self.space, registers, &mut running.frame)
+            {
+                let text = format!("its carrier cannot be readied: {error}");
+                self.end(instance, Err(Box::new(Failure::blamed(FailureKind::Load, Blame::Host, text))));
                 return Stopped::Ended(running);
             }
             // SAFETY: the context is this carrier's, attached to this thread; the frame does not move; no lock is held.
             match unsafe { enter(context, &mut *running.frame) } {
                 Exit::Hostcall => {
-                    running.frame.wake = Wake::First;
-                    running.frame.scratch = [0; 4];
-                    served = self.serve_thread(&mut running.frame);
+                    running.registers = None;
+                    entered = true;
                 }
                 Exit::Fault => {
-                    carrier.restore_signal_state();
                     // SAFETY: the context is this carrier's; the handler that wrote it does not run any more.
                     let fault = unsafe { (*context).fault };
-                    let stack = running.stack;
-                    let Some(record) = fault::redirect(self, instance, stack, &fault, &mut running.frame) else {
-                        self.fault(instance, &fault);
-                        return Stopped::Ended(running);
-                    };
-                    served = Served::Outcome(Outcome::ready(record));
+                    if is_interrupt(fault.signal) {
+                        match self.interrupted(instance, carrier, &fault, &mut running) {
+                            Interrupted::End => return Stopped::Ended(running),
+                            Interrupted::Preempt => return self.preempt(running, instance),
+                            Interrupted::Call => {
+                                entered = true;
+                                carrier.ask_for_attention();
+                            }
+                        }
+                    } else {
+                        let _ = carrier.restore_signal_state(|_| ());
+                        running.registers = None;
+                        let stack = running.stack;
+                        let Some(record) = fault::redirect(self, instance, stack, &fault, &mut running.frame) else {
+                            self.end(instance, Err(Box::new(fault::describe(self, instance, &fault))));
+                            return Stopped::Ended(running);
+                        };
+                        served = Served::Outcome(Outcome::ready(record));
+                        continue;
+                    }
                 }
             }
+            running.frame.wake = Wake::First;
+            running.frame.scratch = [0; 4];
+            served = self.serve_thread(&mut running.frame);
         }
+    }
+
+    /// The thread has used up its slice of time: it goes to the end of the ready queue.
+    #[cold]
+    fn preempt(&self, running: Running, instance: &Instance) -> Stopped<'_> {
+        let mut scheduler = self.lock();
+        if instance.stop.load(Ordering::Relaxed) {
+            return Stopped::Ended(running);
+        }
+        scheduler.requeue_interrupted(running, ticks());
+        Stopped::Interrupted(scheduler)
     }
 
     /// Continues the call of a thread that a carrier has just taken: it is done, or its handler runs again.
@@ -277,6 +343,7 @@ impl Shared {
     /// Serves a thread's call.
     #[inline]
     fn serve_thread(&self, call: &mut Call) -> Served<'_> {
+        carrier::note_call(call.carrier as usize, call.number);
         if call.number == u64::from(FUTEX_WAIT) {
             return match futex_wait(self, call) {
                 Ok(scheduler) => Served::FutexWait(scheduler),
@@ -321,9 +388,7 @@ impl Shared {
     ) -> Option<(Running, Option<Arc<Instance>>)> {
         let picked = scheduler.switch(carrier.index(), current.as_ref().map(|instance| instance.id), switches, self);
         if !matches!(picked, Some((_, None))) {
-            // Still under the lock: from here on this carrier is not preempted for that instance, which may be reclaimed.
-            carrier.unbind_instance();
-            this_thread::exit_instance();
+            put_down(carrier, &scheduler);
         }
         let Some(picked) = picked else {
             drop(scheduler);
@@ -369,17 +434,49 @@ impl Shared {
         }
     }
 
-    /// User code was taken off its carrier by a signal.
-    fn fault(&self, instance: &Instance, fault: &FaultInfo) {
-        if fault.signal != PREEMPT_SIGNAL && fault.signal != timer_signal() {
-            return self.end(instance, Err(Box::new(fault::describe(self, instance, fault))));
+    /// A timer or another carrier has taken user code off its carrier. Nothing here is believed because user code says it: the
+    /// registers are the kernel's record, and user code's own affair. The place decides what becomes of them.
+    #[cold]
+    fn interrupted(
+        &self,
+        instance: &Instance,
+        carrier: &mut Carrier,
+        fault: &FaultInfo,
+        running: &mut Running,
+    ) -> Interrupted {
+        let registers = carrier.restore_signal_state(|carrier| carrier.interrupted_registers(fault));
+        if instance.stop.load(Ordering::Relaxed) || self.end_if_late(instance) {
+            self.note_place_of_timeout(instance, fault);
+            return Interrupted::End;
         }
-        if !instance.stop.load(Ordering::Relaxed) && !self.end_if_late(instance) {
-            // The kernel sends these signals for a reason. There was none, so the function has called the handler.
-            let text = "jumped to the entry point of signal handlers";
-            self.end(instance, Err(Box::new(Failure::new(FailureKind::Trap, text))));
-        }
-        // If its time was up, the fault has the place for the report. This carrier has the thread still, so the instance lives.
+        let place = carrier.place(&self.space, fault.ip);
+        carrier.slice_is_over(place != Place::Entering);
+        let failure = match (registers, place) {
+            (None, _) => Failure::new(FailureKind::Trap, "jumped to the entry point of signal handlers"),
+            // Where it goes on is known already, and it has not been there.
+            (Some(_), Place::Entering) => return Interrupted::Preempt,
+            (Some(Ok(registers)), Place::Leaving { saved }) => {
+                registers.write_call(saved, &mut running.frame);
+                running.registers = None;
+                return Interrupted::Call;
+            }
+            (Some(Ok(registers)), Place::Elsewhere) if fault::is_own_code(instance, fault.ip) => {
+                running.registers = Some(Box::new(registers));
+                return Interrupted::Preempt;
+            }
+            (Some(Err(_)), _) => {
+                let text = "uses registers of the processor that cannot be kept while others run";
+                Failure::new(FailureKind::Trap, text)
+            }
+            (Some(Ok(_)), _) => fault::describe_stray(self, instance, fault),
+        };
+        self.end(instance, Err(Box::new(failure)));
+        Interrupted::End
+    }
+
+    /// An instance has ended whose user code was interrupted. If its time was up, the report names the place. This carrier has the
+    /// thread still, so the instance lives.
+    fn note_place_of_timeout(&self, instance: &Instance, fault: &FaultInfo) {
         let timed_out = self.lock().instance(instance.id).is_some_and(|i| is_timeout(i.ending.as_ref()));
         if timed_out {
             let mut place = Failure::new(FailureKind::Timeout, "");
@@ -401,7 +498,10 @@ impl Shared {
         let frames = {
             let scheduler = self.lock();
             match scheduler.running_of(id) {
-                0 => scheduler.main_call(id).map(|call| fault::frames_of_call(&instance, call)),
+                0 => scheduler.main_call(id).map(|(call, registers)| match registers {
+                    Some(registers) => fault::frames_of_interrupt(&instance, registers),
+                    None => fault::frames_of_call(&instance, call),
+                }),
                 _ => None,
             }
         };
@@ -447,9 +547,20 @@ impl Resources for Shared {
         self.wants_suspension()
     }
 
+    fn halts_at(&self) -> u64 {
+        self.suspension.halts_at()
+    }
+
     fn has_poller(&self) -> bool {
         self.sched.poller().is_some()
     }
+}
+
+/// The carrier has nothing more to do with its instance. Still under the lock: from here on it is not preempted for the instance,
+/// which may be reclaimed.
+fn put_down(carrier: &mut Carrier, _locked: &SchedulerGuard<'_>) {
+    carrier.unbind_instance();
+    this_thread::exit_instance();
 }
 
 fn is_timeout(ending: Option<&Result<(), Box<Failure>>>) -> bool {

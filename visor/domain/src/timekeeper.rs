@@ -1,7 +1,7 @@
 //! The timekeeper: a thread that serves timers while all carriers run user code.
 //!
-//! Timers are served by carriers between two threads. User code that makes no hostcalls lets its carrier do nothing else,
-//! and there is no preemption: a thread that is taken off its carrier by a signal cannot go on. The deadline of the
+//! Timers are served by carriers between two threads. A carrier in a long hostcall does nothing else, nor does one whose user
+//! code is not interrupted (see [`Options::time_slice`](crate::Options)). The deadline of the
 //! instance that a carrier runs, and that of the whole run, are enforced by the carrier's own timer. What remains are the
 //! deadlines of instances that wait or are ready: the timekeeper ends those, and calls the driver, which may end others.
 //!

@@ -40,7 +40,7 @@ use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::{Continuation, RestoreError, Suspended};
 use monohull_domain::image::map::{LoadError, LoadedImage};
 use monohull_domain::instance::InstanceConfig;
-use monohull_domain::{Domain, DomainError, EpollSet, Options, ReservedDomain, Sink};
+use monohull_domain::{Domain, DomainError, EpollSet, Options, ReservedDomain, Sink, TIME_SLICE, keys};
 use monohull_network::{self as network, NetworkError, Way};
 use monohull_report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use monohull_workflow::Plan;
@@ -109,6 +109,8 @@ pub struct RunContext {
     pub modules: PathBuf,
     /// Whether protection keys are in force.
     pub keys: bool,
+    /// How long a function computes before others get their turn; `None` for as long as it likes.
+    pub time_slice: Option<Duration>,
     /// Load all libos modules at the start instead of each on its first call.
     pub load_all: bool,
     /// When the run was requested (CLOCK_MONOTONIC, ns): times in the report count from here.
@@ -117,6 +119,8 @@ pub struct RunContext {
     pub latest: Option<Latest>,
     /// If the workflow only waits, and for at least this long, the run ends with its continuation.
     pub suspend: Option<Duration>,
+    /// After so long the run comes to rest wherever it is, and ends with its continuation.
+    pub halt: Option<Duration>,
 }
 
 /// How a run ended.
@@ -237,10 +241,13 @@ impl Ready {
         let context = RunContext {
             modules: options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?,
             keys: decision.keys,
+            // No tracer delivers the signals here.
+            time_slice: (!decision.keys || keys::by_default()).then(|| options.time_slice.unwrap_or(TIME_SLICE)),
             load_all: options.load_all,
             requested_ns,
             latest: None,
             suspend,
+            halt: options.halt,
         };
         let opened = match mounts::open(&self.plan) {
             Ok(opened) => opened,
@@ -294,6 +301,7 @@ impl Ready {
                 carriers: self.carriers,
                 modules: context.modules.clone(),
                 keys: context.keys,
+                time_slice: context.time_slice,
                 separate: self.plan.separation == Separation::Function,
                 time_stamp_counter: self.plan.time_stamp_counter == TimeStampCounter::Allow,
                 load_all: context.load_all,
@@ -302,6 +310,7 @@ impl Ready {
                 sink: Some(Arc::new(Lines(progress.clone()))),
                 mounts: mounts.clone(),
                 suspend: context.suspend,
+                halt: context.halt,
                 lineage,
             };
             let mut domain = Domain::on(fresh, options);

@@ -3,6 +3,7 @@
 use monohull_domain::{gadgets, keys};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How a workflow is run, apart from its file.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,10 @@ pub struct RunOptions {
     pub modules: Option<PathBuf>,
     /// Events for functions that wait for them, in the order in which they are given.
     pub events: Vec<Event>,
+    /// How long a function computes before others get their turn, if not as usual.
+    pub time_slice: Option<Duration>,
+    /// After so long the run comes to rest wherever it is, and ends with its continuation.
+    pub halt: Option<Duration>,
 }
 
 /// An event from outside of a workflow.

@@ -195,6 +195,7 @@ impl Saved {
             },
             modules: records.modules,
             handlers: records.handlers,
+            registers: records.registers,
         })
     }
 }

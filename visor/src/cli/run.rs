@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -75,6 +76,10 @@ pub(super) struct Run {
     /// Keep the last N checkpoints of the invocation, which `monohull fork` and `monohull rewind` can go back to; by default 16
     #[arg(long, value_name = "N", requires = "state", value_parser = clap::value_parser!(u32).range(1..=i64::from(KEEP_MAX)))]
     keep: Option<u32>,
+    /// Make a checkpoint this often while the workflow computes (`2s`, `500ms`), not only when it waits: after a kill, `monohull wake` goes
+    /// on from the last one
+    #[arg(long, value_name = "TIME", requires = "state", value_parser = interval)]
+    checkpoint_every: Option<Duration>,
     /// Run again whenever the workflow file or one of its images changes, until a signal ends it
     #[arg(long)]
     watch: bool,
@@ -85,6 +90,16 @@ enum Load {
     #[default]
     OnDemand,
     All,
+}
+
+/// A time between two checkpoints. Shorter ones would leave no time for the workflow.
+fn interval(text: &str) -> Result<Duration, String> {
+    const SHORTEST: Duration = Duration::from_millis(100);
+    match workflow::units::duration(text) {
+        Some(every) if every >= SHORTEST => Ok(every),
+        Some(_) => Err("expected 100ms or more".to_owned()),
+        None => Err("expected a time such as `2s` or `500ms`".to_owned()),
+    }
 }
 
 fn slot_and_path(text: &str) -> Result<(String, PathBuf), String> {
@@ -186,7 +201,15 @@ impl Run {
             id: self.id.as_ref(),
             plan,
             inputs: &self.inputs,
-            start: Start { file, document, settings, outputs, inputs: Vec::new(), functions: Vec::new() },
+            start: Start {
+                file,
+                document,
+                settings,
+                outputs,
+                inputs: Vec::new(),
+                functions: Vec::new(),
+                checkpoint_every: self.checkpoint_every,
+            },
             detach: self.detach,
             keep: self.keep,
             json: self.json,

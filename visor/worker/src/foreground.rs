@@ -136,6 +136,7 @@ fn run_in(
     job.load_all = options.load_all;
     job.continuation = continuation;
     job.suspend = continuing.suspend;
+    job.halt = options.halt;
     job.events = options.events.clone();
     if waited >= SHORT_WAIT {
         // Waiting for the end of a pipe counts as well.

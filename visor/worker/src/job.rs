@@ -99,6 +99,8 @@ pub struct Job {
     /// If the workflow only waits, and for at least this long, it ends with its continuation
     /// ([`Message::Suspended`](super::Message::Suspended)).
     pub suspend: Option<Duration>,
+    /// After so long it comes to rest wherever it is, and ends with its continuation.
+    pub halt: Option<Duration>,
     /// The continuation to go on with, instead of a run from the beginning: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun)
     /// has it.
     pub continuation: Option<OwnedFd>,
@@ -122,6 +124,7 @@ impl Job {
             requested_ns,
             latest: None,
             suspend: None,
+            halt: None,
             continuation: None,
             events: Vec::new(),
             lines: false,
@@ -174,6 +177,7 @@ impl Job {
             dispatched_ns: monotonic_ns(),
             latest: self.latest,
             suspend_ns: self.suspend.map(|least| least.as_nanos() as u64),
+            halt_ns: self.halt.map(|after| after.as_nanos() as u64),
             continuation: self.continuation.is_some(),
             events: events.is_some(),
             lines: self.lines,

@@ -87,7 +87,7 @@ pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, S
             return FAILED;
         }
     };
-    let settings = DomainSettings { modules: template.modules.clone(), keys: template.keys };
+    let settings = DomainSettings { modules: template.modules.clone(), keys: template.keys, silent };
     // The kernel frees the rest of the domain faster than this process could.
     match run(channel, address_space, settings, job, || exit_now(DONE)) {
         Ok(()) => DONE,

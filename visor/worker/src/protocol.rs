@@ -98,6 +98,8 @@ pub(super) struct WireJob {
     pub(super) progress: bool,
     /// If the workflow only waits, and for at least so many ns, it is to end with its continuation.
     pub(super) suspend_ns: Option<u64>,
+    /// After so many ns it is to come to rest wherever it is, and end with its continuation.
+    pub(super) halt_ns: Option<u64>,
     /// Whether a continuation to go on with is attached, behind the epoll instances.
     pub(super) continuation: bool,
     /// Whether events are attached, behind the continuation.

@@ -20,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 #[test]
 fn the_warm_up_goes_from_a_job_to_its_answer() {
     // No module is loaded. No other unit test of this crate has a domain.
-    let home = worker::DomainSettings { modules: PathBuf::new(), keys: false };
+    let home = worker::DomainSettings { modules: PathBuf::new(), keys: false, silent: false };
     warmup::run(home).expect("a workflow that does nothing is done");
 }
 

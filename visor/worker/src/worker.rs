@@ -3,10 +3,9 @@
 use super::job::{Data, Received};
 use super::notices::{Notices, OmittedLines};
 use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
-use monohull_domain::ReservedDomain;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::Suspended;
-use monohull_domain::keys;
+use monohull_domain::{ReservedDomain, TIME_SLICE, keys};
 use monohull_engine::{RunContext, RunEnd, Source, WorkflowIo, report_without_run};
 use monohull_ipc::channel::BODY_MAX;
 use monohull_ipc::sealed::seal;
@@ -51,6 +50,8 @@ pub(super) struct DomainSettings {
     pub(super) modules: PathBuf,
     /// Whether protection keys are in force.
     pub(super) keys: bool,
+    /// Whether a signal that interrupts a function ends the process.
+    pub(super) silent: bool,
 }
 
 /// Runs a workflow and answers; `answered` is called while its domain is still there.
@@ -69,10 +70,12 @@ pub(super) fn run(
     let context = RunContext {
         modules: settings.modules,
         keys: settings.keys,
+        time_slice: (!settings.silent).then_some(TIME_SLICE),
         load_all: wire.load_all,
         requested_ns: wire.requested_ns,
         latest: wire.latest,
         suspend: wire.suspend_ns.map(Duration::from_nanos),
+        halt: wire.halt_ns.map(Duration::from_nanos),
     };
     let outputs = RefCell::default();
     let mut workflow_io = Slots { inputs, outputs: &outputs };

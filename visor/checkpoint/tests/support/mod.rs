@@ -147,8 +147,9 @@ pub(crate) fn contents() -> Contents {
             },
             ModuleRecord { name: "stdio".to_owned(), bytes: 1u32.to_le_bytes().to_vec(), pages: Vec::new() },
         ],
-        // The files that are kept have none: `handlers` in `round_trip` has.
+        // The files that are kept have none of both; tests of `round_trip` have.
         handlers: Vec::new(),
+        registers: Vec::new(),
     }
 }
 

@@ -96,6 +96,8 @@ impl Shared {
         let waits = self.waits(&instances).into_iter().map(|wait| Wait { until: wait.until.map(wall_at), ..wait });
         let waits = waits.collect();
         let first = scheduler.live_timers().map(|(at, _)| wall_at(in_domain_time(at))).min();
+        let goes_on = !order.ready.is_empty() || scheduler.pending() > 0;
+        let first = if goes_on { Some(wall) } else { first };
         let continuation = Continuation {
             lineage: self.lineage(),
             clock,
@@ -127,11 +129,16 @@ impl Shared {
     fn capture_instance(
         &self,
         instance: &Instance,
-        threads: Vec<ThreadRecord>,
+        mut threads: Vec<ThreadRecord>,
         into: &mut Vec<PageRun>,
     ) -> Result<InstanceRecord, CaptureError> {
         let cell = instance.cell.lock().expect("cell");
         let cell = cell.as_deref().ok_or(CaptureError::Ending)?;
+        for thread in &mut threads {
+            if let Some(registers) = &thread.registers {
+                thread.user_rsp = pages::bound_of_use(cell, (thread.stack, registers.sp));
+            }
+        }
         let mapped: Vec<_> = cell.mapped().ranges().collect();
         if mapped.iter().any(|(_, state)| *state == RangeState::Hidden) {
             return Err(CaptureError::HiddenMemory { instance: instance.described() });

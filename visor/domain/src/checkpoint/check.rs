@@ -5,7 +5,7 @@
 //! hostile function writes.
 
 use super::record::{Continuation, InstanceRecord, Lineage, RangeState, ThreadRecord, ThreadState};
-use crate::fault::HandlerError;
+use crate::fault::{HandlerError, is_code};
 use crate::instance::{InstanceConfig, cell_of};
 use crate::sched::{CHUNK, INDEX_BITS, THREADS_MAX, WAITS};
 use monohull_abi::event::is_event_name;
@@ -45,6 +45,10 @@ pub enum Rejected {
     StackPointer,
     #[error("a thread is in the call {0}, in which no thread is captured")]
     Call(u32),
+    #[error("a thread that was interrupted would go on outside of its code")]
+    Interrupted,
+    #[error("a thread has registers as no interrupted thread on this processor has them")]
+    Registers,
     #[error("a thread waits in a way in which its call does not")]
     Wait,
     #[error("a thread waits for memory of another instance")]
@@ -163,6 +167,14 @@ fn check_thread(record: &InstanceRecord, config: &InstanceConfig, thread: &Threa
     let by_name = waits && matches!(thread.call, number::SLOT_TAKE | number::EVENT_WAIT);
     if thread.name.is_some() != by_name || !thread.name.as_deref().is_none_or(is_name) {
         return Err(Rejected::Name);
+    }
+    if let Some(registers) = &thread.registers {
+        let image_base = base + config.stack_size;
+        if !is_code(&config.image.image, image_base, registers.ip, 1) {
+            return Err(Rejected::Interrupted);
+        }
+        let right = (thread.state, thread.call) == (ThreadState::Returns(0), 0);
+        registers.registers().ok().filter(|_| right).ok_or(Rejected::Registers)?;
     }
     if let ThreadState::Returns(_) = thread.state {
         return if thread.call == 0 { Ok(()) } else { Err(Rejected::Call(thread.call)) };

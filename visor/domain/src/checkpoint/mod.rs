@@ -1,6 +1,7 @@
 //! Continuations: the rest of a domain's run as data.
 //!
-//! While user code runs, a thread may be anywhere. At a hostcall it is two things: its frame (number, arguments, stack pointer)
+//! While user code runs, a thread may be anywhere. If it is interrupted, its registers are a record like any other
+//! ([`RegistersRecord`](record::RegistersRecord)). At a hostcall it is two things: its frame (number, arguments, stack pointer)
 //! and its stack. The gate has saved the callee-saved registers there, and no vector or scratch register is live. User memory
 //! holds no address of trusted memory. So a domain whose threads are all off the carriers is a few records and some pages:
 //!
@@ -18,7 +19,8 @@
 //!
 //! No trusted pointer is ever written, so an attacker who changes a continuation gains no more than a hostile function has.
 //!
-//! **When.** [`quiesce`]: a carrier that finds nothing to do asks whether the workflow only waits. Then no thread is on a carrier,
+//! **When.** [`quiesce`]: a carrier that finds nothing to do asks whether the workflow only waits; or it is time to come to rest, and all
+//! carriers have come back. Then no thread is on a carrier,
 //! no handler runs, and no module's lock is held. The capture happens under the locks of driver and scheduler.
 //!
 //! **What.** [`capture`]: threads are ready, or wait in one of the calls that need nothing but their arguments: `FUTEX_WAIT`,

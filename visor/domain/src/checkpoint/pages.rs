@@ -12,7 +12,7 @@
 
 use super::record::PageRun;
 use crate::cell::Cell;
-use monohull_abi::layout::{PAGE, page_down};
+use monohull_abi::layout::{PAGE, THREAD_HEADER_SIZE, page_down};
 use monohull_abi::types::RED_ZONE;
 use std::ops::Range;
 
@@ -24,6 +24,17 @@ pub(super) fn live_stack(cell: &Cell, (slot, user_rsp): Stack) -> Option<Range<u
     let stack = cell.stack(slot);
     let lowest = stack.start + PAGE;
     (lowest..stack.end).contains(&user_rsp).then(|| user_rsp.saturating_sub(RED_ZONE).max(lowest)..stack.end)
+}
+
+/// A stack pointer for a thread that was interrupted with this one, which may be anything: it lies in the thread's stack, and what the
+/// thread may use of that lies above its red zone.
+pub(super) fn bound_of_use(cell: &Cell, (slot, sp): Stack) -> u64 {
+    let stack = cell.stack(slot);
+    let (lowest, top) = (stack.start + PAGE, stack.end - THREAD_HEADER_SIZE - 8);
+    match (lowest..stack.end).contains(&sp) {
+        true => (sp & !7).min(top),
+        false => lowest,
+    }
 }
 
 /// The pages of a cell that differ from a fresh mapping of its image.

@@ -1,4 +1,4 @@
-//! When a domain can be captured: nothing runs, and nothing will before a timer is due.
+//! When a domain can be captured: nothing runs, and nothing will before a timer is due, or before the domain may go on.
 //!
 //! ```text
 //!   a carrier has nothing to do ── others idle? will anything change? ──▶ deadlock, if not
@@ -6,12 +6,18 @@
 //!                                        ▼
 //!                       Work::Suspend ──▶ driver's lock, scheduler's lock, still so? ──▶ capture ──▶ the run ends
 //!                                                                                    └─▶ refused: it goes on
+//!   it is time to come to rest ──▶ no carrier takes a thread any more; user code comes back after its slice of time
+//!                                        │ the last carrier has come back                     │ one has not for 50 ms
+//!                                        ▼                                                    ▼
+//!                       Work::Halt ──▶ as above                              Work::GiveUpHalt: it goes on
 //! ```
 
 use super::{CaptureError, Rejected};
-use crate::sched::{Resources, Scheduler};
-use crate::shared::Shared;
+use crate::carrier;
+use crate::sched::{HALT_LIMIT_NS, Resources, Scheduler};
+use crate::shared::{Shared, after};
 use monohull_abi::module::NEVER;
+use monohull_abi::number;
 use std::time::Duration;
 
 impl Shared {
@@ -39,6 +45,53 @@ impl Shared {
             Err(CaptureError::Unfit(Rejected::Time)) => {}
             Err(error) => self.suspension.refuse(error.to_string()),
         }
+    }
+}
+
+impl Shared {
+    /// The domain has come to rest because it was asked to: captures it, and ends the run. If it cannot be captured the run goes on.
+    pub(crate) fn halt(&self) {
+        let mut driver = self.driver.lock().expect("driver");
+        let mut scheduler = self.lock();
+        // Another carrier may have found something to do meanwhile.
+        if !scheduler.is_halted() || scheduler.is_done() {
+            return;
+        }
+        match self.capture(&scheduler, driver.as_deref_mut()) {
+            Ok(suspended) => {
+                self.suspension.succeed(suspended);
+                scheduler.finish();
+            }
+            // A timer became due meanwhile: it is served first.
+            Err(CaptureError::Unfit(Rejected::Time)) => return,
+            Err(error) => {
+                scheduler.end_halt();
+                self.suspension.halt_again(error.to_string(), self.options.halt.unwrap_or_default(), after);
+            }
+        }
+        drop(scheduler);
+        self.sched.wake_all();
+    }
+
+    /// A carrier has not come back in time: says what keeps it, and lets the others go on.
+    pub(crate) fn give_up_halt(&self) {
+        let carriers = self.lock().carriers();
+        let instances = self.instances.live();
+        let mut busy = (0..carriers).filter_map(|index| {
+            let instance = instances.iter().find(|instance| carrier::runs(index, &instance.stop))?;
+            Some((instance.described(), carrier::call_under_way(index)))
+        });
+        let limit = HALT_LIMIT_NS / 1_000_000;
+        let why = match busy.next() {
+            Some((name, Some(call))) => {
+                let call = u32::try_from(call).ok().and_then(number::name_of).unwrap_or("an unknown call");
+                format!("{name} is in a call that takes longer than {limit} ms: {call}")
+            }
+            Some((name, None)) => format!("{name} computes, and cannot be interrupted"),
+            None => format!("it does not come to rest within {limit} ms"),
+        };
+        self.suspension.halt_again(why, self.options.halt.unwrap_or_default(), after);
+        self.sched.wake_all();
     }
 }
 

@@ -5,8 +5,11 @@
 //!
 //! Times are domain time ([`clock`](crate::clock)) in ns.
 
+use crate::carrier::vector_state;
 pub use crate::fault::FaultHandler;
 pub use crate::mapped_ranges::RangeState;
+use monohull_trampoline::system::Registers;
+use monohull_trampoline::system::interrupted::{GENERAL, NoRegisters};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -129,8 +132,45 @@ pub struct ThreadRecord {
     pub args: [u64; 6],
     /// How it goes on.
     pub state: ThreadState,
+    /// All its registers, if it was interrupted in user code. Then it has made no call, and the stack pointer above is one that lies in
+    /// its stack and has all below it that is in use.
+    pub registers: Option<Box<RegistersRecord>>,
     /// The name of the slot or the event that it waits for. The call's handler reads it again from user memory; this one is for readers.
     pub name: Option<String>,
+}
+
+/// All registers of a thread that was interrupted in user code.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RegistersRecord {
+    /// The instruction pointer.
+    pub ip: u64,
+    /// The stack pointer, which need not be on a stack.
+    pub sp: u64,
+    /// The flags.
+    pub flags: u64,
+    /// r15 to r8, rdi, rsi, rbp, rbx, rdx, rcx, rax.
+    pub general: [u64; GENERAL],
+    /// What FXSAVE writes, 32 vector registers of 64 bytes, 8 mask registers of 8.
+    #[serde(with = "serde_bytes")]
+    pub extended: Vec<u8>,
+}
+
+impl RegistersRecord {
+    pub(crate) fn of(registers: &Registers) -> RegistersRecord {
+        RegistersRecord {
+            ip: registers.ip(),
+            sp: registers.sp(),
+            flags: registers.flags(),
+            general: *registers.general(),
+            extended: registers.extended().to_vec(),
+        }
+    }
+
+    /// The registers, unless there are none like that on this processor.
+    pub(crate) fn registers(&self) -> Result<Registers, NoRegisters> {
+        let words = (self.ip, self.sp, self.flags);
+        Registers::of_parts(words, &self.general, &self.extended, vector_state())
+    }
 }
 
 /// How a captured thread goes on.

@@ -1,22 +1,41 @@
-//! Whether the run of a domain has ended in a suspension, and with what.
+//! Whether the run of a domain has ended in a suspension, and with what; and when it is to come to rest.
 
 use super::Suspended;
+use monohull_abi::module::NEVER;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// The first pause before a domain that could not be captured is halted again; each is twice as long, up to the usual time.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
 /// Whether the domain is to be suspended, and what became of it.
-#[derive(Default)]
-pub(crate) struct Suspension(Mutex<State>);
+pub(crate) struct Suspension {
+    state: Mutex<State>,
+    /// When it is to come to rest (monotonic ns), or [`NEVER`].
+    halts_at: AtomicU64,
+}
+
+impl Default for Suspension {
+    fn default() -> Suspension {
+        Suspension { state: Mutex::default(), halts_at: AtomicU64::new(NEVER) }
+    }
+}
 
 #[derive(Default)]
 struct State {
     suspended: Option<Box<Suspended>>,
     /// Why it could not be suspended. It is not tried again: what is in the way is there to stay, as a rule.
     refused: Option<String>,
+    /// Why it could not be captured when it had come to rest, or why it has not come to rest.
+    not_halted: Option<String>,
+    /// How often in a row.
+    refusals: u32,
 }
 
 impl Suspension {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("suspension")
+        self.state.lock().expect("suspension")
     }
 
     /// Whether the run has ended that way.
@@ -29,9 +48,10 @@ impl Suspension {
         self.lock().suspended.take()
     }
 
-    /// Why the run was not suspended when it only waited.
+    /// Why the run was not suspended when it only waited, or was halted.
     pub(crate) fn refused(&self) -> Option<String> {
-        self.lock().refused.clone()
+        let state = self.lock();
+        state.refused.clone().or_else(|| state.not_halted.clone())
     }
 
     /// Whether it has been found that it cannot be suspended.
@@ -47,5 +67,24 @@ impl Suspension {
     /// It cannot be suspended.
     pub(super) fn refuse(&self, reason: String) {
         self.lock().refused = Some(reason);
+    }
+
+    /// The run begins; at this time it is to come to rest.
+    pub(crate) fn begin(&self, halts_at: u64) {
+        self.halts_at.store(halts_at, Ordering::Relaxed);
+    }
+
+    /// When the domain is to come to rest.
+    pub(crate) fn halts_at(&self) -> u64 {
+        self.halts_at.load(Ordering::Relaxed)
+    }
+
+    /// It was not captured, for this reason: that is tried again, after a pause that is `usual` at the latest.
+    pub(super) fn halt_again(&self, why: String, usual: Duration, at: impl Fn(Duration) -> u64) {
+        let mut state = self.lock();
+        let pause = FIRST_PAUSE.saturating_mul(1 << state.refusals.min(16)).min(usual);
+        state.not_halted = Some(why);
+        state.refusals += 1;
+        self.halts_at.store(at(pause), Ordering::Relaxed);
     }
 }

@@ -59,7 +59,7 @@ impl FaultHandler {
 }
 
 /// Whether all of a range lies in one executable segment.
-fn is_code(image: &Image, base: u64, address: u64, bytes: u64) -> bool {
+pub(crate) fn is_code(image: &Image, base: u64, address: u64, bytes: u64) -> bool {
     let Some(start) = address.checked_sub(base) else { return false };
     let Some(end) = start.checked_add(bytes) else { return false };
     let holds = |start: u64, end: u64, of: u64, to: u64| of <= start && end <= to;

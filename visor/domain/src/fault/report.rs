@@ -14,7 +14,7 @@ use monohull_abi::layout::{
 };
 use monohull_abi::module::Call;
 use monohull_report::failure::{Blame, CodePlace, Failure, FailureKind};
-use monohull_trampoline::system::{FaultInfo, copy};
+use monohull_trampoline::system::{FaultInfo, Registers, copy};
 
 /// Addresses below this are called null.
 pub(super) const NULL_ZONE: u64 = 64 * 1024;
@@ -72,6 +72,15 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
     failure
 }
 
+/// The failure of `instance` that was interrupted in code that is not its own.
+pub fn describe_stray(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
+    let owner = owner_of(domain, instance, fault.ip);
+    let text = format!("jumped to {:#x}, which is {owner}, and was there when its slice of time was over", fault.ip);
+    let mut failure = Failure::new(FailureKind::Trap, text);
+    failure.backtrace = backtrace(instance, fault, true);
+    failure
+}
+
 /// Adds to a failure where user code was when it was interrupted.
 pub fn add_place_of_interrupt(instance: &Instance, fault: &FaultInfo, failure: &mut Failure) {
     failure.ip = place(instance, fault.ip);
@@ -90,6 +99,13 @@ pub fn add_place_of_call(instance: &Instance, call: &Call, failure: &mut Failure
 /// chain, below it six words.
 pub fn frames_of_call(instance: &Instance, call: &Call) -> Vec<u64> {
     frames(instance, call.user_rsp.wrapping_add(FRAME_OF_A_CALL))
+}
+
+/// The same of a thread that was interrupted with these registers: a call there would return behind the instruction.
+pub fn frames_of_interrupt(instance: &Instance, registers: &Registers) -> Vec<u64> {
+    let mut all = vec![registers.ip().wrapping_add(1)];
+    all.extend(frames(instance, registers.bp()));
+    all
 }
 
 /// The second half of [`add_place_of_call`].
@@ -219,6 +235,11 @@ fn part_of_cell(cell: &Cell, address: u64) -> &'static str {
     } else {
         "in its own cell, past the end of its heap"
     }
+}
+
+/// Whether an address is one of the instance's own code.
+pub fn is_own_code(instance: &Instance, address: u64) -> bool {
+    address.checked_sub(instance.image_base).is_some_and(|offset| is_code(instance, offset))
 }
 
 /// Whether an offset in the instance's image lies in its code.

@@ -4,7 +4,8 @@
 //! because user code may have changed every register. The carrier's selector shows which code was interrupted:
 //!
 //! * user code: the handler records the fault and exits through the gate, so that the pending `enter` returns. It never
-//!   returns to the interrupted code, because that would take a `sigreturn` with system calls allowed.
+//!   returns to the interrupted code, because that would take a `sigreturn` with system calls allowed. The run loop copies the
+//!   registers from the kernel's frame, if it was the kernel that called the handler, and enters the code again later.
 //! * the copy routine, on an address a function gave: it goes on at the routine's error exit.
 //! * a handler of preemption or timer: the kernel has not called it, since it blocks both signals while one runs. A
 //!   function has jumped to the signal entry, on its carrier's signal stack. The kernel has since written a frame over that
@@ -76,7 +77,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
                 _ => unsafe { (*info).si_addr() as u64 },
             };
             let bp = register(libc::REG_RBP);
-            carrier.fault = FaultInfo { signal, code, address, ip, sp, bp };
+            carrier.fault = FaultInfo { signal, code, address, ip, sp, bp, context: registers as u64 };
             // The kernel's frame stays on this stack. Code that jumps to the signal entry could have it taken for a new fault of an
             // instruction that may be another instance's by then: from here on it names none.
             // SAFETY: as above.

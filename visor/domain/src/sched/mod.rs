@@ -33,7 +33,7 @@ pub(crate) use carrier_set::WakeUp;
 pub(crate) use record::{ThreadsOf, Unfit, WAITS};
 pub(crate) use thread::{CHUNK, INDEX_BITS, THREADS_MAX, ThreadIndex};
 pub(crate) use timers::TimerKind;
-pub(crate) use work::{Resources, Work};
+pub(crate) use work::{HALT_LIMIT_NS, Resources, Work};
 
 use crate::event::Event;
 use crate::instance::InstanceConfig;
@@ -42,6 +42,7 @@ use carrier_set::CarrierSet;
 use instances::{InstanceThreads, Instances};
 use monohull_abi::module::{Call, NEVER};
 use monohull_report::failure::Failure;
+use monohull_trampoline::system::Registers;
 use net_timer::{AfterPoll, NetTimer};
 use run_queue::RunQueue;
 use std::collections::VecDeque;
@@ -78,6 +79,8 @@ pub(super) struct Scheduler<I> {
     done: bool,
     /// The next run is the rest of one that was captured.
     goes_on: bool,
+    /// Since when the domain is to come to rest (monotonic ns), if it is.
+    halting: Option<u64>,
     /// Counts the choices of work, so that no kind of it is starved by another.
     tick: u32,
     /// Threads that wait for something external.
@@ -109,6 +112,8 @@ pub(super) struct Running {
     pub(super) frame: Box<Call>,
     /// Its call is done, and the frame holds what it returns; else the call's handler is to run again.
     pub(super) completed: bool,
+    /// All its registers, if it was interrupted in user code and has not been there since.
+    pub(super) registers: Option<Box<Registers>>,
 }
 
 /// What a due timer requires.
@@ -159,6 +164,7 @@ impl<I> Scheduler<I> {
             events: VecDeque::new(),
             done: false,
             goes_on: false,
+            halting: None,
             tick: 0,
             external_waits: 0,
             expected: 0,
@@ -334,11 +340,13 @@ impl<I> Scheduler<I> {
         self.instances.get(id).map_or(0, |instance| instance.running)
     }
 
-    /// The call in which the main thread of an instance waits, if it is off the carriers.
-    pub(super) fn main_call(&self, id: u32) -> Option<&Call> {
+    /// The call in which the main thread of an instance waits, or the registers with which it was interrupted, if it is off the
+    /// carriers.
+    pub(super) fn main_call(&self, id: u32) -> Option<(&Call, Option<&Registers>)> {
         let threads = &self.instances.get(id)?.threads;
         let main = threads.iter().find(|thread| self.threads[**thread].stack.is_none())?;
-        self.threads[*main].frame.as_deref()
+        let main = &self.threads[*main];
+        Some((main.frame.as_deref()?, main.registers.as_deref()))
     }
 
     /// Marks an instance as ended. False if it has ended already.
@@ -451,6 +459,17 @@ impl<I> Scheduler<I> {
         self.enqueue(thread);
     }
 
+    /// The thread is interrupted before it has been entered again, or in user code with these registers: others go first.
+    pub(super) fn requeue_interrupted(&mut self, running: Running, now: u64) {
+        let Running { thread, mut frame, registers, .. } = running;
+        if let Some(registers) = &registers {
+            frame.user_rsp = registers.sp();
+        }
+        self.threads[thread].registers = registers;
+        let value = frame.value;
+        self.requeue(thread, frame, value, now);
+    }
+
     /// A thread on a carrier has ended.
     pub(super) fn end_running(&mut self, thread: ThreadIndex, frame: Box<Call>, now: u64) {
         self.put_back(thread, frame, State::Ready, now);
@@ -468,8 +487,9 @@ impl<I> Scheduler<I> {
     }
 
     /// What a thread goes on with, after how its last wait ended.
-    fn resumed(&self, thread: ThreadIndex, mut frame: Box<Call>) -> Running {
-        let completed = match self.threads[thread].resumption {
+    fn resumed(&mut self, thread: ThreadIndex, mut frame: Box<Call>) -> Running {
+        let entry = &mut self.threads[thread];
+        let completed = match entry.resumption {
             Resumption::Value(value) => {
                 frame.value = value;
                 true
@@ -479,7 +499,7 @@ impl<I> Scheduler<I> {
                 false
             }
         };
-        Running { thread, stack: self.threads[thread].stack, frame, completed }
+        Running { thread, stack: entry.stack, frame, completed, registers: entry.registers.take() }
     }
 
     /// Takes a thread off the table that is on no carrier.

@@ -6,7 +6,7 @@
 use super::thread::{Resumption, State, ThreadIndex, Threads};
 use super::timers::TimerKind;
 use super::{Scheduler, wait_key};
-use crate::checkpoint::record::{SchedulerRecord, ThreadRecord, ThreadState};
+use crate::checkpoint::record::{RegistersRecord, SchedulerRecord, ThreadRecord, ThreadState};
 use monohull_abi::module::{NO_KEY, Wake};
 use monohull_abi::number;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -64,6 +64,7 @@ impl<I> Scheduler<I> {
         let frame = thread.frame.as_deref().ok_or(unfit(None))?;
         let state = match (thread.state, thread.resumption) {
             (State::Parked, _) => ThreadState::Waits { until: ends.get(&thread.number).copied() },
+            (State::Ready, Resumption::Value(_)) if thread.registers.is_some() => ThreadState::Returns(0),
             (State::Ready, Resumption::Value(value)) => ThreadState::Returns(value),
             (State::Ready, Resumption::Handler(Wake::TimedOut)) => ThreadState::TimedOut,
             // A deadlock is found again if it is still one.
@@ -84,6 +85,7 @@ impl<I> Scheduler<I> {
             call,
             args,
             state,
+            registers: thread.registers.as_deref().map(|registers| Box::new(RegistersRecord::of(registers))),
             name: None,
         })
     }
@@ -144,6 +146,9 @@ impl<I> Scheduler<I> {
         if let Some(frame) = thread.frame.as_deref_mut() {
             (frame.number, frame.args) = (record.call.into(), record.args);
         }
+        // They were checked before.
+        let registers = record.registers.as_deref().and_then(|registers| registers.registers().ok());
+        thread.registers = registers.map(Box::new);
         thread.resumption = match record.state {
             ThreadState::Returns(value) => Resumption::Value(value),
             ThreadState::TimedOut => Resumption::Handler(Wake::TimedOut),

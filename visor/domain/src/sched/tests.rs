@@ -2,6 +2,7 @@
 
 use super::*;
 use monohull_abi::module::Wake;
+use monohull_trampoline::system::VectorState;
 use std::collections::{HashMap, HashSet};
 
 const KEY: u64 = 0x1000;
@@ -202,9 +203,11 @@ fn a_deadlock_is_reported_by_those_that_wait_for_modules_first() {
 }
 
 /// Resources of a domain without cells, at a fixed time.
+#[derive(Clone, Copy)]
 struct Fixed {
     now: u64,
     poller: bool,
+    halts_at: u64,
 }
 
 impl Resources for Fixed {
@@ -230,6 +233,10 @@ impl Resources for Fixed {
         None
     }
 
+    fn halts_at(&self) -> u64 {
+        self.halts_at
+    }
+
     fn has_poller(&self) -> bool {
         self.poller
     }
@@ -238,7 +245,7 @@ impl Resources for Fixed {
 #[test]
 fn due_timers_and_events_go_before_threads_and_the_run_ends_everything() {
     let (mut scheduler, threads) = with_threads(1);
-    let fixed = Fixed { now: 10, poller: false };
+    let fixed = Fixed { now: 10, poller: false, halts_at: NEVER };
     let _ = scheduler.set_timer(10, TimerKind::Driver(7));
     let _ = scheduler.set_timer(20, TimerKind::Driver(8));
     scheduler.device_ready();
@@ -257,7 +264,7 @@ fn due_timers_and_events_go_before_threads_and_the_run_ends_everything() {
 #[test]
 fn the_end_of_an_instance_takes_turns_with_threads_and_comes_last_otherwise() {
     let (mut scheduler, _) = with_threads(3);
-    let fixed = Fixed { now: 10, poller: false };
+    let fixed = Fixed { now: 10, poller: false, halts_at: NEVER };
     scheduler.push_leaving(Leaving::Threads(INSTANCE));
     let mut order = String::new();
     while order.len() < 8 {
@@ -283,7 +290,7 @@ fn the_end_of_an_instance_takes_turns_with_threads_and_comes_last_otherwise() {
 #[test]
 fn the_last_working_carrier_finds_the_deadlock() {
     let (mut scheduler, threads) = with_threads(1);
-    let fixed = Fixed { now: 10, poller: false };
+    let fixed = Fixed { now: 10, poller: false, halts_at: NEVER };
     let running = take_next(&mut scheduler, 0);
     park(&mut scheduler, running, KEY, NEVER);
     assert!(matches!(scheduler.next_work(1, false, &fixed), Work::Idle(NEVER)), "the other carrier works");
@@ -296,7 +303,7 @@ fn the_last_working_carrier_finds_the_deadlock() {
 #[test]
 fn working_carriers_check_for_events_now_and_then_unless_an_idle_one_polls() {
     let (mut scheduler, _) = with_threads(0);
-    let fixed = Fixed { now: 10, poller: true };
+    let fixed = Fixed { now: 10, poller: true, halts_at: NEVER };
     let mut checks = 0;
     for _ in 0..8 {
         scheduler.device_ready();
@@ -580,4 +587,58 @@ fn a_recorded_scheduler_goes_on_as_the_first_would() {
         first.threads.free().map(|t| first.number(t)).collect::<Vec<_>>(),
         second.threads.free().map(|t| second.number(t)).collect::<Vec<_>>()
     );
+}
+
+/// No carrier takes a thread; the last that comes back captures, and the others wait no longer than the limit.
+#[test]
+fn a_halt_is_over_when_the_last_carrier_is_back_or_the_limit_has_passed() {
+    let (mut scheduler, threads) = with_threads(2);
+    let before = Fixed { now: 9, poller: false, halts_at: 10 };
+    let Work::Run(running, ()) = scheduler.next_work(0, false, &before) else { panic!("it is not yet time") };
+    let now = Fixed { now: 12, ..before };
+    let limit = 12 + HALT_LIMIT_NS;
+    assert!(matches!(scheduler.next_work(1, false, &now), Work::Idle(until) if until == limit));
+    assert!(scheduler.switch(0, Some(INSTANCE), 1, &now).is_none(), "there is a ready thread");
+    assert!(!scheduler.is_halted());
+    scheduler.requeue_interrupted(running, 2);
+    assert!(matches!(scheduler.next_work(0, false, &now), Work::Halt));
+    assert!(scheduler.is_halted());
+    scheduler.push_event(Event::Begin);
+    assert!(!scheduler.is_halted(), "it is to be delivered first");
+    assert!(matches!(scheduler.next_work(0, false, &now), Work::Deliver(Event::Begin)));
+    // It was captured, or could not be.
+    scheduler.end_halt();
+    let never = Fixed { halts_at: NEVER, ..now };
+    let Work::Run(running, ()) = scheduler.next_work(0, false, &never) else { panic!("a thread is ready") };
+    assert_eq!(running.thread, threads[1]);
+    let late = Fixed { now: limit, ..now };
+    scheduler.carrier_wakes(1);
+    assert!(matches!(scheduler.next_work(1, false, &now), Work::Idle(until) if until == limit));
+    scheduler.carrier_wakes(1);
+    assert!(matches!(scheduler.next_work(1, false, &late), Work::GiveUpHalt));
+    assert!(matches!(scheduler.next_work(1, false, &never), Work::Run(running, ()) if running.thread == threads[0]));
+}
+
+/// What an interrupted thread has in its registers comes back with it, once.
+#[test]
+fn an_interrupted_thread_goes_behind_the_others_with_its_registers() {
+    let (mut scheduler, threads) = with_threads(2);
+    let mut running = take_next(&mut scheduler, 0);
+    let parts = (0x1234, 0x5678, 2);
+    let extended = [0; monohull_trampoline::system::interrupted::EXTENDED];
+    let registers = Registers::of_parts(parts, &[7; 15], &extended, VectorState::Sse).expect("registers");
+    running.registers = Some(Box::new(registers.clone()));
+    scheduler.requeue_interrupted(running, 2);
+    assert_eq!(
+        scheduler.main_call(INSTANCE).map(|(call, registers)| (call.user_rsp, registers.cloned())),
+        Some((0x5678, Some(registers.clone())))
+    );
+    let other = take_next(&mut scheduler, 0);
+    assert_eq!((other.thread, other.registers.is_none()), (threads[1], true));
+    let again = take_next(&mut scheduler, 1);
+    assert_eq!((again.thread, again.registers.as_deref()), (threads[0], Some(&registers)));
+    assert!(again.completed && again.frame.user_rsp == 0x5678);
+    scheduler.end_running(again.thread, again.frame, 3);
+    let reused = scheduler.spawn(INSTANCE, None, 0x9000, 1).expect("room");
+    assert!(scheduler.threads[reused].registers.is_none());
 }

@@ -14,6 +14,7 @@
 //! system stack: its entry and its frame are all there is.
 
 use monohull_abi::module::{Call, NO_KEY, Wake};
+use monohull_trampoline::system::Registers;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
@@ -41,6 +42,8 @@ pub(super) struct Thread {
     pub(super) state: State,
     /// How it goes on when it is taken next.
     pub(super) resumption: Resumption,
+    /// All its registers, if it was interrupted in user code; else it goes on behind its hostcall. Only while it is off the carriers.
+    pub(super) registers: Option<Box<Registers>>,
     /// The wait has a deadline.
     pub(super) timed: bool,
     /// What it waits for happens outside the domain.
@@ -121,6 +124,7 @@ impl Threads {
     pub(super) fn give(&mut self, thread: ThreadIndex) {
         let entry = &mut self[thread];
         entry.state = State::Dead;
+        entry.registers = None;
         entry.number = entry.number.wrapping_add(1 << INDEX_BITS);
         self.free.push_back(thread);
     }
@@ -189,6 +193,7 @@ impl Thread {
             stack: None,
             state: State::Dead,
             resumption: Resumption::Value(0),
+            registers: None,
             timed: false,
             external: false,
             taken_at: 0,

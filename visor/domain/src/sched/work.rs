@@ -16,6 +16,9 @@ const PENDING_FIRST_EVERY: u32 = 4;
 const LEAVING_FIRST_EVERY: u32 = 2;
 /// Every so many ticks a working carrier checks for external events, unless an idle one waits for them.
 const POLL_EVERY_N_TICKS: u32 = 4;
+/// So long after it was asked to, a domain is at rest, or goes on. User code is interrupted after a slice of time at the latest; what takes
+/// longer is a hostcall.
+pub(crate) const HALT_LIMIT_NS: u64 = 50_000_000;
 /// After this many switches in a row a carrier considers more than ready threads: timers, events, instances to start.
 const SWITCHES_IN_A_ROW: u32 = 16;
 
@@ -38,6 +41,10 @@ pub(crate) enum Work<I, L> {
     Run(Running, I),
     /// The workflow only waits, for as long as [`Resources::suspends`] asks for: capture it, and ask again.
     Suspend,
+    /// The domain was asked to come to rest, and has: capture it, and ask again.
+    Halt,
+    /// It was asked to, and a carrier does not come back. It goes on.
+    GiveUpHalt,
     /// Nothing can change by itself. The caller resolves it under the same hold of the lock, and asks again.
     Deadlock,
     /// Wait for a wake-up, at most until then (monotonic ns); [`NEVER`] for no limit. The carrier counts as idle until
@@ -62,6 +69,8 @@ pub(crate) trait Resources {
     fn has_lease(&self) -> bool;
     /// How long a workflow must only wait to be suspended; `None` if it is not to be.
     fn suspends(&self) -> Option<Duration>;
+    /// When the domain is to come to rest (monotonic ns); [`NEVER`] if it is not.
+    fn halts_at(&self) -> u64;
     /// Whether there is something that external events come from.
     fn has_poller(&self) -> bool;
 }
@@ -93,6 +102,12 @@ impl<I: Clone> Scheduler<I> {
         }
         if let Some(event) = self.events.pop_front() {
             return Work::Deliver(event);
+        }
+        if self.halts(resources) {
+            return match self.take_leaving() {
+                Some(leaving) => Work::Leave(leaving),
+                None => self.come_to_rest(carrier, resources.now()),
+            };
         }
         if self.tick.is_multiple_of(PENDING_FIRST_EVERY)
             && let Some(work) = self.launch(resources)
@@ -128,6 +143,30 @@ impl<I: Clone> Scheduler<I> {
         Work::Idle(self.carrier_sleeps(carrier))
     }
 
+    /// Whether no thread is to run, because the domain was asked to come to rest.
+    fn halts<R: Resources>(&mut self, resources: &R) -> bool {
+        if self.halting.is_none() {
+            let at = resources.halts_at();
+            self.halting = (at != NEVER).then(|| resources.now()).filter(|now| *now >= at);
+        }
+        self.halting.is_some()
+    }
+
+    /// What a carrier does that has nothing to do but to be at rest.
+    fn come_to_rest<L>(&mut self, carrier: usize, now: u64) -> Work<I, L> {
+        if self.is_halted() {
+            return Work::Halt;
+        }
+        let latest = self.halting.map_or(NEVER, |since| since.saturating_add(HALT_LIMIT_NS));
+        if now >= latest {
+            self.end_halt();
+            return Work::GiveUpHalt;
+        }
+        let until = self.next_timer().min(latest);
+        self.carriers.sleep(carrier, until);
+        Work::Idle(until)
+    }
+
     /// The instance that has waited longest to be started, if there is a cell for it. Both are taken under one hold of the
     /// lock, so that of several carriers none serves a later one first.
     pub(crate) fn launch<R: Resources>(&mut self, resources: &R) -> Option<Work<I, R::Lease>> {
@@ -144,7 +183,8 @@ impl<I: Clone> Scheduler<I> {
         switches: u32,
         resources: &R,
     ) -> Option<(Running, Option<I>)> {
-        if self.done || !self.events.is_empty() || switches.is_multiple_of(SWITCHES_IN_A_ROW) {
+        if self.done || self.halting.is_some() || !self.events.is_empty() || switches.is_multiple_of(SWITCHES_IN_A_ROW)
+        {
             return None;
         }
         let thread = self.next(carrier)?;
@@ -220,6 +260,19 @@ impl<I> Scheduler<I> {
     /// The index of a carrier to start, if one more is of use and there are fewer than `most`.
     pub(crate) fn start_carrier(&mut self, most: usize) -> Option<usize> {
         if self.done { None } else { self.carriers.start_one(most) }
+    }
+
+    /// Whether the domain was asked to come to rest and has: no thread is on a carrier, no other carrier does anything, and there is
+    /// nothing left to do that has begun.
+    pub(crate) fn is_halted(&self) -> bool {
+        let works = self.timekeeper == Timekeeper::Busy || !self.carriers.others_idle();
+        let begun = !self.leaving.is_empty() || !self.events.is_empty();
+        self.halting.is_some() && self.is_at_rest() && !works && !begun
+    }
+
+    /// Threads run again.
+    pub(crate) fn end_halt(&mut self) {
+        self.halting = None;
     }
 
     /// A carrier has nothing to do. When it must wake by itself; [`NEVER`] if it need not.

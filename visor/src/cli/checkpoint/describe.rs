@@ -274,6 +274,11 @@ fn thread(record: &ThreadRecord, contents: &Contents) -> Thread {
             WaitOn::Event { name } => ("event", Some(name.clone()), *deadline),
         },
     };
+    let registers = contents.registers.iter().find(|registers| registers.thread == record.number);
+    let (state, on) = match registers {
+        Some(registers) => ("interrupted", Some(format!("{:#x}", registers.ip))),
+        None => (state, on),
+    };
     let done = matches!(record.state, ThreadState::Ready(Resumption::Value(_)));
     let after_ns = deadline.map(|deadline| deadline.saturating_sub(contents.identity.domain_ns));
     Thread {
@@ -295,6 +300,7 @@ impl Thread {
             "thread" => format!("waits for the end of thread {on}"),
             "slot" => format!("waits for slot {}", quoted(on)),
             "event" => format!("waits for event {}", quoted(on)),
+            "interrupted" => format!("was interrupted at {on}"),
             _ => "is ready".to_owned(),
         };
         match self.after_ns {

@@ -18,7 +18,7 @@ use monohull_abi::layout::PAGE;
 use monohull_abi::number;
 use monohull_checkpoint::record::{
     Frame, HandlerRecord, InstanceRecord, LineRecord, MappedRange, MappedState, ModuleRecord, PageRange, PendingRecord,
-    Resumption, SchedulerRecord, ThreadRecord, ThreadState, Timer, TimerRecord, UsageRecord, WaitOn,
+    RegistersRecord, Resumption, SchedulerRecord, ThreadRecord, ThreadState, Timer, TimerRecord, UsageRecord, WaitOn,
 };
 use monohull_checkpoint::{Checkpoint, Content, Error, Heat, Pages, ReadAt};
 use monohull_domain::checkpoint::record as domain;
@@ -34,6 +34,7 @@ pub(super) struct Records {
     pub(super) scheduler: SchedulerRecord,
     pub(super) modules: Vec<ModuleRecord>,
     pub(super) handlers: Vec<HandlerRecord>,
+    pub(super) registers: Vec<RegistersRecord>,
 }
 
 impl Records {
@@ -45,6 +46,7 @@ impl Records {
             scheduler: scheduler(continuation),
             modules: continuation.modules.iter().map(module).collect(),
             handlers: Vec::new(),
+            registers: Vec::new(),
         };
         for record in &continuation.instances {
             let function = functions.iter().position(|name| *name == record.function);
@@ -55,9 +57,11 @@ impl Records {
             }));
             for (position, thread) in (0..).zip(&record.threads) {
                 records.threads.push(self::thread(record.id, position, thread)?);
+                records.registers.extend(thread.registers.as_deref().map(|given| registers(thread.number, given)));
             }
         }
         records.handlers.sort_unstable_by_key(|handler| handler.instance);
+        records.registers.sort_unstable_by_key(|registers| registers.thread);
         Ok(records)
     }
 }
@@ -132,6 +136,16 @@ fn thread(instance: u32, position: u32, record: &domain::ThreadRecord) -> Result
     Ok(ThreadRecord { number, instance, stack, position, waits: 0, frame, state, run_ns: 0, park_ns: 0 })
 }
 
+fn registers(thread: u32, record: &domain::RegistersRecord) -> RegistersRecord {
+    let domain::RegistersRecord { ip, sp, flags, general, extended } = record;
+    RegistersRecord { thread, ip: *ip, sp: *sp, flags: *flags, general: *general, extended: extended.clone() }
+}
+
+fn registers_back(record: &RegistersRecord) -> domain::RegistersRecord {
+    let RegistersRecord { ip, sp, flags, general, extended, .. } = record;
+    domain::RegistersRecord { ip: *ip, sp: *sp, flags: *flags, general: *general, extended: extended.clone() }
+}
+
 fn wait(record: &domain::ThreadRecord) -> Result<WaitOn, String> {
     let [first, ..] = record.args;
     Ok(match record.call {
@@ -190,6 +204,11 @@ pub(super) fn continuation<S: ReadAt>(
         let function = contents.functions.get(record.function as usize).map(|function| function.name.clone());
         let handler = contents.handlers.iter().find(|handler| handler.instance == record.id);
         let mut instance = instance_back(record, function.unwrap_or_default(), threads)?;
+        for thread in &mut instance.threads {
+            let known = contents.registers.binary_search_by_key(&thread.number, |registers| registers.thread);
+            let of_thread = known.ok().map(|index| &contents.registers[index]);
+            thread.registers = of_thread.map(|registers| Box::new(registers_back(registers)));
+        }
         instance.fault_handler = handler.map(|HandlerRecord { entry, start, bytes, .. }| domain::FaultHandler {
             entry: *entry,
             start: *start,
@@ -287,7 +306,7 @@ fn thread_back(record: &ThreadRecord) -> Result<domain::ThreadRecord, String> {
         }
     };
     let (user_rsp, call, args) = (frame.user_rsp, frame.number, frame.args);
-    Ok(domain::ThreadRecord { number: *number, stack: *stack, user_rsp, call, args, state, name })
+    Ok(domain::ThreadRecord { number: *number, stack: *stack, user_rsp, call, args, state, registers: None, name })
 }
 
 fn module_back(record: &ModuleRecord) -> domain::ModuleRecord {

@@ -21,7 +21,16 @@ fn thread(number: u32, stack: Option<u32>, call: u32, first: u64, state: domain:
         Some(slot) => cell_base(0) + THREAD_STACKS_OFFSET + u64::from(slot + 1) * STACK,
     };
     let name = matches!(call, number::SLOT_TAKE | number::EVENT_WAIT).then(|| "orders".to_owned());
-    domain::ThreadRecord { number, stack, user_rsp: top - 256, call, args: [first, 6, 0, 0, 0, 0], state, name }
+    domain::ThreadRecord {
+        number,
+        stack,
+        user_rsp: top - 256,
+        call,
+        args: [first, 6, 0, 0, 0, 0],
+        state,
+        registers: None,
+        name,
+    }
 }
 
 /// An instance with a thread in each state, and pages of each kind.

@@ -163,8 +163,13 @@ fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> Came 
     };
     let paused = |why: &dyn std::fmt::Display| Came::Other(Commit::Paused { reason: why.to_string() }, None);
     let From { plan, start, saved, events, copy } = from;
-    let mut options =
-        RunOptions { outputs: start.outputs.clone(), isolation: how.isolation, events, ..RunOptions::default() };
+    let mut options = RunOptions {
+        outputs: start.outputs.clone(),
+        isolation: how.isolation,
+        events,
+        halt: start.checkpoint_every,
+        ..RunOptions::default()
+    };
     let continuation = match saved {
         Some(saved) => {
             let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();

@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// The version that the bytes of a start begin with.
 const VERSION: u8 = 1;
+/// The same if checkpoints are made in the midst of a computation: how often, in ns, follows.
+const WITH_CHECKPOINTS: u8 = 2;
 /// How long is slept at a time: the clock may be set meanwhile, and another process may go on with the invocation.
 const NAP: Duration = Duration::from_millis(500);
 /// The same while another process runs it.
@@ -39,17 +41,32 @@ pub(in super::super) struct Start {
     pub(in super::super) inputs: Vec<(String, [u8; 32])>,
     /// The functions, and the hash of each one's image.
     pub(in super::super) functions: Vec<(String, [u8; 32])>,
+    /// How often a checkpoint is made while the workflow computes; `None` if only its waits are kept.
+    #[serde(skip)]
+    pub(in super::super) checkpoint_every: Option<Duration>,
 }
 
 impl Start {
     fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
-        postcard::to_extend(self, vec![VERSION])
+        match self.checkpoint_every {
+            None => postcard::to_extend(self, vec![VERSION]),
+            Some(every) => postcard::to_extend(&(self, every.as_nanos() as u64), vec![WITH_CHECKPOINTS]),
+        }
     }
 
     /// What was encoded; `None` if it was not, or by a version that is not known.
     pub(super) fn decode(bytes: &[u8]) -> Option<Start> {
-        match postcard::take_from_bytes(bytes.strip_prefix(&[VERSION])?) {
-            Ok((start, [])) => Some(start),
+        match bytes.split_first()? {
+            (&VERSION, bytes) => match postcard::take_from_bytes(bytes) {
+                Ok((start, [])) => Some(start),
+                _ => None,
+            },
+            (&WITH_CHECKPOINTS, bytes) => match postcard::take_from_bytes::<(Start, u64)>(bytes) {
+                Ok(((start, every), [])) => {
+                    Some(Start { checkpoint_every: Some(Duration::from_nanos(every)), ..start })
+                }
+                _ => None,
+            },
             _ => None,
         }
     }

@@ -89,7 +89,9 @@ impl SandboxTemplate {
             gadgets::close();
         }
         let one_by_one = (inherit == Inherit::Much)
-            .then(|| warm_up(only, DomainSettings { modules: settings.modules.clone(), keys: settings.keys }))
+            .then(|| {
+                warm_up(only, DomainSettings { modules: settings.modules.clone(), keys: settings.keys, silent: traced })
+            })
             .flatten();
         let site = PreforkDomain::reserve(settings.keys).map_err(|error| error.to_string())?;
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");

@@ -1,0 +1,171 @@
+//! `monohull run --state DIR --checkpoint-every TIME`: a workflow that only computes is kept in its midst, and goes on from there after a
+//! kill, with the right result.
+
+#[path = "support/program.rs"]
+mod program;
+
+use monohull_abi::layout::PAGE;
+use monohull_checkpoint::record::RegistersRecord;
+use monohull_checkpoint::{Checkpoint, Heat, Key, Packing, Pages, Trust, seal, write};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use program::{command, document, monohull, refused, write_workflow_of};
+use serde_json::json;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A second or two.
+const ROUNDS: u64 = 700_000_000;
+const EVERY: &str = "100ms";
+const DURABLE: [&str; 9] =
+    ["run", "w.json", "--state", "state", "--id", "one", "--output", "result=result.txt", "--checkpoint-every"];
+
+/// A folder with a workflow that computes for so many rounds.
+fn computes(rounds: u64) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let steps = json!([{ "name": "c", "function": "preempted", "args": { "how": "compute", "rounds": rounds } }]);
+    write_workflow_of(folder.path(), "computes", "preempted", &steps);
+    folder
+}
+
+fn durable(folder: &Path) -> std::process::Command {
+    command(folder, &[&DURABLE[..], &[EVERY]].concat())
+}
+
+/// The result of a run that nothing interrupts.
+fn expected(folder: &Path) -> String {
+    let output = monohull(folder, &["run", "w.json", "--output", "result=plain.txt"]);
+    assert!(output.status.success(), "{output:?}");
+    fs::read_to_string(folder.join("plain.txt")).expect("a result")
+}
+
+fn checkpoints(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder.join("state/checkpoints")).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "checkpoint"));
+    paths.sort();
+    paths
+}
+
+/// Starts the invocation, and kills the process once there are so many checkpoints. Whether it was still computing.
+fn run_until(folder: &Path, count: usize) -> bool {
+    let mut child = durable(folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");
+    while checkpoints(folder).len() < count {
+        if child.try_wait().expect("a child").is_some() {
+            return false;
+        }
+        sleep(Duration::from_millis(1));
+    }
+    let killed = kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).is_ok();
+    !child.wait().expect("it ends").success() && killed
+}
+
+#[test]
+fn a_computation_is_kept_in_its_midst_and_its_result_does_not_change() {
+    let folder = computes(ROUNDS);
+    let expected = expected(folder.path());
+    let output = durable(folder.path()).output().expect("the program starts");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(fs::read_to_string(folder.path().join("result.txt")).expect("a result"), expected);
+    let shown = document(&monohull(folder.path(), &["show", "one", "--state", "state", "--json"]));
+    assert!(shown["generation"].as_u64().is_some_and(|generation| generation > 1), "{shown:#}");
+}
+
+#[test]
+fn a_killed_computation_goes_on_from_its_last_checkpoint() {
+    let folder = computes(ROUNDS);
+    let expected = expected(folder.path());
+    // With each kill it has come further. The last process that is started attaches to it, and follows it to its end.
+    for count in [1, 2, 4] {
+        assert!(run_until(folder.path(), count), "it has ended before its checkpoint {count}");
+    }
+    let shown = document(&monohull(folder.path(), &["show", "one", "--state", "state", "--json"]));
+    let generation = shown["generation"].as_u64().expect("a number");
+    assert!(generation > 0, "{shown:#}");
+    // The worker of a killed process may live for a moment longer, and with it the lock.
+    let mut tries = 0;
+    while !folder.path().join("result.txt").exists() {
+        let output = monohull(folder.path(), &["wake", "--state", "state"]);
+        assert!(output.status.success() && tries < 1000, "{output:?}");
+        tries += 1;
+        sleep(Duration::from_millis(10));
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("result.txt")).expect("a result"), expected);
+    let shown = document(&monohull(folder.path(), &["show", "one", "--state", "state", "--json"]));
+    assert!(shown["status"] == "completed" && shown["generation"].as_u64() >= Some(generation), "{shown:#}");
+}
+
+/// The key of the tests' user, which `run` has made.
+fn key() -> Key {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("monohull/checkpoint.key");
+    Key::new(fs::read(path).expect("a key").try_into().expect("32 bytes"))
+}
+
+/// Writes a checkpoint again, sealed by its owner, with edited registers.
+fn edited(path: &Path, to: &Path, change: impl Fn(&mut RegistersRecord)) -> Result<(), monohull_checkpoint::Error> {
+    let file = File::open(path).expect("it is there");
+    let good = Checkpoint::read(file, Trust::Key(&key())).expect("it is good");
+    let mut contents = good.contents().clone();
+    change(contents.registers.first_mut().expect("a thread was interrupted"));
+    let mut memory = Vec::new();
+    for run in good.runs() {
+        if let monohull_checkpoint::Content::Here { stored } = run.content {
+            let mut bytes = vec![0; (run.count * PAGE) as usize];
+            good.read_pages(stored, &mut bytes).expect("its pages are good");
+            memory.push((run.address, bytes));
+        }
+    }
+    let mut pages = Pages::new();
+    for (address, bytes) in &memory {
+        pages.here(*address, bytes, Heat::Rest).expect("as they were");
+    }
+    let _ = fs::remove_file(to);
+    let mut file = File::options().read(true).write(true).create_new(true).open(to).expect("made");
+    write(&mut file, &contents, &pages, Packing::Raw)?;
+    seal(&file, &key()).map(|_| ())
+}
+
+/// Even with the key of its owner an edit gains nothing: the registers are checked.
+#[test]
+fn a_checkpoint_with_edited_registers_is_refused() {
+    let folder = computes(ROUNDS);
+    assert!(run_until(folder.path(), 1), "it has ended before");
+    let checkpoint = checkpoints(folder.path()).remove(0);
+    let described = monohull(folder.path(), &["checkpoint", "describe", checkpoint.to_str().expect("UTF-8")]);
+    let words = String::from_utf8_lossy(&described.stdout).into_owned();
+    assert!(words.contains("was interrupted at 0x"), "{words}");
+    let changed = folder.path().join("edited.checkpoint");
+    // As it was, written anew, it is good: it is the edit that is refused.
+    edited(&checkpoint, &changed, |_| {}).expect("it is as it was");
+    let output = monohull(folder.path(), &["resume", "edited.checkpoint"]);
+    assert!(output.status.success(), "{output:?}");
+    // Outside of the image it is no checkpoint at all.
+    for outside in [0, u64::MAX, 1 << 40, monohull_abi::layout::CARRIER_BASE] {
+        assert!(edited(&checkpoint, &changed, |registers| registers.ip = outside).is_err(), "{outside:#x}");
+    }
+    // The image's last page is data.
+    let heap = {
+        let good = Checkpoint::read(File::open(&checkpoint).expect("it is there"), Trust::Key(&key())).expect("good");
+        good.contents().instances[0].heap_start
+    };
+    edited(&checkpoint, &changed, |registers| registers.ip = heap - 8).expect("it may be code");
+    refused(&monohull(folder.path(), &["resume", "edited.checkpoint"]), 2, "would go on outside of its code");
+    edited(&checkpoint, &changed, |registers| registers.flags |= 1 << 8).expect("flags are the processor's");
+    refused(&monohull(folder.path(), &["resume", "edited.checkpoint"]), 2, "no interrupted thread");
+    edited(&checkpoint, &changed, |registers| registers.extended[26] = 1).expect("so are these");
+    refused(&monohull(folder.path(), &["resume", "edited.checkpoint"]), 2, "no interrupted thread");
+}
+
+#[test]
+fn times_that_cannot_be_are_refused() {
+    let folder = computes(1);
+    for (every, why) in [("10ms", "100ms or more"), ("0s", "100ms or more"), ("soon", "a time such as")] {
+        let args = [&DURABLE[..], &[every]].concat();
+        refused(&monohull(folder.path(), &args), 2, why);
+    }
+    refused(&monohull(folder.path(), &["run", "w.json", "--checkpoint-every", "1s"]), 2, "--state");
+}
