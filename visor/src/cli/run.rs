@@ -20,6 +20,7 @@ use monohull_durable::{InvocationId, KEEP_MAX};
 use monohull_engine::{IsolationWish, RunOptions};
 use monohull_report::Progress;
 use monohull_report::text::{quoted, suggestion};
+use monohull_saved::Engine;
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing, ProcessError};
 use monohull_workflow::{self as workflow, Plan, WorkflowError};
@@ -117,6 +118,16 @@ impl Setting {
         let Setting { step, name, value, .. } = self;
         if self.is_field { plan.set_field(step, name, value) } else { plan.set_argument(step, name, value) }
     }
+}
+
+/// The workflow of a checkpoint, checked as any other.
+pub(super) fn saved_plan(document: &[u8], engine: &Engine) -> Result<Plan, String> {
+    let checked = workflow::check_bytes(&engine.file, document);
+    let mut plan = checked.into_plan().map_err(|error| error.to_string())?;
+    for text in &engine.settings {
+        Setting::parse(text)?.apply(&mut plan).map_err(|error| error.to_string())?;
+    }
+    Ok(plan)
 }
 
 fn slot_and_path(text: &str) -> Result<(String, PathBuf), String> {
