@@ -178,6 +178,33 @@ fn a_workflow_can_be_invoked_on_it() {
     assert!(page.contains("2 two") && page.contains("domain-ready"), "{page}");
 }
 
+/// What it waits for is shown as text, whatever its name, and the event that is sent is what was typed.
+#[test]
+fn a_durable_invocation_is_shown_and_sent_an_event() {
+    const HAND: &str = "const waiting = setInterval(() => { const form = document.getElementById('event'); \
+                        if (!form) return; clearInterval(waiting); form.querySelector('[name=content]').value = '<b>yes</b>'; \
+                        form.requestSubmit(); }, 50);";
+    let server = Server::start_with(&["--suspend", "1s"]);
+    server.put_example("inbox");
+    let args = json!({ "events": ["<img src=x>", "b"], "fills": "result" });
+    server.put_workflow(&single("inbox", "inbox", &json!({ "args": args, "outputs": ["result"] })));
+    server.post("/async-invoke/inbox?id=one", b"").expect(202);
+    let shown = || server.get("/invocations/one").json();
+    eventually("it waits", || shown()["status"] == "suspended");
+    let (page, _) = browse(&format!("http://{}/", server.address));
+    assert!(page.contains("Durable invocations") && page.contains("href=\"#one\""), "{page}");
+    assert!(page.contains("for event `&lt;img src=x&gt;`") && !page.contains("<img"), "{page}");
+    let hand = with_a_hand(&server, HAND);
+    let (page, _) = browse(&format!("http://{hand}/#one"));
+    for button in ["Pause", "Cancel", "Fork", "Go back", "Send"] {
+        assert!(page.contains(&format!(">{button}</button>")), "{button}: {page}");
+    }
+    eventually("the event has arrived", || shown()["waiting_for"][0]["event"] == "b");
+    server.post("/invocations/one/events/b", b"").expect(202);
+    let result = server.get("/invocations/one/outputs/result?wait=120s").expect(200).text();
+    assert_eq!(result, "<img src=x>: <b>yes</b>\nb: \n");
+}
+
 #[test]
 fn a_failure_shows_its_report() {
     let server = server_with_examples();

@@ -36,6 +36,7 @@
 //! | [`Meta`] | the transactions: what each does, and what it refuses |
 //! | [`Mail`] | events from outside, kept until an invocation takes them |
 //! | [`History`] | the transactions on earlier checkpoints: fork and rewind |
+//! | [`Left`], [`Filter`], [`Bounds`] | what a server needs besides: results for later, lists by time, and bounds |
 //! | [`Sqlite`] | the same in a SQLite file |
 //! | [`Store`] | a state folder: the database, and the files that its rows name |
 
@@ -47,6 +48,7 @@ mod invocation;
 mod mail;
 mod meta;
 mod owner;
+mod served;
 mod sqlite;
 mod store;
 
@@ -59,5 +61,6 @@ pub use meta::{
     Want,
 };
 pub use owner::Owner;
+pub use served::{Bounds, Filter, Left, Output, PRINTED_MAX};
 pub use sqlite::Sqlite;
 pub use store::{Adding, Store, StoreError};

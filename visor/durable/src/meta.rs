@@ -164,6 +164,12 @@ pub enum MetaError {
     /// It is a database of another program.
     #[error("the database of the state folder is another program's")]
     Foreign,
+    /// It is that of a server, or, for a server, that of a command line.
+    #[error("the state folder is {}", if *served { "a server's: its invocations are used over HTTP" } else { "that of `monohull run --state`, and no server's" })]
+    Other {
+        /// Whether it is a server's.
+        served: bool,
+    },
     /// A row has a value that no transaction writes.
     #[error("the database of the state folder is damaged: invocation `{id}` has a wrong {what}")]
     Damaged {
@@ -177,6 +183,13 @@ pub enum MetaError {
         "invocation `{0}` has another owner now, or none: what this process has done since its claim does not count"
     )]
     Stale(InvocationId),
+}
+
+impl MetaError {
+    /// Whether the disk, or what this process may have of it, is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self, MetaError::Database(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull))
+    }
 }
 
 /// The transactions. Times are in ns since 1970. Each is done whole, durably, or not at all.
@@ -212,6 +225,11 @@ pub trait Meta: History {
 
     /// How many events wait for an invocation.
     fn mail_count(&self, id: &InvocationId) -> Result<u64, MetaError>;
+
+    /// The hashes of files that are outputs of invocations. Only a server's store has some.
+    fn output_files(&self) -> Result<Vec<[u8; 32]>, MetaError> {
+        Ok(Vec::new())
+    }
 
     /// When the first invocation that no process runs is due.
     fn next_due(&self) -> Result<Option<u64>, MetaError>;

@@ -17,9 +17,12 @@ use std::path::Path;
 use std::time::Duration;
 
 mod history;
+mod served;
 
 /// "Mono" in the header of the file: `file(1)` and other programs see whose it is.
 const APPLICATION: i64 = 0x4d6f_6e6f;
+/// "Mons": the same of a server's.
+const SERVED: i64 = 0x4d6f_6e73;
 /// The version of the schema.
 const VERSION: i64 = 1;
 /// How long a transaction waits for those of other processes.
@@ -63,8 +66,10 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the file, or makes it. A file of another program or of a newer version is refused and stays as it is.
-    pub fn open(path: &Path) -> Result<Sqlite, MetaError> {
+    /// Opens the file, or makes it. A file of another program or of a newer version is refused and stays as it is; so is a server's, unless
+    /// it is opened by one (`served`), and the other way round.
+    pub fn open(path: &Path, served: bool) -> Result<Sqlite, MetaError> {
+        let (own, others) = if served { (SERVED, APPLICATION) } else { (APPLICATION, SERVED) };
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(PATIENCE)?;
@@ -75,20 +80,22 @@ impl Sqlite {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let pragma = |name| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         match (pragma("application_id")?, pragma("user_version")?) {
-            (APPLICATION, VERSION) => {}
-            (APPLICATION, found) => return Err(MetaError::Version { found, known: VERSION }),
+            (found, VERSION) if found == own => {}
+            (found, _) if found == others => return Err(MetaError::Other { served: !served }),
+            (application, found) if application == own => return Err(MetaError::Version { found, known: VERSION }),
             (0, 0)
                 if transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?
                     == 0 =>
             {
                 transaction.execute_batch(SCHEMA)?;
                 transaction.execute_batch(history::SCHEMA)?;
-                transaction.pragma_update(None, "application_id", APPLICATION)?;
+                transaction.pragma_update(None, "application_id", own)?;
                 transaction.pragma_update(None, "user_version", VERSION)?;
             }
             _ => return Err(MetaError::Foreign),
         }
         transaction.execute_batch(mail::SCHEMA)?;
+        transaction.execute_batch(served::SCHEMA)?;
         transaction.commit()?;
         // Readers and the writer do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -107,10 +114,7 @@ impl Meta for Sqlite {
             let is_same = there.workflow == new.workflow && there.start == new.start;
             return Ok(if is_same { Started::Same(there.status) } else { Started::Taken });
         }
-        transaction.execute(
-            "INSERT INTO invocation (id, workflow, status, started, changed, due, start) VALUES (?1, ?2, 0, ?3, ?3, ?4, ?5)",
-            params![new.id.as_str(), new.workflow, integer(now), integer(new.due), new.start],
-        )?;
+        insert(&transaction, new, now)?;
         transaction.commit()?;
         Ok(Started::New)
     }
@@ -154,45 +158,9 @@ impl Meta for Sqlite {
 
     fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
         let transaction = self.begin()?;
-        let mut row = held_row(&transaction, held)?;
-        let mut obsolete = Vec::new();
-        row.changed = now;
-        row.owner = None;
-        row.reason = None;
-        match commit {
-            Commit::Suspended { checkpoint, due, waits, taken } => {
-                row.status = Status::Suspended;
-                row.checkpoint = Some(checkpoint.clone());
-                row.due = *due;
-                row.waits.clone_from(waits);
-                row.generation += 1;
-                row.attempts = 0;
-                obsolete = history::suspended(&transaction, &row)?;
-                mail::take(&transaction, &mut row, taken, now)?;
-            }
-            Commit::Ended { well, report } => {
-                row.status = if *well { Status::Completed } else { Status::Failed };
-                row.report = Some(report.clone());
-                row.wanted = None;
-            }
-            Commit::Released { due, reason } => {
-                row.status = row.waiting_status();
-                row.due = Some(*due);
-                row.reason = Some(reason.clone());
-            }
-            Commit::Paused { reason } => {
-                row.status = Status::Paused;
-                row.reason = Some(reason.clone());
-            }
-        }
-        if let Some(wanted) = row.wanted.take() {
-            row.status = wanted;
-            row.reason = Some(BY_HAND.to_owned());
-        }
-        row.leave_out();
-        obsolete.extend(store(&transaction, &row)?);
+        let committed = commit_in(&transaction, held, commit, now)?;
         transaction.commit()?;
-        Ok(Committed { status: row.status, obsolete })
+        Ok(committed)
     }
 
     fn owners(&self) -> Result<Vec<String>, MetaError> {
@@ -268,6 +236,7 @@ impl Meta for Sqlite {
         if removed > 0 {
             mail::remove(&transaction, id)?;
             history::purge(&transaction, id)?;
+            served::remove(&transaction, id)?;
         }
         transaction.commit()?;
         Ok(removed > 0)
@@ -288,6 +257,10 @@ impl Meta for Sqlite {
 
     fn mail_count(&self, id: &InvocationId) -> Result<u64, MetaError> {
         mail::count(&self.connection, id)
+    }
+
+    fn output_files(&self) -> Result<Vec<[u8; 32]>, MetaError> {
+        served::hashes(&self.connection)
     }
 
     fn next_due(&self) -> Result<Option<u64>, MetaError> {
@@ -333,6 +306,56 @@ impl Invocation {
             }
         }
     }
+}
+
+fn insert(connection: &Connection, new: &NewInvocation<'_>, now: u64) -> Result<(), MetaError> {
+    connection.execute(
+        "INSERT INTO invocation (id, workflow, status, started, changed, due, start) VALUES (?1, ?2, 0, ?3, ?3, ?4, ?5)",
+        params![new.id.as_str(), new.workflow, integer(now), integer(new.due), new.start],
+    )?;
+    Ok(())
+}
+
+/// Changes the row of a claimed invocation to what a commit says.
+fn commit_in(transaction: &Connection, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
+    let mut row = held_row(transaction, held)?;
+    let mut obsolete = Vec::new();
+    row.changed = now;
+    row.owner = None;
+    row.reason = None;
+    match commit {
+        Commit::Suspended { checkpoint, due, waits, taken } => {
+            row.status = Status::Suspended;
+            row.checkpoint = Some(checkpoint.clone());
+            row.due = *due;
+            row.waits.clone_from(waits);
+            row.generation += 1;
+            row.attempts = 0;
+            obsolete = history::suspended(transaction, &row)?;
+            mail::take(transaction, &mut row, taken, now)?;
+        }
+        Commit::Ended { well, report } => {
+            row.status = if *well { Status::Completed } else { Status::Failed };
+            row.report = Some(report.clone());
+            row.wanted = None;
+        }
+        Commit::Released { due, reason } => {
+            row.status = row.waiting_status();
+            row.due = Some(*due);
+            row.reason = Some(reason.clone());
+        }
+        Commit::Paused { reason } => {
+            row.status = Status::Paused;
+            row.reason = Some(reason.clone());
+        }
+    }
+    if let Some(wanted) = row.wanted.take() {
+        row.status = wanted;
+        row.reason = Some(BY_HAND.to_owned());
+    }
+    row.leave_out();
+    obsolete.extend(store(transaction, &row)?);
+    Ok(Committed { status: row.status, obsolete })
 }
 
 fn find(connection: &Connection, id: &InvocationId) -> Result<Option<Invocation>, MetaError> {

@@ -25,6 +25,8 @@ const DATABASE: &str = "meta.sqlite";
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
+    /// It is a server's.
+    served: bool,
 }
 
 /// While it lives no file is removed that no row names yet.
@@ -66,13 +68,22 @@ fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
 impl Store {
     /// Opens a state folder, or makes it: for its owner alone.
     pub fn open(folder: &Path) -> Result<Store, StoreError> {
+        Store::open_as(folder, false)
+    }
+
+    /// The same for a server. Command lines leave its folder alone, as they do not know what its invocations were started with.
+    pub fn open_served(folder: &Path) -> Result<Store, StoreError> {
+        Store::open_as(folder, true)
+    }
+
+    fn open_as(folder: &Path, served: bool) -> Result<Store, StoreError> {
         let folder = std::path::absolute(folder).map_err(at(folder))?;
         for name in ["", CHECKPOINTS, FILES, OWNERS] {
             let path = folder.join(name);
             DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(at(&path))?;
         }
         check_owner(&folder)?;
-        let store = Store { folder };
+        let store = Store { folder, served };
         store.meta()?;
         Ok(store)
     }
@@ -89,7 +100,7 @@ impl Store {
 
     /// Its database. A process that forks must not have it open.
     pub fn meta(&self) -> Result<Sqlite, StoreError> {
-        Ok(Sqlite::open(&self.folder.join(DATABASE))?)
+        Ok(Sqlite::open(&self.folder.join(DATABASE), self.served)?)
     }
 
     /// This process as an owner of invocations.
@@ -160,6 +171,7 @@ impl Store {
             Err(fs::TryLockError::Error(error)) => return Err(at(&path)(error)),
         }
         let mut kept: HashSet<PathBuf> = meta.files()?.iter().map(|file| self.checkpoints().join(file)).collect();
+        kept.extend(meta.output_files()?.iter().map(|hash| self.file(hash)));
         let mut after = None;
         loop {
             let page = meta.list(&[], after.as_ref(), 1000)?;

@@ -5,7 +5,6 @@
 mod describe;
 mod diff;
 
-use super::checkpoint_file::make_key_folder;
 use super::output;
 use super::serve::usual_state;
 use super::{Exit, concat_help, fail};
@@ -13,6 +12,7 @@ use clap::{Args, Subcommand};
 use monohull_checkpoint::{self as format, Error, Key, KeyError, Processor, Trust};
 use monohull_host_files::input;
 use monohull_report::escape::{Line, shown};
+use monohull_saved::make_key_folder;
 use serde::Serialize;
 use std::fs::File;
 use std::io;

@@ -240,7 +240,7 @@ impl Client {
         path: &str,
         take: &mut dyn FnMut(&[u8]) -> Result<(), ClientError>,
     ) -> Result<(), ClientError> {
-        self.pass(Method::GET, path, None, Vec::new(), take).map(drop)
+        self.pass(Method::GET, path, None, Vec::new(), &mut |_, piece| take(piece)).map(drop)
     }
 
     /// Sends a request with a body of a media type, and waits for the answer, which is kept.
@@ -252,18 +252,18 @@ impl Client {
         body: Vec<u8>,
     ) -> Result<Reply, ClientError> {
         let mut kept = Vec::new();
-        let headers = self.pass(method, path, media, body, &mut |piece| keep(&mut kept, piece))?;
+        let headers = self.pass(method, path, media, body, &mut |_, piece| keep(&mut kept, piece))?;
         Ok(Reply { headers, body: kept })
     }
 
-    /// Sends a request, and passes on the answer piece by piece as it comes; an error is kept and returned.
+    /// Sends a request, and passes on the answer piece by piece as it comes, with its status; an error is kept and returned.
     pub(super) fn pass(
         &self,
         method: Method,
         path: &str,
         media: Option<&str>,
         body: Vec<u8>,
-        take: &mut dyn FnMut(&[u8]) -> Result<(), ClientError>,
+        take: &mut dyn FnMut(StatusCode, &[u8]) -> Result<(), ClientError>,
     ) -> Result<HeaderMap, ClientError> {
         self.runtime.block_on(async {
             let (parts, mut body) = self.exchange(method, path, media, body).await?.into_parts();
@@ -271,7 +271,7 @@ impl Client {
             let mut error = Vec::new();
             while let Some(frame) = body.frame().await {
                 let Ok(piece) = frame?.into_data() else { continue };
-                if status.is_success() { take(&piece) } else { keep(&mut error, &piece) }?;
+                if status.is_success() { take(status, &piece) } else { keep(&mut error, &piece) }?;
             }
             if status.is_success() {
                 return Ok(parts.headers);

@@ -31,4 +31,4 @@ Exit codes:
   1  the workflow failed
   2  the invocation, the workflow file or a function's source is wrong
   3  the host lacks something required, or standard output cannot be written
-  4  the workflow waits: it was suspended (--suspend, --detach) or is paused";
+  4  the workflow waits: it was suspended (--suspend, --detach, or by a server) or is paused";

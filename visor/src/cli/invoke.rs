@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::output::Data;
-use monohull_report::escape::{Notation, Pieces, shown};
+use monohull_report::escape::{Line, Notation, Pieces, shown};
 use monohull_watchdog::{MISSING_INPUT, SLOTS_TYPE};
 
 /// The content type of an input without a description.
@@ -100,7 +100,13 @@ impl Invoke {
             let reply = client.send(Method::POST, &path, media, body)?;
             let id = reply.header("x-invocation-id")?;
             match client.get(&format!("/invocations/{id}")) {
-                Ok(shown) => super::output::json(&shown.json()?),
+                Ok(shown) => {
+                    let shown = shown.json()?;
+                    super::output::json(&shown);
+                    if shown["durable"] == true && shown.get("result").is_none() {
+                        return Ok(Exit::Suspended);
+                    }
+                }
                 // A server may be configured to keep no invocations: then only the result is known.
                 Err(ClientError::Refused { status: StatusCode::NOT_FOUND, .. }) => {
                     let content = match std::str::from_utf8(&reply.body) {
@@ -113,7 +119,18 @@ impl Invoke {
             }
         } else {
             let mut output = Output::new(self.output.as_deref(), self.raw);
-            client.pass(Method::POST, &path, media, body, &mut |piece| output.put(piece))?;
+            let mut waits = false;
+            let headers = client.pass(Method::POST, &path, media, body, &mut |status, piece| {
+                waits |= status == StatusCode::ACCEPTED;
+                if waits { Ok(()) } else { output.put(piece) }
+            })?;
+            if waits {
+                let id = headers.get("x-invocation-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
+                super::output::note(format_args!(
+                    "monohull: the workflow waits, and goes on by itself: invocation {id}"
+                ));
+                return Ok(Exit::Suspended);
+            }
             output.finish()?;
         }
         Ok(Exit::Done)
@@ -126,8 +143,21 @@ impl Invoke {
             super::output::note_bytes(shown_lines.push(lines).as_bytes());
             Ok(())
         })?;
-        let shown = client.get(&format!("/invocations/{id}"))?.json()?;
-        if shown["status"] != "done" {
+        // One that only waits has no lines to follow, and may go on for days.
+        let shown = loop {
+            let shown = client.get(&format!("/invocations/{id}?wait=60s"))?.json()?;
+            match shown["status"].as_str() {
+                Some("paused") => break shown,
+                Some("queued" | "pending" | "running" | "suspended") => {}
+                _ => break shown,
+            }
+        };
+        if shown["status"] == "paused" {
+            let reason = shown["reason"].as_str().unwrap_or_default();
+            super::output::note(format_args!("monohull: invocation {id} is paused: {}", Line(reason)));
+            return Ok(Exit::Suspended);
+        }
+        if shown["status"] != "done" && shown["status"] != "completed" {
             return Err(ClientError::Refused { status: would_be(&shown), document: shown });
         }
         if self.json {

@@ -16,7 +16,6 @@ mod cargo;
 mod cc;
 mod check;
 mod checkpoint;
-mod checkpoint_file;
 mod client;
 mod completions;
 mod copies;

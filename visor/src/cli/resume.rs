@@ -7,13 +7,13 @@ use clap::{Args, ValueEnum};
 
 use super::apart;
 use super::checkpoint;
-use super::checkpoint_file::{Engine, Saved};
 use super::copies::{self, Copy};
 use super::durable;
 use super::durable::send::{named_file, read_event};
 use super::exit::Exit;
 use super::isolation::Isolation;
 use super::progress::Terminal;
+use super::setting::saved_plan;
 use super::suspend::{self, Origin, SHORTEST_WAIT};
 use super::wasm_cache::replace_programs;
 use monohull_domain::checkpoint::Lineage;
@@ -22,6 +22,7 @@ use monohull_engine::{Event, RunOptions};
 use monohull_ipc::sealed::seal;
 use monohull_report::Progress;
 use monohull_report::escape::shown;
+use monohull_saved::{Engine, Saved};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing};
 use nix::sys::prctl;
@@ -93,7 +94,7 @@ impl Resume {
             Ok(key) => key,
             Err(trouble) => return super::fail(trouble.exit(), &trouble),
         };
-        let mut saved = match Saved::read(&self.checkpoint, &key) {
+        let mut saved = match Saved::read(&self.checkpoint, &key, saved_plan) {
             Ok(saved) => saved,
             Err(error) => return super::fail(if error.is_hosts() { Exit::Host } else { Exit::Usage }, &error),
         };
@@ -101,7 +102,7 @@ impl Resume {
             Ok(key) => key,
             Err(trouble) => return super::fail(trouble.exit(), &trouble),
         };
-        let mut plan = match saved.plan() {
+        let mut plan = match saved_plan(&saved.document, &saved.engine) {
             Ok(plan) => plan,
             Err(error) => return super::fail(Exit::Usage, &error),
         };

@@ -54,6 +54,12 @@ pub(super) struct Serve {
     /// The longest an invocation may take, such as 30s
     #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().timeout))]
     timeout: Time,
+    /// How long a workflow must only wait to become durable, and to wait without a process; `never`: it waits in its process
+    #[arg(long, value_name = "TIME", value_parser = suspend, default_value = "1s")]
+    suspend: Suspend,
+    /// Durable invocations that have not ended; more are answered 429
+    #[arg(long, value_name = "N", default_value_t = usual().durable)]
+    max_durable: u64,
     /// How long running invocations may go on after SIGTERM
     #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().drain))]
     drain: Time,
@@ -163,6 +169,8 @@ impl Serve {
             body: self.max_body.0,
             bodies: self.max_bodies.0,
             timeout: self.timeout.0,
+            suspend: self.suspend.0,
+            durable: self.max_durable,
             drain: self.drain.0,
             keep: watchdog::Keep { number: self.keep as usize, bytes: self.keep_bytes.0, time: self.keep_time.0 },
             callbacks: self.callback_hosts,
@@ -233,6 +241,17 @@ struct Time(Duration);
 impl Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         humantime::format_duration(self.0).fmt(f)
+    }
+}
+
+/// A time on the command line, or never.
+#[derive(Clone, Copy, Debug)]
+struct Suspend(Option<Duration>);
+
+fn suspend(text: &str) -> Result<Suspend, String> {
+    match text {
+        "never" => Ok(Suspend(None)),
+        _ => duration(text).map(|time| Suspend(Some(time.0))).map_err(|why| format!("{why}, or never")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `--set` of `monohull run`, and of what it started: `monohull resume` and `monohull wake` read it again from a record.
 
-use monohull_workflow::{Plan, SetError};
+use monohull_saved::Engine;
+use monohull_workflow::{self as workflow, Plan, SetError};
 
 /// What `--set` sets: an argument of a step, or one of its fields.
 #[derive(Clone, Debug)]
@@ -33,4 +34,14 @@ impl Setting {
         let Setting { step, name, value, .. } = self;
         if self.is_field { plan.set_field(step, name, value) } else { plan.set_argument(step, name, value) }
     }
+}
+
+/// The workflow of a checkpoint, checked as any other.
+pub(super) fn saved_plan(document: &[u8], engine: &Engine) -> Result<Plan, String> {
+    let checked = workflow::check_bytes(&engine.file, document);
+    let mut plan = checked.into_plan().map_err(|error| error.to_string())?;
+    for text in &engine.settings {
+        Setting::parse(text)?.apply(&mut plan).map_err(|error| error.to_string())?;
+    }
+    Ok(plan)
 }

@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use super::checkpoint_file::{Engine, Saved};
 use super::exit::Exit;
 use super::{output, show};
 use monohull_checkpoint::Key;
 use monohull_engine::Event;
 use monohull_report::escape::shown;
 use monohull_report::{RunReport, Status};
+use monohull_saved::{Engine, Saved};
 use monohull_worker::{Ran, Waiting};
 use monohull_workflow::Plan;
 

@@ -168,6 +168,10 @@ impl Server {
         if monohull_visor::domain::keys::support().is_available() && !options.contains(&"--isolation") {
             program.args(["--isolation", "mpk"]);
         }
+        // Workflows that wait do so in their processes, unless a test is about durable ones.
+        if !options.contains(&"--suspend") {
+            program.args(["--suspend", "never"]);
+        }
         let mut child = program
             .env_remove("MONOHULL_TOKEN")
             .envs(env.iter().copied())
@@ -312,7 +316,7 @@ impl Server {
         let begin = std::time::Instant::now();
         loop {
             let shown = self.get(location).expect(200).json();
-            if !["queued", "running"].contains(&shown["status"].as_str().expect("a status")) {
+            if !["queued", "running", "pending", "suspended"].contains(&shown["status"].as_str().expect("a status")) {
                 return shown;
             }
             assert!(begin.elapsed() < PATIENCE, "it does not end: {shown:#}");

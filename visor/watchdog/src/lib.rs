@@ -6,6 +6,7 @@
 //!            │                    endpoints/invoke ─▶ invocations/admission ─▶ execution/run ─▶ invocations/workers ─┐
 //!            │                    endpoints/invocations ◀─ invocations/history ◀──┘ │                             │  │
 //!            │                    asynchronous ones: invocations/journal ◀─ execution/asynchronous                │  │
+//!            │                    durable ones:      invocations/ledger ◀─▶ execution/durable ─▶ …/workers        │  │
 //!            └────────────────────────────────────────────────────────────────────────────────────────────────────┘  │
 //!                                                                                        worker process ◀─ socket ──┘
 //! ```
@@ -49,6 +50,7 @@ pub use http::authority::port_of;
 pub use http::client_limits::ClientLimits;
 pub use http::error::MISSING_INPUT;
 pub use http::tls::{AUTHORITY, TlsError, TlsFiles};
+pub use invocations::ledger::LedgerError;
 pub use invocations::slots::SLOTS_TYPE;
 pub use serve_error::ServeError;
 pub use server::serve;

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::http::tls::TlsError;
+use crate::invocations::ledger::LedgerError;
 use crate::store::error::StateError;
 use monohull_engine::HostError;
 use monohull_worker::ProcessError;
@@ -22,6 +23,9 @@ pub enum ServeError {
     /// the state folder
     #[error(transparent)]
     State(#[from] StateError),
+    /// the ledger of durable invocations
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     #[error("it cannot listen on {address}: {source}")]
     Listen {
         /// Where.

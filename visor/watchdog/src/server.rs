@@ -25,6 +25,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::spawn_blocking;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::clock::Moment;
@@ -40,6 +41,7 @@ use crate::http::{auth, head};
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
 use crate::invocations::journal::Journal;
+use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
 use crate::invocations::workers::WorkerPool;
 use crate::log;
@@ -89,7 +91,8 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let grants = settings.grants.as_deref().map(Grants::load).transpose()?.unwrap_or_default();
         let secrets = Secrets::new(&grants);
         let registry = Registry::open(&folder, grants, settings.timeout)?;
-        let (journal, found) = Journal::open(&folder)?;
+        let ledger = Ledger::open(&folder)?;
+        let (journal, found) = Journal::open(&folder, |id| ledger.knows(id).unwrap_or(false))?;
         let history = History::new(settings.keep.clone());
         let late = restore(&history, &journal, found);
         // The spawner, and so every process that runs a workflow, is a copy of this one without the key.
@@ -109,6 +112,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             callbacks: Semaphore::new(settings.callbacks_max),
             registry,
             journal,
+            ledger,
             state_watch: StateWatch::new(folder),
             secrets,
             metrics,
@@ -135,6 +139,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         }
         announce(&address);
         tokio::spawn(watchdog.clone().call_back_late(late));
+        tokio::spawn(watchdog.clone().call_back_late_durable());
         watchdog.serve(listener, ends, hangups).await
     });
     // Threads that wait for a disk, or for an idle worker, do not hold up the end.
@@ -275,6 +280,7 @@ impl Watchdog {
             tokio::select! {
                 never = self.clone().accept(&listener, &connections) => match never {},
                 never = self.sweep() => match never {},
+                never = self.wake() => match never {},
                 never = self.state_watch.run() => match never {},
                 never = self.watch_files(hangups) => match never {},
             }
@@ -285,6 +291,8 @@ impl Watchdog {
             why = self.workers.over() => Err(ServeError::NoProcesses(why)),
         };
         self.ending.store(true, Ordering::SeqCst);
+        // Those who wait for an end are answered now.
+        self.ledger.wake_all();
         tracing::info!(limit = ?self.settings.drain, "ending: no new work is taken");
         tokio::select! {
             never = &mut serving => match never {},
@@ -349,6 +357,11 @@ impl Watchdog {
         loop {
             ticks.tick().await;
             self.forget(self.history.sweep());
+            let watchdog = self.clone();
+            let forgotten = spawn_blocking(move || watchdog.ledger.forget(&watchdog.settings.keep)).await;
+            if let Ok(Err(error)) = forgotten {
+                tracing::warn!(%error, "old durable invocations could not be removed");
+            }
         }
     }
 

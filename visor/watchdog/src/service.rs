@@ -11,6 +11,7 @@ use crate::http::tls::Tls;
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
 use crate::invocations::journal::Journal;
+use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
 use crate::invocations::workers::WorkerPool;
 use crate::metrics::Metrics;
@@ -27,6 +28,7 @@ pub(crate) struct Watchdog {
     pub(crate) routes: Routes,
     pub(crate) registry: Registry,
     pub(crate) journal: Journal,
+    pub(crate) ledger: Ledger,
     pub(crate) state_watch: StateWatch,
     pub(crate) secrets: Secrets,
     pub(crate) history: History,

@@ -43,6 +43,12 @@ pub struct Settings {
     /// The longest an invocation may take, its time in the queue included. A workflow's own timeout holds where it is
     /// shorter. Default: a minute, as long as HTTP clients commonly wait.
     pub timeout: Duration,
+    /// A registered workflow that only waits, and for at least this long, becomes durable: it waits without a process, as long as it
+    /// likes. Default: a second, as to suspend and to go on takes some milliseconds. `None`: it waits in its process, within `timeout`.
+    pub suspend: Option<Duration>,
+    /// The most durable invocations that have not ended. Default: 100 000. Each takes some tens of kilobytes on the disk. Beyond it
+    /// none is started, and a call that waits fails.
+    pub durable: u64,
     /// How long what runs may go on after SIGTERM. Default: 25 s, within the 30 s that service managers commonly give.
     pub drain: Duration,
     /// What is kept of invocations that have ended.
@@ -105,6 +111,8 @@ impl Settings {
             body: 256 << 20,
             bodies: 1 << 30,
             timeout: Duration::from_secs(60),
+            suspend: Some(Duration::from_secs(1)),
+            durable: 100_000,
             drain: Duration::from_secs(25),
             keep: Keep { number: 1000, bytes: 256 << 20, time: Duration::from_secs(3600) },
             callbacks: Vec::new(),

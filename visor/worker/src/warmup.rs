@@ -49,6 +49,7 @@ fn workflow() -> std::io::Result<Ready> {
     let image = Image {
         name: "f".to_owned(),
         hash: [0; 32],
+        bytes: 0,
         segments: vec![code],
         relro: None,
         relocations: Vec::new(),

@@ -130,6 +130,13 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     },
     LeftOut { program: "domain_modules", tests: &[], kernel: None, why: "it builds its modules with rustc" },
     LeftOut { program: "serve_hostile", tests: &[], kernel: None, why: "it builds its modules with rustc" },
+    LeftOut {
+        program: "serve_durable_kills",
+        tests: &[],
+        kernel: None,
+        why: "hundreds of legs are too much for this processor; `serve_durable` has some",
+    },
+    LeftOut { program: "serve_durable_attacks", tests: &[], kernel: None, why: "keys have no part in what it tries" },
     LeftOut { program: "serve_page", tests: &[], kernel: None, why: "a browser is too much for this processor" },
     LeftOut { program: "serve_http", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "e2e_photos", tests: &[], kernel: None, why: "its pictures take minutes on this processor" },

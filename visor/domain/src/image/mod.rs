@@ -56,6 +56,8 @@ pub struct Image {
     pub name: String,
     /// SHA-256 of the file.
     pub hash: [u8; 32],
+    /// Bytes of the file.
+    pub bytes: u64,
     /// What to map, in ascending order; no two touch the same page.
     pub segments: Vec<Segment>,
     /// Whole pages inside one writable segment that become read-only once the relocations are written.
@@ -90,6 +92,7 @@ impl Image {
         Ok(Image {
             name: name.to_owned(),
             hash: Sha256::digest(bytes).into(),
+            bytes: bytes.len() as u64,
             relro: segments.relro(&headers)?,
             relocations,
             start,

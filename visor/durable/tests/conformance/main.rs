@@ -203,14 +203,14 @@ proptest! {
     fn sqlite_does_as_the_model(steps in prop::collection::vec(step(), 1..60)) {
         let folder = TempDir::new().expect("a folder");
         let path = folder.path().join("meta.sqlite");
-        let (mut sqlite, mut model) = (Sqlite::open(&path).expect("a new one"), Model::default());
+        let (mut sqlite, mut model) = (Sqlite::open(&path, false).expect("a new one"), Model::default());
         let (mut times, mut claims) = ((1, 1), (Vec::new(), Vec::new()));
         for (round, step) in steps.iter().enumerate() {
             let came = run(&mut sqlite, step, &mut claims.0, &mut times.0);
             let expected = run(&mut model, step, &mut claims.1, &mut times.1);
             prop_assert_eq!(came, expected, "{:?}", step);
             if round % 7 == 0 {
-                sqlite = Sqlite::open(&path).expect("it is there");
+                sqlite = Sqlite::open(&path, false).expect("it is there");
             }
             prop_assert_eq!(look(&sqlite), look(&model), "after {:?}", step);
         }
@@ -221,7 +221,7 @@ proptest! {
 #[test]
 fn a_mailbox_has_bounds() {
     let folder = TempDir::new().expect("a folder");
-    let mut meta = Sqlite::open(&folder.path().join("meta.sqlite")).expect("a new one");
+    let mut meta = Sqlite::open(&folder.path().join("meta.sqlite"), false).expect("a new one");
     for name in ["a", "b"] {
         let id = name.parse().expect("a name");
         meta.start(&NewInvocation { id: &id, workflow: "w", start: b"", due: 1 }, 1).expect("started");

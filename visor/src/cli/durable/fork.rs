@@ -1,7 +1,7 @@
 //! `monohull fork`, `checkpoints` and `rewind`: one invocation goes on more than once, and goes back.
 
-use super::super::checkpoint_file::Saved;
 use super::super::exit::Exit;
+use super::super::setting::saved_plan;
 use super::super::suspend::date;
 use super::super::{checkpoint, concat_help, copies, fail, output};
 use super::leg;
@@ -13,6 +13,7 @@ use monohull_durable::{
     Branched, Copied, Fork as Copies, History, Invocation, InvocationId, Kept, Lineage, Meta, Store, has_branches,
 };
 use monohull_report::escape::Line;
+use monohull_saved::Saved;
 use serde_json::{Value, json};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -223,7 +224,7 @@ fn find(
     let kept = history.into_iter().find(|kept| kept.generation == at);
     let kept = kept.ok_or_else(|| no_checkpoint(id, at, has))?;
     let key = checkpoint::own_key()?;
-    Saved::read(&store.checkpoints().join(&kept.checkpoint.file), &key).map_err(Box::new)?;
+    Saved::read(&store.checkpoints().join(&kept.checkpoint.file), &key, saved_plan).map_err(Box::new)?;
     Ok((row, kept))
 }
 

@@ -9,11 +9,10 @@
 
 use super::super::apart;
 use super::super::checkpoint;
-use super::super::checkpoint_file::{Engine, FileError, Saved};
 use super::super::exit::Exit;
 use super::super::output;
 use super::super::progress::Terminal;
-use super::super::setting::Setting;
+use super::super::setting::{Setting, saved_plan};
 use super::super::suspend::{self, CONTINUATION_MAX, SHORTEST_WAIT, date};
 use super::start::Start;
 use super::{Trouble, due, now};
@@ -24,6 +23,7 @@ use monohull_engine::{Event, IsolationWish, RunOptions};
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_report::escape::shown;
 use monohull_report::{Blame, Progress, RunReport};
+use monohull_saved::{Engine, FileError, Saved};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing, ProcessError, Ran, Waiting};
 use monohull_workflow::{self as workflow, Plan};
@@ -140,7 +140,8 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, key: &Key
             ));
         }
     }
-    let read = |file: &str| Saved::read(&store.checkpoints().join(file), key).map_err(|error| error.to_string());
+    let read =
+        |file: &str| Saved::read(&store.checkpoints().join(file), key, saved_plan).map_err(|error| error.to_string());
     let mut saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
     let Branch { copy: (copy, copies), moved } = branch;
     if let Some(Saved { continuation, .. }) = &mut saved {

@@ -14,11 +14,11 @@ pub(super) mod show;
 pub(super) mod start;
 pub(super) mod wake;
 
-use super::checkpoint_file::FileError;
 use super::exit::Exit;
 use super::suspend::date;
 use monohull_durable::{InvalidMail, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, MetaError, Store, StoreError, Wait};
 use monohull_report::escape::shown;
+use monohull_saved::FileError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -4,17 +4,22 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::StatusCode;
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::Response;
-use serde_json::json;
+use monohull_durable::{Filter, Status as RowStatus};
+use monohull_report::text::quoted;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::endpoints::registered::no_content;
+use crate::clock::ns_since_1970;
+use crate::endpoints::durable::{Known, row_fields, waits};
 use crate::http::answer::Answer;
 use crate::http::content::Content;
 use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;
-use crate::invocations::invocation::{Invocation, LogLine};
+use crate::invocations::invocation::{Invocation, LogLine, Status};
+use crate::invocations::ledger::{Start, meta_kept};
 use crate::service::Watchdog;
 use monohull_report::Stream;
 use monohull_report::escape::{Line, Notation};
@@ -22,6 +27,8 @@ use monohull_report::escape::{Line, Notation};
 /// Invocations in a list unless the request says otherwise, and the most there can be.
 const LISTED: usize = 100;
 const LISTED_MAX: usize = 10_000;
+/// When a client that has waited for a result may ask again.
+const RETRY_SECONDS: u64 = 1;
 /// Batches of lines that wait for a client that follows them.
 const BATCHES: usize = 16;
 
@@ -37,8 +44,10 @@ enum Format {
 }
 
 impl Watchdog {
-    pub(crate) fn list_invocations(&self, call: &Call) -> Result<Response<Answer>, ApiError> {
-        let [limit] = call.parameters(["limit"])?;
+    /// A page of the list: the invocations of this server's memory and those of its ledger, the last accepted first.
+    pub(crate) async fn list_invocations(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
+        let [limit, workflow, status, started_after, cursor] =
+            call.parameters(["limit", "workflow", "status", "started_after", "cursor"])?;
         let limit = match limit {
             None => LISTED,
             Some(text) => {
@@ -46,14 +55,41 @@ impl Watchdog {
                 limit.ok_or_else(|| ApiError::bad_request(format!("limit is a number from 1 to {LISTED_MAX}")))?
             }
         };
-        let newest = self.history.newest(limit);
-        let shown: Vec<_> = newest.iter().map(|invocation| invocation.summary()).collect();
-        Ok(json(Response::builder(), &json!({ "invocations": shown })))
+        let wanted = Wanted::of(workflow, status.as_deref(), started_after.as_deref(), cursor.as_deref())?;
+        let mut found: Vec<(Place, Value)> = Vec::new();
+        for invocation in self.history.all() {
+            let place = Place { accepted: invocation.accepted_ns(), id: invocation.id.clone() };
+            if !invocation.is_durable && wanted.has(&place, &invocation.workflow, invocation.status()) {
+                found.push((place, Value::Object(invocation.summary())));
+            }
+        }
+        if let Some(filter) = wanted.filter() {
+            let watchdog = self.clone();
+            let rows = self.blocking(move |_| watchdog.ledger.newest(&filter, limit + 1).map_err(meta_kept)).await?;
+            for row in rows {
+                let Some(start) = Start::decode(&row.start) else { continue };
+                let place = Place { accepted: row.started, id: row.id.to_string() };
+                let mut summary = Invocation::durable(row.id.to_string(), start.head, row.status.into()).summary();
+                if row.status.is_end() {
+                    summary.insert("duration_us".to_owned(), (row.changed.saturating_sub(row.started) / 1000).into());
+                }
+                summary.extend(row_fields(&row));
+                found.push((place, Value::Object(summary)));
+            }
+        }
+        found.sort_by(|(one, _), (other, _)| other.cmp(one));
+        let is_whole = found.len() <= limit;
+        found.truncate(limit);
+        let next = found.last().filter(|_| !is_whole).map(|(place, _)| place.cursor());
+        let shown: Vec<_> = found.into_iter().map(|(_, summary)| summary).collect();
+        Ok(json(Response::builder(), &json!({ "invocations": shown, "next_cursor": next })))
     }
 
-    pub(crate) async fn show_invocation(self: &Arc<Self>, id: &str) -> Result<Response<Answer>, ApiError> {
-        let invocation = self.find(id)?;
-        self.written(&invocation.clone(), move || json(Response::builder(), &invocation.show())).await
+    pub(crate) async fn show_invocation(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
+        let [wait] = call.parameters(["wait"])?;
+        let known = self.find_ended(call, waits(wait.as_deref())?).await?;
+        let invocation = known.invocation.clone();
+        self.written(&invocation, move || json(Response::builder(), &known.show())).await
     }
 
     /// An answer that may contain an invocation's report. A long one is written on another thread.
@@ -66,16 +102,10 @@ impl Watchdog {
         if invocation.is_long() { self.blocking(move |_| Ok(write())).await } else { Ok(write()) }
     }
 
-    /// Stops an invocation that runs; one that has ended stays as it is.
-    pub(crate) fn cancel_invocation(&self, id: &str) -> Result<Response<Answer>, ApiError> {
-        self.find(id)?.cancel();
-        Ok(no_content())
-    }
-
     /// What functions have printed so far, or also what they are going to.
-    pub(crate) fn show_logs(&self, call: &Call) -> Result<Response<Answer>, ApiError> {
+    pub(crate) async fn show_logs(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
         let [follow, format] = call.parameters(["follow", "format"])?;
-        let invocation = self.find(&call.name)?;
+        let Known { invocation, earlier, .. } = self.find(&call.name).await?;
         let (format, content_type) = match format.as_deref() {
             None | Some("text") => (Format::Text, "text/plain; charset=utf-8"),
             Some("raw") => (Format::Raw, "text/plain; charset=utf-8"),
@@ -85,11 +115,11 @@ impl Watchdog {
         let body = match follow.as_deref() {
             None | Some("false") => {
                 let (lines, dropped) = invocation.lines();
-                Answer::Whole([format.write(&lines), format.dropped(dropped)].concat().into())
+                Answer::Whole([format.write(&earlier), format.write(&lines), format.dropped(dropped)].concat().into())
             }
             Some("true" | "") => {
                 let (stream, farewell) = (call.stream.clone(), self.settings.clients.farewell);
-                follow_lines(invocation, format, async move { stream.gone(farewell).await })
+                follow_lines(invocation, earlier, format, async move { stream.gone(farewell).await })
             }
             Some(_) => return Err(ApiError::bad_request("follow is true or false")),
         };
@@ -98,9 +128,17 @@ impl Watchdog {
     }
 
     /// One output slot of an invocation that has ended, as it is.
-    pub(crate) fn show_output(&self, call: &Call) -> Result<Response<Answer>, ApiError> {
-        let invocation = self.find(&call.name)?;
+    pub(crate) async fn show_output(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
+        let [wait] = call.parameters(["wait"])?;
+        let invocation = self.find_ended(call, waits(wait.as_deref())?).await?.invocation;
         let Some(end) = invocation.ended() else {
+            if wait.is_some() {
+                let document = json!({ "id": invocation.id, "status": invocation.status() });
+                return Ok(json(
+                    Response::builder().status(StatusCode::ACCEPTED).header(RETRY_AFTER, RETRY_SECONDS),
+                    &document,
+                ));
+            }
             return Err(ApiError::not_found("the invocation has not ended yet, so there is no result"));
         };
         let outputs =
@@ -109,12 +147,79 @@ impl Watchdog {
         let (name, content) = found.ok_or_else(|| ApiError::not_found("the invocation has no such output slot"))?;
         Ok(output(content.clone(), invocation.content_type(name)))
     }
+}
 
-    fn find(&self, id: &str) -> Result<Arc<Invocation>, ApiError> {
-        self.history.find(id).ok_or_else(|| {
-            let message = "no invocation has this id; those that ended long ago, or before many others, are forgotten";
-            ApiError::not_found(message)
-        })
+/// Where an invocation is in the list.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Place {
+    /// When it was accepted (ns since 1970).
+    accepted: u64,
+    id: String,
+}
+
+impl Place {
+    /// As a client sends it back.
+    fn cursor(&self) -> String {
+        format!("{}.{}", self.accepted, self.id)
+    }
+
+    fn of(cursor: &str) -> Result<Place, ApiError> {
+        let parts = cursor.split_once('.').and_then(|(accepted, id)| Some((accepted.parse().ok()?, id)));
+        let (accepted, id) = parts.ok_or_else(|| ApiError::bad_request("cursor is that of no list"))?;
+        Ok(Place { accepted, id: id.to_owned() })
+    }
+}
+
+/// What a list is asked for.
+struct Wanted {
+    workflow: Option<String>,
+    statuses: Vec<Status>,
+    started_after: Option<u64>,
+    before: Option<Place>,
+}
+
+impl Wanted {
+    fn of(
+        workflow: Option<String>,
+        status: Option<&str>,
+        started_after: Option<&str>,
+        cursor: Option<&str>,
+    ) -> Result<Wanted, ApiError> {
+        let named = |name: &str| {
+            let found = Status::ALL.into_iter().find(|status| status.name() == name);
+            found.ok_or_else(|| ApiError::bad_request(format!("no status is called {}", quoted(name))))
+        };
+        let statuses = status.into_iter().flat_map(|status| status.split(',')).map(named).collect::<Result<_, _>>()?;
+        let time = |text: &str| {
+            let time = humantime::parse_rfc3339(text);
+            let time = time.map_err(|_| ApiError::bad_request("started_after is a time as RFC 3339 has it"));
+            time.map(ns_since_1970)
+        };
+        let started_after = started_after.map(time).transpose()?;
+        Ok(Wanted { workflow, statuses, started_after, before: cursor.map(Place::of).transpose()? })
+    }
+
+    fn has(&self, place: &Place, workflow: &str, status: Status) -> bool {
+        self.workflow.as_ref().is_none_or(|wanted| wanted == workflow)
+            && (self.statuses.is_empty() || self.statuses.contains(&status))
+            && self.started_after.is_none_or(|after| place.accepted > after)
+            && self.before.as_ref().is_none_or(|before| place < before)
+    }
+
+    /// What the ledger is asked for; `None` if it has none of that.
+    fn filter(&self) -> Option<Filter> {
+        let statuses: Vec<_> =
+            RowStatus::ALL.into_iter().filter(|status| self.statuses.contains(&Status::from(*status))).collect();
+        if statuses.is_empty() && !self.statuses.is_empty() {
+            return None;
+        }
+        let before = match &self.before {
+            None => None,
+            // An id of this server's memory is one of a row, too.
+            Some(place) => Some((place.accepted, place.id.parse().ok()?)),
+        };
+        let (workflow, started_after) = (self.workflow.clone(), self.started_after);
+        Some(Filter { workflow, statuses, started_after, before })
     }
 }
 
@@ -133,12 +238,16 @@ pub(crate) fn output(content: Content, content_type: &str) -> Response<Answer> {
 /// Sends lines as they are printed, until the invocation ends or the client goes away.
 fn follow_lines(
     invocation: Arc<Invocation>,
+    earlier: Vec<LogLine>,
     format: Format,
     gone: impl Future<Output = ()> + Send + 'static,
 ) -> Answer {
     let (sender, receiver) = mpsc::channel(BATCHES);
     tokio::spawn(async move {
         let mut sent = 0;
+        if !earlier.is_empty() && sender.send(format.write(&earlier)).await.is_err() {
+            return;
+        }
         let mut gone = std::pin::pin!(gone);
         loop {
             // A client may go away while nothing is printed, and another come.
@@ -211,7 +320,7 @@ mod tests {
         let trace = Trace::of(&HeaderMap::new());
         let invocation = Arc::new(Invocation::new(Moment::now(), None, trace, &plan, Mode::Async));
         for _ in 0..100 {
-            let answer = follow_lines(invocation.clone(), Format::Text, std::future::pending());
+            let answer = follow_lines(invocation.clone(), Vec::new(), Format::Text, std::future::pending());
             tokio::task::yield_now().await;
             drop(answer);
         }

@@ -2,26 +2,31 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use hyper::http::Response;
+use monohull_durable::{InvocationId, Meta as _, Started};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::clock::Moment;
+use crate::clock::{Moment, ns_since_1970};
+use crate::endpoints::durable::{full, id_of_key, idempotency_key};
 use crate::endpoints::invocations::output as output_of;
 use crate::endpoints::registered::DOCUMENT_MAX;
+use crate::execution::durable::may_begin_again;
 use crate::execution::run::{Inputs, Task};
 use crate::http::answer::Answer;
 use crate::http::connection::Stream;
 use crate::http::content::SMALL;
-use crate::http::error::{ApiError, json};
+use crate::http::error::{ApiError, Blame, json};
 use crate::http::request_body::{Received, receive};
 use crate::http::routes::Call;
 use crate::http::trace::{Trace, call_id};
 use crate::invocations::callback::Callback;
-use crate::invocations::invocation::{End, Invocation, Mode};
+use crate::invocations::invocation::{End, Invocation, Mode, Status};
+use crate::invocations::ledger::{meta_kept, now};
 use crate::invocations::slots::{self, Given};
 use crate::service::Watchdog;
 use monohull_engine::Ready;
@@ -66,10 +71,15 @@ impl Watchdog {
     pub(crate) async fn invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let caller = Caller::of(&call)?;
         let [output] = call.parameters(["output"])?;
-        let workflow = self.open_for(&call.name)?;
+        let (workflow, document) = self.open_for(&call.name)?;
         slots::check_output(workflow.plan(), output.as_deref())?;
         let inputs = self.inputs_of(&workflow, call).await?;
-        let (invocation, end) = self.execute_for(caller, workflow, inputs).await?;
+        let (invocation, end) = self.execute_for(caller, workflow, Some(document), inputs).await?;
+        if end.status == Status::Suspended {
+            let mut response = accepted(&invocation.id, &invocation.call_id, Status::Suspended);
+            name(response.headers_mut(), &invocation);
+            return Ok(response);
+        }
         let answered = end.result.as_ref().map_err(Clone::clone).and_then(|outputs| {
             let (content, slot) = slots::answer(outputs, output.as_deref())?;
             Ok(match slot {
@@ -96,21 +106,78 @@ impl Watchdog {
         self.written(invocation, move || refusal.with_report(end.report.as_ref()).into_response()).await
     }
 
-    /// Accepts a workflow's invocation, and answers with its name.
+    /// Accepts a workflow's invocation, and answers with its name. One that may be run again from its beginning, or that the client names,
+    /// is durable from its start.
     pub(crate) async fn async_invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let caller = Caller::of(&call)?;
-        let [] = call.parameters([])?;
+        let [id, delay, at] = call.parameters(["id", "delay", "at"])?;
         let callback = Callback::of(call.request.headers(), &self.settings.callbacks)?;
-        let workflow = self.open_for(&call.name)?;
+        let key = idempotency_key(call.request.headers())?.map(str::to_owned);
+        let due = due(delay.as_deref(), at.as_deref())?;
+        let id = match (id, &key) {
+            (Some(_), Some(_)) => return Err(ApiError::bad_request("a call has `id` or Idempotency-Key, not both")),
+            (Some(id), None) => {
+                Some(id.parse::<InvocationId>().map_err(|error| ApiError::bad_request(error.to_string()))?)
+            }
+            (None, Some(key)) => id_of_key(&call.name, key).parse().ok(),
+            (None, None) => None,
+        };
+        let (workflow, document) = self.open_for(&call.name)?;
         let inputs = self.inputs_of(&workflow, call).await?;
-        let (task, _) = self.prepare(caller, workflow, inputs, Mode::Async, callback)?;
+        if id.is_some() || due.is_some() || may_begin_again(workflow.plan()) {
+            let new = NewCall { caller, workflow, document, inputs, callback, id, by_key: key.is_some(), due };
+            return self.start_durable(new).await;
+        }
+        let (task, _) = self.prepare(caller, workflow, Some(document), inputs, Mode::Async, callback)?;
         let invocation = &task.invocation.clone();
         self.begin_recorded(task).await?;
-        let location = format!("/invocations/{}", invocation.id);
-        let document = json!({ "id": invocation.id, "call_id": invocation.call_id, "location": location });
-        let answer = Response::builder().status(StatusCode::ACCEPTED).header(LOCATION, location);
-        let mut response = json(answer, &document);
+        let mut response = accepted(&invocation.id, &invocation.call_id, Status::Queued);
         name(response.headers_mut(), invocation);
+        Ok(response)
+    }
+
+    /// Puts a call into the ledger, from where it is run when it is due.
+    async fn start_durable(self: &Arc<Self>, call: NewCall) -> Result<Response<Answer>, ApiError> {
+        let NewCall { caller, workflow, document, inputs, callback, id, by_key, due } = call;
+        let plan = workflow.plan();
+        let Caller { accepted: at, call_id, trace, .. } = caller;
+        let mut invocation = Invocation::new(at, call_id, trace, plan, Mode::Async);
+        if let Some(id) = &id {
+            invocation.call_by(id.as_str());
+        }
+        let id: InvocationId = invocation.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
+        let (watchdog, most) = (self.clone(), self.settings.durable);
+        let head = invocation.head();
+        let started = self.blocking(move |_| {
+            watchdog.ledger.change(|ledger| {
+                let adding = ledger.adding()?;
+                let url = callback.as_ref().map(Callback::url);
+                let start = ledger.add_start(&adding, head, &document, &workflow, &inputs.slots, url)?;
+                let (is_known, living) = {
+                    let meta = ledger.meta();
+                    (meta.get(&id).map_err(meta_kept)?.is_some(), meta.living().map_err(meta_kept)?)
+                };
+                if !is_known && living >= most {
+                    return Err(full(most));
+                }
+                ledger.start(&id, &start, due.unwrap_or_else(now))
+            })
+        });
+        let status = match started.await? {
+            Started::New => Status::Pending,
+            Started::Same(status) => status.into(),
+            Started::Taken if by_key => {
+                let message = "the Idempotency-Key is that of another call: the workflow's inputs differ";
+                return Err(ApiError::invalid(Blame::Client, message));
+            }
+            Started::Taken => {
+                let message =
+                    format!("the id {} is another invocation's: /invocations/{}", invocation.id, invocation.id);
+                return Err(ApiError::conflict(message));
+            }
+        };
+        let mut response = accepted(&invocation.id, &invocation.call_id, status);
+        name(response.headers_mut(), &invocation);
         Ok(response)
     }
 
@@ -135,7 +202,7 @@ impl Watchdog {
         });
         let (workflow, slots) = ready.await?;
         let inputs = Inputs { slots, hold };
-        let (invocation, end) = self.execute_for(caller, workflow, inputs).await?;
+        let (invocation, end) = self.execute_for(caller, workflow, None, inputs).await?;
         let response = match &end.result {
             Ok(_) => {
                 let shown = invocation.clone();
@@ -151,10 +218,10 @@ impl Watchdog {
     }
 
     /// A workflow that can be run now.
-    fn open_for(&self, name: &str) -> Result<Arc<Ready>, ApiError> {
+    fn open_for(&self, name: &str) -> Result<(Arc<Ready>, Bytes), ApiError> {
         let workflow = self.registry.workflow(name)?;
         self.refuse_if_draining()?;
-        workflow.ready()
+        Ok((workflow.ready()?, workflow.document.clone()))
     }
 
     /// The input slots that a request's body stands for.
@@ -176,9 +243,10 @@ impl Watchdog {
         self: &Arc<Self>,
         caller: Caller,
         workflow: Arc<Ready>,
+        document: Option<Bytes>,
         inputs: Inputs,
     ) -> Result<(Arc<Invocation>, Arc<End>), ApiError> {
-        let (task, stream) = self.prepare(caller, workflow, inputs, Mode::Sync, None)?;
+        let (task, stream) = self.prepare(caller, workflow, document, inputs, Mode::Sync, None)?;
         let invocation = task.invocation.clone();
         self.begin(task);
         Ok(self.wait(Waiting { invocation, stream, patient: false }).await)
@@ -189,6 +257,7 @@ impl Watchdog {
         self: &Arc<Self>,
         caller: Caller,
         workflow: Arc<Ready>,
+        document: Option<Bytes>,
         inputs: Inputs,
         mode: Mode,
         callback: Option<Callback>,
@@ -197,7 +266,7 @@ impl Watchdog {
         let slot = self.admission.admit().inspect_err(|_| self.metrics.turned_away(self.counted_as(&plan.name)))?;
         let invocation = Arc::new(Invocation::new(caller.accepted, caller.call_id, caller.trace, plan, mode));
         invocation.point("received");
-        Ok((Task { invocation, workflow, inputs, slot, callback }, caller.stream))
+        Ok((Task { invocation, workflow, document, inputs, slot, callback }, caller.stream))
     }
 
     /// Waits for the end of an invocation, as long as the client does.
@@ -230,6 +299,43 @@ impl Drop for Waiting {
             self.invocation.cancel();
         }
     }
+}
+
+/// A call that is durable from its start.
+struct NewCall {
+    caller: Caller,
+    workflow: Arc<Ready>,
+    document: Bytes,
+    inputs: Inputs,
+    callback: Option<Callback>,
+    id: Option<InvocationId>,
+    /// The id is that of an Idempotency-Key.
+    by_key: bool,
+    due: Option<u64>,
+}
+
+/// When a call is to begin, if not now (ns since 1970).
+fn due(delay: Option<&str>, at: Option<&str>) -> Result<Option<u64>, ApiError> {
+    match (delay, at) {
+        (None, None) => Ok(None),
+        (Some(delay), None) => {
+            let delay = humantime::parse_duration(delay);
+            let delay = delay.map_err(|_| ApiError::bad_request("delay is a time such as 10s or 2h"))?;
+            Ok(Some(now().saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX))))
+        }
+        (None, Some(at)) => {
+            let at = humantime::parse_rfc3339(at);
+            Ok(Some(ns_since_1970(at.map_err(|_| ApiError::bad_request("at is a time as RFC 3339 has it"))?)))
+        }
+        (Some(_), Some(_)) => Err(ApiError::bad_request("a call has `delay` or `at`, not both")),
+    }
+}
+
+/// The answer to a call whose result is asked for later.
+fn accepted(id: &str, call_id: &str, status: Status) -> Response<Answer> {
+    let location = format!("/invocations/{id}");
+    let document = json!({ "id": id, "call_id": call_id, "location": location, "status": status });
+    json(Response::builder().status(StatusCode::ACCEPTED).header(LOCATION, location), &document)
 }
 
 /// Puts an invocation's names into an answer.

@@ -1,5 +1,6 @@
 //! The endpoints: what each route of [`crate::http::routes`] does.
 
+pub(crate) mod durable;
 pub(crate) mod health;
 pub(crate) mod invocations;
 pub(crate) mod invoke;
@@ -42,11 +43,17 @@ impl Watchdog {
             Route::AsyncInvoke => self.async_invoke(call).await,
             Route::Run => self.run_document(call).await,
             Route::Validate => self.validate(call).await,
-            Route::Invocations => self.list_invocations(&call),
-            Route::Invocation if delete => self.cancel_invocation(&call.name),
-            Route::Invocation => self.show_invocation(&call.name).await,
-            Route::InvocationLogs => self.show_logs(&call),
-            Route::InvocationOutput => self.show_output(&call),
+            Route::Invocations => self.list_invocations(&call).await,
+            Route::Invocation if delete => self.kill_invocation(&call.name).await,
+            Route::Invocation => self.show_invocation(&call).await,
+            Route::InvocationLogs => self.show_logs(&call).await,
+            Route::InvocationOutput => self.show_output(&call).await,
+            Route::InvocationEvent => self.send_event(call).await,
+            Route::InvocationPause | Route::InvocationResume | Route::InvocationCancel => self.control(call).await,
+            Route::InvocationPurge => self.purge(call).await,
+            Route::InvocationFork => self.fork(call).await,
+            Route::InvocationRewind => self.rewind(call).await,
+            Route::InvocationCheckpoints => self.list_checkpoints(&call).await,
         }
     }
 }

@@ -69,10 +69,44 @@ function matches(i, wanted) {
   return wanted.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
+// What a durable invocation waits for, and until when.
+function waits(i) {
+  return i.waiting_for.map((wait) => `${wait.step}[${wait.instance}] ${wait.what}` +
+    (wait.until ? ` until ${wait.until}` : "")).join(", ");
+}
+
+function goesOn(i) {
+  if (i.status === "paused") return i.reason || "by hand";
+  return i.due || (i.waiting_for.some((wait) => wait.event) ? "with an event" : "");
+}
+
+// A button that asks the server to do something, and shows the invocation as it is then, or why that cannot be done.
+function order(text, path, said, body) {
+  const button = make("button", { type: "button" }, text);
+  button.addEventListener("click", () => command(path, said, body));
+  return button;
+}
+
+async function command(path, said, body) {
+  said.textContent = "";
+  try {
+    const answer = await send(path, { method: "POST", ...(body ? { body: JSON.stringify(body) } : {}) });
+    if (!answer.ok) throw new Error((await answer.json()).error.message);
+    document.activeElement.blur();
+    await show();
+  } catch (error) {
+    said.textContent = error.message;
+  }
+}
+
+const LIVING = ["queued", "pending", "running", "suspended", "paused"];
+
 async function overview(wanted) {
-  const [{ workflows }, { functions }, { invocations }] =
-    await Promise.all([ask("/workflows"), ask("/functions"), ask("/invocations?limit=1000")]);
+  const [{ workflows }, { functions }, { invocations }, { invocations: living }] =
+    await Promise.all([ask("/workflows"), ask("/functions"), ask("/invocations?limit=1000"),
+      ask("/invocations?limit=1000&status=pending,running,suspended,paused")]);
   const shown = invocations.filter((i) => matches(i, wanted));
+  const durable = living.filter((i) => i.durable && matches(i, wanted));
   return [
     make("h2", {}, "Workflows"),
     table(["name", "steps", "functions", "inputs", "outputs", "missing", ""], workflows.map((w) =>
@@ -83,6 +117,9 @@ async function overview(wanted) {
     make("h2", {}, "Functions"),
     table(["name", "bytes", "image", "used by"], functions.map((f) =>
       [f.name, f.bytes, f.image.slice(0, 19) + "…", f.workflows.join(", ")])),
+    durable.length ? make("h2", {}, "Durable invocations that have not ended") : "",
+    durable.length ? table(["id", "workflow", "status", "waits for", "goes on"], durable.map((i) =>
+      [make("a", { href: `#${i.id}` }, i.id), i.workflow, make("span", { class: i.status }, i.status), waits(i), goesOn(i)])) : "",
     make("h2", {}, wanted ? `Invocations, ${shown.length} of ${invocations.length}` : "Invocations"),
     table(["accepted", "workflow", "call", "", "status", "took"], shown.map((i) =>
       [make("a", { href: `#${i.id}` }, moment(i.accepted_ms)), i.workflow, i.call_id, i.mode,
@@ -182,6 +219,59 @@ function timeline(points) {
     table(["moment", "after"], points.map((point) => [point.name, make("span", {}, time(point.at_us))]))];
 }
 
+// What can be done with a durable invocation that has not ended, or has failed.
+function controls(shown, path, checkpoints) {
+  const said = make("p", { class: "failed", id: "refused" });
+  const parts = [];
+  if (LIVING.includes(shown.status)) {
+    const name = make("input", { name: "event", required: "", size: "20", autocomplete: "off" });
+    const content = make("input", { name: "content", size: "40", autocomplete: "off" });
+    const expected = shown.waiting_for.find((wait) => wait.event);
+    if (expected) name.value = expected.event;
+    const form = make("form", { id: "event" }, make("label", {}, "Event ", name), make("label", {}, " says ", content), " ",
+      make("button", {}, "Send"));
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      said.textContent = "";
+      try {
+        const answer = await send(`${path}/events/${encodeURIComponent(name.value)}`, { method: "POST", body: content.value });
+        if (!answer.ok) throw new Error((await answer.json()).error.message);
+        document.activeElement.blur();
+        await show();
+      } catch (error) {
+        said.textContent = error.message;
+      }
+    });
+    parts.push(form, shown.status === "paused" ? order("Resume", `${path}/resume`, said) : order("Pause", `${path}/pause`, said),
+      " ", order("Cancel", `${path}/cancel`, said), " ");
+  }
+  if (["suspended", "paused", "failed"].includes(shown.status)) {
+    if (checkpoints.length) parts.push(order("Fork", `${path}/fork`, said));
+    parts.push(table(["generation", "since", "bytes", "waits for", ""], checkpoints.map((kept) =>
+      [kept.generation, kept.at, kept.bytes, waits(kept),
+        order("Go back", `${path}/rewind`, said, { to: kept.generation, from: shown.generation })])));
+  }
+  return make("div", { id: "controls" }, said, parts);
+}
+
+// Of a durable invocation: what it waits for, where it comes from, and what can be done.
+function durably(shown, path, checkpoints) {
+  const facts = [["goes on", goesOn(shown)], ["generation", shown.generation], ["attempts", shown.attempts],
+    ["events in its mailbox", shown.mail], ["becomes", shown.becomes || ""]];
+  const link = (id) => make("a", { href: `#${id}` }, id);
+  if (shown.parent) {
+    facts.push(["copy", make("span", {}, `${shown.parent.copy} of ${shown.parent.copies} of `, link(shown.parent.id),
+      `, generation ${shown.parent.generation}`)]);
+  }
+  if (shown.forks.length) facts.push(["copies of it", make("span", {}, shown.forks.flatMap((id) => [link(id), " "]))]);
+  const parts = [make("h2", {}, "Durable"), table(["", ""], facts.filter(([, value]) => value !== ""))];
+  if (shown.waiting_for.length) {
+    parts.push(table(["step", "waits for", "until"], shown.waiting_for.map((wait) =>
+      [`${wait.step}[${wait.instance}]`, wait.what, wait.until || ""])));
+  }
+  return [...parts, controls(shown, path, checkpoints)];
+}
+
 async function invocation(id) {
   const path = `/invocations/${encodeURIComponent(id)}`;
   const [shown, lines] = await Promise.all([ask(path), ask(`${path}/logs`)]);
@@ -190,7 +280,11 @@ async function invocation(id) {
     make("h2", {}, `${shown.workflow} `, make("span", { class: shown.status }, shown.status)),
     make("p", { class: "dim" }, `${moment(shown.accepted_ms)} · call ${shown.call_id} · id ${shown.id} · ${time(shown.duration_us)} · ${shown.traceparent}`),
   ];
-  ended = !["queued", "running"].includes(shown.status);
+  ended = !LIVING.includes(shown.status);
+  if (shown.durable) {
+    const { checkpoints } = await ask(`${path}/checkpoints`);
+    parts.push(...durably(shown, path, checkpoints));
+  }
   if (shown.error) {
     const at = shown.error.step ? ` in ${shown.error.step}[${shown.error.instance ?? 0}]` : "";
     parts.push(make("h2", { class: shown.status }, `${shown.error.kind}${at}, blame: ${shown.error.blame}`),
@@ -223,7 +317,9 @@ async function show() {
     await showHealth();
     ended = false;
     const parts = await (isOverview ? overview(value || "") : what ? invoking(value) : invocation(place));
-    if (mine === turn) main.replaceChildren(...parts);
+    // What is being typed stays.
+    const typing = main.contains(document.activeElement) && ["INPUT", "TEXTAREA"].includes(document.activeElement.tagName);
+    if (mine === turn && !typing) main.replaceChildren(...parts);
   } catch (error) {
     if (mine === turn) main.replaceChildren(make("p", { class: "failed" }, error.message));
   }

@@ -1,4 +1,5 @@
 //! Executing invocations: from the queue to the recorded end.
 
 pub(crate) mod asynchronous;
+pub(crate) mod durable;
 pub(crate) mod run;

@@ -12,6 +12,9 @@ use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
+use bytes::Bytes;
+
+use crate::execution::durable::{First, needs_inputs_later};
 use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
 use crate::http::request_body::Hold;
@@ -25,7 +28,7 @@ use monohull_engine::mounts::{self, Opened};
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
 use monohull_report::{self as report, Failure, RunReport};
-use monohull_worker::{Data, Job, Message, Notice};
+use monohull_worker::{Data, IdleWorker, Job, Message, Notice, SuspendedRun};
 
 /// The time after its own deadline in which a workflow may report that it has missed it; then its process is killed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -50,6 +53,8 @@ impl Drop for EndGuard<'_> {
 pub(crate) struct Task {
     pub(crate) invocation: Arc<Invocation>,
     pub(crate) workflow: Arc<Ready>,
+    /// Of a registered workflow its document: it becomes durable when it only waits.
+    pub(crate) document: Option<Bytes>,
     pub(crate) inputs: Inputs,
     pub(crate) slot: QueueSlot,
     pub(crate) callback: Option<Callback>,
@@ -82,7 +87,23 @@ impl MessageReader {
 }
 
 /// How a run ended, if it was not given up.
-type Ended = (Option<RunReport>, Result<Vec<(String, Content)>, ApiError>);
+pub(crate) type Ended = (Option<RunReport>, Result<Vec<(String, Content)>, ApiError>);
+
+/// How a run came to its end.
+pub(crate) enum Came {
+    /// The workflow has ended.
+    Ended(Box<Ended>),
+    /// The workflow waits. With what fills its input slots, if it may be run again from its beginning.
+    Suspended(SuspendedRun, Vec<(String, Data)>),
+    /// What it was to go on with is not what it should be.
+    Unfit(String),
+}
+
+impl From<ApiError> for Came {
+    fn from(refusal: ApiError) -> Came {
+        Came::Ended(Box::new((None, Err(refusal))))
+    }
+}
 
 impl Watchdog {
     /// Starts an invocation. It runs in a task of its own, independent of the client's connection.
@@ -97,21 +118,26 @@ impl Watchdog {
     }
 
     async fn execute(self: &Arc<Self>, task: Task) {
-        let Task { invocation, workflow, inputs, slot, callback } = task;
+        let Task { invocation, workflow, document, inputs, slot, callback } = task;
         let Inputs { slots, hold } = inputs;
         let _sure = EndGuard(&invocation);
-        let run = self.run(&invocation, workflow, slots, &slot);
-        let (status, (report, result)) = tokio::select! {
+        let run = self.run(&invocation, workflow.clone(), slots, &slot, document.is_some());
+        let came = tokio::select! {
             biased;
-            ended = run => (if ended.1.is_ok() { Status::Done } else { Status::Failed }, ended),
-            () = invocation.cancelled() => {
-                let refusal = if self.is_ending() {
-                    ApiError::stopped("the server stops, and the invocation had not ended in time")
-                } else {
-                    ApiError::cancelled("the client has disconnected, or the invocation was cancelled")
-                };
-                (Status::Cancelled, (None, Err(refusal)))
+            came = run => Some(came),
+            () = invocation.cancelled() => None,
+        };
+        let (status, (report, result)) = match came {
+            Some(Came::Suspended(suspended, inputs)) => {
+                let waits = First { invocation: &invocation, workflow, document, callback: callback.as_ref() };
+                match self.become_durable(waits, suspended, inputs).await {
+                    Ok(()) => return,
+                    Err(refusal) => (Status::Failed, (None, Err(refusal))),
+                }
             }
+            Some(Came::Ended(ended)) => (if ended.1.is_ok() { Status::Done } else { Status::Failed }, *ended),
+            Some(Came::Unfit(why)) => (Status::Failed, (None, Err(ApiError::monohull(why)))),
+            None => (Status::Cancelled, (None, Err(self.given_up()))),
         };
         drop(hold);
         let (report, result) = self.redact(report, result).await;
@@ -142,31 +168,41 @@ impl Watchdog {
         }
     }
 
-    /// From the queue to the report. Dropping the future ends the process.
+    /// Why an invocation was stopped.
+    pub(crate) fn given_up(&self) -> ApiError {
+        if self.is_ending() {
+            ApiError::stopped("the server stops, and the invocation had not ended in time")
+        } else {
+            ApiError::cancelled("the client has disconnected, or the invocation was cancelled")
+        }
+    }
+
+    /// From the queue to the report, or to a wait if it may `suspend`. Dropping the future ends the process.
     async fn run(
         &self,
         invocation: &Arc<Invocation>,
         workflow: Arc<Ready>,
         inputs: Vec<(String, Data)>,
         slot: &QueueSlot,
-    ) -> Ended {
+        suspend: bool,
+    ) -> Came {
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
         let Ok(_turn) = timeout_at(latest, slot.run_permit()).await else {
             let message = format!("it waited in the queue for {:?}", self.settings.timeout);
-            return (None, Err(ApiError::deadline(message, Blame::Host)));
+            return ApiError::deadline(message, Blame::Host).into();
         };
         let worker = match timeout_at(latest, self.workers.idle_worker()).await {
             Ok(Ok(worker)) => worker,
-            Ok(Err(refusal)) => return (None, Err(refusal)),
+            Ok(Err(refusal)) => return refusal.into(),
             Err(_) => {
                 let message = format!("no worker process was available within {:?}", self.settings.timeout);
-                return (None, Err(ApiError::deadline(message, Blame::Host)));
+                return ApiError::deadline(message, Blame::Host).into();
             }
         };
         invocation.set_running();
         let files = match self.open_files(&workflow).await {
             Ok(files) => files,
-            Err(refusal) => return (None, Err(refusal)),
+            Err(refusal) => return refusal.into(),
         };
         let own = Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout);
         let deadline = latest.min(own);
@@ -180,31 +216,44 @@ impl Watchdog {
             latest,
             lines: true,
             progress: invocation.mode == Mode::Async,
+            suspend: self.settings.suspend.filter(|_| suspend),
             ..Job::new(workflow, inputs)
         };
         // The process cannot begin before this.
         invocation.point("dispatched");
+        self.run_job(invocation, worker, job, deadline).await
+    }
+
+    /// Gives a worker its job, and reads what it says until the deadline.
+    pub(crate) async fn run_job(
+        &self,
+        invocation: &Invocation,
+        worker: IdleWorker,
+        job: Job,
+        deadline: Instant,
+    ) -> Came {
+        // Inputs may be large. The process has them then, and they are needed again only by one that waits.
+        let needed = job.suspend.is_some() && needs_inputs_later(job.workflow.plan());
+        let inputs = move |job: Job| if needed { job.inputs } else { Vec::new() };
         let started = match job.workflow.plan().network {
-            network::Plan::None if job.files.is_empty() => {
-                let started = Run::start(worker, &job);
-                // Inputs may be large; the process has them now.
-                drop(job);
-                started
-            }
+            network::Plan::None if job.files.is_empty() => Run::start(worker, &job).map(|run| (run, inputs(job))),
             // Starting brokers, and requesting a device from the helper, may block.
             _ => {
-                let started = spawn_blocking(move || Run::start(worker, &job)).await;
+                let started = spawn_blocking(move || Run::start(worker, &job).map(|run| (run, inputs(job)))).await;
                 started.map_err(|error| ApiError::monohull(error.to_string())).flatten()
             }
         };
         match started {
-            Ok(run) => self.read_messages(invocation, run, deadline + GRACE).await,
-            Err(refusal) => (None, Err(refusal)),
+            Ok((run, inputs)) => match self.read_messages(invocation, run, deadline + GRACE).await {
+                Came::Suspended(suspended, _) => Came::Suspended(suspended, inputs),
+                came => came,
+            },
+            Err(refusal) => refusal.into(),
         }
     }
 
     /// Replaces secrets in the report and the error. Outputs are the workflow's data, and remain unchanged.
-    async fn redact(
+    pub(crate) async fn redact(
         &self,
         report: Option<RunReport>,
         result: Result<Vec<(String, Content)>, ApiError>,
@@ -222,7 +271,7 @@ impl Watchdog {
     }
 
     /// Opens the files of this host that are granted to a workflow.
-    async fn open_files(&self, workflow: &Arc<Ready>) -> Result<Vec<Opened>, ApiError> {
+    pub(crate) async fn open_files(&self, workflow: &Arc<Ready>) -> Result<Vec<Opened>, ApiError> {
         let plan = workflow.plan();
         if plan.files.iter().all(|mount| mount.source.path().is_none()) {
             return Ok(Vec::new());
@@ -235,14 +284,14 @@ impl Watchdog {
     }
 
     /// Reads the messages of a running workflow until it has ended.
-    async fn read_messages(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Ended {
+    async fn read_messages(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Came {
         let mut reader = MessageReader { latest, received: false };
         let redactor = self.secrets.redactor();
         loop {
             let Ok(message) = reader.next(run.next()).await else {
                 tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");
                 let message = "the deadline passed, and the workflow's process had not ended by itself";
-                return (None, Err(ApiError::deadline(message, Blame::Workflow)));
+                return ApiError::deadline(message, Blame::Workflow).into();
             };
             match message {
                 Ok(Message::Notice(Notice::Point { name, at_ns })) => invocation.point_at(name, at_ns),
@@ -254,14 +303,12 @@ impl Watchdog {
                     if let Some(permit) = run.take_permit() {
                         invocation.set_long(Some(permit));
                     }
-                    return self.ended(invocation, *report, outputs);
+                    return Came::Ended(Box::new(self.ended(invocation, *report, outputs)));
                 }
-                Ok(Message::Suspended(_)) => {
-                    return (None, Err(ApiError::monohull("the workflow was suspended, which was not asked for")));
-                }
-                Ok(Message::Unfit { why }) => return (None, Err(ApiError::monohull(why))),
-                Ok(Message::Died(death)) => return (None, Err(ApiError::died(&death.failure()))),
-                Err(refusal) => return (None, Err(refusal)),
+                Ok(Message::Suspended(suspended)) => return Came::Suspended(suspended, Vec::new()),
+                Ok(Message::Unfit { why }) => return Came::Unfit(why),
+                Ok(Message::Died(death)) => return ApiError::died(&death.failure()).into(),
+                Err(refusal) => return refusal.into(),
             }
         }
     }
@@ -316,7 +363,7 @@ impl Watchdog {
     }
 
     /// Counts and logs an invocation that has ended.
-    fn log_end(&self, invocation: &Invocation) {
+    pub(crate) fn log_end(&self, invocation: &Invocation) {
         let Some(end) = invocation.ended() else { return };
         self.metrics.ended(self.counted_as(&invocation.workflow), &end);
         if !tracing::enabled!(tracing::Level::INFO) {

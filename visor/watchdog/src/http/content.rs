@@ -77,6 +77,12 @@ impl Content {
         Ok(Content::Large(Large { file: Arc::new(file), len: bytes.len() as u64 }))
     }
 
+    /// What a file has whose content does not change.
+    pub(crate) fn of_file(file: File, len: u64) -> io::Result<Content> {
+        let content = Content::Large(Large { file: Arc::new(file), len });
+        if len <= SMALL { Ok(Content::Small(content.read()?)) } else { Ok(content) }
+    }
+
     /// What a workflow's process left in an output slot. Its files are sealed, so their length stays.
     pub(crate) fn of_output(data: Data) -> io::Result<Content> {
         let file = match data {
@@ -84,8 +90,7 @@ impl Content {
             Data::File(file) => File::from(file),
         };
         let len = file.metadata()?.len();
-        let content = Content::Large(Large { file: Arc::new(file), len });
-        if len <= SMALL { Ok(Content::Small(content.read()?)) } else { Ok(content) }
+        Content::of_file(file, len)
     }
 
     /// The same for an input slot.

@@ -36,6 +36,14 @@ pub(crate) enum Route {
     Invocation,
     InvocationLogs,
     InvocationOutput,
+    InvocationEvent,
+    InvocationPause,
+    InvocationResume,
+    InvocationCancel,
+    InvocationPurge,
+    InvocationFork,
+    InvocationRewind,
+    InvocationCheckpoints,
 }
 
 const GET: &[Method] = &[Method::GET, Method::HEAD];
@@ -64,6 +72,14 @@ pub(crate) const TABLE: &[(&str, Route, &[Method])] = &[
     ("/invocations/{name}", Route::Invocation, RECORD),
     ("/invocations/{name}/logs", Route::InvocationLogs, GET),
     ("/invocations/{name}/outputs/{slot}", Route::InvocationOutput, GET),
+    ("/invocations/{name}/events/{slot}", Route::InvocationEvent, POST),
+    ("/invocations/{name}/pause", Route::InvocationPause, POST),
+    ("/invocations/{name}/resume", Route::InvocationResume, POST),
+    ("/invocations/{name}/cancel", Route::InvocationCancel, POST),
+    ("/invocations/{name}/purge", Route::InvocationPurge, POST),
+    ("/invocations/{name}/fork", Route::InvocationFork, POST),
+    ("/invocations/{name}/rewind", Route::InvocationRewind, POST),
+    ("/invocations/{name}/checkpoints", Route::InvocationCheckpoints, GET),
 ];
 
 impl Route {

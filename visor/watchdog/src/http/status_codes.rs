@@ -41,21 +41,27 @@ impl Route {
             Route::Workflow if put => &[BODY, CHECK, STATE],
             Route::Workflow if delete => &[NAME, STATE],
             Route::Workflow | Route::InvocationLogs => &[NAME, ANSWER],
-            Route::Invoke => &[NAME, CHECK, BODY, PLACE, RUN],
-            Route::AsyncInvoke => &[NAME, CHECK, BODY, PLACE, STATE],
+            Route::Invoke => &[NAME, CHECK, BODY, PLACE, RUN, STATE],
+            Route::AsyncInvoke => &[NAME, CHECK, BODY, USE, PLACE, STATE],
             Route::Run => &[BODY, CHECK, USE, PLACE, RUN],
             Route::Validate => &[BODY, CHECK],
-            Route::Invocation if delete => &[NAME],
-            Route::Invocation => &[NAME, ANSWER],
-            Route::Function | Route::InvocationOutput => &[NAME],
+            Route::Invocation if delete => &[NAME, STATE],
+            Route::Invocation | Route::InvocationOutput => &[NAME, ANSWER],
+            Route::Invocations => &[ANSWER],
+            Route::InvocationEvent => &[NAME, BODY, USE, CHECK, STATE],
+            Route::InvocationPause | Route::InvocationResume | Route::InvocationCancel | Route::InvocationPurge => {
+                &[NAME, USE, STATE]
+            }
+            Route::InvocationFork | Route::InvocationRewind => &[NAME, BODY, USE, STATE],
+            Route::InvocationCheckpoints => &[NAME, STATE],
+            Route::Function => &[NAME],
             Route::Page
             | Route::PageScript
             | Route::OpenApi
             | Route::Livez
             | Route::Metrics
             | Route::Functions
-            | Route::Workflows
-            | Route::Invocations => &[],
+            | Route::Workflows => &[],
         }
     }
 

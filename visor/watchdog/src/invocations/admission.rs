@@ -52,6 +52,12 @@ impl Admission {
         }
     }
 
+    /// A queue slot for an invocation that is in no hurry: it waits for one.
+    pub(crate) async fn wait(&self) -> QueueSlot {
+        let slot = self.slots.clone().acquire_owned().await.expect("the semaphore is never closed");
+        QueueSlot { _slot: slot, permits: self.permits.clone() }
+    }
+
     /// How many run, and how many wait.
     pub(crate) fn load(&self) -> (usize, usize) {
         let running = self.concurrency - self.permits.available_permits();

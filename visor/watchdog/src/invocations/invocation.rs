@@ -1,9 +1,12 @@
 //! One invocation, from the request to what is remembered of it.
 //!
 //! ```text
-//! queued ─▶ running ─▶ done | failed | cancelled
+//! queued ─▶ running ─▶ done | failed | cancelled | suspended: it goes on as a durable one, from the ledger
 //!    └────────┴──────────────────────────┘
 //! ```
+//!
+//! Of a durable invocation there is one of these while a process runs it, from a commit to the next, and one is made of its row
+//! for those who ask about it.
 //!
 //! The task that runs it writes here; others read here at the same time: the client that waits, clients that
 //! follow its lines, and the page.
@@ -21,7 +24,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use crate::clock::{Moment, ms_since_1970};
+use crate::clock::{Moment, ms_since_1970, ns_since_1970};
 use crate::http::content::Content;
 use crate::http::error::ApiError;
 use crate::http::trace::Trace;
@@ -54,12 +57,47 @@ pub(crate) enum Status {
     Failed,
     /// It was cancelled, or its client disconnected.
     Cancelled,
+    /// Of a durable one: it was started, and no process has run it.
+    Pending,
+    /// Of a durable one: it waits as a checkpoint.
+    Suspended,
+    /// Of a durable one: it goes on by hand alone.
+    Paused,
+    /// Of a durable one: it did its work.
+    Completed,
+}
+
+impl From<monohull_durable::Status> for Status {
+    fn from(status: monohull_durable::Status) -> Status {
+        match status {
+            monohull_durable::Status::Pending => Status::Pending,
+            monohull_durable::Status::Running => Status::Running,
+            monohull_durable::Status::Suspended => Status::Suspended,
+            monohull_durable::Status::Paused => Status::Paused,
+            monohull_durable::Status::Completed => Status::Completed,
+            monohull_durable::Status::Failed => Status::Failed,
+            monohull_durable::Status::Cancelled => Status::Cancelled,
+        }
+    }
 }
 
 impl Status {
+    /// All of them.
+    pub(crate) const ALL: [Status; 9] = [
+        Status::Queued,
+        Status::Running,
+        Status::Done,
+        Status::Failed,
+        Status::Cancelled,
+        Status::Pending,
+        Status::Suspended,
+        Status::Paused,
+        Status::Completed,
+    ];
+
     /// Whether the status is final.
     pub(crate) const fn is_final(self) -> bool {
-        matches!(self, Status::Done | Status::Failed | Status::Cancelled)
+        matches!(self, Status::Done | Status::Completed | Status::Failed | Status::Cancelled)
     }
 
     /// Its name, as in JSON.
@@ -70,6 +108,10 @@ impl Status {
             Status::Done => "done",
             Status::Failed => "failed",
             Status::Cancelled => "cancelled",
+            Status::Pending => "pending",
+            Status::Suspended => "suspended",
+            Status::Paused => "paused",
+            Status::Completed => "completed",
         }
     }
 }
@@ -113,6 +155,17 @@ pub(crate) struct Head {
     content_types: Vec<(String, String)>,
 }
 
+impl Head {
+    pub(crate) fn workflow(&self) -> &str {
+        &self.workflow
+    }
+
+    /// When it was accepted (ns since 1970).
+    pub(crate) fn accepted_ns(&self) -> u64 {
+        self.accepted_ms.saturating_mul(1_000_000)
+    }
+}
+
 /// What was recorded while an invocation ran.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -120,6 +173,25 @@ pub(crate) struct Printed {
     points: Vec<Point>,
     lines: Vec<LogLine>,
     lines_dropped: u64,
+}
+
+impl Printed {
+    /// Whether nothing was printed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.lines_dropped == 0
+    }
+
+    /// The lines.
+    pub(crate) fn into_lines(self) -> Vec<LogLine> {
+        self.lines
+    }
+
+    /// Adds what was printed later; of the timelines the later one stays.
+    pub(crate) fn add(&mut self, later: Printed) {
+        self.points = later.points;
+        self.lines.extend(later.lines);
+        self.lines_dropped += later.lines_dropped;
+    }
 }
 
 /// What came of an invocation.
@@ -137,6 +209,14 @@ pub(crate) struct End {
 pub(crate) struct Shown {
     rest: Map<String, Value>,
     end: Option<Arc<End>>,
+}
+
+impl Shown {
+    /// With more fields.
+    pub(crate) fn with(mut self, more: Map<String, Value>) -> Shown {
+        self.rest.extend(more);
+        self
+    }
 }
 
 impl Serialize for Shown {
@@ -167,9 +247,15 @@ pub(crate) struct Invocation {
     pub(crate) mode: Mode,
     /// When it was accepted: milliseconds since 1970.
     accepted_ms: u64,
+    /// The same in ns, as far as it is known.
+    accepted_ns: u64,
     /// The same on the clock that does not jump. Of an earlier server's, when this one read it.
     pub(crate) begin: Instant,
     pub(crate) begin_ns: u64,
+    /// It is in the ledger.
+    pub(crate) is_durable: bool,
+    /// From its acceptance to `begin`.
+    before_us: u64,
     inner: Mutex<Inner>,
     /// Its report is so long that nothing is made of it where others wait.
     long: AtomicBool,
@@ -218,17 +304,35 @@ impl Invocation {
             accepted_ms: ms_since_1970(accepted.world),
             content_types: typed.collect(),
         };
-        let invocation = Invocation::of(id, head, mode, accepted);
+        let mut invocation = Invocation::of(id, head, mode, accepted, false);
+        invocation.accepted_ns = ns_since_1970(accepted.world);
         invocation.lock().points.push(Point { name: "accepted".into(), at_us: 0 });
         invocation
     }
 
-    /// An asynchronous one that an earlier server accepted.
-    pub(crate) fn recalled(id: String, head: Head) -> Invocation {
-        Invocation::of(id, head, Mode::Async, Moment::now())
+    /// Gives one that is not known yet another id.
+    pub(crate) fn call_by(&mut self, id: &str) {
+        if self.call_id == self.id {
+            self.call_id = id.to_owned();
+        }
+        self.id = id.to_owned();
     }
 
-    fn of(id: String, head: Head, mode: Mode, accepted: Moment) -> Invocation {
+    /// An asynchronous one that an earlier server accepted.
+    pub(crate) fn recalled(id: String, head: Head) -> Invocation {
+        Invocation::of(id, head, Mode::Async, Moment::now(), false)
+    }
+
+    /// A durable one that goes on now, or that its row tells of.
+    pub(crate) fn durable(id: String, head: Head, status: Status) -> Invocation {
+        let now = Moment::now();
+        let before_us = ms_since_1970(now.world).saturating_sub(head.accepted_ms).saturating_mul(1000);
+        let invocation = Invocation { before_us, ..Invocation::of(id, head, Mode::Async, now, true) };
+        invocation.lock().status = status;
+        invocation
+    }
+
+    fn of(id: String, head: Head, mode: Mode, accepted: Moment, is_durable: bool) -> Invocation {
         let Head { call_id, trace, workflow, accepted_ms, content_types } = head;
         Invocation {
             id,
@@ -238,8 +342,11 @@ impl Invocation {
             content_types,
             mode,
             accepted_ms,
+            accepted_ns: accepted_ms.saturating_mul(1_000_000),
             begin: accepted.begin,
             begin_ns: accepted.ns,
+            is_durable,
+            before_us: 0,
             inner: Mutex::new(Inner {
                 status: Status::Queued,
                 points: Vec::new(),
@@ -294,7 +401,7 @@ impl Invocation {
     }
 
     fn elapsed_us(&self) -> u64 {
-        self.begin.elapsed().as_micros() as u64
+        self.before_us + self.begin.elapsed().as_micros() as u64
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -318,7 +425,7 @@ impl Invocation {
         if name.len() > POINT_NAME_MAX {
             return;
         }
-        let at_us = at_ns.saturating_sub(self.begin_ns) / 1000;
+        let at_us = self.before_us + at_ns.saturating_sub(self.begin_ns) / 1000;
         let mut inner = self.lock();
         // Both sides record some points; the first one counts.
         if inner.points.len() < POINTS_MAX && !inner.points.iter().any(|point| point.name == name) {
@@ -350,6 +457,17 @@ impl Invocation {
         result: Result<Vec<(String, Content)>, ApiError>,
     ) -> Arc<End> {
         Arc::new(End { status, duration_us: self.elapsed_us(), report, result })
+    }
+
+    /// It has ended as its row tells.
+    pub(crate) fn end_as_told(
+        &self,
+        status: Status,
+        duration_us: u64,
+        report: Option<RunReport>,
+        result: Result<Vec<(String, Content)>, ApiError>,
+    ) {
+        self.end(Arc::new(End { status, duration_us, report, result }), true);
     }
 
     /// Ends it; later ends are passed over. `recorded` says whether its end outlives this server.
@@ -431,6 +549,11 @@ impl Invocation {
         (inner.lines.clone(), inner.lines_dropped)
     }
 
+    /// When it was accepted (ns since 1970).
+    pub(crate) fn accepted_ns(&self) -> u64 {
+        self.accepted_ns
+    }
+
     /// Its timeline, in order. Two processes record points, and those of the worker arrive later.
     pub(crate) fn points(&self) -> Vec<Point> {
         let mut points = self.lock().points.clone();
@@ -467,9 +590,10 @@ impl Invocation {
         put("status", json!(inner.status));
         put("accepted_ms", json!(self.accepted_ms));
         put("traceparent", json!(self.trace.to_string()));
+        put("durable", json!(self.is_durable));
         if let Some(end) = &inner.end {
             put("duration_us", json!(end.duration_us));
-            if self.mode == Mode::Async {
+            if self.mode == Mode::Async && !self.is_durable {
                 put("recorded", json!(inner.recorded));
             }
             if let Err(refusal) = &end.result {

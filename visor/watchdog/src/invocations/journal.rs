@@ -82,7 +82,12 @@ struct RecordedEnd {
 impl Journal {
     /// Reads what an earlier server has left, the oldest end first. Calls without an end get theirs. Corrupt files are
     /// moved away and reported; a file that could not be read is an error.
-    pub(crate) fn open(folder: &Arc<StateFolder>) -> Result<(Journal, Vec<Found>), StateError> {
+    ///
+    /// Calls that have become durable are the ledger's.
+    pub(crate) fn open(
+        folder: &Arc<StateFolder>,
+        is_durable: impl Fn(&str) -> bool,
+    ) -> Result<(Journal, Vec<Found>), StateError> {
         let root = folder.path();
         let (records, callbacks) = (root.join(INVOCATIONS), root.join(CALLBACKS));
         let mut journal = Journal { folder: folder.clone(), records, callbacks, corrupt_files: Vec::new() };
@@ -95,6 +100,11 @@ impl Journal {
         }
         let mut found = Vec::new();
         for path in list(&journal.records)? {
+            if is_durable(&name_of(&path)) {
+                // Its server was killed before it had removed the record.
+                remove(&path)?;
+                continue;
+            }
             let (invocation, age) = match read_record(&path) {
                 Ok((invocation, Some(age))) => (invocation, age),
                 Ok((invocation, None)) => (journal.interrupt(invocation), Duration::ZERO),
@@ -275,7 +285,7 @@ mod tests {
     #[test]
     fn records_that_contradict_themselves_are_damaged() {
         let (_root, folder) = folder();
-        let (journal, _) = Journal::open(&folder).expect("empty");
+        let (journal, _) = Journal::open(&folder, |_| false).expect("empty");
         let written = |change: &dyn Fn(&str) -> String| {
             let invocation = invocation();
             let outputs = vec![("out".to_owned(), Content::of_bytes(b"12345").expect("bytes"))];
@@ -309,12 +319,12 @@ mod tests {
         let (_root, folder) = folder();
         let allowed = ["hooks.example".to_owned()];
         let callback = Callback::to(b"http://hooks.example/done", &allowed).expect("allowed");
-        let (journal, _) = Journal::open(&folder).expect("empty");
+        let (journal, _) = Journal::open(&folder, |_| false).expect("empty");
         let (kept, lost) = (invocation(), invocation());
         journal.accept(&kept, Some(&callback)).expect("kept");
         journal.accept(&lost, Some(&callback)).expect("kept");
         fs::remove_file(journal.records.join(&lost.id)).expect("removed");
-        let (journal, found) = Journal::open(&folder).expect("readable");
+        let (journal, found) = Journal::open(&folder, |_| false).expect("readable");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].callback.as_deref(), Some("http://hooks.example/done"));
         assert_eq!(found[0].invocation.status(), Status::Failed);

@@ -8,6 +8,7 @@
 //!   workflows/NAME     the document as it was sent      ┘
 //!   invocations/ID     asynchronous calls, see [`crate::invocations::journal`]
 //!   callbacks/ID       callbacks that are still to be made
+//!   durable/…          durable invocations, see [`crate::invocations::ledger`]; their checkpoints are sealed with checkpoint.key
 //!   damaged/…          corrupt files, moved here for inspection
 //! ```
 //!

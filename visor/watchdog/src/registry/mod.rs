@@ -238,6 +238,35 @@ impl Registry {
         ready.map_err(|missing| ApiError::conflict(format!("it was removed meanwhile: {missing}")))
     }
 
+    /// Makes a workflow ready that was registered once, with the images that its functions had then, and what is granted to it now. `load`
+    /// gives an image that is no registered function's any more.
+    pub(crate) fn prepare_again(
+        &self,
+        name: &str,
+        document: &[u8],
+        images: &[(String, [u8; 32])],
+        load: impl Fn(&str, &[u8; 32]) -> Result<LoadedImage, LoadError>,
+    ) -> Result<Ready, String> {
+        let plan = Arc::new(plan_once_registered(name, document)?);
+        let (plan, known) = {
+            let tables = self.tables();
+            let plan = tables.grants.resolve(Some(name), &plan).map_err(|missing| missing.join("; "))?;
+            let known: Vec<_> = tables.functions.values().map(|function| function.image.clone()).collect();
+            (plan, known)
+        };
+        let of = |function: &str| {
+            let named = images.iter().find(|(name, _)| name == function);
+            let (_, hash) = named.ok_or_else(|| format!("there is no image of its function {}", quoted(function)))?;
+            match known.iter().find(|image| image.image.hash == *hash) {
+                Some(image) => Ok(image.clone()),
+                None => load(function, hash).map(Arc::new).map_err(|error| error.to_string()),
+            }
+        };
+        let images = plan.functions.iter().map(|function| of(&function.name)).collect::<Result<_, _>>()?;
+        let carriers = plan.limits.carriers.unwrap_or_else(cores);
+        Ok(Ready::of_parts(plan, images, carriers))
+    }
+
     /// Removes a function that no workflow names. Blocks: it waits for the disk.
     pub(crate) fn remove_function(&self, name: &str) -> Result<(), ApiError> {
         let state = self.change();
@@ -418,13 +447,25 @@ fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
 }
 
 fn check_document(name: &str, document: &[u8], server: &Server<'_>, timeout: Duration) -> Result<Plan, ApiError> {
-    let file = format!("{name}.json");
-    let checked = workflow::check_registered(Path::new(&file), document, server).into_plan();
-    let mut plan = checked.map_err(|error| mistaken(&error))?;
-    check_host(&plan)?;
+    let mut plan = check_own(name, document, server)?;
     // So the workflow itself can say that it took too long, and where it was.
     plan.limits.timeout = Some(plan.limits.timeout.map_or(timeout, |own| own.min(timeout)));
     Ok(plan)
+}
+
+/// The same, with the workflow's own timeout.
+fn check_own(name: &str, document: &[u8], server: &Server<'_>) -> Result<Plan, ApiError> {
+    let file = format!("{name}.json");
+    let checked = workflow::check_registered(Path::new(&file), document, server).into_plan();
+    let plan = checked.map_err(|error| mistaken(&error))?;
+    check_host(&plan)?;
+    Ok(plan)
+}
+
+/// The plan of a document that was registered once, whatever is registered and granted now.
+pub(crate) fn plan_once_registered(name: &str, document: &[u8]) -> Result<Plan, String> {
+    let server = Server { functions: &|_| true, grants: &|_| Ok(()), deploying: false };
+    check_own(name, document, &server).map_err(|refusal| refusal.error.message)
 }
 
 /// Refuses a plan that names what is this host's, and not a client's to give away.

@@ -8,8 +8,10 @@
 //! ```
 //!
 //! The workflow is kept as its document and is checked again, so that a changed file gives a checked plan or none. Images are read
-//! again from where the document says, and must have the hashes that they had. What the continuation says of threads and
+//! again from where the reader says, and must have the hashes that they had. What the continuation says of threads and
 //! memory is checked here as far as records alone show it, and once more by the process that goes on with it.
+
+#![forbid(unsafe_code)]
 
 mod records;
 
@@ -28,54 +30,52 @@ use monohull_domain::checkpoint::Continuation;
 use monohull_engine::Event;
 use monohull_host_files::input;
 use monohull_report::escape::shown;
-use monohull_workflow::{self as workflow, Plan};
+use monohull_workflow::Plan;
 use serde::{Deserialize, Serialize};
-
-use super::setting::Setting;
 
 /// The version of the engine section's bytes.
 const ENGINE_VERSION: u16 = 3;
 
 /// A workflow that waits.
 #[derive(Debug)]
-pub(super) struct Saved {
+pub struct Saved {
     /// The workflow's name.
-    pub(super) workflow: String,
+    pub workflow: String,
     /// How often it has been resumed.
-    pub(super) generation: u64,
+    pub generation: u64,
     /// The workflow document.
-    pub(super) document: Vec<u8>,
+    pub document: Vec<u8>,
     /// Each function of the plan: its name, the SHA-256 of its image, and the bytes of the image.
-    pub(super) functions: Vec<(String, [u8; 32], u64)>,
+    pub functions: Vec<(String, [u8; 32], u64)>,
     /// What else is needed to go on.
-    pub(super) engine: Engine,
+    pub engine: Engine,
     /// The rest of the run.
-    pub(super) continuation: Continuation,
+    pub continuation: Continuation,
 }
 
 /// What the engine section holds besides the state of the run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Engine {
+pub struct Engine {
     /// The workflow's file: relative paths in the document count from its folder.
-    pub(super) file: PathBuf,
+    pub file: PathBuf,
     /// What `--set` has changed of the document.
-    pub(super) settings: Vec<String>,
+    pub settings: Vec<String>,
     /// The files of outputs.
-    pub(super) outputs: Vec<(String, PathBuf)>,
+    pub outputs: Vec<(String, PathBuf)>,
     /// The inputs, if the workflow may be run again from its beginning.
-    pub(super) inputs: Vec<(String, Vec<u8>)>,
+    pub inputs: Vec<(String, Vec<u8>)>,
     /// Events that it was given and has not taken. Those of a durable invocation are in its mailbox.
-    pub(super) events: Vec<Event>,
+    pub events: Vec<Event>,
     /// How many events it has been given.
-    pub(super) given: u64,
+    pub given: u64,
     /// Which copy of a forked workflow it is, and how many were made; zeros if it is none.
-    pub(super) copy: (u32, u32),
+    pub copy: (u32, u32),
 }
 
 /// A file cannot be gone on with, or not be written.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each means")]
-pub(super) enum FileError {
+pub enum FileError {
     #[error("{} cannot be read: {source}", shown(path))]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("{}: {error}", shown(path))]
@@ -90,26 +90,34 @@ pub(super) enum FileError {
 
 impl FileError {
     /// Whether the host is at fault, and not the file.
-    pub(super) fn is_hosts(&self) -> bool {
+    pub fn is_hosts(&self) -> bool {
         matches!(self, FileError::Checkpoint { error, .. } if error.is_hosts())
     }
 }
 
 impl Saved {
-    /// Reads a file that this key has sealed, and that fits this host.
-    pub(super) fn read(path: &Path, key: &Key) -> Result<Saved, FileError> {
+    /// Reads a file that this key has sealed, and that fits this host. `plan` checks the workflow document: its limits bound the memory
+    /// that the file may stand for.
+    pub fn read(
+        path: &Path,
+        key: &Key,
+        plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
+    ) -> Result<Saved, FileError> {
         let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
         let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
         let file = input::open_regular(path, false).map_err(|error| unreadable(error.into()))?;
         let checkpoint = Checkpoint::read(file, Trust::Key(key)).map_err(wrong)?;
         checkpoint.check_processor(&Processor::here()).map_err(wrong)?;
-        Saved::of(&checkpoint).map_err(|why| match why {
+        Saved::of(&checkpoint, plan).map_err(|why| match why {
             NotOurs::Other(reason) => FileError::Other { path: path.to_owned(), reason },
             NotOurs::Damaged(error) => wrong(error),
         })
     }
 
-    fn of<S: ReadAt>(checkpoint: &Checkpoint<S>) -> Result<Saved, NotOurs> {
+    fn of<S: ReadAt>(
+        checkpoint: &Checkpoint<S>,
+        plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
+    ) -> Result<Saved, NotOurs> {
         let contents = checkpoint.contents();
         if contents.engine.version != ENGINE_VERSION {
             return Err("its engine section has another version".to_owned().into());
@@ -134,13 +142,8 @@ impl Saved {
         })
     }
 
-    /// The workflow, checked as any other.
-    pub(super) fn plan(&self) -> Result<Plan, String> {
-        plan(&self.document, &self.engine)
-    }
-
     /// Writes a new file into a folder, sealed, and gives its path and size. It is whole and on the disk, or it is not there.
-    pub(super) fn write(&self, folder: &Path, name: &str, key: &Key) -> Result<(PathBuf, u64), FileError> {
+    pub fn write(&self, folder: &Path, name: &str, key: &Key) -> Result<(PathBuf, u64), FileError> {
         let path = folder.join(format!("{name}.checkpoint"));
         let unwritable = |source| FileError::Unwritable { path: path.clone(), source };
         let wrong = |error| FileError::Checkpoint { path: path.clone(), error };
@@ -200,15 +203,6 @@ impl Saved {
     }
 }
 
-fn plan(document: &[u8], engine: &Engine) -> Result<Plan, String> {
-    let checked = workflow::check_bytes(&engine.file, document);
-    let mut plan = checked.into_plan().map_err(|error| error.to_string())?;
-    for text in &engine.settings {
-        Setting::parse(text)?.apply(&mut plan).map_err(|error| error.to_string())?;
-    }
-    Ok(plan)
-}
-
 /// The most bytes of pages that the workflow's limits let its instances have. A small file may name many: equal pages are stored once,
 /// and zero pages not at all.
 fn most_bytes(plan: &Plan, contents: &Contents) -> Result<u64, String> {
@@ -238,7 +232,7 @@ impl From<String> for NotOurs {
 }
 
 /// The folder of a key is its owner's alone.
-pub(super) fn make_key_folder(key: &Path) -> io::Result<()> {
+pub fn make_key_folder(key: &Path) -> io::Result<()> {
     let folder = key.parent().ok_or(io::ErrorKind::InvalidFilename)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

@@ -15,6 +15,10 @@ const CLOCK: u64 = 5_000;
 const DOCUMENT: &[u8] = br#"{ "name": "w", "functions": { "e": { "image": "e.so" }, "f": { "image": "f.so" } },
     "steps": [{ "name": "other", "function": "e" }, { "name": "wait", "function": "f", "instances": 2 }] }"#;
 
+fn plan(document: &[u8], engine: &Engine) -> Result<Plan, String> {
+    monohull_workflow::check_bytes(&engine.file, document).into_plan().map_err(|error| error.to_string())
+}
+
 fn thread(number: u32, stack: Option<u32>, call: u32, first: u64, state: domain::ThreadState) -> domain::ThreadRecord {
     let top = match stack {
         None => cell_base(0) + STACK,
@@ -139,7 +143,7 @@ fn a_file_is_read_as_it_was_written_and_by_its_owner_alone() {
         (metadata.len(), std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777),
         (size, 0o600)
     );
-    let read = Saved::read(&path, &KEY).expect("right");
+    let read = Saved::read(&path, &KEY, plan).expect("right");
     assert_eq!((read.continuation, read.engine), (continuation(), saved().engine));
     assert_eq!((read.generation, read.functions), (3, saved().functions));
     assert_eq!(fs::read_dir(folder.path().join("new")).expect("a folder").count(), 1, "nothing else is left");
@@ -182,7 +186,7 @@ fn a_run_of_pages_may_be_of_two_buffers() {
     contents.modules[0].pages = vec![range(0, 2), range(2, 1), range(8, 1)];
     let bytes = file(&contents);
     let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");
-    assert_eq!(Saved::of(&checkpoint).expect("right").continuation.pages, continuation().pages);
+    assert_eq!(Saved::of(&checkpoint, plan).expect("right").continuation.pages, continuation().pages);
 }
 
 /// What the format can say and a continuation cannot take over is refused, and not dropped.
@@ -222,7 +226,7 @@ fn what_no_suspended_workflow_has_is_refused() {
         let bytes = file(&contents);
         let checkpoint =
             Checkpoint::read(bytes.as_slice(), Trust::Unchecked).unwrap_or_else(|error| panic!("{why}: {error}"));
-        match Saved::of(&checkpoint) {
+        match Saved::of(&checkpoint, plan) {
             Err(NotOurs::Other(reason)) if reason.contains(why) => {}
             other => panic!("{why}: {other:?}"),
         }
@@ -244,7 +248,7 @@ fn more_pages_than_the_workflow_may_have_are_refused() {
     let mut bytes = Vec::new();
     write(&mut bytes, &contents, &pages, Packing::Raw).expect("written");
     let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");
-    assert!(matches!(Saved::of(&checkpoint), Err(NotOurs::Other(reason)) if reason.contains("more than")));
+    assert!(matches!(Saved::of(&checkpoint, plan), Err(NotOurs::Other(reason)) if reason.contains("more than")));
 }
 
 #[test]
@@ -255,7 +259,7 @@ fn pages_as_in_the_image_are_left_to_it() {
     let mut bytes = Vec::new();
     write(&mut bytes, &contents(), &pages, Packing::Raw).expect("written");
     let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");
-    assert_eq!(Saved::of(&checkpoint).expect("right").continuation.pages, []);
+    assert_eq!(Saved::of(&checkpoint, plan).expect("right").continuation.pages, []);
 }
 
 /// A page is compared with its hash when it is taken over: the seal covers the hash alone.
@@ -265,7 +269,7 @@ fn a_damaged_page_is_refused() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("all but the pages is whole");
-    assert!(matches!(Saved::of(&checkpoint), Err(NotOurs::Damaged(Error::DamagedPage { .. }))));
+    assert!(matches!(Saved::of(&checkpoint, plan), Err(NotOurs::Damaged(Error::DamagedPage { .. }))));
 }
 
 /// A worker in the wrong hands may send anything.

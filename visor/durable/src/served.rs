@@ -1,0 +1,55 @@
+//! What a server needs of the store beside [`Meta`](crate::Meta): results that are asked for later, lists by time, and bounds.
+//!
+//! A command line prints what functions print, and writes outputs to files of its user. A server keeps both for whoever asks, so they are part
+//! of the transaction that says how far an invocation has come.
+
+use crate::{InvocationId, Status};
+
+/// An output slot of an invocation that has completed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Output {
+    /// The slot.
+    pub slot: String,
+    /// The SHA-256 of its bytes, which are a file of the store.
+    pub hash: [u8; 32],
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
+/// What a commit leaves for those who ask later.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Left {
+    /// What was printed since the last commit, in the caller's own encoding; empty if nothing was.
+    pub printed: Vec<u8>,
+    /// The outputs.
+    pub outputs: Vec<Output>,
+    /// Where the end is to be told. It is owed until [`Sqlite::paid`](crate::Sqlite::paid).
+    pub callback: Option<String>,
+}
+
+/// Which invocations a list has.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Filter {
+    /// Those of this workflow.
+    pub workflow: Option<String>,
+    /// Those of these statuses; all if there are none.
+    pub statuses: Vec<Status>,
+    /// Those that were started after this time (ns since 1970).
+    pub started_after: Option<u64>,
+    /// Those behind this one: the last of the list before, by its start and its name.
+    pub before: Option<(u64, InvocationId)>,
+}
+
+/// What is kept of invocations that have ended: the oldest end goes first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// How many.
+    pub number: usize,
+    /// Bytes of what they were started with, of their reports and outputs.
+    pub bytes: u64,
+    /// Those that ended before this time (ns since 1970) go.
+    pub ended_after: u64,
+}
+
+/// The most bytes that are kept of what one invocation has printed. The oldest goes first.
+pub const PRINTED_MAX: u64 = 2 << 20;

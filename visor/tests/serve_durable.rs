@@ -1,0 +1,423 @@
+//! Durable invocations of a server: what waits has no process and outlives the server, and is woken, sent events, forked, taken back and
+//! ended over HTTP.
+
+mod serve_support;
+
+use monohull_visor::watchdog::openapi::DOCUMENT;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, image_bytes, single};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+const OPTIONS: [&str; 2] = ["--suspend", "1s"];
+/// Longer than the shortest wait that suspends a workflow.
+const NAP: u64 = 1_300;
+const DAY: u64 = 86_400_000;
+
+/// Registers `naps`, which naps so often; `inbox`, which waits for `a` and then `b`; `agent`, which sleeps for a day three times; and `again`,
+/// whose steps may be tried again.
+fn deploy(server: &Server) {
+    for example in ["sleeper", "inbox", "forked", "misbehave", "echo"] {
+        server.put_example(example);
+    }
+    let naps = json!({ "naps": 2, "milliseconds": NAP, "takes": "", "fills": "result" });
+    server.put_workflow(&single("naps", "sleeper", &json!({ "args": naps, "outputs": ["result"] })));
+    let events = json!({ "events": ["a", "b"], "fills": "result" });
+    server.put_workflow(&single("inbox", "inbox", &json!({ "args": events, "outputs": ["result"] })));
+    let agent = json!({ "rounds": 3, "milliseconds": DAY });
+    server.put_workflow(&single("agent", "forked", &json!({ "args": agent, "outputs": ["diary"] })));
+    server.put_workflow(&single("echo", "echo", &json!({ "inputs": ["in"], "outputs": ["out"] })));
+    let slow = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "wait_ms": 900 } });
+    server.put_workflow(&single("slow", "echo", &slow));
+    let mut again = single("again", "echo", &slow);
+    again["steps"][0]["retry"] = json!({ "max_attempts": 3 });
+    server.put_workflow(&again);
+}
+
+fn start() -> Server {
+    let server = Server::start_with(&OPTIONS);
+    deploy(&server);
+    server
+}
+
+/// A validator of an answer against the document of the interface.
+#[track_caller]
+fn keeps_to(name: &str, value: &Value) {
+    let mut root: Value = serde_json::from_str(DOCUMENT).expect("JSON");
+    root["$ref"] = format!("#/components/schemas/{name}").into();
+    let schema = jsonschema::validator_for(&root).expect("a schema");
+    let errors: Vec<_> = schema.iter_errors(value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{name}: {errors:#?}\n{value:#}");
+}
+
+#[track_caller]
+fn began(answer: Answer) -> String {
+    let answer = answer.expect(202);
+    keeps_to("Accepted", &answer.json());
+    assert_eq!(answer.headers["location"], format!("/invocations/{}", answer.json()["id"].as_str().expect("an id")));
+    answer.headers["location"].clone()
+}
+
+/// Starts an invocation of this id.
+#[track_caller]
+fn named(server: &Server, workflow: &str, id: &str) -> String {
+    began(server.post(&format!("/async-invoke/{workflow}?id={id}"), b""))
+}
+
+#[track_caller]
+fn is_at(server: &Server, location: &str, status: &str) -> Value {
+    eventually(&format!("{location} is {status}"), || server.get(location).json()["status"] == status);
+    let shown = server.get(location).expect(200).json();
+    keeps_to("Invocation", &shown);
+    shown
+}
+
+fn output(server: &Server, location: &str, slot: &str) -> String {
+    server.get(&format!("{location}/outputs/{slot}?wait=120s")).expect(200).text()
+}
+
+fn kill_now(server: Server) {
+    server.signal(Signal::SIGKILL);
+    server.wait();
+}
+
+fn checkpoints(state: &StateFolder) -> Vec<PathBuf> {
+    let folder = state.path().join("durable/checkpoints");
+    fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path()).collect()
+}
+
+const RESULT: &str = "2 naps, 5 letters, map true, thread true, time true\n";
+
+/// A call that waits is answered at once, has no process meanwhile, and is woken by time.
+#[test]
+fn a_call_that_waits_becomes_durable_and_goes_on_by_itself() {
+    let server = start();
+    let answer = server.post("/invoke/naps", b"").expect(202);
+    assert_eq!(answer.headers["x-invocation-id"], answer.json()["id"].as_str().expect("an id"));
+    assert_eq!(answer.json()["status"], "suspended");
+    let location = began(answer);
+    let later = began(server.post("/async-invoke/naps", b""));
+    let shown = is_at(&server, &later, "suspended");
+    assert_eq!((&shown["durable"], &shown["waiting_for"][0]["kind"]), (&json!(true), &json!("time")), "{shown:#}");
+    for location in [&location, &later] {
+        assert_eq!(output(&server, location, "result"), RESULT);
+        let shown = is_at(&server, location, "completed");
+        assert_eq!(shown["result"]["result"]["text"], RESULT, "{shown:#}");
+        assert_eq!(shown["report"]["status"], "done", "{shown:#}");
+        assert!(shown["generation"].as_u64() >= Some(1), "{shown:#}");
+        let logs = server.get(&format!("{location}/logs")).expect(200).text();
+        let naps: Vec<_> = logs.lines().filter(|line| line.contains("slept")).collect();
+        assert_eq!(naps.len(), 2, "lines of all legs: {logs}");
+    }
+    assert!(checkpoints(&server.state()).is_empty(), "what has ended keeps no checkpoint");
+    // What does not wait is answered as ever, and is not durable.
+    let answer = server.post("/invoke/echo", b"x").expect(200);
+    let shown = server.get(&format!("/invocations/{}", answer.headers["x-invocation-id"])).expect(200).json();
+    assert_eq!((&shown["durable"], &shown["status"]), (&json!(false), &json!("done")));
+}
+
+#[test]
+fn events_wake_it_in_order_and_a_key_makes_sending_safe_to_repeat() {
+    let server = start();
+    let location = named(&server, "inbox", "order-17");
+    let shown = is_at(&server, &location, "suspended");
+    assert_eq!(shown["waiting_for"][0]["event"], "a", "{shown:#}");
+    let send = |event: &str, key: &str, body: &[u8]| {
+        server.ask_with("POST", &format!("{location}/events/{event}"), &[("Idempotency-Key", key)], body)
+    };
+    // `b` is sent before anything waits for it.
+    let first = send("b", "1", b"second").expect(202).json();
+    keeps_to("Sent", &first);
+    assert_eq!(send("b", "1", b"second").expect(200).json()["duplicate"], true);
+    send("b", "1", b"other").error(422, "invalid", "client");
+    send("a", "2", b"first").expect(202);
+    assert_eq!(output(&server, &location, "result"), "a: first\nb: second\n");
+    is_at(&server, &location, "completed");
+    assert_eq!(send("a", "2", b"first").expect(200).json()["duplicate"], true, "also after its end");
+    send("a", "3", b"late").error(409, "conflict", "client");
+}
+
+#[test]
+fn an_id_is_one_invocations_and_a_key_one_calls() {
+    let server = start();
+    let location = named(&server, "inbox", "one");
+    assert_eq!(named(&server, "inbox", "one"), location, "the same call attaches");
+    let error = server.post("/async-invoke/agent?id=one", b"").error(409, "conflict", "client");
+    assert!(error["message"].as_str().is_some_and(|message| message.contains(&location)), "{error:#}");
+    for wrong in ["", "a/b", "a%2Fb", "..", "a%20b", &"x".repeat(65)] {
+        let answer = server.post(&format!("/async-invoke/inbox?id={wrong}"), b"");
+        assert!([400, 404].contains(&answer.status), "{wrong}: {}", answer.text());
+    }
+    let call = |key: &str, body: &[u8]| {
+        server.ask_with("POST", "/async-invoke/echo", &[("Idempotency-Key", key), ("Content-Type", "text/plain")], body)
+    };
+    let location = began(call("k", b"x"));
+    assert_eq!(output(&server, &location, "out"), "x");
+    assert_eq!(began(call("k", b"x")), location, "also after its end");
+    call("k", b"y").error(422, "invalid", "client");
+    assert_ne!(began(call("other", b"x")), location);
+    let both = [("Idempotency-Key", "k")];
+    server.ask_with("POST", "/async-invoke/inbox?id=two", &both, b"").error(400, "bad-request", "client");
+}
+
+#[test]
+fn a_call_may_begin_later() {
+    let server = start();
+    let location = began(server.post("/async-invoke/inbox?delay=1h", b""));
+    let shown = is_at(&server, &location, "pending");
+    assert!(shown["due"].is_string(), "{shown:#}");
+    let soon = began(server.ask_with("POST", "/async-invoke/echo?delay=1s", &[("Content-Type", "a/b")], b"x"));
+    assert_eq!(output(&server, &soon, "out"), "x");
+    let at =
+        began(server.ask_with("POST", "/async-invoke/echo?at=2020-01-01T00:00:00Z", &[("Content-Type", "a/b")], b"y"));
+    assert_eq!(output(&server, &at, "out"), "y");
+    for wrong in ["delay=soon", "at=monday", "delay=1s&at=2020-01-01T00:00:00Z"] {
+        server.post(&format!("/async-invoke/inbox?{wrong}"), b"").error(400, "bad-request", "client");
+    }
+}
+
+#[test]
+fn it_is_paused_resumed_and_cancelled_by_hand() {
+    let server = start();
+    let location = named(&server, "inbox", "one");
+    is_at(&server, &location, "suspended");
+    let ask = |verb: &str| server.post(&format!("{location}/{verb}"), b"");
+    for _ in 0..2 {
+        let came = ask("pause").expect(200).json();
+        keeps_to("Controlled", &came);
+        assert_eq!(came["status"], "paused");
+    }
+    server.post(&format!("{location}/events/a"), b"x").expect(202);
+    let shown = is_at(&server, &location, "paused");
+    assert_eq!((&shown["reason"], &shown["mail"]), (&json!("by hand"), &json!(1)), "{shown:#}");
+    server.get(&format!("{location}/outputs/result?wait=1s")).expect(202);
+    assert_eq!(ask("resume").expect(200).json()["status"], "suspended");
+    eventually("it waits for b", || server.get(&location).json()["waiting_for"][0]["event"] == "b");
+    ask("purge").error(409, "conflict", "client");
+    for _ in 0..2 {
+        assert_eq!(ask("cancel").expect(200).json()["status"], "cancelled");
+    }
+    ask("pause").error(409, "conflict", "client");
+    ask("fork").error(409, "conflict", "client");
+    let shown = is_at(&server, &location, "cancelled");
+    assert_eq!(shown["error"]["kind"], "cancelled", "{shown:#}");
+    server.ask("DELETE", &location, b"").expect(204);
+    ask("purge").expect(204);
+    server.get(&location).error(404, "not-found", "client");
+    ask("purge").error(404, "not-found", "client");
+}
+
+/// `DELETE` does not wait until it waits.
+#[test]
+fn one_that_runs_is_killed_at_once() {
+    let server = start();
+    server.put_workflow(&single("busy", "misbehave", &json!({ "args": { "how": "endless-loop" } })));
+    let location = named(&server, "busy", "one");
+    is_at(&server, &location, "running");
+    let came = server.post(&format!("{location}/cancel"), b"").expect(200).json();
+    assert_eq!((&came["status"], &came["becomes"]), (&json!("running"), &json!("cancelled")));
+    server.ask("DELETE", &location, b"").expect(204);
+    is_at(&server, &location, "cancelled");
+    eventually("nothing runs", || server.get("/healthz").json()["running"] == 0);
+}
+
+#[test]
+fn copies_are_made_and_it_goes_back() {
+    let server = start();
+    let location = named(&server, "agent", "ask");
+    is_at(&server, &location, "suspended");
+    let fork = |key: &str, body: Value| {
+        server.ask_with("POST", &format!("{location}/fork"), &[("Idempotency-Key", key)], body.to_string().as_bytes())
+    };
+    let made = fork("k", json!({ "count": 3, "paused": true })).expect(200).json();
+    keeps_to("Forked", &made);
+    let copies = made["copies"].as_array().expect("a list");
+    assert!(
+        copies.len() == 3 && copies.iter().all(|copy| copy["came"] == "new" && copy["status"] == "paused"),
+        "{made:#}"
+    );
+    let again = fork("k", json!({ "count": 3, "paused": true })).expect(200).json();
+    assert!(again["copies"].as_array().expect("a list").iter().all(|copy| copy["came"] == "same"), "{again:#}");
+    let named_copies = fork("l", json!({ "ids": ["ask", "two"] })).expect(200).json();
+    assert_eq!(named_copies["copies"][0]["came"], "taken");
+    assert_eq!(named_copies["copies"][1]["came"], "new");
+    let copy = server.get("/invocations/two").expect(200).json();
+    keeps_to("Invocation", &copy);
+    assert_eq!((&copy["parent"]["id"], &copy["parent"]["copies"]), (&json!("ask"), &json!(2)), "{copy:#}");
+    assert_eq!(server.get(&location).json()["forks"].as_array().map(Vec::len), Some(4));
+
+    let listed = server.get(&format!("{location}/checkpoints")).expect(200).json();
+    keeps_to("Checkpoints", &listed);
+    assert_eq!(listed["checkpoints"].as_array().map(Vec::len), Some(1));
+    let rewind = |body: Value| server.post(&format!("{location}/rewind"), body.to_string().as_bytes());
+    let back = rewind(json!({ "to": 1, "from": 1 })).expect(200).json();
+    keeps_to("Rewound", &back);
+    assert_eq!(back["generation"], 2);
+    rewind(json!({ "to": 1, "from": 1 })).error(409, "conflict", "client");
+    rewind(json!({ "to": 9 })).error(409, "conflict", "client");
+    rewind(json!({ "back": 1 })).error(400, "bad-request", "client");
+    fork("m", json!({ "count": 0 })).error(400, "bad-request", "client");
+    fork("m", json!({ "count": 1001 })).error(400, "bad-request", "client");
+    fork("m", json!({ "ids": ["../x"] })).error(400, "bad-request", "client");
+    // A copy outlives the one that it is of.
+    server.post(&format!("{location}/cancel"), b"").expect(200);
+    server.post(&format!("{location}/purge"), b"").expect(204);
+    is_at(&server, "/invocations/two", "suspended");
+    assert!(!checkpoints(&server.state()).is_empty());
+}
+
+#[test]
+fn lists_are_filtered_and_come_in_pages() {
+    let server = start();
+    for number in 0..5 {
+        named(&server, if number % 2 == 0 { "inbox" } else { "agent" }, &format!("i{number}"));
+    }
+    for number in 0..5 {
+        is_at(&server, &format!("/invocations/i{number}"), "suspended");
+    }
+    server.post("/invoke/echo", b"x").expect(200);
+    let ids = |query: &str| -> (Vec<String>, Value) {
+        let listed = server.get(&format!("/invocations?{query}")).expect(200).json();
+        keeps_to("Invocations", &listed);
+        let rows = listed["invocations"].as_array().expect("a list").iter();
+        (rows.map(|row| row["id"].as_str().expect("an id").to_owned()).collect(), listed["next_cursor"].clone())
+    };
+    assert_eq!(ids("workflow=agent").0, ["i3", "i1"]);
+    assert_eq!(ids("status=suspended&workflow=inbox").0, ["i4", "i2", "i0"]);
+    assert_eq!(ids("status=done").0.len(), 1);
+    assert!(ids("status=paused,failed").0.is_empty());
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let (page, next) = ids(&format!("limit=2{cursor}"));
+        assert!(page.len() <= 2);
+        all.extend(page);
+        match next.as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(all.len(), 6, "each once: {all:?}");
+    assert_eq!(all[1..], ["i4", "i3", "i2", "i1", "i0"]);
+    assert!(ids("started_after=2099-01-01T00:00:00Z").0.is_empty());
+    for wrong in ["status=lost", "cursor=x", "started_after=monday", "limit=0", "x=1"] {
+        server.get(&format!("/invocations?{wrong}")).error(400, "bad-request", "client");
+    }
+}
+
+/// What sleeps is untouched by what is registered later, and runs the code that it was started with.
+#[test]
+fn code_and_document_of_a_sleeper_are_those_of_its_start() {
+    let server = start();
+    let location = named(&server, "inbox", "one");
+    is_at(&server, &location, "suspended");
+    server.ask("DELETE", "/workflows/inbox", b"").expect(204);
+    server.ask("PUT", "/functions/inbox", &image_bytes("no-op")).expect(200);
+    server.post(&format!("{location}/events/a"), b"1").expect(202);
+    server.post(&format!("{location}/events/b"), b"2").expect(202);
+    assert_eq!(output(&server, &location, "result"), "a: 1\nb: 2\n");
+}
+
+#[test]
+fn what_waits_outlives_a_server_that_is_killed() {
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    deploy(&server);
+    let inbox = named(&server, "inbox", "one");
+    let naps = began(server.post("/invoke/naps", b""));
+    is_at(&server, &inbox, "suspended");
+    server.post(&format!("{inbox}/events/a"), b"kept").expect(202);
+    // Run when it was killed: it begins again if its workflow allows that, and has failed if not.
+    let again = began(server.ask_with("POST", "/async-invoke/again", &[("Content-Type", "a/b")], b"x"));
+    let once = began(server.ask_with("POST", "/async-invoke/slow?id=once", &[("Content-Type", "a/b")], b"y"));
+    is_at(&server, &again, "running");
+    is_at(&server, &once, "running");
+    kill_now(server);
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    server.post(&format!("{inbox}/events/b"), b"new").expect(202);
+    assert_eq!(output(&server, &inbox, "result"), "a: kept\nb: new\n");
+    assert_eq!(output(&server, &naps, "result"), RESULT);
+    assert_eq!(output(&server, &again, "out"), "x");
+    let shown = is_at(&server, &once, "failed");
+    assert_eq!((&shown["error"]["kind"], &shown["error"]["blame"]), (&json!("interrupted"), &json!("host")));
+    // In an orderly end, too.
+    assert_eq!(server.stop().0, Some(0));
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    assert_eq!(output(&server, &inbox, "result"), "a: kept\nb: new\n");
+    assert_eq!(server.get(&once).json()["error"]["kind"], "interrupted");
+}
+
+/// No more run at a time than the operator allows, however many are due at once.
+#[test]
+fn no_more_are_woken_at_a_time_than_may_run() {
+    let server = Server::start_with(&["--suspend", "1s", "--concurrency", "1"]);
+    deploy(&server);
+    let all: Vec<_> = (0..6).map(|number| named(&server, "naps", &format!("n{number}"))).collect();
+    let begin = Instant::now();
+    loop {
+        let health = server.get("/healthz").json();
+        assert!(health["running"].as_u64() <= Some(1), "{health:#}");
+        if all.iter().all(|location| server.get(location).json()["status"] == "completed") {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "they do not end");
+    }
+}
+
+/// Long waits for an end are answered when it comes, and when the server is to end.
+#[test]
+fn an_end_is_waited_for() {
+    let server = start();
+    let location = named(&server, "inbox", "one");
+    is_at(&server, &location, "suspended");
+    let answer = server.get(&format!("{location}/outputs/result?wait=1s")).expect(202);
+    keeps_to("Waiting", &answer.json());
+    assert_eq!(answer.headers["retry-after"], "1");
+    server.get(&format!("{location}/outputs/result")).error(404, "not-found", "client");
+    server.get(&format!("{location}?wait=never")).error(400, "bad-request", "client");
+    server.get(&format!("{location}?wait=301s")).error(400, "bad-request", "client");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| server.get(&format!("{location}?wait=300s")).expect(200).json());
+        for (event, body) in [("a", "1"), ("b", "2")] {
+            server.post(&format!("{location}/events/{event}"), body.as_bytes()).expect(202);
+        }
+        assert_eq!(waiting.join().expect("an answer")["status"], "completed");
+    });
+}
+
+/// Ended ones are kept as long as asynchronous calls are, and their files with them.
+#[test]
+fn what_has_ended_is_forgotten_in_time() {
+    let server = Server::start_with(&["--suspend", "1s", "--keep", "2"]);
+    deploy(&server);
+    let type_of = [("Content-Type", "a/b")];
+    let all: Vec<_> = (0..5)
+        .map(|number| {
+            let path = format!("/async-invoke/echo?id=e{number}");
+            let location = began(server.ask_with("POST", &path, &type_of, format!("output {number}").as_bytes()));
+            output(&server, &location, "out");
+            location
+        })
+        .collect();
+    eventually("two are left", || all.iter().filter(|location| server.get(location).status == 200).count() == 2);
+    assert_eq!(server.get(&all[4]).expect(200).json()["status"], "completed");
+    let files = || fs::read_dir(server.state().path().join("durable/files")).expect("a folder").count();
+    // Two outputs; what they were started with is not needed any more.
+    eventually("files that nothing names are removed", || files() == 2);
+}
+
+#[test]
+fn there_are_no_more_than_the_operator_allows() {
+    let server = Server::start_with(&["--suspend", "1s", "--max-durable", "2"]);
+    deploy(&server);
+    for id in ["one", "two"] {
+        let location = named(&server, "inbox", id);
+        is_at(&server, &location, "suspended");
+    }
+    server.post("/async-invoke/inbox?id=three", b"").error(429, "full", "host");
+    server.post("/invocations/one/fork", b"").error(429, "full", "host");
+    named(&server, "inbox", "two");
+    server.post("/invocations/one/cancel", b"").expect(200);
+    named(&server, "inbox", "three");
+}

@@ -1,0 +1,142 @@
+//! A server is killed at random moments while clients start durable invocations, send them events and read results: nothing that was
+//! acknowledged is lost, and nothing happens twice.
+
+mod serve_support;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use serve_support::{Answer, PATIENCE, Server, StateFolder, request, single};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
+use std::time::Duration;
+
+const ROUNDS: u64 = 10;
+const CLIENTS: u64 = 3;
+const OPTIONS: [&str; 2] = ["--suspend", "1s"];
+/// The events that each invocation takes, in this order. A second `a` that is the first once more would be seen.
+const EVENTS: [&str; 4] = ["a", "a", "b", "a"];
+
+/// A request to a server that may be gone.
+fn try_ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Answer> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.write_all(&request(method, path, headers, body)).ok()?;
+    Answer::read(&mut stream)
+}
+
+/// What was acknowledged of an invocation.
+#[derive(Default)]
+struct Acknowledged {
+    /// How many of its events.
+    events: usize,
+    /// Its result.
+    result: Option<String>,
+}
+
+fn text(id: &str, number: usize) -> String {
+    format!("{id} {number}")
+}
+
+fn result(id: &str) -> String {
+    let line = |(number, event): (usize, &&str)| format!("{event}: {}\n", text(id, number));
+    EVENTS.iter().enumerate().map(line).collect()
+}
+
+/// Sends the next event of an invocation. Whether it was acknowledged; `None` if there is no server any more.
+fn send(address: SocketAddr, id: &str, number: usize) -> Option<()> {
+    let path = format!("/invocations/{id}/events/{}", EVENTS[number]);
+    let key = format!("k{number}");
+    let answer = try_ask(address, "POST", &path, &[("Idempotency-Key", &key)], text(id, number).as_bytes())?;
+    assert!([200, 202].contains(&answer.status), "{}", answer.text());
+    Some(())
+}
+
+/// Starts an invocation, or finds it, and takes it as far as the server lives.
+fn drive(address: SocketAddr, id: &str, known: &Mutex<BTreeMap<String, Acknowledged>>) -> Option<()> {
+    let note = |change: &dyn Fn(&mut Acknowledged)| {
+        let mut known = known.lock().expect("no thread panics while it holds the lock");
+        change(known.entry(id.to_owned()).or_default());
+    };
+    let answer = try_ask(address, "POST", &format!("/async-invoke/inbox?id={id}"), &[], b"")?;
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    note(&|_| {});
+    for number in 0..EVENTS.len() {
+        send(address, id, number)?;
+        note(&|it| it.events = it.events.max(number + 1));
+    }
+    let answer = try_ask(address, "GET", &format!("/invocations/{id}/outputs/result?wait=120s"), &[], b"")?;
+    let text = answer.expect(200).text();
+    assert_eq!(text, result(id));
+    note(&|it| it.result = Some(text.clone()));
+    Some(())
+}
+
+#[test]
+fn a_kill_at_any_moment_loses_no_start_event_or_result() {
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    server.put_example("inbox");
+    let args = json!({ "events": EVENTS, "fills": "result" });
+    // What is killed before its first wait begins again.
+    let retry = json!({ "max_attempts": 2 });
+    let inbox = json!({ "args": args, "outputs": ["result"], "retry": retry });
+    server.put_workflow(&single("inbox", "inbox", &inbox));
+    drop(server);
+    let known = Mutex::new(BTreeMap::<String, Acknowledged>::new());
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    for round in 0..ROUNDS {
+        let server = Server::start_on(&state, &OPTIONS, &[]);
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let (address, pid) = (server.address, server.pid());
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(random % 900_000));
+            kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it runs");
+        });
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let known = &known;
+                scope.spawn(move || {
+                    for number in 0.. {
+                        if drive(address, &format!("r{round}-{client}-{number}"), known).is_none() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        killer.join().expect("killed");
+        server.wait();
+    }
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    let all: Vec<(String, usize, Option<String>)> = {
+        let known = known.lock().expect("no thread panics while it holds the lock");
+        known.iter().map(|(id, it)| (id.clone(), it.events, it.result.clone())).collect()
+    };
+    assert!(all.len() >= ROUNDS as usize / 2, "{} were started", all.len());
+    assert!(all.iter().any(|(_, _, result)| result.is_some()), "some were to end");
+    assert!(all.iter().any(|(_, _, result)| result.is_none()), "some were to be interrupted");
+    for (id, events, seen) in &all {
+        let shown = server.get(&format!("/invocations/{id}")).expect(200).json();
+        assert!(
+            ["suspended", "running", "pending", "completed"].contains(&shown["status"].as_str().expect("a status"))
+        );
+        if seen.is_some() {
+            assert_eq!(shown["status"], "completed", "a result that was delivered stays: {shown:#}");
+        }
+        // What was acknowledged is there: sent again it is one that is known.
+        for number in 0..*events {
+            let path = format!("/invocations/{id}/events/{}", EVENTS[number]);
+            let key = format!("k{number}");
+            let headers = [("Idempotency-Key", key.as_str())];
+            let again = server.ask_with("POST", &path, &headers, text(id, number).as_bytes());
+            assert_eq!(again.expect(200).json()["duplicate"], true);
+        }
+        drive(server.address, id, &known).expect("the server lives");
+    }
+    assert_eq!(server.get("/healthz").json()["damaged"], json!([]));
+}

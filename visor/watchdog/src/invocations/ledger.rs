@@ -1,0 +1,436 @@
+//! The ledger of durable invocations: the store in the folder `durable` of the state folder, as the server uses it.
+//!
+//! ```text
+//!            start ──▶ pending ──┐                       wake: claim, run a leg, commit
+//!  a call that waits ──▶ suspended ──▶ due, or an event ──▶ running ──▶ suspended | completed | failed | …
+//! ```
+//!
+//! What an invocation is started with is plain data: the workflow's document, its inputs and the images of its functions are files, called by
+//! their hashes, so that a later `PUT` of a workflow or a function changes nothing for those that sleep. Everything here waits for the disk.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use monohull_checkpoint::{Key, KeyError};
+use monohull_domain::image::map::LoadedImage;
+use monohull_durable::{
+    Adding, Bounds, Claimed, Commit, Committed, Filter, Held, InvocationId, Left, Meta, MetaError, NewInvocation,
+    Output, Owner, Sqlite, Started, Store, StoreError, Want,
+};
+use monohull_worker::Data;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::sync::{Notify, broadcast};
+
+use crate::clock::ns_since_1970;
+use crate::http::content::Content;
+use crate::http::error::{ApiError, Blame};
+use crate::invocations::invocation::{Head, Printed};
+use crate::settings::Keep;
+use crate::store::error::StateError;
+use crate::store::state_folder::StateFolder;
+use hyper::StatusCode;
+use monohull_report::RunReport;
+
+/// The folder of the store.
+const DURABLE: &str = "durable";
+/// The file of the key that seals checkpoints.
+const KEY: &str = "checkpoint.key";
+/// The version that the bytes of a start begin with.
+const VERSION: u8 = 1;
+/// After files were removed so many times as long passes until the next time: it takes as long as there are rows.
+const REST: u32 = 20;
+/// Changes that one who waits may have missed before it looks at all of its invocation again.
+const CHANGES: usize = 1024;
+
+/// What an invocation is started with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Start {
+    /// What does not depend on its outcome.
+    pub(crate) head: Head,
+    /// The hash of the workflow's document.
+    pub(crate) document: [u8; 32],
+    /// The input slots, and the hash of what fills each. Of one that was run before it was durable only if it may be run again.
+    pub(crate) inputs: Vec<(String, [u8; 32])>,
+    /// The workflow's functions, and the hash of each one's image.
+    pub(crate) functions: Vec<(String, [u8; 32])>,
+    /// Where its end is told.
+    pub(crate) callback: Option<String>,
+    /// It may be run again from its beginning, if its server ends before its first checkpoint.
+    pub(crate) again: bool,
+}
+
+impl Start {
+    fn encode(&self) -> Result<Vec<u8>, ApiError> {
+        postcard::to_extend(self, vec![VERSION]).map_err(|error| ApiError::monohull(error.to_string()))
+    }
+
+    /// What was encoded; `None` if it was not, or by a version that is not known.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Start> {
+        match postcard::take_from_bytes(bytes.strip_prefix(&[VERSION])?) {
+            Ok((start, [])) => Some(start),
+            _ => None,
+        }
+    }
+
+    /// The hashes of the files that a start names. One that cannot be read names none.
+    fn files(bytes: &[u8]) -> Vec<[u8; 32]> {
+        let start = Start::decode(bytes).into_iter();
+        start
+            .flat_map(|start| {
+                let named = start.inputs.into_iter().chain(start.functions).map(|(_, hash)| hash);
+                named.chain([start.document]).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Whether a call with this start is the same as one with the other: the same workflow is called with the same inputs.
+    pub(crate) fn is_same_call(&self, other: &Start) -> bool {
+        self.head.workflow() == other.head.workflow() && self.inputs == other.inputs
+    }
+}
+
+/// What came of an invocation, as its row has it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Told {
+    pub(crate) duration_us: u64,
+    pub(crate) report: Option<RunReport>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refusal: Option<ApiError>,
+}
+
+/// The durable invocations of this server.
+pub(crate) struct Ledger {
+    folder: Arc<StateFolder>,
+    store: Store,
+    meta: Mutex<Sqlite>,
+    owner: Owner,
+    key: Key,
+    /// Invocations have ended, whose files are not needed any more.
+    has_ended: AtomicBool,
+    swept: Mutex<Swept>,
+    /// Something may be due sooner than it was.
+    hurry: Notify,
+    /// The invocations that have changed; `None` stands for all.
+    changes: broadcast::Sender<Option<InvocationId>>,
+}
+
+/// The last removal of files that nothing names.
+struct Swept {
+    /// There may be more of them.
+    needed: bool,
+    at: Instant,
+    took: Duration,
+}
+
+/// The ledger cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
+pub enum LedgerError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the key of checkpoints, {}: {error}", monohull_report::escape::shown(path))]
+    Key { path: PathBuf, error: KeyError },
+}
+
+/// Bytes of a file from its beginning, wherever its own position is: others may read the same file.
+struct Whole<'f> {
+    file: &'f File,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Whole<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let len = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(to.len());
+        let read = self.file.read_at(&mut to[..len], self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl Ledger {
+    /// Opens the store, or makes it. Invocations that an earlier server ran can be claimed again.
+    pub(crate) fn open(folder: &Arc<StateFolder>) -> Result<Ledger, LedgerError> {
+        let root = folder.path();
+        let path = root.join(KEY);
+        let key = Key::load_or_create(&path).map_err(|error| LedgerError::Key { path, error })?;
+        let store = Store::open_served(&root.join(DURABLE))?;
+        let mut meta = store.meta()?;
+        store.expire_the_dead(&mut meta)?;
+        store.sweep(&meta, Start::files)?;
+        let owner = store.owner()?;
+        let swept = Mutex::new(Swept { needed: false, at: Instant::now(), took: Duration::ZERO });
+        let (meta, changes) = (Mutex::new(meta), broadcast::channel(CHANGES).0);
+        Ok(Ledger {
+            folder: folder.clone(),
+            store,
+            meta,
+            owner,
+            key,
+            has_ended: AtomicBool::new(true),
+            swept,
+            hurry: Notify::new(),
+            changes,
+        })
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The database.
+    pub(crate) fn meta(&self) -> MutexGuard<'_, Sqlite> {
+        // A transaction that was not committed has been rolled back.
+        self.meta.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes something. It counts only if the state folder was in its place before and after it.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&Ledger) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        let lost = |error: StateError| ApiError::not_kept(error);
+        self.folder.check().map_err(lost)?;
+        let changed = change(self);
+        self.folder.check().map_err(lost)?;
+        changed
+    }
+
+    /// An invocation has changed: those who wait for it look again, and what may be due is looked at.
+    pub(crate) fn changed(&self, id: &InvocationId) {
+        // Without receivers nobody waits.
+        let _ = self.changes.send(Some(id.clone()));
+        self.hurry.notify_one();
+    }
+
+    /// All who wait look again.
+    pub(crate) fn wake_all(&self) {
+        let _ = self.changes.send(None);
+    }
+
+    pub(crate) fn changes(&self) -> broadcast::Receiver<Option<InvocationId>> {
+        self.changes.subscribe()
+    }
+
+    /// Returns when something may be due sooner than it was.
+    pub(crate) async fn hurried(&self) {
+        self.hurry.notified().await;
+    }
+
+    /// Begins to add files that a row will name.
+    pub(crate) fn adding(&self) -> Result<Adding, ApiError> {
+        self.store.adding().map_err(kept)
+    }
+
+    /// Adds bytes as a file, and gives its hash.
+    pub(crate) fn add_bytes(&self, adding: &Adding, mut bytes: &[u8]) -> Result<[u8; 32], ApiError> {
+        let hash = Sha256::digest(bytes).into();
+        // What has its name is whole and on the disk, and is not removed while something is added.
+        if self.store.file(&hash).exists() {
+            return Ok(hash);
+        }
+        self.store.add_file(adding, &mut bytes).map_err(kept)
+    }
+
+    /// The same with what fills an input slot.
+    pub(crate) fn add_data(&self, adding: &Adding, data: &Data) -> Result<[u8; 32], ApiError> {
+        match data {
+            Data::Bytes(bytes) => self.add_bytes(adding, bytes),
+            Data::File(file) => {
+                let unreadable = |error: io::Error| ApiError::host(format!("an input cannot be read: {error}"));
+                let file = File::from(file.try_clone().map_err(unreadable)?);
+                let end = file.metadata().map_err(unreadable)?.len();
+                self.store.add_file(adding, &mut Whole { file: &file, at: 0, end }).map_err(kept)
+            }
+        }
+    }
+
+    /// The same with an output.
+    pub(crate) fn add_content(&self, adding: &Adding, content: &Content) -> Result<[u8; 32], ApiError> {
+        match content {
+            Content::Small(bytes) => self.add_bytes(adding, bytes),
+            Content::Large(large) => {
+                self.store.add_file(adding, &mut Whole { file: &large.file, at: 0, end: large.len }).map_err(kept)
+            }
+        }
+    }
+
+    /// The same with an image, which is there as a rule.
+    pub(crate) fn add_image(&self, adding: &Adding, image: &LoadedImage) -> Result<[u8; 32], ApiError> {
+        let hash = image.image.hash;
+        let path = self.store.file(&hash);
+        if !path.exists() {
+            let unreadable = |error: io::Error| ApiError::host(format!("an image cannot be read: {error}"));
+            let file = File::from(image.sealed().as_fd().try_clone_to_owned().map_err(unreadable)?);
+            let mut bytes = Whole { file: &file, at: 0, end: image.image.bytes };
+            self.store.add_file(adding, &mut bytes).map_err(kept)?;
+        }
+        Ok(hash)
+    }
+
+    /// What a file has that was added.
+    pub(crate) fn read(&self, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
+        fs::read(self.store.file(hash))
+    }
+
+    /// Starts an invocation. The same call again is no error.
+    pub(crate) fn start(&self, id: &InvocationId, start: &Start, due: u64) -> Result<Started, ApiError> {
+        let bytes = start.encode()?;
+        let new = NewInvocation { id, workflow: start.head.workflow(), start: &bytes, due };
+        let mut meta = self.meta();
+        let started = meta.start(&new, now()).map_err(meta_kept)?;
+        let started = match started {
+            Started::Taken => {
+                let there = meta.get(id).map_err(meta_kept)?;
+                let same = there.filter(|row| Start::decode(&row.start).is_some_and(|it| it.is_same_call(start)));
+                same.map_or(Started::Taken, |row| Started::Same(row.status))
+            }
+            started => started,
+        };
+        drop(meta);
+        if started == Started::New {
+            self.changed(id);
+        }
+        Ok(started)
+    }
+
+    /// Adds an invocation that was run, and waits.
+    pub(crate) fn start_suspended(
+        &self,
+        id: &InvocationId,
+        start: &Start,
+        commit: &Commit,
+        printed: &Printed,
+    ) -> Result<(), ApiError> {
+        let bytes = start.encode()?;
+        let new = NewInvocation { id, workflow: start.head.workflow(), start: &bytes, due: 0 };
+        let left = Left { printed: encode_printed(printed), ..Left::default() };
+        let times = [start.head.accepted_ns(), now()];
+        match self.meta().start_suspended(&new, commit, &left, times).map_err(meta_kept)? {
+            Started::New => {}
+            Started::Same(_) | Started::Taken => return Err(ApiError::monohull("its id is another invocation's")),
+        }
+        self.changed(id);
+        Ok(())
+    }
+
+    /// Whether an invocation is in the ledger.
+    pub(crate) fn knows(&self, id: &str) -> Result<bool, LedgerError> {
+        let Ok(id) = id.parse() else { return Ok(false) };
+        Ok(self.meta().get(&id).map_err(StoreError::from)?.is_some())
+    }
+
+    /// When the next one is due, or has been.
+    pub(crate) fn next_due(&self) -> Result<Option<u64>, MetaError> {
+        self.meta().next_due()
+    }
+
+    /// Claims the one that is due first.
+    pub(crate) fn claim(&self) -> Result<Claimed, StoreError> {
+        let mut meta = self.meta();
+        let claimed = meta.claim(self.owner.name(), Want::Due, now())?;
+        drop(meta);
+        match &claimed {
+            Claimed::Yes(claim) => drop(self.changes.send(Some(claim.held.id.clone()))),
+            Claimed::Paused(id) => self.changed(id),
+            Claimed::Nothing => {}
+        }
+        Ok(claimed)
+    }
+
+    /// Commits how far a claimed invocation has come.
+    pub(crate) fn commit(&self, held: &Held, commit: &Commit, left: &Left) -> Result<Committed, MetaError> {
+        let committed = self.meta().commit_with(held, commit, left, now())?;
+        for obsolete in &committed.obsolete {
+            // One that stays is removed by the next sweep.
+            let _ = fs::remove_file(self.store.checkpoints().join(&obsolete.file));
+        }
+        if committed.status.is_end() {
+            self.has_ended.store(true, Ordering::Relaxed);
+        }
+        self.changed(&held.id);
+        Ok(committed)
+    }
+
+    /// A page of the list.
+    pub(crate) fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<monohull_durable::Invocation>, MetaError> {
+        self.meta().newest(filter, limit)
+    }
+
+    /// Forgets what is more than is kept, and removes the files that nothing names any more.
+    pub(crate) fn forget(&self, keep: &Keep) -> Result<(), StoreError> {
+        let age = u64::try_from(keep.time.as_nanos()).unwrap_or(u64::MAX);
+        let bounds = Bounds { number: keep.number, bytes: keep.bytes, ended_after: now().saturating_sub(age) };
+        let removed = self.meta().forget(bounds)?;
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        swept.needed |= removed > 0 || self.has_ended.swap(false, Ordering::Relaxed);
+        if !swept.needed || swept.at.elapsed() < REST * swept.took {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        self.sweep()?;
+        *swept = Swept { needed: false, at: Instant::now(), took: begin.elapsed() };
+        Ok(())
+    }
+
+    /// Removes the files that nothing names any more.
+    pub(crate) fn sweep(&self) -> Result<(), StoreError> {
+        // With a connection of its own: many rows may be read, and others go on meanwhile.
+        let meta = self.store.meta()?;
+        self.store.sweep(&meta, Start::files).map(drop)
+    }
+
+    /// The content of an output.
+    pub(crate) fn output(&self, output: &Output) -> io::Result<Content> {
+        let path = self.store.file(&output.hash);
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        if len != output.bytes {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it has another length"));
+        }
+        Content::of_file(file, len)
+    }
+}
+
+/// What was printed, as a row has it; nothing if nothing was.
+pub(crate) fn encode_printed(printed: &Printed) -> Vec<u8> {
+    if printed.is_empty() {
+        return Vec::new();
+    }
+    postcard::to_extend(printed, Vec::new()).unwrap_or_default()
+}
+
+pub(crate) fn decode_printed(bytes: &[u8]) -> Option<Printed> {
+    postcard::from_bytes(bytes).ok()
+}
+
+/// The wall clock (ns since 1970).
+pub(crate) fn now() -> u64 {
+    ns_since_1970(SystemTime::now())
+}
+
+/// What was sent could not be kept.
+pub(crate) fn kept(error: StoreError) -> ApiError {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let full = match &error {
+        StoreError::File { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge),
+        StoreError::Meta(error) => error.is_full(),
+        StoreError::Shared { .. } => false,
+    };
+    match full {
+        true => ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "storage", Blame::Host, error.to_string()),
+        false => ApiError::host(error.to_string()),
+    }
+}
+
+pub(crate) fn meta_kept(error: MetaError) -> ApiError {
+    kept(error.into())
+}
