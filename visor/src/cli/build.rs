@@ -7,6 +7,7 @@
 //! ```text
 //!   monohull-std in its graph, or no_std   a library, linked without a libc
 //!   else                                   any crate, over Rust's real std and Monohull's libc (`real_std.rs`)
+//!   app.py, app.wasm                       `python`, `wasm.rs`
 //! ```
 //!
 //! Function crates share a folder for what cargo compiles on the way (`monohull/build` in the user's cache), because most of it is the
@@ -67,12 +68,12 @@ const DEPENDENCIES: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=
 
 /// Build a crate as a function image, and check it
 #[derive(Debug, Args)]
-#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.wasm"))]
+#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.py", "monohull build app.wasm"))]
 pub(super) struct Build {
-    /// The crate's folder, or a WebAssembly program (`app.wasm`)
+    /// The crate's folder, a Python program (`app.py`, or a folder with `main.py` or `__main__.py`), or a WebAssembly program (`app.wasm`)
     #[arg(default_value = ".")]
     path: PathBuf,
-    /// The folder for the image [default: `images` in cargo's target folder; for a WebAssembly program its own folder]
+    /// The folder for the image [default: `images` in cargo's target folder; for a Python or WebAssembly program its own folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Of a WebAssembly program: check each address by instructions, instead of by pages without access. For hosts where a fault
@@ -117,6 +118,9 @@ impl Build {
         let built = match super::wasm::is_program(&self.path) {
             true => super::wasm::build_program(&self.path, self.out.as_deref(), self.checks()),
             false if self.explicit_checks => Err(BuildError::NoWasm(self.path.clone())),
+            false if super::python::is_program(&self.path) => {
+                super::python::build_program(&self.path, self.out.as_deref())
+            }
             false => build_image(&self.path, self.out.as_deref(), &self.selection),
         };
         match built {
@@ -298,6 +302,27 @@ pub enum BuildError {
         /// The program.
         program: PathBuf,
         /// What the compiler says.
+        why: String,
+    },
+    /// the folder `python` is missing; the installation is at fault
+    #[error(
+        "there is no folder `python` with the interpreter of Python programs; `cargo xtask build --python` makes one"
+    )]
+    NoPython,
+    /// the program's source is wrong, or it needs what a function does not have; the program is at fault
+    #[error("{} cannot be built:\n{}", shown(path), Lines(why))]
+    PythonProgram {
+        /// The program.
+        path: PathBuf,
+        /// What the interpreter says.
+        why: String,
+    },
+    /// the interpreter's image has no place for a program; the installation is at fault
+    #[error("{} is no interpreter that a program can be put into: {why}", shown(path))]
+    PythonInterpreter {
+        /// The interpreter's image.
+        path: PathBuf,
+        /// What is wrong with it.
         why: String,
     },
     /// binutils' objcopy cannot be started, or fails; the host is at fault
