@@ -183,4 +183,11 @@ mod tests {
         assert_eq!(of("-shared a.o -o liba.so"), Request::SharedLibrary);
         assert_eq!(of("-shared -c a.c"), Request::Compile);
     }
+
+    #[test]
+    fn the_system_is_that_of_the_headers() {
+        let asks = |line: &str| asks_for_system(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(asks("--print-multiarch") && asks("-print-multiarch"));
+        assert!(!asks("-dumpmachine") && !asks("-print-multiarch -o out"));
+    }
 }
