@@ -57,6 +57,19 @@ int main(void)
 	CHECK(getpeername(stream, (void *)&peer, &len) == 0 && close(stream) == 0);
 	CHECK(pthread_join(thread, &right) == 0 && right == &right);
 
+	/* A server asks for its port before it listens. */
+	struct sockaddr_in early = here(0);
+	int server = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(bind(server, (void *)&early, sizeof early) == 0 && getsockname(server, (void *)&early, &len) == 0 && early.sin_port);
+	FAILS(accept(server, 0, 0), EINVAL);
+	CHECK(listen(server, 8) == 0 && getsockname(server, (void *)&peer, &len) == 0 && peer.sin_port == early.sin_port);
+	int asking = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(connect(asking, (void *)&early, sizeof early) == 0 && close(accept(server, 0, 0)) == 0 && close(asking) == 0);
+	/* A client may ask as well. */
+	asking = socket(AF_INET, SOCK_STREAM, 0), peer = here(0);
+	CHECK(bind(asking, (void *)&peer, sizeof peer) == 0 && getsockname(asking, (void *)&peer, &len) == 0);
+	CHECK(connect(asking, (void *)&early, sizeof early) == 0 && close(asking) == 0 && close(server) == 0);
+
 	CHECK(fcntl(listener, F_SETFL, O_NONBLOCK) == 0);
 	FAILS(accept(listener, 0, 0), EAGAIN);
 	int other = dup(listener);

@@ -26,6 +26,8 @@
 #![allow(unreachable_pub, reason = "what musl and programs link is public by its symbol")]
 
 extern crate alloc;
+// For its functions, which are called by their C names.
+extern crate monohull as _;
 
 mod changing;
 mod clocks;

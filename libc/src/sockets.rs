@@ -42,6 +42,8 @@ struct Socket {
     descriptors: u32,
     stream: bool,
     listening: bool,
+    /// It listens because its port was asked for, and the program has not called `listen`.
+    listens_early: bool,
     version: u32,
     non_blocking: bool,
     address: Option<SocketAddress>,
@@ -170,6 +172,7 @@ pub(crate) fn socket([family, kind, ..]: [u64; 6]) -> Answer {
         descriptors: 1,
         stream,
         listening,
+        listens_early: false,
         version,
         non_blocking,
         address: None,
@@ -217,16 +220,40 @@ pub(crate) fn listen([descriptor, backlog, ..]: [u64; 6]) -> Answer {
         return EOPNOTSUPP;
     }
     if socket.open.is_some() {
+        change(at, |socket| socket.listens_early = false);
         return if socket.listening { 0 } else { EINVAL };
     }
     let address = socket.address.unwrap_or_else(|| any(socket.version));
-    let backlog = u64::from((backlog as i32).max(1).unsigned_abs());
+    begin_to_listen(at, &address, u64::from((backlog as i32).max(1).unsigned_abs()))
+}
+
+fn begin_to_listen(at: usize, address: &SocketAddress, backlog: u64) -> Answer {
     change(at, |socket| socket.listening = true);
-    let answer = opened(at, host::call(number::TCP_LISTEN, [(&raw const address) as u64, backlog]));
+    let answer = opened(at, host::call(number::TCP_LISTEN, [(&raw const *address) as u64, backlog]));
     if answer < 0 {
         change(at, |socket| socket.listening = false);
     }
     answer
+}
+
+/// Gives a stream that was bound to any port its port, because the program asks which: servers do so between `bind` and `listen`. There is no
+/// hostcall that binds alone, so the socket listens already. If it may not, it has no port yet.
+fn choose_port(at: usize) {
+    const BACKLOG: u64 = 128;
+    if let Socket { stream: true, open: None, address: Some(address @ SocketAddress { port: 0, .. }), .. } = get(at)
+        && begin_to_listen(at, &address, BACKLOG) == 0
+    {
+        change(at, |socket| socket.listens_early = true);
+    }
+}
+
+/// The program connects a socket that listens only because its port was asked for: it listens no longer.
+fn end_listening_early(at: usize) {
+    if get(at).listens_early {
+        let open = get(at).open;
+        change(at, |socket| (socket.listens_early, socket.listening, socket.open) = (false, false, None));
+        open.map(|open| host::call(number::SOCKET_CLOSE, [open]));
+    }
 }
 
 /// `accept(socket, address out, length)`.
@@ -240,7 +267,7 @@ pub(crate) fn accept4([descriptor, out, len, flags, ..]: [u64; 6]) -> Answer {
         Ok(at) => get(at),
         Err(error) => return error,
     };
-    let Some(listener) = socket.open.filter(|_| socket.listening) else {
+    let Some(listener) = socket.open.filter(|_| socket.listening && !socket.listens_early) else {
         return if socket.stream { EINVAL } else { EOPNOTSUPP };
     };
     let mut peer = SocketAddress::default();
@@ -294,10 +321,14 @@ fn name(descriptor: u64, end: SocketEnd, out: u64, len: u64) -> Answer {
     if pair::of(descriptor).is_some() {
         return pair::name(out, len);
     }
-    let (socket, connection) = match of(descriptor) {
-        Ok(at) => (get(at), connection(at)),
+    let at = match of(descriptor) {
+        Ok(at) => at,
         Err(error) => return error,
     };
+    if end == SocketEnd::Local {
+        choose_port(at);
+    }
+    let (socket, connection) = (get(at), connection(at));
     if end == SocketEnd::Peer && matches!(connection, Connection::Started | Connection::Failed(_)) {
         return ENOTCONN;
     }

@@ -13,7 +13,7 @@
 //! | `pipe2`, `socketpair`, `eventfd2` | memory, `FUTEX_WAIT`, `FUTEX_WAKE` | from thread to thread of the instance; 64 KiB in a pipe; pairs are streams of `AF_UNIX`; closing the other end answers `EPIPE`, without a signal |
 //! | `poll`, `ppoll`, `select`, `pselect6` | `QUEUE_*`: waits for sockets, and for posts of pipes and event counters | the end of a socket's stream is only `POLLIN`; where nothing can become ready it is `NANOSLEEP`; if all 64 queues are in use it looks again with pauses, and a listening socket counts as ready |
 //! | `epoll_create1`, `epoll_ctl`, `epoll_wait`, `epoll_pwait` | `QUEUE_*` | at most 63; sockets, pipes, pairs, event counters; an epoll descriptor is not watched itself; the end of a socket is `EPOLLIN`, without `EPOLLRDHUP`; masks of signals are ignored |
-//! | `socket`, `bind`, `listen`, `connect`, `accept4`, `sendto`, `recvfrom`, … | `TCP_LISTEN`, `TCP_CONNECT`, `TCP_ACCEPT`, `UDP_BIND`, `SOCKET_*` | TCP and UDP over IPv4 and IPv6; a second `connect` never waits; no control messages |
+//! | `socket`, `bind`, `listen`, `connect`, `accept4`, `sendto`, `recvfrom`, … | `TCP_LISTEN`, `TCP_CONNECT`, `TCP_ACCEPT`, `UDP_BIND`, `SOCKET_*` | TCP and UDP over IPv4 and IPv6; a second `connect` never waits; a stream that is bound to any port listens from when its port is asked for; no control messages |
 //! | `mmap`, `munmap`, `mremap` | `HEAP_GROW`, `FILE_MMAP`, `FILE_MUNMAP` | private; not executable; `MAP_FIXED` over own anonymous mappings only |
 //! | `mprotect`, `madvise` | `FILE_MADVISE` | protection does not change; `MADV_DONTNEED` zeroes |
 //! | `brk` | refused | `malloc` is this crate's |

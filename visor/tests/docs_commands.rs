@@ -40,6 +40,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/wasi.md", "monohull build app.wasm", "app.wasm stands for any program; `e2e_wasi` builds many"),
     ("docs/wasi.md", "rustup ", "installs a target"),
     ("docs/wasi.md", "cargo ", "builds a crate of the reader's"),
+    (
+        "docs/programs.md",
+        "monohull build app.py",
+        "the interpreter takes minutes to compile; `python_programs` builds many",
+    ),
     ("docs/programs.md", "cmake ", "the project is the reader's; `cli_programs` has one"),
     ("docs/service.md", "cargo xtask build", "builds the workspace"),
     (

@@ -73,6 +73,17 @@ fn sockets() {
     refuses(&document, &[]);
 }
 
+/// Slots and the instance, by `monohull.h`.
+#[test]
+fn slots_by_the_header_for_c() {
+    let mut document = document("slots");
+    (document["inputs"], document["outputs"]) = (json!(["given"]), json!(["upper"]));
+    let inline_inputs = [("given".to_owned(), "eine Wörterfolge".as_bytes().to_vec())].into();
+    let report = support::run_with(&document, &RunOptions { inline_inputs, ..RunOptions::default() }, Arc::new(Silent));
+    assert!(printed(&report)[0].ends_with(" checks, 0 failures"), "{:#?}", printed(&report));
+    assert_eq!(support::text(&report, "upper"), "EINE WöRTERFOLGE");
+}
+
 /// Connections that are made, refused and in progress, with non-blocking sockets.
 #[test]
 fn connecting_without_waiting() {

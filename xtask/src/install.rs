@@ -5,6 +5,7 @@
 //! PREFIX/bin/.debug/monohull.debug    files and lines for backtraces; the program names it (.gnu_debuglink)
 //! PREFIX/modules/NAME.so              libos modules, where the program looks for them
 //! PREFIX/libc/{include,lib}           what `monohull build` and `monohull cc` link, likewise, and a toolchain file of CMake
+//! PREFIX/python/               the interpreter of Python programs, if `cargo xtask build --python` has made one
 //! PREFIX/share/…                      manual pages, completions of bash, zsh and fish
 //! ```
 
@@ -29,6 +30,10 @@ pub(crate) fn run(prefix: &Path) -> Result {
     }
     for part in ["include", "lib", "LICENSE-musl", "monohull.cmake"] {
         copy_all(&root().join("target/libc").join(part), &prefix.join("libc").join(part))?;
+    }
+    let python = root().join("target/python");
+    if python.exists() {
+        copy_all(&python, &prefix.join("python"))?;
     }
     let wasi = root().join("target/wasi");
     copy(&wasi.join("runtime.so"), &prefix.join("wasi/runtime.so"))?;

@@ -19,6 +19,7 @@ mod lint;
 mod miri;
 mod network;
 mod programs;
+mod python;
 mod sandboxes;
 mod shell;
 mod source;
@@ -62,6 +63,9 @@ enum Chore {
         /// Build the libc and the workspace of published crates alone.
         #[arg(long, conflicts_with_all = ["libc", "c_programs"])]
         programs: bool,
+        /// Build the interpreter of Python programs, which takes minutes the first time, and what it needs alone.
+        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs"])]
+        python: bool,
     },
     /// Builds everything, and installs the program, its modules, manual pages and completions below a folder.
     Install {
@@ -133,6 +137,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Build { libc: true, .. } => build::libc(),
         Chore::Build { c_programs: true, .. } => build::c_programs(),
         Chore::Build { programs: true, .. } => build::published(),
+        Chore::Build { python: true, .. } => python::build(),
         Chore::Build { .. } => build::everything(),
         Chore::Install { prefix } => install::run(&prefix),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),

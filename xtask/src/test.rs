@@ -1,7 +1,7 @@
 //! Builds everything, runs every test, and ends with one plain line: how many passed and failed.
 
 use crate::workspace::Workspace;
-use crate::{Result, browser, build, fat_tools, lint, network, shell, vm};
+use crate::{Result, browser, build, fat_tools, lint, network, python, shell, vm};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
@@ -15,7 +15,7 @@ pub(crate) const RUNNER: (&str, &str) =
 pub(crate) enum Extent {
     /// Every test once: natively, and of those with keys that both kernels can run, each under one of them.
     Sampled,
-    /// Every test wherever it can run.
+    /// Every test wherever it can run, those of Python programs too.
     Full,
 }
 
@@ -42,6 +42,9 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
         total.add(count(&mut command)?);
     }
     total.notes.extend(left_out(total.ignored, arguments.is_empty()));
+    if arguments.is_empty() && extent == Extent::Full {
+        total.add(python_programs()?);
+    }
     // The same suite where there are protection keys; arguments are for the programs of this machine alone.
     if arguments.is_empty() {
         total.add(attacks_here()?);
@@ -51,13 +54,22 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
     total.close()
 }
 
+/// The tests of Python programs, for which the interpreter is compiled first: for that they are ignored otherwise.
+fn python_programs() -> Result<Count> {
+    python::build()?;
+    let mut command = shell::cargo(["test", "--no-fail-fast", "-p", "monohull-visor", "--test", "python_programs"]);
+    count(command.args(["--", "--ignored"]).env(RUNNER.0, RUNNER.1))
+}
+
 /// What the closing count of passed and failed tests does not show: tests that this machine ignored, and lanes left out.
 fn left_out(ignored: u64, all_lanes: bool) -> Vec<String> {
     let lanes = "the lanes with protection keys and of networks (`--keys`, `--network`)";
     let mut notes = Vec::new();
     if ignored > 0 {
         let then = if all_lanes { "run in" } else { "they need" };
-        notes.push(format!("{ignored} ignored here, {then} {lanes}"));
+        notes.push(format!(
+            "{ignored} ignored here, {then} {lanes}, or images that take minutes to compile (docs/programs.md)"
+        ));
     }
     if !all_lanes {
         notes.push(format!("arguments were given: {lanes} were left out"));

@@ -11,7 +11,7 @@
 //! ```
 
 use super::address::read_address;
-use super::{NEVER, change, get, of, open_datagram, opened};
+use super::{NEVER, change, end_listening_early, get, of, open_datagram, opened};
 use crate::errno::{Answer, EALREADY, ECONNABORTED, EINPROGRESS, EISCONN, EOPNOTSUPP};
 use crate::host;
 use crate::local::found;
@@ -39,6 +39,7 @@ pub(crate) fn connect([descriptor, address, len, ..]: [u64; 6]) -> Answer {
         (Ok(at), Ok(address)) => (at, address),
         (Err(error), _) | (_, Err(error)) => return error,
     };
+    end_listening_early(at);
     let socket = get(at);
     let to = (&raw const address) as u64;
     if !socket.stream {

@@ -1,4 +1,4 @@
-//! `monohull build`: makes a function image out of a crate or a WebAssembly program, and checks it.
+//! `monohull build`: makes a function image out of a crate, a Python program or a WebAssembly program, and checks it.
 
 mod error;
 mod image;
@@ -21,12 +21,12 @@ pub(super) use image::{Built, check, install, is_accident};
 
 /// Build a crate as a function image, and check it
 #[derive(Debug, Args)]
-#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.wasm"))]
+#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.py", "monohull build app.wasm"))]
 pub(super) struct Build {
-    /// The crate's folder, or a WebAssembly program (`app.wasm`)
+    /// The crate's folder, a Python program (`app.py`, or a folder with `main.py` or `__main__.py`), or a WebAssembly program (`app.wasm`)
     #[arg(default_value = ".")]
     path: PathBuf,
-    /// The folder for the image [default: `images` in cargo's target folder; for a WebAssembly program its own folder]
+    /// The folder for the image [default: `images` in cargo's target folder; for a Python or WebAssembly program its own folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Of a WebAssembly program: check each address by instructions, instead of by pages without access. For hosts where a fault
@@ -42,6 +42,9 @@ impl Build {
         let built = match super::wasm::is_program(&self.path) {
             true => super::wasm::build_program(&self.path, self.out.as_deref(), self.checks()),
             false if self.explicit_checks => Err(BuildError::NoWasm(self.path.clone())),
+            false if super::python::is_program(&self.path) => {
+                super::python::build_program(&self.path, self.out.as_deref())
+            }
             false => build_image(&self.path, self.out.as_deref(), &self.selection),
         };
         match built {

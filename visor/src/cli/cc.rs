@@ -70,6 +70,9 @@ fn finish(done: Result<Exit, ToolchainError>) -> Exit {
     done.unwrap_or_else(|error| super::fail(Exit::Host, &error))
 }
 
+/// What the headers of the libc are for.
+const SYSTEM: &str = "x86_64-linux-musl";
+
 /// What a command line of a compiler asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Request {
@@ -112,8 +115,18 @@ fn is_dropped(argument: &OsStr) -> bool {
     matches!(&*argument, "-static" | "-static-pie" | "-pie" | "-no-pie" | "-rdynamic" | "-Wl,--export-dynamic")
 }
 
+/// What the compiler is asked for the name of the system, in front of the folders of its libraries: Python's `configure`, for example,
+/// compares it with what the headers say.
+fn asks_for_system(arguments: &[OsString]) -> bool {
+    matches!(arguments, [question] if question == "-print-multiarch" || question == "--print-multiarch")
+}
+
 fn drive(program: OsString, arguments: &[OsString]) -> Result<Exit, ToolchainError> {
     let request = Request::of(arguments);
+    if asks_for_system(arguments) {
+        super::output::text(format_args!("{SYSTEM}\n"));
+        return Ok(Exit::Done);
+    }
     if request == Request::SharedLibrary {
         let text =
             "-shared: a function image loads no libraries; link the objects, or an archive of them, into the program";
@@ -169,5 +182,12 @@ mod tests {
         assert_eq!(of("a.c b.o -lm -o program"), Request::Link);
         assert_eq!(of("-shared a.o -o liba.so"), Request::SharedLibrary);
         assert_eq!(of("-shared -c a.c"), Request::Compile);
+    }
+
+    #[test]
+    fn the_system_is_that_of_the_headers() {
+        let asks = |line: &str| asks_for_system(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(asks("--print-multiarch") && asks("-print-multiarch"));
+        assert!(!asks("-dumpmachine") && !asks("-print-multiarch -o out"));
     }
 }

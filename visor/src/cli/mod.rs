@@ -38,6 +38,7 @@ mod new;
 mod output;
 mod program_root;
 mod progress;
+mod python;
 mod real_std;
 mod resume;
 mod run;

@@ -36,3 +36,22 @@ pub(super) const MINIGZIP: Program = Program {
     ]),
     flags: &["-O3", "-D_LARGEFILE64_SOURCE=1", "-DHAVE_HIDDEN", "-I."],
 };
+
+/// zlib alone, without its files in the format of `gzip`.
+pub(crate) const ZLIB: Program = Program {
+    name: "libz",
+    files: Files::These(&[
+        "adler32.c",
+        "compress.c",
+        "crc32.c",
+        "deflate.c",
+        "infback.c",
+        "inffast.c",
+        "inflate.c",
+        "inftrees.c",
+        "trees.c",
+        "uncompr.c",
+        "zutil.c",
+    ]),
+    ..MINIGZIP
+};

@@ -29,9 +29,12 @@ const DRIVER: [&str; 2] = ["visor/src/cli/cc.rs", "visor/src/cli/c_toolchain.rs"
 /// Flags of the compiler, and what is linked.
 const LIBC: [&str; 4] = ["cc-flags", "ld-flags", "image.map", "libmonohull_c.a"];
 
-/// A program.
+pub(crate) use minigzip::ZLIB;
+pub(crate) use sqlite::SQLITE_LIBRARY;
+
+/// A program, or the objects of a library.
 #[derive(Debug)]
-struct Program {
+pub(crate) struct Program {
     /// The image's name.
     name: &'static str,
     /// Where the source comes from.
@@ -93,32 +96,33 @@ impl Program {
     /// Compiles and links it as `image`.
     fn build(&self, monohull: &Path, folder: &Path, image: &Path) -> Result {
         let work = folder.join("work");
-        apt::remove(&work)?;
-        self.source.unpack(&work)?;
+        let objects = self.compile(monohull, &work)?;
+        let new = work.join("image.so");
+        shell::run(cc(monohull, &work).args(objects).args(["-lm", "-o"]).arg(&new))?;
+        apt::rename(&new, image)?;
+        apt::remove(&work)
+    }
+
+    /// Unpacks its source into the folder `work`, and compiles it there: the objects.
+    pub(crate) fn compile(&self, monohull: &Path, work: &Path) -> Result<Vec<PathBuf>> {
+        apt::remove(work)?;
+        self.source.unpack(work)?;
         shell::heading(&format!("compile {} {}", self.source.name, self.source.version));
-        let cc = || {
-            let mut cc = Command::new(monohull);
-            cc.arg("cc").env("MONOHULL_LIBC", libc::folder()).current_dir(&work);
-            cc
-        };
         for command in self.before {
             let mut shell = Command::new("sh");
-            shell.args(["-e", "-c", command]).current_dir(&work).stdout(Stdio::null());
+            shell.args(["-e", "-c", command]).current_dir(work).stdout(Stdio::null());
             shell.env("MONOHULL_LIBC", libc::folder()).env("HOSTCC", "gcc");
             shell::run(shell.env("CC", format!("{} cc", monohull.display())))?;
         }
-        let files = self.files(&work)?;
+        let files = self.files(work)?;
         let object = |file: &PathBuf| file.with_extension("o");
         let compile = files.iter().map(|file| {
-            let mut cc = cc();
+            let mut cc = cc(monohull, work);
             cc.args(self.flags).arg("-c").arg(file).arg("-o").arg(object(file));
             cc
         });
         shell::run_all(compile.collect())?;
-        let new = work.join("image.so");
-        shell::run(cc().args(files.iter().map(object)).args(["-lm", "-o"]).arg(&new))?;
-        apt::rename(&new, image)?;
-        apt::remove(&work)
+        Ok(files.iter().map(object).collect())
     }
 
     /// Its C files, in an order that does not change.
@@ -135,4 +139,11 @@ impl Program {
         files.sort();
         Ok(files)
     }
+}
+
+/// `monohull cc` in a source's folder.
+fn cc(monohull: &Path, work: &Path) -> Command {
+    let mut cc = Command::new(monohull);
+    cc.arg("cc").env("MONOHULL_LIBC", libc::folder()).current_dir(work);
+    cc
 }

@@ -20,3 +20,7 @@ pub(super) const SQLITE: Program = Program {
     // With -O2 it takes twice as long to compile.
     flags: &["-O1", "-DSQLITE_ENABLE_FTS5", "-DSQLITE_ENABLE_RTREE", "-DSQLITE_ENABLE_MATH_FUNCTIONS"],
 };
+
+/// SQLite without its shell.
+pub(crate) const SQLITE_LIBRARY: Program =
+    Program { name: "libsqlite3", files: Files::These(&["extsrc/sqlite3.c"]), ..SQLITE };

@@ -1,5 +1,5 @@
-//! Puts the libc together: the personality with its symbols made local, the aliases, musl's objects, and the files that
-//! compilers and linkers are given.
+//! Puts the libc together: the personality and the functions of `monohull.h` with their symbols made local, the aliases, musl's
+//! objects, and the files that compilers and linkers are given.
 
 use super::{compile, folder};
 use crate::workspace::{Workspace, root};
@@ -34,6 +34,8 @@ const LD_FLAGS: &str = "\
 ";
 /// What gcc's unwinder uses if a program has it, and does not ask for: they are linked together with the personality.
 const UNWINDER: [&str; 4] = ["pthread_once", "pthread_mutex_lock", "pthread_mutex_unlock", "__pthread_key_create"];
+/// Slots, events and the instance, for C.
+const HEADER: &str = "function/include/monohull.h";
 /// Libraries of which nothing is left to link.
 const EMPTY: [&str; 7] = ["m", "pthread", "dl", "rt", "util", "crypt", "resolv"];
 
@@ -43,7 +45,7 @@ pub(super) fn make(workspace: &Workspace, musl: &Path) -> Result {
     let work = folder.join("work");
     apt::make(&lib)?;
     apt::make(&work)?;
-    let mut objects = vec![personality(workspace, &work)?];
+    let mut objects = rust(workspace, &work)?;
     objects.extend(aliases(&work)?);
     let archive = work.join("libmonohull_c.a");
     compile::copy(&musl.join("libmusl.a"), &archive)?;
@@ -63,29 +65,53 @@ pub(super) fn make(workspace: &Workspace, musl: &Path) -> Result {
     compile::copy(&root().join("libc/monohull.cmake"), &folder.join("monohull.cmake"))?;
     let include = folder.join("include");
     apt::remove(&include)?;
-    shell::run(Command::new("cp").arg("-r").arg(musl.join("include")).arg(&include))
+    shell::run(Command::new("cp").arg("-r").arg(musl.join("include")).arg(&include))?;
+    compile::copy(&root().join(HEADER), &include.join("monohull.h"))
 }
 
-/// The crate `monohull-libc` as one object in which only the names of `libc/musl/exports` are global, so that its copy of
-/// core does not meet that of a program.
-fn personality(workspace: &Workspace, work: &Path) -> Result<PathBuf> {
+/// The crate `monohull-libc` as two objects: the personality, in which only the names of `libc/musl/exports` are global, and the
+/// functions of `monohull.h`, which a program links only if it calls them. So neither copy of core meets that of a program.
+fn rust(workspace: &Workspace, work: &Path) -> Result<Vec<PathBuf>> {
     let mut cargo = shell::cargo(["rustc", "--quiet", "-p", "monohull-libc", "--lib", "--crate-type=staticlib"]);
     cargo.args(["--profile=image", "--", "-C", "force-frame-pointers=yes", "-C", "relocation-model=pic"]);
     shell::run(&mut cargo)?;
     let whole = workspace.target().join("image/libmonohull_libc.a");
-    let (joined, local) = (work.join("joined.o"), work.join("personality.o"));
-    let exports = root().join("libc/musl/exports");
-    let names = std::fs::read_to_string(&exports).map_err(|error| format!("{}: {error}", exports.display()))?;
+    let exports = read(&root().join("libc/musl/exports"))?;
+    let exports: Vec<&str> = exports.lines().collect();
+    let header = read(&root().join(HEADER))?;
+    Ok(vec![
+        object(&whole, work, "personality", &exports, &UNWINDER)?,
+        object(&whole, work, "functions", &declared(&header), &[])?,
+    ])
+}
+
+/// The functions that the header declares.
+fn declared(header: &str) -> Vec<&str> {
+    let is_part = |part: char| part.is_ascii_alphanumeric() || part == '_';
+    let lines = header.lines().filter(|line| line.ends_with(");"));
+    let names = lines.filter_map(|line| line.split('(').next()?.rsplit(|part| !is_part(part)).next());
+    names.filter(|name| name.starts_with("monohull_")).collect()
+}
+
+/// What of an archive these names need, as one object in which they alone are global.
+fn object(whole: &Path, work: &Path, name: &str, exports: &[&str], kept: &[&str]) -> Result<PathBuf> {
+    let (joined, local) = (work.join(format!("{name}-joined.o")), work.join(format!("{name}.o")));
+    let list = work.join(format!("{name}.exports"));
+    apt::write(&list, &exports.join("\n"))?;
     let mut ld = Command::new("ld");
     ld.args(["-r", "--gc-sections", "-o"]).arg(&joined);
-    for name in names.lines().chain(UNWINDER) {
+    for name in exports.iter().chain(kept) {
         ld.args(["-u", name]);
     }
-    shell::run(ld.arg(&whole))?;
+    shell::run(ld.arg(whole))?;
     let mut objcopy = Command::new("objcopy");
-    objcopy.arg("--keep-global-symbols").arg(&exports).arg(&joined).arg(&local);
+    objcopy.arg("--keep-global-symbols").arg(&list).arg(&joined).arg(&local);
     shell::run(&mut objcopy)?;
     Ok(local)
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// One object for each line of `libc/musl/aliases`, so that a program links only those that it uses.
@@ -108,4 +134,16 @@ fn aliases(work: &Path) -> Result<Vec<PathBuf>> {
             Ok(object)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_names_its_functions() {
+        let header = "typedef struct monohull_buffer {\n} monohull_buffer;\n/* monohull_made_up(); */\n\
+                      int monohull_take(const char *slot, monohull_buffer *buffer);\nuint64_t monohull_attempt(void);\n";
+        assert_eq!(declared(header), ["monohull_take", "monohull_attempt"]);
+    }
 }

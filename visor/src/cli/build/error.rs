@@ -8,7 +8,7 @@ use crate::cli::exit::Exit;
 use crate::cli::real_std::PrepareError;
 use monohull_checker::Report;
 use monohull_domain::image::ImageError;
-use monohull_report::escape::shown;
+use monohull_report::escape::{Lines, shown};
 
 /// Why an image cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +125,27 @@ pub(in super::super) enum BuildError {
         /// The program.
         program: PathBuf,
         /// What the compiler says.
+        why: String,
+    },
+    /// the folder `python` is missing; the installation is at fault
+    #[error(
+        "there is no folder `python` with the interpreter of Python programs; `cargo xtask build --python` makes one"
+    )]
+    NoPython,
+    /// the program's source is wrong, or it needs what a function does not have; the program is at fault
+    #[error("{} cannot be built:\n{}", shown(path), Lines(why))]
+    PythonProgram {
+        /// The program.
+        path: PathBuf,
+        /// What the interpreter says.
+        why: String,
+    },
+    /// the interpreter's image has no place for a program; the installation is at fault
+    #[error("{} is no interpreter that a program can be put into: {why}", shown(path))]
+    PythonInterpreter {
+        /// The interpreter's image.
+        path: PathBuf,
+        /// What is wrong with it.
         why: String,
     },
     /// binutils' objcopy cannot be started, or fails; the host is at fault

@@ -1,0 +1,61 @@
+"""Makes read-only data of Python's standard library, and of the modules in this folder that belong to it.
+
+    build-python freeze.py LIBRARY OUT      LIBRARY is the folder `Lib` of CPython's source
+
+In OUT are then `library.bin`, the bytecode of all modules, and `library.c`, the table by which the interpreter finds it.
+"""
+
+import marshal
+import pathlib
+import sys
+
+# What needs a display, a compiler, another system, or a library that is not there; and the tests.
+WITHOUT = {
+    "__hello__", "__phello__", "_android_support", "_apple_support", "_ios_support", "_osx_support", "antigravity", "asyncio.windows_events",
+    "asyncio.windows_utils", "ctypes", "curses", "dbm", "encodings.mbcs", "encodings.oem", "ensurepip", "idlelib", "multiprocessing.popen_spawn_win32",
+    "nturl2path", "pydoc_data", "test", "this", "tkinter", "turtle", "turtledemo", "venv",
+}
+# The modules in this folder, and what they are called in the interpreter.
+OURS = {
+    "monohull": "monohull",
+    "start": "_monohull_start",
+    "metadata": "_monohull_metadata",
+    "pack": "_monohull_pack",
+    "configuration": "_sysconfigdata__linux_x86_64-linux-musl",
+}
+
+
+def library(folder):
+    """Names, files, and whether each is a package."""
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        parts = parts[:-1] if is_package else parts
+        name = ".".join(parts)
+        if parts[0] in WITHOUT or name in WITHOUT or not all(part.isidentifier() for part in parts) or {"test", "tests"} & set(parts):
+            continue
+        yield name, path, is_package
+
+
+def main(folder, out):
+    here = pathlib.Path(__file__).parent
+    modules = list(library(pathlib.Path(folder)))
+    modules += [(name, here / f"{file}.py", False) for file, name in OURS.items()]
+    data, table = bytearray(), []
+    for name, path, is_package in modules:
+        code = marshal.dumps(compile(path.read_bytes(), f"<frozen {name}>", "exec", dont_inherit=True, optimize=0))
+        table.append(f'    {{"{name}", monohull_bytecode + {len(data)}, {len(code)}, {int(is_package)}}},')
+        data += code
+    out = pathlib.Path(out)
+    (out / "library.bin").write_bytes(data)
+    text = (
+        "#include <Python.h>\n"
+        '__asm__(".section .rodata.library,\\"a\\",@progbits\\n.balign 64\\n.local monohull_bytecode\\nmonohull_bytecode:\\n"\n'
+        f'        ".incbin \\"{out / "library.bin"}\\"\\n.previous");\n'
+        'extern const unsigned char monohull_bytecode[] __attribute__((visibility("hidden")));\n'
+        "const struct _frozen monohull_library[] = {\n" + "\n".join(table) + "\n    {0, 0, 0, 0},\n};\n"
+    )
+    (out / "library.c").write_text(text)
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,235 @@
+/* `_monohull`: slots, events and the instance for Python, over `function/include/monohull.h`. `monohull.py` is what programs import.
+ *
+ * A `Buffer` owns memory of a slot and exports it by Python's buffer protocol, so a `memoryview` of it is the slot itself. It counts
+ * its views: the memory leaves for a slot only when there is none.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include "monohull.h"
+#include "start.h"
+
+typedef struct {
+    PyObject_HEAD
+    monohull_buffer memory;
+    Py_ssize_t views;
+    int writable;
+} Buffer;
+
+/* `monohull.Error`, with the attribute `number`. */
+static PyObject *Error;
+
+/* Raises what an error number means. */
+static PyObject *raise_error(int number) {
+    char text[512];
+    size_t length = monohull_last_error(text, sizeof text);
+    if (length > sizeof text) length = sizeof text;
+    if (number == MONOHULL_OUT_OF_MEMORY) return PyErr_NoMemory();
+    PyObject *message = length ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, "replace") : PyUnicode_FromFormat("error %d", -number);
+    if (message == NULL) return NULL;
+    PyObject *kind = number == MONOHULL_TIMED_OUT ? PyExc_TimeoutError : Error;
+    PyObject *value = PyObject_CallOneArg(kind, message);
+    Py_DECREF(message);
+    PyObject *attribute = value ? PyLong_FromLong(-number) : NULL;
+    if (attribute && PyObject_SetAttrString(value, "number", attribute) == 0) PyErr_SetObject(kind, value);
+    Py_XDECREF(attribute);
+    Py_XDECREF(value);
+    return NULL;
+}
+
+static void buffer_dealloc(PyObject *object) {
+    Buffer *self = (Buffer *)object;
+    if (self->memory.data) monohull_discard(&self->memory);
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* A view of the bytes in use; of a buffer that was made, of all there is room for. */
+static int buffer_get(PyObject *object, Py_buffer *view, int flags) {
+    Buffer *self = (Buffer *)object;
+    if (self->memory.data == NULL) {
+        PyErr_SetString(PyExc_ValueError, "the buffer has been put into a slot");
+        return -1;
+    }
+    if (PyBuffer_FillInfo(view, object, self->memory.data, (Py_ssize_t)self->memory.len, !self->writable, flags) < 0) return -1;
+    self->views++;
+    return 0;
+}
+
+static void buffer_release(PyObject *object, Py_buffer *view) {
+    (void)view;
+    ((Buffer *)object)->views--;
+}
+
+static PyBufferProcs buffer_procs = {buffer_get, buffer_release};
+
+static PyTypeObject BufferType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "_monohull.Buffer",
+    .tp_basicsize = sizeof(Buffer),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = buffer_dealloc,
+    .tp_as_buffer = &buffer_procs,
+};
+
+/* An object for memory that this instance now owns. */
+static PyObject *own(monohull_buffer *memory, int writable) {
+    Buffer *self = PyObject_New(Buffer, &BufferType);
+    if (self == NULL) {
+        monohull_discard(memory);
+        return NULL;
+    }
+    self->memory = *memory;
+    self->views = 0;
+    self->writable = writable;
+    return (PyObject *)self;
+}
+
+/* `take(slot, wait, writable)` */
+static PyObject *take(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *slot;
+    int wait, writable, done;
+    if (!PyArg_ParseTuple(arguments, "spp", &slot, &wait, &writable)) return NULL;
+    monohull_buffer memory;
+    Py_BEGIN_ALLOW_THREADS
+    done = wait ? monohull_take(slot, &memory) : monohull_try_take(slot, &memory);
+    if (done == 0 && writable) {
+        done = monohull_will_write(&memory);
+        if (done < 0) monohull_discard(&memory);
+    }
+    Py_END_ALLOW_THREADS
+    return done < 0 ? raise_error(done) : own(&memory, writable);
+}
+
+/* `event(name, nanoseconds)` */
+static PyObject *event(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *name;
+    unsigned long long timeout;
+    if (!PyArg_ParseTuple(arguments, "sK", &name, &timeout)) return NULL;
+    monohull_buffer memory;
+    int done;
+    Py_BEGIN_ALLOW_THREADS
+    done = monohull_event(name, timeout, &memory);
+    Py_END_ALLOW_THREADS
+    if (done < 0) return raise_error(done);
+    PyObject *bytes = PyBytes_FromStringAndSize((const char *)memory.data, (Py_ssize_t)memory.len);
+    monohull_discard(&memory);
+    return bytes;
+}
+
+/* `make(bytes)` */
+static PyObject *make(PyObject *module, PyObject *arguments) {
+    (void)module;
+    Py_ssize_t bytes;
+    if (!PyArg_ParseTuple(arguments, "n", &bytes)) return NULL;
+    if (bytes < 0) {
+        PyErr_SetString(PyExc_ValueError, "a buffer has no negative length");
+        return NULL;
+    }
+    monohull_buffer memory;
+    int done = monohull_make((size_t)bytes, &memory);
+    if (done < 0) return raise_error(done);
+    memory.len = (size_t)bytes;
+    return own(&memory, 1);
+}
+
+/* Fills a slot with a copy. */
+static PyObject *publish_copy(const char *slot, const void *bytes, size_t length) {
+    monohull_buffer memory;
+    int done;
+    Py_BEGIN_ALLOW_THREADS
+    done = monohull_make(length, &memory);
+    if (done == 0) {
+        memcpy(memory.data, bytes, length);
+        memory.len = length;
+        done = monohull_publish(slot, &memory);
+        if (done < 0) monohull_discard(&memory);
+    }
+    Py_END_ALLOW_THREADS
+    if (done < 0) return raise_error(done);
+    Py_RETURN_NONE;
+}
+
+/* Fills a slot with the first `length` bytes of a buffer, of which there is no view. */
+static PyObject *publish_own(const char *slot, Buffer *owner, size_t length) {
+    monohull_buffer memory = owner->memory;
+    /* No other thread may find it meanwhile. */
+    owner->memory.data = NULL;
+    memory.len = length;
+    int done;
+    Py_BEGIN_ALLOW_THREADS
+    done = monohull_publish(slot, &memory);
+    if (done < 0) monohull_discard(&memory);
+    Py_END_ALLOW_THREADS
+    if (done < 0) return raise_error(done);
+    Py_RETURN_NONE;
+}
+
+/* `put(slot, data)`: a view of a slot's memory is released, and if it was the only one and begins where the memory does, the memory goes to
+ * the slot as it is. Everything else is copied. */
+static PyObject *put(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *slot;
+    PyObject *data;
+    if (!PyArg_ParseTuple(arguments, "sO", &slot, &data)) return NULL;
+    Py_buffer view;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0) return NULL;
+    PyObject *owner = PyMemoryView_Check(data) ? PyMemoryView_GET_BUFFER(data)->obj : NULL;
+    if (owner == NULL || Py_TYPE(owner) != &BufferType) {
+        PyObject *done = publish_copy(slot, view.buf, (size_t)view.len);
+        PyBuffer_Release(&view);
+        return done;
+    }
+    Buffer *buffer = (Buffer *)Py_NewRef(owner);
+    /* The memory stays: other views of it keep it, or nothing has taken it before this function does. */
+    const unsigned char *bytes = view.buf;
+    size_t length = (size_t)view.len;
+    PyBuffer_Release(&view);
+    PyObject *done = PyObject_CallMethod(data, "release", NULL);
+    if (done != NULL) {
+        Py_DECREF(done);
+        if (buffer->views == 0 && bytes == buffer->memory.data)
+            done = publish_own(slot, buffer, length);
+        else
+            done = publish_copy(slot, bytes, length);
+    }
+    Py_DECREF(buffer);
+    return done;
+}
+
+static PyObject *instance(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    return Py_BuildValue("KKK", (unsigned long long)monohull_instance_index(), (unsigned long long)monohull_instance_count(),
+                         (unsigned long long)monohull_attempt());
+}
+
+/* The archive of the image's program; empty if this is the interpreter alone. */
+static PyObject *archive(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    return PyMemoryView_FromMemory((char *)program_archive(), (Py_ssize_t)program_length(), PyBUF_READ);
+}
+
+static PyMethodDef methods[] = {
+    {"take", take, METH_VARARGS, NULL},
+    {"event", event, METH_VARARGS, NULL},
+    {"make", make, METH_VARARGS, NULL},
+    {"put", put, METH_VARARGS, NULL},
+    {"instance", instance, METH_NOARGS, NULL},
+    {"archive", archive, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_monohull", .m_size = -1, .m_methods = methods};
+
+PyMODINIT_FUNC PyInit__monohull(void) {
+    if (PyType_Ready(&BufferType) < 0) return NULL;
+    PyObject *module = PyModule_Create(&definition);
+    if (module == NULL) return NULL;
+    Error = PyErr_NewException("monohull.Error", NULL, NULL);
+    if (Error == NULL || PyModule_AddObjectRef(module, "Error", Error) < 0 ||
+        PyModule_AddIntConstant(module, "NOT_FOUND", -MONOHULL_NOT_FOUND) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

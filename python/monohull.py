@@ -1,0 +1,91 @@
+"""Slots, events and the instance of a function.
+
+    from monohull import instance, slots
+
+    text = slots.get("text")                    # a memoryview of the slot's memory, which this instance now owns
+    slots.put("upper", bytes(text).upper())     # copied once
+    room = slots.make(1 << 20)                  # memory that a slot can take over
+    room[:5] = b"hello"
+    slots.put("greeting", room)                 # not copied; `room` has been released
+"""
+
+import time as _time
+
+import _monohull
+from _monohull import Error
+
+__all__ = ["Error", "event", "instance", "sleep", "slots"]
+
+_FOR_EVER = (1 << 64) - 1
+
+
+class slots:
+    """The slots of the workflow, by name."""
+
+    def __new__(cls):
+        raise TypeError("there is one set of slots, `monohull.slots`")
+
+    @staticmethod
+    def get(name, *, wait=True, writable=False):
+        """Takes what is in a slot: a memoryview of its memory. Waits until it is filled; without `wait` the answer is None if it is not.
+
+        With `writable` the bytes can be changed. A failed instance that has asked for that is not repeated alone.
+        """
+        try:
+            return memoryview(_monohull.take(name, wait, writable))
+        except Error as error:
+            if wait or error.number != _monohull.NOT_FOUND:
+                raise
+            return None
+
+    @staticmethod
+    def make(length):
+        """Memory of so many zeros that `put` can give to a slot without a copy: a writable memoryview."""
+        return memoryview(_monohull.make(length))
+
+    @staticmethod
+    def put(name, data):
+        """Fills a slot with bytes, with a text as UTF-8, or with anything contiguous that has a buffer.
+
+        A view from `get` or `make` is released. If it begins where its memory does, and there is no other view of that, the memory goes to
+        the slot without a copy.
+        """
+        _monohull.put(name, data.encode() if isinstance(data, str) else data)
+
+
+class _Instance:
+    """Which of its step's instances this is."""
+
+    __slots__ = ()
+
+    @property
+    def index(self):
+        """Its number, from 0."""
+        return _monohull.instance()[0]
+
+    @property
+    def count(self):
+        """How many there are."""
+        return _monohull.instance()[1]
+
+    @property
+    def attempt(self):
+        """Which attempt this is, from 1."""
+        return _monohull.instance()[2]
+
+
+instance = _Instance()
+
+
+def event(name, timeout=None):
+    """Waits for the next event of a name, which is sent from outside: its bytes. After `timeout` seconds without one the answer is None."""
+    nanoseconds = _FOR_EVER if timeout is None else min(max(0, int(timeout * 1e9)), _FOR_EVER - 1)
+    try:
+        return _monohull.event(name, nanoseconds)
+    except TimeoutError:
+        return None
+
+
+def sleep(seconds):
+    """Waits, for years if need be: a workflow in which everything waits can be suspended."""
+    _time.sleep(seconds)

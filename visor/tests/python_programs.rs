@@ -1,0 +1,348 @@
+//! Python programs as functions, from end to end: `monohull build app.py`, then `monohull run`.
+//!
+//! The interpreter takes minutes to compile (`cargo xtask build --python`), so these tests are ignored where it is not asked for:
+//! `cargo test -p monohull-visor --test python_programs -- --ignored`. `cargo xtask test --full` does both.
+
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+fn monohull(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.current_dir(folder).args(arguments).output().expect("monohull starts")
+}
+
+fn words(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A folder with files, of which one or all are a program.
+fn folder(files: &[(&str, &[u8])]) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    for (path, contents) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, contents).expect("written");
+    }
+    folder
+}
+
+/// The image of a program in one file.
+#[track_caller]
+fn built(program: &str) -> TempDir {
+    let folder = folder(&[("app.py", program.as_bytes())]);
+    let output = monohull(folder.path(), &["build", "app.py"]);
+    assert!(output.status.success(), "{}", words(&output.stderr));
+    assert_eq!(words(&output.stdout).trim(), "app.so");
+    folder
+}
+
+/// What `monohull build` says of a program that it refuses.
+#[track_caller]
+fn refused(files: &[(&str, &[u8])], program: &str) -> String {
+    let folder = folder(files);
+    let output = monohull(folder.path(), &["build", program]);
+    assert_eq!(output.status.code(), Some(2), "{}", words(&output.stderr));
+    words(&output.stderr)
+}
+
+/// Runs a workflow of one step of the image `app.so`, with more fields of the step and of the workflow: its report.
+fn run(folder: &Path, step: &Value, workflow: &Value) -> Value {
+    let mut whole = json!({ "name": "app", "function": "app" });
+    let mut document =
+        json!({ "name": "app", "functions": { "app": { "image": "app.so" } }, "limits": { "timeout": "120s" } });
+    merge(&mut whole, step);
+    merge(&mut document, workflow);
+    document["steps"] = json!([whole]);
+    fs::write(folder.join("workflow.json"), document.to_string()).expect("written");
+    let output = monohull(folder, &["run", "workflow.json", "--json"]);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+fn merge(into: &mut Value, fields: &Value) {
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        into[name] = value.clone();
+    }
+}
+
+/// The lines of one stream of the first step.
+fn lines<'r>(report: &'r Value, stream: &str) -> Vec<&'r str> {
+    let lines = report["steps"][0]["instances"][0]["lines"].as_array().into_iter().flatten();
+    lines.filter(|line| line["stream"] == stream).map(|line| line["text"].as_str().expect("a text")).collect()
+}
+
+/// What a program has printed that succeeded.
+#[track_caller]
+fn printed(report: &Value) -> Vec<&str> {
+    assert_eq!(report["status"], "done", "{report:#}");
+    lines(report, "stdout")
+}
+
+/// A program that checks itself prints nothing else but the last line.
+#[track_caller]
+fn checks(program: &str, step: &Value, workflow: &Value) {
+    let folder = built(program);
+    let report = run(folder.path(), step, workflow);
+    assert_eq!(printed(&report), ["all right"], "{report:#}");
+}
+
+const NONE: Value = Value::Null;
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn arguments_environment_and_input() {
+    let folder = built(
+        "import os, sys\n\
+         print(__name__, __file__, sys.argv, os.environ['GREETING'])\n\
+         print([line.strip() for line in sys.stdin])\n\
+         print('to stderr', file=sys.stderr)\n\
+         exit()\n",
+    );
+    fs::write(folder.path().join("lines.txt"), "first\nWörter\n").expect("written");
+    let step = json!({ "args": { "argv": ["a b", "ü"], "more": 3 }, "env": { "GREETING": "hello" }, "stdin": "lines" });
+    let report = run(folder.path(), &step, &json!({ "inputs": [{ "slot": "lines", "path": "lines.txt" }] }));
+    assert_eq!(
+        printed(&report),
+        ["__main__ app.py ['app', 'a b', 'ü', '--more=3'] hello", "['first', 'Wörter']"],
+        "{report:#}"
+    );
+    assert_eq!(lines(&report, "stderr"), ["to stderr"]);
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn ends() {
+    let end = |program: &str| {
+        let folder = built(program);
+        let report = run(folder.path(), &NONE, &NONE);
+        let errors = lines(&report, "stderr").join("\n");
+        (report["error"]["message"].as_str().unwrap_or_default().to_owned(), errors)
+    };
+    assert_eq!(end("import sys\nsys.exit(3)\n"), ("exited with status 3".to_owned(), String::new()));
+    assert_eq!(end("import sys\nsys.exit('no')\n"), ("exited with status 1".to_owned(), "no".to_owned()));
+    let (message, errors) = end("import json\n\ndef load(text):\n    return json.loads(text)\n\nload('{')\n");
+    assert_eq!(message, "exited with status 1");
+    let own = "Traceback (most recent call last):\n  File \"app.py\", line 6, in <module>\n    load('{')\n    ~~~~^^^^^\n  \
+               File \"app.py\", line 4, in load\n    return json.loads(text)\n           ~~~~~~~~~~^^^^^^\n";
+    assert!(errors.starts_with(own), "{errors}");
+    assert!(errors.contains("  File \"<frozen json.decoder>\", line "), "{errors}");
+    let last = errors.lines().last().expect("a line");
+    assert!(last.starts_with("json.decoder.JSONDecodeError: Expecting property name"), "{errors}");
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn what_cannot_be_built_is_refused_with_its_place() {
+    let why = refused(&[("app.py", b"def f():\n    return )\n")], "app.py");
+    assert!(why.contains("app.py cannot be built:") && why.contains("File \"app.py\", line 2"), "{why}");
+    assert!(why.contains("SyntaxError: unmatched ')'"), "{why}");
+    let why = refused(&[("app/main.py", b"import native\n"), ("app/native.so", b"\x7fELF")], "app");
+    assert!(why.contains("native.so is a library, and a function loads none"), "{why}");
+    let why = refused(&[("app/main.py", b""), ("app/w-1-py3-none-any.whl", b"no archive")], "app");
+    assert!(why.contains("w-1-py3-none-any.whl is no wheel that can be read"), "{why}");
+    assert!(refused(&[("app/other.py", b"")], "app").contains("is no crate"));
+}
+
+/// Packages, folders without `__init__.py`, data beside modules, a wheel with its metadata, and a module that shadows the library's.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_folder_with_packages_and_a_wheel() {
+    let wheel = wheel(&[
+        ("greet/__init__.py", "from .words import WORD\n"),
+        ("greet/words.py", "WORD = 'hello from a wheel'\n"),
+        ("greet/future.py", "this is for another Python\n"),
+        ("greet-1.2.dist-info/METADATA", "Metadata-Version: 2.1\nName: greet\nVersion: 1.2\n"),
+        ("greet-1.2.dist-info/entry_points.txt", "[tool]\nwords = greet.words:WORD\n"),
+        ("greet-1.2.data/purelib/beside.py", "NAME = __name__\n"),
+    ]);
+    let main = "import greet, package.inner, bare.leaf, beside, this, sys\n\
+                from importlib import metadata, resources\n\
+                import pkgutil\n\
+                print(greet.WORD, metadata.version('greet'), [e.load() for e in metadata.entry_points(group='tool')])\n\
+                print(package.inner.NAME, bare.leaf.NAME, beside.NAME, this.OWN)\n\
+                print((resources.files('package') / 'data' / 'text.txt').read_text().strip(), pkgutil.get_data('package', 'data/text.txt'))\n\
+                print(sorted(f.name for f in resources.files(package).iterdir()))\n\
+                print(package.__file__, package.inner.__spec__.parent, __spec__)\n\
+                try:\n    import greet.future\nexcept SyntaxError as error:\n    print(error)\n\
+                try:\n    import missing\nexcept ModuleNotFoundError as error:\n    print(error)\n";
+    let folder = folder(&[
+        ("app/__main__.py", main.as_bytes()),
+        ("app/package/__init__.py", b""),
+        ("app/package/inner.py", b"from . import __name__ as parent\nNAME = parent + '.inner'\n"),
+        ("app/package/data/text.txt", b"some data\n"),
+        ("app/bare/leaf.py", b"NAME = __name__\n"),
+        ("app/this.py", b"OWN = True\n"),
+        ("app/greet-1.2-py3-none-any.whl", &wheel),
+    ]);
+    let output = monohull(folder.path(), &["build", "app", "--out", "."]);
+    assert!(output.status.success(), "{}", words(&output.stderr));
+    let report = run(folder.path(), &NONE, &NONE);
+    assert_eq!(
+        printed(&report),
+        [
+            "hello from a wheel 1.2 ['hello from a wheel']",
+            "package.inner bare.leaf beside True",
+            "some data b'some data\\n'",
+            "['__init__.py', 'data', 'inner.py']",
+            "package/__init__.py package None",
+            "greet/future.py: invalid syntax (future.py, line 1)",
+            "No module named 'missing'",
+        ],
+        "{report:#}"
+    );
+    // What has been built is no part of the next image.
+    let build = || {
+        let output = monohull(folder.path(), &["build", "app"]);
+        assert_eq!(words(&output.stdout).trim(), "app/app.so", "{}", words(&output.stderr));
+        fs::metadata(folder.path().join("app/app.so")).expect("an image").len()
+    };
+    assert_eq!(build(), build());
+}
+
+/// An archive as `zip -0` makes it.
+fn wheel(files: &[(&str, &str)]) -> Vec<u8> {
+    let (mut archive, mut directory) = (Vec::new(), Vec::new());
+    for (name, text) in files {
+        let offset = archive.len() as u32;
+        let mut fields = Vec::new();
+        fields.extend([20_u16, 0, 0, 0, 33].map(u16::to_le_bytes).concat());
+        fields.extend([crc32(text.as_bytes()), text.len() as u32, text.len() as u32].map(u32::to_le_bytes).concat());
+        fields.extend([name.len() as u16, 0].map(u16::to_le_bytes).concat());
+        archive.extend(b"PK\x03\x04");
+        archive.extend(&fields);
+        archive.extend(name.as_bytes());
+        archive.extend(text.as_bytes());
+        directory.extend(b"PK\x01\x02\x14\x00");
+        directory.extend(&fields);
+        directory.extend([0_u16; 3].map(u16::to_le_bytes).concat());
+        directory.extend([0, offset].map(u32::to_le_bytes).concat());
+        directory.extend(name.as_bytes());
+    }
+    let (start, count) = (archive.len() as u32, files.len() as u16);
+    archive.extend(&directory);
+    archive.extend(b"PK\x05\x06");
+    archive.extend([0, 0, count, count].map(u16::to_le_bytes).concat());
+    archive.extend([directory.len() as u32, start].map(u32::to_le_bytes).concat());
+    archive.extend([0, 0]);
+    archive
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 })
+    })
+}
+
+/// Everything that the image has of the standard library can be imported, but for what is named here with its reason.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn the_standard_library() {
+    checks(
+        include_str!("python/library.py"),
+        &json!({ "stack": "8MiB" }),
+        &json!({ "files": [{ "at": "/", "memory": "16MiB" }] }),
+    );
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn threads_files_sockets_and_databases() {
+    let workflow = json!({
+        "files": [{ "at": "/data", "memory": "16MiB" }],
+        "network": { "mode": "host", "listen": ["127.0.0.1:*"], "connect": ["127.0.0.1:*"] },
+    });
+    checks(include_str!("python/system.py"), &NONE, &workflow);
+}
+
+/// Slots go from Rust to Python to the output by reference.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn the_shipped_workflow_mixes_rust_and_python() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows/python");
+    let output = monohull(&folder, &["run", "invoices.json", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!(report["status"], "done", "{report:#}");
+    let table = "number,customer,net,vat,gross\r\n1,Ada,15.00,2.85,17.85\r\n2,Grace,3.50,0.67,4.17\r\n";
+    assert_eq!(report["output"]["invoices"]["text"], table);
+    let python = &report["steps"][1]["instances"][0];
+    assert!(python["bytes_in"].as_u64() > Some(0) && python["bytes_out"] == table.len(), "{python:#}");
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn slots_are_views_of_their_memory() {
+    let folder = built(include_str!("python/slots.py"));
+    fs::write(folder.path().join("given.txt"), "some bytes").expect("written");
+    let inputs = json!([{ "slot": "given", "path": "given.txt" }, { "slot": "other", "path": "given.txt" }]);
+    let workflow = json!({ "inputs": inputs, "outputs": ["moved", "copied", "text", "empty"] });
+    let report = run(folder.path(), &NONE, &workflow);
+    assert_eq!(printed(&report), ["all right"], "{report:#}");
+    for (slot, text) in [("moved", "SOME bytes"), ("copied", "bytes"), ("text", "Wörter"), ("empty", "")] {
+        assert_eq!(report["output"][slot]["text"], text, "{slot}: {report:#}");
+    }
+}
+
+/// Objects, an open file and a thread that waits as well go on in another process.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_program_that_sleeps_goes_on_in_another_process() {
+    let folder = built(include_str!("python/sleeps.py"));
+    let mut document = json!({ "name": "app", "functions": { "app": { "image": "app.so" } } });
+    document["files"] = json!([{ "at": "/tmp", "memory": "1MiB" }]);
+    document["steps"] = json!([{ "name": "app", "function": "app" }]);
+    fs::write(folder.path().join("workflow.json"), document.to_string()).expect("written");
+    let output = monohull(folder.path(), &["run", "workflow.json", "--suspend", "waiting", "--json"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let suspended: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let output = monohull(folder.path(), &["resume", suspended["checkpoint"].as_str().expect("a path"), "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!(printed(&report), ["waits", "written before Argo", "the thread has slept", "all right"], "{report:#}");
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn limits_are_exceptions() {
+    let program = "import sys\n\
+                   try:\n    kept = [bytes(1 << 20) for _ in range(10_000)]\nexcept MemoryError:\n    kept = None\n\
+                   def deep(n):\n    return max(map(deep, [n + 1]))\n\
+                   try:\n    deep(0)\nexcept RecursionError:\n    kept = 1\n\
+                   class Chain:\n    def __getattr__(self, name):\n        return getattr(self, name + '_')\n\
+                   try:\n    Chain().end\nexcept RecursionError:\n    print('all right' if kept else 'none')\n";
+    checks(program, &json!({ "memory": "96MiB" }), &NONE);
+    let folder = built("while True:\n    pass\n");
+    let report = run(folder.path(), &json!({ "timeout": "300ms" }), &NONE);
+    assert_eq!(report["error"]["kind"], "timeout", "{report:#}");
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn what_does_not_exist_is_refused() {
+    let program = "import os, subprocess\n\
+                   for attempt in (os.fork, lambda: subprocess.run(['ls']), lambda: os.symlink('a', 'b')):\n\
+                   \x20   try:\n        attempt()\n        print('done')\n    except OSError as error:\n        pass\n\
+                   try:\n    import ctypes\nexcept ModuleNotFoundError as error:\n    print(error)\n";
+    let folder = built(program);
+    let report = run(folder.path(), &NONE, &json!({ "files": [{ "at": "/", "memory": "1MiB" }] }));
+    assert_eq!(printed(&report), ["No module named 'ctypes'"], "{report:#}");
+    let errors = lines(&report, "stderr");
+    assert!(errors[0].contains("cannot start another (fork"), "{errors:#?}");
+}
+
+/// The interpreter alone is a function too.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn the_interpreter_takes_its_own_arguments() {
+    let folder = TempDir::new().expect("a folder");
+    let interpreter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/python/python.so");
+    fs::copy(interpreter, folder.path().join("app.so")).expect("`cargo xtask build --python` makes it");
+    let arguments = json!({ "args": { "argv": ["-c", "import sys; print(sys.argv, sys.version_info[:2])", "x"] } });
+    let report = run(folder.path(), &arguments, &NONE);
+    assert_eq!(printed(&report), ["['-c', 'x'] (3, 13)"]);
+    fs::write(folder.path().join("script.py"), "import sys\nprint('from', sys.argv)\n").expect("written");
+    let step = json!({ "args": { "argv": ["-", "y"] }, "stdin": "script" });
+    let report = run(folder.path(), &step, &json!({ "inputs": [{ "slot": "script", "path": "script.py" }] }));
+    assert_eq!(printed(&report), ["from ['-', 'y']"]);
+}

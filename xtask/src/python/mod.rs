@@ -1,0 +1,208 @@
+//! CPython as a function image: its source from Debian's pool, compiled by `monohull cc`, with the standard library as read-only data.
+//!
+//! ```text
+//! source ── edits ─▶ source/ ─┬─ gcc ─────────▶ host/python       compiles the library, and what the build itself needs
+//!                             └─ monohull cc ─▶ libpython3.13.a   every module that needs no library which is not here
+//! zlib, SQLite ─── monohull cc ───────────────▶ libz.a, libsqlite3.a
+//! python/*.py, source/Lib ── host/python freeze.py ─▶ library.bin, library.c
+//! python/*.c ─────────────────────────────────────────┴─▶ target/python/python.so, to which `monohull build app.py` adds a program
+//! ```
+//!
+//! The first two take seven minutes on two processors, once: they lie in `target/python-build/HASH`, where the hash is that of what they
+//! depend on. So this is no part of `cargo xtask build`.
+
+mod settings;
+
+use crate::c_programs::{SQLITE_LIBRARY, ZLIB};
+use crate::workspace::{Workspace, root};
+use crate::{Result, apt, build, libc, shell};
+use settings::{CONFIGURE, EDITS, FLAGS, HOST_CONFIGURE, SITE, SOURCE};
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The archives of which the interpreter consists, in the order of linking.
+const ARCHIVES: [&str; 4] = [
+    "libpython3.13.a",
+    "Modules/_hacl/libHacl_Hash_SHA2.a",
+    "Modules/expat/libexpat.a",
+    "Modules/_decimal/libmpdec/libmpdec.a",
+];
+/// Our C files, and the table that `freeze.py` writes.
+const OURS: [&str; 3] = ["main.c", "module.c", "program.c"];
+/// Programs that are shipped with their workflows.
+const EXAMPLES: [&str; 1] = ["invoices.py"];
+/// Where a program's archive will be in memory, from the image's start: behind everything else, of which there are 20 MiB.
+const PROGRAM: &str = "-Wl,--section-start=.monohull.program=0x4000000";
+
+/// Builds the visor, the libc and the interpreter.
+pub(crate) fn build() -> Result {
+    let workspace = Workspace::load()?;
+    build::visor()?;
+    libc::build(&workspace)?;
+    let folder = root().join("target/python-build");
+    apt::make(&folder)?;
+    // Two builds at a time share the folder.
+    let _held = apt::lock(&folder)?;
+    let build = Build { monohull: workspace.target().join("release/monohull"), folder: folder.join(name()?) };
+    build.interpreter()?;
+    build.link(&folder.join("work"))?;
+    build.examples()?;
+    build.forget_others(&folder)
+}
+
+/// What everything in the build's folder depends on, as a name.
+fn name() -> Result<String> {
+    let compiler = shell::output(Command::new("gcc").arg("--version"))?;
+    let mut hasher = DefaultHasher::new();
+    (SOURCE.sha256, EDITS, SITE, HOST_CONFIGURE, CONFIGURE, FLAGS, compiler).hash(&mut hasher);
+    for file in ["cc-flags", "ld-flags"] {
+        let path = libc::folder().join("lib").join(file);
+        fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?.hash(&mut hasher);
+    }
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
+/// A build of one version with one set of settings.
+struct Build {
+    monohull: PathBuf,
+    folder: PathBuf,
+}
+
+impl Build {
+    /// The interpreter's archives, if they are not there yet.
+    fn interpreter(&self) -> Result {
+        let done = self.folder.join("done");
+        if done.exists() {
+            return Ok(());
+        }
+        apt::remove(&self.folder)?;
+        let source = self.folder.join("source");
+        SOURCE.unpack(&source)?;
+        for (file, from, to) in EDITS {
+            edit(&source.join(file), from, to)?;
+        }
+        shell::heading(&format!("compile Python {}: seven minutes, once", SOURCE.version));
+        let host = self.make("host")?;
+        shell::run(self.configure(&host).args(HOST_CONFIGURE).env("CC", "gcc"))?;
+        shell::run(make(&host).arg("python"))?;
+
+        let target = self.make("target")?;
+        self.libraries(&target)?;
+        apt::write(&target.join("config.site"), SITE)?;
+        let here = |path: &str| target.join(path).display().to_string();
+        let mut configure = self.configure(&target);
+        configure.args(CONFIGURE).arg(format!("--with-build-python={}", host.join("python").display()));
+        configure.env("CONFIG_SITE", target.join("config.site")).env("CC", format!("{} cc", self.monohull.display()));
+        configure.env("MONOHULL_LIBC", libc::folder()).env("PKG_CONFIG", "false");
+        for library in ["ZLIB", "LIBSQLITE3"] {
+            configure.arg(format!("{library}_CFLAGS=-I{}", here("libraries")));
+        }
+        configure.arg(format!("ZLIB_LIBS=-L{} -lz", here("libraries")));
+        configure.arg(format!("LIBSQLITE3_LIBS=-L{} -lsqlite3", here("libraries")));
+        shell::run(configure.arg(format!("OPT={FLAGS}")))?;
+        shell::run(make(&target).env("MONOHULL_LIBC", libc::folder()).args(ARCHIVES))?;
+        apt::write(&done, "")
+    }
+
+    fn make(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.folder.join(name);
+        apt::make(&folder).map(|()| folder)
+    }
+
+    /// `configure`, quiet, in a folder.
+    fn configure(&self, folder: &Path) -> Command {
+        let mut configure = Command::new(self.folder.join("source/configure"));
+        configure.arg("--quiet").current_dir(folder).stdout(Stdio::null());
+        configure
+    }
+
+    /// zlib and SQLite, with their headers, in `libraries`.
+    fn libraries(&self, target: &Path) -> Result {
+        let folder = target.join("libraries");
+        for (library, archive, headers) in
+            [(ZLIB, "libz.a", &["zlib.h", "zconf.h"][..]), (SQLITE_LIBRARY, "libsqlite3.a", &["extsrc/sqlite3.h"][..])]
+        {
+            let work = target.join("library");
+            let files = library.compile(&self.monohull, &work)?;
+            apt::make(&folder)?;
+            shell::run(Command::new("ar").arg("rcsD").arg(folder.join(archive)).args(files))?;
+            for header in headers {
+                shell::run(Command::new("cp").arg(work.join(header)).arg(&folder))?;
+            }
+            apt::remove(&work)?;
+        }
+        Ok(())
+    }
+
+    /// The image, in `target/python`, with the licence beside it.
+    fn link(&self, work: &Path) -> Result {
+        let (ours, target) = (root().join("python"), self.folder.join("target"));
+        apt::remove(work)?;
+        apt::make(work)?;
+        let mut freeze = Command::new(self.folder.join("host/python"));
+        shell::run(freeze.arg(ours.join("freeze.py")).arg(self.folder.join("source/Lib")).arg(work))?;
+        let files = OURS.map(|file| ours.join(file)).into_iter().chain([work.join("library.c")]);
+        let mut objects = Vec::new();
+        for file in files {
+            let object = work.join(file.file_name().unwrap_or_default()).with_extension("o");
+            let mut cc = self.cc();
+            cc.args(["-O2", "-Wall", "-Werror", "-I"]).arg(self.folder.join("source/Include")).arg("-I").arg(&target);
+            shell::run(cc.arg("-c").arg(&file).arg("-o").arg(&object))?;
+            objects.push(object);
+        }
+        let image = work.join("python.so");
+        let mut cc = self.cc();
+        cc.arg(PROGRAM).args(&objects).args(ARCHIVES.map(|archive| target.join(archive)));
+        cc.args(["libz.a", "libsqlite3.a"].map(|archive| target.join("libraries").join(archive)));
+        shell::run(cc.args(["-lm", "-Wl,-S", "-o"]).arg(&image))?;
+        let folder = root().join("target/python");
+        build::install(&self.folder.join("source/LICENSE"), &folder.join("LICENSE-python"))?;
+        build::install(&image, &folder.join("python.so"))?;
+        apt::remove(work)
+    }
+
+    /// The programs of `workflows/python`, as a user builds them.
+    fn examples(&self) -> Result {
+        for example in EXAMPLES {
+            let mut build = Command::new(&self.monohull);
+            build.args(["build", "--out"]).arg(root().join("target/images"));
+            shell::run(build.arg(root().join("workflows/python").join(example)))?;
+        }
+        Ok(())
+    }
+
+    fn cc(&self) -> Command {
+        let mut cc = Command::new(&self.monohull);
+        cc.arg("cc").env("MONOHULL_LIBC", libc::folder());
+        cc
+    }
+
+    /// Removes builds with other settings: each takes 400 MB.
+    fn forget_others(&self, folder: &Path) -> Result {
+        for other in libc::list(folder)? {
+            if other.is_dir() && other != self.folder {
+                apt::remove(&other)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replaces a text that is there once.
+fn edit(path: &Path, from: &str, to: &str) -> Result {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    match text.matches(from).count() {
+        1 => apt::write(path, &text.replace(from, to)),
+        _ => Err(format!("{} does not contain {from:?} exactly once", path.display())),
+    }
+}
+
+/// `make` on all processors.
+fn make(folder: &Path) -> Command {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut make = Command::new("make");
+    make.arg("--silent").arg(format!("--jobs={processors}")).current_dir(folder).stdout(Stdio::null());
+    make
+}

@@ -1,0 +1,67 @@
+//! Which CPython, and how it is configured.
+
+use crate::source::Source;
+
+/// CPython, as Debian 13 has it.
+pub(super) const SOURCE: Source = Source {
+    name: "python",
+    version: "3.13.5",
+    addresses: [
+        "http://deb.debian.org/debian/pool/main/p/python3.13/python3.13_3.13.5.orig.tar.xz",
+        "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/p/python3.13/python3.13_3.13.5.orig.tar.xz",
+    ],
+    sha256: "93e583f243454e6e9e4588ca2c2662206ad961659863277afcdb96801647d640",
+};
+
+/// Lines that become others: the file, the text, what takes its place.
+pub(super) const EDITS: [(&str, &str, &str); 2] = [
+    // A thread's stack is what the workflow says, and how deep C may call itself follows from that (`python/main.c`).
+    (
+        "Include/cpython/pystate.h",
+        "#  define Py_C_RECURSION_LIMIT 10000",
+        "extern int monohull_c_recursion_limit;\n#  define Py_C_RECURSION_LIMIT monohull_c_recursion_limit",
+    ),
+    ("Python/pystate.c", "#include \"Python.h\"\n", "#include \"Python.h\"\nint monohull_c_recursion_limit = 10000;\n"),
+];
+
+/// The interpreter that runs while the other is built: it is to be compiled fast.
+pub(super) const HOST_CONFIGURE: &[&str] =
+    &["--without-ensurepip", "--disable-test-modules", "--without-doc-strings", "CFLAGS=-O0 -w", "OPT="];
+
+/// The interpreter of functions. All modules are a part of it.
+pub(super) const CONFIGURE: &[&str] = &[
+    "--host=x86_64-linux-musl",
+    "--build=x86_64-linux-gnu",
+    "--disable-shared",
+    "--without-ensurepip",
+    "--disable-test-modules",
+    "--with-pymalloc",
+    "MODULE_BUILDTYPE=static",
+];
+
+/// The interpreter's own optimisation.
+pub(super) const FLAGS: &str = "-DNDEBUG -O2 -fwrapv";
+
+/// What `configure` cannot find out without running a program, and modules that are left out: they need libraries (ctypes, curses, dbm, tk, readline,
+/// uuid, bz2, lzma, OpenSSL), other processes (multiprocessing, posixshmem), a terminal, or the system's log.
+pub(super) const SITE: &str = "\
+ac_cv_file__dev_ptmx=no
+ac_cv_file__dev_ptc=no
+ac_cv_buggy_getaddrinfo=no
+py_cv_module__bz2=n/a
+py_cv_module__ctypes=n/a
+py_cv_module__curses=n/a
+py_cv_module__curses_panel=n/a
+py_cv_module__dbm=n/a
+py_cv_module__gdbm=n/a
+py_cv_module__hashlib=n/a
+py_cv_module__lzma=n/a
+py_cv_module__multiprocessing=n/a
+py_cv_module__posixshmem=n/a
+py_cv_module__ssl=n/a
+py_cv_module__tkinter=n/a
+py_cv_module__uuid=n/a
+py_cv_module_readline=n/a
+py_cv_module_syslog=n/a
+py_cv_module_termios=n/a
+";
