@@ -5,8 +5,8 @@
 //! registries, so `cargo xtask lint` and `cargo xtask ci` make them, and `cargo xtask audit` makes all.
 
 use crate::tools::{CARGO_DENY, CARGO_SHEAR};
-use crate::workspace::root;
-use crate::{Result, ci, shell};
+use crate::workspace::{FUZZ_WORKSPACES, root};
+use crate::{Result, shell};
 use std::process::Command;
 
 /// What package registries suffice for.
@@ -43,5 +43,5 @@ fn deny(checks: &[&str]) -> Result {
     let unused = ["-A", "unmatched-skip", "-A", "unnecessary-skip", "-A", "license-not-encountered"];
     deny("wasi/Cargo.toml", &[&unused[..], &["-A", "duplicate"]].concat())?;
     deny("programs/Cargo.toml", &[&unused[..], &["-A", "duplicate"]].concat())?;
-    ci::FUZZ_WORKSPACES.iter().try_for_each(|workspace| deny(&format!("{workspace}/Cargo.toml"), &unused))
+    FUZZ_WORKSPACES.iter().try_for_each(|workspace| deny(&format!("{workspace}/Cargo.toml"), &unused))
 }

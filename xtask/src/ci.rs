@@ -1,15 +1,13 @@
 //! What a change must pass, in the order in which it is likely to fail.
 
-use crate::test::Extent;
-use crate::workspace::{Workspace, root};
+use crate::extent::Extent;
+use crate::workspace::{FUZZ_WORKSPACES, Workspace, root};
 use crate::{Result, bench, demo, lint, miri, shell, space, test};
 use std::process::Command;
 use std::time::Instant;
 
 /// Bytes of text the demonstration counts here.
 const DEMO_BYTES: u64 = 1 << 20;
-/// Workspaces of their own with what is fuzzed.
-pub(crate) const FUZZ_WORKSPACES: [&str; 2] = ["visor/fuzz", "checker/fuzz"];
 /// What is fuzzed: a workspace, a target, and the files that it begins with.
 const FUZZED: [(&str, &str, &str); 3] = [
     (FUZZ_WORKSPACES[0], "image_parse", "visor/fuzz/corpus/image_parse"),

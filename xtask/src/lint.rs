@@ -1,12 +1,13 @@
-//! Formatting, dependencies, clippy, rustdoc; warnings are errors.
+//! Formatting, circles of files, dependencies, clippy, rustdoc; warnings are errors.
 
 use crate::workspace::Workspace;
-use crate::{Result, audit, programs, shell, wasi};
+use crate::{Result, audit, circles, programs, shell, wasi};
 
 /// All of it.
 pub(crate) fn run() -> Result {
     shell::heading("rustfmt");
     shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))?;
+    circles::lint()?;
     audit::lint()?;
     shell::heading("clippy of the unhardened visor");
     let unhardened =

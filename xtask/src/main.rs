@@ -11,7 +11,10 @@ mod browser;
 mod build;
 mod c_programs;
 mod ci;
+mod circles;
+mod count;
 mod demo;
+mod extent;
 mod fat_tools;
 mod install;
 mod libc;
@@ -32,9 +35,9 @@ mod wasi_guests;
 mod workspace;
 
 use clap::{Parser, Subcommand};
+use extent::Extent;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use test::Extent;
 
 /// What a chore ends with: an error is a sentence for the person at the terminal.
 type Result<T = ()> = std::result::Result<T, String>;

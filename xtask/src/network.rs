@@ -5,10 +5,11 @@
 //! nothing. The peers are Debian's, fetched and never installed.
 
 use crate::apt::{self, Apt};
-use crate::test::{Count, Extent, RUNNER};
+use crate::count::{Count, RUNNER, count};
+use crate::extent::Extent;
 use crate::vm::drivers;
 use crate::workspace::Workspace;
-use crate::{Result, lint, shell, test};
+use crate::{Result, lint, shell};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ pub(crate) fn run(extent: Extent) -> Result<Count> {
     command.args(["--test", "tap_network", "--test", "root_files", "--test", "root_tls", "--test", "root_https"]);
     // One after the other: each makes namespaces and starts servers.
     command.args(["--", "--include-ignored", "--test-threads=1"]).env("PATH", path).env(RUNNER.0, RUNNER.1);
-    let mut total = test::count(&mut command)?;
+    let mut total = count(&mut command)?;
     total.add(drivers::run(extent)?);
     Ok(total)
 }

@@ -5,6 +5,9 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+/// Workspaces of their own with what is fuzzed.
+pub(crate) const FUZZ_WORKSPACES: [&str; 2] = ["visor/fuzz", "checker/fuzz"];
+
 /// The root of the repository that this was started in. It need not be the one in which it was compiled: cargo takes the
 /// programs in a copied `target` folder for its own.
 pub(crate) fn root() -> &'static Path {
@@ -73,18 +76,31 @@ struct Target {
     /// With underscores.
     name: String,
     kind: Vec<String>,
+    src_path: PathBuf,
 }
 
 impl Workspace {
     /// Asks cargo.
     pub(crate) fn load() -> Result<Workspace> {
-        let json = shell::output(&mut shell::cargo(["metadata", "--no-deps", "--format-version=1", "--quiet"]))?;
+        Workspace::load_of(root())
+    }
+
+    /// The same of the workspace in a folder.
+    pub(crate) fn load_of(folder: &Path) -> Result<Workspace> {
+        let mut metadata = shell::cargo(["metadata", "--no-deps", "--format-version=1", "--quiet"]);
+        let json = shell::output(metadata.current_dir(folder))?;
         serde_json::from_slice(&json).map_err(|error| format!("cargo metadata: {error}"))
     }
 
     /// Where cargo puts what it builds, and we what we make of it.
     pub(crate) fn target(&self) -> &Path {
         &self.target_directory
+    }
+
+    /// The first file of each library, program and test.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        let targets = self.packages.iter().flat_map(|package| &package.targets);
+        targets.map(|target| target.src_path.clone()).collect()
     }
 
     /// The crates that become function images: those that link the shim, example by example.

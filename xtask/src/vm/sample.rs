@@ -7,7 +7,7 @@
 
 use super::Kernel;
 use super::suite::{EVERYWHERE, OLDER_SHARE};
-use crate::test::Extent;
+use crate::extent::Extent;
 
 /// Whether this test, which both kernels can run, runs under this one.
 pub(super) fn runs_under(kernel: Kernel, extent: Extent, program: &str, test: &str) -> bool {

@@ -6,7 +6,7 @@
 
 use super::machine::{Ended, Machine};
 use super::restarts::{Next, Restarts};
-use crate::test::Count;
+use crate::count::Count;
 use crate::{Result, shell};
 use std::fmt::Write;
 use std::fs::File;
