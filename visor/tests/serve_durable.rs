@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 const OPTIONS: [&str; 2] = ["--suspend", "1s"];
-/// Longer than the shortest wait that suspends a workflow.
-const NAP: u64 = 1_300;
+/// Longer than the shortest wait that suspends a workflow, also where getting to rest takes a while.
+const NAP: u64 = 2_500;
 const DAY: u64 = 86_400_000;
 
-/// Registers `naps`, which naps so often; `inbox`, which waits for `a` and then `b`; `agent`, which sleeps for a day three times; and `again`,
-/// whose steps may be tried again.
+/// Registers `naps`, which naps so often; `inbox`, which waits for `a` and then `b`; `agent`, which sleeps for a day three times; `once`
+/// and `again`, which never end, and of which the second may be run again.
 fn deploy(server: &Server) {
     for example in ["sleeper", "inbox", "forked", "misbehave", "echo"] {
         server.put_example(example);
@@ -29,9 +29,9 @@ fn deploy(server: &Server) {
     let agent = json!({ "rounds": 3, "milliseconds": DAY });
     server.put_workflow(&single("agent", "forked", &json!({ "args": agent, "outputs": ["diary"] })));
     server.put_workflow(&single("echo", "echo", &json!({ "inputs": ["in"], "outputs": ["out"] })));
-    let slow = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "wait_ms": 900 } });
-    server.put_workflow(&single("slow", "echo", &slow));
-    let mut again = single("again", "echo", &slow);
+    let busy = json!({ "args": { "how": "endless-loop" } });
+    server.put_workflow(&single("once", "misbehave", &busy));
+    let mut again = single("again", "misbehave", &busy);
     again["steps"][0]["retry"] = json!({ "max_attempts": 3 });
     server.put_workflow(&again);
 }
@@ -99,7 +99,8 @@ fn a_call_that_waits_becomes_durable_and_goes_on_by_itself() {
     assert_eq!(answer.json()["status"], "suspended");
     let location = began(answer);
     let later = began(server.post("/async-invoke/naps", b""));
-    let shown = is_at(&server, &later, "suspended");
+    let agent = began(server.post("/async-invoke/agent", b""));
+    let shown = is_at(&server, &agent, "suspended");
     assert_eq!((&shown["durable"], &shown["waiting_for"][0]["kind"]), (&json!(true), &json!("time")), "{shown:#}");
     for location in [&location, &later] {
         assert_eq!(output(&server, location, "result"), RESULT);
@@ -111,7 +112,8 @@ fn a_call_that_waits_becomes_durable_and_goes_on_by_itself() {
         let naps: Vec<_> = logs.lines().filter(|line| line.contains("slept")).collect();
         assert_eq!(naps.len(), 2, "lines of all legs: {logs}");
     }
-    assert!(checkpoints(&server.state()).is_empty(), "what has ended keeps no checkpoint");
+    assert_eq!(checkpoints(&server.state()).len(), 1, "what has ended keeps no checkpoint");
+    assert_eq!(server.get("/healthz").json()["running"], 0, "what waits has no process");
     // What does not wait is answered as ever, and is not durable.
     let answer = server.post("/invoke/echo", b"x").expect(200);
     let shown = server.get(&format!("/invocations/{}", answer.headers["x-invocation-id"])).expect(200).json();
@@ -213,8 +215,7 @@ fn it_is_paused_resumed_and_cancelled_by_hand() {
 #[test]
 fn one_that_runs_is_killed_at_once() {
     let server = start();
-    server.put_workflow(&single("busy", "misbehave", &json!({ "args": { "how": "endless-loop" } })));
-    let location = named(&server, "busy", "one");
+    let location = named(&server, "once", "one");
     is_at(&server, &location, "running");
     let came = server.post(&format!("{location}/cancel"), b"").expect(200).json();
     assert_eq!((&came["status"], &came["becomes"]), (&json!("running"), &json!("cancelled")));
@@ -329,16 +330,19 @@ fn what_waits_outlives_a_server_that_is_killed() {
     is_at(&server, &inbox, "suspended");
     server.post(&format!("{inbox}/events/a"), b"kept").expect(202);
     // Run when it was killed: it begins again if its workflow allows that, and has failed if not.
-    let again = began(server.ask_with("POST", "/async-invoke/again", &[("Content-Type", "a/b")], b"x"));
-    let once = began(server.ask_with("POST", "/async-invoke/slow?id=once", &[("Content-Type", "a/b")], b"y"));
-    is_at(&server, &again, "running");
+    let again = began(server.post("/async-invoke/again", b""));
+    let once = named(&server, "once", "once");
+    assert_eq!(is_at(&server, &again, "running")["attempts"], 1);
     is_at(&server, &once, "running");
     kill_now(server);
     let server = Server::start_on(&state, &OPTIONS, &[]);
     server.post(&format!("{inbox}/events/b"), b"new").expect(202);
     assert_eq!(output(&server, &inbox, "result"), "a: kept\nb: new\n");
     assert_eq!(output(&server, &naps, "result"), RESULT);
-    assert_eq!(output(&server, &again, "out"), "x");
+    eventually("it is run again", || server.get(&again).json()["attempts"] == 2);
+    is_at(&server, &again, "running");
+    server.ask("DELETE", &again, b"").expect(204);
+    is_at(&server, &again, "cancelled");
     let shown = is_at(&server, &once, "failed");
     assert_eq!((&shown["error"]["kind"], &shown["error"]["blame"]), (&json!("interrupted"), &json!("host")));
     // In an orderly end, too.

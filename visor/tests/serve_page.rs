@@ -3,7 +3,7 @@
 mod serve_support;
 
 use serde_json::json;
-use serve_support::{Server, StateFolder, root, single};
+use serve_support::{Server, StateFolder, eventually, root, single};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -194,11 +194,12 @@ fn a_durable_invocation_is_shown_and_sent_an_event() {
     let (page, _) = browse(&format!("http://{}/", server.address));
     assert!(page.contains("Durable invocations") && page.contains("href=\"#one\""), "{page}");
     assert!(page.contains("for event `&lt;img src=x&gt;`") && !page.contains("<img"), "{page}");
-    let hand = with_a_hand(&server, HAND);
-    let (page, _) = browse(&format!("http://{hand}/#one"));
+    let (page, _) = browse(&format!("http://{}/#one", server.address));
     for button in ["Pause", "Cancel", "Fork", "Go back", "Send"] {
         assert!(page.contains(&format!(">{button}</button>")), "{button}: {page}");
     }
+    let hand = with_a_hand(&server, HAND);
+    let _ = browse(&format!("http://{hand}/#one"));
     eventually("the event has arrived", || shown()["waiting_for"][0]["event"] == "b");
     server.post("/invocations/one/events/b", b"").expect(202);
     let result = server.get("/invocations/one/outputs/result?wait=120s").expect(200).text();
