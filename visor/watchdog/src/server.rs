@@ -40,6 +40,7 @@ use crate::http::{auth, head};
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
 use crate::invocations::journal::Journal;
+use crate::invocations::kept::KeptWorkers;
 use crate::invocations::redact::Secrets;
 use crate::invocations::workers::WorkerPool;
 use crate::log;
@@ -56,6 +57,7 @@ use monohull_report::escape::shown;
 use monohull_worker::cgroup::Membership;
 use monohull_worker::{self as worker, Spawner};
 use monohull_workflow::grants::Grants;
+use monohull_workflow::plan::ProcessUse;
 
 /// Seconds from the request's acceptance to the answer's first byte.
 const DURATION: HeaderName = HeaderName::from_static("x-duration-seconds");
@@ -106,6 +108,8 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             admission: Admission::new(settings.concurrency, settings.queue),
             budget: Budget::new(settings.bodies),
             workers: WorkerPool::start(spawner, settings.prefork)?,
+            kept: KeptWorkers::new(settings.prefork),
+            reuse: settings.process.map_or(processes.keys, |process| process == ProcessUse::Reused),
             callbacks: Semaphore::new(settings.callbacks_max),
             registry,
             journal,
@@ -285,6 +289,7 @@ impl Watchdog {
             why = self.workers.over() => Err(ServeError::NoProcesses(why)),
         };
         self.ending.store(true, Ordering::SeqCst);
+        self.kept.clear();
         tracing::info!(limit = ?self.settings.drain, "ending: no new work is taken");
         tokio::select! {
             never = &mut serving => match never {},
@@ -349,6 +354,7 @@ impl Watchdog {
         loop {
             ticks.tick().await;
             self.forget(self.history.sweep());
+            self.kept.sweep();
         }
     }
 
