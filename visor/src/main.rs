@@ -2,7 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+use monohull_sys::wiping_allocator::WipingAllocator;
 use std::process::ExitCode;
+
+/// A server's processes that are used again wipe what they free.
+#[global_allocator]
+static ALLOCATOR: WipingAllocator = WipingAllocator;
 
 #[cfg(feature = "unharden")]
 compile_error!(

@@ -22,6 +22,7 @@ const UNSEEN: &[(i64, &str)] = &[
     (libc::SYS_mremap, "large blocks of the allocator that grow"),
     (libc::SYS_write, "trusted code that fails"),
     (libc::SYS_fstat, "C libraries whose `fstat` does not make `newfstatat`, as that of some releases of glibc does"),
+    (libc::SYS_close_range, "a server's process that is used again"),
     (libc::SYS_writev, "a TAP device, which needs rights"),
     (libc::SYS_gettimeofday, "a function that calls the vsyscall page"),
     (libc::SYS_time, "a function that calls the vsyscall page"),

@@ -209,6 +209,7 @@ fn wrong_types_are_named() {
     top_mistake(r#""inputs":[1]"#, 10, "an entry of `inputs` is a number", "`slot`");
     top_mistake(r#""inputs":{}"#, 9, "`inputs` is an object", "an array");
     top_mistake(r#""isolation":true"#, 12, "`isolation` is a boolean", "`workflow` or `function`");
+    top_mistake(r#""process":true"#, 10, "`process` is a boolean", "`per-invocation` or `reused`");
     top_mistake(r#""files":{}"#, 8, "`files` is an object", "an array of file systems");
     top_mistake(r#""files":[{"at":1,"memory":"1MiB"}]"#, 15, "`at` is a number", "an absolute path");
     top_mistake(r#""description":1"#, 14, "`description` is a number", "a string");
@@ -285,6 +286,7 @@ fn names_must_exist() {
     assert_eq!(found[0], "1:26: warning: no step runs the function `split`");
     step_mistake(r#""retry":{"max_attempts":2,"on":["panics"]}"#, 32, "`panics`, did you mean `panic`?", "`timeout`");
     top_mistake(r#""isolation":"functions""#, 12, "did you mean `function`?", "`workflow`");
+    top_mistake(r#""process":"reuse""#, 10, "did you mean `reused`?", "`per-invocation`");
 }
 
 #[test]

@@ -420,7 +420,9 @@ impl Drop for Carrier {
         }
         // SAFETY: the timers are this carrier's; dispatch off has no further arguments.
         unsafe {
-            for timer in timers.into_iter().filter(|timer| *timer >= 0) {
+            for timer in
+                timers.into_iter().filter(|timer| *timer >= 0 && !fault_injection::disabled(Mitigation::ResetTimers))
+            {
                 libc::syscall(libc::SYS_timer_delete, timer);
             }
             libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0u64, 0u64, 0u64);

@@ -58,6 +58,7 @@ mod options;
 mod pager;
 mod poller;
 mod reservation;
+mod reuse;
 mod run;
 mod sched;
 mod shared;

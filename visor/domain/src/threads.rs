@@ -1,5 +1,7 @@
 //! Host threads of a domain: carriers, the timekeeper, the pager.
 
+use super::fault_injection::{self, Mitigation};
+use monohull_sys::dead_stack;
 use std::io;
 use std::sync::Mutex;
 use std::thread::{Builder, JoinHandle};
@@ -45,6 +47,10 @@ pub(super) fn spawn(
         // SAFETY: changes nothing but that reading the counter is no fault on this thread.
         unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
         body();
+        // The C library keeps the stack for the next thread. It gives back what lies deeper.
+        if !fault_injection::disabled(Mitigation::ResetStacks) {
+            dead_stack::wipe_near();
+        }
     })
 }
 

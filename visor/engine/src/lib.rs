@@ -44,7 +44,7 @@ use monohull_domain::{Domain, DomainError, EpollSet, Options, ReservedDomain, Si
 use monohull_network::{self as network, NetworkError, Way};
 use monohull_report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use monohull_workflow::Plan;
-use monohull_workflow::plan::{Separation, TimeStampCounter};
+use monohull_workflow::plan::{Mount, MountSource, Separation, TimeStampCounter};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -196,6 +196,12 @@ impl Ready {
     pub fn epoll_set(&self) -> std::io::Result<Option<EpollSet>> {
         let needed = !self.plan.files.is_empty() || !matches!(self.plan.network, network::Plan::None);
         needed.then(EpollSet::create).transpose()
+    }
+
+    /// Whether a run of it takes nothing from the host but its inputs: no network, no file, no directory.
+    pub fn is_self_contained(&self) -> bool {
+        let in_memory = |mount: &Mount| matches!(mount.source, MountSource::Memory { .. });
+        matches!(self.plan.network, network::Plan::None) && self.plan.files.iter().all(in_memory)
     }
 
     /// The image of each of the plan's functions.

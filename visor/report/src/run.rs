@@ -55,6 +55,9 @@ pub struct RunReport {
     /// The sandbox of the workflow's process; absent if the workflow ran in the caller's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
+    /// The server's process that ran the workflow; absent outside of a server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessReport>,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -82,6 +85,25 @@ pub struct Point {
     pub name: String,
     /// When: CLOCK_MONOTONIC, in ns.
     pub at_ns: u64,
+}
+
+/// The process of a server in which a workflow ran.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ProcessReport {
+    /// Whether it was for this invocation alone, or for several of the same workflow.
+    pub kind: ProcessKind,
+    /// How many invocations of the workflow it had served before.
+    pub before: u64,
+}
+
+/// How many invocations a process is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProcessKind {
+    /// One.
+    PerInvocation,
+    /// Several, one after the other.
+    Reused,
 }
 
 /// The sandbox of a workflow's process, which was in force before it mapped a function.

@@ -308,6 +308,7 @@ fn workflow(name: &str) -> String {
         network: None,
         isolation: Separation::default(),
         time_stamp_counter: TimeStampCounter::default(),
+        process: None,
     };
     // A document of plain strings and numbers always has a JSON form.
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"

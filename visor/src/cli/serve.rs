@@ -13,6 +13,7 @@ use super::isolation::Isolation;
 use monohull_host_files::input;
 use monohull_watchdog::{self as watchdog, Listen, ServeError, Settings, StateError, TlsFiles, Token};
 use monohull_worker::cgroup::CgroupMode;
+use monohull_workflow::plan::ProcessUse;
 use monohull_workflow::units;
 
 /// Serve functions and workflows over HTTP
@@ -45,6 +46,10 @@ pub(super) struct Serve {
     /// Processes kept ready for the next invocation
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().prefork))]
     prefork: u16,
+    /// How many invocations a process serves if the workflow's file does not say; by default `reused` where protection keys are
+    /// in force
+    #[arg(long, value_enum)]
+    process: Option<Process>,
     /// Invocations that run at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().concurrency))]
     concurrency: u16,
@@ -100,6 +105,24 @@ pub(super) struct Serve {
     /// How messages are written to standard error; RUST_LOG chooses which
     #[arg(long, value_enum, default_value_t)]
     pub(super) log: Log,
+}
+
+/// How many invocations a process serves.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Process {
+    /// One
+    PerInvocation,
+    /// Several of the same workflow, one after the other; it is reset in between
+    Reused,
+}
+
+impl Process {
+    fn plan(self) -> ProcessUse {
+        match self {
+            Process::PerInvocation => ProcessUse::PerInvocation,
+            Process::Reused => ProcessUse::Reused,
+        }
+    }
 }
 
 /// How messages are written.
@@ -164,6 +187,7 @@ impl Serve {
             grants: self.grants,
             token,
             prefork: self.prefork.into(),
+            process: self.process.map(Process::plan),
             concurrency: self.concurrency.into(),
             queue: self.queue.into(),
             body: self.max_body.0,

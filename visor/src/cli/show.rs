@@ -5,7 +5,9 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, Table, presets};
 
 use monohull_report::escape::{Line, quoted_lines, shown};
-use monohull_report::{CodePlace, Content, Failure, OutputReport, RunReport, Sandbox, Status, Unread};
+use monohull_report::{
+    CodePlace, Content, Failure, OutputReport, ProcessKind, ProcessReport, RunReport, Sandbox, Status, Unread,
+};
 
 /// Instances of one step that get a row of their own; the others are counted in one more.
 const ROWS_PER_STEP: usize = 16;
@@ -13,6 +15,15 @@ const ROWS_PER_STEP: usize = 16;
 const UNREAD_LINES: usize = 10;
 /// Lines of an output that was not written to a file.
 const OUTPUT_LINES: usize = 20;
+
+/// Which process of a server it was.
+fn process_use(process: &ProcessReport) -> String {
+    match (process.kind, process.before) {
+        (ProcessKind::PerInvocation, _) => "for this invocation alone".to_owned(),
+        (ProcessKind::Reused, 0) => "new, and used again".to_owned(),
+        (ProcessKind::Reused, before) => format!("used again, after {before} invocations"),
+    }
+}
 
 /// The whole report as text.
 pub(super) fn report(report: &RunReport) -> String {
@@ -35,6 +46,9 @@ pub(super) fn report(report: &RunReport) -> String {
     }
     if let Some(sandbox) = &report.sandbox {
         let _ = writeln!(text, "sandbox     {}", given_up(sandbox));
+    }
+    if let Some(process) = &report.process {
+        let _ = writeln!(text, "process     {}", process_use(process));
     }
     text
 }
@@ -234,6 +248,7 @@ mod tests {
             lines_delayed: 0,
             not_suspended: None,
             sandbox: None,
+            process: None,
         }
     }
 

@@ -7,7 +7,8 @@
 //!   prefault, hugepages, libc_text    which pages a fork hands on, and at what cost
 //!   interface        TAP devices and their addresses
 //!   probe            what the kernel can do
-//!   userfaultfd, capabilities, environment, signals, socket, watched
+//!   wiping_allocator, dead_stack, descriptors, signals    what a process that is used again leaves of an earlier use
+//!   userfaultfd, capabilities, environment, socket, watched
 //! ```
 //!
 //! `unsafe` stands in this crate, in `domain`, where memory of functions is handled, and in `trampoline`; the other crates
@@ -24,6 +25,8 @@
 
 pub mod capabilities;
 mod clone3;
+pub mod dead_stack;
+pub mod descriptors;
 pub mod environment;
 pub mod fork;
 pub mod hugepages;
@@ -38,5 +41,6 @@ pub mod syscall_cookie;
 pub mod userfaultfd;
 #[cfg(feature = "tokio")]
 pub mod watched;
+pub mod wiping_allocator;
 
 pub use clone3::CLONE_BYTES;

@@ -1,6 +1,6 @@
 //! Dispositions of signals: `sigaction(2)`.
 
-use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
 use std::io;
 
 /// Has the whole process ignore a signal.
@@ -9,4 +9,9 @@ pub fn ignore(which: Signal) -> io::Result<()> {
     // forgotten.
     unsafe { signal(which, SigHandler::SigIgn) }?;
     Ok(())
+}
+
+/// Blocks no signal on the calling thread any more. Those that were pending have been handled when this returns.
+pub fn unblock_all() -> io::Result<()> {
+    Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?)
 }

@@ -193,7 +193,9 @@ fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
         ("setsid", libc::SYS_setsid, vec![]),
         ("wait4", libc::SYS_wait4, vec![-1, 0, 1, 0]),
         ("poll", libc::SYS_poll, vec![0, 0, 0]),
-        ("close_range", libc::SYS_close_range, vec![100, 200, 0]),
+        // The channel is among them; and none is to be marked instead of closed.
+        ("close_range of the channel", libc::SYS_close_range, vec![3, 200, 0]),
+        ("close_range to mark files", libc::SYS_close_range, vec![100, 200, i64::from(libc::CLOSE_RANGE_CLOEXEC)]),
         ("prctl of new privileges", libc::SYS_prctl, vec![int(libc::PR_SET_NO_NEW_PRIVS), 1, 0, 0, 0]),
         ("clone as fork does it", libc::SYS_clone, vec![0x0120_0011, 0, 0, 0, 0]),
         ("clone as the spawner does it", libc::SYS_clone, vec![int(libc::CLONE_PIDFD | libc::SIGCHLD), 0, 0, 0, 0]),

@@ -70,6 +70,11 @@ struct ByState {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByProcess {
+    process: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ByMode {
     mode: String,
 }
@@ -102,6 +107,7 @@ pub(crate) struct Metrics {
     isolation: Family<ByMode, Gauge>,
     cgroup: Family<ByMode, Gauge>,
     domains: Family<ByState, Gauge>,
+    processes: Family<ByProcess, Counter>,
     /// Outcomes there have been, so that they can be found again for a workflow.
     outcomes: Mutex<BTreeSet<Cow<'static, str>>>,
     queued: Gauge,
@@ -118,6 +124,7 @@ pub(crate) struct Now {
     pub(crate) running: usize,
     pub(crate) queued: usize,
     pub(crate) idle_workers: usize,
+    pub(crate) kept_workers: usize,
     pub(crate) remembered: usize,
     pub(crate) remembered_bytes: u64,
     pub(crate) log_dropped: u64,
@@ -138,6 +145,7 @@ impl Metrics {
             isolation: Family::default(),
             cgroup: Family::default(),
             domains: Family::default(),
+            processes: Family::default(),
             outcomes: Mutex::default(),
             queued: Gauge::default(),
             connections: Gauge::default(),
@@ -175,7 +183,16 @@ impl Metrics {
         );
         r.register("isolation", "1 for the isolation that invocations run under", self.isolation.clone());
         r.register("cgroup", "1 for the control group of workflows' processes: own, or none", self.cgroup.clone());
-        r.register("domains", "Processes for workflows: ready for one, or running one", self.domains.clone());
+        r.register(
+            "domains",
+            "Processes for workflows: ready for any, kept for another invocation of one, or running one",
+            self.domains.clone(),
+        );
+        r.register(
+            "process_invocations",
+            "Invocations given to a process, by whether it was new or had served others",
+            self.processes.clone(),
+        );
         r.register("queued", "Invocations that wait for their turn", self.queued.clone());
         r.register("connections", "Connections of clients", self.connections.clone());
         r.register(
@@ -267,6 +284,12 @@ impl Metrics {
         self.bytes.get_or_create(&ByDirection { direction: "out" }).inc_by(handed.min(BYTES_MAX));
     }
 
+    /// Counts an invocation that a process is given, which has served others before or not.
+    pub(crate) fn given_to_process(&self, reused: bool) {
+        let process = if reused { "reused" } else { "new" };
+        self.processes.get_or_create(&ByProcess { process }).inc();
+    }
+
     /// Counts a connection that has not come to use TLS.
     pub(crate) fn no_handshake(&self, reason: &'static str) {
         self.handshakes.get_or_create(&ByReason { reason }).inc();
@@ -299,6 +322,7 @@ impl Metrics {
     /// All of it as text.
     pub(crate) fn encode(&self, now: &Now) -> String {
         self.domains.get_or_create(&ByState { state: "idle" }).set(now.idle_workers as i64);
+        self.domains.get_or_create(&ByState { state: "kept" }).set(now.kept_workers as i64);
         self.domains.get_or_create(&ByState { state: "running" }).set(now.running as i64);
         self.queued.set(now.queued as i64);
         self.remembered.set(now.remembered as i64);
@@ -343,6 +367,7 @@ mod tests {
             running: 0,
             queued: 0,
             idle_workers: 0,
+            kept_workers: 0,
             remembered: 0,
             remembered_bytes: 0,
             log_dropped: 0,

@@ -41,6 +41,7 @@ use crate::http::{auth, head};
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
 use crate::invocations::journal::Journal;
+use crate::invocations::kept::KeptWorkers;
 use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
 use crate::invocations::workers::WorkerPool;
@@ -58,6 +59,7 @@ use monohull_report::escape::shown;
 use monohull_worker::cgroup::Membership;
 use monohull_worker::{self as worker, Spawner};
 use monohull_workflow::grants::Grants;
+use monohull_workflow::plan::ProcessUse;
 
 /// Seconds from the request's acceptance to the answer's first byte.
 const DURATION: HeaderName = HeaderName::from_static("x-duration-seconds");
@@ -109,6 +111,8 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             admission: Admission::new(settings.concurrency, settings.queue),
             budget: Budget::new(settings.bodies),
             workers: WorkerPool::start(spawner, settings.prefork)?,
+            kept: KeptWorkers::new(settings.prefork),
+            reuse: settings.process.map_or(processes.keys, |process| process == ProcessUse::Reused),
             callbacks: Semaphore::new(settings.callbacks_max),
             registry,
             journal,
@@ -293,6 +297,7 @@ impl Watchdog {
         self.ending.store(true, Ordering::SeqCst);
         // Those who wait for an end are answered now.
         self.ledger.wake_all();
+        self.kept.clear();
         tracing::info!(limit = ?self.settings.drain, "ending: no new work is taken");
         tokio::select! {
             never = &mut serving => match never {},
@@ -362,6 +367,7 @@ impl Watchdog {
             if let Ok(Err(error)) = forgotten {
                 tracing::warn!(%error, "old durable invocations could not be removed");
             }
+            self.kept.sweep();
         }
     }
 

@@ -11,6 +11,7 @@ use crate::http::tls::Tls;
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
 use crate::invocations::journal::Journal;
+use crate::invocations::kept::KeptWorkers;
 use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
 use crate::invocations::workers::WorkerPool;
@@ -36,6 +37,10 @@ pub(crate) struct Watchdog {
     /// Memory for large bodies.
     pub(crate) budget: Budget,
     pub(crate) workers: WorkerPool,
+    /// Processes that wait for another invocation of their workflow.
+    pub(crate) kept: KeptWorkers,
+    /// Whether processes are used again if the workflow does not say.
+    pub(crate) reuse: bool,
     /// Permits for callbacks under way.
     pub(crate) callbacks: Semaphore,
     pub(crate) metrics: Metrics,

@@ -9,6 +9,7 @@ use crate::http::client_limits::ClientLimits;
 use crate::http::tls::TlsFiles;
 use monohull_engine::IsolationWish;
 use monohull_worker::cgroup;
+use monohull_workflow::plan::ProcessUse;
 
 /// How the service is to run.
 #[derive(Clone, Debug)]
@@ -29,6 +30,10 @@ pub struct Settings {
     /// machine finds one each; an unused one costs a few hundred kilobytes. Half of them are made at once, when as many
     /// have been used up: that is cheaper than one by one.
     pub prefork: usize,
+    /// Whether a process serves several invocations of a workflow whose file does not say. Default: where protection keys are in
+    /// force, because without them a function could read what earlier invocations have left in its process, or change it. As
+    /// many processes wait for another invocation as are kept ready: `prefork`.
+    pub process: Option<ProcessUse>,
     /// Invocations that run at the same time. Default: 64. They share the cores and each holds its memory, so more
     /// only helps workflows that mostly wait.
     pub concurrency: usize,
@@ -106,6 +111,7 @@ impl Settings {
             grants: None,
             token: None,
             prefork: (4 * cores).max(16),
+            process: None,
             concurrency: 64,
             queue: 256,
             body: 256 << 20,

@@ -110,6 +110,9 @@ pub struct Job {
     pub lines: bool,
     /// Whether notices of steps, instances and points in time are sent as they happen. The report has all of them in any case.
     pub progress: bool,
+    /// The process stays for another job of the same workflow if this one ends as done. Not for a workflow with files of the host, with
+    /// a network, or that may be suspended: [`Job::may_stay`].
+    pub stay: bool,
 }
 
 impl Job {
@@ -129,13 +132,21 @@ impl Job {
             events: Vec::new(),
             lines: false,
             progress: false,
+            stay: false,
         }
     }
 
-    /// Sends the job to a worker.
-    pub(super) fn send(&self, channel: &WorkerChannel) -> Result<(), ProcessError> {
+    /// Whether a process may serve other jobs of the workflow after this one. Connections, brokers and files of the host are the job's
+    /// own: they go with its process.
+    pub fn may_stay(&self) -> bool {
+        let once = self.suspend.is_some() || self.continuation.is_some() || !self.events.is_empty();
+        !once && self.files.is_empty() && self.workflow.is_self_contained()
+    }
+
+    /// Sends the job to a worker, with the workflow unless the worker has it.
+    pub(super) fn send(&self, channel: &WorkerChannel, has_workflow: bool) -> Result<(), ProcessError> {
         let failed = |source| ProcessError::Host { what: "sending a job", source };
-        let images = self.workflow.distinct_images();
+        let images = if has_workflow { Vec::new() } else { self.workflow.distinct_images() };
         let mut files: Vec<BorrowedFd<'_>> = images.iter().map(|image| image.sealed()).collect();
         let mut made = Vec::new();
         let mut inputs = Vec::new();
@@ -167,8 +178,12 @@ impl Job {
         let events = (!self.events.is_empty()).then(|| seal_events(&self.events)).transpose().map_err(failed)?;
         files.extend(events.iter().map(AsFd::as_fd));
         let network = self.workflow.plan().network.open().map_err(HostError::from)?;
+        let workflow = match has_workflow {
+            true => Vec::new(),
+            false => self.workflow.packed().map_err(|error| failed(io::Error::other(error)))?.to_vec(),
+        };
         let job = WireJob {
-            workflow: self.workflow.packed().map_err(|error| failed(io::Error::other(error)))?.to_vec(),
+            workflow,
             inputs,
             files: self.files.len() as u32,
             epoll_set: epoll_set.is_some(),
@@ -182,6 +197,7 @@ impl Job {
             events: events.is_some(),
             lines: self.lines,
             progress: self.progress,
+            stay: self.stay && self.may_stay(),
             addresses: network.addresses.clone(),
         };
         files.extend(network.files.iter().map(AsFd::as_fd));
@@ -195,7 +211,8 @@ impl Job {
 
 /// A job as its worker receives it.
 pub(super) struct Received {
-    pub(super) workflow: Ready,
+    /// The workflow, unless it is that of the job before.
+    pub(super) workflow: Option<Ready>,
     pub(super) inputs: Vec<(String, Data)>,
     pub(super) resources: RunResources,
     pub(super) wire: WireJob,
@@ -205,7 +222,9 @@ impl Received {
     /// Puts a message's parts together again. The supervisor is trusted.
     pub(super) fn unpack(mut wire: WireJob, files: Vec<OwnedFd>) -> Result<Received, String> {
         let mut files = files.into_iter();
-        let workflow = Ready::unpack(&wire.workflow, &mut files).map_err(|error| format!("the job: {error}"))?;
+        let packed = Some(std::mem::take(&mut wire.workflow)).filter(|packed| !packed.is_empty());
+        let workflow = packed.map(|packed| Ready::unpack(&packed, &mut files)).transpose();
+        let workflow = workflow.map_err(|error| format!("the job: {error}"))?;
         let mut inputs = Vec::new();
         for (slot, content) in std::mem::take(&mut wire.inputs) {
             inputs.push((

@@ -5,7 +5,7 @@
 //!    │ control                                                     │ forks its one worker itself
 //!    ▼                                                             ▼
 //! spawner (one thread, forked before there are others)          worker
-//!    ├─ worker   idle ─▶ job ─▶ runs ─▶ answers ─▶ ends
+//!    ├─ worker   idle ─▶ job ─▶ runs ─▶ answers ─▶ ends, or is reset and stays for another job of the same workflow
 //!    └─ worker   idle: has its address space, its keys and its sandbox, and no tenant yet
 //! ```
 //!
@@ -47,6 +47,7 @@ mod notices;
 mod pkru_tracer;
 mod process;
 mod protocol;
+mod reset;
 mod sandbox;
 mod spawner;
 mod warmup;
@@ -63,11 +64,11 @@ use cgroup::{Membership, OomCause, WorkerCgroup};
 use monohull_domain::checkpoint::Wait;
 use monohull_domain::keys;
 use monohull_engine::workflow_io::OpenError;
-use monohull_engine::{HostError, IsolationWish, modules_folder};
+use monohull_engine::{HostError, IsolationWish, Ready, modules_folder};
 use monohull_ipc as ipc;
 use monohull_ipc::ChannelError;
 use monohull_report::escape::shown;
-use monohull_report::{RunReport, Sandbox};
+use monohull_report::{RunReport, Sandbox, Status};
 use monohull_workflow::Plan;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -76,7 +77,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// What is the same for every workflow of a spawner.
@@ -210,6 +211,8 @@ pub enum Message {
     },
     /// The worker has written to its standard error. [`Death::stderr`] has the text.
     Stderr,
+    /// The workflow had ended as done, and the process is ready for another job: [`Running::into_clean`].
+    Clean,
     /// The process has ended. This is the last message.
     Died(Death),
 }
@@ -234,7 +237,20 @@ struct Worker {
     /// It has got a continuation.
     continues: bool,
     answered: bool,
+    stay: Stay,
     dead: bool,
+}
+
+/// Whether a worker takes another job after its answer.
+#[derive(Clone, Debug, Default)]
+enum Stay {
+    /// It ends.
+    #[default]
+    No,
+    /// It was asked to, if this version of the workflow ends as done.
+    Asked(Weak<Ready>),
+    /// It says that it has reset itself.
+    Clean(Weak<Ready>),
 }
 
 /// The beginning of what a worker has written to its standard error.
@@ -312,9 +328,7 @@ impl IdleWorker {
     /// Whether it still waits. A worker whose process has ended was killed, which the spawner may not have reported yet. A worker
     /// that sends something before its job violates the protocol.
     pub fn is_waiting(&self) -> bool {
-        let mut both =
-            [self.worker.channel.as_fd(), self.worker.pidfd.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        poll(&mut both, PollTimeout::ZERO) == Ok(0)
+        self.worker.is_silent()
     }
 
     /// Sends the worker its one job.
@@ -327,12 +341,54 @@ impl IdleWorker {
             cgroup.limit(plan).map_err(host("limiting the memory of a process"))?;
             self.sandbox.cgroup = cgroup.describe();
         }
-        // A worker that was killed in the meantime is reported as dead later, as any other.
-        match job.send(&self.worker.channel) {
-            Err(ProcessError::Host { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {}
-            other => other?,
+        self.worker.send(job, false)?;
+        Ok(Running { worker: self.worker, sandbox: self.sandbox, before: 0 })
+    }
+}
+
+/// A worker that has served jobs of one workflow, has been reset, and waits for another one. Its process ends when this is dropped.
+#[derive(Debug)]
+pub struct CleanWorker {
+    worker: Worker,
+    sandbox: Sandbox,
+    workflow: Weak<Ready>,
+    served: u64,
+}
+
+impl CleanWorker {
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.worker.pid
+    }
+
+    /// How many jobs it has served.
+    pub fn served(&self) -> u64 {
+        self.served
+    }
+
+    /// Whether this is the very workflow that it serves, and not another version of it.
+    pub fn serves(&self, workflow: &Arc<Ready>) -> bool {
+        std::ptr::eq(self.workflow.as_ptr(), Arc::as_ptr(workflow))
+    }
+
+    /// Whether that workflow exists still.
+    pub fn is_needed(&self) -> bool {
+        self.workflow.strong_count() > 0
+    }
+
+    /// Whether it still waits, as [`IdleWorker::is_waiting`] says.
+    pub fn is_waiting(&self) -> bool {
+        self.worker.is_silent()
+    }
+
+    /// Sends the worker another job of its workflow. A worker is not given another's.
+    pub fn assign(mut self, job: &Job) -> Result<Running, ProcessError> {
+        if !self.serves(&job.workflow) || !job.may_stay() {
+            return Err(ProcessError::Unfit("a process cannot serve another workflow than before".to_owned()));
         }
-        Ok(Running { worker: self.worker, sandbox: self.sandbox })
+        self.worker.answered = false;
+        self.worker.send(job, true)?;
+        Ok(Running { worker: self.worker, sandbox: self.sandbox, before: self.served })
     }
 }
 
@@ -341,6 +397,8 @@ impl IdleWorker {
 pub struct Running {
     worker: Worker,
     sandbox: Sandbox,
+    /// How many jobs it has served before this one.
+    before: u64,
 }
 
 impl Running {
@@ -351,6 +409,7 @@ impl Running {
             None => Ok(None),
             Some(WorkerMessage::Message(Message::Ended { mut report, outputs })) => {
                 report.sandbox = Some(self.sandbox.clone());
+                report.process = None;
                 Ok(Some(Message::Ended { report, outputs }))
             }
             Some(WorkerMessage::Message(message)) => Ok(Some(message)),
@@ -372,6 +431,15 @@ impl Running {
             return Ok(true);
         }
         self.worker.channel.wait(limit).map_err(host("waiting for a workflow"))
+    }
+
+    /// The worker after [`Message::Clean`]; `None` at any other time, and if it has written to its standard error: whatever it says
+    /// there is about something that went wrong.
+    pub fn into_clean(mut self) -> Option<CleanWorker> {
+        let Stay::Clean(workflow) = std::mem::take(&mut self.worker.stay) else { return None };
+        let clean = self.worker.stderr.pieces == 0 && !self.worker.dead;
+        let Running { worker, sandbox, before } = self;
+        clean.then_some(CleanWorker { worker, sandbox, workflow, served: before + 1 })
     }
 
     /// Kills the process. [`Message::Died`] follows.
@@ -405,6 +473,23 @@ enum WorkerMessage {
 }
 
 impl Worker {
+    /// Sends a job, and the workflow unless the worker has it.
+    fn send(&mut self, job: &Job, has_workflow: bool) -> Result<(), ProcessError> {
+        let stays = job.stay && job.may_stay();
+        self.stay = if stays { Stay::Asked(Arc::downgrade(&job.workflow)) } else { Stay::No };
+        // A worker that was killed in the meantime is reported as dead later, as any other.
+        match job.send(&self.channel, has_workflow) {
+            Err(ProcessError::Host { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Whether it lives and says nothing.
+    fn is_silent(&self) -> bool {
+        let mut both = [self.channel.as_fd(), self.pidfd.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        poll(&mut both, PollTimeout::ZERO) == Ok(0)
+    }
+
     /// The next message, if there is one now.
     fn receive(&mut self) -> Result<Option<WorkerMessage>, ProcessError> {
         if self.dead {
@@ -456,8 +541,12 @@ impl Worker {
             FromWorker::Ended { report, outputs } => {
                 let plan = self.plan.as_ref().ok_or_else(|| unexpected("an answer to nothing"))?;
                 let outputs = take_outputs(outputs, files, plan)?;
-                let report = serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;
+                let report: Box<RunReport> =
+                    serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;
                 self.answered = true;
+                if report.status != Status::Done || report.error.is_some() {
+                    self.stay = Stay::No;
+                }
                 Message::Ended { report, outputs }
             }
             FromWorker::Suspended { .. } if self.answered || !self.suspendable => {
@@ -476,6 +565,13 @@ impl Worker {
                 self.answered = true;
                 Message::Unfit { why }
             }
+            FromWorker::Clean => match (std::mem::take(&mut self.stay), self.answered) {
+                (Stay::Asked(workflow), true) => {
+                    self.stay = Stay::Clean(workflow);
+                    Message::Clean
+                }
+                _ => return Err(unexpected("a reset that was not asked for")),
+            },
             FromWorker::Died { status } => match self.reaper {
                 Reaper::Spawner(pid) if pid == sender => {
                     let cause = cause_of(status);

@@ -2,12 +2,16 @@
 //!
 //! ```text
 //!   detach_from_parent ──▶ (fork) ──▶ worker_main: address space, sandbox ──▶ Ready ──▶ the job (`worker`) ──▶ exit status
+//!                                                                                        ▲         │ done, and it is to stay
+//!                                                                                        └─ Clean ─┘ (`reset`)
 //! ```
 
 use super::exit_status::status::{DONE, FAILED, NOT_NEEDED, REFUSED};
 use super::protocol::{FromWorker, SupervisorChannel};
+use super::reset::{self, Kept, Planted};
 use super::sandbox::SandboxTemplate;
-use super::worker::{DomainSettings, run, take_job};
+use super::worker::{After, DomainSettings, run, take_job};
+use monohull_domain::ReservedDomain;
 use monohull_report::escape::shown;
 use monohull_sys::fork::{OnlyThread, exit_now};
 use monohull_sys::spawner::be_traced;
@@ -79,22 +83,62 @@ pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, S
     if channel.send(&FromWorker::Ready { sandbox, silent }, &[]).is_err() {
         return NOT_NEEDED;
     }
-    let job = match take_job(&channel) {
-        Ok(Some(job)) => job,
-        Ok(None) => return NOT_NEEDED,
-        Err(why) => {
-            eprintln!("{why}");
-            return FAILED;
+    let settings = DomainSettings { modules: template.modules.clone(), keys: template.keys, silent };
+    let (mut address_space, mut kept) = (address_space, None);
+    loop {
+        let kept = match serve_job(&channel, address_space, &settings, &mut kept) {
+            Ok(kept) => kept,
+            Err(status) => return status,
+        };
+        match reset::stack(template).and_then(|()| reset::finish(template, kept)) {
+            Ok(next) => address_space = next,
+            Err(why) => {
+                eprintln!("{why}");
+                return FAILED;
+            }
+        }
+        if channel.send(&FromWorker::Clean, &[]).is_err() {
+            return NOT_NEEDED;
+        }
+    }
+}
+
+/// Takes a job, runs it and answers. The workflow that was kept, if the process stays for another job of it; else its exit status.
+///
+/// All that this and its callees leave on the stack is below the caller's frame.
+#[inline(never)]
+fn serve_job<'k>(
+    channel: &Arc<SupervisorChannel>,
+    address_space: ReservedDomain,
+    settings: &DomainSettings,
+    kept: &'k mut Option<Kept>,
+) -> Result<&'k Kept, i32> {
+    let failed = |why: &str| {
+        eprintln!("{why}");
+        FAILED
+    };
+    let mut job = take_job(channel).map_err(|why| failed(&why))?.ok_or(NOT_NEEDED)?;
+    if let Some(workflow) = job.workflow.take() {
+        if kept.is_some() {
+            return Err(failed("a job has come with another workflow"));
+        }
+        *kept = Some(Kept::new(workflow));
+    }
+    let Some(kept) = kept else { return Err(failed("a job has come without a workflow")) };
+    let planted = Planted::of(&job);
+    // The kernel frees the rest of the domain faster than this process could.
+    let answered = |after| {
+        if after == After::End {
+            exit_now(DONE);
         }
     };
-    let settings = DomainSettings { modules: template.modules.clone(), keys: template.keys, silent };
-    // The kernel frees the rest of the domain faster than this process could.
-    match run(channel, address_space, settings, job, || exit_now(DONE)) {
-        Ok(()) => DONE,
-        Err(error) => {
-            eprintln!("the answer cannot be sent: {error}");
-            FAILED
+    match run(channel.clone(), address_space, settings, &kept.workflow, job, answered) {
+        Ok(After::Stay) => {
+            planted.leave(channel);
+            Ok(kept)
         }
+        Ok(After::End) => Err(DONE),
+        Err(error) => Err(failed(&format!("the answer cannot be sent: {error}"))),
     }
 }
 

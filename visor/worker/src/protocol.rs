@@ -1,7 +1,8 @@
 //! Messages between supervisor, spawner and workers. Each goes over a [`Channel`].
 //!
 //! ```text
-//! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Notice*, Ended ──▶ supervisor
+//! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Notice*, Ended, (Clean) ──▶ supervisor
+//!               Job ──▶ worker, after Clean       worker ── Notice*, Ended, (Clean) ──▶ supervisor
 //! supervisor ── Fork ──▶ spawner ── Forked ──▶ supervisor        spawner ── Died ──▶ supervisor
 //! ```
 //!
@@ -75,7 +76,7 @@ pub(super) enum ToWorker {
 /// All of one invocation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct WireJob {
-    /// The workflow, packed.
+    /// The workflow, packed; empty for that of the job before.
     #[serde(with = "serde_bytes")]
     pub(super) workflow: Vec<u8>,
     /// Input slots.
@@ -104,6 +105,8 @@ pub(super) struct WireJob {
     pub(super) continuation: bool,
     /// Whether events are attached, behind the continuation.
     pub(super) events: bool,
+    /// If the workflow ends as done, the process waits for another job of it.
+    pub(super) stay: bool,
     /// The addresses of the workflow's device, if it has one.
     pub(super) addresses: Option<Box<Addresses>>,
 }
@@ -145,6 +148,8 @@ pub(super) enum FromWorker {
         /// What is wrong with it.
         why: String,
     },
+    /// Nothing of the last job is left, and it waits for the next one.
+    Clean,
     /// From the spawner alone: the process has been reaped with this status, as `waitpid` gives it.
     Died {
         /// See above.

@@ -10,7 +10,7 @@ use super::protocol::{
     ControlChannel, FromSpawner, FromWorker, SpawnerChannel, SupervisorChannel, ToSpawner, WorkerChannel,
 };
 use super::sandbox::{Inherit, SandboxTemplate};
-use super::{IdleWorker, ProcessError, Reaper, Settings, StderrTail, Worker, host, process};
+use super::{IdleWorker, ProcessError, Reaper, Settings, Stay, StderrTail, Worker, host, process};
 use monohull_ipc::Message;
 use monohull_sys::fork::{Fork, OnlyThread, ThreadIdAddress, ThreadsError};
 use monohull_sys::spawner::{poll, wait_any};
@@ -388,6 +388,7 @@ impl Worker {
             suspendable,
             continues,
             answered,
+            stay: Stay::No,
             dead,
         }
     }

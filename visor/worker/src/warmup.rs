@@ -29,10 +29,11 @@ pub(super) fn run(settings: DomainSettings) -> Result<(), ProcessError> {
     let address_space = ReservedDomain::reserve(settings.keys).map_err(HostError::from)?;
     let (ours, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
     let job = Job::new(Arc::new(workflow().map_err(host("making a workflow"))?), Vec::new());
-    job.send(&ours)?;
+    job.send(&ours, false)?;
     let job = worker::take_job(&theirs).map_err(ProcessError::Refused)?;
-    let job = job.ok_or(ProcessError::SpawnerEnded)?;
-    worker::run(Arc::new(theirs), address_space, settings, job, || ()).map_err(host("answering"))?;
+    let mut job = job.ok_or(ProcessError::SpawnerEnded)?;
+    let workflow = job.workflow.take().ok_or(ProcessError::SpawnerEnded)?;
+    worker::run(Arc::new(theirs), address_space, &settings, &workflow, job, |_| ()).map_err(host("answering"))?;
     match ours.receive().ok().flatten().and_then(|packet| packet.read().ok()) {
         Some(FromWorker::Ended { report, .. }) if is_done(&report) => Ok(()),
         _ => Err(ProcessError::Refused("a workflow that does nothing failed".to_owned())),

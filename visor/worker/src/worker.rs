@@ -3,14 +3,15 @@
 use super::job::{Data, Received};
 use super::notices::{Notices, OmittedLines};
 use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
+use super::reset;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::Suspended;
 use monohull_domain::{ReservedDomain, TIME_SLICE, keys};
-use monohull_engine::{RunContext, RunEnd, Source, WorkflowIo, report_without_run};
+use monohull_engine::{Ready, RunContext, RunEnd, Source, WorkflowIo, report_without_run};
 use monohull_ipc::channel::BODY_MAX;
 use monohull_ipc::sealed::seal;
 use monohull_report::failure::{Blame, FailureKind};
-use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
+use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Status, Stream};
 use monohull_sys::fork::KEPT;
 use monohull_workflow::plan::Input;
 use std::cell::RefCell;
@@ -39,7 +40,13 @@ pub(super) fn take_job(channel: &SupervisorChannel) -> Result<Option<Received>, 
         files.append(&mut packet.files);
         match message.map_err(|error| error.to_string())? {
             ToWorker::Files => {}
-            ToWorker::Job(wire) => return Received::unpack(wire, files).map(Some),
+            ToWorker::Job(wire) => {
+                if wire.stay {
+                    // Before anything of the job is freed, the message that brought it first of all.
+                    reset::begin()?;
+                }
+                return Received::unpack(wire, files).map(Some);
+            }
         }
     }
 }
@@ -54,21 +61,31 @@ pub(super) struct DomainSettings {
     pub(super) silent: bool,
 }
 
+/// What a process does after its answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum After {
+    /// It ends.
+    End,
+    /// It stays for another job.
+    Stay,
+}
+
 /// Runs a workflow and answers; `answered` is called while its domain is still there.
 pub(super) fn run(
     channel: Arc<SupervisorChannel>,
     address_space: ReservedDomain,
-    settings: DomainSettings,
+    settings: &DomainSettings,
+    workflow: &Ready,
     job: Received,
-    answered: impl FnOnce(),
-) -> io::Result<()> {
-    let Received { workflow, inputs, resources, wire } = job;
+    answered: impl FnOnce(After),
+) -> io::Result<After> {
+    let Received { inputs, resources, wire, .. } = job;
     let notices = Notices::new(channel.clone());
     let reporter =
         Arc::new(Reporter { channel, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     reporter.point("dispatched", wire.dispatched_ns);
     let context = RunContext {
-        modules: settings.modules,
+        modules: settings.modules.clone(),
         keys: settings.keys,
         time_slice: (!settings.silent).then_some(TIME_SLICE),
         load_all: wire.load_all,
@@ -80,22 +97,31 @@ pub(super) fn run(
     let outputs = RefCell::default();
     let mut workflow_io = Slots { inputs, outputs: &outputs };
     let answer = |end| {
-        match end {
-            RunEnd::Report(report) => reporter.answer(*report, outputs.take())?,
-            RunEnd::Suspended(suspended) => reporter.answer_suspended(*suspended)?,
-        }
-        answered();
-        Ok(())
+        let after = match end {
+            RunEnd::Report(report) => {
+                let done = report.status == Status::Done && report.error.is_none();
+                reporter.answer(*report, outputs.take())?;
+                if done && wire.stay { After::Stay } else { After::End }
+            }
+            RunEnd::Suspended(suspended) => {
+                reporter.answer_suspended(*suspended)?;
+                After::End
+            }
+        };
+        answered(after);
+        Ok(after)
     };
     let ran = workflow.run_on(address_space, &context, resources, &mut workflow_io, reporter.clone(), answer);
     ran.unwrap_or_else(|error| {
         if error.is_continuations() {
             reporter.notices.finish();
-            return reporter.send(&FromWorker::Unfit { why: error.to_string() }, &[]);
+            reporter.send(&FromWorker::Unfit { why: error.to_string() }, &[])?;
+            return Ok(After::End);
         }
         let failure = Failure::blamed(FailureKind::Process, Blame::Host, error.to_string());
         let isolation = keys::isolation(context.keys);
-        reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
+        reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())?;
+        Ok(After::End)
     })
 }
 
@@ -249,7 +275,7 @@ impl Progress for Reporter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monohull_report::{InstanceReport, Status, StepReport};
+    use monohull_report::{InstanceReport, StepReport};
 
     fn report(lines: &[usize]) -> RunReport {
         let line = |number: usize| Line { stream: Stream::Stdout, text: format!("line \u{1} {number}") };
@@ -290,6 +316,7 @@ mod tests {
             lines_delayed: 0,
             not_suspended: None,
             sandbox: None,
+            process: None,
         }
     }
 

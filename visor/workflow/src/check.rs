@@ -270,6 +270,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         limits: shape.limits,
         separation: shape.separation,
         time_stamp_counter: shape.time_stamp_counter,
+        process: shape.process,
         network: shape.network.in_folder(folder),
     }
 }

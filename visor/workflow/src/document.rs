@@ -17,7 +17,7 @@ use super::bounds::{
     MEDIA_TYPE_MAX, MEDIA_TYPE_PATTERN, MOUNT_POINT_MAX, MOUNT_POINT_PATTERN, MOUNTS_MAX, NAME_PATTERN,
     NETWORK_RULE_PATTERN, SIZE_PATTERN, SLOT_PATTERN, THREADS_MAX,
 };
-use super::plan::{Access, FailureKind, OnUnread, Separation, TimeStampCounter};
+use super::plan::{Access, FailureKind, OnUnread, ProcessUse, Separation, TimeStampCounter};
 use monohull_abi::network::HOST_NAME_MAX;
 use monohull_network::https::MOST_ORIGINS;
 
@@ -73,6 +73,14 @@ pub struct Document {
     /// reading.
     #[serde(default, skip_serializing_if = "is_default_counter")]
     pub time_stamp_counter: TimeStampCounter,
+    /// Whether a server runs each invocation in a new process, or later ones in the process of an earlier one. Default:
+    /// what the server's `--process` says, and without it `reused` where protection keys are in force: only they keep a
+    /// function from what trusted code of its own process holds. A server reuses a process only for the same version of
+    /// the same workflow, only after an invocation that ended as `done`, and never if the workflow has a network or files
+    /// of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ProcessUse")]
+    pub process: Option<ProcessUse>,
     /// What the workflow may reach of the network: a mode, or an object that also has lists of addresses. Default:
     /// nothing, because most functions need no network, and a function cannot attack what it cannot reach.
     #[serde(default, skip_serializing_if = "Option::is_none")]

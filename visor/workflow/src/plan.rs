@@ -35,6 +35,8 @@ pub struct Plan {
     pub separation: Separation,
     /// Whether functions may read the time-stamp counter.
     pub time_stamp_counter: TimeStampCounter,
+    /// Whether a server's process runs one invocation or several; the server decides if the file does not say.
+    pub process: Option<ProcessUse>,
     /// What it may reach of the network.
     pub network: monohull_network::Plan,
 }
@@ -334,6 +336,16 @@ pub enum TimeStampCounter {
     Allow,
     /// Reading it ends the instance.
     Deny,
+}
+
+/// How many invocations a process of a server runs (`"process"` in the file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProcessUse {
+    /// One: each invocation has a new process.
+    PerInvocation,
+    /// Several, one after the other. The process is reset in between.
+    Reused,
 }
 
 /// JSON inside of formats that do not describe themselves.

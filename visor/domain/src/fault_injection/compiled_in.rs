@@ -16,7 +16,7 @@ enum Off {
     Check(Check),
 }
 
-const NAMES: [(&str, Off); 23] = [
+const NAMES: [(&str, Off); 29] = [
     ("checker", Off::Mitigation(Mitigation::Checker)),
     ("tagging", Off::Mitigation(Mitigation::Tagging)),
     ("separate-keys", Off::Mitigation(Mitigation::SeparateKeys)),
@@ -30,6 +30,12 @@ const NAMES: [(&str, Off); 23] = [
     ("gadgets", Off::Mitigation(Mitigation::Gadgets)),
     ("arguments", Off::Mitigation(Mitigation::Arguments)),
     ("frames", Off::Mitigation(Mitigation::Frames)),
+    ("reset-heap", Off::Mitigation(Mitigation::ResetHeap)),
+    ("reset-stacks", Off::Mitigation(Mitigation::ResetStacks)),
+    ("reset-memory", Off::Mitigation(Mitigation::ResetMemory)),
+    ("reset-timers", Off::Mitigation(Mitigation::ResetTimers)),
+    ("reset-statics", Off::Mitigation(Mitigation::ResetStatics)),
+    ("reset-descriptors", Off::Mitigation(Mitigation::ResetDescriptors)),
     ("stub-rights", Off::Check(Check::StubRights)),
     ("stub-carrier", Off::Check(Check::StubCarrier)),
     ("stub-frame", Off::Check(Check::StubFrame)),

@@ -47,6 +47,18 @@ pub enum Mitigation {
     Arguments,
     /// That entry frames are emptied when their instance ends.
     Frames,
+    /// Between two uses of a process: that freed blocks of trusted memory are wiped.
+    ResetHeap,
+    /// That the stacks of trusted code are.
+    ResetStacks,
+    /// That the domain's memory is given back.
+    ResetMemory,
+    /// That the carriers' timers are deleted.
+    ResetTimers,
+    /// That the modules' static data is put back.
+    ResetStatics,
+    /// That descriptors are closed which nothing owns any more.
+    ResetDescriptors,
 }
 
 /// Whether this program is one in which mitigations can be switched off.

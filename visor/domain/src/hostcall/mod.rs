@@ -13,6 +13,7 @@ mod network;
 mod port;
 mod records;
 mod state;
+mod statics;
 mod table;
 
 pub(crate) use core::{bind as bind_core, futex_wait};
@@ -21,5 +22,6 @@ pub(crate) use host::Services;
 pub use host_files::RWF_APPEND;
 pub(crate) use hostcalls::Hostcalls;
 pub(crate) use https::Relayed;
+pub(crate) use modules::restore_statics;
 pub use modules::{Loaded, ModuleError, NAMES, preload};
 pub use records::{ModuleRecord, RecordError};

@@ -1,6 +1,7 @@
 //! Libos modules: found, loaded with `dlopen` on the first call of one of their numbers, and never before.
 
 use super::port::Port;
+use super::statics::Statics;
 use super::table::{Binding, Table};
 use crate::gadgets::{self, GadgetsError};
 use crate::leaving::ReleaseProgress;
@@ -274,14 +275,33 @@ fn numbers_of(name: &str) -> impl Iterator<Item = u32> {
     (0..number::TABLE_SIZE as u32).filter(move |n| number::module_of(*n) == Some(name))
 }
 
+/// A module's object, which stays loaded.
+struct Opened {
+    table: &'static ModuleTable,
+    /// Its static data before anything of it was called.
+    statics: Statics,
+}
+
+static OPENED: Mutex<Option<HashMap<PathBuf, Opened>>> = Mutex::new(None);
+
+/// Puts the static data of all modules back to what it was before the first domain of this process.
+///
+/// # Safety
+/// There is no domain: every module's state has been stopped.
+pub(crate) unsafe fn restore_statics() {
+    for opened in OPENED.lock().expect("opened modules").iter().flat_map(HashMap::values) {
+        // SAFETY: the object stays loaded, and the caller promises that no state refers to its data.
+        unsafe { opened.statics.restore() }
+    }
+}
+
 /// Opens a shared object, once per process: a module's code stays loaded, its state is per domain. With keys in force it
 /// loses its gadgets before anything of it is called.
 fn open(path: &Path, keys: bool) -> Result<&'static ModuleTable, ModuleError> {
-    static OPENED: Mutex<Option<HashMap<PathBuf, &'static ModuleTable>>> = Mutex::new(None);
     let mut opened = OPENED.lock().expect("opened modules");
     let opened = opened.get_or_insert_default();
-    if let Some(table) = opened.get(path) {
-        return Ok(table);
+    if let Some(opened) = opened.get(path) {
+        return Ok(opened.table);
     }
     let failed = |reason: String| ModuleError::Open { path: path.to_owned(), reason };
     let name =
@@ -321,7 +341,8 @@ fn open(path: &Path, keys: bool) -> Result<&'static ModuleTable, ModuleError> {
     }
     // SAFETY: it is a table of our version and layout, in an object that is never closed from here on.
     let table: &'static ModuleTable = unsafe { &*table };
-    opened.insert(path.to_owned(), table);
+    let statics = Statics::of(std::ptr::from_ref(table) as u64);
+    opened.insert(path.to_owned(), Opened { table, statics });
     Ok(table)
 }
 

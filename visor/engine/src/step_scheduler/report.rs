@@ -68,6 +68,7 @@ impl StepScheduler {
             lines_delayed: 0,
             not_suspended: None,
             sandbox: None,
+            process: None,
         }
     }
 }

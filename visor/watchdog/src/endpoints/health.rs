@@ -51,6 +51,8 @@ impl Watchdog {
             "running": running,
             "queued": queued,
             "idle_workers": self.workers.ready(),
+            "kept_workers": self.kept.len(),
+            "process": if self.reuse { "reused" } else { "per-invocation" },
             "damaged": self.registry.corrupt_files().iter().chain(self.journal.corrupt_files()).collect::<Vec<_>>(),
         });
         json(Response::builder().status(status), &document)
@@ -62,7 +64,17 @@ impl Watchdog {
         let idle_workers = self.workers.ready();
         let log_dropped = log::dropped();
         let state_in_place = self.state_watch.trouble().is_none();
-        let now = Now { running, queued, idle_workers, remembered, remembered_bytes, log_dropped, state_in_place };
+        let kept_workers = self.kept.len();
+        let now = Now {
+            running,
+            queued,
+            idle_workers,
+            kept_workers,
+            remembered,
+            remembered_bytes,
+            log_dropped,
+            state_in_place,
+        };
         let body = Answer::from(self.metrics.encode(&now).into_bytes());
         let response = Response::builder().header(CONTENT_TYPE, metrics::CONTENT_TYPE).body(body);
         response.expect("the header is a constant")

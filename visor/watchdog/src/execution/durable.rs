@@ -35,7 +35,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::endpoints::durable::full;
-use crate::execution::run::Came;
+use crate::execution::run::{Came, Process};
 use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::admission::QueueSlot;
@@ -421,7 +421,7 @@ impl Watchdog {
                 ..Job::new(ready.clone(), inputs)
             };
             invocation.point("dispatched");
-            Some(self.run_job(&invocation, worker, job, latest).await)
+            Some(self.run_job(&invocation, Process::alone(worker), job, latest).await)
         };
         let came = tokio::select! {
             biased;

@@ -21,17 +21,21 @@ use crate::http::request_body::Hold;
 use crate::invocations::admission::QueueSlot;
 use crate::invocations::callback::Callback;
 use crate::invocations::invocation::{Invocation, Mode, Status};
-use crate::invocations::workers::Run;
+use crate::invocations::workers::{KeptRun, Run};
 use crate::service::Watchdog;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_engine::mounts::{self, Opened};
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
-use monohull_report::{self as report, Failure, RunReport};
+use monohull_report::{self as report, Failure, ProcessKind, ProcessReport, RunReport};
 use monohull_worker::{Data, IdleWorker, Job, Message, Notice, SuspendedRun};
+use monohull_workflow::plan::ProcessUse;
 
 /// The time after its own deadline in which a workflow may report that it has missed it; then its process is killed.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// How long a process may take to reset itself; it takes some ten microseconds.
+const RESET: Duration = Duration::from_secs(5);
 
 /// Bytes of an error in the log.
 const LOGGED_MAX: usize = 4 << 10;
@@ -65,6 +69,43 @@ pub(crate) struct Inputs {
     pub(crate) slots: Vec<(String, Data)>,
     /// The budget's part that they take, also while the workflow's process has them.
     pub(crate) hold: Hold,
+}
+
+/// The process for an invocation.
+pub(crate) enum Process {
+    /// A new one.
+    New(IdleWorker),
+    /// One that has served invocations of the same workflow.
+    Kept(KeptRun),
+}
+
+impl Process {
+    /// A new one, which ends with its job.
+    pub(crate) fn alone(worker: IdleWorker) -> (Process, ProcessReport) {
+        (Process::New(worker), ProcessReport { kind: ProcessKind::PerInvocation, before: 0 })
+    }
+
+    fn pid(&self) -> i32 {
+        match self {
+            Process::New(worker) => worker.pid(),
+            Process::Kept(run) => run.worker().pid(),
+        }
+    }
+
+    /// How many invocations it has served.
+    fn served(&self) -> u64 {
+        match self {
+            Process::New(_) => 0,
+            Process::Kept(run) => run.worker().served(),
+        }
+    }
+
+    fn start(self, job: &Job) -> Result<Run, ApiError> {
+        match self {
+            Process::New(worker) => Run::start(worker, job),
+            Process::Kept(run) => run.start(job),
+        }
+    }
 }
 
 /// Reads the messages of a worker. A worker that sends without pause would otherwise occupy the event loop and escape its
@@ -179,7 +220,7 @@ impl Watchdog {
 
     /// From the queue to the report, or to a wait if it may `suspend`. Dropping the future ends the process.
     async fn run(
-        &self,
+        self: &Arc<Self>,
         invocation: &Arc<Invocation>,
         workflow: Arc<Ready>,
         inputs: Vec<(String, Data)>,
@@ -191,8 +232,16 @@ impl Watchdog {
             let message = format!("it waited in the queue for {:?}", self.settings.timeout);
             return ApiError::deadline(message, Blame::Host).into();
         };
-        let worker = match timeout_at(latest, self.workers.idle_worker()).await {
-            Ok(Ok(worker)) => worker,
+        let reused = self.reuses(&workflow);
+        let kept = if reused { self.kept.take(&workflow).map(Process::Kept) } else { None };
+        let worker = async {
+            match kept {
+                Some(kept) => Ok(kept),
+                None => self.workers.idle_worker().await.map(Process::New),
+            }
+        };
+        let process = match timeout_at(latest, worker).await {
+            Ok(Ok(process)) => process,
             Ok(Err(refusal)) => return refusal.into(),
             Err(_) => {
                 let message = format!("no worker process was available within {:?}", self.settings.timeout);
@@ -210,7 +259,13 @@ impl Watchdog {
         let waited = latest + GRACE / 2 < own;
         let at_ns = || monotonic_ns() + (latest - Instant::now()).as_nanos() as u64;
         let latest = waited.then(|| Latest { at_ns: at_ns(), delay: Delay::Queue });
+        let used = ProcessReport {
+            kind: if reused { ProcessKind::Reused } else { ProcessKind::PerInvocation },
+            before: process.served(),
+        };
+        self.metrics.given_to_process(used.before > 0);
         let job = Job {
+            stay: reused && self.kept.may_stay(process.pid(), process.served()),
             files,
             requested_ns: invocation.begin_ns,
             latest,
@@ -221,30 +276,31 @@ impl Watchdog {
         };
         // The process cannot begin before this.
         invocation.point("dispatched");
-        self.run_job(invocation, worker, job, deadline).await
+        self.run_job(invocation, (process, used), job, deadline).await
     }
 
-    /// Gives a worker its job, and reads what it says until the deadline.
+    /// Gives a process its job, and reads what it says until the deadline.
     pub(crate) async fn run_job(
-        &self,
+        self: &Arc<Self>,
         invocation: &Invocation,
-        worker: IdleWorker,
+        (process, used): (Process, ProcessReport),
         job: Job,
         deadline: Instant,
     ) -> Came {
+        let stays = job.stay;
         // Inputs may be large. The process has them then, and they are needed again only by one that waits.
         let needed = job.suspend.is_some() && needs_inputs_later(job.workflow.plan());
         let inputs = move |job: Job| if needed { job.inputs } else { Vec::new() };
         let started = match job.workflow.plan().network {
-            network::Plan::None if job.files.is_empty() => Run::start(worker, &job).map(|run| (run, inputs(job))),
+            network::Plan::None if job.files.is_empty() => process.start(&job).map(|run| (run, inputs(job))),
             // Starting brokers, and requesting a device from the helper, may block.
             _ => {
-                let started = spawn_blocking(move || Run::start(worker, &job).map(|run| (run, inputs(job)))).await;
+                let started = spawn_blocking(move || process.start(&job).map(|run| (run, inputs(job)))).await;
                 started.map_err(|error| ApiError::monohull(error.to_string())).flatten()
             }
         };
         match started {
-            Ok((run, inputs)) => match self.read_messages(invocation, run, deadline + GRACE).await {
+            Ok((run, inputs)) => match self.read_messages(invocation, run, deadline + GRACE, used, stays).await {
                 Came::Suspended(suspended, _) => Came::Suspended(suspended, inputs),
                 came => came,
             },
@@ -284,7 +340,14 @@ impl Watchdog {
     }
 
     /// Reads the messages of a running workflow until it has ended.
-    async fn read_messages(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Came {
+    async fn read_messages(
+        self: &Arc<Self>,
+        invocation: &Invocation,
+        mut run: Run,
+        latest: Instant,
+        used: ProcessReport,
+        stays: bool,
+    ) -> Came {
         let mut reader = MessageReader { latest, received: false };
         let redactor = self.secrets.redactor();
         loop {
@@ -303,7 +366,15 @@ impl Watchdog {
                     if let Some(permit) = run.take_permit() {
                         invocation.set_long(Some(permit));
                     }
-                    return Came::Ended(Box::new(self.ended(invocation, *report, outputs)));
+                    let report = RunReport { process: Some(used), ..*report };
+                    let ended = self.ended(invocation, report, outputs);
+                    if stays && ended.1.is_ok() && !self.is_ending() {
+                        tokio::spawn(self.clone().keep(run));
+                    }
+                    return Came::Ended(Box::new(ended));
+                }
+                Ok(Message::Clean) => {
+                    return ApiError::monohull("the process was reset before its answer").into();
                 }
                 Ok(Message::Suspended(suspended)) => return Came::Suspended(suspended, Vec::new()),
                 Ok(Message::Unfit { why }) => return Came::Unfit(why),
@@ -311,6 +382,36 @@ impl Watchdog {
                 Err(refusal) => return refusal.into(),
             }
         }
+    }
+
+    /// Whether the processes of a workflow are used again: as its file says, or else as the server does. Never those of a document that
+    /// is not registered, of an earlier version, or of a workflow with something of the host.
+    fn reuses(&self, workflow: &Arc<Ready>) -> bool {
+        let wanted = workflow.plan().process.map_or(self.reuse, |process| process == ProcessUse::Reused);
+        wanted && workflow.is_self_contained() && self.registry.is_current(workflow)
+    }
+
+    /// Keeps a process that has answered, once it has reset itself. If it does or says anything else it ends.
+    async fn keep(self: Arc<Self>, mut run: Run) {
+        let pid = run.pid();
+        let mut reader = MessageReader { latest: Instant::now() + RESET, received: false };
+        let why = loop {
+            match reader.next(run.next()).await {
+                Ok(Ok(Message::Clean)) => match run.into_kept() {
+                    Some(kept) if self.is_ending() => return drop(kept),
+                    Some(kept) => return self.kept.put(kept),
+                    None => break "it has written to its standard error".to_owned(),
+                },
+                // The reason why it ends, most likely.
+                Ok(Ok(Message::Stderr)) => {}
+                Ok(Ok(Message::Died(death))) => break death.failure().message,
+                Ok(Ok(_)) => break "it has said something else than that it is reset".to_owned(),
+                Ok(Err(refusal)) => break refusal.error.message,
+                Err(_) => break format!("it has not reset itself within {RESET:?}"),
+            }
+        };
+        let why = &why[..why.floor_char_boundary(LOGGED_MAX)];
+        tracing::warn!(pid, why, "a process could not be used again, and has ended");
     }
 
     /// The result of a run. A compromised process can only misreport its own work.

@@ -5,6 +5,7 @@ pub(crate) mod callback;
 pub(crate) mod history;
 pub(crate) mod invocation;
 pub(crate) mod journal;
+pub(crate) mod kept;
 pub(crate) mod ledger;
 pub(crate) mod redact;
 pub(crate) mod slots;

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, watch};
 
 use crate::http::error::ApiError;
 use monohull_sys::watched::Watched;
-use monohull_worker::{IdleWorker, Job, Message, ProcessError, Running, Spawner};
+use monohull_worker::{CleanWorker, IdleWorker, Job, Message, ProcessError, Running, Spawner};
 
 /// The pause after an idle worker could not be made; it doubles up to the second one.
 const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
@@ -224,6 +224,12 @@ impl Run {
         Ok(Run { running: Some(running), watched, pid, permit: None })
     }
 
+    /// A process that has been reset and waits, after [`Message::Clean`]; `None` otherwise, and the process ends.
+    pub(crate) fn into_kept(self) -> Option<KeptRun> {
+        let worker = self.running?.into_clean()?;
+        Some(KeptRun { worker, watched: self.watched })
+    }
+
     /// The next thing it says. The last is [`Message::Died`].
     pub(crate) async fn next(&mut self) -> Result<Message, ApiError> {
         while let Some(running) = &mut self.running {
@@ -265,6 +271,28 @@ impl Run {
     /// Its process id.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
+    }
+}
+
+/// A process that waits for another invocation of its workflow. It ends when this is dropped.
+pub(crate) struct KeptRun {
+    worker: CleanWorker,
+    /// Its socket, which stays watched.
+    watched: Watched,
+}
+
+impl KeptRun {
+    /// The process.
+    pub(crate) fn worker(&self) -> &CleanWorker {
+        &self.worker
+    }
+
+    /// Gives it another job.
+    pub(crate) fn start(self, job: &Job) -> Result<Run, ApiError> {
+        let KeptRun { worker, watched } = self;
+        let pid = worker.pid();
+        let running = worker.assign(job).map_err(|error| failed(&error))?;
+        Ok(Run { running: Some(running), watched, pid, permit: None })
     }
 }
 

@@ -303,6 +303,13 @@ impl Registry {
         workflow.ok_or_else(|| unknown(Kind::Workflow, name, self.tables().workflows.keys()))
     }
 
+    /// Whether this is the present version of a registered workflow.
+    pub(crate) fn is_current(&self, workflow: &Arc<Ready>) -> bool {
+        let tables = self.tables();
+        let registered = tables.workflows.get(&workflow.plan().name).and_then(|known| known.ready.as_ref().ok());
+        registered.is_some_and(|ready| Arc::ptr_eq(ready, workflow))
+    }
+
     pub(crate) fn knows_workflow(&self, name: &str) -> bool {
         self.tables().workflows.contains_key(name)
     }

@@ -20,6 +20,7 @@ use super::worker::DomainSettings;
 use super::{Settings, warmup};
 use monohull_domain::{DomainError, PreforkDomain, ReservedDomain, gadgets, hostcall};
 use monohull_report::Sandbox;
+use monohull_sys::dead_stack::StackBounds;
 use monohull_sys::fork::OnlyThread;
 use monohull_sys::libc_text::{self, OneByOne};
 use monohull_sys::{capabilities, hugepages, prefault, spawner, syscall_cookie};
@@ -62,6 +63,8 @@ pub(super) struct SandboxTemplate {
     timers: u64,
     /// The reserved address space of its workers' domains, until the worker has taken it.
     site: Cell<Option<PreforkDomain>>,
+    /// The stack of this thread, on which its workers go on.
+    pub(super) stack: StackBounds,
     /// The allocator's memory that its workers will touch.
     pub(super) heap: prefault::Heap,
     /// In force until the first fork.
@@ -76,6 +79,8 @@ impl SandboxTemplate {
     pub(super) fn new(only: &OnlyThread, settings: &Settings, inherit: Inherit) -> Result<SandboxTemplate, String> {
         // The kernel's version cannot be read later.
         let traced = settings.keys_are_silent();
+        // Nor can the bounds of the stack.
+        let stack = StackBounds::of_this_thread().map_err(|error| format!("finding the stack: {error}"))?;
         monohull_domain::prepare_forks(settings.keys);
         for name in &settings.preload {
             // Only workflows that use it fail, with the reason.
@@ -117,6 +122,7 @@ impl SandboxTemplate {
             files: FILES.min(most / 2),
             timers: timers / 2,
             site: Cell::new(Some(site)),
+            stack,
             heap: prefault::Heap::default(),
             one_by_one,
             given_up: Sandbox {

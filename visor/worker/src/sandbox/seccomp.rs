@@ -76,6 +76,10 @@ const fn is(position: u8, value: i32) -> Argument {
     Argument(position, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value as u32 as u64)
 }
 
+const fn above(position: u8, value: i32) -> Argument {
+    Argument(position, SeccompCmpArgLen::Dword, SeccompCmpOp::Gt, value as u32 as u64)
+}
+
 /// These bits are the ones of `value`.
 const fn masked(position: u8, bits: i32, value: i32) -> Argument {
     let op = SeccompCmpOp::MaskedEq(bits as u32 as u64);
@@ -267,6 +271,12 @@ const WORKER: &[Entry] = &[
     Entry(libc::SYS_statx, Rules::If(&[masked(2, libc::AT_EMPTY_PATH, libc::AT_EMPTY_PATH)]), "as for `fstat`"),
     Entry(libc::SYS_close, Rules::If(&[is_not(0, CHANNEL_FD)]), "any file but the channel, see `sendmsg`"),
     Entry(
+        libc::SYS_close_range,
+        Rules::Either(&[&[above(0, CHANNEL_FD), is(2, 0)], &[COOKIE]]),
+        "files of an earlier job in a process that is used again (`worker::reset`), but not the channel; a worker's first \
+         steps",
+    ),
+    Entry(
         libc::SYS_write,
         Rules::If(&[is(0, 2)]),
         "standard error: panics, and faults of trusted code (`fault::signals`)",
@@ -434,7 +444,6 @@ const SPAWNER: &[Entry] = &[
     Entry(libc::SYS_wait4, Rules::If(&[COOKIE]), "the spawner reaps its workers"),
     Entry(libc::SYS_getppid, Rules::If(&[COOKIE]), "a worker's first steps (`sys::fork`)"),
     Entry(libc::SYS_dup2, Rules::If(&[COOKIE]), "a worker's first steps"),
-    Entry(libc::SYS_close_range, Rules::If(&[COOKIE]), "a worker's first steps"),
     Entry(libc::SYS_prlimit64, Rules::If(&[COOKIE]), "a worker limits itself"),
 ];
 

@@ -18,7 +18,7 @@ use jsonc_parser::common::Ranged;
 use monohull_abi::layout;
 
 use super::bounds;
-use super::plan::{self, Input, Limits, Mount, Output, Separation, TimeStampCounter, Unread};
+use super::plan::{self, Input, Limits, Mount, Output, ProcessUse, Separation, TimeStampCounter, Unread};
 use super::reader::{At, Reader};
 pub(super) use https::{header_place, header_secrets};
 use monohull_network as net;
@@ -39,6 +39,7 @@ pub(super) struct Shape<'a> {
     pub(super) limits: Limits,
     pub(super) separation: Separation,
     pub(super) time_stamp_counter: TimeStampCounter,
+    pub(super) process: Option<ProcessUse>,
     pub(super) network: net::Plan,
 }
 
@@ -59,6 +60,7 @@ const DOCUMENT: &[&str] = &[
     "limits",
     "isolation",
     "time_stamp_counter",
+    "process",
     "network",
     "description",
     "$schema",
@@ -89,6 +91,10 @@ impl Reader<'_> {
         let counter = fields
             .get("time_stamp_counter")
             .and_then(|value| self.word(value, "`time_stamp_counter`", "`allow` or `deny`", &["allow", "deny"]));
+        let process = fields.get("process").and_then(|value| {
+            let words = ["per-invocation", "reused"];
+            self.word(value, "`process`", "`per-invocation` or `reused`", &words)
+        });
         let network = fields.get("network").map(|value| self.network(value)).unwrap_or_default();
         if let Some(value) = fields.get("network") {
             self.check_origins(value, &steps);
@@ -104,6 +110,7 @@ impl Reader<'_> {
             limits,
             separation: separation.unwrap_or_default(),
             time_stamp_counter: counter.unwrap_or_default(),
+            process,
             network,
         })
     }

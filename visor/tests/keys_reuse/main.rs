@@ -1,0 +1,161 @@
+//! What a process that serves one invocation after the other keeps of an earlier one: nothing. All its memory is searched, and what
+//! the kernel has for it is counted.
+//!
+//! The control: the same search finds the input in a process that is at work.
+#![allow(dead_code, reason = "the server's and the memory's modules are for several programs")]
+
+#[path = "../serve_support/mod.rs"]
+mod serve_support;
+
+mod memory;
+
+use memory::{Search, open_files, statics, timers};
+use monohull_visor::domain::keys;
+use serde_json::json;
+use serve_support::{Server, eventually, single};
+
+/// What inputs are full of.
+const MARKER: &str = "c0ffee-of-an-earlier-one";
+/// An input that travels in the message, and one that travels as a file.
+const SIZES: [usize; 2] = [9_000, 300_000];
+
+/// The isolations of this machine.
+fn isolations() -> Vec<&'static str> {
+    let all = ["process", "mpk"].into_iter();
+    all.filter(|isolation| *isolation == "process" || keys::support().is_available()).collect()
+}
+
+/// A server whose processes are used again.
+fn serve(isolation: &str) -> Server {
+    let server = Server::start_with(&["--prefork", "2", "--process", "reused", "--isolation", isolation]);
+    for example in ["echo", "word-count-split", "word-count-map", "word-count-reduce", "word-count-merge"] {
+        server.put_example(example);
+    }
+    let mut echo = single("echo", "echo", &json!({}));
+    echo["inputs"] = json!(["in"]);
+    echo["outputs"] = json!(["out"]);
+    server.put_workflow(&echo);
+    echo["name"] = "slow".into();
+    echo["steps"][0]["args"] = json!({ "wait_ms": 3_600_000 });
+    server.put_workflow(&echo);
+    server
+}
+
+/// An input of this size.
+fn input(size: usize) -> Vec<u8> {
+    format!("{MARKER} ").bytes().cycle().take(size).collect()
+}
+
+const BYTES: [(&str, &str); 1] = [("Content-Type", "application/octet-stream")];
+
+/// Invokes a workflow, and waits until its process has been reset: how many invocations that had served before.
+#[track_caller]
+fn invoke(server: &Server, workflow: &str, body: &[u8]) -> u64 {
+    let answer = server.ask_with("POST", &format!("/invoke/{workflow}"), &BYTES, body).expect(200);
+    let id = answer.headers["x-invocation-id"].clone();
+    let shown = server.get(&format!("/invocations/{id}")).expect(200).json();
+    eventually("it is reset", || kept(server) == 1);
+    shown["report"]["process"]["before"].as_u64().expect("a number")
+}
+
+fn kept(server: &Server) -> u64 {
+    server.get("/healthz").json()["kept_workers"].as_u64().expect("a number")
+}
+
+/// The process that waits for another invocation, and one that waits for its first.
+#[track_caller]
+fn kept_and_idle(server: &Server) -> (i32, i32) {
+    let has_image = |pid: &i32| open_files(*pid).iter().any(|file| file.contains("memfd:"));
+    let workers = || server.descendants().into_iter().skip(1).partition::<Vec<i32>, _>(has_image);
+    eventually("one is ready", || !workers().1.is_empty());
+    let (kept, idle) = workers();
+    assert_eq!(kept.len(), 1, "one process waits");
+    (kept[0], idle[0])
+}
+
+/// What is found in a process that has served some invocations.
+#[derive(Debug)]
+struct Found {
+    /// Where markers are, and how many.
+    traces: Vec<(String, usize)>,
+    /// How many files are open after each invocation.
+    files: Vec<usize>,
+    timers: usize,
+    /// Whether the static data of the modules is that of a process that has served none.
+    same_statics: bool,
+    /// Signals that are blocked or wait.
+    signals: Vec<String>,
+}
+
+/// Serves some invocations in one process and looks at it.
+#[track_caller]
+fn look(server: &Server) -> Found {
+    let mut files = Vec::new();
+    for (before, size) in [SIZES[0], SIZES[1], SIZES[0], SIZES[0]].into_iter().enumerate() {
+        assert_eq!(invoke(server, "echo", &input(size)), before as u64, "{}", server.log());
+        files.push(open_files(kept_and_idle(server).0).len());
+    }
+    let (kept, idle) = kept_and_idle(server);
+    Found {
+        traces: Search::of(kept).find(MARKER.as_bytes()),
+        files,
+        timers: timers(kept),
+        same_statics: statics(kept) == statics(idle),
+        signals: memory::signals(kept),
+    }
+}
+
+/// The search finds what is there: a process that is at work has its input.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_process_at_work_is_full_of_its_input() {
+    for isolation in isolations() {
+        for size in SIZES {
+            let server = serve(isolation);
+            let headers = [("Content-Type", "application/octet-stream")];
+            let answer = server.ask_with("POST", "/async-invoke/slow", &headers, &input(size)).expect(202);
+            let location = &answer.headers["location"];
+            eventually("it runs", || server.get(location).json()["status"] == "running");
+            eventually("it has its input", || {
+                let workers = server.descendants().into_iter().skip(1);
+                let traces: usize =
+                    workers.flat_map(|pid| Search::of(pid).find(MARKER.as_bytes())).map(|(_, count)| count).sum();
+                traces >= size / (MARKER.len() + 1)
+            });
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn nothing_of_an_earlier_invocation_is_left() {
+    for isolation in isolations() {
+        let server = serve(isolation);
+        let found = look(&server);
+        assert_eq!(found.traces, [], "{isolation}: {found:?}");
+        assert!(found.files.iter().all(|files| *files == found.files[0]), "{isolation}: {found:?}");
+        assert_eq!(found.timers, 1, "{isolation}: {found:?}");
+        assert!(found.same_statics, "{isolation}: {found:?}");
+        assert!(found.signals.iter().all(|set| set == "0000000000000000"), "{isolation}: {found:?}");
+    }
+}
+
+/// Functions on several carriers, that print, that make files and slots, and that count words: what they make of an input is not
+/// left either.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn nothing_is_left_of_what_functions_make_of_an_input() {
+    for isolation in isolations() {
+        for file in ["word-count.json", "conformance.json"] {
+            let server = serve(isolation);
+            server.put_shipped(file);
+            let name = file.trim_end_matches(".json");
+            let text: Vec<u8> = (0..400).flat_map(|line| format!("{MARKER} {line}\n").into_bytes()).collect();
+            for _ in 0..3 {
+                invoke(&server, name, &text);
+            }
+            let (kept, _) = kept_and_idle(&server);
+            assert_eq!(Search::of(kept).find(MARKER.as_bytes()), [], "{isolation}: {name}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Another process as the kernel shows it to root: its pages, files, timers and signals.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+
+const PAGE: u64 = 4096;
+/// Pages that are read at once.
+const BATCH: u64 = 256;
+
+/// A mapping with memory behind it.
+struct Mapping {
+    start: u64,
+    end: u64,
+    access: String,
+    name: String,
+}
+
+/// The mappings of a process that have any page.
+fn mappings(pid: i32) -> Vec<Mapping> {
+    let smaps = File::open(format!("/proc/{pid}/smaps")).expect("root may look");
+    let mut all = Vec::new();
+    let mut current = None;
+    for line in BufReader::new(smaps).lines() {
+        let line = line.expect("text");
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        if let Some((start, end)) = first.split_once('-').filter(|_| !first.ends_with(':')) {
+            let number = |text| u64::from_str_radix(text, 16).expect("an address");
+            let access = words.next().unwrap_or_default().to_owned();
+            let name = words.nth(3).unwrap_or_default().to_owned();
+            current = Some(Mapping { start: number(start), end: number(end), access, name });
+        } else if first == "Rss:" || first == "Swap:" {
+            // The other of the two finds nothing there any more.
+            if words.next() != Some("0") {
+                all.extend(current.take());
+            }
+        }
+    }
+    all.retain(|mapping: &Mapping| !mapping.name.starts_with("[v"));
+    all
+}
+
+/// The memory of a process.
+pub(crate) struct Search {
+    memory: File,
+    pages: File,
+    mappings: Vec<Mapping>,
+}
+
+impl Search {
+    pub(crate) fn of(pid: i32) -> Search {
+        let open = |name: &str| File::open(format!("/proc/{pid}/{name}")).expect("root may look");
+        Search { memory: open("mem"), pages: open("pagemap"), mappings: mappings(pid) }
+    }
+
+    /// Where this text is, and how often.
+    pub(crate) fn find(&self, text: &[u8]) -> Vec<(String, usize)> {
+        let mut found: Vec<(String, usize)> = Vec::new();
+        let mut read = 0;
+        for mapping in &self.mappings {
+            let count: usize = self
+                .runs(mapping)
+                .into_iter()
+                .map(|(start, end)| {
+                    read += end - start;
+                    self.count(start, end, text)
+                })
+                .sum();
+            match found.last_mut() {
+                Some((name, total)) if *name == mapping.name && count > 0 => *total += count,
+                _ if count > 0 => found.push((mapping.name.clone(), count)),
+                _ => {}
+            }
+        }
+        assert!(read > 100 * PAGE, "a process has more memory than {read} bytes");
+        found
+    }
+
+    /// Pages of a mapping that are there.
+    fn runs(&self, mapping: &Mapping) -> Vec<(u64, u64)> {
+        const THERE: u64 = 3 << 62;
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        let mut entries = vec![0; (8 * BATCH * 16) as usize];
+        let mut page = mapping.start / PAGE;
+        while page < mapping.end / PAGE {
+            let wanted = entries.len().min((8 * (mapping.end / PAGE - page)) as usize);
+            let count = self.pages.read_at(&mut entries[..wanted], 8 * page).expect("a page map") / 8;
+            assert!(count > 0, "the page map ends");
+            for entry in entries[..8 * count].chunks_exact(8) {
+                if u64::from_ne_bytes(entry.try_into().expect("8 bytes")) & THERE != 0 {
+                    match runs.last_mut() {
+                        Some((_, end)) if *end == page * PAGE => *end += PAGE,
+                        _ => runs.push((page * PAGE, (page + 1) * PAGE)),
+                    }
+                }
+                page += 1;
+            }
+        }
+        runs
+    }
+
+    fn count(&self, start: u64, end: u64, text: &[u8]) -> usize {
+        let mut bytes = vec![0; (end - start) as usize];
+        // Pages that may not be read by anybody are shown all the same, but for devices.
+        if self.memory.read_exact_at(&mut bytes, start).is_err() {
+            return 0;
+        }
+        let mut count = 0;
+        let mut rest = &bytes[..];
+        while let Some(at) = rest.iter().position(|byte| *byte == text[0]) {
+            rest = &rest[at..];
+            if rest.starts_with(text) {
+                count += 1;
+                rest = &rest[text.len()..];
+            } else {
+                rest = &rest[1..];
+            }
+        }
+        count
+    }
+}
+
+/// What the descriptors of a process lead to.
+pub(crate) fn open_files(pid: i32) -> Vec<String> {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    files.filter_map(|file| Some(fs::read_link(file.path()).ok()?.to_string_lossy().into_owned())).collect()
+}
+
+/// How many timers a process has.
+pub(crate) fn timers(pid: i32) -> usize {
+    let timers = fs::read_to_string(format!("/proc/{pid}/timers")).expect("root may look");
+    timers.lines().filter(|line| line.starts_with("ID:")).count()
+}
+
+/// The static data of its libos modules.
+pub(crate) fn statics(pid: i32) -> Vec<(String, Vec<u8>)> {
+    let memory = File::open(format!("/proc/{pid}/mem")).expect("root may look");
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("root may look");
+    let writable = maps.lines().filter(|line| line.contains(" rw-p ") && line.contains("/modules/"));
+    let mut found: Vec<(String, Vec<u8>)> = writable
+        .map(|line| {
+            let (range, name) = (line.split(' ').next().expect("a range"), line.rsplit('/').next().expect("a name"));
+            let (start, end) = range.split_once('-').expect("a range");
+            let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).expect("an address"));
+            let mut bytes = vec![0; (end - start) as usize];
+            memory.read_exact_at(&mut bytes, start).expect("it is mapped");
+            (name.to_owned(), bytes)
+        })
+        .collect();
+    found.sort();
+    // Others are loaded on demand.
+    found.retain(|(name, _)| ["mm.so", "stdio.so"].contains(&name.as_str()));
+    assert!(!found.is_empty(), "modules have static data: {maps}");
+    found
+}
+
+/// The sets of signals that wait or are blocked, of its first thread and of all.
+pub(crate) fn signals(pid: i32) -> Vec<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+    let sets =
+        status.lines().filter(|line| ["SigPnd:", "ShdPnd:", "SigBlk:"].iter().any(|name| line.starts_with(name)));
+    sets.map(|line| line.split_whitespace().nth(1).expect("a set").to_owned()).collect()
+}

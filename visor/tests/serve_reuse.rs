@@ -1,0 +1,274 @@
+//! A server's processes that serve one invocation after the other: which do, for how long, and what the report says of it.
+
+mod serve_support;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use serve_support::{Server, eventually, is_alive, single};
+
+/// Without a pool of ready processes to speak of, so that few others are about.
+fn server(options: &[&str]) -> Server {
+    Server::start_with(&[&["--prefork", "4"], options].concat())
+}
+
+/// How many processes wait for another invocation.
+fn kept(server: &Server) -> u64 {
+    server.get("/healthz").json()["kept_workers"].as_u64().expect("a number")
+}
+
+/// Waits until so many do.
+fn keeps(server: &Server, count: u64) {
+    eventually("processes are reset", || kept(server) == count);
+}
+
+/// What the report of the last invocation says of its process.
+fn process(server: &Server, workflow: &str, body: &[u8]) -> Value {
+    let answer = server.post(&format!("/invoke/{workflow}"), body).expect(200);
+    let id = answer.headers["x-invocation-id"].clone();
+    server.get(&format!("/invocations/{id}")).expect(200).json()["report"]["process"].clone()
+}
+
+fn reused(before: u64) -> Value {
+    json!({ "kind": "reused", "before": before })
+}
+
+fn echo(name: &str, more: &Value) -> Value {
+    let mut document = single(name, "echo", more);
+    document["inputs"] = json!(["in"]);
+    document["outputs"] = json!(["out"]);
+    document
+}
+
+/// The processes of workflows, and those that are ready for one.
+fn workers(server: &Server) -> Vec<i32> {
+    server.descendants().into_iter().skip(1).collect()
+}
+
+/// Waits until there are no processes but those that are ready for any workflow and those that wait for another invocation.
+#[track_caller]
+fn no_more_than_kept(server: &Server, count: u64) {
+    eventually("other processes end", || {
+        let health = server.get("/healthz").json();
+        let ready = health["idle_workers"].as_u64().expect("a number");
+        health["kept_workers"] == count && workers(server).len() as u64 == ready + count
+    });
+}
+
+#[test]
+fn a_process_serves_one_invocation_after_the_other_and_answers_each() {
+    let server = server(&["--process", "reused"]);
+    server.put_example("echo");
+    server.put_workflow(&echo("again", &json!({})));
+    for before in 0..20 {
+        let body = format!("invocation {before}").repeat(1 + 3000 * (before % 3));
+        let answer = server.post("/invoke/again", body.as_bytes()).expect(200);
+        assert_eq!(answer.text(), body);
+        let id = &answer.headers["x-invocation-id"];
+        let report = server.get(&format!("/invocations/{id}")).expect(200).json()["report"].clone();
+        assert_eq!(report["process"], reused(before as u64), "{report:#}");
+        keeps(&server, 1);
+    }
+    let metrics = server.get("/metrics").expect(200).text();
+    for line in [
+        "monohull_process_invocations_total{process=\"new\"} 1\n",
+        "monohull_process_invocations_total{process=\"reused\"} 19\n",
+        "monohull_domains{state=\"kept\"} 1\n",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    no_more_than_kept(&server, 1);
+    let workers = workers(&server);
+    let (status, _) = server.stop();
+    assert_eq!(status, Some(0));
+    eventually("they end with their server", || !workers.iter().any(|pid| is_alive(*pid)));
+}
+
+/// Every kind of workflow that is used again gives the same answer each time.
+#[test]
+fn what_a_workflow_does_is_the_same_in_a_process_that_is_used_again() {
+    let server = server(&["--process", "reused"]);
+    let text = "some words, and some more words. ".repeat(100);
+    let without = ("Content-Type", "application/octet-stream");
+    for (file, body) in [
+        ("no-op.json", ""),
+        ("echo.json", text.as_str()),
+        ("word-count.json", &text),
+        ("function-chain.json", ""),
+        ("std-tour.json", ""),
+        ("file-tour.json", ""),
+        ("conformance.json", &text),
+        ("json-report.json", ""),
+    ] {
+        server.put_shipped(file);
+        let name = file.trim_end_matches(".json");
+        let invoke = || {
+            let headers: &[_] = if body.is_empty() { &[] } else { &[without] };
+            let answer = server.ask_with("POST", &format!("/invoke/{name}"), headers, body.as_bytes()).expect(200);
+            let id = answer.headers["x-invocation-id"].clone();
+            let shown = server.get(&format!("/invocations/{id}")).expect(200).json();
+            (answer.body, shown["report"]["process"]["before"].as_u64().expect("a number"))
+        };
+        let (first, _) = invoke();
+        for before in 1..=4 {
+            eventually("it is reset", || kept(&server) > 0);
+            let (again, _) = invoke();
+            assert!(again == first, "{name}: invocation {before} answers something else");
+        }
+        eventually("a process is used again", || {
+            let (again, before) = invoke();
+            assert!(again == first, "{name} answers something else after {before}");
+            before > 0
+        });
+    }
+}
+
+#[test]
+fn the_workflow_decides_and_then_the_server() {
+    for (option, usual) in [("reused", "reused"), ("per-invocation", "per-invocation")] {
+        let server = server(&["--process", option]);
+        assert_eq!(server.get("/healthz").expect(200).json()["process"], usual);
+        server.put_example("echo");
+        for (name, file, kind) in [
+            ("none", Value::Null, usual),
+            ("one", "per-invocation".into(), "per-invocation"),
+            ("many", "reused".into(), "reused"),
+        ] {
+            let more = if file.is_null() { json!({}) } else { json!({ "process": file }) };
+            server.put_workflow(&echo(name, &more));
+            let before = kept(&server);
+            assert_eq!(process(&server, name, b"x"), json!({ "kind": kind, "before": 0 }), "{option}, {name}");
+            if kind == "reused" {
+                keeps(&server, before + 1);
+                assert_eq!(process(&server, name, b"x"), reused(1));
+                keeps(&server, before + 1);
+            } else {
+                assert_eq!(process(&server, name, b"x"), json!({ "kind": kind, "before": 0 }));
+                assert_eq!(kept(&server), before);
+            }
+        }
+    }
+}
+
+/// Without the option it depends on protection keys.
+#[test]
+fn by_default_processes_are_used_again_where_protection_keys_are_in_force() {
+    let server = server(&[]);
+    let health = server.get("/healthz").expect(200).json();
+    let expected = if health["isolation"] == "mpk" { "reused" } else { "per-invocation" };
+    assert_eq!(health["process"], expected, "{health:#}");
+}
+
+#[test]
+fn a_process_ends_with_an_invocation_that_does_not_end_as_done() {
+    let server = server(&["--process", "reused"]);
+    server.put_example("misbehave");
+    server.put_example("echo");
+    for how in ["panic", "null-write"] {
+        let mut document = single(how, "misbehave", &json!({}));
+        document["steps"][0]["args"] = json!({ "how": how });
+        server.put_workflow(&document);
+        for _ in 0..2 {
+            let answer = server.post(&format!("/invoke/{how}"), b"");
+            let report = answer.expect(502).json()["error"]["report"].clone();
+            assert_eq!(report["process"], reused(0), "{report:#}");
+        }
+    }
+    server.put_workflow(&echo("late", &json!({ "args": { "wait_ms": 60_000 }, "limits": { "timeout": "50ms" } })));
+    server.post("/invoke/late", b"x").expect(504);
+    no_more_than_kept(&server, 0);
+
+    // One that has served an invocation before ends as well.
+    server.put_workflow(&echo("slow", &json!({ "args": { "wait_ms": 1000 } })));
+    server.post("/invoke/slow", b"x").expect(200);
+    keeps(&server, 1);
+    let location = server.post("/async-invoke/slow", b"x").expect(202).headers["location"].clone();
+    eventually("it runs", || server.get(&location).json()["status"] != "queued");
+    server.ask("DELETE", &location, b"");
+    // On a machine that is busy it may have ended before.
+    let done = server.ended(&location)["status"] == "done";
+    no_more_than_kept(&server, done.into());
+}
+
+#[test]
+fn another_version_of_a_workflow_or_of_its_function_has_another_process() {
+    let server = server(&["--process", "reused"]);
+    server.put_example("echo");
+    let document = echo("versions", &json!({}));
+    server.put_workflow(&document);
+    let used = || process(&server, "versions", b"x");
+    assert_eq!(used(), reused(0));
+    keeps(&server, 1);
+    assert_eq!(used(), reused(1));
+    keeps(&server, 1);
+    server.put_workflow(&document);
+    assert_eq!(used(), reused(0));
+    // That of the old version ends.
+    no_more_than_kept(&server, 1);
+    server.put_example("echo");
+    assert_eq!(used(), reused(0));
+    // A document that comes with its request is nothing that could come again.
+    let once = json!({ "workflow": document, "inputs": { "in": "x" } });
+    let shown = server.post("/run", once.to_string().as_bytes()).expect(200).json();
+    assert_eq!(shown["report"]["process"], json!({ "kind": "per-invocation", "before": 0 }), "{shown:#}");
+}
+
+#[test]
+fn the_processes_that_wait_are_limited_and_the_one_unused_for_longest_goes() {
+    let server = Server::start_with(&["--prefork", "2", "--process", "reused"]);
+    server.put_example("echo");
+    for name in ["first", "second", "third"] {
+        server.put_workflow(&echo(name, &json!({})));
+    }
+    assert_eq!(process(&server, "first", b"x"), reused(0));
+    keeps(&server, 1);
+    assert_eq!(process(&server, "second", b"x"), reused(0));
+    keeps(&server, 2);
+    assert_eq!(process(&server, "first", b"x"), reused(1));
+    keeps(&server, 2);
+    assert_eq!(process(&server, "third", b"x"), reused(0));
+    no_more_than_kept(&server, 2);
+    assert_eq!(process(&server, "first", b"x"), reused(2));
+    keeps(&server, 2);
+    assert_eq!(process(&server, "second", b"x"), reused(0));
+}
+
+#[test]
+fn a_process_that_was_killed_while_it_waited_fails_no_invocation() {
+    let server = server(&["--process", "reused"]);
+    server.put_example("echo");
+    server.put_workflow(&echo("killed", &json!({})));
+    assert_eq!(process(&server, "killed", b"x"), reused(0));
+    keeps(&server, 1);
+    no_more_than_kept(&server, 1);
+    let workers = workers(&server);
+    workers.iter().for_each(|pid| kill(Pid::from_raw(*pid), Signal::SIGKILL).expect("it is there"));
+    eventually("they end", || !workers.iter().any(|pid| is_alive(*pid)));
+    assert_eq!(process(&server, "killed", b"x"), reused(0));
+}
+
+/// At once, from several clients: each gets its own answer.
+#[test]
+fn clients_at_the_same_time_get_their_own_answers() {
+    let server = server(&["--process", "reused"]);
+    server.put_example("echo");
+    server.put_workflow(&echo("many", &json!({})));
+    std::thread::scope(|scope| {
+        for client in 0..8 {
+            let server = &server;
+            scope.spawn(move || {
+                for call in 0..40 {
+                    let body = format!("client {client}, call {call}").repeat(1 + 700 * (call % 2));
+                    assert_eq!(server.post("/invoke/many", body.as_bytes()).expect(200).text(), body);
+                }
+            });
+        }
+    });
+    let metrics = server.get("/metrics").expect(200).text();
+    let count = |process: &str| {
+        let name = format!("monohull_process_invocations_total{{process=\"{process}\"}} ");
+        metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse::<u64>().ok()).unwrap_or_default()
+    };
+    assert_eq!(count("new") + count("reused"), 8 * 40, "{metrics}");
+    assert!(count("reused") > 0, "{metrics}");
+}

@@ -1,0 +1,97 @@
+//! What a process that stays for another job resets after each one, besides its domain.
+//!
+//! ```text
+//!   first job with `stay`    freed memory is wiped from here on; its workflow is kept
+//!   ended as done            answer ─▶ domain dropped ─▶ stacks ─▶ descriptors, signals ─▶ a new reservation ─▶ Clean
+//!   ended otherwise          answer ─▶ the process ends
+//! ```
+//!
+//! All of this is done by the process itself, with trusted code. With protection keys functions cannot read or change it. Without
+//! them a function could have changed anything in its process, so that a reset is tidiness there and no wall.
+//!
+//! If any part fails the process ends, and says why on its standard error.
+
+use super::job::{Data, Received};
+use super::sandbox::SandboxTemplate;
+use monohull_domain::ReservedDomain;
+use monohull_domain::fault_injection::{self, Mitigation};
+use monohull_engine::Ready;
+use monohull_sys::{descriptors, signals, wiping_allocator};
+use std::hint::black_box;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
+
+/// The workflow of a process that stays.
+pub(super) struct Kept {
+    pub(super) workflow: Ready,
+    /// The first descriptor after those of its images: what a job brings or makes comes behind them.
+    first_of_job: i32,
+}
+
+impl Kept {
+    /// Keeps the workflow that has come with the first job.
+    pub(super) fn new(workflow: Ready) -> Kept {
+        let images = workflow.images().iter().map(|image| image.sealed().as_raw_fd());
+        let last = images.fold(super::worker::CHANNEL_FD, i32::max);
+        Kept { workflow, first_of_job: last + 1 }
+    }
+}
+
+/// From here on freed memory is wiped.
+pub(super) fn begin() -> Result<(), String> {
+    if fault_injection::disabled(Mitigation::ResetHeap) {
+        return Ok(());
+    }
+    wiping_allocator::begin().map_err(|_| "this program's allocator does not wipe what is freed".to_owned())
+}
+
+/// Wipes what the functions have left on the stack that the caller has called. Not part of [`finish`], whose frame would cover some.
+#[inline(always)]
+pub(super) fn stack(template: &SandboxTemplate) -> Result<(), String> {
+    if fault_injection::disabled(Mitigation::ResetStacks) {
+        return Ok(());
+    }
+    template.stack.wipe_below().map_err(|error| format!("the stack cannot be wiped: {error}"))
+}
+
+/// Resets the rest, after the domain has been dropped; what the next one is made in.
+pub(super) fn finish(template: &SandboxTemplate, kept: &Kept) -> Result<ReservedDomain, String> {
+    if !fault_injection::disabled(Mitigation::ResetDescriptors) {
+        let closed = descriptors::close_from(kept.first_of_job);
+        closed.map_err(|error| format!("the files of the last job cannot be closed: {error}"))?;
+    }
+    // The carrier's timers are gone; a signal of theirs that was blocked arrives now.
+    signals::unblock_all().map_err(|error| format!("signals cannot be unblocked: {error}"))?;
+    ReservedDomain::reserve_again(template.keys).map_err(|error| format!("there cannot be another domain: {error}"))
+}
+
+/// What the program with which tests switch parts of the reset off leaves behind on purpose, so that each part has something to find.
+/// Nothing in any other.
+pub(super) struct Planted(Option<Vec<u8>>);
+
+/// How much of an input is planted.
+const PLANTED_MAX: usize = 4096;
+
+impl Planted {
+    /// Copies an input of the job.
+    pub(super) fn of(job: &Received) -> Planted {
+        if !fault_injection::is_unhardened() || !job.wire.stay {
+            return Planted(None);
+        }
+        Planted(job.inputs.iter().find_map(|(_, data)| match data {
+            Data::Bytes(bytes) => Some(bytes[..bytes.len().min(PLANTED_MAX)].to_vec()),
+            Data::File(_) => None,
+        }))
+    }
+
+    /// Leaves it on the stack, and a descriptor that nothing owns.
+    #[inline(never)]
+    pub(super) fn leave(self, descriptor: &impl AsFd) {
+        let Planted(Some(input)) = self else { return };
+        let mut copy = [0; PLANTED_MAX];
+        copy[..input.len()].copy_from_slice(&input);
+        black_box(&copy);
+        if let Ok(copy) = descriptor.as_fd().try_clone_to_owned() {
+            black_box(copy.into_raw_fd());
+        }
+    }
+}
