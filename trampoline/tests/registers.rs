@@ -16,6 +16,7 @@ const SSE: u64 = 2;
 const AVX: u64 = 4;
 const AVX512: u64 = 0xe0;
 const PKRU: u64 = 1 << 9;
+const MPX: u64 = 0b11 << 3;
 
 /// A frame in which each byte is another, with these components.
 fn frame(components: u64) -> Vec<u8> {
@@ -44,7 +45,7 @@ fn vector(extended: &[u8; EXTENDED], n: usize) -> &[u8] {
 
 #[test]
 fn every_component_goes_to_its_place() {
-    let frame = frame(X87 | SSE | AVX | AVX512 | PKRU);
+    let frame = frame(X87 | SSE | AVX | AVX512 | PKRU | MPX);
     let registers = of(&frame).expect("all are known");
     assert_eq!((registers.ip(), registers.sp(), registers.bp()), (IP, 15 * 0x1001, 10 * 0x1001));
     assert_eq!(registers.flags(), 0xcd5 | 2 | 1 << 18 | 1 << 21, "no trap, no privilege, no nested task");
@@ -77,7 +78,7 @@ fn what_is_not_listed_is_as_at_the_start() {
 
 #[test]
 fn components_that_cannot_be_put_back_are_refused() {
-    for unknown in [1 << 3, 1 << 17, 1 << 18, 1 << 19, 1 << 62] {
+    for unknown in [1 << 8, 1 << 17, 1 << 18, 1 << 19, 1 << 62] {
         assert_eq!(of(&frame(X87 | unknown)), Err(UnknownRegisters(unknown)));
     }
     let mut packed = frame(AVX);

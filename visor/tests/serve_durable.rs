@@ -6,6 +6,7 @@ mod serve_support;
 use monohull_visor::watchdog::openapi::DOCUMENT;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use serve_support::verbs::run_verb;
 use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, image_bytes, single};
 use std::fs;
 use std::path::PathBuf;
@@ -424,4 +425,19 @@ fn there_are_no_more_than_the_operator_allows() {
     named(&server, "inbox", "two");
     server.post("/invocations/one/cancel", b"").expect(200);
     named(&server, "inbox", "three");
+}
+
+/// The command line says that the workflow waits, or waits with it.
+#[test]
+fn a_client_is_told_that_it_waits_or_follows_it_to_its_end() {
+    let server = start();
+    let address = format!("http://{}", server.address);
+    let left = run_verb(&address, &["invoke", "agent"], &[], "").expect(4);
+    assert!(left.out.is_empty() && left.err.contains("the workflow waits"), "{}\n{}", left.out, left.err);
+    let id = left.err.trim_end().rsplit(' ').next().expect("an id").to_owned();
+    is_at(&server, &format!("/invocations/{id}"), "suspended");
+    let shown = run_verb(&address, &["invoke", "agent", "--json"], &[], "").expect(4).json();
+    assert_eq!(shown["status"], "suspended", "{shown:#}");
+    let followed = run_verb(&address, &["invoke", "naps", "--follow"], &[], "").expect(0);
+    assert_eq!(followed.out, RESULT);
 }

@@ -129,8 +129,8 @@ fn a_kill_at_any_moment_loses_no_start_event_or_result() {
             assert_eq!(shown["status"], "completed", "a result that was delivered stays: {shown:#}");
         }
         // What was acknowledged is there: sent again it is one that is known.
-        for number in 0..*events {
-            let path = format!("/invocations/{id}/events/{}", EVENTS[number]);
+        for (number, event) in EVENTS.iter().enumerate().take(*events) {
+            let path = format!("/invocations/{id}/events/{event}");
             let key = format!("k{number}");
             let headers = [("Idempotency-Key", key.as_str())];
             let again = server.ask_with("POST", &path, &headers, text(id, number).as_bytes());

@@ -91,6 +91,8 @@ const ZMM_UPPER: u64 = 1 << 6;
 const ZMM_MORE: u64 = 1 << 7;
 /// Those that are not put back because an entry stub sets them.
 const KEY_RIGHTS: u64 = 1 << 9;
+/// Those of MPX, which some machines list always. It takes XRSTOR to switch MPX on, so functions cannot change them.
+const BOUNDS: u64 = 1 << 3 | 1 << 4;
 const PUT_BACK: u64 = X87 | SSE | AVX | MASKS | ZMM_UPPER | ZMM_MORE;
 
 /// All registers of interrupted user code, as the stub loads them.
@@ -176,8 +178,9 @@ impl Registers {
             true => word(&COMPONENTS),
             false => X87 | SSE,
         };
-        if present & !(PUT_BACK | KEY_RIGHTS) != 0 || word(&PACKED) != 0 && present & !(X87 | SSE) != 0 {
-            return Err(UnknownRegisters(present & !(PUT_BACK | KEY_RIGHTS)));
+        let unknown = present & !(PUT_BACK | KEY_RIGHTS | BOUNDS);
+        if unknown != 0 || word(&PACKED) != 0 && present & !(X87 | SSE) != 0 {
+            return Err(UnknownRegisters(unknown));
         }
         let Some(legacy) = extended.get(..LEGACY) else { return Err(UnknownRegisters(X87 | SSE)) };
         // What is not listed is as at the start, whatever the frame has in its place.

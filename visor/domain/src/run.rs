@@ -17,7 +17,7 @@ use super::{fault, this_thread};
 use monohull_abi::module::{Call, Outcome, Wake};
 use monohull_abi::number::FUTEX_WAIT;
 use monohull_report::failure::{Blame, Failure, FailureKind};
-use monohull_trampoline::system::interrupted::Place;
+use monohull_trampoline::system::interrupted::{Place, UnknownRegisters};
 use monohull_trampoline::system::{Exit, FaultInfo, enter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -464,8 +464,10 @@ impl Shared {
                 running.registers = Some(Box::new(registers));
                 return Interrupted::Preempt;
             }
-            (Some(Err(_)), _) => {
-                let text = "uses registers of the processor that cannot be kept while others run";
+            (Some(Err(UnknownRegisters(which))), _) => {
+                let text = format!(
+                    "uses registers of the processor that cannot be kept while others run (components {which:#x} of XSAVE)"
+                );
                 Failure::new(FailureKind::Trap, text)
             }
             (Some(Ok(_)), _) => fault::describe_stray(self, instance, fault),

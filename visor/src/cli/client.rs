@@ -198,6 +198,9 @@ impl Reply {
     }
 }
 
+/// Takes a piece of an answer, whose status is known.
+type Take<'t> = dyn FnMut(StatusCode, &[u8]) -> Result<(), ClientError> + 't;
+
 /// A connection to a server, made anew for each request.
 pub(super) struct Client {
     runtime: Runtime,
@@ -263,7 +266,7 @@ impl Client {
         path: &str,
         media: Option<&str>,
         body: Vec<u8>,
-        take: &mut dyn FnMut(StatusCode, &[u8]) -> Result<(), ClientError>,
+        take: &mut Take<'_>,
     ) -> Result<HeaderMap, ClientError> {
         self.runtime.block_on(async {
             let (parts, mut body) = self.exchange(method, path, media, body).await?.into_parts();
