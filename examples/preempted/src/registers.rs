@@ -180,7 +180,7 @@ global_asm!(
 ///
 /// # Panics
 /// If one of them has changed.
-pub fn hold(seed: u64, rounds: u64) {
+pub(crate) fn hold(seed: u64, rounds: u64) {
     let level = match (is_x86_feature_detected!("avx512bw"), is_x86_feature_detected!("avx")) {
         (true, _) => 2,
         (false, avx) => u64::from(avx),

@@ -51,6 +51,7 @@ mod reset;
 mod sandbox;
 mod spawner;
 mod warmup;
+mod wiping;
 mod worker;
 
 pub use exit_status::{Cause, Death};

@@ -1,7 +1,7 @@
 //! What a process that stays for another job resets after each one, besides its domain.
 //!
 //! ```text
-//!   first job with `stay`    freed memory is wiped from here on; its workflow is kept
+//!   first job with `stay`    freed memory is wiped from here on (`wiping`); its workflow is kept
 //!   ended as done            answer ─▶ domain dropped ─▶ stacks ─▶ descriptors, signals ─▶ a new reservation ─▶ Clean
 //!   ended otherwise          answer ─▶ the process ends
 //! ```
@@ -16,7 +16,7 @@ use super::sandbox::SandboxTemplate;
 use monohull_domain::ReservedDomain;
 use monohull_domain::fault_injection::{self, Mitigation};
 use monohull_engine::Ready;
-use monohull_sys::{descriptors, signals, wiping_allocator};
+use monohull_sys::{descriptors, signals};
 use std::hint::black_box;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 
@@ -34,14 +34,6 @@ impl Kept {
         let last = images.fold(super::worker::CHANNEL_FD, i32::max);
         Kept { workflow, first_of_job: last + 1 }
     }
-}
-
-/// From here on freed memory is wiped.
-pub(super) fn begin() -> Result<(), String> {
-    if fault_injection::disabled(Mitigation::ResetHeap) {
-        return Ok(());
-    }
-    wiping_allocator::begin().map_err(|_| "this program's allocator does not wipe what is freed".to_owned())
 }
 
 /// Wipes what the functions have left on the stack that the caller has called. Not part of [`finish`], whose frame would cover some.

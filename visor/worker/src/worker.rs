@@ -3,7 +3,7 @@
 use super::job::{Data, Received};
 use super::notices::{Notices, OmittedLines};
 use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
-use super::reset;
+use super::wiping;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::Suspended;
 use monohull_domain::{ReservedDomain, TIME_SLICE, keys};
@@ -43,7 +43,7 @@ pub(super) fn take_job(channel: &SupervisorChannel) -> Result<Option<Received>, 
             ToWorker::Job(wire) => {
                 if wire.stay {
                     // Before anything of the job is freed, the message that brought it first of all.
-                    reset::begin()?;
+                    wiping::begin()?;
                 }
                 return Received::unpack(wire, files).map(Some);
             }
