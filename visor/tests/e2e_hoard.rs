@@ -36,7 +36,8 @@ fn with_one_carrier_others_run_between_the_steps_of_a_hoarders_end() {
     assert!(glimpses >= (BUFFERS / 2000) as f64, "{glimpses}");
 }
 
-/// The hoarder has ended when the other step fails, and most of its buffers are still there. The run ends after they are freed.
+/// When the other step fails the hoarder has ended, or is in the midst of its work, depending on how far a slice of time takes it. Most
+/// of its buffers are still there. The run ends after they are freed.
 #[test]
 fn a_run_that_ends_early_waits_for_the_end_of_a_hoarder() {
     let step = |what: &str| json!({ "name": what, "function": "probe", "memory": "2GiB", "args": { "what": what, "count": 100_000 } });
@@ -48,5 +49,6 @@ fn a_run_that_ends_early_waits_for_the_end_of_a_hoarder() {
     }));
     let error = report.error.expect("one step fails");
     assert!(error.message.contains("no-such-measurement"), "{error:#?}");
-    assert_eq!(report.steps[0].status, Status::Done, "{:#?}", report.steps[0]);
+    let status = report.steps[0].status;
+    assert!(matches!(status, Status::Done | Status::Cancelled), "{:#?}", report.steps[0]);
 }

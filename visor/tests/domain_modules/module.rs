@@ -45,8 +45,10 @@ fn take_timers() {
     const CLOCK_MONOTONIC: u64 = 1;
     let mut timer = 0i32;
     while system_call([TIMER_CREATE, CLOCK_MONOTONIC, 0, &raw mut timer as u64, 0, 0]) == 0 {}
-    let pause = [5u64, 0];
-    system_call([CLOCK_NANOSLEEP, CLOCK_MONOTONIC, 0, pause.as_ptr() as u64, 0, 0]);
+    let mut pause = [5u64, 0];
+    let left = pause.as_mut_ptr() as u64;
+    // The end of a slice of time interrupts it.
+    while system_call([CLOCK_NANOSLEEP, CLOCK_MONOTONIC, 0, left, left, 0]) != 0 {}
 }
 
 /// Says something to the supervisor, on the worker's link: one packet.
