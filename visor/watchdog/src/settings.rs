@@ -56,6 +56,9 @@ pub struct Settings {
     pub durable: u64,
     /// How long what runs may go on after SIGTERM. Default: 25 s, within the 30 s that service managers commonly give.
     pub drain: Duration,
+    /// The service ends when nothing has been under way for so long, and nothing is due within this time either. Default: `None`, it never
+    /// does: without a service manager that starts it again, what sleeps would not be woken.
+    pub idle: Option<Duration>,
     /// What is kept of invocations that have ended.
     pub keep: Keep,
     /// `HOST` or `HOST:PORT` that callbacks may go to. Default: none, because a callback makes this machine send
@@ -80,13 +83,8 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A Unix socket, which only its owner can open.
     Unix(PathBuf),
-}
-
-impl Listen {
-    /// Whether others than users of this machine can reach it.
-    pub(crate) fn is_open_to_others(&self) -> bool {
-        matches!(self, Listen::Tcp(address) if !address.ip().is_loopback())
-    }
+    /// The listening socket that a service manager passes: the first one of `LISTEN_FDS` (systemd's socket activation).
+    Passed,
 }
 
 /// What is kept of invocations that have ended: the oldest goes first when any bound is reached.
@@ -120,6 +118,7 @@ impl Settings {
             suspend: Some(Duration::from_secs(1)),
             durable: 100_000,
             drain: Duration::from_secs(25),
+            idle: None,
             keep: Keep { number: 1000, bytes: 256 << 20, time: Duration::from_secs(3600) },
             callbacks: Vec::new(),
             callbacks_max: 256,

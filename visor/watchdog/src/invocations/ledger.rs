@@ -156,7 +156,8 @@ impl Read for Whole<'_> {
 }
 
 impl Ledger {
-    /// Opens the store, or makes it. Invocations that an earlier server ran can be claimed again.
+    /// Opens the store, or makes it. Invocations that an earlier server ran can be claimed again. What an earlier server has left is
+    /// removed later ([`Ledger::forget`]): that takes as long as there are rows, and something may be due.
     pub(crate) fn open(folder: &Arc<StateFolder>) -> Result<Ledger, LedgerError> {
         let root = folder.path();
         let path = root.join(KEY);
@@ -164,7 +165,6 @@ impl Ledger {
         let store = Store::open_served(&root.join(DURABLE))?;
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
-        store.sweep(&meta, Start::files)?;
         let owner = store.owner()?;
         let swept = Mutex::new(Swept { needed: false, at: Instant::now(), took: Duration::ZERO });
         let (meta, changes) = (Mutex::new(meta), broadcast::channel(CHANGES).0);
