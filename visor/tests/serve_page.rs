@@ -173,7 +173,7 @@ fn a_workflow_can_be_invoked_on_it() {
     let (page, _) = browse(&format!("http://{hand}/#invoke=word-count"));
     let listed = server.get("/invocations").expect(200).json();
     assert_eq!(listed["invocations"].as_array().map(Vec::len), Some(1), "{listed:#}");
-    assert_eq!(listed["invocations"][0]["status"], "done", "{listed:#}");
+    assert_eq!(listed["invocations"][0]["status"], "completed", "{listed:#}");
     // It leads to what came of it.
     assert!(page.contains("2 two") && page.contains("domain-ready"), "{page}");
 }

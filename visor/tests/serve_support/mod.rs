@@ -319,7 +319,7 @@ impl Server {
         let begin = std::time::Instant::now();
         loop {
             let shown = self.get(location).expect(200).json();
-            if !["queued", "running", "pending", "suspended"].contains(&shown["status"].as_str().expect("a status")) {
+            if !["pending", "running", "suspended"].contains(&shown["status"].as_str().expect("a status")) {
                 return shown;
             }
             assert!(begin.elapsed() < PATIENCE, "it does not end: {shown:#}");

@@ -243,7 +243,7 @@ impl Metrics {
     /// Counts an invocation that has ended.
     pub(crate) fn ended(&self, workflow: &str, end: &End) {
         let outcome = match &end.result {
-            Ok(_) => "done".into(),
+            Ok(_) => "completed".into(),
             Err(refusal) => refusal.error.kind.clone(),
         };
         self.count(workflow, outcome);
@@ -356,7 +356,7 @@ mod tests {
         let metrics = Metrics::new();
         let report = Some(serde_json::from_value(report).expect("a report"));
         let end = End {
-            status: crate::invocations::invocation::Status::Done,
+            status: crate::invocations::invocation::Status::Completed,
             duration_us: 1000,
             report,
             result: Ok(Vec::new()),

@@ -99,7 +99,7 @@ async function command(path, said, body) {
   }
 }
 
-const LIVING = ["queued", "pending", "running", "suspended", "paused"];
+const LIVING = ["pending", "running", "suspended", "paused"];
 
 async function overview(wanted) {
   const [{ workflows }, { functions }, { invocations }, { invocations: living }] =
