@@ -321,7 +321,7 @@ fn run(page: &Page) -> Vec<String> {
 fn is_like(expected: &str, output: &str) -> bool {
     static SAME: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let same = [
-            (r"\b[0-9]+(\.[0-9]+)? ?(ns|µs|ms|s)\b", "TIME"),
+            (r"\b([0-9]+m )?[0-9]+(\.[0-9]+)? ?(ns|µs|ms|s)\b", "TIME"),
             (r"\b[0-9]+\.[0-9]+(e-[0-9]+)?\b", "FRACTION"),
             (r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\b", "DATE"),
             (r"\b[0-9a-f]{32}\b", "ID"),

@@ -391,10 +391,10 @@ fn an_end_is_waited_for() {
     });
 }
 
-/// Ended ones are kept as long as asynchronous calls are, and their files with them.
+/// Ended ones are kept within bounds of their own, and their files with them.
 #[test]
 fn what_has_ended_is_forgotten_in_time() {
-    let server = Server::start_with(&["--suspend", "1s", "--keep", "2"]);
+    let server = Server::start_with(&["--suspend", "1s", "--keep-durable", "2"]);
     deploy(&server);
     let type_of = [("Content-Type", "a/b")];
     let all: Vec<_> = (0..5)

@@ -88,6 +88,15 @@ pub(super) struct Serve {
     /// How long ended invocations are remembered
     #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().keep.time))]
     keep_time: Time,
+    /// Ended durable invocations that are remembered
+    #[arg(long, value_name = "N", default_value_t = number(usual().keep_durable.number))]
+    keep_durable: u32,
+    /// Bytes on the disk that remembered durable invocations may take
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(usual().keep_durable.bytes))]
+    keep_durable_bytes: Size,
+    /// How long ended durable invocations are remembered
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().keep_durable.time))]
+    keep_durable_time: Time,
     /// How long a client may pause: while it sends its head or body, while it takes its answer; by default 30s while it
     /// sends its head and 10s otherwise
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -205,6 +214,11 @@ impl Serve {
             drain: self.drain.0,
             idle: self.exit_when_idle.map(|time| time.0),
             keep: watchdog::Keep { number: self.keep as usize, bytes: self.keep_bytes.0, time: self.keep_time.0 },
+            keep_durable: watchdog::Keep {
+                number: self.keep_durable as usize,
+                bytes: self.keep_durable_bytes.0,
+                time: self.keep_durable_time.0,
+            },
             callbacks: self.callback_hosts,
             callbacks_max: self.max_callbacks.into(),
             cgroup: self.cgroup,
@@ -274,7 +288,11 @@ struct Time(Duration);
 
 impl Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        humantime::format_duration(self.0).fmt(f)
+        match (self.0.as_secs(), self.0.subsec_nanos()) {
+            // The largest unit that is taken on the command line is an hour.
+            (seconds @ 3600.., 0) if seconds.is_multiple_of(3600) => write!(f, "{}h", seconds / 3600),
+            _ => humantime::format_duration(self.0).fmt(f),
+        }
     }
 }
 

@@ -87,7 +87,7 @@ impl Watchdog {
                 continue;
             }
             let watchdog = self.clone();
-            let Ok(Ok(due)) = spawn_blocking(move || watchdog.ledger.next_due()).await else { continue };
+            let Ok(Ok(due)) = spawn_blocking(move || watchdog.ledger.next_alarm()).await else { continue };
             let soon = now().saturating_add(u64::try_from((time + MARGIN).as_nanos()).unwrap_or(u64::MAX));
             let is_soon = due.is_some_and(|due| due < soon);
             if !is_soon && activity == self.activity(connections) && !self.is_busy(connections) {

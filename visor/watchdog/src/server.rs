@@ -213,6 +213,7 @@ impl Watchdog {
                 never = self.clone().accept(&listener, &connections) => match never {},
                 never = self.sweep() => match never {},
                 never = self.wake() => match never {},
+                never = self.keep_schedules() => match never {},
                 never = self.state_watch.run() => match never {},
                 never = self.watch_files(hangups) => match never {},
             }
@@ -295,7 +296,7 @@ impl Watchdog {
             ticks.tick().await;
             self.forget(self.history.sweep());
             let watchdog = self.clone();
-            let forgotten = spawn_blocking(move || watchdog.ledger.forget(&watchdog.settings.keep)).await;
+            let forgotten = spawn_blocking(move || watchdog.ledger.forget(&watchdog.settings.keep_durable)).await;
             if let Ok(Err(error)) = forgotten {
                 tracing::warn!(%error, "old durable invocations could not be removed");
             }

@@ -283,7 +283,7 @@ impl Watchdog {
     }
 
     /// Does something to a durable invocation, where others do not wait for it.
-    async fn with_ledger<T: Send + 'static>(
+    pub(crate) async fn with_ledger<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Watchdog, &Ledger) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
