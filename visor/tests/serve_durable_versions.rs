@@ -55,6 +55,7 @@ fn a_hundred_sleepers_are_redeployed_under_and_end_with_their_own_code() {
     assert_eq!((&current["current"], &current["living"]), (&json!(true), &json!(0)), "{shown:#}");
     assert_eq!((&old["current"], &old["living"]), (&json!(false), &json!(SLEEPERS)), "{shown:#}");
     assert_eq!(shown["older"], SLEEPERS, "{shown:#}");
+    assert_eq!(server.get(&location(7)).expect(200).json()["version"], old["version"]);
     let image = format!("{:x}", Sha256::digest(image_bytes("inbox")));
     assert_eq!(old["functions"][0]["image"], format!("sha256:{image}"));
     let kept = state.path().join("durable/files").join(&image);

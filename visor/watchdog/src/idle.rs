@@ -28,17 +28,12 @@ const EARLY: Duration = Duration::from_millis(500);
 /// To end and to be started again takes some of the time until something is due.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// When the next server is needed.
+/// When something is due that the next server is needed for (ns since 1970), if anything is.
 pub(crate) struct NextDue(Option<u64>);
 
 impl NextDue {
-    /// For what is due at this time (ns since 1970), if anything is.
-    pub(crate) fn of(due: Option<u64>) -> NextDue {
-        NextDue(due)
-    }
-
     /// Writes it down. Nothing is written if nothing is due.
-    pub(crate) fn tell(&self, folder: &StateFolder) -> Result<(), StateError> {
+    fn tell(&self, folder: &StateFolder) -> Result<(), StateError> {
         let Some(due) = self.0 else {
             tracing::info!("ended: idle, and nothing is due");
             return Ok(());
@@ -68,11 +63,11 @@ fn path(folder: &StateFolder) -> PathBuf {
 }
 
 impl Watchdog {
-    /// Returns when nothing has been under way for the time that is set, and nothing is due soon; then with the time at which something
-    /// is due next. Without such a setting it never returns.
+    /// Returns when nothing has been under way for the time that is set, nothing is due soon, and the state folder says when something
+    /// is. Without such a setting it never returns.
     ///
     /// Between the last look and the return the caller's thread does nothing else, and it is the only one that accepts connections.
-    pub(crate) async fn idle(self: &Arc<Self>, connections: &Arc<TaskTracker>) -> Option<u64> {
+    pub(crate) async fn idle(self: &Arc<Self>, connections: &Arc<TaskTracker>, folder: &StateFolder) {
         let Some(time) = self.settings.idle else { return std::future::pending().await };
         let pulse = (time / 10).clamp(Duration::from_millis(20), Duration::from_secs(1));
         let (mut seen, mut since) = (self.activity(connections), Instant::now());
@@ -90,8 +85,15 @@ impl Watchdog {
             let Ok(Ok(due)) = spawn_blocking(move || watchdog.ledger.next_alarm()).await else { continue };
             let soon = now().saturating_add(u64::try_from((time + MARGIN).as_nanos()).unwrap_or(u64::MAX));
             let is_soon = due.is_some_and(|due| due < soon);
-            if !is_soon && activity == self.activity(connections) && !self.is_busy(connections) {
-                return due;
+            if is_soon || activity != self.activity(connections) || self.is_busy(connections) {
+                continue;
+            }
+            match NextDue(due).tell(folder) {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::error!(%error, "the server does not end: it cannot say when the next one is needed");
+                    since = Instant::now();
+                }
             }
         }
     }

@@ -220,10 +220,8 @@ impl Watchdog {
         });
         let over = tokio::select! {
             never = &mut serving => match never {},
-            due = self.idle(&connections.open) => {
-                // No connection is accepted from here on: those that come wait in the socket for the next server.
-                return Ok(NextDue::of(due).tell(folder)?);
-            }
+            // No connection is accepted from here on: those that come wait in the socket for the next server.
+            () = self.idle(&connections.open, folder) => return Ok(()),
             () = ends.next() => Ok(()),
             why = self.workers.over() => Err(ServeError::NoProcesses(why)),
         };
