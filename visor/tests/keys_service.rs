@@ -66,7 +66,7 @@ fn keys_are_in_force_and_reported() {
 
     let location = server.post("/async-invoke/echo", b"later").expect(202).headers["location"].clone();
     let shown = server.ended(&location);
-    assert_eq!((&shown["status"], &shown["report"]["isolation"]), (&json!("done"), &json!("mpk")), "{shown:#}");
+    assert_eq!((&shown["status"], &shown["report"]["isolation"]), (&json!("completed"), &json!("mpk")), "{shown:#}");
     assert_eq!(shown["result"]["out"]["text"], "later");
 
     let mut panic = single("panic", "misbehave", &json!({}));
@@ -87,7 +87,7 @@ fn functions_are_isolated_if_the_workflow_requires_it() {
         let location =
             server.ask_with("POST", "/async-invoke/together", &EMPTY, b"").expect(202).headers["location"].clone();
         let shown = server.ended(&location);
-        assert_eq!(shown["status"], "done", "{shown:#}");
+        assert_eq!(shown["status"], "completed", "{shown:#}");
         let got = printed(&server, &location, "attacker").iter().any(|line| line.starts_with("got "));
         assert!(got, "{what} {how}: {shown:#}");
         is_refused(&server, &attack("apart", "function", what, how, 2));

@@ -165,7 +165,7 @@ fn forgotten_results_are_reported_as_such() {
     let server = Server::start_with(&["--keep", "0"]);
     server.put_shipped("echo.json");
     let shown = monohull_with(&server, &["invoke", "echo", "--input", "-", "--json"], "hello", &[]).expect(0).json();
-    assert_eq!((&shown["status"], &shown["body"]["text"]), (&json!("done"), &json!("hello")), "{shown:#}");
+    assert_eq!((&shown["status"], &shown["body"]["text"]), (&json!("completed"), &json!("hello")), "{shown:#}");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_workflow_file_is_deployed_and_invoked() {
     let shown = monohull(&server, &["invoke", "word-count", "--input", input, "--json"]).expect(0).json();
     assert_eq!(
         (shown["status"].as_str(), shown["result"]["counts"]["text"].as_str()),
-        (Some("done"), Some("2 x\n1 y\n"))
+        (Some("completed"), Some("2 x\n1 y\n"))
     );
 }
 

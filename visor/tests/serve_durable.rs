@@ -118,7 +118,7 @@ fn a_call_that_waits_becomes_durable_and_goes_on_by_itself() {
     // What does not wait is answered as ever, and is not durable.
     let answer = server.post("/invoke/echo", b"x").expect(200);
     let shown = server.get(&format!("/invocations/{}", answer.headers["x-invocation-id"])).expect(200).json();
-    assert_eq!((&shown["durable"], &shown["status"]), (&json!(false), &json!("done")));
+    assert_eq!((&shown["durable"], &shown["status"]), (&json!(false), &json!("completed")));
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn lists_are_filtered_and_come_in_pages() {
     };
     assert_eq!(ids("workflow=agent").0, ["i3", "i1"]);
     assert_eq!(ids("status=suspended&workflow=inbox").0, ["i4", "i2", "i0"]);
-    assert_eq!(ids("status=done").0.len(), 1);
+    assert_eq!(ids("status=completed").0.len(), 1);
     assert!(ids("status=paused,failed").0.is_empty());
     let (mut all, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -391,10 +391,10 @@ fn an_end_is_waited_for() {
     });
 }
 
-/// Ended ones are kept as long as asynchronous calls are, and their files with them.
+/// Ended ones are kept within bounds of their own, and their files with them.
 #[test]
 fn what_has_ended_is_forgotten_in_time() {
-    let server = Server::start_with(&["--suspend", "1s", "--keep", "2"]);
+    let server = Server::start_with(&["--suspend", "1s", "--keep-durable", "2"]);
     deploy(&server);
     let type_of = [("Content-Type", "a/b")];
     let all: Vec<_> = (0..5)

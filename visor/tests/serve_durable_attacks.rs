@@ -27,6 +27,62 @@ fn server_on(state: &StateFolder, env: &[(&str, &str)]) -> Server {
     server
 }
 
+/// Changes the bytes of a file.
+type Damage = fn(&mut Vec<u8>);
+
+/// What a server says that does not start on a state folder.
+fn refusal(state: &StateFolder) -> String {
+    let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_monohull"));
+    let output = program.args(["serve", "--listen", "127.0.0.1:0", "--state"]).arg(state.path()).output();
+    let output = output.expect("monohull starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    said
+}
+
+/// Whatever part of the database is damaged: the server does not start, changes nothing, and says what to do. What it says works.
+#[test]
+fn a_damaged_database_is_left_as_it_is_and_a_backup_goes_on() {
+    let state = StateFolder::new();
+    let server = server_on(&state, &[]);
+    assert_eq!(server.stop().0, Some(0));
+    let durable = state.path().join("durable");
+    let database = durable.join("meta.sqlite");
+    let whole = fs::read(&database).expect("a database");
+    let backup = StateFolder::new();
+    let copied = std::process::Command::new("cp").arg("-a").arg(state.path().join(".")).arg(backup.path()).status();
+    assert!(copied.expect("cp runs").success());
+    let damages: [Damage; 4] = [
+        |bytes| bytes[..100].fill(b'x'),
+        |bytes| bytes.truncate(bytes.len() / 2),
+        // The pages of the tables, after that of their names.
+        |bytes| bytes[4096..].fill(0x55),
+        |bytes| bytes.truncate(50),
+    ];
+    for (number, damage) in damages.iter().enumerate() {
+        let mut bytes = whole.clone();
+        damage(&mut bytes);
+        fs::write(&database, &bytes).expect("written");
+        let said = refusal(&state);
+        assert!(
+            said.contains("Put a backup in the place") && said.contains(durable.to_str().expect("UTF-8")),
+            "{number}: {said}"
+        );
+        assert_eq!(fs::read(&database).expect("a file"), bytes, "{number}: it is left as it is");
+    }
+    // One of the two ways: without the durable invocations, all else is there.
+    fs::rename(&durable, state.path().join("away")).expect("moved");
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    server.get("/invocations/one").error(404, "not-found", "client");
+    server.get("/workflows/inbox").expect(200);
+    assert_eq!(server.stop().0, Some(0));
+    // The other one: the invocation goes on.
+    let server = Server::start_on(&backup, &OPTIONS, &[]);
+    server.post("/invocations/one/events/a", b"it").expect(202);
+    let result = server.get("/invocations/one/outputs/result?wait=120s").expect(200).text();
+    assert_eq!(result, "a: it\n");
+}
+
 /// Each route of an invocation, with a body that it takes.
 const ROUTES: [(&str, &str, &str); 12] = [
     ("GET", "", ""),

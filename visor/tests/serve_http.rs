@@ -179,7 +179,7 @@ fn asynchronous_calls_are_accepted_and_answered_later() {
     let location = accepted.headers["location"].clone();
     assert_eq!(accepted.json()["location"], location.as_str());
     let shown = server.ended(&location);
-    assert_eq!((shown["status"].as_str(), shown["call_id"].as_str()), (Some("done"), Some("later")), "{shown:#}");
+    assert_eq!((shown["status"].as_str(), shown["call_id"].as_str()), (Some("completed"), Some("later")), "{shown:#}");
     assert_eq!(shown["result"]["counts"]["text"], "2 a\n1 b\n");
     assert_eq!(shown["report"]["status"], "done");
     let names: Vec<&str> =
@@ -358,7 +358,7 @@ fn unregistered_names_are_not_counted_one_by_one() {
         server.post("/run", document.to_string().as_bytes()).expect(200);
     }
     let metrics = server.get("/metrics").expect(200).text();
-    assert!(metrics.contains("monohull_invocations_total{workflow=\"\",outcome=\"done\"} 2\n"), "{metrics}");
+    assert!(metrics.contains("monohull_invocations_total{workflow=\"\",outcome=\"completed\"} 2\n"), "{metrics}");
     assert!(!metrics.contains("made-up"), "{metrics}");
 }
 
@@ -394,7 +394,7 @@ fn health_and_metrics_are_there() {
     server.post(&misbehaving(&server, "panic", json!({})), b"").expect(502);
     let text = server.get("/metrics").expect(200).text();
     for line in [
-        "monohull_invocations_total{workflow=\"no-op\",outcome=\"done\"} 1\n",
+        "monohull_invocations_total{workflow=\"no-op\",outcome=\"completed\"} 1\n",
         "monohull_invocations_total{workflow=\"panic\",outcome=\"panic\"} 1\n",
         "monohull_invocation_duration_seconds_count{workflow=\"no-op\"} 1\n",
         "monohull_cold_start_seconds_count 3\n",

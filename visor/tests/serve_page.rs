@@ -173,7 +173,7 @@ fn a_workflow_can_be_invoked_on_it() {
     let (page, _) = browse(&format!("http://{hand}/#invoke=word-count"));
     let listed = server.get("/invocations").expect(200).json();
     assert_eq!(listed["invocations"].as_array().map(Vec::len), Some(1), "{listed:#}");
-    assert_eq!(listed["invocations"][0]["status"], "done", "{listed:#}");
+    assert_eq!(listed["invocations"][0]["status"], "completed", "{listed:#}");
     // It leads to what came of it.
     assert!(page.contains("2 two") && page.contains("domain-ready"), "{page}");
 }
@@ -191,9 +191,14 @@ fn a_durable_invocation_is_shown_and_sent_an_event() {
     server.post("/async-invoke/inbox?id=one", b"").expect(202);
     let shown = || server.get("/invocations/one").json();
     eventually("it waits", || shown()["status"] == "suspended");
+    let schedule = json!({ "workflow": "inbox", "cron": "0 6 1 * *" });
+    server.ask("PUT", "/schedules/monthly", schedule.to_string().as_bytes()).expect(201);
     let (page, _) = browse(&format!("http://{}/", server.address));
     assert!(page.contains("Durable invocations") && page.contains("href=\"#one\""), "{page}");
+    assert!(page.contains("Schedules") && page.contains("<td>0 6 1 * *</td>"), "{page}");
     assert!(page.contains("for event `&lt;img src=x&gt;`") && !page.contains("<img"), "{page}");
+    let (versions, _) = browse(&format!("http://{}/#versions=inbox", server.address));
+    assert!(versions.contains("Versions of inbox") && versions.contains("<td>1 suspended</td>"), "{versions}");
     let (page, _) = browse(&format!("http://{}/#one", server.address));
     for button in ["Pause", "Cancel", "Fork", "Go back", "Send"] {
         assert!(page.contains(&format!(">{button}</button>")), "{button}: {page}");

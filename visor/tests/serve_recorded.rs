@@ -90,7 +90,7 @@ fn a_kill_at_any_moment_loses_no_call_that_was_acknowledged() {
             match &sent.ended {
                 // What has been reported stays true.
                 Some(ended) => assert_eq!(*ended, shown, "round {round}"),
-                None if shown["status"] == "done" => {
+                None if shown["status"] == "completed" => {
                     assert_eq!(shown["result"]["out"]["text"], sent.body, "round {round}")
                 }
                 None => is_interrupted(&shown),
@@ -128,7 +128,7 @@ fn a_kill_at_any_moment_loses_no_call_that_was_acknowledged() {
                         // Now and then the state is read, and later answers must not contradict it.
                         let Some(shown) = try_ask(address, "GET", &location, b"") else { return };
                         let shown = shown.expect(200).json();
-                        if shown["status"] == "done" {
+                        if shown["status"] == "completed" {
                             let mut calls = calls.lock().expect("no thread panics while it holds the lock");
                             calls.get_mut(&location).expect("it was sent").ended = Some(shown);
                         }
@@ -142,7 +142,8 @@ fn a_kill_at_any_moment_loses_no_call_that_was_acknowledged() {
     let server = Server::start_on(&state, &["--keep", "100000"], &[]);
     check(&server, ROUNDS);
     let calls = calls.into_inner().expect("no thread panics while it holds the lock");
-    let done = calls.values().filter(|sent| sent.ended.as_ref().is_some_and(|ended| ended["status"] == "done")).count();
+    let done =
+        calls.values().filter(|sent| sent.ended.as_ref().is_some_and(|ended| ended["status"] == "completed")).count();
     // Some of both, or the test shows nothing.
     assert!(done > 0 && done < calls.len(), "{done} of {}", calls.len());
     assert!(records(&state).iter().all(|path| path.extension().is_none()), "nothing half-written stays");
@@ -203,7 +204,7 @@ fn a_call_that_ran_when_its_server_was_killed_is_interrupted_and_not_run_again()
     let running = accepted(&server, "stuck", &[], b"");
     eventually("it runs", || server.get(&running).json()["status"] == "running");
     let queued = accepted(&server, "echo", &[], b"x");
-    assert_eq!(server.get(&queued).json()["status"], "queued");
+    assert_eq!(server.get(&queued).json()["status"], "pending");
     kill_now(server);
     for _ in 0..2 {
         let server = Server::start_on(&state, &[], &[]);
@@ -255,7 +256,7 @@ fn callbacks_that_a_server_did_not_get_to_are_made_by_the_next() {
 
     let server = Server::start_on(&state, &options, &[]);
     let mut late = [take_callback(&listener, "200 OK").1, take_callback(&listener, "200 OK").1];
-    late.sort_by_key(|shown| shown["status"] == "done");
+    late.sort_by_key(|shown| shown["status"] == "completed");
     is_interrupted(&late[0]);
     assert_eq!(format!("/invocations/{}", late[0]["id"].as_str().expect("an id")), stuck);
     assert_eq!(format!("/invocations/{}", late[1]["id"].as_str().expect("an id")), refused);
@@ -306,7 +307,7 @@ fn damaged_records_are_set_aside_and_the_rest_works() {
     }
     assert_eq!(server.get(&locations[3]).expect(200).json()["result"]["out"]["text"], "3");
     let location = accepted(&server, "echo", &[], b"x");
-    assert_eq!(server.ended(&location)["status"], "done");
+    assert_eq!(server.ended(&location)["status"], "completed");
     let (_, log) = server.stop();
     assert_eq!(log.matches("set aside").count(), 5, "{log}");
     assert_eq!(fs::read_dir(state.path().join("damaged")).expect("a folder").count(), 5);
@@ -334,7 +335,7 @@ fn a_full_disk_is_reported_instead_of_an_acknowledgement() {
     // What needs no disk goes on, and an end that cannot be kept is known as long as the server is there.
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
     let shown = server.ended(&slow);
-    assert_eq!((&shown["status"], &shown["recorded"]), (&json!("done"), &json!(false)), "{shown:#}");
+    assert_eq!((&shown["status"], &shown["recorded"]), (&json!("completed"), &json!(false)), "{shown:#}");
     let listed = server.get("/invocations").json()["invocations"].as_array().map(Vec::len);
     assert_eq!(listed, Some(2), "what was refused is no invocation");
     limit_files(&server, None);
@@ -344,7 +345,7 @@ fn a_full_disk_is_reported_instead_of_an_acknowledgement() {
     kill_now(server);
     let server = Server::start_on(&state, &[], &[]);
     is_interrupted(&server.get(&slow).expect(200).json());
-    assert_eq!(server.get(&location).expect(200).json()["status"], "done");
+    assert_eq!(server.get(&location).expect(200).json()["status"], "completed");
 }
 
 #[test]
@@ -392,7 +393,7 @@ fn a_client_that_goes_away_leaves_no_record_without_an_end() {
         let listed = listed.as_array().expect("a list").clone();
         health["running"] == 0
             && listed.len() == records(&state).len()
-            && listed.iter().all(|shown| shown["status"] == "done" && shown["recorded"] == true)
+            && listed.iter().all(|shown| shown["status"] == "completed" && shown["recorded"] == true)
     };
     eventually("all have ended", || server.get("/metrics").text().contains("monohull_connections 1\n") && all_ended());
 }

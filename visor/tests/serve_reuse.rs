@@ -183,10 +183,10 @@ fn a_process_ends_with_an_invocation_that_does_not_end_as_done() {
     server.post("/invoke/slow", b"x").expect(200);
     keeps(&server, 1);
     let location = server.post("/async-invoke/slow", b"x").expect(202).headers["location"].clone();
-    eventually("it runs", || server.get(&location).json()["status"] != "queued");
+    eventually("it runs", || server.get(&location).json()["status"] != "pending");
     server.ask("DELETE", &location, b"");
     // On a machine that is busy it may have ended before.
-    let done = server.ended(&location)["status"] == "done";
+    let done = server.ended(&location)["status"] == "completed";
     no_more_than_kept(&server, done.into());
 }
 

@@ -174,8 +174,8 @@ impl Soak {
             match (status, shown["status"].as_str()) {
                 // Others came after it, and it is forgotten.
                 (404, _) => return Ok(()),
-                (200, Some("queued" | "running")) => std::thread::sleep(Duration::from_millis(2)),
-                (200, Some("done")) if shown["result"]["out"]["bytes"] == body.len() => return Ok(()),
+                (200, Some("pending" | "running")) => std::thread::sleep(Duration::from_millis(2)),
+                (200, Some("completed")) if shown["result"]["out"]["bytes"] == body.len() => return Ok(()),
                 _ => return self.excuse(&answer),
             }
         }

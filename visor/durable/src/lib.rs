@@ -36,6 +36,7 @@
 //! | [`Meta`] | the transactions: what each does, and what it refuses |
 //! | [`Mail`] | events from outside, kept until an invocation takes them |
 //! | [`History`] | the transactions on earlier checkpoints: fork and rewind |
+//! | [`Schedule`] | workflows that are started at times of a cron expression |
 //! | [`Left`], [`Filter`], [`Bounds`] | what a server needs besides: results for later, lists by time, and bounds |
 //! | [`Sqlite`] | the same in a SQLite file |
 //! | [`Store`] | a state folder: the database, and the files that its rows name |
@@ -48,6 +49,7 @@ mod invocation;
 mod mail;
 mod meta;
 mod owner;
+mod schedule;
 mod served;
 mod sqlite;
 mod store;
@@ -61,6 +63,9 @@ pub use meta::{
     Want,
 };
 pub use owner::Owner;
-pub use served::{Bounds, Filter, Left, Output, PRINTED_MAX};
+pub use schedule::{
+    Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Step, Times,
+};
+pub use served::{Bounds, Filter, Left, Output, PRINTED_MAX, Tally};
 pub use sqlite::Sqlite;
 pub use store::{Adding, Store, StoreError};

@@ -178,6 +178,17 @@ pub enum MetaError {
         /// What is wrong.
         what: &'static str,
     },
+    /// The same of a schedule.
+    #[error("the database of the state folder is damaged: a schedule has a wrong {what} (`{name}`)")]
+    Schedule {
+        /// The schedule.
+        name: String,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// SQLite has found that the file contradicts itself.
+    #[error("the database of the state folder is damaged: {0}")]
+    Check(String),
     /// A commit of one that is not the owner any more.
     #[error(
         "invocation `{0}` has another owner now, or none: what this process has done since its claim does not count"
@@ -186,6 +197,16 @@ pub enum MetaError {
 }
 
 impl MetaError {
+    /// Whether the file is no database any more, or has values that no transaction writes.
+    pub fn is_damage(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match self {
+            MetaError::Database(error) => matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)),
+            MetaError::Damaged { .. } | MetaError::Schedule { .. } | MetaError::Check(_) => true,
+            MetaError::Foreign | MetaError::Version { .. } | MetaError::Other { .. } | MetaError::Stale(_) => false,
+        }
+    }
+
     /// Whether the disk, or what this process may have of it, is full.
     pub fn is_full(&self) -> bool {
         matches!(self, MetaError::Database(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull))

@@ -51,5 +51,18 @@ pub struct Bounds {
     pub ended_after: u64,
 }
 
+/// How much there is, for those who watch over a server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// How many invocations have each status, of those that have not ended. Statuses that none has are left out.
+    pub living: Vec<(Status, u64)>,
+    /// How many could be claimed now.
+    pub due: u64,
+    /// Bytes of all checkpoints.
+    pub checkpoint_bytes: u64,
+    /// How many schedules there are.
+    pub schedules: u64,
+}
+
 /// The most bytes that are kept of what one invocation has printed. The oldest goes first.
 pub const PRINTED_MAX: u64 = 2 << 20;

@@ -17,6 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 
 mod history;
+mod schedule;
 mod served;
 
 /// "Mono" in the header of the file: `file(1)` and other programs see whose it is.
@@ -96,10 +97,21 @@ impl Sqlite {
         }
         transaction.execute_batch(mail::SCHEMA)?;
         transaction.execute_batch(served::SCHEMA)?;
+        transaction.execute_batch(schedule::SCHEMA)?;
         transaction.commit()?;
         // Readers and the writer do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         Ok(Sqlite { connection })
+    }
+
+    /// Looks whether the file contradicts itself. It is read as a whole, unless it has more than so many bytes: then this says nothing.
+    pub fn check(&self, most: u64) -> Result<(), MetaError> {
+        let pragma = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        if time(pragma("page_count")?).saturating_mul(time(pragma("page_size")?)) > most {
+            return Ok(());
+        }
+        let found: String = self.connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        if found == "ok" { Ok(()) } else { Err(MetaError::Check(found)) }
     }
 
     fn begin(&mut self) -> Result<Transaction<'_>, MetaError> {

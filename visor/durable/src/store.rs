@@ -85,6 +85,8 @@ impl Store {
         check_owner(&folder)?;
         let store = Store { folder, served };
         store.meta()?;
+        // All files of the folder itself are there from the beginning.
+        store.lock_file()?;
         Ok(store)
     }
 

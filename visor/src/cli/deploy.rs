@@ -53,6 +53,11 @@ impl Deploy {
                     let names = done["functions"].as_array().map_or(0, Vec::len);
                     let name = done["workflow"].as_str().unwrap_or_default();
                     super::output::text(format_args!("{name}: deployed (functions: {names})\n"));
+                    if let Some(older @ 1..) = done["older"].as_u64() {
+                        super::output::text(format_args!(
+                            "{name}: invocations that go on in older versions: {older}\n"
+                        ));
+                    }
                 }
                 Exit::Done
             }
@@ -114,7 +119,10 @@ impl Deploy {
             let places = Places::new(&sent, &String::from_utf8_lossy(text));
             placed(error, &self.file, |line, column| places.in_file(line, column))
         })?;
-        Ok(json!({ "workflow": plan.name, "functions": functions }))
+        // The number of those that have not ended in versions before this one. Earlier servers do not say.
+        let versions = client.get(&format!("{path}/versions")).and_then(|reply| reply.json());
+        let older = versions.ok().and_then(|versions| versions["older"].as_u64());
+        Ok(json!({ "workflow": plan.name, "functions": functions, "older": older }))
     }
 }
 

@@ -113,7 +113,9 @@ impl Invoke {
                         Ok(text) => json!({ "text": text }),
                         Err(_) => json!({ "base64": BASE64.encode(&reply.body) }),
                     };
-                    super::output::json(&json!({ "id": id, "workflow": self.name, "status": "done", "body": content }));
+                    super::output::json(
+                        &json!({ "id": id, "workflow": self.name, "status": "completed", "body": content }),
+                    );
                 }
                 Err(error) => return Err(error),
             }
@@ -148,6 +150,7 @@ impl Invoke {
             let shown = client.get(&format!("/invocations/{id}?wait=60s"))?.json()?;
             match shown["status"].as_str() {
                 Some("paused") => break shown,
+                // An earlier server says `queued`, and `done` below.
                 Some("queued" | "pending" | "running" | "suspended") => {}
                 _ => break shown,
             }

@@ -8,7 +8,7 @@ use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
 use monohull_report::escape::Line;
 
-/// List the workflows, functions or invocations of a server
+/// List the workflows, functions, invocations or schedules of a server
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!("monohull list", "monohull list invocations --json"))]
 pub(super) struct List {
@@ -28,6 +28,7 @@ enum What {
     Workflows,
     Functions,
     Invocations,
+    Schedules,
 }
 
 impl What {
@@ -36,6 +37,9 @@ impl What {
         match self {
             What::Workflows => ("workflows", &["name", "steps", "functions", "inputs", "outputs", "missing"]),
             What::Functions => ("functions", &["name", "bytes", "image", "workflows"]),
+            What::Schedules => {
+                ("schedules", &["name", "workflow", "cron", "zone", "missed", "paused", "next", "reason"])
+            }
             What::Invocations => ("invocations", &["id", "workflow", "call_id", "mode", "status", "duration_us"]),
         }
     }

@@ -42,6 +42,7 @@ mod python;
 mod real_std;
 mod resume;
 mod run;
+mod schedule;
 mod schema;
 mod serve;
 mod setting;
@@ -93,6 +94,8 @@ enum Verb {
     Deploy(deploy::Deploy),
     Undeploy(undeploy::Undeploy),
     Invoke(invoke::Invoke),
+    Schedule(schedule::Schedule),
+    Unschedule(schedule::Unschedule),
     List(list::List),
     Logs(logs::Logs),
     Validate(validate::Validate),
@@ -156,6 +159,8 @@ fn run() -> ExitCode {
         Verb::Deploy(verb) => verb.run(),
         Verb::Undeploy(verb) => verb.run(),
         Verb::Invoke(verb) => verb.run(),
+        Verb::Schedule(verb) => verb.run(),
+        Verb::Unschedule(verb) => verb.run(),
         Verb::List(verb) => verb.run(),
         Verb::Logs(verb) => verb.run(),
         Verb::Validate(verb) => verb.run(),

@@ -23,7 +23,8 @@ use monohull_workflow::units;
     "MONOHULL_TOKEN=secret monohull serve --listen 0.0.0.0:7070 --tls-cert chain.pem --tls-key key.pem"
 ))]
 pub(super) struct Serve {
-    /// Where to listen: ADDRESS:PORT, or unix:PATH; port 0 takes any that is free
+    /// Where to listen: ADDRESS:PORT, unix:PATH, or `systemd` for the socket that a service manager passes; port 0 takes any that is
+    /// free
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070", value_parser = listen)]
     listen: Listen,
     /// A file with the certificate of this server in PEM, and behind it those that lead to a root that clients know; read again
@@ -68,6 +69,10 @@ pub(super) struct Serve {
     /// How long running invocations may go on after SIGTERM
     #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().drain))]
     drain: Time,
+    /// End when nothing has been under way for this long, by default 5s, and nothing is due by itself. A service manager starts the
+    /// server again at the next connection, and when the next durable invocation is due
+    #[arg(long, value_name = "TIME", value_parser = duration, num_args = 0..=1, require_equals = true, default_missing_value = "5s")]
+    exit_when_idle: Option<Time>,
     /// The largest body of a request, such as 64MiB
     #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(usual().body))]
     max_body: Size,
@@ -83,6 +88,15 @@ pub(super) struct Serve {
     /// How long ended invocations are remembered
     #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().keep.time))]
     keep_time: Time,
+    /// Ended durable invocations that are remembered
+    #[arg(long, value_name = "N", default_value_t = number(usual().keep_durable.number))]
+    keep_durable: u32,
+    /// Bytes on the disk that remembered durable invocations may take
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(usual().keep_durable.bytes))]
+    keep_durable_bytes: Size,
+    /// How long ended durable invocations are remembered
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().keep_durable.time))]
+    keep_durable_time: Time,
     /// How long a client may pause: while it sends its head or body, while it takes its answer; by default 30s while it
     /// sends its head and 10s otherwise
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -164,6 +178,8 @@ impl Serve {
             Ok(()) => Exit::Done,
             Err(
                 error @ (ServeError::Listen { .. }
+                | ServeError::Passed(_)
+                | ServeError::UnixTls
                 | ServeError::Taken(_)
                 | ServeError::Tls(_)
                 | ServeError::Grants(_)
@@ -196,7 +212,13 @@ impl Serve {
             suspend: self.suspend.0,
             durable: self.max_durable,
             drain: self.drain.0,
+            idle: self.exit_when_idle.map(|time| time.0),
             keep: watchdog::Keep { number: self.keep as usize, bytes: self.keep_bytes.0, time: self.keep_time.0 },
+            keep_durable: watchdog::Keep {
+                number: self.keep_durable as usize,
+                bytes: self.keep_durable_bytes.0,
+                time: self.keep_durable_time.0,
+            },
             callbacks: self.callback_hosts,
             callbacks_max: self.max_callbacks.into(),
             cgroup: self.cgroup,
@@ -241,9 +263,11 @@ pub(super) fn usual_state() -> Option<PathBuf> {
 fn listen(text: &str) -> Result<Listen, String> {
     match text.strip_prefix("unix:") {
         Some("") => Err("expected unix:PATH".to_owned()),
+        None if text == "systemd" => Ok(Listen::Passed),
         Some(path) => Ok(Listen::Unix(path.into())),
         None => {
-            text.parse::<SocketAddr>().map(Listen::Tcp).map_err(|_| "expected ADDRESS:PORT or unix:PATH".to_owned())
+            let address = text.parse::<SocketAddr>().map(Listen::Tcp);
+            address.map_err(|_| "expected ADDRESS:PORT, unix:PATH or systemd".to_owned())
         }
     }
 }
@@ -264,7 +288,11 @@ struct Time(Duration);
 
 impl Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        humantime::format_duration(self.0).fmt(f)
+        match (self.0.as_secs(), self.0.subsec_nanos()) {
+            // The largest unit that is taken on the command line is an hour.
+            (seconds @ 3600.., 0) if seconds.is_multiple_of(3600) => write!(f, "{}h", seconds / 3600),
+            _ => humantime::format_duration(self.0).fmt(f),
+        }
     }
 }
 

@@ -163,7 +163,10 @@ impl Server {
         options: &[&str],
         env: &[(&str, &str)],
     ) -> Server {
-        program.args(["serve", "--listen", "127.0.0.1:0", "--state"]).arg(state.path()).args(options);
+        program.args(["serve", "--state"]).arg(state.path()).args(options);
+        if !options.contains(&"--listen") {
+            program.args(["--listen", "127.0.0.1:0"]);
+        }
         // Where there are keys they are to be in force, on kernels too where they must be asked for.
         if monohull_visor::domain::keys::support().is_available() && !options.contains(&"--isolation") {
             program.args(["--isolation", "mpk"]);
@@ -316,7 +319,7 @@ impl Server {
         let begin = std::time::Instant::now();
         loop {
             let shown = self.get(location).expect(200).json();
-            if !["queued", "running", "pending", "suspended"].contains(&shown["status"].as_str().expect("a status")) {
+            if !["pending", "running", "suspended"].contains(&shown["status"].as_str().expect("a status")) {
                 return shown;
             }
             assert!(begin.elapsed() < PATIENCE, "it does not end: {shown:#}");

@@ -16,6 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::invocations::invocation::End;
 use monohull_domain::hostcall::NAMES as MODULES;
+use monohull_durable::{Status as DurableStatus, Tally};
 use monohull_report::{RunReport, Status};
 use monohull_workflow::bounds::INSTANCES_MAX;
 
@@ -70,6 +71,11 @@ struct ByState {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByStatus {
+    status: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ByProcess {
     process: &'static str,
 }
@@ -117,6 +123,12 @@ pub(crate) struct Metrics {
     remembered_bytes: Gauge,
     log_dropped: Gauge,
     state_in_place: Gauge,
+    durable: Family<ByStatus, Gauge>,
+    durable_due: Gauge,
+    durable_bytes: Gauge,
+    durable_schedules: Gauge,
+    resumes: Counter,
+    not_resumed: Family<ByReason, Counter>,
 }
 
 /// Values that are read when the metrics are requested.
@@ -129,6 +141,8 @@ pub(crate) struct Now {
     pub(crate) remembered_bytes: u64,
     pub(crate) log_dropped: u64,
     pub(crate) state_in_place: bool,
+    /// What the ledger has; what it had before, if it cannot be read now.
+    pub(crate) durable: Option<Tally>,
 }
 
 impl Metrics {
@@ -154,6 +168,12 @@ impl Metrics {
             remembered_bytes: Gauge::default(),
             log_dropped: Gauge::default(),
             state_in_place: Gauge::default(),
+            durable: Family::default(),
+            durable_due: Gauge::default(),
+            durable_bytes: Gauge::default(),
+            durable_schedules: Gauge::default(),
+            resumes: Counter::default(),
+            not_resumed: Family::default(),
         };
         metrics.registered()
     }
@@ -218,6 +238,24 @@ impl Metrics {
             self.state_in_place.clone(),
         );
         r.register(
+            "durable_invocations",
+            "Durable invocations that have not ended, by status: `suspended` ones wait as checkpoints",
+            self.durable.clone(),
+        );
+        r.register(
+            "durable_due",
+            "Durable invocations that are due and that no process runs",
+            self.durable_due.clone(),
+        );
+        r.register_with_unit("durable_checkpoint", "Checkpoints on the disk", Unit::Bytes, self.durable_bytes.clone());
+        r.register("durable_schedules", "Schedules", self.durable_schedules.clone());
+        r.register("durable_resumes", "Durable invocations that went on from a checkpoint", self.resumes.clone());
+        r.register(
+            "durable_resume_failures",
+            "Durable invocations that could not go on, by reason: what is kept is `unusable`, or the `host` failed",
+            self.not_resumed.clone(),
+        );
+        r.register(
             "build",
             "The version of this server",
             prometheus_client::metrics::info::Info::new([("version", env!("CARGO_PKG_VERSION"))]),
@@ -243,7 +281,7 @@ impl Metrics {
     /// Counts an invocation that has ended.
     pub(crate) fn ended(&self, workflow: &str, end: &End) {
         let outcome = match &end.result {
-            Ok(_) => "done".into(),
+            Ok(_) => "completed".into(),
             Err(refusal) => refusal.error.kind.clone(),
         };
         self.count(workflow, outcome);
@@ -290,6 +328,16 @@ impl Metrics {
         self.processes.get_or_create(&ByProcess { process }).inc();
     }
 
+    /// Counts a durable invocation that goes on from a checkpoint.
+    pub(crate) fn resumed(&self) {
+        self.resumes.inc();
+    }
+
+    /// Counts one that could not go on: what is kept is `unusable`, or the `host` failed.
+    pub(crate) fn not_resumed(&self, reason: &'static str) {
+        self.not_resumed.get_or_create(&ByReason { reason }).inc();
+    }
+
     /// Counts a connection that has not come to use TLS.
     pub(crate) fn no_handshake(&self, reason: &'static str) {
         self.handshakes.get_or_create(&ByReason { reason }).inc();
@@ -324,6 +372,16 @@ impl Metrics {
         self.domains.get_or_create(&ByState { state: "idle" }).set(now.idle_workers as i64);
         self.domains.get_or_create(&ByState { state: "kept" }).set(now.kept_workers as i64);
         self.domains.get_or_create(&ByState { state: "running" }).set(now.running as i64);
+        if let Some(tally) = &now.durable {
+            for status in DurableStatus::ALL.into_iter().filter(|status| !status.is_end()) {
+                let found = tally.living.iter().find(|(there, _)| *there == status);
+                let gauge = self.durable.get_or_create(&ByStatus { status: status.name() });
+                gauge.set(found.map_or(0, |(_, count)| *count) as i64);
+            }
+            self.durable_due.set(tally.due as i64);
+            self.durable_bytes.set(tally.checkpoint_bytes as i64);
+            self.durable_schedules.set(tally.schedules as i64);
+        }
         self.queued.set(now.queued as i64);
         self.remembered.set(now.remembered as i64);
         self.remembered_bytes.set(now.remembered_bytes as i64);
@@ -356,7 +414,7 @@ mod tests {
         let metrics = Metrics::new();
         let report = Some(serde_json::from_value(report).expect("a report"));
         let end = End {
-            status: crate::invocations::invocation::Status::Done,
+            status: crate::invocations::invocation::Status::Completed,
             duration_us: 1000,
             report,
             result: Ok(Vec::new()),
@@ -372,6 +430,7 @@ mod tests {
             remembered_bytes: 0,
             log_dropped: 0,
             state_in_place: true,
+            durable: None,
         };
         let text = metrics.encode(&now);
         assert!(text.contains(&format!("slot_bytes_total{{direction=\"in\"}} {}\n", 2 * BYTES_MAX)), "{text}");

@@ -33,6 +33,10 @@ pub enum ServeError {
         /// The host's answer.
         source: io::Error,
     },
+    #[error("`--listen systemd`: {0}")]
+    Passed(String),
+    #[error("a certificate and a key need an address and a port: a Unix socket has no TLS")]
+    UnixTls,
     /// The grants file.
     #[error(transparent)]
     Grants(#[from] GrantsError),

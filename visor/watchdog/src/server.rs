@@ -1,13 +1,13 @@
 //! Listening, connections, and the end.
 //!
 //! ```text
-//! start: spawner forked ─ state read ─ listening ─ "ready" ─▶ … ─ SIGTERM ─▶ nothing new; what runs may end ─▶ exit
-//!        (one thread)                                                        (at most `drain`)
+//! start: spawner forked ─ state read ─ listening ─ "ready" ─▶ … ─┬ SIGTERM ─▶ nothing new; what runs may end ─▶ exit
+//!        (one thread)                                             │            (at most `drain`)
+//!                                                                 └ idle ─▶ exit; what is due next is in the state folder
 //! ```
 
 use std::convert::Infallible;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::stat::{Mode, umask};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
@@ -38,6 +36,7 @@ use crate::http::routes::{Call, Routes};
 use crate::http::tls::{HandshakeError, Tls};
 use crate::http::trace::{CALL_ID, call_id};
 use crate::http::{auth, head};
+use crate::idle::NextDue;
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
 use crate::invocations::journal::Journal;
@@ -45,6 +44,7 @@ use crate::invocations::kept::KeptWorkers;
 use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
 use crate::invocations::workers::WorkerPool;
+use crate::listener::{self, Listener};
 use crate::log;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
@@ -74,10 +74,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long answers may take to leave once everything has been cancelled.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Serves until a signal ends it. To be called on the main thread before the program starts any other thread. `announce` is
+/// Serves until a signal ends it, or until it is idle if that is asked for. To be called on the main thread before the program starts any other thread. `announce` is
 /// called with the address once the service listens.
 pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), ServeError> {
     raise_file_limit()?;
+    let passed = listener::passed(&settings.listen);
     let mut processes = worker::Settings::usual(settings.isolation)?;
     processes.groups = Membership::set_up(settings.cgroup)?;
     let isolation = keys::isolation(processes.keys);
@@ -90,6 +91,8 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         // Handled, because the default action ends the process: a write beyond the limit then fails with an error instead.
         let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?;
         let folder = StateFolder::take(&settings.state)?;
+        // What the last server has said of its end holds no more.
+        NextDue::forget(&folder)?;
         let grants = settings.grants.as_deref().map(Grants::load).transpose()?.unwrap_or_default();
         let secrets = Secrets::new(&grants);
         let registry = Registry::open(&folder, grants, settings.timeout)?;
@@ -98,9 +101,9 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let history = History::new(settings.keep.clone());
         let late = restore(&history, &journal, found);
         // The spawner, and so every process that runs a workflow, is a copy of this one without the key.
-        let is_tcp = matches!(settings.listen, Listen::Tcp(_));
-        let tls = settings.tls.clone().filter(|_| is_tcp).map(Tls::open).transpose()?;
-        let listener = Listener::open(&settings.listen, tls.is_some()).await?;
+        let may_be_tcp = !matches!(settings.listen, Listen::Unix(_));
+        let tls = settings.tls.clone().filter(|_| may_be_tcp).map(Tls::open).transpose()?;
+        let listener = Listener::open(&settings.listen, passed, tls.is_some()).await?;
         let metrics = Metrics::new();
         metrics.isolation_is(isolation);
         let cgroup = processes.groups.describe();
@@ -117,7 +120,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             registry,
             journal,
             ledger,
-            state_watch: StateWatch::new(folder),
+            state_watch: StateWatch::new(folder.clone()),
             secrets,
             metrics,
             work: Arc::default(),
@@ -132,19 +135,24 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         // Without a file to read again the signal means what it means to other programs: the end.
         let reloads = watchdog.settings.grants.is_some() || watchdog.tls.is_some();
         let hangups = reloads.then(|| signal(SignalKind::hangup())).transpose()?;
-        let address = listener.address();
+        let address = listener.address(watchdog.tls.is_some());
         let (tls, cgroup) = (watchdog.tls.is_some(), &watchdog.cgroup);
         tracing::info!(address, tls, isolation, cgroup, state = %shown(&watchdog.settings.state), "listening");
-        if watchdog.settings.token.is_none() && watchdog.settings.listen.is_open_to_others() {
+        if watchdog.settings.token.is_none() && listener.is_open_to_others() {
             tracing::warn!(address, "there is no token: every client that reaches this address has all rights");
         }
-        if !tls && watchdog.settings.listen.is_open_to_others() {
+        if !tls && listener.is_open_to_others() {
             tracing::warn!(address, "there is no TLS: the network can read and change all requests and answers");
         }
+        if watchdog.settings.idle.is_some() && !matches!(watchdog.settings.listen, Listen::Passed) {
+            tracing::warn!(
+                "it ends when it is idle, and no connection starts it again: no service manager has passed its socket"
+            );
+        }
         announce(&address);
-        tokio::spawn(watchdog.clone().call_back_late(late));
-        tokio::spawn(watchdog.clone().call_back_late_durable());
-        watchdog.serve(listener, ends, hangups).await
+        tokio::spawn(watchdog.work.track().around(watchdog.clone().call_back_late(late)));
+        tokio::spawn(watchdog.work.track().around(watchdog.clone().call_back_late_durable()));
+        watchdog.serve(listener, ends, hangups, &folder).await
     });
     // Threads that wait for a disk, or for an idle worker, do not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -168,87 +176,6 @@ struct Connections {
     closing: watch::Receiver<bool>,
 }
 
-/// Where connections come from.
-enum Listener {
-    /// And the scheme of its addresses: `http` or `https`.
-    Tcp(TcpListener, &'static str),
-    Unix(UnixListener, SocketFile),
-}
-
-/// The file of a Unix socket, which is removed in the end, unless there is another by then.
-struct SocketFile {
-    path: PathBuf,
-    inode: u64,
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if std::fs::symlink_metadata(&self.path).is_ok_and(|metadata| metadata.ino() == self.inode) {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-impl Listener {
-    async fn open(listen: &Listen, tls: bool) -> Result<Listener, ServeError> {
-        match listen {
-            Listen::Tcp(address) => {
-                let scheme = if tls { "https" } else { "http" };
-                let listener = TcpListener::bind(address).await;
-                let failed = |source| ServeError::Listen { address: format!("{scheme}://{address}"), source };
-                Ok(Listener::Tcp(listener.map_err(failed)?, scheme))
-            }
-            Listen::Unix(path) => {
-                clear(path).await?;
-                let failed = |source| ServeError::Listen { address: format!("unix:{}", shown(&path)), source };
-                // Only the owner may connect, from the first moment on, as every client is served. No other thread creates files
-                // during the change of the umask.
-                let usual = umask(Mode::from_bits_truncate(0o177));
-                let listener = UnixListener::bind(path);
-                umask(usual);
-                let listener = listener.map_err(failed)?;
-                let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();
-                Ok(Listener::Unix(listener, SocketFile { path: path.clone(), inode }))
-            }
-        }
-    }
-
-    async fn accept(&self) -> std::io::Result<Stream> {
-        match self {
-            Listener::Tcp(listener, _) => {
-                let (stream, _) = listener.accept().await?;
-                // An answer is written at once; waiting for more only delays it.
-                stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
-            }
-            Listener::Unix(listener, _) => Ok(Stream::Unix(listener.accept().await?.0)),
-        }
-    }
-
-    fn address(&self) -> String {
-        match self {
-            Listener::Tcp(listener, scheme) => match listener.local_addr() {
-                Ok(address) => format!("{scheme}://{address}"),
-                Err(error) => format!("{scheme}://? ({error})"),
-            },
-            Listener::Unix(_, file) => format!("unix:{}", shown(&file.path)),
-        }
-    }
-}
-
-/// Takes away the socket of a server that was killed; one that answers is left alone, and so is any other file.
-async fn clear(path: &Path) -> Result<(), ServeError> {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
-    if !is_socket {
-        return Ok(());
-    }
-    match tokio::net::UnixStream::connect(path).await {
-        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(std::fs::remove_file(path)?),
-        // It answers, or has no time to.
-        _ => Err(ServeError::Taken(path.to_owned())),
-    }
-}
-
 /// The signals that end the service.
 struct Ends {
     term: Signal,
@@ -269,12 +196,13 @@ impl Ends {
 }
 
 impl Watchdog {
-    /// Serves until a signal, or until no workflow can be run any more.
+    /// Serves until a signal, until it is idle, or until no workflow can be run any more.
     async fn serve(
         self: Arc<Self>,
         listener: Listener,
         mut ends: Ends,
         hangups: Option<Signal>,
+        folder: &StateFolder,
     ) -> Result<(), ServeError> {
         let (close, closing) = watch::channel(false);
         let most = self.settings.clients.connections;
@@ -285,12 +213,15 @@ impl Watchdog {
                 never = self.clone().accept(&listener, &connections) => match never {},
                 never = self.sweep() => match never {},
                 never = self.wake() => match never {},
+                never = self.keep_schedules() => match never {},
                 never = self.state_watch.run() => match never {},
                 never = self.watch_files(hangups) => match never {},
             }
         });
         let over = tokio::select! {
             never = &mut serving => match never {},
+            // No connection is accepted from here on: those that come wait in the socket for the next server.
+            () = self.idle(&connections.open, folder) => return Ok(()),
             () = ends.next() => Ok(()),
             why = self.workers.over() => Err(ServeError::NoProcesses(why)),
         };
@@ -363,7 +294,7 @@ impl Watchdog {
             ticks.tick().await;
             self.forget(self.history.sweep());
             let watchdog = self.clone();
-            let forgotten = spawn_blocking(move || watchdog.ledger.forget(&watchdog.settings.keep)).await;
+            let forgotten = spawn_blocking(move || watchdog.ledger.forget(&watchdog.settings.keep_durable)).await;
             if let Ok(Err(error)) = forgotten {
                 tracing::warn!(%error, "old durable invocations could not be removed");
             }

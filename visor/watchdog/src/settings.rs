@@ -56,8 +56,13 @@ pub struct Settings {
     pub durable: u64,
     /// How long what runs may go on after SIGTERM. Default: 25 s, within the 30 s that service managers commonly give.
     pub drain: Duration,
-    /// What is kept of invocations that have ended.
+    /// The service ends when nothing has been under way for so long, and nothing is due within this time either. Default: `None`, it never
+    /// does: without a service manager that starts it again, what sleeps would not be woken.
+    pub idle: Option<Duration>,
+    /// What is kept of invocations that have ended, in memory; asynchronous ones are recorded, too.
     pub keep: Keep,
+    /// The same of durable ones, on the disk. Default: 10 000, 1 GiB, and a week: those who sleep for days ask late for what came of it.
+    pub keep_durable: Keep,
     /// `HOST` or `HOST:PORT` that callbacks may go to. Default: none, because a callback makes this machine send
     /// requests to wherever a client says.
     pub callbacks: Vec<String>,
@@ -80,19 +85,14 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A Unix socket, which only its owner can open.
     Unix(PathBuf),
-}
-
-impl Listen {
-    /// Whether others than users of this machine can reach it.
-    pub(crate) fn is_open_to_others(&self) -> bool {
-        matches!(self, Listen::Tcp(address) if !address.ip().is_loopback())
-    }
+    /// The listening socket that a service manager passes: the first one of `LISTEN_FDS` (systemd's socket activation).
+    Passed,
 }
 
 /// What is kept of invocations that have ended: the oldest goes first when any bound is reached.
 #[derive(Clone, Debug)]
 pub struct Keep {
-    /// How many, of asynchronous and of synchronous ones. Default: 1000.
+    /// How many, of asynchronous and of synchronous ones. Default of those that are not durable: 1000.
     pub number: usize,
     /// Bytes of reports, printed lines and results, of all together; synchronous ones go first. Default: 256 MiB.
     pub bytes: u64,
@@ -120,7 +120,9 @@ impl Settings {
             suspend: Some(Duration::from_secs(1)),
             durable: 100_000,
             drain: Duration::from_secs(25),
+            idle: None,
             keep: Keep { number: 1000, bytes: 256 << 20, time: Duration::from_secs(3600) },
+            keep_durable: Keep { number: 10_000, bytes: 1 << 30, time: Duration::from_secs(7 * 86_400) },
             callbacks: Vec::new(),
             callbacks_max: 256,
             isolation: IsolationWish::Auto,

@@ -9,6 +9,8 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub(crate) struct TaskTracker {
     running: AtomicUsize,
+    /// All that have ever begun.
+    begun: AtomicUsize,
     idle: Notify,
 }
 
@@ -19,7 +21,13 @@ impl TaskTracker {
     /// Counts a task that begins.
     pub(crate) fn track(self: &Arc<Self>) -> TaskGuard {
         self.running.fetch_add(1, Ordering::SeqCst);
+        self.begun.fetch_add(1, Ordering::SeqCst);
         TaskGuard(self.clone())
+    }
+
+    /// How many are running, and how many have ever begun.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.running.load(Ordering::SeqCst), self.begun.load(Ordering::SeqCst))
     }
 
     /// Returns when no task is running.
@@ -33,6 +41,13 @@ impl TaskTracker {
             }
             idle.await;
         }
+    }
+}
+
+impl TaskGuard {
+    /// Counts a task as long as this takes.
+    pub(crate) async fn around<T>(self, task: impl Future<Output = T>) -> T {
+        task.await
     }
 }
 

@@ -1,9 +1,9 @@
 //! Results, lists and bounds in the SQLite file.
 
-use super::{COLUMNS, Sqlite, commit_in, find, insert, integer, number, time};
+use super::{CLAIMABLE, COLUMNS, Sqlite, commit_in, find, insert, integer, number, time};
 use crate::meta::{Commit, Committed, Held, Meta, MetaError, NewInvocation, Started};
-use crate::served::{Bounds, Filter, Left, Output, PRINTED_MAX};
-use crate::{Invocation, InvocationId};
+use crate::served::{Bounds, Filter, Left, Output, PRINTED_MAX, Tally};
+use crate::{Invocation, InvocationId, Status};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -138,6 +138,58 @@ impl Sqlite {
         Ok(time(self.connection.prepare_cached(query)?.query_row([], |row| row.get(0))?))
     }
 
+    /// Looks at each invocation of a workflow that has not ended: its status, when it was started, and what it was started with.
+    pub fn each_living(
+        &self,
+        workflow: &str,
+        mut look: impl FnMut(Status, u64, &[u8]) -> Result<(), MetaError>,
+    ) -> Result<(), MetaError> {
+        let query = "SELECT id, status, started, start FROM invocation WHERE status IN (0, 1, 2, 3) AND workflow = ?1";
+        let mut query = self.connection.prepare_cached(query)?;
+        let mut rows = query.query([workflow])?;
+        while let Some(row) = rows.next()? {
+            let value: i64 = row.get(1)?;
+            let status = Status::ALL.into_iter().find(|status| number(*status) == value);
+            let id: String = row.get(0)?;
+            let status = status.ok_or(MetaError::Damaged { id, what: "status" })?;
+            let start = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
+            look(status, time(row.get(2)?), start)?;
+        }
+        Ok(())
+    }
+
+    /// How much there is.
+    pub fn tally(&self, now: u64) -> Result<Tally, MetaError> {
+        let mut tally = Tally::default();
+        let query = "SELECT status, count(*) FROM invocation WHERE status IN (0, 1, 2, 3) GROUP BY status";
+        let mut query = self.connection.prepare_cached(query)?;
+        let mut rows = query.query([])?;
+        while let Some(row) = rows.next()? {
+            let (value, count) = (row.get::<_, i64>(0)?, time(row.get(1)?));
+            if let Some(status) = Status::ALL.into_iter().find(|status| number(*status) == value) {
+                tally.living.push((status, count));
+            }
+        }
+        let one = |query: &str, values: &[i64]| -> Result<u64, MetaError> {
+            let mut query = self.connection.prepare_cached(query)?;
+            Ok(time(query.query_row(params_from_iter(values), |row| row.get(0))?))
+        };
+        let due = format!("SELECT count(*) FROM invocation WHERE {CLAIMABLE} AND due <= ?1");
+        tally.due = one(&due, &[integer(now)])?;
+        // Copies share files.
+        let checkpoints = "SELECT coalesce(sum(bytes), 0) FROM (SELECT max(bytes) AS bytes FROM history GROUP BY file)";
+        tally.checkpoint_bytes = one(checkpoints, &[])?;
+        tally.schedules = one("SELECT count(*) FROM schedule", &[])?;
+        Ok(tally)
+    }
+
+    /// When the first of those that have ended did so.
+    pub fn first_end(&self) -> Result<Option<u64>, MetaError> {
+        let query = "SELECT min(changed) FROM invocation WHERE status IN (4, 5, 6)";
+        let first: Option<i64> = self.connection.prepare_cached(query)?.query_row([], |row| row.get(0))?;
+        Ok(first.map(time))
+    }
+
     /// Removes invocations that have ended and are more than is kept; how many. Those whose end is still to be told stay.
     pub fn forget(&mut self, bounds: Bounds) -> Result<usize, MetaError> {
         let mut surplus = Vec::new();
@@ -215,7 +267,7 @@ pub(super) fn hashes(connection: &Connection) -> Result<Vec<[u8; 32]>, MetaError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Branched, Checkpoint, Claimed, History, Status, Store, Want};
+    use crate::{Branched, Checkpoint, Claimed, History, Store, Want};
     use tempfile::TempDir;
 
     fn meta() -> (TempDir, Sqlite) {
@@ -323,7 +375,7 @@ mod tests {
         }
         let ended = Filter { statuses: vec![Status::Completed], ..Filter::default() };
         assert_eq!(newest(&meta, &ended, 10), ["a", "c", "b"]);
-        assert_eq!(meta.living().expect("read"), 1);
+        assert_eq!((meta.living().expect("read"), meta.first_end().expect("read")), (1, Some(10)));
         let bounds = Bounds { number: 2, bytes: u64::MAX, ended_after: 0 };
         assert_eq!(meta.forget(bounds).expect("done"), 1);
         assert_eq!(newest(&meta, &Filter::default(), 10), ["d", "c", "b"]);

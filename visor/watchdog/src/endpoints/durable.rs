@@ -19,6 +19,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::endpoints::registered::no_content;
+use crate::endpoints::versions::Version;
 use crate::http::answer::Answer;
 use crate::http::error::{ApiError, Blame, json};
 use crate::http::routes::{Call, Route};
@@ -181,6 +182,8 @@ impl Known {
         let mut fields = row_fields(&durable.row);
         fields.insert("mail".to_owned(), durable.mail.into());
         fields.insert("parent".to_owned(), parent(&durable.lineage));
+        let version = Start::decode(&durable.row.start).map(|start| Version::of(&start).name());
+        fields.insert("version".to_owned(), version.into());
         fields.insert("forks".to_owned(), durable.forks.iter().map(InvocationId::as_str).collect());
         if !self.earlier.is_empty() {
             fields.insert("lines".to_owned(), (self.invocation.lines().0.len() + self.earlier.len()).into());
@@ -283,7 +286,7 @@ impl Watchdog {
     }
 
     /// Does something to a durable invocation, where others do not wait for it.
-    async fn with_ledger<T: Send + 'static>(
+    pub(crate) async fn with_ledger<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Watchdog, &Ledger) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {

@@ -4,9 +4,12 @@
 //! worker processes and a shutdown that has begun; after a 503 work should be sent elsewhere. `/healthz` reports both, with
 //! the reasons.
 
+use std::sync::Arc;
+
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
 use serde_json::json;
+use tokio::task::spawn_blocking;
 
 use crate::http::answer::Answer;
 use crate::http::error::{ApiError, json};
@@ -58,7 +61,17 @@ impl Watchdog {
         json(Response::builder().status(status), &document)
     }
 
-    pub(crate) fn show_metrics(&self) -> Response<Answer> {
+    pub(crate) async fn show_metrics(self: &Arc<Self>) -> Response<Answer> {
+        let watchdog = self.clone();
+        let tally = spawn_blocking(move || watchdog.ledger.tally()).await;
+        let durable = match tally {
+            Ok(Ok(tally)) => Some(tally),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the ledger cannot be counted");
+                None
+            }
+            Err(_) => None,
+        };
         let (running, queued) = self.admission.load();
         let (remembered, remembered_bytes) = self.history.kept();
         let idle_workers = self.workers.ready();
@@ -74,6 +87,7 @@ impl Watchdog {
             remembered_bytes,
             log_dropped,
             state_in_place,
+            durable,
         };
         let body = Answer::from(self.metrics.encode(&now).into_bytes());
         let response = Response::builder().header(CONTENT_TYPE, metrics::CONTENT_TYPE).body(body);

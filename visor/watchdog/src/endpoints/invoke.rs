@@ -131,7 +131,7 @@ impl Watchdog {
         let (task, _) = self.prepare(caller, workflow, Some(document), inputs, Mode::Async, callback)?;
         let invocation = &task.invocation.clone();
         self.begin_recorded(task).await?;
-        let mut response = accepted(&invocation.id, &invocation.call_id, Status::Queued);
+        let mut response = accepted(&invocation.id, &invocation.call_id, Status::Pending);
         name(response.headers_mut(), invocation);
         Ok(response)
     }

@@ -7,6 +7,8 @@ pub(crate) mod invoke;
 pub mod openapi;
 pub(crate) mod page;
 pub(crate) mod registered;
+pub(crate) mod schedules;
+pub(crate) mod versions;
 
 use std::sync::Arc;
 
@@ -30,7 +32,7 @@ impl Watchdog {
             Route::Livez => Ok(self.livez()),
             Route::Readyz => self.readyz(),
             Route::Healthz => Ok(self.healthz()),
-            Route::Metrics => Ok(self.show_metrics()),
+            Route::Metrics => Ok(self.show_metrics().await),
             Route::Functions => Ok(self.list_functions()),
             Route::Function if put => self.put_function(call).await,
             Route::Function if delete => self.remove_function(&call.name).await,
@@ -39,6 +41,11 @@ impl Watchdog {
             Route::Workflow if put => self.put_workflow(call).await,
             Route::Workflow if delete => self.remove_workflow(&call.name).await,
             Route::Workflow => self.show_workflow(&call.name),
+            Route::WorkflowVersions => self.list_versions(&call).await,
+            Route::Schedules => self.list_schedules(&call).await,
+            Route::Schedule if put => self.put_schedule(call).await,
+            Route::Schedule if delete => self.remove_schedule(&call.name).await,
+            Route::Schedule => self.show_schedule(&call).await,
             Route::Invoke => self.invoke(call).await,
             Route::AsyncInvoke => self.async_invoke(call).await,
             Route::Run => self.run_document(call).await,

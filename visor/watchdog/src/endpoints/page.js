@@ -99,11 +99,11 @@ async function command(path, said, body) {
   }
 }
 
-const LIVING = ["queued", "pending", "running", "suspended", "paused"];
+const LIVING = ["pending", "running", "suspended", "paused"];
 
 async function overview(wanted) {
-  const [{ workflows }, { functions }, { invocations }, { invocations: living }] =
-    await Promise.all([ask("/workflows"), ask("/functions"), ask("/invocations?limit=1000"),
+  const [{ workflows }, { functions }, { invocations }, { schedules }, { invocations: living }] =
+    await Promise.all([ask("/workflows"), ask("/functions"), ask("/invocations?limit=1000"), ask("/schedules"),
       ask("/invocations?limit=1000&status=pending,running,suspended,paused")]);
   const shown = invocations.filter((i) => matches(i, wanted));
   const durable = living.filter((i) => i.durable && matches(i, wanted));
@@ -113,10 +113,16 @@ async function overview(wanted) {
       [make("a", { href: `/workflows/${w.name}` }, w.name), w.steps.join(", "), w.functions.join(", "),
         w.inputs.join(", "), w.outputs.join(", "),
         make("span", { class: "failed" }, [...w.missing, ...w.missing_grants].join(", ")),
-        make("a", { href: `#invoke=${w.name}` }, "invoke")])),
+        make("span", {}, make("a", { href: `#invoke=${w.name}` }, "invoke"), " ",
+          make("a", { href: `#versions=${w.name}` }, "versions"))])),
     make("h2", {}, "Functions"),
     table(["name", "bytes", "image", "used by"], functions.map((f) =>
       [f.name, f.bytes, f.image.slice(0, 19) + "…", f.workflows.join(", ")])),
+    schedules.length ? make("h2", {}, "Schedules") : "",
+    schedules.length ? table(["name", "workflow", "cron", "zone", "missed times", "next", "last"], schedules.map((s) =>
+      [s.name, s.workflow, s.cron, s.zone, s.missed,
+        make("span", s.reason ? { class: "failed" } : {}, s.paused ? "paused" : s.reason || s.next || "never"),
+        s.last ? make("a", { href: `#${s.last.id}` }, s.last.at) : ""])) : "",
     durable.length ? make("h2", {}, "Durable invocations that have not ended") : "",
     durable.length ? table(["id", "workflow", "status", "waits for", "goes on"], durable.map((i) =>
       [make("a", { href: `#${i.id}` }, i.id), i.workflow, make("span", { class: i.status }, i.status), waits(i), goesOn(i)])) : "",
@@ -129,6 +135,20 @@ async function overview(wanted) {
 }
 
 // The bytes of a file in base64.
+// The code that invocations of a workflow are in: a document, and the images of its functions.
+async function versions(name) {
+  const { versions, registered } = await ask(`/workflows/${encodeURIComponent(name)}/versions`);
+  const living = (v) => Object.entries(v.invocations).filter(([, count]) => count).map(([status, count]) => `${count} ${status}`);
+  return [
+    make("p", {}, make("a", { href: "#" }, "overview")),
+    make("h2", {}, `Versions of ${name}`),
+    registered ? "" : make("p", { class: "failed" }, "It is registered no more."),
+    table(["version", "", "invocations that have not ended", "the first since", "images"], versions.map((v) =>
+      [v.version, v.current ? "registered" : "", living(v).join(", "), v.oldest || "",
+        v.functions.map((f) => `${f.name} ${f.image.slice(0, 19)}…`).join(", ")])),
+  ];
+}
+
 async function encoded(file) {
   const url = await new Promise((done, failed) => {
     const reader = new FileReader();
@@ -308,15 +328,16 @@ let ended = false;
 async function show() {
   const mine = ++turn;
   const place = decodeURIComponent(location.hash.slice(1));
-  // `invoke=NAME`, `filter=WORDS`, or an invocation's id.
-  const [, what, value] = place.match(/^(invoke|filter)=(.*)$/s) || [];
+  // `invoke=NAME`, `versions=NAME`, `filter=WORDS`, or an invocation's id.
+  const [, what, value] = place.match(/^(invoke|versions|filter)=(.*)$/s) || [];
   const isOverview = !place || what === "filter";
   filter.hidden = !isOverview;
   if (isOverview && document.activeElement !== words) words.value = value || "";
   try {
     await showHealth();
     ended = false;
-    const parts = await (isOverview ? overview(value || "") : what ? invoking(value) : invocation(place));
+    const views = { invoke: invoking, versions };
+    const parts = await (isOverview ? overview(value || "") : what ? views[what](value) : invocation(place));
     // What is being typed stays.
     const typing = main.contains(document.activeElement) && ["INPUT", "TEXTAREA"].includes(document.activeElement.tagName);
     if (mine === turn && !typing) main.replaceChildren(...parts);

@@ -11,6 +11,7 @@ use crate::http::answer::Answer;
 use crate::http::error::{ApiError, json};
 use crate::http::request_body::{Received, receive};
 use crate::http::routes::Call;
+use crate::invocations::ledger::meta_kept;
 use crate::registry::entries::Kind;
 use crate::registry::{Put, Registry};
 use crate::service::Watchdog;
@@ -86,8 +87,18 @@ impl Watchdog {
     }
 
     pub(crate) async fn remove_workflow(self: &Arc<Self>, name: &str) -> Result<Response<Answer>, ApiError> {
-        let removed = name.to_owned();
-        self.blocking(move |registry| registry.remove_workflow(&removed)).await?;
+        let (removed, watchdog) = (name.to_owned(), self.clone());
+        self.blocking(move |registry| {
+            let schedules = watchdog.ledger.meta().schedules().map_err(meta_kept)?;
+            let users = schedules.iter().filter(|schedule| schedule.definition.workflow == removed);
+            let users: Vec<_> = users.map(|schedule| schedule.name.as_str()).collect();
+            if !users.is_empty() {
+                let message = format!("schedules start the workflow `{removed}`: {}", users.join(", "));
+                return Err(ApiError::conflict(message));
+            }
+            registry.remove_workflow(&removed)
+        })
+        .await?;
         self.metrics.forget(name);
         Ok(no_content())
     }

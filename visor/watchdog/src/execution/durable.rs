@@ -313,6 +313,11 @@ impl Watchdog {
         let (watchdog, of_claim) = (self.clone(), claim.clone());
         let basis = spawn_blocking(move || watchdog.basis(&of_claim)).await;
         let basis = basis.unwrap_or_else(|error| Err(NoBasis::Host(error.to_string())));
+        match &basis {
+            Err(NoBasis::Pause(_)) => self.metrics.not_resumed("unusable"),
+            Err(NoBasis::Host(_)) => self.metrics.not_resumed("host"),
+            Ok(_) | Err(NoBasis::Interrupted(_)) => {}
+        }
         let (commit, left, told) = match basis {
             Ok(basis) => return self.go_on(claim, basis).await,
             Err(NoBasis::Pause(reason)) => (Commit::Paused { reason }, Left::default(), None),
@@ -421,6 +426,9 @@ impl Watchdog {
                 ..Job::new(ready.clone(), inputs)
             };
             invocation.point("dispatched");
+            if claim.checkpoint.is_some() {
+                self.metrics.resumed();
+            }
             Some(self.run_job(&invocation, Process::alone(worker), job, latest).await)
         };
         let came = tokio::select! {
@@ -444,6 +452,7 @@ impl Watchdog {
                 }
             }
             Some(Came::Unfit(reason)) => {
+                self.metrics.not_resumed("unusable");
                 self.commit(&claim, Commit::Paused { reason }, left).await;
                 return self.leave(&invocation, Status::Paused);
             }
@@ -463,6 +472,7 @@ impl Watchdog {
         match &result {
             // A full disk, a process that was killed: not what the workflow did.
             Err(refusal) if refusal.error.blame == Blame::Host && may_try_again && status == Status::Failed => {
+                self.metrics.not_resumed("host");
                 let commit = later(&claim, refusal.error.message.clone());
                 self.commit(&claim, commit, left).await;
                 return self.leave(&invocation, Status::Suspended);

@@ -176,7 +176,7 @@ impl Watchdog {
                     Err(refusal) => (Status::Failed, (None, Err(refusal))),
                 }
             }
-            Some(Came::Ended(ended)) => (if ended.1.is_ok() { Status::Done } else { Status::Failed }, *ended),
+            Some(Came::Ended(ended)) => (if ended.1.is_ok() { Status::Completed } else { Status::Failed }, *ended),
             Some(Came::Unfit(why)) => (Status::Failed, (None, Err(ApiError::monohull(why)))),
             None => (Status::Cancelled, (None, Err(self.given_up()))),
         };

@@ -151,7 +151,7 @@ mod tests {
         let invocation = invocation();
         history.begin(invocation.clone());
         invocation.line("s".to_owned(), 0, monohull_report::Stream::Stdout, text.to_owned());
-        invocation.end(invocation.ending(Status::Done, None, Ok(Vec::new())), true);
+        invocation.end(invocation.ending(Status::Completed, None, Ok(Vec::new())), true);
         let _ = history.end(&invocation);
         invocation.id.clone()
     }
@@ -191,7 +191,7 @@ mod tests {
         });
         let invocation = invocation();
         let report = serde_json::from_value(report).expect("a report");
-        invocation.end(invocation.ending(Status::Done, Some(report), Ok(Vec::new())), true);
+        invocation.end(invocation.ending(Status::Completed, Some(report), Ok(Vec::new())), true);
         assert!(invocation.size() > 10_000 * size_of::<String>() as u64, "{}", invocation.size());
     }
 
@@ -218,7 +218,7 @@ mod tests {
             let invocation = invocation_in(mode);
             history.begin(invocation.clone());
             invocation.line("s".to_owned(), 0, monohull_report::Stream::Stdout, text.to_owned());
-            invocation.end(invocation.ending(Status::Done, None, Ok(Vec::new())), true);
+            invocation.end(invocation.ending(Status::Completed, None, Ok(Vec::new())), true);
             (invocation.id.clone(), history.end(&invocation))
         };
         let (owed, _) = run(Mode::Async, "");
@@ -238,7 +238,7 @@ mod tests {
         let history = History::new(Keep { number: 100, bytes: 1 << 20, time: Duration::from_secs(3600) });
         let ended = |age: u64| {
             let invocation = invocation();
-            invocation.end(invocation.ending(Status::Done, None, Ok(Vec::new())), true);
+            invocation.end(invocation.ending(Status::Completed, None, Ok(Vec::new())), true);
             (invocation.id.clone(), history.recall(&invocation, Duration::from_secs(age)))
         };
         let (old, forgotten) = ended(3601);

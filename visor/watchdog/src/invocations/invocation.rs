@@ -1,8 +1,8 @@
 //! One invocation, from the request to what is remembered of it.
 //!
 //! ```text
-//! queued ─▶ running ─▶ done | failed | cancelled | suspended: it goes on as a durable one, from the ledger
-//!    └────────┴──────────────────────────┘
+//! pending ─▶ running ─▶ completed | failed | cancelled | suspended: it goes on as a durable one, from the ledger
+//!    └──────────┴─────────────────────────────┘
 //! ```
 //!
 //! Of a durable invocation there is one of these while a process runs it, from a commit to the next, and one is made of its row
@@ -43,28 +43,27 @@ const POINT_NAME_MAX: usize = 64;
 /// What a line or a point takes beside its text, about.
 const OVERHEAD: usize = 96;
 
-/// How far an invocation is.
+/// How far an invocation is, durable or not: the same words as [`monohull_durable::Status`]. In records of earlier versions two
+/// have other names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Status {
-    /// It waits in the queue.
-    Queued,
+    /// It waits in the queue, or for the time at which it begins.
+    #[serde(alias = "queued")]
+    Pending,
     /// A worker process runs it.
     Running,
-    /// It did its work.
-    Done,
-    /// It failed.
-    Failed,
-    /// It was cancelled, or its client disconnected.
-    Cancelled,
-    /// Of a durable one: it was started, and no process has run it.
-    Pending,
     /// Of a durable one: it waits as a checkpoint.
     Suspended,
     /// Of a durable one: it goes on by hand alone.
     Paused,
-    /// Of a durable one: it did its work.
+    /// It did its work.
+    #[serde(alias = "done")]
     Completed,
+    /// It failed.
+    Failed,
+    /// It was cancelled, or its client disconnected.
+    Cancelled,
 }
 
 impl From<monohull_durable::Status> for Status {
@@ -83,29 +82,25 @@ impl From<monohull_durable::Status> for Status {
 
 impl Status {
     /// All of them.
-    pub(crate) const ALL: [Status; 9] = [
-        Status::Queued,
-        Status::Running,
-        Status::Done,
-        Status::Failed,
-        Status::Cancelled,
+    pub(crate) const ALL: [Status; 7] = [
         Status::Pending,
+        Status::Running,
         Status::Suspended,
         Status::Paused,
         Status::Completed,
+        Status::Failed,
+        Status::Cancelled,
     ];
 
     /// Whether the status is final.
     pub(crate) const fn is_final(self) -> bool {
-        matches!(self, Status::Done | Status::Completed | Status::Failed | Status::Cancelled)
+        matches!(self, Status::Completed | Status::Failed | Status::Cancelled)
     }
 
     /// Its name, as in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Status::Queued => "queued",
             Status::Running => "running",
-            Status::Done => "done",
             Status::Failed => "failed",
             Status::Cancelled => "cancelled",
             Status::Pending => "pending",
@@ -348,7 +343,7 @@ impl Invocation {
             is_durable,
             before_us: 0,
             inner: Mutex::new(Inner {
-                status: Status::Queued,
+                status: Status::Pending,
                 points: Vec::new(),
                 lines: Vec::new(),
                 line_bytes: 0,

@@ -289,7 +289,7 @@ mod tests {
         let written = |change: &dyn Fn(&str) -> String| {
             let invocation = invocation();
             let outputs = vec![("out".to_owned(), Content::of_bytes(b"12345").expect("bytes"))];
-            journal.end(&invocation, &invocation.ending(Status::Done, None, Ok(outputs))).expect("kept");
+            journal.end(&invocation, &invocation.ending(Status::Completed, None, Ok(outputs))).expect("kept");
             let path = journal.records.join(&invocation.id);
             let content = String::from_utf8(read_marked(&path, MAGIC).expect("whole")).expect("text");
             let changed = change(&content);
@@ -297,11 +297,13 @@ mod tests {
             read_record(&path)
         };
         assert!(matches!(written(&str::to_owned), Ok((_, Some(_)))));
+        let older = |content: &str| content.replace(r#""status":"completed""#, r#""status":"done""#);
+        assert!(matches!(written(&older), Ok((_, Some(_)))), "the word of earlier versions");
         let changes: [(&str, &str); 6] = [
             (r#"["out",5]"#, r#"["out",6]"#),
             (r#"["out",5]"#, r#"["out",18446744073709551615]"#),
-            (r#""status":"done""#, r#""status":"running""#),
-            (r#""status":"done""#, r#""status":"lost""#),
+            (r#""status":"completed""#, r#""status":"running""#),
+            (r#""status":"completed""#, r#""status":"lost""#),
             (r#""head":"#, r#""more":1,"head":"#),
             ("\n12345", ""),
         ];

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant, SystemTime};
 use monohull_checkpoint::{Key, KeyError};
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{
-    Adding, Bounds, Claimed, Commit, Committed, Filter, Held, InvocationId, Left, Meta, MetaError, NewInvocation,
-    Output, Owner, Sqlite, Started, Store, StoreError, Want,
+    Adding, Bounds, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Meta, MetaError,
+    NewInvocation, Output, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Want,
 };
 use monohull_worker::Data;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,8 @@ const KEY: &str = "checkpoint.key";
 const VERSION: u8 = 1;
 /// After files were removed so many times as long passes until the next time: it takes as long as there are rows.
 const REST: u32 = 20;
+/// A database of so many bytes is looked through at the start: that takes some hundredths of a second.
+const CHECKED_MAX: u64 = 16 << 20;
 /// Changes that one who waits may have missed before it looks at all of its invocation again.
 const CHANGES: usize = 1024;
 
@@ -115,8 +117,12 @@ pub(crate) struct Ledger {
     /// Invocations have ended, whose files are not needed any more.
     has_ended: AtomicBool,
     swept: Mutex<Swept>,
+    /// What was counted last, when, and how long that took.
+    tally: Mutex<Option<(Instant, Duration, Tally)>>,
     /// Something may be due sooner than it was.
     hurry: Notify,
+    /// Schedules have changed.
+    rescheduled: Notify,
     /// The invocations that have changed; `None` stands for all.
     changes: broadcast::Sender<Option<InvocationId>>,
 }
@@ -135,6 +141,12 @@ struct Swept {
 pub enum LedgerError {
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(
+        "{error}. Nothing was changed. Put a backup in the place of the state folder, or move {} away: then the server starts without \
+         its durable invocations and schedules",
+        monohull_report::escape::shown(folder)
+    )]
+    Damaged { folder: PathBuf, error: MetaError },
     #[error("the key of checkpoints, {}: {error}", monohull_report::escape::shown(path))]
     Key { path: PathBuf, error: KeyError },
 }
@@ -156,15 +168,26 @@ impl Read for Whole<'_> {
 }
 
 impl Ledger {
-    /// Opens the store, or makes it. Invocations that an earlier server ran can be claimed again.
+    /// Opens the store, or makes it. Invocations that an earlier server ran can be claimed again. What an earlier server has left is
+    /// removed later ([`Ledger::forget`]): that takes as long as there are rows, and something may be due.
     pub(crate) fn open(folder: &Arc<StateFolder>) -> Result<Ledger, LedgerError> {
         let root = folder.path();
         let path = root.join(KEY);
         let key = Key::load_or_create(&path).map_err(|error| LedgerError::Key { path, error })?;
-        let store = Store::open_served(&root.join(DURABLE))?;
-        let mut meta = store.meta()?;
-        store.expire_the_dead(&mut meta)?;
-        store.sweep(&meta, Start::files)?;
+        let folder_of_store = root.join(DURABLE);
+        let opened = || -> Result<_, StoreError> {
+            let store = Store::open_served(&folder_of_store)?;
+            let mut meta = store.meta()?;
+            meta.check(CHECKED_MAX)?;
+            store.expire_the_dead(&mut meta)?;
+            Ok((store, meta))
+        };
+        let (store, meta) = opened().map_err(|error| match error {
+            StoreError::Meta(error) if error.is_damage() => {
+                LedgerError::Damaged { folder: folder_of_store.clone(), error }
+            }
+            error => error.into(),
+        })?;
         let owner = store.owner()?;
         let swept = Mutex::new(Swept { needed: false, at: Instant::now(), took: Duration::ZERO });
         let (meta, changes) = (Mutex::new(meta), broadcast::channel(CHANGES).0);
@@ -176,7 +199,9 @@ impl Ledger {
             key,
             has_ended: AtomicBool::new(true),
             swept,
+            tally: Mutex::default(),
             hurry: Notify::new(),
+            rescheduled: Notify::new(),
             changes,
         })
     }
@@ -223,6 +248,16 @@ impl Ledger {
     /// Returns when something may be due sooner than it was.
     pub(crate) async fn hurried(&self) {
         self.hurry.notified().await;
+    }
+
+    /// Schedules have changed: what is due by them is looked at.
+    pub(crate) fn reschedule(&self) {
+        self.rescheduled.notify_one();
+    }
+
+    /// Returns when schedules have changed.
+    pub(crate) async fn rescheduled(&self) {
+        self.rescheduled.notified().await;
     }
 
     /// Begins to add files that a row will name.
@@ -333,6 +368,29 @@ impl Ledger {
         self.meta().next_due()
     }
 
+    /// When something is to be done next: an invocation is due, or a schedule.
+    pub(crate) fn next_alarm(&self) -> Result<Option<u64>, MetaError> {
+        let meta = self.meta();
+        Ok([meta.next_due()?, meta.next_look()?].into_iter().flatten().min())
+    }
+
+    /// Starts what a schedule says, and takes it on by a step, in one transaction.
+    pub(crate) fn fire(
+        &self,
+        schedule: &Schedule,
+        step: Step,
+        id: &InvocationId,
+        start: &Start,
+    ) -> Result<Fired, ApiError> {
+        let (bytes, now) = (start.encode()?, now());
+        let new = NewInvocation { id, workflow: start.head.workflow(), start: &bytes, due: now };
+        let fired = self.meta().fire(schedule, step, Some(&new), now).map_err(meta_kept)?;
+        if fired == Fired::New {
+            self.changed(id);
+        }
+        Ok(fired)
+    }
+
     /// Claims the one that is due first.
     pub(crate) fn claim(&self) -> Result<Claimed, StoreError> {
         let mut meta = self.meta();
@@ -369,9 +427,16 @@ impl Ledger {
     pub(crate) fn forget(&self, keep: &Keep) -> Result<(), StoreError> {
         let age = u64::try_from(keep.time.as_nanos()).unwrap_or(u64::MAX);
         let bounds = Bounds { number: keep.number, bytes: keep.bytes, ended_after: now().saturating_sub(age) };
-        let removed = self.meta().forget(bounds)?;
+        // To look at all that have ended takes a while: only if there are more of them, or the first is too old.
+        let has_ended = self.has_ended.swap(false, Ordering::Relaxed);
+        let forgotten = || -> Result<usize, MetaError> {
+            let mut meta = self.meta();
+            let is_old = meta.first_end()?.is_some_and(|end| end < bounds.ended_after);
+            if has_ended || is_old { meta.forget(bounds) } else { Ok(0) }
+        };
+        let removed = forgotten().inspect_err(|_| self.has_ended.store(true, Ordering::Relaxed))?;
         let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        swept.needed |= removed > 0 || self.has_ended.swap(false, Ordering::Relaxed);
+        swept.needed |= removed > 0 || has_ended;
         if !swept.needed || swept.at.elapsed() < REST * swept.took {
             return Ok(());
         }
@@ -379,6 +444,21 @@ impl Ledger {
         self.sweep()?;
         *swept = Swept { needed: false, at: Instant::now(), took: begin.elapsed() };
         Ok(())
+    }
+
+    /// How much there is. It is counted anew if that takes a small part of the time since the last count.
+    pub(crate) fn tally(&self) -> Result<Tally, StoreError> {
+        let mut known = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, took, tally)) = &*known
+            && at.elapsed() < REST * *took
+        {
+            return Ok(tally.clone());
+        }
+        let begin = Instant::now();
+        // With a connection of its own, as below.
+        let tally = self.store.meta()?.tally(now())?;
+        *known = Some((Instant::now(), begin.elapsed(), tally.clone()));
+        Ok(tally)
     }
 
     /// Removes the files that nothing names any more.

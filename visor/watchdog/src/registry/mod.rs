@@ -49,7 +49,7 @@ pub(crate) struct Function {
 /// A registered workflow.
 #[derive(Debug)]
 pub(crate) struct Workflow {
-    plan: Arc<Plan>,
+    pub(crate) plan: Arc<Plan>,
     /// As it was sent.
     pub(crate) document: Bytes,
     /// With the images of its functions and what is granted to it; or what is missing.

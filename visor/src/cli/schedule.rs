@@ -1,0 +1,139 @@
+//! `monohull schedule` and `unschedule`: workflows that a server starts at times of a cron expression.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use clap::{Args, ValueEnum};
+use hyper::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
+
+use super::client::{Client, ClientError, Server, read};
+use super::exit::Exit;
+use monohull_report::escape::Line;
+
+/// Let a server start a workflow at times of a cron expression
+///
+/// Each due time has one invocation, called NAME-YYYYMMDDTHHMMZ. `monohull list schedules` lists what is defined.
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!(
+    "monohull schedule monthly report --cron '0 6 1 * *' --zone Europe/Berlin --missed once"
+))]
+pub(super) struct Schedule {
+    /// The schedule's name
+    name: String,
+    /// The name of a registered workflow
+    workflow: String,
+    /// Minute, hour, day of the month, month, day of the week
+    #[arg(long, value_name = "EXPRESSION")]
+    cron: String,
+    /// The time zone of the expression
+    #[arg(long, default_value = "UTC")]
+    zone: String,
+    /// What becomes of times at which no server ran
+    #[arg(long, value_enum, default_value_t)]
+    missed: Missed,
+    /// A file that is an input of each invocation; the server keeps its content
+    #[arg(long = "input", value_name = "SLOT=FILE")]
+    inputs: Vec<String>,
+    /// Start nothing for now
+    #[arg(long)]
+    paused: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// What becomes of missed times.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Missed {
+    /// Nothing.
+    #[default]
+    Skip,
+    /// One invocation, for the last of them.
+    Once,
+    /// An invocation for each of them.
+    All,
+}
+
+impl Missed {
+    const fn name(self) -> &'static str {
+        match self {
+            Missed::Skip => "skip",
+            Missed::Once => "once",
+            Missed::All => "all",
+        }
+    }
+}
+
+impl Schedule {
+    pub(super) fn run(&self) -> Exit {
+        match self.define() {
+            Ok(shown) => {
+                if self.json {
+                    super::output::json(&shown);
+                } else {
+                    let next = shown["next"].as_str().map_or("paused".into(), |next| format!("next {}", Line(next)));
+                    super::output::text(format_args!("{}: {next}\n", Line(&self.name)));
+                }
+                Exit::Done
+            }
+            Err(error) => error.report(self.json),
+        }
+    }
+
+    fn define(&self) -> Result<Value, ClientError> {
+        let mut inputs = Map::new();
+        for input in &self.inputs {
+            let (slot, path) = input
+                .split_once('=')
+                .ok_or_else(|| ClientError::Usage(format!("an input is SLOT=FILE, and {input} has no slot")))?;
+            let content = json!({ "base64": BASE64.encode(read(path.as_ref())?) });
+            if inputs.insert(slot.to_owned(), content).is_some() {
+                return Err(ClientError::Usage(format!("slot {slot} is given twice")));
+            }
+        }
+        let order = json!({
+            "workflow": self.workflow,
+            "cron": self.cron,
+            "zone": self.zone,
+            "missed": self.missed.name(),
+            "inputs": inputs,
+            "paused": self.paused,
+        });
+        let client = Client::new(&self.server)?;
+        let body = order.to_string().into_bytes();
+        client.send(Method::PUT, &path(&self.name), Some("application/json"), body)?.json()
+    }
+}
+
+/// Remove a schedule of a server; what it has started goes on
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!("monohull unschedule monthly"))]
+pub(super) struct Unschedule {
+    /// The schedule's name
+    name: String,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Unschedule {
+    pub(super) fn run(&self) -> Exit {
+        let removed = Client::new(&self.server)
+            .and_then(|client| client.send(Method::DELETE, &path(&self.name), None, Vec::new()).map(drop));
+        match removed {
+            Ok(()) if self.json => super::output::json(&json!({ "schedule": self.name })),
+            Ok(()) => super::output::text(format_args!("{}: removed\n", Line(&self.name))),
+            Err(error) => return error.report(self.json),
+        }
+        Exit::Done
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("/schedules/{}", utf8_percent_encode(name, NON_ALPHANUMERIC))
+}
