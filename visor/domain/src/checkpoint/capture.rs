@@ -11,6 +11,7 @@ use crate::hostcall::RecordError;
 use crate::instance::{Instance, Usage};
 use crate::sched::{Scheduler, Unfit};
 use crate::shared::Shared;
+use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::module::NEVER;
 use monohull_abi::number;
 use std::collections::HashMap;
@@ -196,24 +197,30 @@ impl Shared {
             let config = &instance.config;
             for thread in &record.threads {
                 let ThreadState::Waits { until } = thread.state else { continue };
-                let event = thread.name.clone().filter(|_| thread.call == number::EVENT_WAIT);
-                let what = match (thread.call, &event) {
-                    (number::FUTEX_WAIT, _) => "for another of its threads".to_owned(),
-                    (number::THREAD_JOIN, _) => "for the end of a thread".to_owned(),
-                    (number::NANOSLEEP, _) => "in a sleep".to_owned(),
-                    (_, Some(event)) => format!("for event `{event}`"),
-                    _ => "for a slot".to_owned(),
+                let what = match thread.call {
+                    number::FUTEX_WAIT => "for another of its threads",
+                    number::THREAD_JOIN => "for the end of a thread",
+                    number::NANOSLEEP => "in a sleep",
+                    _ => "for a slot",
                 };
-                let wait = Wait {
+                let wait = |what: String, event: Option<&str>| Wait {
                     step: config.labels.step.clone(),
                     index: config.index,
                     function: config.labels.function.clone(),
                     what,
-                    event,
+                    event: event.map(str::to_owned),
                     until,
                 };
-                if !waits.contains(&wait) {
-                    waits.push(wait);
+                let events = thread.name.as_deref().filter(|_| thread.call == number::EVENT_WAIT);
+                // Each event of a list ends the wait.
+                let found: Vec<Wait> = match events.map(|names| names.split(EVENT_SEPARATOR)) {
+                    Some(names) => names.map(|name| wait(format!("for event `{name}`"), Some(name))).collect(),
+                    None => vec![wait(what.to_owned(), None)],
+                };
+                for wait in found {
+                    if !waits.contains(&wait) {
+                        waits.push(wait);
+                    }
                 }
             }
         }
