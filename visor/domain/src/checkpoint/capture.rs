@@ -5,7 +5,6 @@ use super::record::{
     Continuation, InstanceRecord, MappedRecord, ModuleRecord, PageRun, RangeState, ThreadRecord, ThreadState,
 };
 use super::{Suspended, names, pages};
-use crate::carrier::{clock_ns, monotonic_ns};
 use crate::driver::Driver;
 use crate::hostcall::RecordError;
 use crate::instance::{Instance, Usage};
@@ -67,7 +66,7 @@ impl Shared {
         if self.files.pager.so_far().is_some() {
             return Err(CaptureError::MappedFiles);
         }
-        let (clock, wall) = (self.clock.of_host(monotonic_ns()), clock_ns(libc::CLOCK_REALTIME));
+        let (clock, wall) = (self.clock.now(), self.clock.wall());
         let in_domain_time = |at| self.clock.of_host(at);
         let (mut threads, order) = scheduler.record(in_domain_time).map_err(|unfit| self.unfit(unfit))?;
         names::add(&mut threads, &order.queues).map_err(|id| CaptureError::Name { instance: self.name_of(id) })?;
