@@ -42,6 +42,10 @@ int monohull_try_take(const char *slot, monohull_buffer *buffer);
 /* Takes the next event of a name, which is sent from outside; waits for it at most so many nanoseconds, or without end for
  * UINT64_MAX. MONOHULL_TIMED_OUT if there is none by then. */
 int monohull_event(const char *name, uint64_t timeout, monohull_buffer *buffer);
+
+/* The same for the first of several events, whose names have a line break between two ("paid\ncancelled"): which of them was sent
+ * first, from 0, or a negative error. */
+int monohull_first_of(const char *names, uint64_t timeout, monohull_buffer *buffer);
 /* Makes a buffer of zeros with room for `capacity` bytes, of which none is in use. */
 int monohull_make(size_t capacity, monohull_buffer *buffer);
 /* To be called before the first write to a buffer that was taken. */

@@ -90,21 +90,37 @@ fn take(slot: &[u8], desc: (&'static str, u64), flags: u64) -> Result<Buffer, Er
 pub unsafe extern "C" fn monohull_event(name: *const c_char, timeout: u64, buffer: *mut Buffer) -> c_int {
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-    let taken = take_event(name, timeout);
+    let taken = take_event(name, timeout).map(|(_, buffer)| buffer);
     // SAFETY: the caller's promise.
     unsafe { buffer.write(taken.unwrap_or(NONE)) };
     status(taken.map(drop))
 }
 
-fn take_event(name: &[u8], timeout: u64) -> Result<Buffer, Errno> {
+/// The same for the first event of several names, which have a line break between two: which of them was sent first, from 0, or a
+/// negative error.
+///
+/// # Safety
+/// As for [`monohull_event`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_first_of(names: *const c_char, timeout: u64, buffer: *mut Buffer) -> c_int {
+    // SAFETY: the caller's promise.
+    let names = unsafe { CStr::from_ptr(names) }.to_bytes();
+    let taken = take_event(names, timeout);
+    // SAFETY: the caller's promise.
+    unsafe { buffer.write(taken.map_or(NONE, |(_, buffer)| buffer)) };
+    taken.map_or_else(|errno| status(Err(errno)), |(which, _)| which as c_int)
+}
+
+/// Which of these names the event has, and its content.
+fn take_event(names: &[u8], timeout: u64) -> Result<(u64, Buffer), Errno> {
     let deadline = match timeout {
         0 | u64::MAX => timeout,
         _ => sys::call(number::CLOCK_GETTIME, [Clock::Monotonic as u64])?.saturating_add(timeout).min(u64::MAX - 1),
     };
     let mut view = SlotView::default();
     let out = (&raw mut view) as u64;
-    sys::call(number::EVENT_WAIT, [name.as_ptr() as u64, name.len() as u64, out, deadline])?;
-    Ok(Buffer { data: view.address as *mut u8, len: view.count as usize, capacity: view.capacity as usize })
+    let which = sys::call(number::EVENT_WAIT, [names.as_ptr() as u64, names.len() as u64, out, deadline])?;
+    Ok((which, Buffer { data: view.address as *mut u8, len: view.count as usize, capacity: view.capacity as usize }))
 }
 
 /// Makes a buffer of zeros with room for `capacity` bytes, of which none is in use.
@@ -243,6 +259,15 @@ mod tests {
                 let late = monohull_event(c"paid".as_ptr(), timeout, &mut buffer);
                 assert_eq!((late, buffer.data.is_null()), (Errno::TimedOut.to_value() as c_int, true));
             }
+            sys::send("cancelled", b"too dear");
+            sys::send("paid", b"18");
+            for (which, said) in [(1, &b"too dear"[..]), (0, b"18")] {
+                assert_eq!(monohull_first_of(c"paid\ncancelled".as_ptr(), u64::MAX, &mut buffer), which);
+                assert_eq!(core::slice::from_raw_parts(buffer.data, buffer.len), said);
+                monohull_discard(&mut buffer);
+            }
+            let late = monohull_first_of(c"paid\ncancelled".as_ptr(), 0, &mut buffer);
+            assert_eq!((late, buffer.data.is_null()), (Errno::TimedOut.to_value() as c_int, true));
         }
     }
 

@@ -74,6 +74,8 @@ fn with_a_domain() {
         mounts: Arc::new([]),
         suspend: None,
         halt: None,
+        skip_time: false,
+        invocation: "".into(),
         lineage: Default::default(),
     };
     let mut domain = Domain::new(options).expect("the host can hold a domain");

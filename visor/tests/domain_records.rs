@@ -29,6 +29,8 @@ fn domain(load_all: bool) -> Domain {
         mounts: Arc::new([]),
         suspend: None,
         halt: None,
+        skip_time: false,
+        invocation: "".into(),
         lineage: Default::default(),
     };
     Domain::new(options).expect("the host can hold a domain")

@@ -11,7 +11,7 @@ pub(crate) use sockets::{Network, connection};
 
 use crate::addresses::{Addresses, Want};
 use monohull_abi::Errno::{self, Exists, Fault, Invalid, NoSuchCall, NotPermitted, OutOfMemory};
-use monohull_abi::event::EVENT_NAME_MAX;
+use monohull_abi::event::{EVENT_LIST_MAX, EVENT_LIST_NAMES, EVENT_NAME_MAX};
 use monohull_abi::number::*;
 use monohull_abi::types::{BYTES_FINGERPRINT, Info, InfoString, MemoryStats, SlotView, TAKE_NOW, TypeDesc};
 use monohull_std::prelude::*;
@@ -275,6 +275,16 @@ fn events(cases: &mut Cases<'_>, own: &Own) {
     }
     for broken in [keep([0xffu8; 16]), keep([b'\n'; 16]), keep([0u8; 16])] {
         cases.refused("a name that is none", EVENT_WAIT, &[broken, 16, view, MAX], Invalid);
+    }
+    let list = |names: &str| (Box::leak(names.to_string().into_boxed_str()).as_ptr() as u64, names.len() as u64);
+    let (most, more) = (["a"; EVENT_LIST_NAMES].join("\n"), ["a"; EVENT_LIST_NAMES + 1].join("\n"));
+    for names in ["a\nb", most.as_str()] {
+        let (at, len) = list(names);
+        cases.refused("several where none can arrive", EVENT_WAIT, &[at, len, view, MAX], NotPermitted);
+    }
+    for names in ["a\n", "\na", "a\n\nb", "a\n\0", more.as_str(), &"a".repeat(EVENT_LIST_MAX + 1)] {
+        let (at, len) = list(names);
+        cases.refused("several names, one of which is none", EVENT_WAIT, &[at, len, view, MAX], Invalid);
     }
     // An event lies in a slot of such a name.
     let forged = keep(*b"\0ennnn\x000000000000000000");

@@ -4,7 +4,7 @@
 
 use alloc::string::{String, ToString};
 use core::cell::RefCell;
-use monohull_abi::types::{AbortKind, Info, SlotView, TAKE_NOW, TypeDesc};
+use monohull_abi::types::{AbortKind, Info, InfoString, SlotView, TAKE_NOW, TypeDesc};
 use monohull_abi::{Errno, number};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
@@ -21,6 +21,8 @@ struct Arena {
     events: Vec<(String, u64, u64)>,
     /// What both clocks show (ns).
     time: u64,
+    /// How often random bytes were asked for.
+    randoms: u8,
 }
 
 struct Slot {
@@ -64,6 +66,19 @@ pub(crate) fn fail(_: AbortKind, text: &str) -> ! {
 
 pub(crate) fn info(_: Info) -> u64 {
     1
+}
+
+pub(crate) fn info_string(what: InfoString) -> String {
+    match what {
+        InfoString::Invocation => "the-invocation".to_string(),
+        InfoString::Step => "the-step".to_string(),
+        _ => String::new(),
+    }
+}
+
+/// What both clocks show.
+pub(crate) fn now() -> u64 {
+    ARENA.with_borrow(|arena| arena.time)
 }
 
 pub(crate) fn call<const N: usize>(number: u32, args: [u64; N]) -> Result<u64, Errno> {
@@ -131,6 +146,12 @@ impl Arena {
                 Ok(0)
             }
             number::EVENT_WAIT => self.event(&text(a, b), c, d),
+            number::GETRANDOM => {
+                self.randoms += 1;
+                // SAFETY: the shim passes the address of so many bytes.
+                unsafe { core::slice::from_raw_parts_mut(a as *mut u8, b as usize) }.fill(self.randoms);
+                Ok(b)
+            }
             number::CLOCK_GETTIME => Ok(self.time),
             number::NANOSLEEP => {
                 // A clock that is set meanwhile makes a sleep end early.
@@ -149,15 +170,16 @@ impl Arena {
         if name == "refused" {
             return Err(Errno::NotPermitted);
         }
-        let Some(first) = self.events.iter().position(|(of, ..)| of == name) else {
+        let which = |of: &str| name.split('\n').position(|name| name == of);
+        let Some(first) = self.events.iter().position(|(of, ..)| which(of).is_some()) else {
             self.time = self.time.max(deadline);
             return Err(Errno::TimedOut);
         };
-        let (_, address, count) = self.events.remove(first);
+        let (of, address, count) = self.events.remove(first);
         let view = SlotView { address, count, capacity: self.buffers[&address] };
         // SAFETY: the shim passes the address of a `SlotView`.
         unsafe { (out as *mut SlotView).write(view) };
-        Ok(0)
+        Ok(which(&of).unwrap_or_default() as u64)
     }
 
     fn alloc(&mut self, bytes: u64) -> u64 {

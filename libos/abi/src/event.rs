@@ -9,6 +9,8 @@
 //! ```
 //!
 //! Numbers have sixteen hexadecimal digits, so that events of a name are in the order of their numbers.
+//!
+//! A function may wait for the first of several: it gives their names as a list, with a line break between two. No name has one.
 
 use core::fmt;
 
@@ -24,6 +26,27 @@ pub const RESERVED: char = '\0';
 pub fn is_event_name(name: &str) -> bool {
     (1..=EVENT_NAME_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
 }
+
+/// What is between two names of a list.
+pub const EVENT_SEPARATOR: char = '\n';
+/// Most names in a list.
+pub const EVENT_LIST_NAMES: usize = 16;
+/// Longest list of names in bytes.
+pub const EVENT_LIST_MAX: usize = EVENT_LIST_NAMES * (EVENT_NAME_MAX + 1) - 1;
+
+/// Whether a function may wait for the first event of these names: 1 to 16, each of which an event may have.
+pub fn is_event_list(names: &str) -> bool {
+    let mut names = names.split(EVENT_SEPARATOR);
+    names.by_ref().take(EVENT_LIST_NAMES).all(is_event_name) && names.next().is_none()
+}
+
+/// The queue in which a thread waits for the first event of a list: that of the event, or, for several, one that each event wakes.
+pub fn event_queue_of(names: &str) -> &str {
+    if names.contains(EVENT_SEPARATOR) { ANY_EVENT } else { names }
+}
+
+/// The queue of those that wait for the first of several events. No event has this name.
+pub const ANY_EVENT: &str = "\n";
 
 /// Whether an event has been taken before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,6 +137,20 @@ mod tests {
             assert_eq!(EventSlot::parse(no), None, "{no:?}");
         }
         assert_eq!(EventSlot::parse("\0e\0\x30000000000000001"), None, "an event has a name");
+    }
+
+    #[test]
+    fn a_list_has_names_and_nothing_else() {
+        let longest = ["x"; EVENT_LIST_NAMES].map(|x| x.repeat(EVENT_NAME_MAX)).join("\n");
+        for good in ["a", "a\nb", "a\na", "order paid\norder/17", &longest] {
+            assert!(good.len() <= EVENT_LIST_MAX && is_event_list(good), "{good:?}");
+        }
+        assert_eq!(longest.len(), EVENT_LIST_MAX);
+        for bad in ["", "\n", "a\n", "\na", "a\n\nb", "a\n\0", &["a"; EVENT_LIST_NAMES + 1].join("\n")] {
+            assert!(!is_event_list(bad), "{bad:?}");
+        }
+        assert_eq!((event_queue_of("a"), event_queue_of("a\nb"), event_queue_of("b\na")), ("a", ANY_EVENT, ANY_EVENT));
+        assert!(!is_event_name(ANY_EVENT), "no event is in its queue");
     }
 
     #[test]

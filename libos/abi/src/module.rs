@@ -177,8 +177,10 @@ service_table! {
     fn interrupted() -> u32;
     /// Monotonic time in ns: the domain's own clock, which goes on where it was when the domain goes on in another process.
     fn now(&domain) -> u64;
-    /// Wall-clock time in ns since 1970.
+    /// Wall-clock time of the host in ns since 1970.
     fn realtime() -> u64;
+    /// How far the domain's wall clock is ahead of the host's, in ns: time that was skipped.
+    fn skipped(&domain) -> u64;
     /// Adds `bytes` (whole pages) to the heap of an instance: first address, or an error negated. Accounts for them.
     fn heap_grow(&domain, instance: u32, bytes: u64) -> i64;
     /// Maps zeroed pages into the cell of an instance, and charges them if they are accessible: first address, or an error negated.

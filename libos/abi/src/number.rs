@@ -93,8 +93,9 @@ hostcalls! {
         DISCARD = 42,
         /// `(address, bytes, access: [`crate::types::MapAccess`])` → 0. Changes what such pages may be used for. What they hold stays.
         PROTECT = 43,
-        /// `(name, name len, SlotView out, deadline in ns of the monotonic clock or u64::MAX)` → 0. Takes ownership of the buffer of
-        /// the first event of that name; parks until there is one, at most until the deadline: then `TimedOut`.
+        /// `(names, names len, SlotView out, deadline in ns of the monotonic clock or u64::MAX)` → which of the names, from 0. Takes
+        /// ownership of the buffer of the event of one of these names that was sent first; parks until there is one, at most until the
+        /// deadline: then `TimedOut`. Names are [a list](crate::event::is_event_list).
         EVENT_WAIT = 44,
     }
     "stdio" {

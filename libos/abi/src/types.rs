@@ -43,6 +43,8 @@ pub enum InfoString {
     Workflow = 4,
     /// Name of the slot that is the instance's standard input; empty if it has none.
     Stdin = 5,
+    /// The id of the invocation.
+    Invocation = 6,
 }
 
 impl InfoString {
@@ -55,6 +57,7 @@ impl InfoString {
             3 => Some(InfoString::Step),
             4 => Some(InfoString::Workflow),
             5 => Some(InfoString::Stdin),
+            6 => Some(InfoString::Invocation),
             _ => None,
         }
     }

@@ -144,7 +144,7 @@ impl Memory {
         let worked = !refilled.is_empty() || !cleanup.returns.is_empty();
         cleanup.returns.settle(self.host);
         for name in refilled {
-            self.host.wake(crate::slots::key_of(&name), u64::MAX);
+            self.wake_for(&name);
         }
         worked
     }

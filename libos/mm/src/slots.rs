@@ -112,8 +112,7 @@ impl Memory {
         if call.instance != SYSTEM_INSTANCE {
             self.host.count_published(call.instance, bytes);
         }
-        // All of them: another name may have the same key, and a waiter that asks for the wrong type does not take the buffer.
-        self.host.wake(key_of(name), u64::MAX);
+        self.wake_for(name);
         Ok(0)
     }
 

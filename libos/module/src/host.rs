@@ -58,10 +58,10 @@ impl HostRef {
         unsafe { self.0.now() }
     }
 
-    /// Wall-clock time in ns since 1970.
+    /// Wall-clock time in ns since 1970, by the domain's clock.
     pub fn realtime(&self) -> u64 {
         // SAFETY: no conditions.
-        unsafe { self.0.realtime() }
+        unsafe { self.0.realtime().saturating_add(self.0.skipped()) }
     }
 
     /// Registers the call's thread on `key` until `deadline` (as [`Self::now`], or

@@ -18,7 +18,7 @@ use crate::record::{
 };
 use monohull_abi::ABI_VERSION;
 use monohull_abi::call::SYSTEM_INSTANCE;
-use monohull_abi::event::is_event_name;
+use monohull_abi::event::{event_queue_of, is_event_list};
 use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CELL_COUNT, CELL_SIZE, CELLS_BASE, MAPPINGS_OFFSET, MAX_STACK_SIZE, MIN_STACK_SIZE, PAGE,
     THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base,
@@ -354,8 +354,16 @@ fn state(record: &ThreadRecord, cell: &Cell<'_>) -> Reason {
         WaitOn::Slot { name } if name.is_empty() || name.len() > SLOT_NAME_MAX => {
             Err("it waits for a slot whose name is empty or too long")
         }
-        WaitOn::Event { name } if !is_event_name(name) => Err("it waits for an event of a name that none can have"),
+        WaitOn::Event { name } if !is_event_list(name) => Err("it waits for an event of a name that none can have"),
         _ => Ok(()),
+    }
+}
+
+/// What those in one queue have in common: threads that wait for the first of several events are in one queue, whichever events these are.
+fn queue_of(on: &WaitOn) -> WaitOn {
+    match on {
+        WaitOn::Event { name } => WaitOn::Event { name: event_queue_of(name).to_owned() },
+        on => on.clone(),
     }
 }
 
@@ -378,10 +386,10 @@ fn scheduler(record: &SchedulerRecord, threads: &BTreeMap<u32, &ThreadRecord>) -
         for number in queue {
             let on = threads.get(number).and_then(|thread| match &thread.state {
                 // Futex words are identified by their address, which only one instance has.
-                ThreadState::Waiting { on, .. } if *on != WaitOn::Time => Some(on),
+                ThreadState::Waiting { on, .. } if *on != WaitOn::Time => Some(queue_of(on)),
                 _ => None,
             });
-            if on.is_none() || thing.is_some_and(|thing| Some(thing) != on) || !queued.insert(*number) {
+            if on.is_none() || thing.is_some() && thing != on || !queued.insert(*number) {
                 return wrong(*number, "it is in a queue of others' waits, or in two queues");
             }
             thing = on;

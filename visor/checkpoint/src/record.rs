@@ -295,9 +295,9 @@ pub enum WaitOn {
         /// The slot's name.
         name: String,
     },
-    /// An event from outside.
+    /// An event from outside, or the first of several.
     Event {
-        /// The event's name.
+        /// The event's name, or a list of names.
         name: String,
     },
 }

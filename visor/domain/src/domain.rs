@@ -13,7 +13,7 @@ use super::instance_table::InstanceTable;
 use super::milestones::Milestones;
 use super::options::Options;
 use super::reservation::ReservedDomain;
-use super::shared::{Shared, after};
+use super::shared::Shared;
 use super::threads::HostThreads;
 use monohull_abi::layout::CARRIER_MAX;
 use monohull_abi::module::{Host, NEVER};
@@ -74,7 +74,7 @@ impl Domain {
     /// Runs until the driver finishes. The calling thread is the first carrier: the one that made the reservation.
     pub fn run(&mut self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
         *self.driver.lock().expect("driver") = Some(driver);
-        self.suspension.begin(self.options.halt.map_or(NEVER, after));
+        self.suspension.begin(self.options.halt.map_or(NEVER, |after| self.clock.after(after)));
         self.lock().begin();
         let carrier = self.first.take().map_or_else(|| Carrier::new(&self.space, 0), Ok);
         let result = carrier.and_then(|carrier| self.run_carrier(carrier));

@@ -24,7 +24,7 @@ use super::fault_injection::{self, Mitigation};
 use super::instance::{Counters, Instance, InstanceConfig, Output, Usage};
 use super::leaving::{Holdings, Leaving, ReleaseProgress};
 use super::sched::THREADS_MAX;
-use super::shared::{Shared, after};
+use super::shared::Shared;
 use super::this_thread;
 use monohull_abi::layout::CARRIER_MAX;
 use monohull_abi::module::{Ending, NEVER};
@@ -63,7 +63,7 @@ impl Shared {
         self.milestones.mapped();
         let user_rsp = cell.prepare_stack(None, image_base + config.image.image.start);
         let data = cell.data_bytes();
-        let deadline = config.timeout.map_or(NEVER, after);
+        let deadline = config.timeout.map_or(NEVER, |timeout| self.clock.after(timeout));
         let instance = Arc::new(Instance {
             id: self.instances.next_id(index),
             cell: Mutex::new(Some(cell)),
@@ -231,6 +231,8 @@ mod tests {
             mounts: Arc::new([]),
             suspend: None,
             halt: None,
+            skip_time: false,
+            invocation: "".into(),
             lineage: Default::default(),
         };
         Domain::on(ReservedDomain { carrier, space }, options)

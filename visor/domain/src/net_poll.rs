@@ -16,7 +16,7 @@ impl Shared {
         if let (Some(poller), Network::Tap(_)) = (self.sched.poller(), &self.options.network) {
             let taken = poller.frames_taken();
             let mut scheduler = self.lock();
-            let (arm, armed) = scheduler.net_polled(was_unarmed, taken, monotonic_ns);
+            let (arm, armed) = scheduler.net_polled(was_unarmed, taken, || self.clock.host_now());
             self.sched.announce(&mut scheduler, armed);
             drop(scheduler);
             if arm {
@@ -36,7 +36,7 @@ impl Shared {
         while monotonic_ns() < latest && self.call(NETWORK_BUSY, [0; 6]) == Ok(1) {
             let until = {
                 let scheduler = self.lock();
-                scheduler.next_net_poll().min(latest)
+                self.clock.on_kernel(scheduler.next_net_poll()).min(latest)
             };
             drop(self.sched.poll(poller, Some(until), self.lock()));
             self.poll_network();

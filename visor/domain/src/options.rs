@@ -38,6 +38,10 @@ pub struct Options {
     /// After so long the run comes to rest wherever it is, and ends with its continuation. If it cannot be captured it goes on, and that
     /// is tried again.
     pub halt: Option<Duration>,
+    /// If the workflow only waits for a time, the clock is moved there.
+    pub skip_time: bool,
+    /// The id of the invocation.
+    pub invocation: Arc<str>,
     /// Where the run stands among those of its workflow.
     pub lineage: Lineage,
     /// Gets every line of output as it is written.

@@ -4,7 +4,7 @@
 //! slice of time. Then the carrier takes the next one. Between two threads there is nothing on the carrier's stack but this
 //! loop.
 
-use super::carrier::{self, Carrier, CarrierError, is_interrupt, monotonic_ns, ticks};
+use super::carrier::{self, Carrier, CarrierError, is_interrupt, ticks};
 use super::cell_pool::CellLease;
 use super::dispatcher::SchedulerGuard;
 use super::event::Event;
@@ -79,7 +79,9 @@ impl Shared {
                     this_thread::end_carrier();
                     return Ok(());
                 }
-                Work::CheckEvents | Work::Deadlock | Work::Idle(_) => unreachable!("`next_work` does these itself"),
+                Work::CheckEvents | Work::Deadlock | Work::SkipTo(_) | Work::Idle(_) => {
+                    unreachable!("`next_work` does these itself")
+                }
             }
         }
     }
@@ -104,7 +106,13 @@ impl Shared {
             scheduler = match work {
                 Work::CheckEvents => self.sched.check_events(scheduler),
                 Work::Deadlock => self.resolve_deadlock(scheduler),
-                Work::Idle(until) => self.sched.sleep(index, until, scheduler),
+                Work::SkipTo(at) => {
+                    self.clock.skip_to(at);
+                    // Others have been waiting for a time that is over now.
+                    self.sched.wake_all();
+                    scheduler
+                }
+                Work::Idle(until) => self.sched.sleep(index, self.clock.on_kernel(until), scheduler),
                 Work::Stop => return Work::Stop,
                 work => {
                     self.share_work(scheduler);
@@ -188,7 +196,7 @@ impl Shared {
         let mut switches = 0;
         while let Some((mut running, other)) = next.take() {
             if let Some(instance) = other {
-                let deadline = instance.deadline.min(self.sched.run_deadline());
+                let deadline = self.clock.on_kernel(instance.deadline.min(self.sched.run_deadline()));
                 let turned = carrier.bind_instance(&self.space, instance.key, &instance.stop, deadline);
                 let instance = current.insert(instance);
                 // SAFETY: `current` keeps it until the carrier unbinds it.
@@ -364,7 +372,7 @@ impl Shared {
 
     /// Ends the instance if its time, or the run's, is up. Whether it was.
     fn end_if_late(&self, instance: &Instance) -> bool {
-        let now = monotonic_ns();
+        let now = self.clock.host_now();
         let run_deadline = self.sched.run_deadline();
         // If both have passed, the earlier one counts.
         if now >= instance.deadline && instance.deadline <= run_deadline {
@@ -530,7 +538,7 @@ impl Resources for Shared {
     type Lease = CellLease;
 
     fn now(&self) -> u64 {
-        monotonic_ns()
+        self.clock.host_now()
     }
 
     fn ticks(&self) -> u64 {
@@ -547,6 +555,10 @@ impl Resources for Shared {
 
     fn suspends(&self) -> Option<Duration> {
         self.wants_suspension()
+    }
+
+    fn skips_time(&self) -> bool {
+        self.options.skip_time
     }
 
     fn halts_at(&self) -> u64 {

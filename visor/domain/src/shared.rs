@@ -6,7 +6,6 @@
 
 use super::account::Account;
 use super::address_space::AddressSpace;
-use super::carrier::monotonic_ns;
 use super::cell_pool::CellPool;
 use super::checkpoint::{Lineage, Suspended, Suspension};
 use super::clock::DomainClock;
@@ -21,7 +20,7 @@ use super::options::Options;
 use super::pager::Mapped;
 use super::sched::TimerKind;
 use super::threads::HostThreads;
-use monohull_abi::module::{Host, NEVER};
+use monohull_abi::module::Host;
 use monohull_report::failure::{Blame, Failure, FailureKind};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, Weak};
@@ -69,12 +68,12 @@ impl Shared {
 
     /// [`Event::Timer`](crate::Event::Timer) with `token` comes after `delay`.
     pub fn set_timer(&self, token: u64, delay: Duration) {
-        self.sched.arm(after(delay), TimerKind::Driver(token));
+        self.sched.arm(self.clock.after(delay), TimerKind::Driver(token));
     }
 
     /// [`Event::Deadline`](crate::Event::Deadline) comes after `delay`.
     pub fn set_deadline(&self, delay: Duration) {
-        self.sched.set_run_deadline(after(delay));
+        self.sched.set_run_deadline(self.clock.after(delay));
     }
 
     /// The run is over: carriers stop as soon as they leave user code.
@@ -154,11 +153,6 @@ impl Shared {
     pub(crate) fn account(&self, id: u32) -> Option<&Account> {
         self.instances.account(id)
     }
-}
-
-/// The monotonic time (ns) so much later; never [`NEVER`].
-pub(crate) fn after(delay: Duration) -> u64 {
-    monotonic_ns().saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(NEVER)).min(NEVER - 1)
 }
 
 /// The failure of an instance that is ended because the run ends.

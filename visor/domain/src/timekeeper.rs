@@ -73,7 +73,7 @@ impl Shared {
             };
             // Carriers that became idle meanwhile have left to this thread what it was doing.
             self.sched.wake_carrier(&mut scheduler);
-            scheduler = self.sched.sleep_timekeeper(until, scheduler);
+            scheduler = self.sched.sleep_timekeeper(self.clock.on_kernel(until), scheduler);
         }
     }
 }

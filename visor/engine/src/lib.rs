@@ -121,6 +121,10 @@ pub struct RunContext {
     pub suspend: Option<Duration>,
     /// After so long the run comes to rest wherever it is, and ends with its continuation.
     pub halt: Option<Duration>,
+    /// If the workflow only waits for a time, its clock is moved there.
+    pub skip_time: bool,
+    /// The id of the invocation.
+    pub invocation: Arc<str>,
 }
 
 /// How a run ended.
@@ -254,6 +258,8 @@ impl Ready {
             latest: None,
             suspend,
             halt: options.halt,
+            skip_time: options.skip_time,
+            invocation: options.invocation().into(),
         };
         let opened = match mounts::open(&self.plan) {
             Ok(opened) => opened,
@@ -317,6 +323,8 @@ impl Ready {
                 mounts: mounts.clone(),
                 suspend: context.suspend,
                 halt: context.halt,
+                skip_time: context.skip_time,
+                invocation: context.invocation.clone(),
                 lineage,
             };
             let mut domain = Domain::on(fresh, options);

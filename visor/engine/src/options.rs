@@ -2,6 +2,7 @@
 
 use monohull_domain::{gadgets, keys};
 use serde::{Deserialize, Serialize};
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,6 +27,17 @@ pub struct RunOptions {
     pub time_slice: Option<Duration>,
     /// After so long the run comes to rest wherever it is, and ends with its continuation.
     pub halt: Option<Duration>,
+    /// If the workflow only waits for a time, its clock is moved there.
+    pub skip_time: bool,
+    /// The id of the invocation; without it a new one is drawn.
+    pub invocation: Option<String>,
+}
+
+impl RunOptions {
+    /// The id of the invocation, which is drawn if there is none.
+    pub fn invocation(&self) -> String {
+        self.invocation.clone().unwrap_or_else(|| format!("{:016x}", RandomState::new().hash_one(0)))
+    }
 }
 
 /// An event from outside of a workflow.

@@ -19,7 +19,7 @@ use super::suspend::{self, Origin};
 use super::wasm_cache::replace_programs;
 use monohull_checkpoint::Key;
 use monohull_durable::{InvocationId, KEEP_MAX};
-use monohull_engine::{IsolationWish, RunOptions};
+use monohull_engine::{Event, IsolationWish, RunOptions};
 use monohull_report::Progress;
 use monohull_report::text::{quoted, suggestion};
 use monohull_worker::cgroup::CgroupMode;
@@ -30,7 +30,8 @@ use monohull_workflow::{self as workflow, Plan, WorkflowError};
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!(
     "monohull run workflows/word-count.json --input text=book.txt --output counts=counts.txt",
-    "monohull run workflows/word-count.json --input text=book.txt --set split.parts=8 --set map:instances=8 --json"
+    "monohull run workflows/word-count.json --input text=book.txt --set split.parts=8 --set map:instances=8 --json",
+    "monohull run workflows/durable/order.json --input order=order.txt --skip-time --event paid=receipt.txt"
 ))]
 pub(super) struct Run {
     /// The workflow file
@@ -80,6 +81,12 @@ pub(super) struct Run {
     /// on from the last one
     #[arg(long, value_name = "TIME", requires = "state", value_parser = interval)]
     checkpoint_every: Option<Duration>,
+    /// Move the workflow's clock where it only waits for a time, instead of waiting: a month passes in milliseconds
+    #[arg(long, conflicts_with_all = ["watch", "suspend", "checkpoint_every"])]
+    skip_time: bool,
+    /// Give the workflow an event at its start: `NAME=PATH` says what is in the file
+    #[arg(long = "event", value_name = "NAME=PATH", value_parser = durable::send::named_file, conflicts_with_all = ["watch", "suspend", "state"])]
+    events: Vec<(String, PathBuf)>,
     /// Run again whenever the workflow file or one of its images changes, until a signal ends it
     #[arg(long)]
     watch: bool,
@@ -165,6 +172,10 @@ impl Run {
         if let Some(state) = &self.state {
             return self.run_durably(state, &plan, document, isolation);
         }
+        let events = match self.events() {
+            Ok(events) => events,
+            Err(why) => return self.refuse(Exit::Usage, "invocation", &why),
+        };
         let is_empty = |(_, path): &&(String, PathBuf)| path.as_os_str().is_empty();
         let (empty, files) = (self.inputs.iter().filter(is_empty), self.inputs.iter().filter(|input| !is_empty(input)));
         let options = RunOptions {
@@ -173,6 +184,8 @@ impl Run {
             outputs: self.outputs.clone(),
             isolation,
             load_all: self.load == Load::All,
+            skip_time: self.skip_time,
+            events,
             ..RunOptions::default()
         };
         let terminal = Terminal::new(self.raw);
@@ -213,8 +226,22 @@ impl Run {
             detach: self.detach,
             keep: self.keep,
             json: self.json,
-            how: How { isolation, cgroup: self.cgroup, lines: (!self.json).then_some(self.raw) },
+            how: How {
+                isolation,
+                cgroup: self.cgroup,
+                lines: (!self.json).then_some(self.raw),
+                skip_time: self.skip_time,
+            },
         })
+    }
+
+    /// The events that the workflow has from its start.
+    fn events(&self) -> Result<Vec<Event>, String> {
+        let read = |(number, (name, path)): (u64, &(String, PathBuf))| {
+            let bytes = durable::send::read_event(name, path)?;
+            Ok(Event { number, name: name.clone(), bytes })
+        };
+        (0..).zip(&self.events).map(read).collect()
     }
 
     /// What is kept if the workflow is suspended. It may be resumed from another folder.

@@ -137,6 +137,8 @@ fn run_in(
     job.continuation = continuation;
     job.suspend = continuing.suspend;
     job.halt = options.halt;
+    job.skip_time = options.skip_time;
+    job.invocation = options.invocation();
     job.events = options.events.clone();
     if waited >= SHORT_WAIT {
         // Waiting for the end of a pipe counts as well.

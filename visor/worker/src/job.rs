@@ -101,6 +101,10 @@ pub struct Job {
     pub suspend: Option<Duration>,
     /// After so long it comes to rest wherever it is, and ends with its continuation.
     pub halt: Option<Duration>,
+    /// If the workflow only waits for a time, its clock is moved there.
+    pub skip_time: bool,
+    /// The id of the invocation.
+    pub invocation: String,
     /// The continuation to go on with, instead of a run from the beginning: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun)
     /// has it.
     pub continuation: Option<OwnedFd>,
@@ -128,6 +132,8 @@ impl Job {
             latest: None,
             suspend: None,
             halt: None,
+            skip_time: false,
+            invocation: String::new(),
             continuation: None,
             events: Vec::new(),
             lines: false,
@@ -193,6 +199,8 @@ impl Job {
             latest: self.latest,
             suspend_ns: self.suspend.map(|least| least.as_nanos() as u64),
             halt_ns: self.halt.map(|after| after.as_nanos() as u64),
+            skip_time: self.skip_time,
+            invocation: self.invocation.clone(),
             continuation: self.continuation.is_some(),
             events: events.is_some(),
             lines: self.lines,

@@ -101,6 +101,10 @@ pub(super) struct WireJob {
     pub(super) suspend_ns: Option<u64>,
     /// After so many ns it is to come to rest wherever it is, and end with its continuation.
     pub(super) halt_ns: Option<u64>,
+    /// If the workflow only waits for a time, its clock is moved there.
+    pub(super) skip_time: bool,
+    /// The id of the invocation.
+    pub(super) invocation: String,
     /// Whether a continuation to go on with is attached, behind the epoll instances.
     pub(super) continuation: bool,
     /// Whether events are attached, behind the continuation.

@@ -93,6 +93,8 @@ pub(super) fn run(
         latest: wire.latest,
         suspend: wire.suspend_ns.map(Duration::from_nanos),
         halt: wire.halt_ns.map(Duration::from_nanos),
+        skip_time: wire.skip_time,
+        invocation: wire.invocation.into(),
     };
     let outputs = RefCell::default();
     let mut workflow_io = Slots { inputs, outputs: &outputs };

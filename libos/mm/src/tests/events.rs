@@ -65,6 +65,66 @@ fn events_of_a_name_are_taken_in_their_order() {
     assert_eq!(mm.passed(A).taken, 3);
 }
 
+/// Of several names the event that was sent first is taken; the answer is its place in the list.
+#[test]
+fn the_first_of_several_events_is_the_one_that_was_sent_first() {
+    let mm = Mm::start();
+    mm.open_events();
+    for (name, number, bytes) in [("b", 3, &b"3"[..]), ("a", 5, b"5"), ("c", 1, b"1"), ("a", 4, b"4")] {
+        mm.give(name, number, bytes);
+    }
+    let take = |names: &str| {
+        let (mut call, out) = mm.prepare_event(A, names, 0);
+        let Step::Ready(value) = mm.step(&mut call) else { panic!("it does not wait") };
+        let view = mm.view(out);
+        (value, (value >= 0).then(|| mm.peek(view.address, view.count as usize)))
+    };
+    assert_eq!(take("a\nb"), (1, Some(vec![b'3'])));
+    assert_eq!(take("x\na\na"), (1, Some(vec![b'4'])), "the first place of a name that is there twice");
+    assert_eq!(take("b\nx"), (Errno::TimedOut.to_value(), None), "others are not taken");
+    // What has come back goes before newer ones.
+    mm.give("b", 6, b"6");
+    mm.end(A, Ending::Failed);
+    assert_eq!(take("c\nb\na"), (1, Some(vec![b'3'])), "of those that have come back the first as well");
+    assert_eq!(
+        (mm.said(B, "a"), mm.said(B, "a"), mm.said(B, "b")),
+        (Some(vec![b'4']), Some(vec![b'5']), Some(vec![b'6']))
+    );
+    assert_eq!(mm.said(B, "c"), Some(vec![b'1']));
+    for bad in ["a\n", "\na", "a\n\nb", "a\n\0", &["a"; 17].join("\n")] {
+        assert_eq!(take(bad), (Errno::Invalid.to_value(), None), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_wait_for_several_events_is_woken_by_each() {
+    let mm = Mm::start();
+    mm.open_events();
+    let (mut call, out) = mm.prepare_event(A, "a\nb", 1500);
+    assert_eq!(mm.step(&mut call), Step::Parked { key: key_of("\n"), deadline: 1500 });
+    for (number, name) in [(1, "x"), (2, "b")] {
+        mm.take_woken();
+        mm.give(name, number, b"said");
+        assert!(mm.take_woken().contains(&key_of("\n")), "{name}");
+        call.wake = Wake::Woken;
+        let step = mm.step(&mut call);
+        match name {
+            "b" => assert_eq!((step, mm.view(out).count), (Step::Ready(1), 4)),
+            _ => assert_eq!(step, Step::Parked { key: key_of("\n"), deadline: 1500 }, "it waits on"),
+        }
+    }
+    // One that comes back wakes it as well.
+    let (mut call, _) = mm.prepare_event(B, "a\nb", NEVER);
+    mm.step(&mut call);
+    mm.take_woken();
+    mm.end(A, Ending::Failed);
+    assert!(mm.take_woken().contains(&key_of("\n")));
+    let (mut call, _) = mm.prepare_event(B, "c\nd", NEVER);
+    call.wake = Wake::Deadlock;
+    assert_eq!(mm.step(&mut call), Step::Ready(Errno::Deadlock.to_value()));
+    assert!(mm.explained().starts_with("event `c` or `d` cannot arrive"), "{}", mm.explained());
+}
+
 #[test]
 fn a_buffer_of_an_event_is_the_takers_own() {
     let mm = Mm::start();
@@ -93,7 +153,7 @@ fn a_wait_parks_until_an_event_or_its_deadline() {
     call.wake = Wake::Woken;
     assert_eq!(mm.step(&mut call), Step::Parked { key: key_of("a"), deadline: 1500 });
     mm.give("a", 2, b"late, but there");
-    assert_eq!(mm.take_woken(), [key_of("a")]);
+    assert_eq!(mm.take_woken(), [key_of("a"), key_of("\n")]);
     // An event that is there goes before a deadline that has passed.
     call.wake = Wake::TimedOut;
     assert_eq!(mm.step(&mut call), Step::Ready(0));

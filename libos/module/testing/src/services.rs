@@ -144,6 +144,10 @@ impl HostServices for Services {
         current().time.get().1
     }
 
+    unsafe extern "C" fn skipped(_: *mut c_void) -> u64 {
+        0
+    }
+
     unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -> i64 {
         // SAFETY: as in `pin`.
         let shared = unsafe { shared(domain) };

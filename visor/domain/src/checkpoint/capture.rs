@@ -5,12 +5,12 @@ use super::record::{
     Continuation, InstanceRecord, MappedRecord, ModuleRecord, PageRun, RangeState, ThreadRecord, ThreadState,
 };
 use super::{Suspended, names, pages};
-use crate::carrier::{clock_ns, monotonic_ns};
 use crate::driver::Driver;
 use crate::hostcall::RecordError;
 use crate::instance::{Instance, Usage};
 use crate::sched::{Scheduler, Unfit};
 use crate::shared::Shared;
+use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::module::NEVER;
 use monohull_abi::number;
 use std::collections::HashMap;
@@ -66,7 +66,7 @@ impl Shared {
         if self.files.pager.so_far().is_some() {
             return Err(CaptureError::MappedFiles);
         }
-        let (clock, wall) = (self.clock.of_host(monotonic_ns()), clock_ns(libc::CLOCK_REALTIME));
+        let (clock, wall) = (self.clock.now(), self.clock.wall());
         let in_domain_time = |at| self.clock.of_host(at);
         let (mut threads, order) = scheduler.record(in_domain_time).map_err(|unfit| self.unfit(unfit))?;
         names::add(&mut threads, &order.queues).map_err(|id| CaptureError::Name { instance: self.name_of(id) })?;
@@ -196,24 +196,30 @@ impl Shared {
             let config = &instance.config;
             for thread in &record.threads {
                 let ThreadState::Waits { until } = thread.state else { continue };
-                let event = thread.name.clone().filter(|_| thread.call == number::EVENT_WAIT);
-                let what = match (thread.call, &event) {
-                    (number::FUTEX_WAIT, _) => "for another of its threads".to_owned(),
-                    (number::THREAD_JOIN, _) => "for the end of a thread".to_owned(),
-                    (number::NANOSLEEP, _) => "in a sleep".to_owned(),
-                    (_, Some(event)) => format!("for event `{event}`"),
-                    _ => "for a slot".to_owned(),
+                let what = match thread.call {
+                    number::FUTEX_WAIT => "for another of its threads",
+                    number::THREAD_JOIN => "for the end of a thread",
+                    number::NANOSLEEP => "in a sleep",
+                    _ => "for a slot",
                 };
-                let wait = Wait {
+                let wait = |what: String, event: Option<&str>| Wait {
                     step: config.labels.step.clone(),
                     index: config.index,
                     function: config.labels.function.clone(),
                     what,
-                    event,
+                    event: event.map(str::to_owned),
                     until,
                 };
-                if !waits.contains(&wait) {
-                    waits.push(wait);
+                let events = thread.name.as_deref().filter(|_| thread.call == number::EVENT_WAIT);
+                // Each event of a list ends the wait.
+                let found: Vec<Wait> = match events.map(|names| names.split(EVENT_SEPARATOR)) {
+                    Some(names) => names.map(|name| wait(format!("for event `{name}`"), Some(name))).collect(),
+                    None => vec![wait(what.to_owned(), None)],
+                };
+                for wait in found {
+                    if !waits.contains(&wait) {
+                        waits.push(wait);
+                    }
                 }
             }
         }

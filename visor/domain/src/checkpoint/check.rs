@@ -8,7 +8,7 @@ use super::record::{Continuation, InstanceRecord, Lineage, RangeState, ThreadRec
 use crate::fault::{HandlerError, is_code};
 use crate::instance::{InstanceConfig, cell_of};
 use crate::sched::{CHUNK, INDEX_BITS, THREADS_MAX, WAITS};
-use monohull_abi::event::is_event_name;
+use monohull_abi::event::{event_queue_of, is_event_list};
 use monohull_abi::layout::{CELL_COUNT, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_abi::number;
@@ -162,7 +162,7 @@ fn check_thread(record: &InstanceRecord, config: &InstanceConfig, thread: &Threa
     let waits = matches!(thread.state, ThreadState::Waits { .. });
     let is_name = |name: &str| match thread.call {
         number::SLOT_TAKE => (1..=SLOT_NAME_MAX).contains(&name.len()),
-        _ => is_event_name(name),
+        _ => is_event_list(name),
     };
     let by_name = waits && matches!(thread.call, number::SLOT_TAKE | number::EVENT_WAIT);
     if thread.name.is_some() != by_name || !thread.name.as_deref().is_none_or(is_name) {
@@ -251,7 +251,8 @@ fn check_order(continuation: &Continuation, threads: &HashMap<u32, (u32, &Thread
 /// What a thread waits for: the call, and a name or the instance's own thing.
 fn what((id, thread): (u32, &ThreadRecord)) -> (u32, Option<&str>, (u32, u64)) {
     match thread.call {
-        number::SLOT_TAKE | number::EVENT_WAIT => (thread.call, thread.name.as_deref(), (0, 0)),
+        number::SLOT_TAKE => (thread.call, thread.name.as_deref(), (0, 0)),
+        number::EVENT_WAIT => (thread.call, thread.name.as_deref().map(event_queue_of), (0, 0)),
         call => (call, None, (id, thread.args[0])),
     }
 }

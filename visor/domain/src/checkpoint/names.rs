@@ -6,15 +6,18 @@
 
 use super::record::{ThreadRecord, ThreadState};
 use crate::sched::ThreadsOf;
-use monohull_abi::event::is_event_name;
+use monohull_abi::event::{EVENT_LIST_MAX, event_queue_of, is_event_list};
 use monohull_abi::layout::{USER_BASE, USER_END};
 use monohull_abi::number::{EVENT_WAIT, SLOT_TAKE};
 use monohull_abi::types::SLOT_NAME_MAX;
 use monohull_trampoline::system::copy;
 use std::collections::{HashMap, HashSet};
 
-/// What is waited for: the call, and the name.
+/// The queue in which is waited: the call, and the name of the slot or the event.
 type Named = (u32, String);
+
+/// The longest name, or list of names.
+const NAME_MAX: usize = if SLOT_NAME_MAX > EVENT_LIST_MAX { SLOT_NAME_MAX } else { EVENT_LIST_MAX };
 
 /// Adds the name of its slot or event to each thread that waits for one. Those in a queue wait for the same one, and those in two queues
 /// for two. Otherwise the id of an instance whose name is not right.
@@ -23,11 +26,14 @@ pub(super) fn add(threads: &mut ThreadsOf, queues: &[Vec<u32>]) -> Result<(), u3
     for (id, threads) in threads {
         for thread in threads.iter_mut().filter(|thread| waits(thread)) {
             let name = read(thread.args[0], thread.args[1]).ok_or(*id)?;
-            if thread.call == EVENT_WAIT && !is_event_name(&name) {
-                return Err(*id);
-            }
-            thread.name = Some(name.clone());
-            found.insert(thread.number, (*id, (thread.call, name)));
+            let queue = match thread.call {
+                EVENT_WAIT if !is_event_list(&name) => return Err(*id),
+                EVENT_WAIT => event_queue_of(&name),
+                _ if name.len() > SLOT_NAME_MAX => return Err(*id),
+                _ => &name,
+            };
+            found.insert(thread.number, (*id, (thread.call, queue.to_owned())));
+            thread.name = Some(name);
         }
     }
     check(&found, queues)
@@ -53,14 +59,14 @@ fn check(found: &HashMap<u32, (u32, Named)>, queues: &[Vec<u32>]) -> Result<(), 
     Ok(())
 }
 
-/// Reads a name from user memory, from which it may have gone.
+/// Reads a name, or a list of names, from user memory, from which it may have gone.
 fn read(address: u64, len: u64) -> Option<String> {
-    let len = usize::try_from(len).ok().filter(|len| (1..=SLOT_NAME_MAX).contains(len))?;
+    let len = usize::try_from(len).ok().filter(|len| (1..=NAME_MAX).contains(len))?;
     let end = address.checked_add(len as u64)?;
     if address < USER_BASE || end > USER_END {
         return None;
     }
-    let mut room = [0; SLOT_NAME_MAX];
+    let mut room = [0; NAME_MAX];
     // SAFETY: the room is as long as the longest name; the source is memory of functions, and faults are survived.
     unsafe { copy(room.as_mut_ptr(), address as *const u8, len) }.then_some(())?;
     std::str::from_utf8(&room[..len]).ok().map(str::to_owned)
@@ -91,6 +97,6 @@ mod tests {
         assert_eq!(read(USER_END - 2, 4), None);
         assert_eq!(read(u64::MAX, 4), None);
         assert_eq!(read(USER_BASE, 0), None);
-        assert_eq!(read(USER_BASE, SLOT_NAME_MAX as u64 + 1), None);
+        assert_eq!(read(USER_BASE, NAME_MAX as u64 + 1), None);
     }
 }

@@ -15,7 +15,7 @@
 use super::{CaptureError, Rejected};
 use crate::carrier;
 use crate::sched::{HALT_LIMIT_NS, Resources, Scheduler};
-use crate::shared::{Shared, after};
+use crate::shared::Shared;
 use monohull_abi::module::NEVER;
 use monohull_abi::number;
 use std::time::Duration;
@@ -66,7 +66,9 @@ impl Shared {
             Err(CaptureError::Unfit(Rejected::Time)) => return,
             Err(error) => {
                 scheduler.end_halt();
-                self.suspension.halt_again(error.to_string(), self.options.halt.unwrap_or_default(), after);
+                self.suspension.halt_again(error.to_string(), self.options.halt.unwrap_or_default(), |pause| {
+                    self.clock.after(pause)
+                });
             }
         }
         drop(scheduler);
@@ -90,7 +92,7 @@ impl Shared {
             Some((name, None)) => format!("{name} computes, and cannot be interrupted"),
             None => format!("it does not come to rest within {limit} ms"),
         };
-        self.suspension.halt_again(why, self.options.halt.unwrap_or_default(), after);
+        self.suspension.halt_again(why, self.options.halt.unwrap_or_default(), |pause| self.clock.after(pause));
         self.sched.wake_all();
     }
 }
@@ -98,8 +100,16 @@ impl Shared {
 impl<I> Scheduler<I> {
     /// Whether no thread is ready or on a carrier, nothing comes from outside, and the first timer is at least so far away.
     pub(crate) fn only_waits(&self, least: Duration, now: u64) -> bool {
-        let first = self.live_timers().map(|(at, _)| at).min().unwrap_or(NEVER);
-        let far = u128::from(first.saturating_sub(now)) >= least.as_nanos();
+        let far = u128::from(self.first_timer().saturating_sub(now)) >= least.as_nanos();
         far && self.is_at_rest() && !self.is_disturbed()
+    }
+
+    /// When the first timer is due, if the workflow only waits for that.
+    pub(crate) fn waits_until(&self, now: u64) -> Option<u64> {
+        Some(self.first_timer()).filter(|at| *at != NEVER && self.only_waits(Duration::ZERO, now))
+    }
+
+    fn first_timer(&self) -> u64 {
+        self.live_timers().map(|(at, _)| at).min().unwrap_or(NEVER)
     }
 }

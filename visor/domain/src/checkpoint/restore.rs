@@ -4,7 +4,6 @@ use super::check::{Rejected, check};
 use super::pages;
 use super::record::{Continuation, InstanceRecord, ThreadState};
 use crate::address_space::AddressSpaceError;
-use crate::carrier::clock_ns;
 use crate::explanation::Explanations;
 use crate::hostcall::{self, RecordError};
 use crate::instance::{Counters, Instance, InstanceConfig, Line, Output, cell_of};
@@ -53,7 +52,10 @@ impl Shared {
         let pending = pending.collect::<Result<Vec<_>, _>>()?;
         let planned: Vec<_> = continuation.instances.iter().zip(&configs).collect();
         check(&continuation, &planned)?;
-        self.clock.go_on_from(time_to_go_on_from(&continuation, clock_ns(libc::CLOCK_REALTIME)));
+        if self.options.skip_time {
+            self.clock.catch_up(continuation.wall);
+        }
+        self.clock.go_on_from(time_to_go_on_from(&continuation, self.clock.wall()));
         self.instances.go_on_from(continuation.started);
         let mut writable = Vec::new();
         let mut threads = Vec::new();

@@ -54,7 +54,10 @@ pub(crate) fn bind(domain: &Shared) {
         GET_INFO => |domain, call| info(domain, call).into(),
         GETRANDOM => |domain, call| random(domain, call).into(),
         LAST_ERROR_MESSAGE => |domain, call| explain(domain, call).into(),
-        EVENTS_OPEN => |domain, _| Outcome::ready(domain.options.suspend.is_some().into()),
+        EVENTS_OPEN => |domain, _| {
+            let open = domain.options.suspend.is_some() || domain.options.skip_time;
+            Outcome::ready(open.into())
+        },
         FAULT_HANDLER => |domain, call| fault_handler(domain, call).into(),
         HOST_FILES => |domain, call| super::host_files::serve(domain, call).into(),
     }
@@ -213,7 +216,7 @@ pub(crate) fn futex_wait<'d>(domain: &'d Shared, call: &mut Call) -> Result<Sche
     };
     let deadline = match timeout {
         NEVER => NEVER,
-        _ => crate::carrier::monotonic_ns().saturating_add(timeout),
+        _ => domain.clock.host_now().saturating_add(timeout),
     };
     // Under the lock, so that a wake-up between looking and waiting is not lost.
     let mut scheduler = domain.lock();
@@ -272,6 +275,7 @@ fn text<'d>(domain: &'d Shared, call: &Call) -> Result<&'d str, Errno> {
         InfoString::Step => &config.labels.step,
         InfoString::Workflow => &config.labels.workflow,
         InfoString::Stdin => &config.stdin,
+        InfoString::Invocation => &domain.options.invocation,
     })
 }
 

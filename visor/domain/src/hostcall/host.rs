@@ -201,6 +201,11 @@ impl HostServices for Services {
         clock_ns(libc::CLOCK_REALTIME)
     }
 
+    unsafe extern "C" fn skipped(domain: *mut c_void) -> u64 {
+        // SAFETY: see `shared`.
+        unsafe { shared(domain) }.clock.wall_ahead()
+    }
+
     unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -> i64 {
         // SAFETY: see `shared`.
         let domain = unsafe { shared(domain) };

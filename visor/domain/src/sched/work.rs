@@ -47,6 +47,8 @@ pub(crate) enum Work<I, L> {
     GiveUpHalt,
     /// Nothing can change by itself. The caller resolves it under the same hold of the lock, and asks again.
     Deadlock,
+    /// The workflow only waits, and at this time the first wait ends: move the clock there, and ask again.
+    SkipTo(u64),
     /// Wait for a wake-up, at most until then (monotonic ns); [`NEVER`] for no limit. The carrier counts as idle until
     /// [`Scheduler::carrier_wakes`].
     Idle(u64),
@@ -69,6 +71,10 @@ pub(crate) trait Resources {
     fn has_lease(&self) -> bool;
     /// How long a workflow must only wait to be suspended; `None` if it is not to be.
     fn suspends(&self) -> Option<Duration>;
+    /// Whether the clock is moved when the workflow only waits for a time.
+    fn skips_time(&self) -> bool {
+        false
+    }
     /// When the domain is to come to rest (monotonic ns); [`NEVER`] if it is not.
     fn halts_at(&self) -> u64;
     /// Whether there is something that external events come from.
@@ -135,6 +141,11 @@ impl<I: Clone> Scheduler<I> {
             let may_change = self.will_change() || suspends.is_some() && self.waits_for_event();
             if !may_change {
                 return Work::Deadlock;
+            }
+            if resources.skips_time()
+                && let Some(at) = self.waits_until(resources.now())
+            {
+                return Work::SkipTo(at);
             }
             if suspends.is_some_and(|least| self.only_waits(least, resources.now())) {
                 return Work::Suspend;

@@ -2,6 +2,7 @@
 
 use super::{Read, Seal};
 use humantime::{format_duration, format_rfc3339_millis};
+use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::number::name_of;
 use monohull_checkpoint::record::{Contents, InstanceRecord, Resumption, ThreadRecord, ThreadState, WaitOn};
 use monohull_checkpoint::{Packing, count_pages};
@@ -271,7 +272,7 @@ fn thread(record: &ThreadRecord, contents: &Contents) -> Thread {
             WaitOn::Futex { address } => ("word", Some(format!("{address:#x}")), *deadline),
             WaitOn::Thread { number } => ("thread", Some(format!("{number:#x}")), *deadline),
             WaitOn::Slot { name } => ("slot", Some(name.clone()), *deadline),
-            WaitOn::Event { name } => ("event", Some(name.clone()), *deadline),
+            WaitOn::Event { name } => ("event", Some(name.replace(EVENT_SEPARATOR, " or ")), *deadline),
         },
     };
     let registers = contents.registers.iter().find(|registers| registers.thread == record.number);

@@ -42,6 +42,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 pub(in super::super) struct How {
     pub(in super::super) isolation: IsolationWish,
     pub(in super::super) cgroup: CgroupMode,
+    /// Whether the clock is moved where a workflow only waits for a time.
+    pub(in super::super) skip_time: bool,
     /// Whether what functions print is shown while they run, and control characters as they are.
     pub(in super::super) lines: Option<bool>,
 }
@@ -169,6 +171,8 @@ fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> Came 
         isolation: how.isolation,
         events,
         halt: start.checkpoint_every,
+        skip_time: how.skip_time,
+        invocation: Some(claim.held.id.to_string()),
         ..RunOptions::default()
     };
     let continuation = match saved {

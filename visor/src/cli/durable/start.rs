@@ -164,7 +164,7 @@ fn start(request: Request<'_>) -> Result<(Store, InvocationId), Trouble> {
 fn follow(store: &Store, id: &InvocationId, detach: bool, json: bool, how: How) -> Result<Exit, Trouble> {
     let owner = store.owner()?;
     loop {
-        match claim(store, &owner, id)? {
+        match claim(store, &owner, id, how.skip_time)? {
             Claimed::Yes(claim) => {
                 let leg = leg::run(store, *claim, how)?;
                 if let Some((report, plan)) = leg.ended {
@@ -193,10 +193,11 @@ fn follow(store: &Store, id: &InvocationId, detach: bool, json: bool, how: How) 
     }
 }
 
-fn claim(store: &Store, owner: &Owner, id: &InvocationId) -> Result<Claimed, Trouble> {
+fn claim(store: &Store, owner: &Owner, id: &InvocationId, skip_time: bool) -> Result<Claimed, Trouble> {
     let mut meta = store.meta()?;
     store.expire_the_dead(&mut meta)?;
-    Ok(meta.claim(owner.name(), Want::Id(id), now())?)
+    let skipped = if skip_time { meta.get(id)?.and_then(|row| row.due) } else { None };
+    Ok(meta.claim(owner.name(), Want::Id(id), skipped.unwrap_or_default().max(now()))?)
 }
 
 /// What came of an invocation that another process has brought to its end, or that was cancelled.

@@ -28,6 +28,9 @@ pub(in super::super) struct Wake {
     /// Wait for those that are due later, until none goes on by itself any more
     #[arg(long)]
     wait: bool,
+    /// Move the clock where an invocation only waits for a time, instead of waiting: for tests
+    #[arg(long)]
+    skip_time: bool,
     /// How functions are isolated from the system
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
@@ -42,7 +45,8 @@ impl Wake {
             Ok(isolation) => isolation,
             Err(why) => return fail(Exit::Host, &why),
         };
-        let how = How { isolation, cgroup: CgroupMode::Never, lines: (!self.json).then_some(false) };
+        let lines = (!self.json).then_some(false);
+        let how = How { isolation, cgroup: CgroupMode::Never, lines, skip_time: self.skip_time };
         match self.state.open().and_then(|store| self.wake(&store, how)) {
             Ok(exit) => exit,
             Err(trouble) => fail(trouble.exit(), &trouble),
@@ -55,7 +59,8 @@ impl Wake {
         let next = loop {
             let mut meta = store.meta()?;
             store.expire_the_dead(&mut meta)?;
-            match meta.claim(owner.name(), Want::Due, now())? {
+            let skipped = if self.skip_time { meta.next_due()? } else { None };
+            match meta.claim(owner.name(), Want::Due, skipped.unwrap_or_default().max(now()))? {
                 Claimed::Yes(claim) => {
                     // The process is forked for each workflow: no other transaction is under way then.
                     drop(meta);

@@ -423,6 +423,7 @@ impl Watchdog {
                 suspend: self.settings.suspend.or(Some(Duration::from_secs(1))),
                 continuation,
                 events,
+                invocation: invocation.id.clone(),
                 ..Job::new(ready.clone(), inputs)
             };
             invocation.point("dispatched");

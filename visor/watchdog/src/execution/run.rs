@@ -272,6 +272,7 @@ impl Watchdog {
             lines: true,
             progress: invocation.mode == Mode::Async,
             suspend: self.settings.suspend.filter(|_| suspend),
+            invocation: invocation.id.clone(),
             ..Job::new(workflow, inputs)
         };
         // The process cannot begin before this.

@@ -1,0 +1,357 @@
+//! Waiting for what happens outside, and doing what has an effect there.
+//!
+//! | call | |
+//! | --- | --- |
+//! | [`event`], [`first_of`] | waits for an event, or for the first of several |
+//! | [`callback`] | waits for an event whose name is a secret |
+//! | [`sleep`], [`sleep_until`] | waits for a time |
+//! | [`step`] | an effect on the outside: with a key that makes it safe to repeat, and tried again if it fails |
+//! | [`scope`] | undoes finished steps if a later one fails |
+//!
+//! These are ordinary blocking calls, at any depth, in any thread. While all of a workflow only waits it may be suspended: it is a file then,
+//! and no process. It goes on in the call, with its memory as it was.
+//!
+//! ```no_run
+//! use core::time::Duration;
+//! use monohull::durable;
+//! # fn remind() {}
+//!
+//! # fn approved() -> Result<bool, durable::EventError> {
+//! let day = Duration::from_secs(24 * 60 * 60);
+//! for _ in 0..3 {
+//!     if let Some(answer) = durable::event("approved").timeout(day).wait()? {
+//!         return Ok(answer == b"yes");
+//!     }
+//!     remind();
+//! }
+//! # Ok(false)
+//! # }
+//! ```
+
+mod scope;
+mod step;
+
+pub use scope::{Scope, scope};
+pub use step::{Step, step};
+
+#[cfg(test)]
+use crate::slot::host as sys;
+#[cfg(not(test))]
+use crate::sys;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+use monohull_abi::event::EVENT_SEPARATOR;
+use monohull_abi::types::{Clock, InfoString, SlotView};
+use monohull_abi::{Errno, number};
+
+/// A deadline that never comes.
+const NEVER: u64 = u64::MAX;
+
+/// Why there is no event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventError {
+    errno: Errno,
+    message: String,
+}
+
+impl EventError {
+    /// The kind of error: [`Errno::NotPermitted`] if this run receives no events, [`Errno::Invalid`] for a name that no event can have,
+    /// [`Errno::OutOfMemory`], …
+    pub fn errno(&self) -> Errno {
+        self.errno
+    }
+
+    /// What happened; names the event.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for EventError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl core::error::Error for EventError {}
+
+/// Events of a name, which are sent to the workflow from outside.
+///
+/// Each is taken once, in the order in which they were sent. One that was sent before it is waited for is kept.
+pub fn event(name: &str) -> Event<'_> {
+    Event { name, timeout: None }
+}
+
+/// What [`event`] gives: it waits for one.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "only `wait` and `try_recv` take an event"]
+pub struct Event<'n> {
+    name: &'n str,
+    timeout: Option<Duration>,
+}
+
+impl Event<'_> {
+    /// Waits no longer than this.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Event { timeout: Some(timeout), ..self }
+    }
+
+    /// Takes the next event, and waits until there is one. `None` after the timeout.
+    pub fn wait(self) -> Result<Option<Vec<u8>>, EventError> {
+        self.take(deadline(self.timeout))
+    }
+
+    /// Takes the next event if it is there.
+    pub fn try_recv(self) -> Result<Option<Vec<u8>>, EventError> {
+        self.take(0)
+    }
+
+    fn take(self, deadline: u64) -> Result<Option<Vec<u8>>, EventError> {
+        Ok(take(&[self.name], deadline)?.map(|(_, bytes)| bytes))
+    }
+}
+
+/// The first of several events, each of which is as [`event`] describes.
+///
+/// The event that was sent first is taken, and no other. With the timeout this is a wait for events and a time:
+///
+/// ```no_run
+/// # use core::time::Duration;
+/// # use monohull::durable;
+/// # fn f(day: Duration) -> Result<(), durable::EventError> {
+/// match durable::first_of(["paid", "cancelled"]).timeout(day).wait()? {
+///     Some(("paid", receipt)) => { /* … */ }
+///     Some((_, reason)) => { /* … */ }
+///     None => { /* a day has passed */ }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub fn first_of<'n, const N: usize>(names: [&'n str; N]) -> FirstOf<'n, N> {
+    FirstOf { names, timeout: None }
+}
+
+/// What [`first_of`] gives: it waits for one of them.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "only `wait` and `try_recv` take an event"]
+pub struct FirstOf<'n, const N: usize> {
+    names: [&'n str; N],
+    timeout: Option<Duration>,
+}
+
+impl<'n, const N: usize> FirstOf<'n, N> {
+    /// Waits no longer than this.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        FirstOf { timeout: Some(timeout), ..self }
+    }
+
+    /// Takes the event that was sent first, and waits until there is one: its name and content. `None` after the timeout.
+    pub fn wait(self) -> Result<Option<(&'n str, Vec<u8>)>, EventError> {
+        self.take(deadline(self.timeout))
+    }
+
+    /// Takes the event that was sent first, if one of them is there.
+    pub fn try_recv(self) -> Result<Option<(&'n str, Vec<u8>)>, EventError> {
+        self.take(0)
+    }
+
+    fn take(self, deadline: u64) -> Result<Option<(&'n str, Vec<u8>)>, EventError> {
+        let found = take(&self.names, deadline)?;
+        Ok(found.and_then(|(which, bytes)| Some((*self.names.get(which)?, bytes))))
+    }
+}
+
+/// Takes the first event of these names: which one, and its content.
+fn take(names: &[&str], deadline: u64) -> Result<Option<(usize, Vec<u8>)>, EventError> {
+    if let Some(name) = names.iter().find(|name| name.contains(EVENT_SEPARATOR)) {
+        let message = alloc::format!("event `{}`: a name has no control characters", name.escape_debug());
+        return Err(EventError { errno: Errno::Invalid, message });
+    }
+    let names = names.join("\n");
+    let mut view = SlotView::default();
+    let out = (&raw mut view) as u64;
+    match sys::call(number::EVENT_WAIT, [names.as_ptr() as u64, names.len() as u64, out, deadline]) {
+        Ok(which) => Ok(Some((which as usize, copied(view)))),
+        Err(Errno::TimedOut) => Ok(None),
+        Err(errno) => Err(error(&names, errno)),
+    }
+}
+
+fn deadline(timeout: Option<Duration>) -> u64 {
+    timeout.map_or(NEVER, |timeout| clock(Clock::Monotonic).saturating_add(nanoseconds(timeout)))
+}
+
+/// Makes a token: the name of an event that cannot be guessed.
+///
+/// A caller outside needs to know only the token to complete the wait: `monohull send ID TOKEN`, or `POST /callbacks/ID/TOKEN` of a server,
+/// where `ID` is [`invocation_id`]. It is completed once; the same content again is no error.
+///
+/// ```no_run
+/// # use monohull::durable;
+/// # fn mail(text: String) {}
+/// # fn f() -> Result<(), durable::EventError> {
+/// let approval = durable::callback();
+/// mail(format!("please answer to https://ships.example/callbacks/{}/{}", durable::invocation_id(), approval.token()));
+/// let answer = approval.event().wait()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Panics
+///
+/// If the system has no random numbers.
+pub fn callback() -> Callback {
+    let mut secret = [0u8; 16];
+    let (at, len) = (secret.as_mut_ptr() as u64, secret.len() as u64);
+    assert_eq!(sys::call(number::GETRANDOM, [at, len]), Ok(len), "the system has no random numbers");
+    Callback { token: alloc::format!("callback-{:032x}", u128::from_ne_bytes(secret)) }
+}
+
+/// What [`callback`] gives.
+///
+/// A copy of the workflow has the same token, and is another invocation: it is completed by itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Callback {
+    token: String,
+}
+
+impl Callback {
+    /// What the caller outside has to know.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The event that is sent to complete the wait.
+    pub fn event(&self) -> Event<'_> {
+        event(&self.token)
+    }
+}
+
+/// The id of the invocation, by which others send it events: that of `run --id`, or the server's.
+///
+/// It stays the same after a rewind, a kill or a new attempt. A copy is another invocation.
+pub fn invocation_id() -> String {
+    sys::info_string(InfoString::Invocation)
+}
+
+/// The bytes of a buffer, which is freed.
+#[allow(unsafe_code, reason = "the address of a buffer comes as a number")]
+fn copied(view: SlotView) -> Vec<u8> {
+    // SAFETY: the system has given this instance the buffer, with so many bytes in use, and nothing else knows of it.
+    let bytes = unsafe { core::slice::from_raw_parts(view.address as *const u8, view.count as usize) }.to_vec();
+    // Refused only if there is nothing to free.
+    let _ = sys::call(number::SLOT_FREE, [view.address]);
+    bytes
+}
+
+#[cold]
+fn error(names: &str, errno: Errno) -> EventError {
+    let explained = sys::last_error_message();
+    let message = if explained.is_empty() {
+        alloc::format!("event `{}`: {errno}", names.replace('\n', "` or `"))
+    } else {
+        explained
+    };
+    EventError { errno, message }
+}
+
+/// Sleeps for at least this long, be it years.
+pub fn sleep(time: Duration) {
+    // Refused only for a sleep without end in which nothing else can happen.
+    let _ = sys::call(number::NANOSLEEP, [nanoseconds(time)]);
+}
+
+/// Sleeps until a time by the wall clock, given as what has passed since the start of 1970 (UTC).
+pub fn sleep_until(since_1970: Duration) {
+    loop {
+        let left = nanoseconds(since_1970).saturating_sub(clock(Clock::Realtime));
+        if left == 0 {
+            return;
+        }
+        // The clock may be set meanwhile.
+        sleep(Duration::from_nanos(left));
+    }
+}
+
+fn clock(clock: Clock) -> u64 {
+    sys::call(number::CLOCK_GETTIME, [clock as u64]).unwrap_or(0)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    // All ones would mean never.
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::host::{census, pass, send};
+
+    #[test]
+    fn events_are_taken_in_their_order_and_their_buffers_freed() {
+        send("paid", b"1");
+        send("other", b"");
+        send("paid", b"22");
+        let buffers = census().0;
+        assert_eq!(event("paid").wait(), Ok(Some(b"1".to_vec())));
+        assert_eq!(event("paid").try_recv(), Ok(Some(b"22".to_vec())));
+        assert_eq!(event("paid").try_recv(), Ok(None));
+        assert_eq!(event("other").wait(), Ok(Some(Vec::new())));
+        assert_eq!(census().0, buffers - 3);
+    }
+
+    #[test]
+    fn the_first_of_several_is_the_one_that_was_sent_first() {
+        send("b", b"1");
+        send("a", b"2");
+        send("c", b"3");
+        assert_eq!(first_of(["a", "b"]).wait(), Ok(Some(("b", b"1".to_vec()))));
+        assert_eq!(first_of(["a", "b"]).try_recv(), Ok(Some(("a", b"2".to_vec()))));
+        assert_eq!(first_of(["a", "b"]).timeout(Duration::from_secs(1)).wait(), Ok(None));
+        assert_eq!(event("c").wait(), Ok(Some(b"3".to_vec())), "the others stay");
+        let error = first_of(["a\nb", "c"]).wait().unwrap_err();
+        assert_eq!(
+            (error.errno(), error.message()),
+            (Errno::Invalid, "event `a\\nb`: a name has no control characters")
+        );
+        assert_eq!(event("a\nb").try_recv().unwrap_err(), error);
+    }
+
+    #[test]
+    fn a_token_is_a_name_that_no_other_has() {
+        let (one, two) = (callback(), callback());
+        assert!(one != two && one.token().len() == 41, "{one:?}");
+        assert_eq!(one.event().try_recv(), Ok(None));
+        send(one.token(), b"yes");
+        assert_eq!((two.event().try_recv(), one.event().wait()), (Ok(None), Ok(Some(b"yes".to_vec()))));
+    }
+
+    #[test]
+    fn a_timeout_ends_a_wait_and_is_counted_from_now() {
+        pass(7_000);
+        assert_eq!(event("paid").timeout(Duration::from_nanos(500)).wait(), Ok(None));
+        assert_eq!(sys::call(number::CLOCK_GETTIME, [0]), Ok(7_500));
+        send("paid", b"x");
+        assert_eq!(event("paid").timeout(Duration::MAX).wait(), Ok(Some(b"x".to_vec())));
+    }
+
+    #[test]
+    fn an_error_says_what_the_system_says() {
+        let error = event("").wait().unwrap_err();
+        assert_eq!((error.errno(), error.message()), (Errno::Invalid, "the event's name is empty"));
+        let silent = event("refused").wait().unwrap_err();
+        assert!(silent.message().starts_with("event `refused`: "), "{silent}");
+    }
+
+    #[test]
+    fn a_sleep_until_a_time_goes_on_until_then() {
+        pass(1_000);
+        sleep(Duration::from_nanos(5));
+        sleep_until(Duration::from_nanos(900));
+        assert_eq!(sys::call(number::CLOCK_GETTIME, [1]), Ok(1_005), "that time is over");
+        sleep_until(Duration::from_nanos(4_000));
+        assert!(sys::call(number::CLOCK_GETTIME, [1]).unwrap() >= 4_000);
+    }
+}
