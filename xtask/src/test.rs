@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
 /// The tests of Python programs, for which the interpreter is compiled first: for that they are ignored otherwise.
 fn python_programs() -> Result<Count> {
     python::build()?;
-    let mut command = shell::cargo(["test", "--no-fail-fast", "-p", "monohull-visor", "--test", "python_programs"]);
+    let mut command = shell::cargo(["test", "--no-fail-fast", "-p", "monohull-visor", "--test", "python_*"]);
     count(command.args(["--", "--ignored"]).env(RUNNER.0, RUNNER.1))
 }
 
