@@ -206,6 +206,21 @@ fn c_compiles_and_runs() {
     let output = monohull(here, here, &["run", "workflow.json"]);
     assert_eq!(lines(&output), ["thread 7", "program 2 3 1.50"]);
 
+    // What will be refused is a warning, as `monohull build` gives it.
+    const ASKS: &str = "#include <stdlib.h>\nint main(void) { return system(\"true\") + !aligned_alloc(16, 16); }\n";
+    fs::write(here.join("asks.c"), ASKS).expect("written");
+    let linked = monohull(here, here, &["cc", "asks.c", "-o", "asks.so"]);
+    let said = String::from_utf8_lossy(&linked.stderr).into_owned();
+    done(linked);
+    assert!(
+        said.contains("warning: code in the image starts processes (") && said.contains("used by: main\n"),
+        "{said}"
+    );
+    // Names that others chose do not reach the terminal as they are.
+    let missing = monohull(here, here, &["cc", "no\u{1b}]0;title\u{7}.o", "-o", "no.so"]);
+    let said = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(!said.contains('\u{1b}') && said.contains(r"no\u{1b}]0;title\u{7}.o"), "{said}");
+
     let library = monohull(here, here, &["cc", "-shared", "program.o", "-o", "library.so"]);
     assert_eq!(library.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&library.stderr).contains("loads no libraries"));
