@@ -69,6 +69,25 @@ static int c11(void *value)
 	return *(int *)value + 1;
 }
 
+/* A thread that ends while it holds a mutex leaves it to the next one. */
+static void *dies(void *mutex)
+{
+	pthread_mutex_lock(mutex);
+	return 0;
+}
+
+static void robust(void)
+{
+	pthread_mutexattr_t how;
+	pthread_mutex_t mutex;
+	pthread_t thread;
+	CHECK(pthread_mutexattr_init(&how) == 0 && pthread_mutexattr_setrobust(&how, PTHREAD_MUTEX_ROBUST) == 0);
+	CHECK(pthread_mutex_init(&mutex, &how) == 0 && pthread_create(&thread, 0, dies, &mutex) == 0);
+	CHECK(pthread_join(thread, 0) == 0 && pthread_mutex_lock(&mutex) == EOWNERDEAD);
+	CHECK(pthread_mutex_consistent(&mutex) == 0 && pthread_mutex_unlock(&mutex) == 0);
+	CHECK(pthread_mutex_lock(&mutex) == 0 && pthread_mutex_unlock(&mutex) == 0);
+}
+
 int main(void)
 {
 	pthread_t threads[8];
@@ -90,6 +109,7 @@ int main(void)
 	void *result;
 	CHECK(pthread_create(&threads[0], 0, leave, &result) == 0);
 	CHECK(pthread_join(threads[0], &result) == 0 && result == &result);
+	robust();
 	thrd_t other;
 	int value = 41, more;
 	CHECK(thrd_create(&other, c11, &value) == thrd_success && thrd_join(other, &more) == thrd_success && more == 42);

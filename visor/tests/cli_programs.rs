@@ -206,6 +206,21 @@ fn c_compiles_and_runs() {
     let output = monohull(here, here, &["run", "workflow.json"]);
     assert_eq!(lines(&output), ["thread 7", "program 2 3 1.50"]);
 
+    // What will be refused is a warning, as `monohull build` gives it.
+    const ASKS: &str = "#include <stdlib.h>\nint main(void) { return system(\"true\") + !aligned_alloc(16, 16); }\n";
+    fs::write(here.join("asks.c"), ASKS).expect("written");
+    let linked = monohull(here, here, &["cc", "asks.c", "-o", "asks.so"]);
+    let said = String::from_utf8_lossy(&linked.stderr).into_owned();
+    done(linked);
+    assert!(
+        said.contains("warning: code in the image starts processes (") && said.contains("used by: main\n"),
+        "{said}"
+    );
+    // Names that others chose do not reach the terminal as they are.
+    let missing = monohull(here, here, &["cc", "no\u{1b}]0;title\u{7}.o", "-o", "no.so"]);
+    let said = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(!said.contains('\u{1b}') && said.contains(r"no\u{1b}]0;title\u{7}.o"), "{said}");
+
     let library = monohull(here, here, &["cc", "-shared", "program.o", "-o", "library.so"]);
     assert_eq!(library.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&library.stderr).contains("loads no libraries"));
@@ -284,4 +299,42 @@ fn a_crate_with_several_programs_needs_a_choice() {
     workflow(&many, "other", "target/images/other.so");
     assert_eq!(lines(&monohull(folder.path(), &many, &["run", "workflow.json"])), ["the other"]);
     assert_eq!(monohull(folder.path(), &many, &["build", "--bin", "none"]).status.code(), Some(2));
+}
+
+/// What a workflow file may not name in place of an image, and what must be there for what it may.
+#[test]
+fn only_programs_that_run_nothing_when_they_are_compiled_are_named_by_a_workflow() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    for part in ["crate", "empty"] {
+        fs::create_dir(path(part)).expect("made");
+    }
+    for (name, text) in
+        [("crate/Cargo.toml", ""), ("crate/main.py", ""), ("program.c", "int main(void) { return 0; }"), ("app.py", "")]
+    {
+        fs::write(path(name), text).expect("written");
+    }
+    // Beside this program there is no interpreter.
+    for part in ["alone/bin", "alone/python"] {
+        fs::create_dir_all(path(part)).expect("made");
+    }
+    let alone = path("alone/bin/monohull");
+    fs::hard_link(env!("CARGO_BIN_EXE_monohull"), &alone).expect("linked");
+    for (image, words, blame) in [
+        ("crate", "is a crate and no image: `monohull build` makes one", "workflow"),
+        ("empty", "is a folder without a program", "workflow"),
+        ("program.c", "is source and no image: `monohull cc`", "workflow"),
+        ("missing.py", "No such file or directory", "workflow"),
+        ("app.py", "`cargo xtask build --python` makes one", "function"),
+    ] {
+        workflow(folder.path(), "test", image);
+        let run = |args: &[&str]| {
+            let output = Command::new(&alone).current_dir(folder.path()).args(args).output().expect("it starts");
+            (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+        };
+        let (code, said) = run(&["validate", "workflow.json"]);
+        assert!(code == Some(2) && said.contains(words), "{image}: {code:?} {said}");
+        let (_, said) = run(&["run", "--json", "workflow.json"]);
+        assert!(said.contains(words) && said.contains(&format!("\"blame\": \"{blame}\"")), "{image}: {said}");
+    }
 }

@@ -45,6 +45,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "monohull build app.py",
         "the interpreter takes minutes to compile; `python_programs` builds many",
     ),
+    (
+        "docs/programs.md",
+        "monohull c++",
+        "the C++ standard library takes minutes to compile; `cxx_programs` builds many",
+    ),
     ("docs/programs.md", "cmake ", "the project is the reader's; `cli_programs` has one"),
     ("docs/service.md", "cargo xtask build", "builds the workspace"),
     (

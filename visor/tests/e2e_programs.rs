@@ -61,6 +61,12 @@ fn the_heap_and_mappings() {
     refuses(&document("memory"), &["(PROT_EXEC)", "(MAP_SHARED with PROT_WRITE)"]);
 }
 
+/// A program that defines `malloc` replaces the libc's.
+#[test]
+fn a_heap_of_the_programs_own() {
+    refuses(&document("own_heap"), &[]);
+}
+
 #[test]
 fn threads_locks_thread_locals_and_clocks() {
     refuses(&document("threads"), &["(pthread_cancel)"]);

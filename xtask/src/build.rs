@@ -33,8 +33,12 @@ pub(crate) const IMAGE_FLAGS: &[&str] = &[
 /// bytes from monohull-std. Modules have no need of that, but share what has been compiled.
 pub(crate) const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
 
-/// Examples over Rust's own std.
-const PROGRAMS: [&str; 1] = ["real-std"];
+/// Examples over Rust's own std, and where their images go. What only a test of this machine runs is not in the memory of virtual machines.
+const PROGRAMS: [(&str, &str, &str); 2] = [
+    ("real-std", "release", "target/images"),
+    // The host's program that it is compared with is compiled in this profile too.
+    ("conformance-native", "dev", "target/programs/images"),
+];
 
 /// Visor, modules, images. Once for all lanes of a command: to find that nothing has changed takes a cargo for each image.
 pub(crate) fn everything() -> Result {
@@ -61,9 +65,10 @@ fn build() -> Result {
 
 /// The examples over Rust's own std, as a user builds them.
 fn examples(workspace: &Workspace) -> Result {
-    for program in PROGRAMS {
+    for (program, profile, folder) in PROGRAMS {
         let mut build = Command::new(workspace.target().join("release/monohull"));
-        build.args(["build", "--out"]).arg(root().join("target/images")).arg(root().join("examples").join(program));
+        build.args(["build", "--profile", profile, "--out"]).arg(root().join(folder));
+        build.arg(root().join("examples").join(program));
         shell::run(&mut build)?;
     }
     Ok(())

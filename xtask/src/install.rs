@@ -5,6 +5,7 @@
 //! PREFIX/bin/.debug/monohull.debug    files and lines for backtraces; the program names it (.gnu_debuglink)
 //! PREFIX/modules/NAME.so              libos modules, where the program looks for them
 //! PREFIX/libc/{include,lib}           what `monohull build` and `monohull cc` link, likewise, and a toolchain file of CMake
+//! PREFIX/libc/c++/                    the C++ standard library, if `cargo xtask build --cxx` has made one
 //! PREFIX/python/               the interpreter of Python programs, if `cargo xtask build --python` has made one
 //! PREFIX/share/…                      manual pages, completions of bash, zsh and fish
 //! ```
@@ -30,6 +31,10 @@ pub(crate) fn run(prefix: &Path) -> Result {
     }
     for part in ["include", "lib", "LICENSE-musl", "monohull.cmake"] {
         copy_all(&root().join("target/libc").join(part), &prefix.join("libc").join(part))?;
+    }
+    let cxx = root().join("target/libc/c++");
+    if cxx.exists() {
+        copy_all(&cxx, &prefix.join("libc/c++"))?;
     }
     let python = root().join("target/python");
     if python.exists() {

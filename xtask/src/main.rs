@@ -13,11 +13,13 @@ mod c_programs;
 mod ci;
 mod circles;
 mod count;
+mod cxx;
 mod demo;
 mod extent;
 mod fat_tools;
 mod install;
 mod libc;
+mod libc_tests;
 mod lint;
 mod miri;
 mod network;
@@ -69,6 +71,12 @@ enum Chore {
         /// Build the interpreter of Python programs, which takes minutes the first time, and what it needs alone.
         #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs"])]
         python: bool,
+        /// Build the C++ standard library, which takes minutes the first time, and what it needs alone.
+        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python"])]
+        cxx: bool,
+        /// Build the tests of C libraries of musl's authors as functions, and what they need alone.
+        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "cxx"])]
+        libc_tests: bool,
     },
     /// Builds everything, and installs the program, its modules, manual pages and completions below a folder.
     Install {
@@ -141,6 +149,8 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Build { c_programs: true, .. } => build::c_programs(),
         Chore::Build { programs: true, .. } => build::published(),
         Chore::Build { python: true, .. } => python::build(),
+        Chore::Build { cxx: true, .. } => cxx::build(),
+        Chore::Build { libc_tests: true, .. } => libc_tests::build(),
         Chore::Build { .. } => build::everything(),
         Chore::Install { prefix } => install::run(&prefix),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),

@@ -3,7 +3,7 @@
 use crate::count::{Count, RUNNER, count};
 use crate::extent::Extent;
 use crate::workspace::Workspace;
-use crate::{Result, browser, build, fat_tools, lint, network, python, shell, vm};
+use crate::{Result, browser, build, cxx, fat_tools, libc_tests, lint, network, python, shell, vm};
 
 /// Tells tests that go through many cases to go through all of them.
 const EXHAUSTIVE: &str = "MONOHULL_EXHAUSTIVE";
@@ -35,6 +35,8 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
     total.notes.extend(left_out(total.ignored, arguments.is_empty()));
     if arguments.is_empty() && extent == Extent::Full {
         total.add(python_programs()?);
+        total.add(cxx_programs()?);
+        total.add(libc_tests()?);
     }
     // The same suite where there are protection keys; arguments are for the programs of this machine alone.
     if arguments.is_empty() {
@@ -48,7 +50,21 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
 /// The tests of Python programs, for which the interpreter is compiled first: for that they are ignored otherwise.
 fn python_programs() -> Result<Count> {
     python::build()?;
-    let mut command = shell::cargo(["test", "--no-fail-fast", "-p", "monohull-visor", "--test", "python_programs"]);
+    let mut command = shell::cargo(["test", "--no-fail-fast", "-p", "monohull-visor", "--test", "python_*"]);
+    count(command.args(["--", "--ignored"]).env(RUNNER.0, RUNNER.1))
+}
+
+/// The tests of C++ programs, likewise.
+fn cxx_programs() -> Result<Count> {
+    cxx::build()?;
+    let mut command = shell::cargo(["test", "--no-fail-fast", "-p", "monohull-visor", "--test", "cxx_programs"]);
+    count(command.args(["--", "--ignored"]).env(RUNNER.0, RUNNER.1))
+}
+
+/// musl's libc-test, likewise.
+fn libc_tests() -> Result<Count> {
+    libc_tests::build()?;
+    let mut command = shell::cargo(["test", "--no-fail-fast", "-p", "monohull-visor", "--test", "libc_tests"]);
     count(command.args(["--", "--ignored"]).env(RUNNER.0, RUNNER.1))
 }
 

@@ -12,7 +12,7 @@
 use crate::apt;
 use crate::workspace::root;
 use crate::{Result, shell};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Compiler, linker, libc, and what compiled code calls of the compiler.
@@ -55,10 +55,23 @@ fn c(source: &Path, program: &Path) -> Result {
     shell::run(lld.arg("-o").arg(program))
 }
 
-fn go(source: &Path, program: &Path) -> Result {
+fn go_folder() -> Result<PathBuf> {
     let what = "fetch Go for a program in Go: about 50 MB, once";
-    let folder = apt::cached("wasi-go", what, |apt, folder| apt.unpack(&GO, &[], &folder.join("tree")))?;
-    let tree = folder.join("tree/usr/lib/go-1.23");
+    apt::cached("wasi-go", what, |apt, folder| apt.unpack(&GO, &[], &folder.join("tree")))
+}
+
+fn tree_of(folder: &Path) -> PathBuf {
+    folder.join("tree/usr/lib/go-1.23")
+}
+
+/// Go, with its program `bin/go`.
+pub(crate) fn go_tree() -> Result<PathBuf> {
+    go_folder().map(|folder| tree_of(&folder))
+}
+
+fn go(source: &Path, program: &Path) -> Result {
+    let folder = go_folder()?;
+    let tree = tree_of(&folder);
     let mut go = Command::new(tree.join("bin/go"));
     // Nothing of the computer's or the user's decides what is built, and nothing is fetched.
     go.env_clear().envs([("GOOS", "wasip1"), ("GOARCH", "wasm"), ("GOTOOLCHAIN", "local"), ("GOPROXY", "off")]);

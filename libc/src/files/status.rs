@@ -252,14 +252,18 @@ pub(crate) fn fstatfs([descriptor, out, ..]: [u64; 6]) -> Answer {
     known(descriptor).map_or_else(|error| error, |_| write_statfs(out))
 }
 
-/// `struct statfs`, fifteen words: a memory file system whose room is not known.
+/// `struct statfs`, fifteen words: a memory file system whose room is not known. A program that looks for room before it writes finds
+/// plenty, and a write that does not fit fails.
 fn write_statfs(out: u64) -> Answer {
     const TMPFS: u64 = 0x0102_1994;
+    const PLENTY: u64 = 1 << 30;
     if out == 0 {
         return EFAULT;
     }
     let mut words = [0_u64; 15];
     (words[0], words[1], words[8], words[9]) = (TMPFS, BLOCK, NAME_MAX as u64, BLOCK);
+    // Blocks, free ones, those for everybody; files and free ones.
+    words[2..7].fill(PLENTY);
     // SAFETY: the caller's `struct statfs`.
     unsafe { (out as *mut [u64; 15]).write_unaligned(words) };
     0

@@ -4,6 +4,7 @@
 //!   libc/include/               headers
 //!   libc/lib/libmonohull_c.a    the libc, its start and its memory
 //!   libc/lib/cc-flags, ld-flags one argument a line; @FOLDER@ stands for `libc`
+//!   libc/c++/include, lib       the C++ standard library, if it was built
 //! ```
 
 use std::ffi::{OsStr, OsString};
@@ -29,6 +30,13 @@ pub(super) enum ToolchainError {
     Unreadable { path: PathBuf, source: io::Error },
     #[error("cannot start the compiler {}: {source} (package gcc or g++)", shown(Path::new(program)))]
     NoCompiler { program: OsString, source: io::Error },
+}
+
+/// What is compiled and linked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Language {
+    C,
+    Cxx,
 }
 
 /// A folder with the libc.
@@ -57,12 +65,22 @@ impl Toolchain {
         self.0.join("lib")
     }
 
-    /// The options of a compiler. Its own headers come after the libc's.
-    pub(super) fn compile_flags(&self, compiler: &OsStr) -> Result<Vec<OsString>, ToolchainError> {
+    /// The folder with the C++ standard library.
+    pub(super) fn cxx(&self) -> Option<PathBuf> {
+        let folder = self.0.join("c++");
+        folder.join("lib/libc++.a").is_file().then_some(folder)
+    }
+
+    /// The options of a compiler. Its own headers come after the libc's, and those of the C++ standard library before.
+    pub(super) fn compile_flags(&self, compiler: &OsStr, language: Language) -> Result<Vec<OsString>, ToolchainError> {
+        let mut flags: Vec<OsString> = Vec::new();
+        if let (Language::Cxx, Some(library)) = (language, self.cxx()) {
+            flags.extend(["-nostdinc++".into(), "-isystem".into(), library.join("include").into()]);
+        }
         let no_compiler = |source| ToolchainError::NoCompiler { program: compiler.to_owned(), source };
         let own = Command::new(compiler).arg("-print-file-name=include").output().map_err(no_compiler)?;
         let own = String::from_utf8_lossy(&own.stdout).trim().to_owned();
-        let mut flags = self.flags("cc-flags")?;
+        flags.extend(self.flags("cc-flags")?);
         flags.extend(["-isystem".into(), own.into()]);
         Ok(flags)
     }
@@ -71,12 +89,17 @@ impl Toolchain {
     pub(super) fn link_flags(&self) -> Result<Vec<OsString>, ToolchainError> {
         let mut flags = self.flags("ld-flags")?;
         flags.push("-Wl,--build-id".into());
+        if let Some(library) = self.cxx() {
+            flags.extend(["-L".into(), library.join("lib").into()]);
+        }
         Ok(flags)
     }
 
     /// What comes after them.
-    pub(super) fn link_end() -> impl Iterator<Item = OsString> {
-        ["-Wl,--start-group", "-lmonohull_c", "-lgcc_eh", "-lgcc", "-Wl,--end-group"].into_iter().map(OsString::from)
+    pub(super) fn link_end(&self, language: Language) -> impl Iterator<Item = OsString> {
+        let cxx = (language == Language::Cxx && self.cxx().is_some()).then_some("-lc++");
+        let libc = ["-lmonohull_c", "-lgcc_eh", "-lgcc", "-Wl,--end-group"];
+        ["-Wl,--start-group"].into_iter().chain(cxx).chain(libc).map(OsString::from)
     }
 
     fn flags(&self, file: &str) -> Result<Vec<OsString>, ToolchainError> {

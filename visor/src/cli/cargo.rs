@@ -1,4 +1,4 @@
-//! Cargo as a child process. What it and the compiler say is text of others: names and messages that the author of a crate chose.
+//! Cargo, and compilers, as child processes. What they say is text of others: names and messages that the author of a crate chose.
 //!
 //! ```text
 //!   cargo ── stdout ──▶ the caller: documents, whose texts go through `shown_text`
@@ -52,6 +52,15 @@ pub(super) fn run<T>(command: &mut Command, read: impl FnOnce(ChildStdout) -> T)
         let read = read(stdout);
         Ok((read, child.wait()?))
     })
+}
+
+/// Runs a compiler to its end, with this program's input and output. Its messages are shown meanwhile.
+pub(super) fn relayed(command: &mut Command) -> io::Result<ExitStatus> {
+    let mut child = command.stderr(Stdio::piped()).spawn()?;
+    let colours = has_colours();
+    let stderr = child.stderr.take().expect("piped");
+    relay(stderr, |text| output::note_bytes(shown_text(text, colours).as_bytes()));
+    child.wait()
 }
 
 /// Passes on each line as it comes.

@@ -10,12 +10,15 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
 
-use super::c_toolchain::{Toolchain, ToolchainError};
+use super::c_toolchain::{Language, Toolchain, ToolchainError};
 use super::exit::Exit;
+use super::{cargo, missing};
+use monohull_report::escape::Lines;
 
 /// Compile and link C as a function image: the host's compiler (or MONOHULL_CC) with Monohull's libc
 #[derive(Debug, Args)]
@@ -46,13 +49,13 @@ pub(super) struct Ld {
 
 impl Cc {
     pub(super) fn run(&self) -> Exit {
-        finish(drive(compiler("MONOHULL_CC", "cc"), &self.arguments))
+        finish(drive(compiler("MONOHULL_CC", "cc"), Language::C, &self.arguments))
     }
 }
 
 impl Cxx {
     pub(super) fn run(&self) -> Exit {
-        finish(drive(compiler("MONOHULL_CXX", "c++"), &self.arguments))
+        finish(drive(compiler("MONOHULL_CXX", "c++"), Language::Cxx, &self.arguments))
     }
 }
 
@@ -121,7 +124,7 @@ fn asks_for_system(arguments: &[OsString]) -> bool {
     matches!(arguments, [question] if question == "-print-multiarch" || question == "--print-multiarch")
 }
 
-fn drive(program: OsString, arguments: &[OsString]) -> Result<Exit, ToolchainError> {
+fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Result<Exit, ToolchainError> {
     let request = Request::of(arguments);
     if asks_for_system(arguments) {
         super::output::text(format_args!("{SYSTEM}\n"));
@@ -137,13 +140,35 @@ fn drive(program: OsString, arguments: &[OsString]) -> Result<Exit, ToolchainErr
         return run(command.args(arguments), program);
     }
     let toolchain = Toolchain::find()?;
-    command.args(toolchain.compile_flags(&program)?);
+    // The compiler's messages go through a pipe, so it has to be told.
+    command.args(cargo::has_colours().then_some("-fdiagnostics-color=always"));
+    command.args(toolchain.compile_flags(&program, language)?);
     if request == Request::Compile {
-        return run(command.args(arguments), program);
+        let exit = run(command.args(arguments), program)?;
+        if exit != Exit::Done && language == Language::Cxx && toolchain.cxx().is_none() {
+            super::output::note(
+                "there is no C++ standard library beside the libc: `cargo xtask build --cxx` makes one",
+            );
+        }
+        return Ok(exit);
     }
     command.args(toolchain.link_flags()?);
-    command.args(arguments.iter().filter(|argument| !is_dropped(argument))).args(Toolchain::link_end());
-    run(&mut command, program)
+    command.args(arguments.iter().filter(|argument| !is_dropped(argument))).args(toolchain.link_end(language));
+    let exit = run(&mut command, program)?;
+    if exit == Exit::Done {
+        warn(arguments);
+    }
+    Ok(exit)
+}
+
+/// Warns of code in a new image that will be refused when it runs, as `monohull build` does.
+fn warn(arguments: &[OsString]) {
+    let image = arguments.iter().skip_while(|argument| *argument != "-o").nth(1);
+    // What cannot be read is no image: a device, as some builds use for a try.
+    let Ok(image) = std::fs::read(image.map_or(Path::new("a.out"), Path::new)) else { return };
+    for refused in missing::warnings(&image) {
+        super::output::note(format_args!("warning: {}", Lines(&refused)));
+    }
 }
 
 /// Links what rustc gives.
@@ -152,7 +177,7 @@ fn link(program: OsString, arguments: &[OsString]) -> Result<Exit, ToolchainErro
     let mut command = Command::new(&program);
     command.args(toolchain.link_flags()?);
     command.args(arguments.iter().filter(|argument| !is_rustcs_own(argument) && !is_dropped(argument)));
-    run(command.args(Toolchain::link_end()), program)
+    run(command.args(toolchain.link_end(Language::C)), program)
 }
 
 /// The linker that rustc prefers, and its list of exports, which would hide the start of the image.
@@ -161,9 +186,10 @@ fn is_rustcs_own(argument: &OsStr) -> bool {
     argument.starts_with("-fuse-ld=") || argument.starts_with("-B") || argument.starts_with("-Wl,--version-script=")
 }
 
-/// Runs the compiler. It has said itself what is wrong with its input.
+/// Runs the compiler. It has said itself what is wrong with its input, in words that others chose, such as names of symbols: what a
+/// terminal may act on is escaped.
 fn run(command: &mut Command, program: OsString) -> Result<Exit, ToolchainError> {
-    let status = command.status().map_err(|source| ToolchainError::NoCompiler { program, source })?;
+    let status = cargo::relayed(command).map_err(|source| ToolchainError::NoCompiler { program, source })?;
     Ok(if status.success() { Exit::Done } else { Exit::Usage })
 }
 

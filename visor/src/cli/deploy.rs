@@ -11,7 +11,7 @@ use super::build::BuildError;
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::mistakes::placed;
-use super::{wasm, wasm_cache};
+use super::programs::image_of;
 use monohull_report::escape::shown;
 use monohull_workflow::plan::registered_name;
 use monohull_workflow::{self as workflow, Places, WorkflowError};
@@ -35,7 +35,7 @@ enum DeployError {
     /// the file is wrong
     #[error(transparent)]
     Workflow(#[from] WorkflowError),
-    /// a WebAssembly program cannot be compiled
+    /// a program cannot be compiled
     #[error(transparent)]
     Program(#[from] BuildError),
     /// the server
@@ -93,7 +93,10 @@ impl Deploy {
             }
             let image = folder.join(&image);
             // A server gets ordinary images and never runs the compiler.
-            let bytes = if wasm::is_program(&image) { wasm_cache::image_of(&image)? } else { read(&image)? };
+            let bytes = match image_of(&image)? {
+                Some(bytes) => bytes,
+                None => read(&image)?,
+            };
             let hash = format!("{:x}", Sha256::digest(&bytes));
             let name = name_for(&plan.name, function, &hash);
             entry["image"] = format!("function:{name}").into();

@@ -98,6 +98,8 @@ const KINDS: [Kind; 6] = [
 
 /// The crates of Rust's std.
 const STD: [&str; 5] = ["std", "core", "alloc", "panic_unwind", "std_detect"];
+/// Where a program in C begins.
+const MAIN: &str = "main";
 /// The most users that are named.
 const NAMED: usize = 3;
 
@@ -204,7 +206,8 @@ impl Callers {
                 let name = symbols.find(caller).map(|symbol| symbol.name()).unwrap_or_default();
                 match crate_of(&name) {
                     Some(of) if STD.contains(&of) => next.extend(through_std.then_some(caller)),
-                    None if self.of.contains_key(&caller) => next.push(caller),
+                    // The libc's start calls it, and leads no further.
+                    None if name != MAIN && self.of.contains_key(&caller) => next.push(caller),
                     _ => drop(users.insert(name)),
                 }
             }

@@ -13,10 +13,10 @@ use super::durable::leg::How;
 use super::durable::start::Start;
 use super::exit::Exit;
 use super::isolation::Isolation;
+use super::programs::replace_programs;
 use super::progress::Terminal;
 use super::setting::Setting;
 use super::suspend::{self, Origin};
-use super::wasm_cache::replace_programs;
 use monohull_checkpoint::Key;
 use monohull_durable::{InvocationId, KEEP_MAX};
 use monohull_engine::{Event, IsolationWish, RunOptions};
@@ -24,7 +24,7 @@ use monohull_report::Progress;
 use monohull_report::text::{quoted, suggestion};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing, ProcessError};
-use monohull_workflow::{self as workflow, Plan, WorkflowError};
+use monohull_workflow::{self as workflow, Blame, Plan, WorkflowError};
 
 /// Run a workflow
 #[derive(Debug, Args)]
@@ -163,7 +163,10 @@ impl Run {
         };
         let _images = match replace_programs(&mut plan) {
             Ok(images) => images,
-            Err(error) => return self.refuse(error.exit(), "function", &error),
+            Err(error) => {
+                let blame = if error.blame() == Blame::Workflow { "workflow" } else { "function" };
+                return self.refuse(error.exit(), blame, &error);
+            }
         };
         let isolation = match self.isolation.wish() {
             Ok(isolation) => isolation,

@@ -13,7 +13,7 @@ use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
 use super::imports;
 use super::mistakes::placed;
-use super::{wasm, wasm_cache};
+use super::programs::image_of;
 use monohull_domain::image;
 use monohull_engine::mounts;
 use monohull_host_files::input;
@@ -124,8 +124,10 @@ fn judge(reference: Reference<'_>) -> Result<(), (Blame, String)> {
 }
 
 fn judge_image(name: &str, path: &Path) -> Result<(), (Blame, String)> {
-    if wasm::is_program(path) {
-        return wasm_cache::image_of(path).map(drop).map_err(|error| (Blame::Function, error.to_string()));
+    match image_of(path) {
+        Ok(None) => {}
+        Ok(Some(_)) => return Ok(()),
+        Err(error) => return Err((error.blame(), error.to_string())),
     }
     let bytes = input::read_regular(path, input::FILE_MAX).map_err(|error| {
         let text = format!("the image {}: {error}; `monohull build` makes one from a crate", shown(path));

@@ -1,4 +1,4 @@
-//! Makes a function image of a WebAssembly program, for `monohull build app.wasm` and for workflow files that name one (`wasm_cache`).
+//! Makes a function image of a WebAssembly program, for `monohull build app.wasm` and for workflow files that name one (`programs`).
 //!
 //! The compiler and the runtime's image lie in the folder `wasi` beside the program. The compiler is a program of its own: it reads
 //! untrusted programs, and would otherwise be a part of every process of the visor. Its output is checked as any image is.
@@ -8,7 +8,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use sha2::{Digest, Sha256};
+
 use super::build::{BuildError, Built, check, install, is_accident};
+use super::image_cache::Entry;
 use monohull_checker::Report;
 use monohull_domain::image::Image;
 use monohull_engine::options::folder_beside_program;
@@ -48,17 +51,41 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>, checks: Checks) 
     Ok(Built { path, report, layout: None, refused: Vec::new() })
 }
 
+/// The image of a program that a workflow file names: from the cache, or compiled now.
+pub(super) fn cached_image(program: &Path) -> Result<Vec<u8>, BuildError> {
+    let tools = tools()?;
+    let bytes = read(program)?;
+    let entry = Entry::of("wasi", identity(&tools, &bytes)?);
+    if let Some(image) = entry.as_ref().and_then(Entry::read) {
+        return Ok(image);
+    }
+    let (image, _) = compile_program(&tools, program, &bytes, &program.with_extension("so"), Checks::Guards)?;
+    // Without an entry the program is compiled again the next time.
+    let _ = entry.map(|entry| entry.write(&image));
+    Ok(image)
+}
+
+/// The hash of all that decides what is compiled: this program's version has the list of variants, the compiler its settings and the
+/// processor's level.
+fn identity(tools: &Path, program: &[u8]) -> Result<[u8; 32], BuildError> {
+    let mut hash = Sha256::new().chain_update(concat!("monohull wasi ", env!("CARGO_PKG_VERSION")));
+    for part in ["compile", "runtime.so"] {
+        hash.update(Sha256::digest(read(&tools.join(part))?));
+    }
+    Ok(hash.chain_update(Sha256::digest(program)).finalize().into())
+}
+
 /// The folder with the compiler and the runtime.
-pub(super) fn tools() -> Result<PathBuf, BuildError> {
+fn tools() -> Result<PathBuf, BuildError> {
     folder_beside_program("wasi").ok_or(BuildError::NoWasi)
 }
 
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
+fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
     fs::read(path).map_err(|source| BuildError::File { path: path.to_path_buf(), source })
 }
 
 /// An image of the program that the loader takes, and what the checker says of it. Errors call it `path`.
-pub(super) fn compile_program(
+fn compile_program(
     tools: &Path,
     program: &Path,
     bytes: &[u8],

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use super::exit::Exit;
 use super::output;
+use super::programs::files_of;
 use monohull_report::escape::shown;
 use monohull_workflow as workflow;
 
@@ -57,10 +58,10 @@ fn wait(workflow: &Path, before: &BTreeMap<PathBuf, State>) -> PathBuf {
     }
 }
 
-/// The workflow file and the images that it names. While it is wrong, the file alone.
+/// The workflow file, and the images and programs that it names. While it is wrong, the file alone.
 fn look(workflow: &Path) -> BTreeMap<PathBuf, State> {
     let plan = workflow::check_file(workflow).ok().and_then(|checked| checked.plan);
-    let images = plan.into_iter().flat_map(|plan| plan.functions).map(|function| function.image);
+    let images = plan.into_iter().flat_map(|plan| plan.functions).flat_map(|function| files_of(&function.image));
     [workflow.to_owned()].into_iter().chain(images).map(|path| (path.clone(), state(&path))).collect()
 }
 

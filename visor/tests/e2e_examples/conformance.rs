@@ -1,9 +1,14 @@
 //! The conformance suite: the same source as a function and as a program with std, compared line by line.
 //!
-//! What differs on purpose is a row of the table in `docs/std.md`, which is read here: a difference without a row fails,
-//! and so does a row without a difference.
+//! ```text
+//!   the host's program ──┬── the function over the shim           equal, but for the table in `docs/std.md`
+//!                        └── the function over Rust's own std     equal
+//! ```
+//!
+//! What differs on purpose is a row of that table, which is read here: a difference without a row fails, and so does a row without a
+//! difference.
 
-use crate::harness::{Workflow, printed};
+use crate::harness::{Workflow, printed, written};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -74,12 +79,13 @@ fn close(a: &str, b: &str, narrow: bool) -> bool {
     a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a == b || ulps(a, b, narrow).is_some_and(|n| n <= ULPS))
 }
 
-#[test]
-fn the_shim_does_what_std_does() {
+/// Compares the whole suite as a function with the host's program.
+#[track_caller]
+fn compare(workflow: &Workflow, documented: &[String]) {
     let program = native(&["--count=3", "--text=a b"]);
     assert!(program.status.success(), "{}", String::from_utf8_lossy(&program.stderr));
     let program = String::from_utf8(program.stdout).expect("the suite prints text");
-    let ran = Workflow::shipped("conformance").run(Some(("input", INPUT)), None);
+    let ran = workflow.run(Some(("input", INPUT)), None);
     let ours = printed(&ran);
     assert_eq!((ran.code, ours.last()), (0, Some(&"the end")), "{:#}", ran.report["error"]);
 
@@ -87,18 +93,35 @@ fn the_shim_does_what_std_does() {
     let theirs: BTreeMap<_, _> = program.lines().filter(|line| line.contains('.')).map(parts).collect();
     assert!(theirs.len() >= AT_LEAST, "only {} behaviours", theirs.len());
     assert!(ours.keys().eq(theirs.keys()), "the same source prints the same names");
-    let documented = differences();
     let mut wrong = Vec::new();
     for (name, (sign, value)) in &theirs {
         let (_, our) = ours[name];
         let same = our == *value || (*sign == "~" && close(our, value, name.ends_with(".f32")));
         match (same, documented.iter().any(|row| row == name)) {
             (true, false) | (false, true) => {}
-            (false, false) => wrong.push(format!("{name}\n   std: {value}\n  shim: {our}")),
+            (false, false) => wrong.push(format!("{name}\n   host: {value}\n  function: {our}")),
             (true, true) => wrong.push(format!("{name} does not differ, but docs/std.md says so")),
         }
     }
     assert!(wrong.is_empty(), "{} of {} behaviours:\n{}", wrong.len(), theirs.len(), wrong.join("\n"));
+}
+
+#[test]
+fn the_shim_does_what_std_does() {
+    compare(&Workflow::shipped("conformance"), &differences());
+}
+
+/// The shipped workflow with the suite over Rust's own std.
+fn over_rusts_own_std() -> Workflow {
+    let image = crate::harness::root().join("target/programs/images/conformance-native.so");
+    let mut workflow = Workflow::shipped("conformance");
+    workflow.document()["functions"]["conformance"]["image"] = image.to_str().expect("UTF-8").into();
+    workflow
+}
+
+#[test]
+fn rusts_own_std_does_what_it_does_on_the_host() {
+    compare(&over_rusts_own_std(), &[]);
 }
 
 /// Every way in which the suite can end its program.
@@ -127,6 +150,13 @@ const ENDINGS: [&str; 22] = [
     "detached",
 ];
 
+/// The workflow in which the suite ends in one of these ways, without reading its input.
+fn ending_in(ending: &str, mut workflow: Workflow) -> Workflow {
+    workflow.set("conformance", "/args", json!({ "end": ending }));
+    workflow.document()["unread"] = "ignore".into();
+    workflow
+}
+
 /// A panic's text in std's report of it, without the place.
 fn panic_text(stderr: &str) -> Option<&str> {
     let (_, text) = stderr.split_once("panicked at ")?.1.split_once('\n')?;
@@ -138,11 +168,7 @@ fn programs_end_as_with_std() {
     for ending in ENDINGS {
         let program = native(&[&format!("--end={ending}")]);
         let (said, errors) = (String::from_utf8_lossy(&program.stdout), String::from_utf8_lossy(&program.stderr));
-        let mut workflow = Workflow::shipped("conformance");
-        workflow.set("conformance", "/args", json!({ "end": ending }));
-        // These programs end without reading their input.
-        workflow.document()["unread"] = "ignore".into();
-        let ran = workflow.run(Some(("input", INPUT)), None);
+        let ran = ending_in(ending, Workflow::shipped("conformance")).run(Some(("input", INPUT)), None);
         let (kind, message) = (&ran.report["error"]["kind"], ran.report["error"]["message"].as_str().unwrap_or("none"));
         match program.status.code() {
             Some(0) => assert_eq!(ran.report["status"], "done", "{ending}: {message}"),
@@ -166,5 +192,35 @@ fn programs_end_as_with_std() {
         let panicked = program.status.code() == Some(101);
         let expected: Vec<_> = said.lines().filter(|line| !(panicked && *line == "dropped")).collect();
         assert_eq!(printed(&ran), expected, "{ending}");
+    }
+}
+
+/// Lines without the number of the thread, which the host gives.
+fn without_numbers<'l>(lines: impl IntoIterator<Item = &'l str>) -> Vec<String> {
+    let number = |line: &str| {
+        let (start, rest) = line.split_once("thread 'main' (")?;
+        Some(format!("{start}thread 'main' {}", rest.split_once(") ")?.1))
+    };
+    lines.into_iter().map(|line| number(line).unwrap_or_else(|| line.to_owned())).collect()
+}
+
+/// Both streams are equal to the byte, those of panics included, which unwind.
+#[test]
+fn programs_over_rusts_own_std_end_as_on_the_host() {
+    for ending in ENDINGS {
+        let program = native(&[&format!("--end={ending}")]);
+        let mut workflow = ending_in(ending, over_rusts_own_std());
+        // What a panic says depends on it, and the host's program has it too.
+        workflow.set("conformance", "/env", json!({ "RUST_BACKTRACE": "0" }));
+        let ran = workflow.run(Some(("input", INPUT)), None);
+        let (status, message) = (&ran.report["status"], ran.report["error"]["message"].as_str());
+        match program.status.code() {
+            Some(0) => assert_eq!((status, message), (&Value::from("done"), None), "{ending}"),
+            Some(code) => assert_eq!(message, Some(&*format!("exited with status {code}")), "{ending}"),
+            None => assert_eq!(message, Some("abort() was called"), "{ending}"),
+        }
+        let (said, errors) = (String::from_utf8_lossy(&program.stdout), String::from_utf8_lossy(&program.stderr));
+        assert_eq!(printed(&ran), said.lines().collect::<Vec<_>>(), "{ending}");
+        assert_eq!(without_numbers(written(&ran, "stderr")), without_numbers(errors.lines()), "{ending}");
     }
 }

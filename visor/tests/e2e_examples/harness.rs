@@ -111,9 +111,14 @@ impl Ran {
 
 /// What the first instance of the first step printed to its standard output.
 pub(crate) fn printed(ran: &Ran) -> Vec<&str> {
+    written(ran, "stdout")
+}
+
+/// What it wrote to one of its streams.
+pub(crate) fn written<'r>(ran: &'r Ran, stream: &str) -> Vec<&'r str> {
     let lines = ran.report["steps"][0]["instances"][0]["lines"].as_array().expect("it prints");
-    let printed = lines.iter().filter(|line| line["stream"] == "stdout").map(|line| line["text"].as_str());
-    printed.map(|text| text.expect("lines are text")).collect()
+    let lines = lines.iter().filter(|line| line["stream"] == stream).map(|line| line["text"].as_str());
+    lines.map(|text| text.expect("lines are text")).collect()
 }
 
 /// What an example prints that is compiled with std, `examples/with_std.rs` of its crate.

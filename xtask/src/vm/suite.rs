@@ -280,6 +280,8 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
             "files::the_tour_as_a_function_and_as_a_program",
             "conformance::the_shim_does_what_std_does",
             "conformance::programs_end_as_with_std",
+            "conformance::rusts_own_std_does_what_it_does_on_the_host",
+            "conformance::programs_over_rusts_own_std_end_as_on_the_host",
         ],
         kernel: None,
         why: "it builds a program with cargo",

@@ -9,6 +9,7 @@ use crate::cli::real_std::PrepareError;
 use monohull_checker::Report;
 use monohull_domain::image::ImageError;
 use monohull_report::escape::{Lines, shown};
+use monohull_workflow::Blame;
 
 /// Why an image cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +117,22 @@ pub(in super::super) enum BuildError {
     /// an option is for a program, and this is none; the invocation is at fault
     #[error("{}: `--explicit-checks` is for a WebAssembly program, and this is none", shown(_0))]
     NoWasm(PathBuf),
+    /// a workflow file names a crate; the workflow file is at fault
+    #[error(
+        "{} is a crate and no image: `monohull build` makes one of it, for the workflow file to name. No other command does: a \
+         crate's build scripts run on this host",
+        shown(_0)
+    )]
+    Crate(PathBuf),
+    /// a workflow file names a folder that is no program; the workflow file is at fault
+    #[error("{} is a folder without a program: a Python program has `main.py` or `__main__.py`", shown(_0))]
+    NoProgramInFolder(PathBuf),
+    /// a workflow file names a source file; the workflow file is at fault
+    #[error(
+        "{} is source and no image: `monohull cc`, `monohull c++` or `monohull build` makes one of it, for the workflow file to name",
+        shown(_0)
+    )]
+    Source(PathBuf),
     /// the folder `wasi` is missing; the installation is at fault
     #[error("there is no folder `wasi` with the compiler of WebAssembly programs; `cargo xtask build` makes one")]
     NoWasi,
@@ -169,6 +186,14 @@ pub(in super::super) enum BuildError {
 impl BuildError {
     pub(super) fn no_cargo(source: io::Error) -> BuildError {
         BuildError::NoCargo { program: cargo::program().into(), source }
+    }
+
+    /// Who is at fault where a workflow file names the program: the file, or the function.
+    pub(in super::super) fn blame(&self) -> Blame {
+        match self {
+            BuildError::Crate(_) | BuildError::NoProgramInFolder(_) | BuildError::Source(_) => Blame::Workflow,
+            _ => Blame::Function,
+        }
     }
 
     pub(in super::super) fn exit(&self) -> Exit {

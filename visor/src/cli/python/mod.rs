@@ -1,4 +1,5 @@
-//! Makes a function image of a Python program, for `monohull build app.py` and for a folder with a program.
+//! Makes a function image of a Python program, a file or a folder, for `monohull build app.py` and for workflow files that name one
+//! (`programs`).
 //!
 //! ```text
 //!   app.py, or a folder ─── sources.rs ──▶ the slot `sources`
@@ -13,12 +14,14 @@
 mod image;
 mod sources;
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use super::build::{BuildError, Built, check, install};
+use super::image_cache::Entry;
 use super::isolation::Isolation;
 use monohull_domain::image::Image;
 use monohull_engine::RunOptions;
@@ -44,19 +47,12 @@ pub(super) fn is_program(path: &Path) -> bool {
 /// Puts the image of the program into `out`, or into its folder. It is called as the file or the folder is. One that the loader would refuse is
 /// not put anywhere.
 pub(super) fn build_program(program: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
-    let file = |path: &Path| {
-        let path = path.to_path_buf();
-        |source| BuildError::File { path, source }
-    };
-    let interpreter = folder_beside_program("python").map(|folder| folder.join(INTERPRETER));
-    let interpreter = interpreter.filter(|image| image.is_file()).ok_or(BuildError::NoPython)?;
+    let interpreter = Interpreter::find()?;
     let whole = program.canonicalize().map_err(file(program))?;
     let name = whole.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let sources = sources::read(&whole)?;
-    let archive = pack(&interpreter, program, &sources)?;
-    let runtime = fs::read(&interpreter).map_err(file(&interpreter))?;
-    let image = image::with_archive(runtime, &archive)
-        .map_err(|error| BuildError::PythonInterpreter { path: interpreter, why: error.to_string() })?;
+    let archive = pack(&interpreter.path, program, &sources)?;
+    let image = interpreter.image(&archive)?;
 
     let own = if program.is_dir() { program } else { program.parent().unwrap_or(Path::new("")) };
     let folder = out.unwrap_or(own);
@@ -72,6 +68,59 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>) -> Result<Built,
     })?;
     install(folder, &path, &image).map_err(file(&path))?;
     Ok(Built { path, report, layout: None, refused: Vec::new() })
+}
+
+/// The image of a program that a workflow file names. What is cached is the archive: the interpreter is there already.
+pub(super) fn cached_image(program: &Path) -> Result<Vec<u8>, BuildError> {
+    let interpreter = Interpreter::find()?;
+    let sources = sources::read(&program.canonicalize().map_err(file(program))?)?;
+    let entry = Entry::of("python", identity(&interpreter, &sources));
+    if let Some(archive) = entry.as_ref().and_then(Entry::read) {
+        return interpreter.image(&archive);
+    }
+    let archive = pack(&interpreter.path, program, &sources)?;
+    // Without an entry the program is compiled again the next time.
+    let _ = entry.map(|entry| entry.write(&archive));
+    interpreter.image(&archive)
+}
+
+/// The hash of all that decides what an archive is.
+fn identity(interpreter: &Interpreter, sources: &sources::Sources) -> [u8; 32] {
+    let hash = Sha256::new().chain_update(concat!("monohull python ", env!("CARGO_PKG_VERSION")));
+    let hash = hash.chain_update(Sha256::digest(&interpreter.image)).chain_update(Sha256::digest(&sources.main));
+    hash.chain_update(Sha256::digest(sources.framed())).finalize().into()
+}
+
+/// The files of a program in a folder. Nothing if it cannot be read.
+pub(super) fn files_of(program: &Path) -> Vec<PathBuf> {
+    sources::list(program).unwrap_or_default().into_iter().map(|(_, path)| path).collect()
+}
+
+/// The interpreter's image.
+struct Interpreter {
+    path: PathBuf,
+    image: Vec<u8>,
+}
+
+impl Interpreter {
+    fn find() -> Result<Interpreter, BuildError> {
+        let path = folder_beside_program("python").map(|folder| folder.join(INTERPRETER));
+        let path = path.filter(|image| image.is_file()).ok_or(BuildError::NoPython)?;
+        let image = fs::read(&path).map_err(file(&path))?;
+        Ok(Interpreter { path, image })
+    }
+
+    /// The image with a program.
+    fn image(self, archive: &[u8]) -> Result<Vec<u8>, BuildError> {
+        let Interpreter { path, image } = self;
+        image::with_archive(image, archive)
+            .map_err(|error| BuildError::PythonInterpreter { path, why: error.to_string() })
+    }
+}
+
+fn file(path: &Path) -> impl FnOnce(io::Error) -> BuildError {
+    let path = path.to_path_buf();
+    |source| BuildError::File { path, source }
 }
 
 /// Has the interpreter compile the files: a workflow of one step, in a process of its own as any other.

@@ -29,21 +29,54 @@ pub(super) fn main_of(folder: &Path) -> Option<&'static str> {
 
 /// Reads a program.
 pub(super) fn read(program: &Path) -> Result<Sources, BuildError> {
-    let mut reader = Reader { root: program.to_path_buf(), files: Vec::new(), left: BYTES_MAX };
     let main = match main_of(program) {
-        Some(main) => {
-            reader.folder(program, "")?;
-            main.to_owned()
-        }
+        Some(main) => main.to_owned(),
+        None => program.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    };
+    let mut left = BYTES_MAX;
+    let read = |(name, path): (String, PathBuf)| {
+        let unreadable = |source| BuildError::File { path: path.clone(), source };
+        let length = fs::metadata(&path).map_err(unreadable)?.len();
+        left = left.checked_sub(length).ok_or_else(|| BuildError::PythonProgram {
+            path: program.to_path_buf(),
+            why: format!("its files have more than {} MiB; data is for mounts of the workflow", BYTES_MAX >> 20),
+        })?;
+        fs::read(&path).map(|contents| (name, contents)).map_err(unreadable)
+    };
+    let files = list(program)?.into_iter().map(read).collect::<Result<_, BuildError>>()?;
+    Ok(Sources { main, files })
+}
+
+/// The files of a program, in the order of their names in it.
+pub(super) fn list(program: &Path) -> Result<Vec<(String, PathBuf)>, BuildError> {
+    let mut files = Vec::new();
+    match main_of(program) {
+        Some(_) => list_folder(program, "", &mut files)?,
         None => {
             let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            reader.file(program, name.clone())?;
-            name
+            files.push((name, program.to_path_buf()));
         }
-    };
-    let mut files = reader.files;
+    }
     files.sort();
-    Ok(Sources { main, files })
+    Ok(files)
+}
+
+fn list_folder(folder: &Path, prefix: &str, files: &mut Vec<(String, PathBuf)>) -> Result<(), BuildError> {
+    let unreadable = |source| BuildError::File { path: folder.to_path_buf(), source };
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        if is_left_out(&name) {
+            continue;
+        }
+        // A link is followed to a file and not to a folder, which may lead back here.
+        if entry.file_type().map_err(unreadable)?.is_dir() {
+            list_folder(&path, &format!("{prefix}{name}/"), files)?;
+        } else if path.is_file() && !is_image(&path) {
+            files.push((format!("{prefix}{name}"), path));
+        }
+    }
+    Ok(())
 }
 
 impl Sources {
@@ -57,44 +90,6 @@ impl Sources {
             bytes.extend(contents);
         }
         bytes
-    }
-}
-
-/// Collects files.
-struct Reader {
-    root: PathBuf,
-    files: Vec<(String, Vec<u8>)>,
-    left: u64,
-}
-
-impl Reader {
-    fn folder(&mut self, folder: &Path, prefix: &str) -> Result<(), BuildError> {
-        let unreadable = |source| BuildError::File { path: folder.to_path_buf(), source };
-        for entry in fs::read_dir(folder).map_err(unreadable)? {
-            let entry = entry.map_err(unreadable)?;
-            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-            if is_left_out(&name) {
-                continue;
-            }
-            // A link is followed to a file and not to a folder, which may lead back here.
-            if entry.file_type().map_err(unreadable)?.is_dir() {
-                self.folder(&path, &format!("{prefix}{name}/"))?;
-            } else if path.is_file() && !is_image(&path) {
-                self.file(&path, format!("{prefix}{name}"))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn file(&mut self, path: &Path, name: String) -> Result<(), BuildError> {
-        let unreadable = |source| BuildError::File { path: path.to_path_buf(), source };
-        let length = fs::metadata(path).map_err(unreadable)?.len();
-        self.left = self.left.checked_sub(length).ok_or_else(|| BuildError::PythonProgram {
-            path: self.root.clone(),
-            why: format!("its files have more than {} MiB; data is for mounts of the workflow", BYTES_MAX >> 20),
-        })?;
-        self.files.push((name, fs::read(path).map_err(unreadable)?));
-        Ok(())
     }
 }
 

@@ -1,0 +1,117 @@
+//! The user's cache of what was made of programs that workflow files name.
+//!
+//! ```text
+//!   program ───────────┐
+//!   compiler ──────────┼─ SHA-256 ─▶ CACHE/monohull/KIND/HASH      seal (32 bytes) | what was made
+//!   settings, runtime ─┘
+//! ```
+//!
+//! The seal is made with a key of the user that lies in the user's folder of settings, not in the cache. Write access to the
+//! cache alone (a cache that is restored from elsewhere, one that is shared) is not enough to change an entry or to give it to another
+//! program: such an entry is made again and replaced.
+//!
+//! Nothing depends on the cache. Where it cannot be used, everything is made each time. The size of each kind is bounded: each new entry
+//! removes those that were used least recently.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::cache::cache;
+use monohull_checkpoint::{Key, NewFile, Replace};
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
+
+const SEAL_BYTES: usize = 32;
+/// Largest entry that is read; a larger one is nothing that the loader would take.
+const ENTRY_MAX: u64 = 1 << 30;
+/// Bounds of all entries of a kind. A workflow seldom names more than a few programs.
+const ENTRIES_MAX: usize = 64;
+const CACHE_BYTES_MAX: u64 = 2 << 30;
+
+/// The user's folder of settings. The state folder may be a server's, which refuses files that it does not know.
+fn key_folder() -> Option<PathBuf> {
+    let settings = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let settings = settings.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
+    Some(settings?.join("monohull"))
+}
+
+/// A place in the cache.
+pub(super) struct Entry {
+    path: PathBuf,
+    key: Key,
+    made_from: [u8; 32],
+}
+
+impl Entry {
+    /// The place of what is made from something with this hash. None if there is no folder for it, or no key. Each kind has its own
+    /// folder and its own key.
+    pub(super) fn of(kind: &str, made_from: [u8; 32]) -> Option<Entry> {
+        let (folder, keys) = (cache()?.join(kind), key_folder()?);
+        for folder in [&folder, &keys] {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
+        }
+        let key = Key::load_or_create(&keys.join(format!("{kind}-cache.key"))).ok()?;
+        let name: String = made_from.iter().map(|byte| format!("{byte:02x}")).collect();
+        Some(Entry { path: folder.join(name), key, made_from })
+    }
+
+    /// What was made, if the user's key has sealed it for this very hash.
+    pub(super) fn read(&self) -> Option<Vec<u8>> {
+        let flags = O_NOFOLLOW | O_NONBLOCK;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(&self.path).ok()?;
+        let metadata = file.metadata().ok()?;
+        if !metadata.is_file() || metadata.len() > ENTRY_MAX {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        (&file).take(ENTRY_MAX).read_to_end(&mut bytes).ok()?;
+        let (seal, made) = bytes.split_first_chunk::<SEAL_BYTES>()?;
+        if !self.key.has_sealed_entry(&self.made_from, made, seal) {
+            return None;
+        }
+        // The time of the last use decides what is removed. Where it cannot be set, the entry only goes earlier.
+        let _ = file.set_modified(SystemTime::now());
+        Some(made.to_vec())
+    }
+
+    pub(super) fn write(&self, made: &[u8]) -> std::io::Result<()> {
+        let new = NewFile::beside(&self.path)?;
+        let mut file: &File = new.file();
+        file.write_all(&self.key.seal_entry(&self.made_from, made))?;
+        file.write_all(made)?;
+        new.publish(Replace::Yes)?;
+        self.path.parent().map_or(Ok(()), prune)
+    }
+}
+
+/// Removes the entries that were used least recently, until the rest is within the bounds. The newest is always kept.
+fn prune(folder: &Path) -> std::io::Result<()> {
+    let mut entries = Vec::new();
+    for found in fs::read_dir(folder)? {
+        let found = found?;
+        // Other files are not the cache's.
+        if is_entry_name(&found.file_name()) {
+            // An entry that another process has removed meanwhile needs no place.
+            let Ok(metadata) = found.metadata() else { continue };
+            entries.push((metadata.modified()?, metadata.len(), found.path()));
+        }
+    }
+    entries.sort_unstable_by(|one, other| other.cmp(one));
+    let mut bytes = 0_u64;
+    for (place, (_, length, path)) in entries.iter().enumerate() {
+        bytes = bytes.saturating_add(*length);
+        if place > 0 && (place >= ENTRIES_MAX || bytes > CACHE_BYTES_MAX) {
+            // What cannot be removed is tried again with the next entry.
+            let _ = fs::remove_file(path);
+        }
+    }
+    Ok(())
+}
+
+fn is_entry_name(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.len() == 64 && name.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}

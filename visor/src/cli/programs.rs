@@ -1,0 +1,62 @@
+//! Workflow files that name programs in place of images: WebAssembly (`app.wasm`) and Python (`app.py`, or a folder with `main.py` or
+//! `__main__.py`). Each is compiled once and then taken from a cache (`image_cache`).
+//!
+//! Only the command line does this. What the engine and a server get is an ordinary image.
+//!
+//! Neither compiler runs code of the program. A crate's build scripts would run on this host with all rights of the user, so a
+//! workflow file names the image of a crate, and `monohull build` is a command of its own. The same holds for sources in C.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use super::build::BuildError;
+use super::{python, wasm};
+use monohull_ipc::sealed::seal;
+use monohull_workflow::Plan;
+
+/// Sealed memory files with images. They are there as long as this is.
+#[derive(Debug, Default)]
+pub(super) struct Images {
+    _files: Vec<OwnedFd>,
+}
+
+/// Replaces each program in a plan by its image. What was compiled, or verified, is passed on as a sealed memory file, so these bytes are
+/// those that run.
+pub(super) fn replace_programs(plan: &mut Plan) -> Result<Images, BuildError> {
+    let mut files = Vec::new();
+    for function in &mut plan.functions {
+        if let Some(image) = image_of(&function.image)? {
+            let file = seal(&image, 0).map_err(|source| BuildError::File { path: function.image.clone(), source })?;
+            // The engine opens it in this process.
+            function.image = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            files.push(file);
+        }
+    }
+    Ok(Images { _files: files })
+}
+
+/// The image of what a workflow file names, if that is a program.
+pub(super) fn image_of(path: &Path) -> Result<Option<Vec<u8>>, BuildError> {
+    if wasm::is_program(path) {
+        wasm::cached_image(path).map(Some)
+    } else if path.exists() && python::is_program(path) {
+        python::cached_image(path).map(Some)
+    } else {
+        let path = path.to_path_buf();
+        let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
+        match end {
+            _ if path.join("Cargo.toml").is_file() => Err(BuildError::Crate(path)),
+            _ if path.is_dir() => Err(BuildError::NoProgramInFolder(path)),
+            "c" | "cc" | "cpp" | "cxx" | "rs" if path.is_file() => Err(BuildError::Source(path)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The files that an image is made of: those of a program in a folder, otherwise the file itself.
+pub(super) fn files_of(image: &Path) -> Vec<PathBuf> {
+    match image.is_dir() && python::is_program(image) {
+        true => python::files_of(image),
+        false => vec![image.to_path_buf()],
+    }
+}
