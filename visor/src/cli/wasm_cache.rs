@@ -57,7 +57,8 @@ pub(super) fn replace_programs(plan: &mut Plan) -> Result<Images, BuildError> {
             let image = image_of(&function.image)?;
             let file = seal(&image, 0).map_err(|source| BuildError::File { path: function.image.clone(), source })?;
             // The engine opens it in this process.
-            function.image = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            let image = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            function.made_of = Some(std::mem::replace(&mut function.image, image));
             files.push(file);
         }
     }
