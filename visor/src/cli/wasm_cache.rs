@@ -29,7 +29,7 @@ use sha2::{Digest, Sha256};
 
 use super::build::BuildError;
 use super::cache::cache;
-use super::wasm::{self, Checks};
+use super::wasm::{self, Settings};
 use monohull_checkpoint::{Key, NewFile, Replace};
 use monohull_ipc::sealed::seal;
 use monohull_workflow::Plan;
@@ -37,8 +37,8 @@ use monohull_workflow::Plan;
 /// The key that seals entries.
 const KEY_NAME: &str = "wasi-cache.key";
 const SEAL_BYTES: usize = 32;
-/// Largest entry that is read; a larger one is no image that the loader would take.
-const ENTRY_MAX: u64 = 1 << 30;
+/// Largest entry that is read.
+const ENTRY_MAX: u64 = SEAL_BYTES as u64 + wasm::IMAGE_MAX;
 /// Bounds of the whole cache. A workflow seldom names more than a few programs.
 const ENTRIES_MAX: usize = 64;
 const CACHE_BYTES_MAX: u64 = 2 << 30;
@@ -74,7 +74,7 @@ pub(super) fn image_of(program: &Path) -> Result<Vec<u8>, BuildError> {
     if let Some(image) = entry.as_ref().and_then(Entry::read) {
         return Ok(image);
     }
-    let (image, _) = wasm::compile_program(&tools, program, &bytes, &program.with_extension("so"), Checks::Guards)?;
+    let (image, _) = wasm::compile_program(&tools, program, &bytes, &program.with_extension("so"), Settings::USUAL)?;
     // Without an entry the program is compiled again the next time.
     let _ = entry.map(|entry| entry.write(&image));
     Ok(image)
