@@ -69,6 +69,9 @@ enum Chore {
         /// Build the interpreter of Python programs, which takes minutes the first time, and what it needs alone.
         #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs"])]
         python: bool,
+        /// Build the compiler and the runtime of WebAssembly programs, and programs for tests, alone.
+        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python"])]
+        wasi: bool,
     },
     /// Builds everything, and installs the program, its modules, manual pages and completions below a folder.
     Install {
@@ -141,6 +144,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Build { c_programs: true, .. } => build::c_programs(),
         Chore::Build { programs: true, .. } => build::published(),
         Chore::Build { python: true, .. } => python::build(),
+        Chore::Build { wasi: true, .. } => build::wasi(),
         Chore::Build { .. } => build::everything(),
         Chore::Install { prefix } => install::run(&prefix),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),

@@ -23,12 +23,13 @@ pub(super) use image::{Built, check, install, is_accident};
 
 /// Build a crate as a function image, and check it
 #[derive(Debug, Args)]
-#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.py", "monohull build app.wasm"))]
+#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.py", "monohull build app.wasm", "monohull build app.js"))]
 pub(super) struct Build {
-    /// The crate's folder, a Python program (`app.py`, or a folder with `main.py` or `__main__.py`), or a WebAssembly program (`app.wasm`)
+    /// The crate's folder, a Python program (`app.py`, or a folder with `main.py` or `__main__.py`), a WebAssembly program (`app.wasm`), or one in JavaScript
+    /// (`app.js`), whose interpreter is a WebAssembly program
     #[arg(default_value = ".")]
     path: PathBuf,
-    /// The folder for the image [default: `images` in cargo's target folder; for a Python or WebAssembly program its own folder]
+    /// The folder for the image [default: `images` in cargo's target folder; for a Python, WebAssembly or JavaScript program its own folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Of a WebAssembly program: check each address by instructions, instead of by pages without access. For hosts where a fault

@@ -59,13 +59,48 @@ impl Settings {
     pub(super) const USUAL: Settings = Settings { checks: Checks::Guards, memory: 4 << 30, seconds: 300 };
 }
 
-/// Whether the path is a file that claims to be a WebAssembly module, by its name or its first bytes.
+/// The interpreter of JavaScript, in the folder with the compiler.
+const INTERPRETER: &str = "quickjs.wasm";
+/// The custom section of a module in which the compiler looks for what belongs to the program.
+const ATTACHMENT: &[u8] = b"monohull.attachment";
+
+/// Whether the path is a file that claims to be a WebAssembly module, by its name or its first bytes, or a program in JavaScript.
 pub(super) fn is_program(path: &Path) -> bool {
     let begins = || {
         let mut start = [0; MAGIC.len()];
         File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok()) && start == MAGIC
     };
-    path.is_file() && (path.extension().is_some_and(|end| end == "wasm") || begins())
+    path.is_file() && (is_script(path) || path.extension().is_some_and(|end| end == "wasm") || begins())
+}
+
+fn is_script(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "js" || end == "mjs")
+}
+
+/// The module of a program: the file, or for JavaScript the interpreter with the file attached.
+pub(super) fn module(tools: &Path, program: &Path) -> Result<Vec<u8>, BuildError> {
+    let bytes = read(program)?;
+    if !is_script(program) {
+        return Ok(bytes);
+    }
+    let name = program.file_name().unwrap_or_default().as_encoded_bytes();
+    let mut module = read(&tools.join(INTERPRETER))?;
+    let section = [&leb128(ATTACHMENT.len()), ATTACHMENT, name, b"\0", &bytes].concat();
+    module.push(0);
+    module.extend(leb128(section.len()));
+    module.extend(section);
+    Ok(module)
+}
+
+/// A number as WebAssembly has it.
+fn leb128(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number > 0x7f {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
 }
 
 /// Compiles the program and puts its image into `out`, or beside it. The image is called as the program is, and ends in `.so`. One that
@@ -76,7 +111,7 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>, settings: Settin
     let folder = out.unwrap_or(beside);
     let path = folder.join(format!("{name}.so"));
     let tools = tools()?;
-    let (image, report) = compile_program(&tools, program, &read(program)?, &path, settings)?;
+    let (image, report) = compile_program(&tools, program, &module(&tools, program)?, &path, settings)?;
     install(folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
     Ok(Built { path, report, layout: None, refused: Vec::new() })
 }

@@ -68,7 +68,7 @@ pub(super) fn replace_programs(plan: &mut Plan) -> Result<Images, BuildError> {
 /// The image of a program: from the cache, or compiled now.
 pub(super) fn image_of(program: &Path) -> Result<Vec<u8>, BuildError> {
     let tools = wasm::tools()?;
-    let bytes = wasm::read(program)?;
+    let bytes = wasm::module(&tools, program)?;
     let made_from = identity(&tools, &bytes)?;
     let entry = Entry::of(made_from);
     if let Some(image) = entry.as_ref().and_then(Entry::read) {

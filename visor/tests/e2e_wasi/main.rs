@@ -5,6 +5,7 @@
 
 mod calls;
 mod hostile;
+mod javascript;
 mod programs;
 mod support;
 mod traps;

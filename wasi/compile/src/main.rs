@@ -15,6 +15,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod attachment;
 mod image;
 
 use std::io::{self, Read, Write};
@@ -121,7 +122,9 @@ fn build(arguments: Arguments) -> Result<(), Error> {
     let program = read_program()?;
     confine(parent, Limits { memory, seconds, output })?;
     let compiled = compile(&program, variant, checks)?;
-    let image = image::link(&runtime, &compiled, checks).map_err(|source| Error::Image { path, source })?;
+    // The module is known to be whole.
+    let attachment = attachment::of_module(&program).unwrap_or_default();
+    let image = image::link(&runtime, &compiled, attachment, checks).map_err(|source| Error::Image { path, source })?;
     let mut output = io::stdout().lock();
     output.write_all(&image).and_then(|()| output.flush()).map_err(Error::Output)
 }
