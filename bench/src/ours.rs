@@ -111,6 +111,13 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// The figure that its only instance has printed, as a line.
+    pub(crate) fn printed(&self) -> Result<f64> {
+        let lines = self.report.steps.iter().flat_map(|step| &step.instances).flat_map(|instance| &instance.lines);
+        let texts: Vec<_> = lines.map(|line| line.text.as_str()).collect();
+        texts.first().and_then(|text| text.parse().ok()).ok_or_else(|| format!("no figure: {texts:?}"))
+    }
+
     /// The figure a probe has written down under this name: a line `NAME: NUMBER` of its output.
     pub(crate) fn figure(&self, name: &str) -> Result<f64> {
         let Some(Content::Text(text)) = self.report.output.get("figures").and_then(|slot| slot.content.as_ref()) else {

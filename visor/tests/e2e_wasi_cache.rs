@@ -279,4 +279,5 @@ fn a_suspended_program_goes_on() {
     fs::write(place.path("app.wasm"), program("another")).expect("written");
     let (code, _, said) = monohull(&["resume", checkpoint]);
     assert!(code == Some(2) && said.contains("is not the one that the workflow was suspended with"), "{code:?} {said}");
+    assert!(said.contains("app.wasm") && !said.contains("/proc/"), "the file is the user's: {said}");
 }

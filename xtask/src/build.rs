@@ -90,6 +90,11 @@ pub(crate) fn published() -> Result {
     programs::build_all(&workspace)
 }
 
+/// What makes functions of WebAssembly programs, and those that need no visor.
+pub(crate) fn wasi() -> Result {
+    wasi::tools(&Workspace::load()?)
+}
+
 /// The libc alone.
 pub(crate) fn libc() -> Result {
     libc::build(&Workspace::load()?)

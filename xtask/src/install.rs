@@ -41,7 +41,9 @@ pub(crate) fn run(prefix: &Path) -> Result {
         copy_all(&python, &prefix.join("python"))?;
     }
     let wasi = root().join("target/wasi");
-    copy(&wasi.join("runtime.so"), &prefix.join("wasi/runtime.so"))?;
+    for file in ["runtime.so", "quickjs.wasm", "LICENSE-quickjs"] {
+        copy(&wasi.join(file), &prefix.join("wasi").join(file))?;
+    }
     strip(&wasi.join("compile"), &prefix.join("wasi/compile"))?;
     shell::run(Command::new(&program).arg("man").arg("--out").arg(prefix.join("share/man/man1")))?;
     for (name, file) in [

@@ -77,6 +77,9 @@ enum Chore {
         /// Build the tests of C libraries of musl's authors as functions, and what they need alone.
         #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "cxx"])]
         libc_tests: bool,
+        /// Build the compiler and the runtime of WebAssembly programs, and programs for tests, alone.
+        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "cxx", "libc_tests"])]
+        wasi: bool,
     },
     /// Builds everything, and installs the program, its modules, manual pages and completions below a folder.
     Install {
@@ -151,6 +154,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Build { python: true, .. } => python::build(),
         Chore::Build { cxx: true, .. } => cxx::build(),
         Chore::Build { libc_tests: true, .. } => libc_tests::build(),
+        Chore::Build { wasi: true, .. } => build::wasi(),
         Chore::Build { .. } => build::everything(),
         Chore::Install { prefix } => install::run(&prefix),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),

@@ -5,7 +5,8 @@
 //! target/wasi/runtime.so    the runtime, to which it appends a program
 //! target/wasi/tour.wasm     a program in Rust (`wasi/guests/tour`), and
 //! target/images/wasi-tour.so  the function that is made of it
-//! target/wasi/tour-c.wasm   programs in other languages, for tests (`wasi_guests`)
+//! target/wasi/quickjs.wasm  the interpreter of programs in JavaScript (`wasi_guests`)
+//! target/wasi/tour-c.wasm   programs in other languages, for tests
 //! target/wasi/build         cargo's folder: the workspace `wasi` has its own dependencies
 //! ```
 
@@ -20,8 +21,14 @@ const GUEST_TARGET: &str = "wasm32-wasip1";
 /// Crates that are linted, each by itself: together they would share features that some must not have.
 const PACKAGES: [&str; 4] = ["monohull-wasi-settings", "monohull-wasi-runtime", "monohull-wasi-compile", "wasi-tour"];
 
-/// Compiler, runtime, and a guest.
+/// Compiler, runtime, and guests.
 pub(crate) fn build(workspace: &Workspace) -> Result {
+    tools(workspace)?;
+    guest(workspace, &root().join("target/wasi"))
+}
+
+/// The same without the one whose image is made here.
+pub(crate) fn tools(workspace: &Workspace) -> Result {
     let (built, to) = (folder(workspace), root().join("target/wasi"));
     shell::run(
         cargo(workspace, &["build", "--release", "--quiet", "-p", "monohull-wasi-compile"]).env_remove("RUSTFLAGS"),
@@ -36,8 +43,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result {
     let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
     shell::run(runtime.env("RUSTFLAGS", format!("{theirs} {DEPENDENCY_FLAGS}")))?;
     install(&built.join("image/libmonohull_wasi_runtime.so"), &to.join("runtime.so"))?;
-    wasi_guests::build(&to)?;
-    guest(workspace, &to)
+    wasi_guests::build(&to)
 }
 
 /// The program that shows what WASI has, and its image.

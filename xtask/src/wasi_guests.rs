@@ -3,15 +3,19 @@
 //!
 //! ```text
 //! wasi/guests/c/tour.c     clang, wasi-libc    target/wasi/tour-c.wasm
+//! wasi/guests/c/bench.c    clang, wasi-libc    target/wasi/bench.wasm, for the benchmark `wasi`
+//! wasi/guests/js/main.c    clang, QuickJS      target/wasi/quickjs.wasm, the interpreter of `monohull build app.js`
 //! wasi/guests/go           Go                  target/wasi/tour-go.wasm
 //! ```
 //!
 //! clang would start the linker by its name; both are started here instead, each with the libraries of the tree that it came in. Go's
 //! programs need none.
 
-use crate::apt;
+use crate::c_programs::QUICKJS_SOURCE;
 use crate::workspace::root;
-use crate::{Result, shell};
+use crate::{Result, apt, shell};
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,30 +33,111 @@ const WITHOUT: [&str; 9] = [
     "binutils-x86-64-linux-gnu",
     "libobjc-12-dev",
 ];
+/// What of QuickJS is the interpreter.
+const QUICKJS: [&str; 5] = ["quickjs.c", "dtoa.c", "libregexp.c", "libunicode.c", "cutils.c"];
+/// Emscripten's programs have no threads either; unlike those, these check their stack.
+const QUICKJS_FLAGS: [&str; 4] =
+    ["-D_GNU_SOURCE", "-DEMSCRIPTEN", "-DCONFIG_STACK_CHECK", "-DCONFIG_VERSION=\"2025-04-26\""];
+/// The stack is below everything else, so that it cannot grow into data.
+const QUICKJS_LINK: [&str; 4] = ["--stack-first", "-z", "stack-size=2097152", "--strip-debug"];
 /// The first version of Go for WASI is 1.21.
 const GO: [&str; 2] = ["golang-1.23-go", "golang-1.23-src"];
 
 /// Compiles all of them into the folder.
 pub(crate) fn build(to: &Path) -> Result {
     let guests = root().join("wasi/guests");
-    c(&guests.join("c/tour.c"), &to.join("tour-c.wasm"))?;
+    let clang = Clang::fetch()?;
+    for (source, program) in [("c/tour.c", "tour-c.wasm"), ("c/bench.c", "bench.wasm")] {
+        c(&clang, &guests.join(source), &to.join(program))?;
+    }
+    quickjs(&clang, &guests.join("js/main.c"), &to.join("quickjs.wasm"))?;
     go(&guests.join("go"), &to.join("tour-go.wasm"))
 }
 
-fn c(source: &Path, program: &Path) -> Result {
-    let what = "fetch clang and wasi-libc for a program in C: about 70 MB, once";
-    let folder = apt::cached("wasi-c", what, |apt, folder| apt.unpack(&CLANG, &WITHOUT, &folder.join("tree")))?;
-    let (tree, object) = (folder.join("tree"), program.with_extension("o"));
-    let (headers, libraries) = (tree.join("usr/include/wasm32-wasi"), tree.join("usr/lib/wasm32-wasi"));
-    let resources = tree.join("usr/lib/llvm-14/lib/clang/14.0.6");
-    let mut clang = apt::program(&tree, "usr/lib/llvm-14/bin/clang");
-    clang.args(["--target=wasm32-wasi", "-O2", "-Wall", "-Werror", "-nostdinc", "-resource-dir"]).arg(&resources);
-    clang.arg("-isystem").arg(resources.join("include")).arg("-isystem").arg(headers);
-    shell::run(clang.arg("-I").arg(root().join("wasi/include")).arg("-c").arg(source).arg("-o").arg(&object))?;
-    let mut lld = apt::program(&tree, "usr/lib/llvm-14/bin/lld");
-    lld.args(["-flavor", "wasm"]).arg(libraries.join("crt1.o")).arg(object).arg("-L").arg(libraries).arg("-lc");
-    lld.arg(resources.join("lib/wasi/libclang_rt.builtins-wasm32.a"));
-    shell::run(lld.arg("-o").arg(program))
+/// Debian's clang for WASI.
+struct Clang {
+    tree: PathBuf,
+}
+
+impl Clang {
+    fn fetch() -> Result<Clang> {
+        let what = "fetch clang and wasi-libc for a program in C: about 70 MB, once";
+        let folder = apt::cached("wasi-c", what, |apt, folder| apt.unpack(&CLANG, &WITHOUT, &folder.join("tree")))?;
+        Ok(Clang { tree: folder.join("tree") })
+    }
+
+    /// What belongs to the compiler: its own headers, and what compiled code calls.
+    fn resources(&self) -> PathBuf {
+        self.tree.join("usr/lib/llvm-14/lib/clang/14.0.6")
+    }
+
+    /// The compiler, to be given what to compile.
+    fn compiler(&self) -> Command {
+        let mut clang = apt::program(&self.tree, "usr/lib/llvm-14/bin/clang");
+        clang.args(["--target=wasm32-wasi", "-O2", "-nostdinc", "-resource-dir"]).arg(self.resources());
+        clang.arg("-isystem").arg(self.resources().join("include"));
+        clang.arg("-isystem").arg(self.tree.join("usr/include/wasm32-wasi"));
+        clang.arg("-I").arg(root().join("wasi/include"));
+        clang
+    }
+
+    fn link(&self, options: &[&str], objects: &[PathBuf], program: &Path) -> Result {
+        let libraries = self.tree.join("usr/lib/wasm32-wasi");
+        let mut lld = apt::program(&self.tree, "usr/lib/llvm-14/bin/lld");
+        lld.args(["-flavor", "wasm"]).args(options).arg(libraries.join("crt1.o")).args(objects);
+        lld.arg("-L").arg(libraries).args(["-lc", "-lm"]);
+        lld.arg(self.resources().join("lib/wasi/libclang_rt.builtins-wasm32.a"));
+        shell::run(lld.arg("-o").arg(program))
+    }
+}
+
+fn c(clang: &Clang, source: &Path, program: &Path) -> Result {
+    let object = program.with_extension("o");
+    let mut compiler = clang.compiler();
+    shell::run(compiler.args(["-Wall", "-Werror", "-c"]).arg(source).arg("-o").arg(&object))?;
+    clang.link(&[], &[object], program)
+}
+
+/// QuickJS without its library for systems that have processes and signals, and a main program in its place.
+fn quickjs(clang: &Clang, main: &Path, program: &Path) -> Result {
+    let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+    let mut hasher = DefaultHasher::new();
+    let header = root().join("wasi/include/monohull-wasi.h");
+    let stack = main.with_file_name("stack.h");
+    let files = (read(main)?, read(&stack)?, read(&header)?);
+    (QUICKJS_SOURCE.sha256, QUICKJS, QUICKJS_FLAGS, QUICKJS_LINK, files).hash(&mut hasher);
+    let (stamp, inputs) = (program.with_extension("inputs"), format!("{:016x}", hasher.finish()));
+    if program.exists() && fs::read_to_string(&stamp).is_ok_and(|known| known == inputs) {
+        return Ok(());
+    }
+    let work = program.with_extension("work");
+    apt::remove(&work)?;
+    QUICKJS_SOURCE.unpack(&work)?;
+    shell::heading(&format!("compile {} {} for WASI", QUICKJS_SOURCE.name, QUICKJS_SOURCE.version));
+    // Named by one of its files, which uses nothing of it.
+    apt::make(&work.join("none"))?;
+    apt::write(&work.join("none/setjmp.h"), "")?;
+    let (mut objects, mut compile) = (Vec::new(), Vec::new());
+    for file in QUICKJS.iter().map(|name| work.join(name)).chain([main.to_owned()]) {
+        let object = work.join(file.file_name().unwrap_or_default()).with_extension("o");
+        let mut compiler = clang.compiler();
+        compiler.args(QUICKJS_FLAGS).arg("-include").arg(&stack);
+        compiler.arg("-I").arg(&work).arg("-I").arg(work.join("none"));
+        compiler.args(if file == main { ["-Wall", "-Werror"] } else { ["-w", "-fwrapv"] });
+        compiler.arg("-c").arg(&file).arg("-o").arg(&object);
+        objects.push(object);
+        compile.push(compiler);
+    }
+    shell::run_all(compile)?;
+    let new = work.join("quickjs.wasm");
+    clang.link(&QUICKJS_LINK, &objects, &new)?;
+    // Both want their notices where the program is.
+    let notices = [work.join("LICENSE"), clang.tree.join("usr/share/doc/wasi-libc/copyright")];
+    let notices = [read(&notices[0])?, read(&notices[1])?].map(|text| String::from_utf8_lossy(&text).into_owned());
+    apt::write(&program.with_file_name("LICENSE-quickjs"), &notices.join("\n"))?;
+    apt::rename(&new, program)?;
+    apt::write(&stamp, &inputs)?;
+    apt::remove(&work)
 }
 
 fn go_folder() -> Result<PathBuf> {

@@ -44,12 +44,21 @@ pub(crate) fn build_cgi() -> Result<PathBuf> {
     compile("cgi", &["-static".as_ref()])
 }
 
-/// Compiles the program that runs WebAssembly with the library `wasmtime`.
+/// Compiles the program that runs a no-op in WebAssembly with the library `wasmtime`.
 pub(crate) fn build_wasmtime(library: &Path) -> Result<PathBuf> {
+    with_wasmtime("wasmtime", library)
+}
+
+/// Compiles the program that runs programs for WASI with it.
+pub(crate) fn build_wasi(library: &Path) -> Result<PathBuf> {
+    with_wasmtime("wasi", library)
+}
+
+fn with_wasmtime(name: &str, library: &Path) -> Result<PathBuf> {
     let folder = library.parent().unwrap_or(Path::new("."));
     let mut search = OsString::from("-Wl,-rpath,");
     search.push(folder);
-    compile("wasmtime", &[library.as_os_str(), &search])
+    compile(name, &[library.as_os_str(), &search])
 }
 
 /// Compiles `peers/NAME.c`.

@@ -22,6 +22,7 @@ mod slot_large;
 mod slot_small;
 mod soak;
 mod sort;
+mod wasi;
 mod word_count;
 
 use crate::harness::{Effort, Result, Row};
@@ -98,6 +99,12 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "wasmtime",
         about: "a no-op in a process of its own, against an instance of WebAssembly in wasmtime",
         run: sandboxes::wasmtime,
+        lacks: sandboxes::lacks_wasmtime,
+    },
+    Scenario {
+        name: "wasi",
+        about: "programs for WASI as functions, against the same in wasmtime",
+        run: wasi::run,
         lacks: sandboxes::lacks_wasmtime,
     },
     Scenario {

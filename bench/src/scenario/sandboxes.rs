@@ -12,7 +12,7 @@ fn fetched(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(path)
 }
 
-fn wasmtime_library() -> PathBuf {
+pub(super) fn wasmtime_library() -> PathBuf {
     fetched("wasmtime/fetched/wasmtime/linux-x86_64/_libwasmtime.so")
 }
 

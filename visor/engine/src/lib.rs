@@ -176,7 +176,10 @@ impl Ready {
         for function in &plan.functions {
             let image = match known.get(&function.image) {
                 Some(image) => image.clone(),
-                None => Arc::new(LoadedImage::open(&function.name, &function.image)?),
+                None => {
+                    let opened = LoadedImage::open(&function.name, &function.image);
+                    Arc::new(opened.map_err(|error| error.of_file(function.file()))?)
+                }
             };
             known.insert(function.image.clone(), image.clone());
             images.push(image);

@@ -6,12 +6,14 @@ mod link;
 mod package;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use monohull_checker::{Class, Finding, Report};
 
 use super::exit::Exit;
-use super::wasm::Checks;
+use super::measures::{Size, Time, duration, size};
+use super::wasm::{Checks, Settings};
 use link::build_image;
 use monohull_report::escape::{Line, Lines, shown};
 use package::Selection;
@@ -21,18 +23,25 @@ pub(super) use image::{Built, check, install, is_accident};
 
 /// Build a crate as a function image, and check it
 #[derive(Debug, Args)]
-#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.py", "monohull build app.wasm"))]
+#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.py", "monohull build app.wasm", "monohull build app.js"))]
 pub(super) struct Build {
-    /// The crate's folder, a Python program (`app.py`, or a folder with `main.py` or `__main__.py`), or a WebAssembly program (`app.wasm`)
+    /// The crate's folder, a Python program (`app.py`, or a folder with `main.py` or `__main__.py`), a WebAssembly program (`app.wasm`), or one in JavaScript
+    /// (`app.js`), whose interpreter is a WebAssembly program
     #[arg(default_value = ".")]
     path: PathBuf,
-    /// The folder for the image [default: `images` in cargo's target folder; for a Python or WebAssembly program its own folder]
+    /// The folder for the image [default: `images` in cargo's target folder; for a Python, WebAssembly or JavaScript program its own folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Of a WebAssembly program: check each address by instructions, instead of by pages without access. For hosts where a fault
     /// ends the process: with protection keys before Linux 6.12, where tracing is refused
     #[arg(long)]
     explicit_checks: bool,
+    /// Of a WebAssembly program: how much memory its compiler may use
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(Settings::USUAL.memory))]
+    compile_memory: Size,
+    /// Of a WebAssembly program: how much processor time its compiler may take, in whole seconds
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(Duration::from_secs(Settings::USUAL.seconds)))]
+    compile_time: Time,
     #[command(flatten)]
     selection: Selection,
 }
@@ -40,7 +49,7 @@ pub(super) struct Build {
 impl Build {
     pub(super) fn run(&self) -> Exit {
         let built = match super::wasm::is_program(&self.path) {
-            true => super::wasm::build_program(&self.path, self.out.as_deref(), self.checks()),
+            true => super::wasm::build_program(&self.path, self.out.as_deref(), self.settings()),
             false if self.explicit_checks => Err(BuildError::NoWasm(self.path.clone())),
             false if super::python::is_program(&self.path) => {
                 super::python::build_program(&self.path, self.out.as_deref())
@@ -70,8 +79,9 @@ impl Build {
         }
     }
 
-    fn checks(&self) -> Checks {
-        if self.explicit_checks { Checks::Explicit } else { Checks::Guards }
+    fn settings(&self) -> Settings {
+        let checks = if self.explicit_checks { Checks::Explicit } else { Checks::Guards };
+        Settings { checks, memory: self.compile_memory.0, seconds: self.compile_time.0.as_secs().max(1) }
     }
 }
 

@@ -32,6 +32,7 @@ mod limits;
 mod lines;
 mod list;
 mod logs;
+mod measures;
 mod missing;
 mod mistakes;
 mod network;

@@ -1,4 +1,4 @@
-//! Workflow files that name programs in place of images: WebAssembly (`app.wasm`) and Python (`app.py`, or a folder with `main.py` or
+//! Workflow files that name programs in place of images: WebAssembly (`app.wasm`), JavaScript (`app.js`) and Python (`app.py`, or a folder with `main.py` or
 //! `__main__.py`). Each is compiled once and then taken from a cache (`image_cache`).
 //!
 //! Only the command line does this. What the engine and a server get is an ordinary image.
@@ -28,7 +28,8 @@ pub(super) fn replace_programs(plan: &mut Plan) -> Result<Images, BuildError> {
         if let Some(image) = image_of(&function.image)? {
             let file = seal(&image, 0).map_err(|source| BuildError::File { path: function.image.clone(), source })?;
             // The engine opens it in this process.
-            function.image = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            let image = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            function.made_of = Some(std::mem::replace(&mut function.image, image));
             files.push(file);
         }
     }

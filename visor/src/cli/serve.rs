@@ -1,6 +1,5 @@
 //! `monohull serve`: workflows over HTTP.
 
-use std::fmt::{self, Display};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,11 +9,11 @@ use clap::{Args, ValueEnum};
 
 use super::exit::Exit;
 use super::isolation::Isolation;
+use super::measures::{Size, Time, duration, size};
 use monohull_host_files::input;
 use monohull_watchdog::{self as watchdog, Listen, ServeError, Settings, StateError, TlsFiles, Token};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_workflow::plan::ProcessUse;
-use monohull_workflow::units;
 
 /// Serve functions and workflows over HTTP
 #[derive(Debug, Args)]
@@ -282,20 +281,6 @@ fn number<N: TryFrom<usize>>(usual: usize) -> N {
     N::try_from(usual).unwrap_or_else(|_| unreachable!("defaults are small"))
 }
 
-/// A time on the command line.
-#[derive(Clone, Copy, Debug)]
-struct Time(Duration);
-
-impl Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.0.as_secs(), self.0.subsec_nanos()) {
-            // The largest unit that is taken on the command line is an hour.
-            (seconds @ 3600.., 0) if seconds.is_multiple_of(3600) => write!(f, "{}h", seconds / 3600),
-            _ => humantime::format_duration(self.0).fmt(f),
-        }
-    }
-}
-
 /// A time on the command line, or never.
 #[derive(Clone, Copy, Debug)]
 struct Suspend(Option<Duration>);
@@ -305,25 +290,4 @@ fn suspend(text: &str) -> Result<Suspend, String> {
         "never" => Ok(Suspend(None)),
         _ => duration(text).map(|time| Suspend(Some(time.0))).map_err(|why| format!("{why}, or never")),
     }
-}
-
-/// A number of bytes on the command line.
-#[derive(Clone, Copy, Debug)]
-struct Size(u64);
-
-impl Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&units::show_size(self.0))
-    }
-}
-
-fn duration(text: &str) -> Result<Time, String> {
-    units::duration(text)
-        .filter(|time| !time.is_zero())
-        .map(Time)
-        .ok_or_else(|| "expected a time, such as 500ms or 30s".to_owned())
-}
-
-fn size(text: &str) -> Result<Size, String> {
-    units::size(text).map(Size).ok_or_else(|| "expected a size, such as 64MiB".to_owned())
 }

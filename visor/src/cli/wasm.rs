@@ -1,12 +1,23 @@
 //! Makes a function image of a WebAssembly program, for `monohull build app.wasm` and for workflow files that name one (`programs`).
 //!
 //! The compiler and the runtime's image lie in the folder `wasi` beside the program. The compiler is a program of its own: it reads
-//! untrusted programs, and would otherwise be a part of every process of the visor. Its output is checked as any image is.
+//! untrusted programs, and would otherwise be a part of every process of the visor. It confines itself before it does
+//! (`monohull_sandbox::computing`), ends with this process, and its output is checked as any image is.
+//!
+//! ```text
+//!   program ── sealed memory ──▶ stdin  compiler  stdout ── memory file ──▶ image ──▶ checker, loader
+//!                                          └ stderr ──▶ why not
+//! ```
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+
+use nix::libc::{SIGABRT, SIGSEGV, SIGSYS, SIGXCPU, SIGXFSZ};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use sha2::{Digest, Sha256};
 
@@ -15,11 +26,17 @@ use super::image_cache::Entry;
 use monohull_checker::Report;
 use monohull_domain::image::Image;
 use monohull_engine::options::folder_beside_program;
+use monohull_ipc::sealed::seal;
+use monohull_workflow::units::show_size;
 
 /// What every WebAssembly module begins with.
 const MAGIC: [u8; 4] = *b"\0asm";
 /// Ways in which the compiler can generate code; the first is the usual one.
 const VARIANTS: [&str; 4] = ["0", "1", "2", "3"];
+/// Largest image that is read; a larger one is none that the loader would take.
+pub(super) const IMAGE_MAX: u64 = 1 << 30;
+/// Most of what the compiler says that is kept.
+const SAID_MAX: u64 = 16 << 10;
 
 /// What keeps a program in its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,23 +47,74 @@ pub(super) enum Checks {
     Explicit,
 }
 
-/// Whether the path is a file that claims to be a WebAssembly module, by its name or its first bytes.
+/// How a program is compiled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) checks: Checks,
+    /// Bytes of memory that the compiler may use.
+    pub(super) memory: u64,
+    /// Seconds of processor time that it may take.
+    pub(super) seconds: u64,
+}
+
+impl Settings {
+    /// What workflow files that name a program get.
+    pub(super) const USUAL: Settings = Settings { checks: Checks::Guards, memory: 4 << 30, seconds: 300 };
+}
+
+/// The interpreter of JavaScript, in the folder with the compiler.
+const INTERPRETER: &str = "quickjs.wasm";
+/// The custom section of a module in which the compiler looks for what belongs to the program.
+const ATTACHMENT: &[u8] = b"monohull.attachment";
+
+/// Whether the path is a file that claims to be a WebAssembly module, by its name or its first bytes, or a program in JavaScript.
 pub(super) fn is_program(path: &Path) -> bool {
     let begins = || {
         let mut start = [0; MAGIC.len()];
         File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok()) && start == MAGIC
     };
-    path.is_file() && (path.extension().is_some_and(|end| end == "wasm") || begins())
+    path.is_file() && (is_script(path) || path.extension().is_some_and(|end| end == "wasm") || begins())
+}
+
+fn is_script(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "js" || end == "mjs")
+}
+
+/// The module of a program: the file, or for JavaScript the interpreter with the file attached.
+pub(super) fn module(tools: &Path, program: &Path) -> Result<Vec<u8>, BuildError> {
+    let bytes = read(program)?;
+    if !is_script(program) {
+        return Ok(bytes);
+    }
+    let name = program.file_name().unwrap_or_default().as_encoded_bytes();
+    let mut module = read(&tools.join(INTERPRETER))?;
+    let section = [&leb128(ATTACHMENT.len()), ATTACHMENT, name, b"\0", &bytes].concat();
+    module.push(0);
+    module.extend(leb128(section.len()));
+    module.extend(section);
+    Ok(module)
+}
+
+/// A number as WebAssembly has it.
+fn leb128(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number > 0x7f {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
 }
 
 /// Compiles the program and puts its image into `out`, or beside it. The image is called as the program is, and ends in `.so`. One that
 /// the loader would refuse is not put anywhere.
-pub(super) fn build_program(program: &Path, out: Option<&Path>, checks: Checks) -> Result<Built, BuildError> {
+pub(super) fn build_program(program: &Path, out: Option<&Path>, settings: Settings) -> Result<Built, BuildError> {
     let name = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let beside = program.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = out.unwrap_or(beside);
     let path = folder.join(format!("{name}.so"));
-    let (image, report) = compile_program(&tools()?, program, &read(program)?, &path, checks)?;
+    let tools = tools()?;
+    let (image, report) = compile_program(&tools, program, &module(&tools, program)?, &path, settings)?;
     install(folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
     Ok(Built { path, report, layout: None, refused: Vec::new() })
 }
@@ -54,12 +122,12 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>, checks: Checks) 
 /// The image of a program that a workflow file names: from the cache, or compiled now.
 pub(super) fn cached_image(program: &Path) -> Result<Vec<u8>, BuildError> {
     let tools = tools()?;
-    let bytes = read(program)?;
+    let bytes = module(&tools, program)?;
     let entry = Entry::of("wasi", identity(&tools, &bytes)?);
     if let Some(image) = entry.as_ref().and_then(Entry::read) {
         return Ok(image);
     }
-    let (image, _) = compile_program(&tools, program, &bytes, &program.with_extension("so"), Checks::Guards)?;
+    let (image, _) = compile_program(&tools, program, &bytes, &program.with_extension("so"), Settings::USUAL)?;
     // Without an entry the program is compiled again the next time.
     let _ = entry.map(|entry| entry.write(&image));
     Ok(image)
@@ -90,12 +158,12 @@ fn compile_program(
     program: &Path,
     bytes: &[u8],
     path: &Path,
-    checks: Checks,
+    settings: Settings,
 ) -> Result<(Vec<u8>, Report), BuildError> {
     let name = program.file_stem().unwrap_or_default().to_string_lossy();
     let mut first = None;
     for variant in VARIANTS {
-        let image = compile(tools, program, bytes, variant, checks)?;
+        let image = compile(tools, program, bytes, variant, settings)?;
         let report = check(path, &image)?;
         if !report.is_refused() {
             Image::parse(&name, &image).map_err(|source| BuildError::Unloadable {
@@ -114,29 +182,72 @@ fn compile_program(
     Err(BuildError::AccidentsInProgram { path: program.to_path_buf(), report: first.unwrap_or_default() })
 }
 
-/// What the compiler makes of the program. It reads a copy of `bytes`: the file may change while it works.
-fn compile(tools: &Path, program: &Path, bytes: &[u8], variant: &str, checks: Checks) -> Result<Vec<u8>, BuildError> {
-    let folder = tempfile::tempdir().map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
-    let (copy, image) = (folder.path().join("program"), folder.path().join("image"));
-    fs::write(&copy, bytes).map_err(|source| BuildError::File { path: copy.clone(), source })?;
-    let compiler = tools.join("compile");
-    let failed = |why: String| BuildError::WasiCompiler { program: program.to_path_buf(), why };
-    let output = Command::new(&compiler)
+/// What the compiler makes of the program.
+fn compile(
+    tools: &Path,
+    program: &Path,
+    bytes: &[u8],
+    variant: &str,
+    settings: Settings,
+) -> Result<Vec<u8>, BuildError> {
+    let host = |source: io::Error| BuildError::File { path: tools.join("compile"), source };
+    let output = memfd_create(c"monohull-image", MFdFlags::MFD_CLOEXEC).map_err(|errno| host(errno.into()))?;
+    let image = File::from(output.try_clone().map_err(host)?);
+    let mut compiler = Command::new(tools.join("compile"))
         .arg("--runtime")
         .arg(tools.join("runtime.so"))
-        .arg("--output")
-        .args([&image, &copy])
         .args(["--variant", variant])
-        .args((checks == Checks::Explicit).then_some("--explicit-checks"))
+        .args(["--memory", &settings.memory.to_string()])
+        .args(["--seconds", &settings.seconds.to_string()])
+        .args(["--output", &IMAGE_MAX.to_string()])
+        .args(["--parent", &std::process::id().to_string()])
+        .args((settings.checks == Checks::Explicit).then_some("--explicit-checks"))
         .env_clear()
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|source| BuildError::File { path: compiler, source })?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        // The copy has a name that says nothing.
-        let said = said.replace(&*copy.to_string_lossy(), &program.to_string_lossy());
-        return Err(failed(if said.is_empty() { format!("it ended with {}", output.status) } else { said }));
+        .stdin(seal(bytes, 0).map_err(host)?)
+        .stdout(output)
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(host)?;
+    let mut said = Vec::new();
+    if let Some(stderr) = compiler.stderr.take() {
+        // One that says more cannot write any further.
+        stderr.take(SAID_MAX).read_to_end(&mut said).map_err(host)?;
     }
-    read(&image)
+    let status = compiler.wait().map_err(host)?;
+    if !status.success() {
+        let why = why(status, &String::from_utf8_lossy(&said), settings);
+        return Err(BuildError::WasiCompiler { program: program.to_path_buf(), why });
+    }
+    // It has ended and had no children, so the file does not change any more.
+    let length = image.metadata().map_err(host)?.len().min(IMAGE_MAX);
+    let mut bytes = vec![0; length as usize];
+    image.read_exact_at(&mut bytes, 0).map_err(host)?;
+    Ok(bytes)
+}
+
+/// Why the compiler has given no image. What it says may be an attacker's words.
+fn why(status: ExitStatus, said: &str, settings: Settings) -> String {
+    let Settings { memory, seconds, .. } = settings;
+    match status.signal() {
+        Some(SIGXCPU) => format!(
+            "it takes more than {seconds} s of processor time; `monohull build --compile-time` sets how much it may take"
+        ),
+        Some(SIGABRT) if said.contains("memory allocation") => format!(
+            "it takes more than {} of memory; `monohull build --compile-memory` sets how much it may take",
+            show_size(memory)
+        ),
+        Some(SIGABRT | SIGSEGV) if said.contains("overflowed its stack") => {
+            "a function in it is nested too deeply for the compiler".to_owned()
+        }
+        Some(SIGXFSZ) => format!("its image is larger than {}", show_size(IMAGE_MAX)),
+        Some(SIGSYS) => {
+            "the compiler was stopped at a system call that it never makes by itself: a program that causes \
+                         this may be an attack on it"
+                .to_owned()
+        }
+        _ => match said.trim() {
+            "" => format!("the compiler ended with {status}"),
+            said => said.strip_prefix("monohull-wasi-compile: ").unwrap_or(said).to_owned(),
+        },
+    }
 }

@@ -4,6 +4,8 @@
 //! The compiler and the runtime come from `cargo xtask build`; `cargo xtask test` does both.
 
 mod calls;
+mod hostile;
+mod javascript;
 mod programs;
 mod support;
 mod traps;

@@ -13,6 +13,8 @@ pub(super) const CHECKS: [&[&str]; 2] = [&[], &["--explicit-checks"]];
 
 pub(super) fn monohull(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    // What workflow files name is not compiled into the user's cache.
+    command.envs(["XDG_CACHE_HOME", "XDG_CONFIG_HOME"].map(|name| (name, env!("CARGO_TARGET_TMPDIR"))));
     command.args(arguments).stdin(Stdio::null()).output().expect("monohull starts")
 }
 

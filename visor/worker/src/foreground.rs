@@ -108,7 +108,7 @@ fn run_in(
             .enumerate()
             .find_map(|(index, (function, image))| (known.get(index) != Some(image)).then_some((function, image)))
     {
-        return Err(ProcessError::ImageChanged { function: function.name.clone(), image: function.image.clone() });
+        return Err(ProcessError::ImageChanged { function: function.name.clone(), image: function.file().to_owned() });
     }
     let begin = Instant::now();
     let mut inputs = Vec::new();

@@ -230,7 +230,8 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
     let mut function_index = HashMap::new();
     for (index, function) in shape.functions.into_iter().enumerate().filter(|(index, _)| used.contains(index)) {
         function_index.insert(index, functions.len());
-        functions.push(plan::Function { name: function.name.value.to_owned(), image: folder.join(function.image) });
+        let (name, image) = (function.name.value.to_owned(), folder.join(function.image));
+        functions.push(plan::Function { name, image, made_of: None });
     }
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(position, &step)| place[step] = position);

@@ -48,6 +48,15 @@ pub struct Function {
     pub name: String,
     /// The image file, resolved against the workflow file's folder; or a server's function, `function:NAME`.
     pub image: PathBuf,
+    /// The program that the image was made of, if the workflow file names that instead: what messages speak of.
+    pub made_of: Option<PathBuf>,
+}
+
+impl Function {
+    /// The file that the workflow file names.
+    pub fn file(&self) -> &Path {
+        self.made_of.as_deref().unwrap_or(&self.image)
+    }
 }
 
 /// The name of the registered function that an `image` names, if it does not name a file.

@@ -1,9 +1,9 @@
 //! Appends a compiled program to the runtime's image.
 //!
 //! ```text
-//!   file     | runtime, as it was linked | compiled program               | new program headers |
-//!   memory   | runtime's segments        | r-- … | r-x .text | r-- tables |
-//!                   └ MONOHULL_WASI_PROGRAM: where the program is, and how it was compiled
+//!   file     | runtime, as it was linked | compiled program               | attachment | new program headers |
+//!   memory   | runtime's segments        | r-- … | r-x .text | r-- tables | r--        |
+//!                   └ MONOHULL_WASI_PROGRAM: where both are, and how the program was compiled
 //! ```
 //!
 //! The compiled program is an ELF file of Wasmtime's, which its runtime wants to find in one piece. It has no relocations. Only its
@@ -19,8 +19,8 @@ use std::ops::Range;
 
 /// The runtime's symbol for the place that holds the program's position.
 const PLACE: &str = "MONOHULL_WASI_PROGRAM";
-/// Bytes of the five numbers there.
-const PLACE_SIZE: u64 = 40;
+/// Bytes of the seven numbers there.
+const PLACE_SIZE: u64 = 56;
 const PAGE: u64 = 4096;
 
 /// Why the parts cannot be put together. The runtime and the compiler are Monohull's, and so is the fault.
@@ -45,8 +45,8 @@ pub(crate) enum ImageError {
     Section(String),
 }
 
-/// The image of a function: the runtime with this program.
-pub(crate) fn link(runtime: &[u8], program: &[u8], checks: Checks) -> Result<Vec<u8>, ImageError> {
+/// The image of a function: the runtime with this program, and with what is attached to it.
+pub(crate) fn link(runtime: &[u8], program: &[u8], attachment: &[u8], checks: Checks) -> Result<Vec<u8>, ImageError> {
     let elf = Elf::parse(runtime).map_err(|source| ImageError::NotElf { part: "runtime", source })?;
     let code = code(program)?;
     let base = elf.program_headers.iter().filter(|header| header.p_type == PT_LOAD);
@@ -56,7 +56,18 @@ pub(crate) fn link(runtime: &[u8], program: &[u8], checks: Checks) -> Result<Vec
 
     let mut image = runtime.to_vec();
     let length = program.len() as u64;
-    let numbers = [base - place_address, length, code.start, code.end - code.start, checks.to_raw()];
+    let attached = length.next_multiple_of(PAGE);
+    let end = if attachment.is_empty() { length } else { attached + attachment.len() as u64 };
+    let distance = base - place_address;
+    let numbers = [
+        distance,
+        length,
+        code.start,
+        code.end - code.start,
+        checks.to_raw(),
+        distance + attached,
+        attachment.len() as u64,
+    ];
     let numbers = numbers.map(u64::to_le_bytes).concat();
     image
         .get_mut(place_offset as usize..)
@@ -67,8 +78,10 @@ pub(crate) fn link(runtime: &[u8], program: &[u8], checks: Checks) -> Result<Vec
     let start = image.len() as u64;
     image.extend_from_slice(program);
     pad(&mut image);
+    image.extend_from_slice(attachment);
+    pad(&mut image);
     let table = image.len() as u64;
-    let appended = [(0..code.start, PF_R), (code.clone(), PF_R | PF_X), (code.end..program.len() as u64, PF_R)];
+    let appended = [(0..code.start, PF_R), (code.clone(), PF_R | PF_X), (code.end..end, PF_R)];
     let segments = appended.into_iter().filter(|(range, _)| !range.is_empty()).map(|(range, flags)| ProgramHeader {
         p_type: PT_LOAD,
         p_flags: flags,

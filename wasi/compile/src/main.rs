@@ -6,38 +6,52 @@
 //! ```
 //!
 //! It is a program of its own, started by `monohull build`: a compiler reads untrusted code, and is larger than all of the visor.
-//! Its output is trusted no more than any function: the checker reads the code and the loader judges the file.
+//! Before the first byte of the program is looked at, the process is confined (`monohull_sandbox::computing`): what is left to it is memory and
+//! time, up to a limit, and writes to its output. That output is trusted no more than any function: the checker reads the code and
+//! the loader judges the file.
+//!
+//! ```text
+//!   monohull-wasi-compile --runtime runtime.so <app.wasm >app.so
+//! ```
 #![deny(unsafe_code)]
 
+mod attachment;
 mod image;
 
-use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::{fs, io};
 
 use clap::Parser;
+use monohull_sandbox::computing::{ConfineError, Limits, confine};
 use monohull_wasi_settings::Checks;
 use wasmtime::{Config, Engine, OptLevel};
 
-/// Compile a WebAssembly program into a function image
+/// Compile a WebAssembly program, from standard input, into a function image, on standard output
 #[derive(Debug, Parser)]
 #[command(name = "monohull-wasi-compile", version)]
 struct Arguments {
-    /// The program: a WebAssembly module that imports WASI preview 1
-    program: PathBuf,
     /// The runtime's image
     #[arg(long, value_name = "FILE")]
     runtime: PathBuf,
-    /// The function image to be written
-    #[arg(long, value_name = "FILE")]
-    output: PathBuf,
     /// Which of several ways of generating code: the others are for programs whose code holds forbidden bytes by accident
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     variant: usize,
     /// Check each address by instructions, instead of by pages without access
     #[arg(long)]
     explicit_checks: bool,
+    /// Most bytes of address space
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 30)]
+    memory: u64,
+    /// Most seconds of processor time
+    #[arg(long, value_name = "NUMBER", default_value_t = 300)]
+    seconds: u64,
+    /// Most bytes of the image
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    output: u64,
+    /// The process whose end is the end of this one; it must be its parent
+    #[arg(long, value_name = "PID")]
+    parent: Option<i32>,
 }
 
 /// Ways of generating code: distances, registers and instructions differ from one to the next. Cranelift's settings, by name.
@@ -54,25 +68,29 @@ const PROGRAM_MAX: u64 = 256 << 20;
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    /// A file cannot be read or written; the host is at fault.
+    /// The runtime cannot be read; the host is at fault.
     #[error("{}: {source}", path.display())]
-    File {
+    Runtime {
         /// The file.
         path: PathBuf,
         /// What the host said.
         source: io::Error,
     },
+    /// The program cannot be read; the host is at fault.
+    #[error("reading the program: {0}")]
+    Input(io::Error),
+    /// The image cannot be written; the host is at fault.
+    #[error("writing the image: {0}")]
+    Output(io::Error),
+    /// The process cannot be confined; the host is at fault.
+    #[error("the compiler cannot be confined: {0}")]
+    Confine(#[from] ConfineError),
     /// The program is too large.
-    #[error("{}: larger than {} MiB", .0.display(), PROGRAM_MAX >> 20)]
-    TooLarge(PathBuf),
+    #[error("larger than {} MiB", PROGRAM_MAX >> 20)]
+    TooLarge,
     /// The program is not valid WebAssembly, or uses what the runtime lacks; it is at fault.
-    #[error("{}: {why}", path.display())]
-    Program {
-        /// The program.
-        path: PathBuf,
-        /// What the compiler says.
-        why: String,
-    },
+    #[error("{0:#}")]
+    Program(wasmtime::Error),
     /// The variant does not exist; the invocation is at fault.
     #[error("there is no variant {0}; the last is {last}", last = VARIANTS.len() - 1)]
     NoVariant(usize),
@@ -87,45 +105,53 @@ enum Error {
 }
 
 fn main() -> ExitCode {
-    match build(&Arguments::parse()) {
+    match build(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&error);
+            eprintln!("monohull-wasi-compile: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn say(error: &dyn Display) {
-    eprintln!("monohull-wasi-compile: {error}");
+fn build(arguments: Arguments) -> Result<(), Error> {
+    let Arguments { runtime: path, variant, explicit_checks, memory, seconds, output, parent } = arguments;
+    let checks = if explicit_checks { Checks::Explicit } else { Checks::Guards };
+    let variant = VARIANTS.get(variant).ok_or(Error::NoVariant(variant))?;
+    let runtime = std::fs::read(&path).map_err(|source| Error::Runtime { path: path.clone(), source })?;
+    let program = read_program()?;
+    confine(parent, Limits { memory, seconds, output })?;
+    let compiled = compile(&program, variant, checks)?;
+    // The module is known to be whole.
+    let attachment = attachment::of_module(&program).unwrap_or_default();
+    let image = image::link(&runtime, &compiled, attachment, checks).map_err(|source| Error::Image { path, source })?;
+    let mut output = io::stdout().lock();
+    output.write_all(&image).and_then(|()| output.flush()).map_err(Error::Output)
 }
 
-fn build(arguments: &Arguments) -> Result<(), Error> {
-    let checks = if arguments.explicit_checks { Checks::Explicit } else { Checks::Guards };
-    let program = compile(&arguments.program, arguments.variant, checks)?;
-    let runtime = read(&arguments.runtime)?;
-    let image = image::link(&runtime, &program, checks)
-        .map_err(|source| Error::Image { path: arguments.runtime.clone(), source })?;
-    let file = |source| Error::File { path: arguments.output.clone(), source };
-    fs::write(&arguments.output, image).map_err(file)
+/// Standard input, as it is. Nothing looks at these bytes yet.
+fn read_program() -> Result<Vec<u8>, Error> {
+    let mut program = Vec::new();
+    io::stdin().lock().take(PROGRAM_MAX + 1).read_to_end(&mut program).map_err(Error::Input)?;
+    if program.len() as u64 > PROGRAM_MAX {
+        return Err(Error::TooLarge);
+    }
+    Ok(program)
 }
 
 /// Compiles a module.
-fn compile(path: &Path, variant: usize, checks: Checks) -> Result<Vec<u8>, Error> {
-    let settings = VARIANTS.get(variant).ok_or(Error::NoVariant(variant))?;
-    let wasm = read(path)?;
-    let fail = |error: wasmtime::Error| Error::Program { path: path.to_owned(), why: format!("{error:#}") };
+fn compile(wasm: &[u8], settings: &[(&str, &str)], checks: Checks) -> Result<Vec<u8>, Error> {
     let mut config = Config::new();
     monohull_wasi_settings::configure(&mut config, checks);
-    config.cranelift_opt_level(OptLevel::Speed).target("x86_64-unknown-linux-gnu").map_err(fail)?;
-    for (name, value) in *settings {
+    config.cranelift_opt_level(OptLevel::Speed).target("x86_64-unknown-linux-gnu").map_err(Error::Program)?;
+    for (name, value) in settings {
         set(&mut config, name, value);
     }
     for feature in monohull_wasi_settings::FEATURES {
         set(&mut config, feature, "true");
     }
-    let engine = Engine::new(&config).map_err(fail)?;
-    engine.precompile_module(&wasm).map_err(fail)
+    let engine = Engine::new(&config).map_err(Error::Program)?;
+    engine.precompile_module(wasm).map_err(Error::Program)
 }
 
 /// Sets one of Cranelift's settings.
@@ -134,13 +160,4 @@ fn set(config: &mut Config, name: &str, value: &str) {
     // SAFETY: those of `VARIANTS` change how code is laid out and not what it does; those of `FEATURES` allow instructions whose
     // presence the runtime asks the processor for before it loads the code.
     unsafe { config.cranelift_flag_set(name, value) };
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    let fail = |source| Error::File { path: path.to_owned(), source };
-    let len = fs::metadata(path).map_err(fail)?.len();
-    if len > PROGRAM_MAX {
-        return Err(Error::TooLarge(path.to_owned()));
-    }
-    fs::read(path).map_err(fail)
 }

@@ -17,6 +17,7 @@
 
 extern crate alloc;
 
+mod attachment;
 mod descriptors;
 mod errno;
 mod guest;
@@ -30,6 +31,7 @@ mod preview1;
 #[allow(unsafe_code, reason = "the program's place is written into the image after linking")]
 mod program;
 mod slots;
+mod stack;
 #[allow(unsafe_code, reason = "the system enters it, and Wasmtime leaves it")]
 mod traps;
 
@@ -66,6 +68,8 @@ fn run() -> wasmtime::Result<()> {
     let mut linker = Linker::new(&engine);
     preview1::link(&mut linker)?;
     slots::link(&mut linker)?;
+    attachment::link(&mut linker, program.attachment)?;
+    stack::link(&mut linker)?;
     let mut store = Store::new(&engine, State::new());
     let instance = linker.instantiate(&mut store, &module)?;
     let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;

@@ -22,11 +22,15 @@ struct Place {
     code_length: u64,
     /// [`Checks::to_raw`].
     checks: u64,
+    /// From this structure to what is attached to the program.
+    attachment: u64,
+    attachment_length: u64,
 }
 
 /// Written into the image file after it was linked. Volatile, because to the compiler it is a constant zero.
 #[unsafe(no_mangle)]
-static MONOHULL_WASI_PROGRAM: Place = Place { distance: 0, length: 0, code: 0, code_length: 0, checks: 0 };
+static MONOHULL_WASI_PROGRAM: Place =
+    Place { distance: 0, length: 0, code: 0, code_length: 0, checks: 0, attachment: 0, attachment_length: 0 };
 
 /// The compiled program in memory.
 pub(crate) struct Program {
@@ -34,6 +38,8 @@ pub(crate) struct Program {
     /// The addresses of its code.
     code: Range<u64>,
     pub(crate) checks: Checks,
+    /// What is attached to it.
+    pub(crate) attachment: &'static [u8],
 }
 
 impl Program {
@@ -50,7 +56,11 @@ impl Program {
         let checks = Checks::from_raw(place.checks).ok_or_else(|| format_err!("it was compiled in an unknown way"))?;
         let address = NonNull::new(address).expect("lies behind the image");
         let bytes = NonNull::slice_from_raw_parts(address, length.get() as usize);
-        Ok(Program { bytes, code: start..start + place.code_length, checks })
+        let attachment = at.cast::<u8>().wrapping_add(place.attachment as usize);
+        // SAFETY: the linker of an image writes where it has put the attachment, and the loader maps it read-only for as long as the
+        // instance lives. Without an attachment the length is 0, and the address that of what would come there.
+        let attachment = unsafe { core::slice::from_raw_parts(attachment, place.attachment_length as usize) };
+        Ok(Program { bytes, code: start..start + place.code_length, checks, attachment })
     }
 
     /// The addresses of its code.

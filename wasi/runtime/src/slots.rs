@@ -19,7 +19,7 @@ use monohull_std::slot::{SlotBuffer, SlotError, SlotString, SlotVec};
 use wasmtime::{Caller, Linker, Result};
 
 /// The name that programs import from.
-const MODULE: &str = "monohull";
+pub(crate) const MODULE: &str = "monohull";
 
 /// A buffer that was taken over.
 enum Taken {

@@ -30,6 +30,7 @@ const DRIVER: [&str; 2] = ["visor/src/cli/cc.rs", "visor/src/cli/c_toolchain.rs"
 const LIBC: [&str; 4] = ["cc-flags", "ld-flags", "image.map", "libmonohull_c.a"];
 
 pub(crate) use minigzip::ZLIB;
+pub(crate) use quickjs::QUICKJS_SOURCE;
 pub(crate) use sqlite::SQLITE_LIBRARY;
 
 /// A program, or the objects of a library.

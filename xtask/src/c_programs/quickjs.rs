@@ -3,17 +3,20 @@
 use super::{Files, Program};
 use crate::source::Source;
 
+/// The source, of which the interpreter for WASI is made as well.
+pub(crate) const QUICKJS_SOURCE: Source = Source {
+    name: "quickjs",
+    version: "2025.04.26",
+    addresses: [
+        "http://deb.debian.org/debian/pool/main/q/quickjs/quickjs_2025.04.26.orig.tar.xz",
+        "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/q/quickjs/quickjs_2025.04.26.orig.tar.xz",
+    ],
+    sha256: "ec81da5b3249ed648dbc7df4a1654988910e66a118d9b71cb63534216efcfbbe",
+};
+
 pub(super) const QUICKJS: Program = Program {
     name: "quickjs",
-    source: &Source {
-        name: "quickjs",
-        version: "2025.04.26",
-        addresses: [
-            "http://deb.debian.org/debian/pool/main/q/quickjs/quickjs_2025.04.26.orig.tar.xz",
-            "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/q/quickjs/quickjs_2025.04.26.orig.tar.xz",
-        ],
-        sha256: "ec81da5b3249ed648dbc7df4a1654988910e66a118d9b71cb63534216efcfbbe",
-    },
+    source: &QUICKJS_SOURCE,
     before: &[
         "$HOSTCC -O0 -w -fwrapv -D_GNU_SOURCE -DCONFIG_VERSION='\"2025-04-26\"' -DCONFIG_CC='\"cc\"' -DCONFIG_PREFIX='\"/usr\"' \
          qjsc.c quickjs.c dtoa.c libregexp.c libunicode.c cutils.c quickjs-libc.c -o host-qjsc -lm -ldl -lpthread\n\

@@ -50,6 +50,16 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    /// The same of a file with another name.
+    pub fn of_file(self, path: &std::path::Path) -> LoadError {
+        match self {
+            LoadError::Read { source, .. } => LoadError::Read { path: path.to_owned(), source },
+            other => other,
+        }
+    }
+}
+
 /// An image that cannot be loaded as the workflow's failure.
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Failure {

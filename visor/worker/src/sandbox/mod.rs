@@ -11,7 +11,6 @@
 //! Workers inherit what is given up once. All of it is in force before a worker receives its job. The report has what the
 //! host could not restrict.
 
-mod landlock;
 mod seccomp;
 
 pub use seccomp::allowed_calls;
@@ -20,6 +19,7 @@ use super::worker::DomainSettings;
 use super::{Settings, warmup};
 use monohull_domain::{DomainError, PreforkDomain, ReservedDomain, gadgets, hostcall};
 use monohull_report::Sandbox;
+use monohull_sandbox::files;
 use monohull_sys::dead_stack::StackBounds;
 use monohull_sys::fork::OnlyThread;
 use monohull_sys::libc_text::{self, OneByOne};
@@ -107,7 +107,8 @@ impl SandboxTemplate {
         limit(Resource::RLIMIT_MEMLOCK, 0).map_err(failed("limiting locked memory"))?;
         limit(Resource::RLIMIT_MSGQUEUE, 0).map_err(failed("limiting message queues"))?;
         prctl::set_no_new_privs().map_err(failed("giving up new privileges"))?;
-        let landlock = landlock::restrict(&settings.modules).map_err(|error| format!("restricting files: {error}"))?;
+        let readable = hostcall::NAMES.iter().map(|name| settings.modules.join(format!("{name}.so")));
+        let landlock = files::restrict(readable).map_err(|error| format!("restricting files: {error}"))?;
         capabilities::drop_all().map_err(|error| format!("giving up capabilities: {error}"))?;
         // Other processes of the same user, other workers among them, can neither trace this one nor open its memory.
         prctl::set_dumpable(false).map_err(failed("making the process undumpable"))?;
@@ -128,7 +129,7 @@ impl SandboxTemplate {
             given_up: Sandbox {
                 no_new_privs: true,
                 seccomp: false,
-                landlock,
+                landlock: landlock.to_owned(),
                 // Replaced where a worker has a group of its own.
                 cgroup: settings.groups.describe(),
             },

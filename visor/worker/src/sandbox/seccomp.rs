@@ -12,12 +12,11 @@
 use super::super::worker::CHANNEL_FD;
 use monohull_abi::layout::{USER_BASE, USER_END};
 use monohull_domain::{RWF_APPEND, faults};
-use monohull_sys::{CLONE_BYTES, syscall_cookie};
-use seccompiler::{
-    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch, apply_filter,
+use monohull_sandbox::calls::{
+    Argument, Entry, Rules, above, at_least, below, filter, is, is_not, masked, null, without,
 };
-use std::collections::BTreeMap;
+use monohull_sys::{CLONE_BYTES, syscall_cookie};
+use seccompiler::{BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, apply_filter};
 
 /// The compiled lists.
 ///
@@ -41,13 +40,13 @@ impl Filters {
     pub(super) fn compile(traced: bool) -> Result<Filters, BackendError> {
         let (kill, allow) = (SeccompAction::KillProcess, SeccompAction::Allow);
         let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
-        let compile = |list, otherwise, listed| {
-            SeccompFilter::new(list, otherwise, listed, TargetArch::x86_64).and_then(BpfProgram::try_from)
-        };
+        // What is allowed: to workers, and with the cookie.
+        let tracing = if traced { TRACING } else { &[] };
+        let worker = WORKER.iter().chain(SPAWNER).chain(tracing);
         Ok(Filters {
-            worker: compile(worker_filter(traced)?, kill, allow.clone())?,
-            enosys: compile(enosys_filter()?, allow.clone(), unknown)?,
-            vsyscall: compile(vsyscall_filter()?, allow, SeccompAction::Trap)?,
+            worker: filter(worker, kill, allow.clone())?,
+            enosys: filter(&ENOSYS, allow.clone(), unknown)?,
+            vsyscall: filter(&VSYSCALL, allow, SeccompAction::Trap)?,
         })
     }
 
@@ -63,121 +62,12 @@ impl Filters {
     }
 }
 
-/// One test of an argument: its position, how much of it counts, what. Of an `int` the kernel looks at the lower half only, and
-/// the upper may be anything.
-#[derive(Clone)]
-struct Argument(u8, SeccompCmpArgLen, SeccompCmpOp, u64);
-
-const fn is_not(position: u8, value: i32) -> Argument {
-    Argument(position, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value as u32 as u64)
-}
-
-const fn is(position: u8, value: i32) -> Argument {
-    Argument(position, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value as u32 as u64)
-}
-
-const fn above(position: u8, value: i32) -> Argument {
-    Argument(position, SeccompCmpArgLen::Dword, SeccompCmpOp::Gt, value as u32 as u64)
-}
-
-/// These bits are the ones of `value`.
-const fn masked(position: u8, bits: i32, value: i32) -> Argument {
-    let op = SeccompCmpOp::MaskedEq(bits as u32 as u64);
-    Argument(position, SeccompCmpArgLen::Dword, op, value as u32 as u64)
-}
-
-/// None of these bits is set.
-const fn without(position: u8, bits: i32) -> Argument {
-    masked(position, bits, 0)
-}
-
-/// A null pointer.
-const fn null(position: u8) -> Argument {
-    Argument(position, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
-}
-
-const fn at_least(position: u8, address: u64) -> Argument {
-    Argument(position, SeccompCmpArgLen::Qword, SeccompCmpOp::Ge, address)
-}
-
-const fn below(position: u8, address: u64) -> Argument {
-    Argument(position, SeccompCmpArgLen::Qword, SeccompCmpOp::Lt, address)
-}
-
 /// The spawner's cookie.
 const COOKIE: Argument = Argument(5, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, PLACEHOLDER);
-
-/// With which arguments a call is meant.
-enum Rules {
-    /// With any.
-    Any,
-    /// If all of these tests hold.
-    If(&'static [Argument]),
-    /// If all tests of one of these lists hold.
-    Either(&'static [&'static [Argument]]),
-    /// If the argument at this position is one of these.
-    OneOf(u8, &'static [i32]),
-}
-
-impl Rules {
-    /// As `seccompiler` takes them: of several rules one must hold; without rules all arguments are meant.
-    fn compile(&self) -> Result<Vec<SeccompRule>, BackendError> {
-        match self {
-            Rules::Any => Ok(Vec::new()),
-            Rules::If(tests) => Ok(vec![rule(tests)?]),
-            Rules::Either(lists) => lists.iter().map(|tests| rule(tests)).collect(),
-            Rules::OneOf(position, values) => values.iter().map(|value| rule(&[is(*position, *value)])).collect(),
-        }
-    }
-}
-
-/// All of these must hold.
-fn rule(tests: &[Argument]) -> Result<SeccompRule, BackendError> {
-    let condition = |Argument(position, len, op, value): Argument| SeccompCondition::new(position, len, op, value);
-    SeccompRule::new(tests.iter().cloned().map(condition).collect::<Result<_, _>>()?)
-}
-
-/// A call, with which arguments, and why.
-struct Entry(i64, Rules, &'static str);
-
-/// Calls and rules, as `seccompiler` takes them.
-type List = BTreeMap<i64, Vec<SeccompRule>>;
-
-fn compile<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Result<List, BackendError> {
-    let mut list = List::new();
-    for Entry(call, rules, why) in entries {
-        let twice = list.insert(*call, rules.compile()?);
-        assert!(twice.is_none(), "call {call} is in the table twice: {why}");
-    }
-    Ok(list)
-}
-
-/// What is allowed: to workers, and with the cookie.
-fn worker_filter(traced: bool) -> Result<List, BackendError> {
-    let tracing = if traced { TRACING } else { &[] };
-    compile(WORKER.iter().chain(SPAWNER).chain(tracing))
-}
 
 /// The calls that a worker may make, and why.
 pub fn allowed_calls() -> Vec<(i64, &'static str)> {
     WORKER.iter().map(|Entry(call, _, why)| (*call, *why)).collect()
-}
-
-/// Calls that fail with ENOSYS, for which there is another way.
-///
-/// The C library tries `clone3` first, whose flags lie in memory, where a filter cannot look; it uses `clone` if there is no such
-/// call. The spawner's own has a length of its own.
-fn enosys_filter() -> Result<List, BackendError> {
-    const CLONE3: Entry = Entry(libc::SYS_clone3, Rules::If(&[is_not(1, CLONE_BYTES as i32)]), "the C library's");
-    compile(&[CLONE3])
-}
-
-/// Calls that are a fault of the function that makes them.
-///
-/// The page at the top of the address space from which old programs ask for the time is in every process, and syscall user
-/// dispatch does not see what is asked there.
-fn vsyscall_filter() -> Result<List, BackendError> {
-    compile(&VSYSCALL)
 }
 
 const EXECUTABLE: i32 = libc::PROT_EXEC;
@@ -213,7 +103,7 @@ const FAULT_REQUESTS: [i32; faults::REQUESTS.len()] = {
 };
 
 /// What a worker may call.
-const WORKER: &[Entry] = &[
+const WORKER: &[Entry<'static>] = &[
     // -- Memory ----------------------------------------------------------------------------------------------------------
     // Without huge pages that the host has set aside: they would be outside of the control group's memory.
     Entry(
@@ -374,11 +264,11 @@ const WORKER: &[Entry] = &[
     Entry(
         libc::SYS_clone3,
         Rules::Either(&[&[is_not(1, CLONE_BYTES as i32)], &[COOKIE]]),
-        "the spawner's workers that are born into a control group (`sys::clone3`); any other fails, see `enosys_filter`",
+        "the spawner's workers that are born into a control group (`sys::clone3`); any other fails, see `ENOSYS`",
     ),
-    Entry(libc::SYS_gettimeofday, Rules::Any, "a fault of its function, see `vsyscall_filter`"),
-    Entry(libc::SYS_time, Rules::Any, "a fault of its function, see `vsyscall_filter`"),
-    Entry(libc::SYS_getcpu, Rules::Any, "a fault of its function, see `vsyscall_filter`"),
+    Entry(libc::SYS_gettimeofday, Rules::Any, "a fault of its function, see `VSYSCALL`"),
+    Entry(libc::SYS_time, Rules::Any, "a fault of its function, see `VSYSCALL`"),
+    Entry(libc::SYS_getcpu, Rules::Any, "a fault of its function, see `VSYSCALL`"),
     Entry(libc::SYS_set_robust_list, Rules::Any, "a new thread's first steps: the C library"),
     Entry(libc::SYS_rseq, Rules::Any, "a new thread's first steps; `domain::carrier` unregisters it"),
     Entry(libc::SYS_exit, Rules::Any, "a thread's last step"),
@@ -431,15 +321,25 @@ const WORKER: &[Entry] = &[
     Entry(libc::SYS_exit_group, Rules::Any, "the process ends"),
 ];
 
-/// What can be asked of the vsyscall page.
-const VSYSCALL: [Entry; 3] = [
+/// Calls that fail with ENOSYS, for which there is another way.
+///
+/// The C library tries `clone3` first, whose flags lie in memory, where a filter cannot look; it uses `clone` if there is no such
+/// call. The spawner's own has a length of its own.
+const ENOSYS: [Entry<'static>; 1] =
+    [Entry(libc::SYS_clone3, Rules::If(&[is_not(1, CLONE_BYTES as i32)]), "the C library's")];
+
+/// Calls that are a fault of the function that makes them.
+///
+/// The page at the top of the address space from which old programs ask for the time is in every process, and syscall user
+/// dispatch does not see what is asked there.
+const VSYSCALL: [Entry<'static>; 3] = [
     Entry(libc::SYS_gettimeofday, Rules::Any, "vsyscall page"),
     Entry(libc::SYS_time, Rules::Any, "vsyscall page"),
     Entry(libc::SYS_getcpu, Rules::Any, "vsyscall page"),
 ];
 
 /// What the spawner may call besides, and its workers before they revoke the cookie. None has six arguments.
-const SPAWNER: &[Entry] = &[
+const SPAWNER: &[Entry<'static>] = &[
     Entry(libc::SYS_poll, Rules::If(&[COOKIE]), "the spawner waits for requests and ends (`worker::spawner`)"),
     Entry(libc::SYS_wait4, Rules::If(&[COOKIE]), "the spawner reaps its workers"),
     Entry(libc::SYS_getppid, Rules::If(&[COOKIE]), "a worker's first steps (`sys::fork`)"),
@@ -448,7 +348,7 @@ const SPAWNER: &[Entry] = &[
 ];
 
 /// The same, where the kernel cannot report faults with keys in force (`worker::pkru_tracer`).
-const TRACING: &[Entry] = &[
+const TRACING: &[Entry<'static>] = &[
     Entry(libc::SYS_ptrace, Rules::If(&[COOKIE]), "the tracer's requests"),
     Entry(libc::SYS_tgkill, Rules::If(&[COOKIE]), "a worker stops until it is traced"),
 ];

@@ -1,30 +1,29 @@
-//! Which files a worker can open: the libos modules, for reading. Everything else is closed by Landlock, as far as the
-//! kernel knows how.
+//! Which files a process can open: those that are named, for reading. Everything else is closed by Landlock, as far as the kernel
+//! knows how.
 //!
-//! Each module is named by itself and not by its folder, so that a link in there leads where it should. Newer kernels also
+//! Each file is named by itself and not by its folder, so that a link in there leads where it should. Newer kernels also
 //! close the network, and signals and sockets that lead out of the family.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
-use monohull_domain::hostcall::NAMES;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// All that is known to be restrictable; an older kernel restricts what it can.
 const NEWEST: ABI = ABI::V6;
 
 /// Puts the restriction in force for this process and all it forks; how much of it is.
-pub(super) fn restrict(modules: &Path) -> Result<String, RulesetError> {
+pub fn restrict(readable: impl IntoIterator<Item = PathBuf>) -> Result<&'static str, RulesetError> {
     let mut rules = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?;
     let read: BitFlags<AccessFs> = AccessFs::ReadFile.into();
-    for name in NAMES {
-        // A module that is not there cannot be opened either way.
-        if let Ok(file) = PathFd::new(modules.join(format!("{name}.so"))) {
+    for path in readable {
+        // A file that is not there cannot be opened either way.
+        if let Ok(file) = PathFd::new(path) {
             rules = rules.add_rule(PathBeneath::new(file, read))?;
         }
     }
@@ -33,6 +32,5 @@ pub(super) fn restrict(modules: &Path) -> Result<String, RulesetError> {
         RulesetStatus::FullyEnforced => "full",
         RulesetStatus::PartiallyEnforced => "partial: this kernel cannot restrict all of files, network and signals",
         RulesetStatus::NotEnforced => "none: this kernel has no Landlock, or it is switched off",
-    }
-    .to_owned())
+    })
 }

@@ -1,0 +1,41 @@
+//! Times and sizes as options of the command line.
+
+use std::fmt::{self, Display};
+use std::time::Duration;
+
+use monohull_workflow::units;
+
+/// A time on the command line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Time(pub(super) Duration);
+
+impl Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.as_secs(), self.0.subsec_nanos()) {
+            // The largest unit that is taken on the command line is an hour.
+            (seconds @ 3600.., 0) if seconds.is_multiple_of(3600) => write!(f, "{}h", seconds / 3600),
+            _ => humantime::format_duration(self.0).fmt(f),
+        }
+    }
+}
+
+/// A number of bytes on the command line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size(pub(super) u64);
+
+impl Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&units::show_size(self.0))
+    }
+}
+
+pub(super) fn duration(text: &str) -> Result<Time, String> {
+    units::duration(text)
+        .filter(|time| !time.is_zero())
+        .map(Time)
+        .ok_or_else(|| "expected a time, such as 500ms or 30s".to_owned())
+}
+
+pub(super) fn size(text: &str) -> Result<Size, String> {
+    units::size(text).map(Size).ok_or_else(|| "expected a size, such as 64MiB".to_owned())
+}

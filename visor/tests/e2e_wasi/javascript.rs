@@ -1,0 +1,148 @@
+//! Programs in JavaScript, whose interpreter is a WebAssembly program.
+
+use super::support::{merge, monohull, printed, run_with, words};
+use serde_json::{Value, json};
+use std::fs;
+use tempfile::TempDir;
+
+/// What a program does depends on its first argument.
+const PROGRAM: &str = r#"
+import { args, env, exit, instance, publish, readFile, readInputText, readTextFile, takeBytes, takeText, writeFile }
+    from "monohull";
+
+const modes = {
+    async tour() {
+        console.log("args", args.slice(1).join(","), "env", env.GREETING, "instance", instance.index, instance.count);
+        console.log("input", readInputText().trim());
+        writeFile("/work/greeting.mjs", `export const greeting = word => "good " + word;`);
+        const { greeting } = await import("/work/greeting.mjs");
+        console.log(greeting("morning"), readFile("/work/greeting.mjs").length);
+        const order = [];
+        setTimeout(() => order.push("late"), 30);
+        clearTimeout(setTimeout(() => order.push("never"), 1));
+        setTimeout(() => order.push("soon"));
+        await new Promise(done => setTimeout(done, 60));
+        console.log(order.join(" "));
+        console.log(new TextDecoder().decode(new TextEncoder().encode("gr\u00fc\u00df \u{1f600}")));
+        for (const wrong of [() => readTextFile("/work/none"), () => takeText("unknown"), () => publish("out", 7)]) {
+            try { wrong(); console.log("no error"); } catch (error) { console.log(error.message); }
+        }
+        const text = takeText("text"), bytes = takeBytes("bytes");
+        publish("length", String(text.length));
+        publish("out", bytes.map(byte => byte ^ 0xff).subarray(1));
+    },
+    recursion() {
+        const again = depth => 1 + again(depth + 1);
+        for (let i = 0; i < 3; i++) {
+            try { again(0); } catch (error) { console.log(error.name, error.message); }
+        }
+        const nested = "[".repeat(1e5) + "]".repeat(1e5);
+        try { JSON.parse(nested); } catch (error) { console.log(error.name, error.message); }
+    },
+    memory() {
+        const kept = [];
+        try { for (;;) kept.push(new Uint8Array(1 << 20)); } catch (error) { console.log(error.message); }
+    },
+    thrown() { null.field; },
+    rejected() { Promise.reject(new Error("no handler")); },
+    handled() { const late = Promise.reject(1); late.catch(() => console.log("caught")); },
+    waiting() { return new Promise(() => {}); },
+    ended() { console.log("before"); exit(3); },
+};
+await modes[args[0].replace("--mode=", "")]();
+"#;
+
+const RECURSION: [&str; 4] = [
+    "InternalError stack overflow",
+    "InternalError stack overflow",
+    "InternalError stack overflow",
+    "SyntaxError stack overflow",
+];
+
+struct Script(TempDir);
+
+impl Script {
+    fn new(text: &str) -> Script {
+        let folder = TempDir::new().expect("a folder");
+        fs::write(folder.path().join("app.js"), text).expect("written");
+        let built = monohull(&["build", folder.path().join("app.js").to_str().expect("UTF-8")]);
+        assert!(built.status.success(), "{}", words(&built.stderr));
+        Script(folder)
+    }
+
+    fn run(&self, image: &str, step: Value, workflow: Value, options: &[&str]) -> Value {
+        let mut whole = json!({ "name": "app", "function": "app" });
+        merge(&mut whole, step);
+        let mut document = json!({ "name": "test", "functions": { "app": { "image": image } }, "steps": [whole] });
+        merge(&mut document, workflow);
+        run_with(self.0.path(), &document, options)
+    }
+
+    /// What one mode prints, and how the workflow ends.
+    fn mode(&self, mode: &str) -> (Vec<String>, Value) {
+        let report = self.run("app.so", json!({ "args": { "mode": mode }, "memory": "64MiB" }), json!({}), &[]);
+        (printed(&report), report)
+    }
+}
+
+#[test]
+fn a_program_has_slots_files_timers_and_modules() {
+    let script = Script::new(PROGRAM);
+    let inputs = [("bytes", &[0, 1, 0xfe][..]), ("text", b"four"), ("typed", b"typed\n")].map(|(name, bytes)| {
+        let path = script.0.path().join(name);
+        fs::write(&path, bytes).expect("written");
+        ["--input".to_owned(), format!("{name}={}", path.display())]
+    });
+    let inputs: Vec<&str> = inputs.iter().flatten().map(String::as_str).collect();
+    let step = json!({
+        "args": { "mode": "tour", "number": 7 }, "env": { "GREETING": "hello" }, "stdin": "typed",
+    });
+    let workflow = json!({
+        "inputs": ["text", "bytes", "typed"], "outputs": ["out", "length"],
+        "files": [{ "at": "/work", "memory": "1MiB" }],
+    });
+    // As an image, and named as it is.
+    for image in ["app.so", "app.js"] {
+        let report = script.run(image, step.clone(), workflow.clone(), &inputs);
+        assert_eq!(report["status"], "done", "{report:#}");
+        assert_eq!(
+            printed(&report),
+            [
+                "args --number=7 env hello instance 0 1",
+                "input typed",
+                "good morning 47",
+                "soon late",
+                "gr\u{fc}\u{df} \u{1f600}",
+                "file /work/none: No such file or directory",
+                "slot unknown: No such file or directory",
+                "ArrayBuffer object expected",
+            ]
+        );
+        assert_eq!(report["output"]["length"]["text"], "4", "{report:#}");
+        assert_eq!(report["output"]["out"]["base64"], "/gE=", "{report:#}");
+    }
+}
+
+#[test]
+fn what_goes_wrong_is_named() {
+    let script = Script::new(PROGRAM);
+    for (mode, status, lines) in [
+        ("recursion", "done", &RECURSION[..]),
+        ("memory", "done", &["out of memory"]),
+        ("handled", "done", &["caught"]),
+        ("ended", "failed", &["before"]),
+        ("waiting", "failed", &["the program waits for a promise that nothing is left to fulfil"]),
+        ("rejected", "failed", &["Error: no handler", "    at rejected (app.js:"]),
+        ("thrown", "failed", &["TypeError: cannot read property 'field' of null", "    at thrown (app.js:"]),
+    ] {
+        let (printed, report) = script.mode(mode);
+        assert_eq!(report["status"], status, "{mode}: {report:#}");
+        for (line, expected) in printed.iter().zip(lines) {
+            assert!(line.starts_with(expected), "{mode}: {printed:?}");
+        }
+        assert!(printed.len() >= lines.len(), "{mode}: {printed:?}");
+    }
+    let report = Script::new("let broken = ;\n").run("app.so", json!({}), json!({}), &[]);
+    assert_eq!(report["status"], "failed", "{report:#}");
+    assert_eq!(printed(&report)[0], "SyntaxError: unexpected token in expression: ';'", "{report:#}");
+}

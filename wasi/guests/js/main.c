@@ -1,0 +1,583 @@
+/* QuickJS as a function: runs the program that `monohull build app.js` has attached to it.
+ *
+ *     attached program ── as an ES module ──▶ its imports: files of the workflow, and `monohull`
+ *                                         ──▶ jobs and timers, until none is left
+ *
+ * What of the host a program sees is WASI and slots, as for any other guest. An exception that is not caught, or a promise whose
+ * rejection is not, ends the instance with its text and its stack. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "monohull-wasi.h"
+#include "quickjs.h"
+#include "stack.h"
+
+/* The program, and its name for messages: a text, a zero, the program. */
+uint32_t attachment_length(void) MONOHULL_IMPORT("attachment_length");
+int attachment_read(uint32_t offset, void *to, size_t length) MONOHULL_IMPORT("attachment_read");
+
+extern char **environ;
+
+/* Bytes of the stack that QuickJS leaves when a recursion without end becomes an exception: for what does not check. */
+#define STACK_KEPT (96 * 1024)
+
+static _Noreturn void fail(const char *what) {
+    fprintf(stderr, "%s\n", what);
+    exit(1);
+}
+
+/* -- Errors -------------------------------------------------------------------------------------------------------------- */
+
+static void print_error(JSContext *ctx, JSValue error) {
+    const char *text = JS_ToCString(ctx, error);
+    fprintf(stderr, "%s\n", text ? text : "an exception that has no text");
+    JS_FreeCString(ctx, text);
+    if (JS_IsError(ctx, error)) {
+        JSValue stack = JS_GetPropertyStr(ctx, error, "stack");
+        const char *lines = JS_IsUndefined(stack) ? NULL : JS_ToCString(ctx, stack);
+        if (lines)
+            fprintf(stderr, "%s", lines);
+        JS_FreeCString(ctx, lines);
+        JS_FreeValue(ctx, stack);
+    }
+}
+
+static _Noreturn void uncaught(JSContext *ctx) {
+    print_error(ctx, JS_GetException(ctx));
+    exit(1);
+}
+
+/* An error of the system as an exception with its number's name. */
+static JSValue failed(JSContext *ctx, const char *what, const char *name, int number) {
+    JSValue error = JS_NewError(ctx);
+    char text[512];
+    snprintf(text, sizeof text, "%s %s: %s", what, name, strerror(number));
+    JS_DefinePropertyValueStr(ctx, error, "message", JS_NewString(ctx, text), JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
+    JS_DefinePropertyValueStr(ctx, error, "errno", JS_NewInt32(ctx, number), JS_PROP_C_W_E);
+    return JS_Throw(ctx, error);
+}
+
+/* Rejections without a handler, by their promise. Handlers may come later, so they are looked at when no job is left. */
+struct rejection {
+    struct rejection *next;
+    JSValue promise, reason;
+};
+static struct rejection *rejections;
+
+static void track(JSContext *ctx, JSValueConst promise, JSValueConst reason, JS_BOOL handled, void *opaque) {
+    if (!handled) {
+        struct rejection *new = malloc(sizeof *new);
+        if (!new)
+            fail("out of memory");
+        *new = (struct rejection){ rejections, JS_DupValue(ctx, promise), JS_DupValue(ctx, reason) };
+        rejections = new;
+        return;
+    }
+    for (struct rejection **at = &rejections; *at; at = &(*at)->next)
+        if (JS_VALUE_GET_PTR((*at)->promise) == JS_VALUE_GET_PTR(promise)) {
+            struct rejection *gone = *at;
+            *at = gone->next;
+            JS_FreeValue(ctx, gone->promise);
+            JS_FreeValue(ctx, gone->reason);
+            free(gone);
+            return;
+        }
+}
+
+/* -- Bytes --------------------------------------------------------------------------------------------------------------- */
+
+static void free_bytes(JSRuntime *runtime, void *opaque, void *bytes) {
+    free(bytes);
+}
+
+/* A Uint8Array that owns these bytes. */
+static JSValue bytes_value(JSContext *ctx, uint8_t *bytes, size_t length) {
+    JSValue buffer = JS_NewArrayBuffer(ctx, bytes, length, free_bytes, NULL, 0);
+    if (JS_IsException(buffer))
+        return buffer;
+    /* All of it: neither an offset nor a length. */
+    JSValue arguments[] = { buffer, JS_UNDEFINED, JS_UNDEFINED };
+    JSValue array = JS_NewTypedArray(ctx, 3, arguments, JS_TYPED_ARRAY_UINT8);
+    JS_FreeValue(ctx, buffer);
+    return array;
+}
+
+static JSValue text_value(JSContext *ctx, uint8_t *bytes, size_t length) {
+    JSValue text = JS_NewStringLen(ctx, (char *)bytes, length);
+    free(bytes);
+    return text;
+}
+
+/* The bytes of a text, an ArrayBuffer or a view of one; as long as the value lives. */
+struct bytes {
+    const uint8_t *at;
+    size_t length;
+    const char *text;
+};
+
+static int get_bytes(JSContext *ctx, JSValueConst value, struct bytes *out) {
+    out->text = NULL;
+    if (JS_IsString(value)) {
+        out->text = JS_ToCStringLen(ctx, &out->length, value);
+        out->at = (const uint8_t *)out->text;
+        return out->text ? 0 : -1;
+    }
+    size_t offset = 0, length = 0, whole = 0;
+    JSValue buffer = JS_GetTypedArrayBuffer(ctx, value, &offset, &length, NULL);
+    if (JS_IsException(buffer)) {
+        JS_FreeValue(ctx, JS_GetException(ctx));
+        out->at = JS_GetArrayBuffer(ctx, &out->length, value);
+        return out->at ? 0 : -1;
+    }
+    const uint8_t *start = JS_GetArrayBuffer(ctx, &whole, buffer);
+    /* The array keeps its buffer. */
+    JS_FreeValue(ctx, buffer);
+    if (!start)
+        return -1;
+    out->at = start + offset;
+    out->length = length;
+    return 0;
+}
+
+static void put_bytes(JSContext *ctx, struct bytes *bytes) {
+    if (bytes->text)
+        JS_FreeCString(ctx, bytes->text);
+}
+
+/* Reads a file to its end; NULL and errno. */
+static uint8_t *read_all(int file, size_t *length) {
+    size_t room = 1 << 16;
+    uint8_t *bytes = malloc(room);
+    *length = 0;
+    for (;;) {
+        if (!bytes) {
+            errno = ENOMEM;
+            return NULL;
+        }
+        ssize_t got = read(file, bytes + *length, room - *length);
+        if (got < 0) {
+            free(bytes);
+            return NULL;
+        }
+        if (got == 0)
+            return bytes;
+        *length += got;
+        if (*length == room) {
+            uint8_t *more = realloc(bytes, room *= 2);
+            if (!more)
+                free(bytes);
+            bytes = more;
+        }
+    }
+}
+
+static uint8_t *read_path(const char *path, size_t *length) {
+    int file = open(path, O_RDONLY);
+    if (file < 0)
+        return NULL;
+    uint8_t *bytes = read_all(file, length);
+    int number = errno;
+    close(file);
+    errno = number;
+    return bytes;
+}
+
+/* -- The module `monohull` ------------------------------------------------------------------------------------------------ */
+
+enum { BYTES, TEXT };
+
+static JSValue js_take(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int kind) {
+    size_t name_length;
+    const char *name = JS_ToCStringLen(ctx, &name_length, argv[0]);
+    if (!name)
+        return JS_EXCEPTION;
+    JSValue result;
+    struct monohull_slot slot;
+    int error = monohull_slot_take(name, name_length, 1, &slot);
+    if (error == 0) {
+        /* An allocation of no bytes may be none. */
+        uint8_t *bytes = malloc(slot.length + 1);
+        error = bytes ? monohull_slot_read(slot.handle, 0, bytes, slot.length) : ENOMEM;
+        monohull_slot_free(slot.handle);
+        if (error)
+            free(bytes);
+        else
+            result = kind == TEXT ? text_value(ctx, bytes, slot.length) : bytes_value(ctx, bytes, slot.length);
+    }
+    if (error)
+        result = failed(ctx, "slot", name, error);
+    JS_FreeCString(ctx, name);
+    return result;
+}
+
+static JSValue js_publish(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    size_t name_length;
+    const char *name = JS_ToCStringLen(ctx, &name_length, argv[0]);
+    if (!name)
+        return JS_EXCEPTION;
+    JSValue result = JS_EXCEPTION;
+    struct bytes bytes;
+    if (get_bytes(ctx, argv[1], &bytes) == 0) {
+        int error = monohull_slot_publish(name, name_length, bytes.at, bytes.length, bytes.text != NULL);
+        result = error ? failed(ctx, "slot", name, error) : JS_UNDEFINED;
+        put_bytes(ctx, &bytes);
+    }
+    JS_FreeCString(ctx, name);
+    return result;
+}
+
+static JSValue js_read_file(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int kind) {
+    const char *path = JS_ToCString(ctx, argv[0]);
+    if (!path)
+        return JS_EXCEPTION;
+    size_t length;
+    uint8_t *bytes = read_path(path, &length);
+    JSValue result;
+    if (!bytes)
+        result = failed(ctx, "file", path, errno);
+    else
+        result = kind == TEXT ? text_value(ctx, bytes, length) : bytes_value(ctx, bytes, length);
+    JS_FreeCString(ctx, path);
+    return result;
+}
+
+static JSValue js_read_input(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int kind) {
+    size_t length;
+    uint8_t *bytes = read_all(0, &length);
+    if (!bytes)
+        return failed(ctx, "standard", "input", errno);
+    return kind == TEXT ? text_value(ctx, bytes, length) : bytes_value(ctx, bytes, length);
+}
+
+static int write_all(int file, const uint8_t *bytes, size_t length) {
+    while (length > 0) {
+        ssize_t put = write(file, bytes, length);
+        if (put < 0)
+            return -1;
+        bytes += put;
+        length -= put;
+    }
+    return 0;
+}
+
+static JSValue js_write_file(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    const char *path = JS_ToCString(ctx, argv[0]);
+    if (!path)
+        return JS_EXCEPTION;
+    JSValue result = JS_EXCEPTION;
+    struct bytes bytes;
+    if (get_bytes(ctx, argv[1], &bytes) == 0) {
+        int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        int done = file < 0 ? -1 : write_all(file, bytes.at, bytes.length);
+        int number = errno;
+        if (file >= 0 && close(file) < 0 && done == 0) {
+            done = -1;
+            number = errno;
+        }
+        result = done < 0 ? failed(ctx, "file", path, number) : JS_UNDEFINED;
+        put_bytes(ctx, &bytes);
+    }
+    JS_FreeCString(ctx, path);
+    return result;
+}
+
+static JSValue js_exit(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    int32_t status = 0;
+    if (!JS_IsUndefined(argv[0]) && JS_ToInt32(ctx, &status, argv[0]) < 0)
+        return JS_EXCEPTION;
+    exit(status);
+}
+
+/* Used by the prelude alone, which makes TextEncoder and TextDecoder of them. */
+static JSValue js_encode(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    size_t length;
+    const char *text = JS_ToCStringLen(ctx, &length, argv[0]);
+    if (!text)
+        return JS_EXCEPTION;
+    uint8_t *bytes = malloc(length + 1);
+    if (!bytes)
+        fail("out of memory");
+    memcpy(bytes, text, length);
+    JS_FreeCString(ctx, text);
+    return bytes_value(ctx, bytes, length);
+}
+
+static JSValue js_decode(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    struct bytes bytes;
+    if (get_bytes(ctx, argv[0], &bytes) < 0)
+        return JS_EXCEPTION;
+    JSValue text = JS_NewStringLen(ctx, (const char *)bytes.at, bytes.length);
+    put_bytes(ctx, &bytes);
+    return text;
+}
+
+static const JSCFunctionListEntry functions[] = {
+    JS_CFUNC_MAGIC_DEF("takeBytes", 1, js_take, BYTES),
+    JS_CFUNC_MAGIC_DEF("takeText", 1, js_take, TEXT),
+    JS_CFUNC_DEF("publish", 2, js_publish),
+    JS_CFUNC_MAGIC_DEF("readFile", 1, js_read_file, BYTES),
+    JS_CFUNC_MAGIC_DEF("readTextFile", 1, js_read_file, TEXT),
+    JS_CFUNC_DEF("writeFile", 2, js_write_file),
+    JS_CFUNC_MAGIC_DEF("readInput", 0, js_read_input, BYTES),
+    JS_CFUNC_MAGIC_DEF("readInputText", 0, js_read_input, TEXT),
+    JS_CFUNC_DEF("exit", 1, js_exit),
+};
+#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
+static const char *const values[] = { "args", "env", "instance" };
+
+static int the_argc;
+static char **the_argv;
+
+static JSValue args_value(JSContext *ctx) {
+    JSValue args = JS_NewArray(ctx);
+    for (int i = 1; i < the_argc; i++)
+        JS_SetPropertyUint32(ctx, args, i - 1, JS_NewString(ctx, the_argv[i]));
+    return args;
+}
+
+static JSValue env_value(JSContext *ctx) {
+    JSValue env = JS_NewObject(ctx);
+    for (char **at = environ; at && *at; at++) {
+        char *equals = strchr(*at, '=');
+        if (!equals)
+            continue;
+        JSAtom name = JS_NewAtomLen(ctx, *at, equals - *at);
+        JS_DefinePropertyValue(ctx, env, name, JS_NewString(ctx, equals + 1), JS_PROP_C_W_E);
+        JS_FreeAtom(ctx, name);
+    }
+    return env;
+}
+
+static JSValue instance_value(JSContext *ctx) {
+    JSValue instance = JS_NewObject(ctx);
+    JS_SetPropertyStr(ctx, instance, "index", JS_NewUint32(ctx, monohull_instance_index()));
+    JS_SetPropertyStr(ctx, instance, "count", JS_NewUint32(ctx, monohull_instance_count()));
+    return instance;
+}
+
+static int init_module(JSContext *ctx, JSModuleDef *module) {
+    JS_SetModuleExport(ctx, module, "args", args_value(ctx));
+    JS_SetModuleExport(ctx, module, "env", env_value(ctx));
+    JS_SetModuleExport(ctx, module, "instance", instance_value(ctx));
+    return JS_SetModuleExportList(ctx, module, functions, COUNT(functions));
+}
+
+static void add_module(JSContext *ctx) {
+    JSModuleDef *module = JS_NewCModule(ctx, "monohull", init_module);
+    if (!module || JS_AddModuleExportList(ctx, module, functions, COUNT(functions)) < 0)
+        fail("out of memory");
+    for (int i = 0; i < COUNT(values); i++)
+        JS_AddModuleExport(ctx, module, values[i]);
+}
+
+/* Other modules are files that the workflow mounts. */
+static JSModuleDef *load(JSContext *ctx, const char *path, void *opaque) {
+    size_t length;
+    uint8_t *bytes = read_path(path, &length);
+    if (!bytes) {
+        JS_ThrowReferenceError(ctx, "module %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    uint8_t *ended = realloc(bytes, length + 1);
+    if (!ended)
+        fail("out of memory");
+    ended[length] = 0;
+    JSValue module = JS_Eval(ctx, (char *)ended, length, path, JS_EVAL_TYPE_MODULE | JS_EVAL_FLAG_COMPILE_ONLY);
+    free(ended);
+    if (JS_IsException(module))
+        return NULL;
+    JSModuleDef *definition = JS_VALUE_GET_PTR(module);
+    JS_FreeValue(ctx, module);
+    return definition;
+}
+
+/* -- Output and timers ------------------------------------------------------------------------------------------------------ */
+
+static JSValue js_print(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int is_error) {
+    FILE *to = is_error ? stderr : stdout;
+    for (int i = 0; i < argc; i++) {
+        size_t length;
+        const char *text = JS_ToCStringLen(ctx, &length, argv[i]);
+        if (!text)
+            return JS_EXCEPTION;
+        if (i > 0)
+            fputc(' ', to);
+        fwrite(text, 1, length, to);
+        JS_FreeCString(ctx, text);
+    }
+    fputc('\n', to);
+    return JS_UNDEFINED;
+}
+
+struct timer {
+    struct timer *next;
+    int32_t number;
+    int64_t due;
+    JSValue function;
+};
+static struct timer *timers;
+static int32_t last_timer;
+
+static int64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+static JSValue js_set_timeout(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    double milliseconds = 0;
+    if (!JS_IsFunction(ctx, argv[0]))
+        return JS_ThrowTypeError(ctx, "setTimeout: not a function");
+    if (!JS_IsUndefined(argv[1]) && JS_ToFloat64(ctx, &milliseconds, argv[1]) < 0)
+        return JS_EXCEPTION;
+    /* Also what is no number. */
+    if (!(milliseconds > 0))
+        milliseconds = 0;
+    if (milliseconds > 1e12)
+        milliseconds = 1e12;
+    struct timer *new = malloc(sizeof *new), **at = &timers;
+    if (!new)
+        fail("out of memory");
+    *new = (struct timer){ NULL, ++last_timer, now() + (int64_t)(milliseconds * 1e6), JS_DupValue(ctx, argv[0]) };
+    while (*at && (*at)->due <= new->due)
+        at = &(*at)->next;
+    new->next = *at;
+    *at = new;
+    return JS_NewInt32(ctx, new->number);
+}
+
+static void remove_timer(JSContext *ctx, struct timer **at) {
+    struct timer *gone = *at;
+    *at = gone->next;
+    JS_FreeValue(ctx, gone->function);
+    free(gone);
+}
+
+static JSValue js_clear_timeout(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    int32_t number = 0;
+    if (JS_ToInt32(ctx, &number, argv[0]) < 0)
+        return JS_EXCEPTION;
+    for (struct timer **at = &timers; *at; at = &(*at)->next)
+        if ((*at)->number == number) {
+            remove_timer(ctx, at);
+            break;
+        }
+    return JS_UNDEFINED;
+}
+
+/* Jobs first, then the earliest timer, until there is neither. */
+static void run_jobs(JSContext *ctx) {
+    for (;;) {
+        JSContext *of;
+        int done = JS_ExecutePendingJob(JS_GetRuntime(ctx), &of);
+        if (done < 0)
+            uncaught(of);
+        if (done > 0)
+            continue;
+        if (rejections) {
+            print_error(ctx, rejections->reason);
+            exit(1);
+        }
+        if (!timers)
+            return;
+        int64_t rest = timers->due - now();
+        if (rest > 0) {
+            struct timespec pause = { rest / 1000000000, rest % 1000000000 };
+            fflush(stdout);
+            nanosleep(&pause, NULL);
+            continue;
+        }
+        JSValue function = JS_DupValue(ctx, timers->function);
+        remove_timer(ctx, &timers);
+        JSValue result = JS_Call(ctx, function, JS_UNDEFINED, 0, NULL);
+        JS_FreeValue(ctx, function);
+        if (JS_IsException(result))
+            uncaught(ctx);
+        JS_FreeValue(ctx, result);
+    }
+}
+
+static const char prelude[] =
+    "((encode, decode) => {\n"
+    "  globalThis.TextEncoder = class TextEncoder {\n"
+    "    get encoding() { return 'utf-8'; }\n"
+    "    encode(text = '') { return encode(String(text)); }\n"
+    "  };\n"
+    "  globalThis.TextDecoder = class TextDecoder {\n"
+    "    constructor(label = 'utf-8') {\n"
+    "      if (!/^utf-?8$/i.test(label)) throw new RangeError(`TextDecoder: there is only utf-8, not ${label}`);\n"
+    "    }\n"
+    "    get encoding() { return 'utf-8'; }\n"
+    "    decode(bytes = new Uint8Array()) { return decode(bytes); }\n"
+    "  };\n"
+    "})";
+
+static void add_function(JSContext *ctx, JSValueConst object, const char *name, JSCFunction *function, int length) {
+    JS_SetPropertyStr(ctx, object, name, JS_NewCFunction(ctx, function, name, length));
+}
+
+static JSValue js_log(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    return js_print(ctx, this, argc, argv, 0);
+}
+
+static JSValue js_warn(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    return js_print(ctx, this, argc, argv, 1);
+}
+
+static void add_globals(JSContext *ctx) {
+    JSValue global = JS_GetGlobalObject(ctx), console = JS_NewObject(ctx);
+    static const char *const out[] = { "log", "info", "debug" }, *const err[] = { "error", "warn" };
+    for (int i = 0; i < COUNT(out); i++)
+        add_function(ctx, console, out[i], js_log, 1);
+    for (int i = 0; i < COUNT(err); i++)
+        add_function(ctx, console, err[i], js_warn, 1);
+    JS_SetPropertyStr(ctx, global, "console", console);
+    add_function(ctx, global, "print", js_log, 1);
+    add_function(ctx, global, "setTimeout", js_set_timeout, 2);
+    add_function(ctx, global, "clearTimeout", js_clear_timeout, 1);
+    JSValue make = JS_Eval(ctx, prelude, sizeof prelude - 1, "<prelude>", JS_EVAL_TYPE_GLOBAL);
+    JSValue both[] = { JS_NewCFunction(ctx, js_encode, "encode", 1), JS_NewCFunction(ctx, js_decode, "decode", 1) };
+    JSValue made = JS_IsException(make) ? JS_EXCEPTION : JS_Call(ctx, make, JS_UNDEFINED, 2, both);
+    if (JS_IsException(made))
+        uncaught(ctx);
+    JS_FreeValue(ctx, both[0]);
+    JS_FreeValue(ctx, both[1]);
+    JS_FreeValue(ctx, make);
+    JS_FreeValue(ctx, global);
+}
+
+int main(int argc, char **argv) {
+    the_argc = argc;
+    the_argv = argv;
+    uint32_t length = attachment_length();
+    char *attachment = malloc((size_t)length + 1);
+    if (!attachment || attachment_read(0, attachment, length) != 0)
+        fail("the program cannot be read");
+    attachment[length] = 0;
+    size_t name = strlen(attachment) + 1;
+    if (length == 0 || name > length)
+        fail("this is the interpreter alone, without a program: `monohull build app.js` makes a function of both");
+
+    JSRuntime *runtime = JS_NewRuntime();
+    JSContext *ctx = runtime ? JS_NewContext(runtime) : NULL;
+    if (!ctx)
+        fail("out of memory");
+    JS_SetMaxStackSize(runtime, monohull_stack_left() - STACK_KEPT);
+    JS_SetHostPromiseRejectionTracker(runtime, track, NULL);
+    JS_SetModuleLoaderFunc(runtime, NULL, load, NULL);
+    add_module(ctx);
+    add_globals(ctx);
+    JSValue result = JS_Eval(ctx, attachment + name, length - name, attachment, JS_EVAL_TYPE_MODULE);
+    if (JS_IsException(result))
+        uncaught(ctx);
+    run_jobs(ctx);
+    /* A module is a promise. What it waits for will not come any more. */
+    if (JS_PromiseState(ctx, result) == JS_PROMISE_PENDING)
+        fail("the program waits for a promise that nothing is left to fulfil");
+    /* Memory goes with the instance. */
+    exit(fflush(stdout) == 0 ? 0 : 1);
+}
