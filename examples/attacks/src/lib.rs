@@ -10,7 +10,8 @@
 //!
 //! An attack that succeeds says so on standard output, in a line that begins with `got`. One that fails ends the instance,
 //! and the report says why. What `kind`, `what` and `how` mean stands in the module of that kind. `giver` and `taker` are a
-//! pair of their own, in `handover`; `gather` stands in `gather`; `owner`, `thief`, `reader` and `parts` stand in `slots`.
+//! pair of their own, in `handover`; `gather` stands in `gather`; `owner`, `thief`, `reader` and `parts` stand in `slots`; `remains`
+//! is what invocations of one process do to each other.
 #![no_std]
 #![allow(unsafe_code, reason = "they are attacks: nothing here is sound, and none of it is meant to be")]
 
@@ -26,6 +27,7 @@ mod leftovers;
 mod memory;
 mod own;
 mod places;
+mod remains;
 mod signals;
 mod slots;
 mod victim;
@@ -76,6 +78,7 @@ fn main(
         ("thief", _) => slots::thief(),
         ("reader", _) => slots::reader(),
         ("parts", _) => slots::parts(),
+        ("remains", _) => remains::serve(),
         ("rest", _) => {
             println!("resting");
             thread::sleep(Duration::from_secs(1_000_000));
@@ -95,16 +98,19 @@ fn main(
             };
             attacker(&kind, &attack, crowd, attempt as usize == crowds.len())
         }
-        _ => {
-            Err("role is victim, giver, taker, gather, owner, thief, reader, parts, rest, or attacker with a kind"
-                .into())
-        }
+        _ => Err(
+            "role is victim, giver, taker, gather, owner, thief, reader, parts, remains, rest, or attacker with a kind"
+                .into(),
+        ),
     }
 }
 
-/// An attempt, with so many threads; `threads` says how many for each: `1,8,1`.
-fn attacker(kind: &str, attack: &Attack, crowd: usize, is_last: bool) -> Result<(), Box<dyn Error>> {
-    let strike = match kind {
+/// What an attack is made by.
+pub(crate) type Strike = fn(&Attack) -> Booty;
+
+/// The attack of this kind.
+pub(crate) fn strike_of(kind: &str) -> Result<Strike, Box<dyn Error>> {
+    Ok(match kind {
         "memory" => memory::strike,
         "jump" => jumps::strike,
         "instruction" => instructions::strike,
@@ -114,7 +120,12 @@ fn attacker(kind: &str, attack: &Attack, crowd: usize, is_last: bool) -> Result<
         "exhaustion" => exhaustion::strike,
         "leftovers" => leftovers::strike,
         _ => return Err("there is no such kind of attack".into()),
-    };
+    })
+}
+
+/// An attempt, with so many threads; `threads` says how many for each: `1,8,1`.
+fn attacker(kind: &str, attack: &Attack, crowd: usize, is_last: bool) -> Result<(), Box<dyn Error>> {
+    let strike = strike_of(kind)?;
     if is_last && attack.attempt > 1 {
         // The earlier attempts have failed. Have they?
         SlotVec::<u64>::with_slot("done").publish()?;

@@ -14,6 +14,11 @@ impl Places {
         Ok(Places(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
+    /// These lines.
+    pub(crate) fn of(lines: &str) -> Places {
+        Places(lines.to_string())
+    }
+
     /// A place by name: one of the gates' own, which are constants, or one that the test has found.
     pub(crate) fn find(&self, name: &str) -> Result<u64, Box<dyn Error>> {
         let given = self.0.lines().filter_map(|line| line.split_once(' '));

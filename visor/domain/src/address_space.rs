@@ -221,7 +221,7 @@ impl AddressSpace {
 
 impl Drop for AddressSpace {
     fn drop(&mut self) {
-        if fault_injection::disabled(Mitigation::ResetMemory) {
+        if is_left_mapped() {
             return;
         }
         for range in &RESERVED {
@@ -229,6 +229,12 @@ impl Drop for AddressSpace {
         }
         TAKEN.store(false, Ordering::Release);
     }
+}
+
+/// Whether a test has the memory left as it is. Not that of the first domain, which warms up the processes that are forked later.
+fn is_left_mapped() -> bool {
+    static IS_WARM: AtomicBool = AtomicBool::new(false);
+    fault_injection::disabled(Mitigation::ResetMemory) && IS_WARM.swap(true, Ordering::Relaxed)
 }
 
 fn check(range: &Range<u64>) {

@@ -1,18 +1,26 @@
 //! What a process that serves one invocation after the other keeps of an earlier one: nothing. All its memory is searched, and what
 //! the kernel has for it is counted.
 //!
-//! The control: the same search finds the input in a process that is at work.
-#![allow(dead_code, reason = "the server's and the memory's modules are for several programs")]
+//! The control: the same search finds the input in a process that is at work, and, with a part of the reset left out, what that part
+//! removes (`negative`).
+#![allow(dead_code, reason = "the server's, the harness's and the memory's modules are for several programs")]
 
+#[path = "../keys_attacks/harness.rs"]
+mod harness;
+#[path = "../keys_attacks/places.rs"]
+mod places;
 #[path = "../serve_support/mod.rs"]
 mod serve_support;
 
 mod memory;
+mod negative;
+mod remains;
 
 use memory::{Search, open_files, statics, timers};
 use monohull_visor::domain::keys;
 use serde_json::json;
-use serve_support::{Server, eventually, single};
+use serve_support::{Server, StateFolder, eventually, single};
+use std::process::Command;
 
 /// What inputs are full of.
 const MARKER: &str = "c0ffee-of-an-earlier-one";
@@ -27,7 +35,14 @@ fn isolations() -> Vec<&'static str> {
 
 /// A server whose processes are used again.
 fn serve(isolation: &str) -> Server {
-    let server = Server::start_with(&["--prefork", "2", "--process", "reused", "--isolation", isolation]);
+    server_of(Command::new(env!("CARGO_BIN_EXE_monohull")), isolation, &[])
+}
+
+/// The same of this program, with this environment.
+fn server_of(program: Command, isolation: &str, environment: &[(&str, &str)]) -> Server {
+    // Workflows that wait for long are suspended, as by default, where "long" is a second.
+    let options = ["--prefork", "2", "--process", "reused", "--suspend", "2h", "--isolation", isolation];
+    let server = Server::start_by(program, &StateFolder::new(), &options, environment);
     for example in ["echo", "word-count-split", "word-count-map", "word-count-reduce", "word-count-merge"] {
         server.put_example(example);
     }
@@ -91,8 +106,8 @@ struct Found {
 #[track_caller]
 fn look(server: &Server) -> Found {
     let mut files = Vec::new();
-    for (before, size) in [SIZES[0], SIZES[1], SIZES[0], SIZES[0]].into_iter().enumerate() {
-        assert_eq!(invoke(server, "echo", &input(size)), before as u64, "{}", server.log());
+    for (before, size) in (0..).zip([SIZES[0], SIZES[1], SIZES[0], SIZES[0]]) {
+        assert_eq!(invoke(server, "echo", &input(size)), before, "{}", server.log());
         files.push(open_files(kept_and_idle(server).0).len());
     }
     let (kept, idle) = kept_and_idle(server);
@@ -103,6 +118,16 @@ fn look(server: &Server) -> Found {
         same_statics: statics(kept) == statics(idle),
         signals: memory::signals(kept),
     }
+}
+
+/// Nothing is.
+#[track_caller]
+fn is_clean(isolation: &str, found: &Found) {
+    assert_eq!(found.traces, [], "{isolation}: {found:?}");
+    assert!(found.files.iter().all(|files| *files == found.files[0]), "{isolation}: {found:?}");
+    assert_eq!(found.timers, 1, "{isolation}: {found:?}");
+    assert!(found.same_statics, "{isolation}: {found:?}");
+    assert!(found.signals.iter().all(|set| set == "0000000000000000"), "{isolation}: {found:?}");
 }
 
 /// The search finds what is there: a process that is at work has its input.
@@ -131,12 +156,7 @@ fn a_process_at_work_is_full_of_its_input() {
 fn nothing_of_an_earlier_invocation_is_left() {
     for isolation in isolations() {
         let server = serve(isolation);
-        let found = look(&server);
-        assert_eq!(found.traces, [], "{isolation}: {found:?}");
-        assert!(found.files.iter().all(|files| *files == found.files[0]), "{isolation}: {found:?}");
-        assert_eq!(found.timers, 1, "{isolation}: {found:?}");
-        assert!(found.same_statics, "{isolation}: {found:?}");
-        assert!(found.signals.iter().all(|set| set == "0000000000000000"), "{isolation}: {found:?}");
+        is_clean(isolation, &look(&server));
     }
 }
 

@@ -155,6 +155,28 @@ pub(crate) fn statics(pid: i32) -> Vec<(String, Vec<u8>)> {
     found
 }
 
+/// How many mappings a process has.
+pub(crate) fn count_mappings(pid: i32) -> usize {
+    fs::read_to_string(format!("/proc/{pid}/maps")).expect("root may look").lines().count()
+}
+
+/// A number of a process's status.
+fn status(pid: i32, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line");
+    line.split_whitespace().next().expect("a number").parse().expect("a number")
+}
+
+/// How many threads it has.
+pub(crate) fn threads(pid: i32) -> usize {
+    status(pid, "Threads:") as usize
+}
+
+/// How much memory it has, in bytes.
+pub(crate) fn resident(pid: i32) -> u64 {
+    status(pid, "VmRSS:") << 10
+}
+
 /// The sets of signals that wait or are blocked, of its first thread and of all.
 pub(crate) fn signals(pid: i32) -> Vec<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");

@@ -114,8 +114,8 @@ pub struct Job {
     pub lines: bool,
     /// Whether notices of steps, instances and points in time are sent as they happen. The report has all of them in any case.
     pub progress: bool,
-    /// The process stays for another job of the same workflow if this one ends as done. Not for a workflow with files of the host, with
-    /// a network, or that may be suspended: [`Job::may_stay`].
+    /// The process stays for another job of the same workflow if this one ends as done. Not for a workflow with files of the host or with
+    /// a network, and not after one that goes on from a continuation: [`Job::may_stay`].
     pub stay: bool,
 }
 
@@ -145,7 +145,7 @@ impl Job {
     /// Whether a process may serve other jobs of the workflow after this one. Connections, brokers and files of the host are the job's
     /// own: they go with its process.
     pub fn may_stay(&self) -> bool {
-        let once = self.suspend.is_some() || self.continuation.is_some() || !self.events.is_empty();
+        let once = self.continuation.is_some() || !self.events.is_empty();
         !once && self.files.is_empty() && self.workflow.is_self_contained()
     }
 

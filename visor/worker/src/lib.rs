@@ -388,6 +388,7 @@ impl CleanWorker {
             return Err(ProcessError::Unfit("a process cannot serve another workflow than before".to_owned()));
         }
         self.worker.answered = false;
+        self.worker.suspendable = job.suspend.is_some();
         self.worker.send(job, true)?;
         Ok(Running { worker: self.worker, sandbox: self.sandbox, before: self.served })
     }
