@@ -74,6 +74,7 @@ fn with_a_domain() {
         mounts: Arc::new([]),
         suspend: None,
         halt: None,
+        keeper: None,
         lineage: Default::default(),
     };
     let mut domain = Domain::new(options).expect("the host can hold a domain");

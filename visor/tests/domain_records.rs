@@ -29,6 +29,7 @@ fn domain(load_all: bool) -> Domain {
         mounts: Arc::new([]),
         suspend: None,
         halt: None,
+        keeper: None,
         lineage: Default::default(),
     };
     Domain::new(options).expect("the host can hold a domain")

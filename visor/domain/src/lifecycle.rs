@@ -231,6 +231,7 @@ mod tests {
             mounts: Arc::new([]),
             suspend: None,
             halt: None,
+            keeper: None,
             lineage: Default::default(),
         };
         Domain::on(ReservedDomain { carrier, space }, options)

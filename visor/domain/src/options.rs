@@ -1,6 +1,6 @@
 //! How a domain is set up.
 
-use super::checkpoint::Lineage;
+use super::checkpoint::{Keeper, Lineage};
 use super::epoll_set::EpollSet;
 use super::files::Mount;
 use super::instance::Sink;
@@ -38,6 +38,8 @@ pub struct Options {
     /// After so long the run comes to rest wherever it is, and ends with its continuation. If it cannot be captured it goes on, and that
     /// is tried again.
     pub halt: Option<Duration>,
+    /// Takes the continuation instead, each time, and the run goes on; the next time is so much later again.
+    pub keeper: Option<Arc<dyn Keeper>>,
     /// Where the run stands among those of its workflow.
     pub lineage: Lineage,
     /// Gets every line of output as it is written.

@@ -37,7 +37,7 @@ pub use workflow_io::{Source, WorkflowIo};
 
 use clock::Clock;
 use monohull_domain::carrier::monotonic_ns;
-use monohull_domain::checkpoint::{Continuation, RestoreError, Suspended};
+use monohull_domain::checkpoint::{Continuation, Keeper, RestoreError, Suspended};
 use monohull_domain::image::map::{LoadError, LoadedImage};
 use monohull_domain::instance::InstanceConfig;
 use monohull_domain::{Domain, DomainError, EpollSet, Options, ReservedDomain, Sink, TIME_SLICE, keys};
@@ -103,7 +103,7 @@ pub struct Ready {
 }
 
 /// The settings of one run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RunContext {
     /// The folder with the libos modules.
     pub modules: PathBuf,
@@ -121,6 +121,8 @@ pub struct RunContext {
     pub suspend: Option<Duration>,
     /// After so long the run comes to rest wherever it is, and ends with its continuation.
     pub halt: Option<Duration>,
+    /// Takes the continuation instead, each time, and the run goes on.
+    pub keeper: Option<Arc<dyn Keeper>>,
 }
 
 /// How a run ended.
@@ -242,6 +244,18 @@ impl Ready {
         options: &RunOptions,
         progress: Arc<dyn Progress>,
     ) -> Result<RunEnd, HostError> {
+        self.run_kept(continuation, suspend, None, options, progress)
+    }
+
+    /// The same; a keeper takes the continuation each time that `options.halt` is over, and the run goes on.
+    pub fn run_kept(
+        &self,
+        continuation: Option<Continuation>,
+        suspend: Option<Duration>,
+        keeper: Option<Arc<dyn Keeper>>,
+        options: &RunOptions,
+        progress: Arc<dyn Progress>,
+    ) -> Result<RunEnd, HostError> {
         let requested_ns = monotonic_ns();
         let decision = options.isolation.decide();
         let context = RunContext {
@@ -254,6 +268,7 @@ impl Ready {
             latest: None,
             suspend,
             halt: options.halt,
+            keeper,
         };
         let opened = match mounts::open(&self.plan) {
             Ok(opened) => opened,
@@ -292,6 +307,7 @@ impl Ready {
         let mut scheduler =
             StepScheduler::new(self.plan.clone(), self.images.clone(), progress.clone(), context.latest, clock);
         let mut continuation = resources.continuation;
+        let mut events = resources.events;
         // A run that is repeated from its beginning is the same copy still.
         let lineage = continuation.as_ref().map(|continuation| continuation.lineage).unwrap_or_default();
         if let Some(continuation) = &continuation {
@@ -317,6 +333,7 @@ impl Ready {
                 mounts: mounts.clone(),
                 suspend: context.suspend,
                 halt: context.halt,
+                keeper: context.keeper.clone(),
                 lineage,
             };
             let mut domain = Domain::on(fresh, options);
@@ -325,13 +342,12 @@ impl Ready {
             } else if let Err(failure) = slots::fill(&domain, &self.plan, workflow_io) {
                 return Ok(answer(ended(scheduler.report(&domain, &clock, Some(*failure)))));
             }
-            if let Err(failure) = events::give(&domain, &resources.events) {
+            if let Err(failure) = events::give(&domain, std::mem::take(&mut events)) {
                 return Ok(answer(ended(scheduler.report(&domain, &clock, Some(*failure)))));
             }
             progress.point("domain-ready", monotonic_ns());
             domain.run(scheduler.driver())?;
-            if let Some(mut suspended) = domain.take_suspended() {
-                suspended.events_taken = events::taken(&domain, &resources.events);
+            if let Some(suspended) = domain.take_suspended() {
                 domain.close_files();
                 return Ok(answer(RunEnd::Suspended(suspended)));
             }
@@ -357,6 +373,9 @@ impl Ready {
                     return Ok(answer(ended(scheduler.report(&domain, &clock, Some(failure)))));
                 }
                 Outcome::RetryWorkflow(pause) => {
+                    // An event that a checkpoint of the failed run has is not given again.
+                    domain.settle_capture();
+                    events = domain.events_for_another();
                     drop(domain);
                     std::thread::sleep(pause);
                 }

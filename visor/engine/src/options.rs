@@ -1,7 +1,7 @@
 //! What the caller of a run chooses.
 
+pub use monohull_domain::GivenEvent as Event;
 use monohull_domain::{gadgets, keys};
-use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,17 +26,6 @@ pub struct RunOptions {
     pub time_slice: Option<Duration>,
     /// After so long the run comes to rest wherever it is, and ends with its continuation.
     pub halt: Option<Duration>,
-}
-
-/// An event from outside of a workflow.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Event {
-    /// Its place among all that the workflow is ever given. A number is given once, and again only if the event was not taken.
-    pub number: u64,
-    /// Its name.
-    pub name: String,
-    /// What it says.
-    pub bytes: Vec<u8>,
 }
 
 /// The isolation that was requested.

@@ -213,7 +213,7 @@ impl Run {
             detach: self.detach,
             keep: self.keep,
             json: self.json,
-            how: How { isolation, cgroup: self.cgroup, lines: (!self.json).then_some(self.raw) },
+            how: How { isolation, cgroup: self.cgroup, lines: (!self.json).then_some(self.raw), goes_on: !self.detach },
         })
     }
 

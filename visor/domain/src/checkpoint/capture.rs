@@ -16,6 +16,7 @@ use monohull_abi::number;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A domain cannot be captured as it is.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +67,8 @@ impl Shared {
         if self.files.pager.so_far().is_some() {
             return Err(CaptureError::MappedFiles);
         }
-        let (clock, wall) = (self.clock.of_host(monotonic_ns()), clock_ns(libc::CLOCK_REALTIME));
+        let begin = monotonic_ns();
+        let (clock, wall) = (self.clock.of_host(begin), clock_ns(libc::CLOCK_REALTIME));
         let in_domain_time = |at| self.clock.of_host(at);
         let (mut threads, order) = scheduler.record(in_domain_time).map_err(|unfit| self.unfit(unfit))?;
         names::add(&mut threads, &order.queues).map_err(|id| CaptureError::Name { instance: self.name_of(id) })?;
@@ -112,7 +114,9 @@ impl Shared {
             pages,
         };
         self.check_captured(&continuation)?;
-        Ok(Suspended { continuation, waits, until: first, events_taken: Vec::new() })
+        let events_taken = self.events_taken();
+        let captured_in = Duration::from_nanos(monotonic_ns().saturating_sub(begin));
+        Ok(Suspended { continuation, waits, until: first, events_taken, captured_in })
     }
 
     /// What a domain would refuse to go on with is not captured: a stack pointer, for one, is user code's own choice.

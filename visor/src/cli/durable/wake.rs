@@ -42,7 +42,7 @@ impl Wake {
             Ok(isolation) => isolation,
             Err(why) => return fail(Exit::Host, &why),
         };
-        let how = How { isolation, cgroup: CgroupMode::Never, lines: (!self.json).then_some(false) };
+        let how = How { isolation, cgroup: CgroupMode::Never, lines: (!self.json).then_some(false), goes_on: true };
         match self.state.open().and_then(|store| self.wake(&store, how)) {
             Ok(exit) => exit,
             Err(trouble) => fail(trouble.exit(), &trouble),
