@@ -3,6 +3,7 @@
 mod support;
 
 use monohull_visor::domain::checkpoint::{Answer, Continuation, Keeper, Suspended};
+use monohull_visor::domain::keys;
 use monohull_visor::engine::{Event, Ready, RunOptions};
 use monohull_visor::report::{RunReport, Silent, Status};
 use serde_json::{Value, json};
@@ -64,6 +65,8 @@ fn run(ready: &Ready, continuation: Option<Continuation>, kept: Option<(&Arc<Kep
     let end = ready.run_kept(continuation, None, keeper, &options, Arc::new(Silent));
     let report = report(end.expect("the host can hold a domain"));
     assert_eq!(report.status, Status::Done, "{:#?}", report.error);
+    // A test that is to show something with keys in force shows nothing if this program keeps them out of force.
+    assert_eq!(report.isolation == "mpk", keys::by_default(), "{:?}", report.isolation_note);
     report
 }
 
