@@ -1,13 +1,15 @@
 //! Our side: workflows, run in this process by the visor's library.
 
 use crate::harness::Result;
-use monohull_visor::engine::{Ready, RunOptions};
+use monohull_visor::domain::checkpoint::{Answer, Keeper, Suspended};
+use monohull_visor::engine::{Ready, RunEnd, RunOptions};
 use monohull_visor::report::{Content, Failure, FailureKind, RunReport, Silent, Status};
 use monohull_visor::workflow;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// The image of an example function, as `cargo xtask build` leaves it.
 pub(crate) fn image(name: &str) -> String {
@@ -59,6 +61,22 @@ impl Workflow {
         }
     }
 
+    /// Runs it to its end, captured so often while it goes on; how long each capture took.
+    pub(crate) fn captures(&self, every: Duration) -> Result<Vec<Duration>> {
+        let taken = Arc::new(Captures::default());
+        let options = RunOptions { halt: Some(every), ..RunOptions::default() };
+        let end = self.0.run_kept(None, None, Some(taken.clone()), &options, Arc::new(Silent));
+        match end.map_err(|error| error.to_string())? {
+            RunEnd::Report(report) if report.status == Status::Done => {}
+            RunEnd::Report(report) => {
+                return Err(format!("the workflow {} failed: {:?}", report.workflow, report.error));
+            }
+            RunEnd::Suspended(_) => return Err("the workflow was suspended".to_owned()),
+        }
+        let took = std::mem::take(&mut *taken.took.lock().map_err(|error| error.to_string())?);
+        if took.is_empty() { Err("the workflow was never captured".to_owned()) } else { Ok(took) }
+    }
+
     fn run_with(&self, options: &RunOptions) -> Result<Run> {
         let start = Instant::now();
         let report = self.0.run(options, Arc::new(Silent)).map_err(|error| error.to_string())?;
@@ -90,6 +108,32 @@ impl Workflow {
     /// A workflow of this many instances of the no-op function, one at a time.
     pub(crate) fn nothing(instances: u32) -> Result<Workflow> {
         Workflow::new(&nothing_document(instances))
+    }
+}
+
+/// Drops captures, and remembers how long each took.
+#[derive(Default)]
+struct Captures {
+    took: Mutex<Vec<Duration>>,
+    is_answered: AtomicBool,
+}
+
+impl Keeper for Captures {
+    fn keep(&self, captured: Suspended) {
+        self.took.lock().expect("times").push(captured.captured_in);
+        self.is_answered.store(true, Ordering::Release);
+    }
+
+    fn has_answer(&self) -> bool {
+        self.is_answered.load(Ordering::Acquire)
+    }
+
+    fn take_answer(&self) -> Option<Answer> {
+        self.is_answered.swap(false, Ordering::AcqRel).then(Answer::default)
+    }
+
+    fn wait_for_answer(&self) -> Option<Answer> {
+        self.take_answer()
     }
 }
 

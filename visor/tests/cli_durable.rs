@@ -107,7 +107,7 @@ fn what_is_damaged_pauses_and_goes_on_once_it_is_whole() {
     let path = folder.path();
     let output = monohull(path, &["run", "w.json", "--state", "state", "--id", "one", "--detach"]);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
-    let checkpoint = path.join("state/checkpoints/one.1.checkpoint");
+    let checkpoint = path.join("state/checkpoints/one.1.1.checkpoint");
     let whole = fs::read(&checkpoint).expect("the checkpoint");
     let image = fs::read_dir(path.join("state/files")).expect("files").next().expect("the image").expect("it").path();
     let elsewhere = path.join("elsewhere");
@@ -120,7 +120,7 @@ fn what_is_damaged_pauses_and_goes_on_once_it_is_whole() {
         (
             &|| fs::rename(&checkpoint, &elsewhere).expect("renamed"),
             &|| fs::rename(&elsewhere, &checkpoint).expect("renamed"),
-            "one.1.checkpoint cannot be read",
+            "one.1.1.checkpoint cannot be read",
         ),
         (
             &|| fs::rename(&image, &elsewhere).expect("renamed"),

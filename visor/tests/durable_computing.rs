@@ -75,6 +75,120 @@ fn a_computation_is_kept_in_its_midst_and_its_result_does_not_change() {
     assert!(shown["generation"].as_u64().is_some_and(|generation| generation > 1), "{shown:#}");
 }
 
+/// The epochs and generations in the names of checkpoints.
+fn numbers(folder: &Path) -> Vec<(u64, u64)> {
+    let names = checkpoints(folder).into_iter();
+    let numbers = names.map(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("UTF-8").to_owned();
+        let [_, epoch, generation, _] = name.split('.').collect::<Vec<_>>()[..] else { panic!("{name}") };
+        (epoch.parse().expect("a number"), generation.parse().expect("a number"))
+    });
+    numbers.collect()
+}
+
+/// One process computes from the beginning to the end: it is not started again for each checkpoint.
+#[test]
+fn a_computation_goes_on_in_its_process() {
+    let folder = computes(ROUNDS);
+    let mut child = durable(folder.path()).stdout(Stdio::null()).spawn().expect("the program starts");
+    let mut seen = std::collections::BTreeSet::new();
+    while child.try_wait().expect("a child").is_none() {
+        seen.extend(numbers(folder.path()));
+        sleep(Duration::from_millis(1));
+    }
+    assert!(child.wait().expect("it ends").success());
+    let (epochs, generations): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
+    assert!(generations.len() > 1 && generations.is_sorted(), "{generations:?}");
+    assert!(epochs.iter().all(|epoch| *epoch == 1), "{epochs:?}");
+}
+
+/// With `--detach` the first checkpoint is the end of the process.
+#[test]
+fn a_detached_computation_ends_at_its_first_checkpoint() {
+    let folder = computes(ROUNDS);
+    let expected = expected(folder.path());
+    let output = command(folder.path(), &[&DURABLE[..], &[EVERY, "--detach"]].concat()).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let shown = document(&monohull(folder.path(), &["show", "one", "--state", "state", "--json"]));
+    assert!(shown["status"] == "suspended" && shown["generation"] == 1, "{shown:#}");
+    let output = monohull(folder.path(), &["wake", "--state", "state"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(fs::read_to_string(folder.path().join("result.txt")).expect("a result"), expected);
+}
+
+/// Starts a workflow that never ends, and waits for its first checkpoint.
+fn endless(folder: &Path) -> std::process::Child {
+    let steps = json!([{ "name": "c", "function": "preempted", "args": { "how": "spin", "rounds": 0 } }]);
+    write_workflow_of(folder, "endless", "preempted", &steps);
+    let mut document: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.join("w.json")).expect("a workflow")).expect("JSON");
+    document["outputs"] = json!([]);
+    fs::write(folder.join("w.json"), document.to_string()).expect("written");
+    let args = ["run", "w.json", "--state", "state", "--id", "one", "--checkpoint-every", EVERY];
+    let child = command(folder, &args).stdout(Stdio::null()).spawn().expect("the program starts");
+    while checkpoints(folder).is_empty() {
+        sleep(Duration::from_millis(1));
+    }
+    child
+}
+
+/// What is done to a computation by hand takes effect at its next checkpoint.
+#[test]
+fn a_computation_can_be_paused_and_cancelled() {
+    let folder = TempDir::new().expect("a folder");
+    let mut child = endless(folder.path());
+    let output = monohull(folder.path(), &["pause", "one", "--state", "state"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(child.wait().expect("it ends").code(), Some(4));
+    let shown = document(&monohull(folder.path(), &["show", "one", "--state", "state", "--json"]));
+    assert_eq!(shown["status"], "paused", "{shown:#}");
+    assert!(monohull(folder.path(), &["resume", "one", "--state", "state"]).status.success());
+    let mut child =
+        command(folder.path(), &["wake", "--state", "state"]).stdout(Stdio::null()).spawn().expect("it starts");
+    let generation = shown["generation"].as_u64().expect("a number");
+    while numbers(folder.path()).iter().all(|(_, number)| *number <= generation) {
+        sleep(Duration::from_millis(1));
+    }
+    let output = monohull(folder.path(), &["cancel", "one", "--state", "state"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(child.wait().expect("it ends").success());
+    let shown = document(&monohull(folder.path(), &["show", "one", "--state", "state", "--json"]));
+    assert_eq!(shown["status"], "cancelled", "{shown:#}");
+    assert!(checkpoints(folder.path()).is_empty());
+}
+
+/// An event that is sent to a workflow which computes reaches a function that waits for it, in the same process.
+#[test]
+fn a_computation_gets_events() {
+    let folder = TempDir::new().expect("a folder");
+    let image = |name: &str| json!({ "image": program::image(name).to_str().expect("UTF-8") });
+    let document = json!({
+        "name": "waits-and-computes",
+        "functions": { "preempted": image("preempted"), "inbox": image("inbox") },
+        "steps": [
+            { "name": "c", "function": "preempted", "args": { "how": "compute", "rounds": 3 * ROUNDS } },
+            { "name": "i", "function": "inbox", "args": { "events": ["go"], "fills": "log" } },
+        ],
+        "outputs": ["result", "log"],
+    });
+    fs::write(folder.path().join("w.json"), document.to_string()).expect("written");
+    let args = [&DURABLE[..8], &["--output", "log=log.txt", "--checkpoint-every", EVERY]].concat();
+    let mut child = command(folder.path(), &args).stdout(Stdio::null()).spawn().expect("the program starts");
+    while checkpoints(folder.path()).is_empty() {
+        sleep(Duration::from_millis(1));
+    }
+    let output = monohull(folder.path(), &["send", "one", "go", "--data", "now", "--state", "state"]);
+    assert!(output.status.success(), "{output:?}");
+    let mut epochs = std::collections::BTreeSet::new();
+    while child.try_wait().expect("a child").is_none() {
+        epochs.extend(numbers(folder.path()).into_iter().map(|(epoch, _)| epoch));
+        sleep(Duration::from_millis(1));
+    }
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(fs::read_to_string(folder.path().join("log.txt")).expect("a result"), "go: now\n");
+    assert!(epochs.into_iter().eq([1]), "it was not suspended in between");
+}
+
 #[test]
 fn a_killed_computation_goes_on_from_its_last_checkpoint() {
     let folder = computes(ROUNDS);
@@ -97,6 +211,35 @@ fn a_killed_computation_goes_on_from_its_last_checkpoint() {
     assert_eq!(fs::read_to_string(folder.path().join("result.txt")).expect("a result"), expected);
     let shown = document(&monohull(folder.path(), &["show", "one", "--state", "state", "--json"]));
     assert!(shown["status"] == "completed" && shown["generation"].as_u64() >= Some(generation), "{shown:#}");
+}
+
+/// The processes whose parent is this one.
+fn children(parent: u32) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").expect("/proc").flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has_parent = |id: &i32| {
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|rest| rest.trim() == parent.to_string()))
+    };
+    ids.filter(has_parent).collect()
+}
+
+/// The process that computes is killed, and the one above it starts another.
+#[test]
+fn a_killed_worker_is_replaced_by_one_that_goes_on_from_the_last_checkpoint() {
+    let folder = computes(2 * ROUNDS);
+    let expected = expected(folder.path());
+    let mut child = durable(folder.path()).stdout(Stdio::null()).spawn().expect("the program starts");
+    while checkpoints(folder.path()).len() < 2 {
+        sleep(Duration::from_millis(1));
+    }
+    let workers = children(child.id());
+    assert_eq!(workers.len(), 1, "{workers:?}");
+    kill(Pid::from_raw(workers[0]), Signal::SIGKILL).expect("it is there");
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(fs::read_to_string(folder.path().join("result.txt")).expect("a result"), expected);
+    let shown = document(&monohull(folder.path(), &["show", "one", "--state", "state", "--json"]));
+    assert!(shown["status"] == "completed" && shown["generation"].as_u64() >= Some(2), "{shown:#}");
 }
 
 /// The key of the tests' user, which `run` has made.

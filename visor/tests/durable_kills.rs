@@ -22,6 +22,8 @@ use tempfile::TempDir;
 const TRIED: usize = 60;
 /// The same for events, of which only the commit differs.
 const TRIED_WITH_EVENTS: usize = 30;
+/// The same of a computation with checkpoints, each of which is gone on with to its end.
+const TRIED_IN_PLACE: usize = 16;
 /// The same of each command that changes an invocation by hand.
 const TRIED_BY_HAND: usize = 16;
 
@@ -152,7 +154,7 @@ fn a_commit_of_an_end_is_whole_or_not_made() {
             assert_eq!(text, "1 naps, 5 letters, map true, thread true, time true\n");
             assert_eq!(row["report"]["status"], "done");
         } else {
-            assert!(path.join("checkpoints/one.1.checkpoint").exists(), "{row}");
+            assert!(path.join("checkpoints/one.1.1.checkpoint").exists(), "{row}");
         }
         has_ended
     });
@@ -168,6 +170,47 @@ fn a_commit_of_a_wait_is_whole_or_not_made() {
         assert_eq!(verified.status.code(), Some(0), "what a row names is whole: {verified:?}");
         row["generation"] == 2
     });
+}
+
+/// Checkpoints that are committed while the workflow computes: whichever was the last, the result is that of a run without kills.
+#[test]
+fn a_commit_in_the_midst_of_a_computation_is_whole_or_not_made() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path();
+    let args = json!({ "how": "compute", "rounds": 300_000_000 });
+    write_workflow_of(path, "computes", "preempted", &json!([{ "name": "c", "function": "preempted", "args": args }]));
+    let output = monohull(path, &["run", "w.json", "--output", "result=plain.txt"]);
+    assert!(output.status.success(), "{output:?}");
+    let args = ["run", "w.json", "--state", "state", "--id", "one", "--output", "result=result.txt"];
+    let output = monohull(path, &[&args[..], &["--checkpoint-every", "100ms", "--detach"]].concat());
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    copy(&path.join("state"), &path.join("whole"));
+    let stops = wake(path, "whole", usize::MAX);
+    let mut generations = std::collections::BTreeSet::new();
+    for tried in 0..TRIED_IN_PLACE {
+        let name = format!("killed-{tried}");
+        copy(&path.join("state"), &path.join(&name));
+        wake(path, &name, (tried + 1) * stops / (TRIED_IN_PLACE + 1));
+        let row = show(path, &name);
+        generations.insert(row["generation"].as_u64().expect("a number"));
+        if let Some(file) = row["checkpoint"]["file"].as_str() {
+            let file = path.join(&name).join("checkpoints").join(file);
+            let verified = monohull(path, &["checkpoint", "verify", file.to_str().expect("a path")]);
+            assert_eq!(verified.status.code(), Some(0), "what a row names is whole: {verified:?}");
+        }
+        // The worker may live for a moment longer, and with it the lock.
+        let end = Instant::now() + Duration::from_secs(60);
+        while show(path, &name)["status"] != "completed" {
+            assert_eq!(monohull(path, &["wake", "--state", &name]).status.code(), Some(0));
+            assert!(Instant::now() < end, "{}", show(path, &name));
+        }
+        let [result, plain] =
+            ["result.txt", "plain.txt"].map(|file| fs::read_to_string(path.join(file)).expect("a result"));
+        assert_eq!(result, plain, "killed at {tried} of {TRIED_IN_PLACE}");
+        fs::remove_file(path.join("result.txt")).expect("removed");
+        fs::remove_dir_all(path.join(name)).expect("removed");
+    }
+    assert!(generations.len() > 1, "all kills came before the next commit: {generations:?}");
 }
 
 /// An event is in the mailbox, or in the checkpoint of the function that has taken it.

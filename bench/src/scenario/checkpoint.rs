@@ -7,9 +7,12 @@
 //! ```
 //!
 //! One checkpoint is resumed many times, so its file is in the page cache.
+//!
+//! And of workflows that go on after each checkpoint: how much longer a computation takes, and how long a capture takes, while functions
+//! stand still, with more heap or more threads. In each of these the same few pages are written between two captures.
 
 use crate::harness::{Effort, Result, Row, Samples, Unit, take_turns};
-use crate::ours::{image, nothing_document, scratch};
+use crate::ours::{Workflow, image, nothing_document, scratch};
 use crate::peer;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -20,6 +23,11 @@ use std::time::{Duration, Instant};
 const ALLOWED: f64 = 32.0 * 1024.0;
 /// How long the function sleeps; a workflow is suspended after a second in which it only waits.
 const NAP: Duration = Duration::from_millis(1200);
+/// The memory of a computation, in MiB, and its threads, whose captures are measured: each is compared with the first.
+const HEAPS: [usize; 4] = [1, 16, 256, 1024];
+const THREADS: [usize; 4] = [1, 100, 1_000, 10_000];
+/// How often they are captured.
+const EVERY: Duration = Duration::from_millis(250);
 /// The exit code of a workflow that was suspended.
 const SUSPENDED: i32 = 4;
 
@@ -45,7 +53,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let stored = (Samples::of(vec![bytes as f64]), Samples::of(vec![ALLOWED]));
     let by_run = "monohull run of a no-op";
     let by_spawn = "posix_spawn of a static program + wait";
-    Ok(vec![
+    let mut rows = vec![
         Row::new("checkpoint: bytes of a small sleeper", stored, "the size allowed", Unit::Kibibytes, Some(1.0)),
         Row::new(
             "checkpoint: resume until its end",
@@ -61,7 +69,72 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
             Unit::Microseconds,
             None,
         ),
-    ])
+        computation(effort, &folder)?,
+    ];
+    rows.extend(captures(effort)?);
+    Ok(rows)
+}
+
+/// A computation with a checkpoint every two seconds, against the same without.
+fn computation(effort: Effort, folder: &Path) -> Result<Row> {
+    const FEW: u64 = 200_000_000;
+    let document = folder.join("computes.json");
+    let prepare = |rounds: u64| {
+        let workflow = json!({
+            "name": "bench-computes",
+            "functions": { "preempted": { "image": image("preempted") } },
+            "steps": [{ "name": "c", "function": "preempted", "args": { "how": "compute", "rounds": rounds } }],
+            "outputs": ["result"],
+        });
+        write(&document, &workflow.to_string())
+    };
+    let state = folder.join("state");
+    let run = |every: Option<&str>| {
+        let _ = std::fs::remove_dir_all(&state);
+        let mut command = monohull(&["run", "--output"])?;
+        command.arg(format!("result={}", folder.join("result").display())).arg(&document).arg("--state").arg(&state);
+        if let Some(every) = every {
+            command.args(["--checkpoint-every", every]);
+        }
+        timed(command.stderr(Stdio::null()))
+    };
+    prepare(FEW)?;
+    let of_few = run(None)?;
+    // Some seven seconds: three checkpoints.
+    let (rounds, every) = effort.size(((7e9 / of_few) * FEW as f64, "2s"), (FEW as f64, "100ms"));
+    prepare(rounds as u64)?;
+    let samples = take_turns(effort, || run(Some(every)), || run(None))?;
+    let name = "checkpoint: a computation, one every 2 s";
+    Ok(Row::new(name, samples, "the same without", Unit::Milliseconds, Some(1.03)))
+}
+
+/// How long a capture takes, with more and more heap, and with more and more threads that wait.
+fn captures(effort: Effort) -> Result<Vec<Row>> {
+    let captured = |mebibytes: usize, threads: usize| {
+        let milliseconds = effort.size(20 * EVERY, EVERY).as_millis() as u64 + 4 * mebibytes as u64;
+        let args = json!({ "what": "stay", "count": milliseconds, "bytes": mebibytes << 20, "threads": threads });
+        let workflow = Workflow::new(&json!({
+            "name": "bench-captured",
+            "functions": { "probe": { "image": image("bench-probe") } },
+            "steps": [{ "name": "stays", "function": "probe", "args": args, "memory": "4GiB" }],
+            "limits": { "carriers": 2, "threads": 20_000 },
+        }))?;
+        let took = workflow.captures(effort.size(EVERY, EVERY / 10))?;
+        Ok::<_, String>(Samples::of(took.into_iter().map(|took| took.as_nanos() as f64).collect()))
+    };
+    let mut rows = Vec::new();
+    let smallest = captured(HEAPS[0], THREADS[0])?;
+    for mebibytes in effort.size(&HEAPS[..], &HEAPS[..2]) {
+        let samples = (captured(*mebibytes, THREADS[0])?, smallest.clone());
+        let name = format!("checkpoint: a capture, {mebibytes} MiB of heap");
+        rows.push(Row::new(name, samples, "1 MiB", Unit::Microseconds, None));
+    }
+    for threads in effort.size(&THREADS[1..], &THREADS[1..2]) {
+        let samples = (captured(HEAPS[0], *threads)?, smallest.clone());
+        let name = format!("checkpoint: a capture, {threads} threads that wait");
+        rows.push(Row::new(name, samples, "one", Unit::Microseconds, None));
+    }
+    Ok(rows)
 }
 
 /// Runs a workflow of one function until it sleeps: the file of its checkpoint.

@@ -121,7 +121,7 @@ pub(crate) const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "checkpoint",
-        about: "a suspended workflow: its file, against what is allowed; going on, against starting",
+        about: "a suspended workflow: its file, against what is allowed; going on, against starting; a computation with checkpoints, against none",
         run: checkpoint::run,
         lacks: nothing,
     },

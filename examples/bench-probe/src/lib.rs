@@ -20,7 +20,13 @@ use monohull_std::{fs, println, thread};
 use monohull_trampoline::user::hostcall;
 
 #[monohull::main]
-fn main(what: String, count: u64, bytes: Option<usize>, cell_bytes: Option<usize>) -> Result<(), Box<dyn Error>> {
+fn main(
+    what: String,
+    count: u64,
+    bytes: Option<usize>,
+    cell_bytes: Option<usize>,
+    threads: Option<usize>,
+) -> Result<(), Box<dyn Error>> {
     let bytes = bytes.unwrap_or(0);
     match what.as_str() {
         "hostcall" => leave(&[("hostcall", null_calls(count))]),
@@ -38,6 +44,7 @@ fn main(what: String, count: u64, bytes: Option<usize>, cell_bytes: Option<usize
             leave(&[("worst", worst), ("glimpses", glimpses)]);
         }
         "alone" => leave(&[("worst", (0..count).map(|_| slot_calls()).fold(0.0, f64::max))]),
+        "stay" => stay(count, bytes, threads.unwrap_or(0))?,
         "nothing" => {}
         "time" => _ = black_box(Instant::now()),
         "mm" => SlotBuffer::<[u8]>::with_slot_len("scratch", 1).discard(),
@@ -70,6 +77,35 @@ fn null_calls(count: u64) -> f64 {
         black_box(hostcall(number::NULL, [0; 6]));
     }
     nanoseconds_per(start, count)
+}
+
+/// Computes for so many milliseconds, with so many bytes of heap that are not zero, and so many threads that wait. It writes to the same few
+/// pages all the time.
+fn stay(milliseconds: u64, bytes: usize, threads: usize) -> Result<(), Box<dyn Error>> {
+    const WRITTEN: usize = 40 * 4096;
+    static OVER: AtomicU32 = AtomicU32::new(0);
+    let wait = || {
+        while OVER.load(Ordering::Acquire) == 0 {
+            hostcall(number::FUTEX_WAIT, [OVER.as_ptr() as u64, 0, u64::MAX, 0, 0, 0]);
+        }
+    };
+    let mut waiting = Vec::new();
+    for _ in 0..threads {
+        waiting.push(thread::Builder::new().spawn(wait)?);
+    }
+    let mut heap = vec![0_u8; bytes.max(WRITTEN)];
+    for (page, bytes) in heap.chunks_mut(4096).enumerate() {
+        bytes.fill(page as u8 | 1);
+    }
+    let start = Instant::now();
+    while start.elapsed().as_millis() < milliseconds.into() {
+        heap[..WRITTEN].iter_mut().for_each(|byte| *byte = byte.wrapping_add(2));
+        black_box(&mut heap);
+    }
+    OVER.store(1, Ordering::Release);
+    hostcall(number::FUTEX_WAKE, [OVER.as_ptr() as u64, u64::MAX, 0, 0, 0, 0]);
+    waiting.into_iter().for_each(|one| _ = one.join());
+    Ok(())
 }
 
 /// Two threads take turns on one carrier. A turn is two switches, out of one thread and into the other: one parks, the

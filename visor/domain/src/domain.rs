@@ -8,6 +8,7 @@ use super::dispatcher::Dispatcher;
 use super::driver::Driver;
 use super::error::DomainError;
 use super::files::{Images, Mount, OpenFiles};
+use super::given_events::GivenEvents;
 use super::hostcall::{self, Datagrams, Hostcalls, Relayed};
 use super::instance_table::InstanceTable;
 use super::milestones::Milestones;
@@ -47,6 +48,7 @@ impl Domain {
             driver: Mutex::new(None),
             sched: Dispatcher::new(),
             suspension: Suspension::default(),
+            given: GivenEvents::default(),
             instances: InstanceTable::new(),
             cells: CellPool::new(space.clone()),
             files: OpenFiles::new(space.clone(), options.epoll_set.clone()),

@@ -233,6 +233,7 @@ mod tests {
             halt: None,
             skip_time: false,
             invocation: "".into(),
+            keeper: None,
             lineage: Default::default(),
         };
         Domain::on(ReservedDomain { carrier, space }, options)

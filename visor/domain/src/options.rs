@@ -1,6 +1,6 @@
 //! How a domain is set up.
 
-use super::checkpoint::Lineage;
+use super::checkpoint::{Keeper, Lineage};
 use super::epoll_set::EpollSet;
 use super::files::Mount;
 use super::instance::Sink;
@@ -42,6 +42,8 @@ pub struct Options {
     pub skip_time: bool,
     /// The id of the invocation.
     pub invocation: Arc<str>,
+    /// Takes the continuation instead, each time, and the run goes on; the next time is so much later again.
+    pub keeper: Option<Arc<dyn Keeper>>,
     /// Where the run stands among those of its workflow.
     pub lineage: Lineage,
     /// Gets every line of output as it is written.

@@ -75,6 +75,7 @@ impl Shared {
                 Work::Suspend => self.suspend(),
                 Work::Halt => self.halt(),
                 Work::GiveUpHalt => self.give_up_halt(),
+                Work::TakeAnswer => self.take_answer(),
                 Work::Stop => {
                     this_thread::end_carrier();
                     return Ok(());
@@ -563,6 +564,10 @@ impl Resources for Shared {
 
     fn halts_at(&self) -> u64 {
         self.suspension.halts_at()
+    }
+
+    fn has_answer(&self) -> bool {
+        self.has_answer()
     }
 
     fn has_poller(&self) -> bool {

@@ -12,6 +12,7 @@ use super::clock::DomainClock;
 use super::dispatcher::{Dispatcher, SchedulerGuard};
 use super::driver::Driver;
 use super::files::OpenFiles;
+use super::given_events::GivenEvents;
 use super::hostcall::{Datagrams, Hostcalls, Loaded, Relayed};
 use super::instance::{Instance, InstanceConfig};
 use super::instance_table::InstanceTable;
@@ -34,6 +35,7 @@ pub struct Shared {
     pub(crate) driver: Mutex<Option<Box<dyn Driver>>>,
     pub(crate) sched: Dispatcher,
     pub(crate) suspension: Suspension,
+    pub(crate) given: GivenEvents,
     pub(crate) instances: InstanceTable,
     pub(crate) cells: CellPool,
     /// The pager's thread in it ends before what it reads is unmapped.

@@ -1,4 +1,4 @@
-//! Slots as the engine has them: it fills inputs and gives events before a run, and reads outputs after it.
+//! Slots as the engine has them: it fills inputs before a run, gives events before and in it, and reads outputs after it.
 //!
 //! Buffers lie in the arena, which is this crate's memory, so this crate copies to and from them. The engine handles
 //! names and bytes only.
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-impl Domain {
+impl Shared {
     /// Fills a slot with these bytes.
     pub fn fill_slot(&self, name: &str, bytes: &[u8]) -> Result<(), Errno> {
         let address = self.allocate(bytes.len() as u64)?;
@@ -19,7 +19,9 @@ impl Domain {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         self.publish(name, address, bytes.len() as u64)
     }
+}
 
+impl Domain {
     /// Fills a slot with a file's content. The outer error is the file's, the inner one the arena's.
     pub fn fill_slot_from(&self, name: &str, file: &File) -> io::Result<Result<(), Errno>> {
         let len = file.metadata()?.len();
@@ -36,16 +38,16 @@ impl Domain {
     /// The bytes of a filled slot. Nothing writes to them as long as they are borrowed: functions run in [`Domain::run`] alone,
     /// which borrows the domain mutably.
     pub fn slot_bytes(&self, name: &str) -> Result<&[u8], Errno> {
-        let mut info = SlotInfo::default();
-        let out = &raw mut info as u64;
-        self.call(number::SLOT_PEEK, [name.as_ptr() as u64, name.len() as u64, out, 0, 0, 0])?;
+        let info = self.peek(name)?;
         let len = info.count.checked_mul(info.element_size).ok_or(Errno::Invalid)?;
         // SAFETY: the module has checked that so many bytes lie in the buffer. No function runs that could free it (see above).
         Ok(unsafe { std::slice::from_raw_parts(info.address as *const u8, len as usize) })
     }
+}
 
-    /// Gives an event to whichever instance waits for its name first.
-    pub fn give_event(&self, name: &str, number: u64, bytes: &[u8]) -> Result<(), Errno> {
+impl Shared {
+    /// Puts an event where functions that wait for its name find it.
+    pub(crate) fn publish_event(&self, name: &str, number: u64, bytes: &[u8]) -> Result<(), Errno> {
         if !is_event_name(name) || bytes.len() > EVENT_BYTES_MAX {
             return Err(Errno::Invalid);
         }
@@ -53,8 +55,16 @@ impl Domain {
     }
 
     /// Whether an event that was given has been taken.
-    pub fn is_event_taken(&self, name: &str, number: u64) -> bool {
-        matches!(self.slot_bytes(&given(name, number)), Err(Errno::NotFound))
+    pub(crate) fn is_event_taken(&self, name: &str, number: u64) -> bool {
+        matches!(self.peek(&given(name, number)), Err(Errno::NotFound))
+    }
+
+    /// What lies in a filled slot.
+    fn peek(&self, name: &str) -> Result<SlotInfo, Errno> {
+        let mut info = SlotInfo::default();
+        let out = &raw mut info as u64;
+        self.call(number::SLOT_PEEK, [name.as_ptr() as u64, name.len() as u64, out, 0, 0, 0])?;
+        Ok(info)
     }
 
     fn allocate(&self, len: u64) -> Result<u64, Errno> {

@@ -8,7 +8,7 @@
 //!   pending ─────────▶ running ───────────────────▶ suspended ──┐
 //!                      ▲  │ │                                   │ claim, when it is due
 //!                      └──┼─┼───────────────────────────────────┘
-//!     the owner has died  │ │ commit: it has ended
+//!     the owner has died  │ │ commit: it has ended            (commit: a checkpoint, and it goes on: stays running)
 //!     (claim by another)  │ └─────────────▶ completed | failed
 //!                         └─▶ paused: by hand, or after too many attempts;    cancelled: by hand
 //! ```
@@ -17,7 +17,7 @@
 //!
 //! ```text
 //!   meta.sqlite         rows of invocations, of their checkpoints and events; what counts
-//!   checkpoints/        ID.EPOCH.checkpoint, sealed files of monohull-checkpoint
+//!   checkpoints/        ID.EPOCH….checkpoint, sealed files of monohull-checkpoint
 //!   files/              images of functions and inputs, by their SHA-256
 //!   owners/             one locked file for each process that runs invocations
 //!   files.lock          whether files are being added

@@ -93,6 +93,17 @@ pub enum Commit {
         /// The numbers of the events that are in the checkpoint now, and not in the mailbox any more.
         taken: Vec<u64>,
     },
+    /// It has a new checkpoint, and its owner goes on with it. If the owner dies it is as if it had been suspended with that.
+    Checkpointed {
+        /// What it goes on from if it must.
+        checkpoint: Checkpoint,
+        /// When it would go on by itself (ns since 1970).
+        due: Option<u64>,
+        /// What it waited for.
+        waits: Vec<Wait>,
+        /// As of one that waits.
+        taken: Vec<u64>,
+    },
     /// It has ended.
     Ended {
         /// Whether it has ended well.
@@ -223,7 +234,8 @@ pub trait Meta: History {
 
     /// Takes a claimed invocation to its next state. Refused with [`MetaError::Stale`] if it is not the holder's any more.
     ///
-    /// If it was paused or cancelled while it ran, it becomes that instead of suspended or released; an end stays an end.
+    /// If it was paused or cancelled while it ran, it becomes that instead of suspended or released, and with its next checkpoint instead of
+    /// running; an end stays an end.
     fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError>;
 
     /// The owners of running invocations, in order.

@@ -333,16 +333,20 @@ fn commit_in(transaction: &Connection, held: &Held, commit: &Commit, now: u64) -
     let mut row = held_row(transaction, held)?;
     let mut obsolete = Vec::new();
     row.changed = now;
-    row.owner = None;
+    let owner = row.owner.take();
     row.reason = None;
     match commit {
-        Commit::Suspended { checkpoint, due, waits, taken } => {
-            row.status = Status::Suspended;
+        Commit::Suspended { checkpoint, due, waits, taken }
+        | Commit::Checkpointed { checkpoint, due, waits, taken } => {
+            // The claim of one that goes on is the first since this commit.
+            let goes_on = matches!(commit, Commit::Checkpointed { .. }) && row.wanted.is_none();
+            row.status = if goes_on { Status::Running } else { Status::Suspended };
+            row.owner = owner.filter(|_| goes_on);
+            row.attempts = goes_on.into();
             row.checkpoint = Some(checkpoint.clone());
             row.due = *due;
             row.waits.clone_from(waits);
             row.generation += 1;
-            row.attempts = 0;
             obsolete = history::suspended(transaction, &row)?;
             mail::take(transaction, &mut row, taken, now)?;
         }

@@ -37,7 +37,7 @@ pub use workflow_io::{Source, WorkflowIo};
 
 use clock::Clock;
 use monohull_domain::carrier::monotonic_ns;
-use monohull_domain::checkpoint::{Continuation, RestoreError, Suspended};
+use monohull_domain::checkpoint::{Continuation, Keeper, RestoreError, Suspended};
 use monohull_domain::image::map::{LoadError, LoadedImage};
 use monohull_domain::instance::InstanceConfig;
 use monohull_domain::{Domain, DomainError, EpollSet, Options, ReservedDomain, Sink, TIME_SLICE, keys};
@@ -103,7 +103,7 @@ pub struct Ready {
 }
 
 /// The settings of one run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RunContext {
     /// The folder with the libos modules.
     pub modules: PathBuf,
@@ -125,6 +125,8 @@ pub struct RunContext {
     pub skip_time: bool,
     /// The id of the invocation.
     pub invocation: Arc<str>,
+    /// Takes the continuation instead, each time, and the run goes on.
+    pub keeper: Option<Arc<dyn Keeper>>,
 }
 
 /// How a run ended.
@@ -249,6 +251,18 @@ impl Ready {
         options: &RunOptions,
         progress: Arc<dyn Progress>,
     ) -> Result<RunEnd, HostError> {
+        self.run_kept(continuation, suspend, None, options, progress)
+    }
+
+    /// The same; a keeper takes the continuation each time that `options.halt` is over, and the run goes on.
+    pub fn run_kept(
+        &self,
+        continuation: Option<Continuation>,
+        suspend: Option<Duration>,
+        keeper: Option<Arc<dyn Keeper>>,
+        options: &RunOptions,
+        progress: Arc<dyn Progress>,
+    ) -> Result<RunEnd, HostError> {
         let requested_ns = monotonic_ns();
         let decision = options.isolation.decide();
         let context = RunContext {
@@ -263,6 +277,7 @@ impl Ready {
             halt: options.halt,
             skip_time: options.skip_time,
             invocation: options.invocation().into(),
+            keeper,
         };
         let opened = match mounts::open(&self.plan) {
             Ok(opened) => opened,
@@ -301,6 +316,7 @@ impl Ready {
         let mut scheduler =
             StepScheduler::new(self.plan.clone(), self.images.clone(), progress.clone(), context.latest, clock);
         let mut continuation = resources.continuation;
+        let mut events = resources.events;
         // A run that is repeated from its beginning is the same copy still.
         let lineage = continuation.as_ref().map(|continuation| continuation.lineage).unwrap_or_default();
         if let Some(continuation) = &continuation {
@@ -328,6 +344,7 @@ impl Ready {
                 halt: context.halt,
                 skip_time: context.skip_time,
                 invocation: context.invocation.clone(),
+                keeper: context.keeper.clone(),
                 lineage,
             };
             let mut domain = Domain::on(fresh, options);
@@ -336,13 +353,12 @@ impl Ready {
             } else if let Err(failure) = slots::fill(&domain, &self.plan, workflow_io) {
                 return Ok(answer(ended(scheduler.report(&domain, &clock, Some(*failure)))));
             }
-            if let Err(failure) = events::give(&domain, &resources.events) {
+            if let Err(failure) = events::give(&domain, std::mem::take(&mut events)) {
                 return Ok(answer(ended(scheduler.report(&domain, &clock, Some(*failure)))));
             }
             progress.point("domain-ready", monotonic_ns());
             domain.run(scheduler.driver())?;
-            if let Some(mut suspended) = domain.take_suspended() {
-                suspended.events_taken = events::taken(&domain, &resources.events);
+            if let Some(suspended) = domain.take_suspended() {
                 domain.close_files();
                 return Ok(answer(RunEnd::Suspended(suspended)));
             }
@@ -368,6 +384,9 @@ impl Ready {
                     return Ok(answer(ended(scheduler.report(&domain, &clock, Some(failure)))));
                 }
                 Outcome::RetryWorkflow(pause) => {
+                    // An event that a checkpoint of the failed run has is not given again.
+                    domain.settle_capture();
+                    events = domain.events_for_another();
                     drop(domain);
                     std::thread::sleep(pause);
                 }

@@ -1,7 +1,7 @@
 //! What the caller of a run chooses.
 
+pub use monohull_domain::GivenEvent as Event;
 use monohull_domain::{gadgets, keys};
-use serde::{Deserialize, Serialize};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,17 +38,6 @@ impl RunOptions {
     pub fn invocation(&self) -> String {
         self.invocation.clone().unwrap_or_else(|| format!("{:016x}", RandomState::new().hash_one(0)))
     }
-}
-
-/// An event from outside of a workflow.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Event {
-    /// Its place among all that the workflow is ever given. A number is given once, and again only if the event was not taken.
-    pub number: u64,
-    /// Its name.
-    pub name: String,
-    /// What it says.
-    pub bytes: Vec<u8>,
 }
 
 /// The isolation that was requested.

@@ -234,6 +234,7 @@ impl Run {
                 cgroup: self.cgroup,
                 lines: (!self.json).then_some(self.raw),
                 skip_time: self.skip_time,
+                goes_on: !self.detach,
             },
         })
     }

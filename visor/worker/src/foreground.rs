@@ -5,7 +5,7 @@ use super::{Data, IdleWorker, Job, Message, Notice, ProcessError, Running, Setti
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::keys;
 use monohull_engine::workflow_io::{OpenError, write_whole};
-use monohull_engine::{Delay, HostError, Latest, Ready, RunOptions, modules_folder, mounts, report_without_run};
+use monohull_engine::{Delay, Event, HostError, Latest, Ready, RunOptions, modules_folder, mounts, report_without_run};
 use monohull_host_files::input::InputError;
 use monohull_report::escape::shown;
 use monohull_report::failure::{Blame, FailureKind};
@@ -56,6 +56,26 @@ pub enum Ran {
     Suspended(Box<Waiting>),
 }
 
+/// Takes the captures of a workflow that goes on: there is one each time that [`RunOptions::halt`] is over.
+pub trait Keep {
+    /// Keeps what the workflow was a moment ago. What it prints meanwhile is passed on afterwards.
+    fn keep(&mut self, captured: Waiting) -> Next;
+}
+
+/// What happens after a capture.
+#[derive(Debug)]
+pub enum Next {
+    /// The workflow goes on.
+    GoOn {
+        /// Whether the capture was kept. If not, it is as if there had been none.
+        kept: bool,
+        /// Events that have come since the last time.
+        events: Vec<Event>,
+    },
+    /// Its process is ended.
+    Stop,
+}
+
 /// A workflow that waits, and what it needs to go on.
 #[derive(Debug)]
 pub struct Waiting {
@@ -75,8 +95,21 @@ pub fn run_from(
     watcher: Option<&dyn Progress>,
     continuing: Continuing,
 ) -> Result<Ran, ProcessError> {
+    let ran = run_kept(plan, options, cgroup, watcher, continuing, None)?;
+    Ok(ran.expect("no capture was answered with an end"))
+}
+
+/// The same. With `keep` a run that was halted goes on; `None` if its process was ended after a capture, as [`Next::Stop`] says.
+pub fn run_kept(
+    plan: &Plan,
+    options: &RunOptions,
+    cgroup: CgroupMode,
+    watcher: Option<&dyn Progress>,
+    continuing: Continuing,
+    keep: Option<&mut dyn Keep>,
+) -> Result<Option<Ran>, ProcessError> {
     let groups = Membership::set_up(cgroup)?;
-    let ran = run_in(&groups, plan, options, watcher, continuing);
+    let ran = run_in(&groups, plan, options, watcher, continuing, keep);
     groups.end();
     ran
 }
@@ -87,13 +120,15 @@ fn run_in(
     options: &RunOptions,
     watcher: Option<&dyn Progress>,
     continuing: Continuing,
-) -> Result<Ran, ProcessError> {
+    keep: Option<&mut dyn Keep>,
+) -> Result<Option<Ran>, ProcessError> {
     let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
     let decision = options.isolation.decide();
     let settings = Settings { modules, keys: decision.keys, preload: Vec::new(), groups: groups.clone() };
     let isolation = keys::isolation(settings.keys);
     let requested_ns = monotonic_ns();
-    let failed = |failure: Failure| Ok(Ran::Ended(Box::new(report_without_run(plan, "none", requested_ns, failure))));
+    let ended = |report| Ok(Some(Ran::Ended(Box::new(report))));
+    let failed = |failure: Failure| ended(report_without_run(plan, "none", requested_ns, failure));
     let workflow = match Ready::new(plan.clone()) {
         Ok(ready) => Arc::new(ready),
         Err(error) => return failed(error.into()),
@@ -139,6 +174,7 @@ fn run_in(
     job.halt = options.halt;
     job.skip_time = options.skip_time;
     job.invocation = options.invocation();
+    job.goes_on = options.halt.is_some() && keep.is_some();
     job.events = options.events.clone();
     if waited >= SHORT_WAIT {
         // Waiting for the end of a pipe counts as well.
@@ -155,15 +191,18 @@ fn run_in(
     // Writes to a disk get more time.
     let grace = if job.files.is_empty() { GRACE } else { DISK_GRACE };
     let latest = plan.limits.timeout.map(|limit| begin + limit + grace);
-    match follow(&mut running, watcher, latest)? {
-        Ok(Answer::Suspended(suspended)) => {
-            let again = plan.steps.iter().any(|step| step.retry.max_attempts > 1);
-            let inputs = if again { job.inputs } else { Vec::new() };
-            let read = |(slot, data): (String, Data)| Ok((slot, data.into_whole()?));
-            let inputs = inputs.into_iter().map(read).collect::<io::Result<_>>();
-            let inputs = inputs.map_err(super::host("reading an input again"))?;
-            Ok(Ran::Suspended(Box::new(Waiting { run: suspended, inputs, images })))
-        }
+    let again = plan.steps.iter().any(|step| step.retry.max_attempts > 1);
+    let inputs = if again { job.inputs } else { Vec::new() };
+    let waiting = |run| {
+        let whole = inputs.iter().map(|(slot, data)| Ok((slot.clone(), data.whole()?))).collect::<io::Result<_>>();
+        let inputs = whole.map_err(super::host("reading an input again"))?;
+        Ok::<_, ProcessError>(Waiting { run, inputs, images: images.clone() })
+    };
+    let mut keep = keep.map(|keep| |run| Ok(keep.keep(waiting(run)?)));
+    let keep = keep.as_mut().map(|keep| keep as &mut dyn FnMut(SuspendedRun) -> Result<Next, ProcessError>);
+    match follow(&mut running, watcher, latest, keep)? {
+        Ok(Answer::Stopped) => Ok(None),
+        Ok(Answer::Suspended(suspended)) => Ok(Some(Ran::Suspended(Box::new(waiting(suspended)?)))),
         Ok(Answer::Ended(mut report, outputs)) => {
             if let Some(watcher) = watcher {
                 pass_on_delayed(&mut report, watcher);
@@ -177,13 +216,13 @@ fn run_in(
                 }
             }
             report.isolation_note = decision.note;
-            Ok(Ran::Ended(report))
+            ended(*report)
         }
         Err(failure) => {
             let mut report = report_without_run(plan, isolation, job.requested_ns, failure);
             report.sandbox = Some(running.sandbox().clone());
             report.isolation_note = decision.note;
-            Ok(Ran::Ended(Box::new(report)))
+            ended(report)
         }
     }
 }
@@ -194,13 +233,16 @@ enum Answer {
     Ended(Box<RunReport>, Vec<(String, Data)>),
     /// The workflow waits.
     Suspended(SuspendedRun),
+    /// Its process was to end.
+    Stopped,
 }
 
 /// Passes notices on until there is an answer, the process has died, or the time is up.
 fn follow(
     running: &mut Running,
     watcher: Option<&dyn Progress>,
-    latest: Option<Instant>,
+    mut latest: Option<Instant>,
+    mut keep: Option<&mut dyn FnMut(SuspendedRun) -> Result<Next, ProcessError>>,
 ) -> Result<Result<Answer, Failure>, ProcessError> {
     loop {
         let left = latest.map(|latest| latest.saturating_duration_since(Instant::now()));
@@ -213,6 +255,17 @@ fn follow(
         match (running.next_message()?, watcher) {
             (Some(Message::Ended { report, outputs }), _) => return Ok(Ok(Answer::Ended(report, outputs))),
             (Some(Message::Suspended(suspended)), _) => return Ok(Ok(Answer::Suspended(suspended))),
+            (Some(Message::Captured(run)), _) => {
+                let begin = Instant::now();
+                match keep.as_mut().map(|keep| keep(run)).transpose()? {
+                    Some(Next::GoOn { kept, events }) => running.answer(kept, &events)?,
+                    Some(Next::Stop) => return Ok(Ok(Answer::Stopped)),
+                    // It was not asked for any, so its messages are refused before they come here.
+                    None => {}
+                }
+                // It may have ended in time while this process was busy.
+                latest = latest.map(|latest| latest + begin.elapsed());
+            }
             (Some(Message::Unfit { why }), _) => return Err(ProcessError::Unfit(why)),
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),

@@ -51,11 +51,11 @@ impl Data {
     }
 
     /// All the bytes of an input, from its beginning.
-    pub(super) fn into_whole(self) -> io::Result<Vec<u8>> {
+    pub(super) fn whole(&self) -> io::Result<Vec<u8>> {
         match self {
-            Data::Bytes(bytes) => Ok(bytes),
+            Data::Bytes(bytes) => Ok(bytes.clone()),
             Data::File(file) => {
-                let file = File::from(file);
+                let file = File::from(file.try_clone()?);
                 let mut bytes = vec![0; file.metadata()?.len() as usize];
                 file.read_exact_at(&mut bytes, 0)?;
                 Ok(bytes)
@@ -105,6 +105,9 @@ pub struct Job {
     pub skip_time: bool,
     /// The id of the invocation.
     pub invocation: String,
+    /// It goes on after that, and each time that so long is over again there is a [`Message::Captured`](super::Message::Captured). Each must
+    /// be answered ([`Running::answer`](super::Running::answer)) before there is another one.
+    pub goes_on: bool,
     /// The continuation to go on with, instead of a run from the beginning: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun)
     /// has it.
     pub continuation: Option<OwnedFd>,
@@ -134,6 +137,7 @@ impl Job {
             halt: None,
             skip_time: false,
             invocation: String::new(),
+            goes_on: false,
             continuation: None,
             events: Vec::new(),
             lines: false,
@@ -145,7 +149,7 @@ impl Job {
     /// Whether a process may serve other jobs of the workflow after this one. Connections, brokers and files of the host are the job's
     /// own: they go with its process.
     pub fn may_stay(&self) -> bool {
-        let once = self.continuation.is_some() || !self.events.is_empty();
+        let once = self.halt.is_some() || self.continuation.is_some() || !self.events.is_empty();
         !once && self.files.is_empty() && self.workflow.is_self_contained()
     }
 
@@ -201,6 +205,7 @@ impl Job {
             halt_ns: self.halt.map(|after| after.as_nanos() as u64),
             skip_time: self.skip_time,
             invocation: self.invocation.clone(),
+            goes_on: self.goes_on,
             continuation: self.continuation.is_some(),
             events: events.is_some(),
             lines: self.lines,
@@ -266,13 +271,21 @@ impl Received {
     }
 }
 
-fn seal_events(events: &[Event]) -> io::Result<OwnedFd> {
+pub(super) fn seal_events(events: &[Event]) -> io::Result<OwnedFd> {
     seal(&postcard::to_extend(events, Vec::new()).map_err(io::Error::other)?, 0)
 }
 
-fn read_events(file: &OwnedFd) -> Result<Vec<Event>, String> {
+pub(super) fn read_events(file: &OwnedFd) -> Result<Vec<Event>, String> {
     let bytes = read_sealed(file, CONTINUATION_MAX).map_err(|error| format!("the events: {error}"))?;
     postcard::from_bytes(&bytes).map_err(|error| format!("the events cannot be read: {error}"))
+}
+
+/// A continuation as sealed memory.
+pub(super) fn seal_continuation(continuation: Continuation) -> io::Result<OwnedFd> {
+    let bytes = postcard::to_extend(&continuation, Vec::new()).map_err(io::Error::other)?;
+    // It has a copy of the workflow's memory. Two are enough at a time.
+    drop(continuation);
+    seal(&bytes, 0)
 }
 
 /// Decodes a continuation, which may come from anywhere: what it says is checked when the domain is rebuilt.

@@ -39,6 +39,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::disallowed_methods)]
 
+mod captures;
 pub mod cgroup;
 mod exit_status;
 mod foreground;
@@ -55,7 +56,7 @@ mod wiping;
 mod worker;
 
 pub use exit_status::{Cause, Death};
-pub use foreground::{Continuing, Ran, Waiting, run, run_from};
+pub use foreground::{Continuing, Keep, Next, Ran, Waiting, run, run_from, run_kept};
 pub use job::{Data, Job};
 pub use protocol::Notice;
 pub use sandbox::allowed_calls;
@@ -65,7 +66,7 @@ use cgroup::{Membership, OomCause, WorkerCgroup};
 use monohull_domain::checkpoint::Wait;
 use monohull_domain::keys;
 use monohull_engine::workflow_io::OpenError;
-use monohull_engine::{HostError, IsolationWish, Ready, modules_folder};
+use monohull_engine::{Event, HostError, IsolationWish, Ready, modules_folder};
 use monohull_ipc as ipc;
 use monohull_ipc::ChannelError;
 use monohull_report::escape::shown;
@@ -73,7 +74,7 @@ use monohull_report::{RunReport, Sandbox, Status};
 use monohull_workflow::Plan;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use protocol::{Content, FromWorker, WorkerChannel};
+use protocol::{Content, FromWorker, ToWorker, WorkerChannel};
 use rustix::process::{Signal, pidfd_send_signal};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -205,6 +206,8 @@ pub enum Message {
     },
     /// The workflow only waits, as it was asked to report. Its process ends by itself now.
     Suspended(SuspendedRun),
+    /// The workflow as it was a moment ago. It goes on, and sends another one after [`Running::answer`] at the earliest.
+    Captured(SuspendedRun),
     /// The continuation that it was to go on with is damaged, or another workflow's. Its process ends by itself now.
     Unfit {
         /// What is wrong with it, as the worker says.
@@ -235,11 +238,24 @@ struct Worker {
     plan: Option<Arc<Plan>>,
     /// It may answer with a continuation.
     suspendable: bool,
+    /// Whether it may send captures while it goes on.
+    captures: Captures,
     /// It has got a continuation.
     continues: bool,
     answered: bool,
     stay: Stay,
     dead: bool,
+}
+
+/// Whether a worker sends captures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Captures {
+    /// It was not asked to.
+    Never,
+    /// It may send one.
+    Next,
+    /// It has, and must be answered first.
+    Unanswered,
 }
 
 /// Whether a worker takes another job after its answer.
@@ -337,6 +353,7 @@ impl IdleWorker {
         let plan = job.workflow.plan();
         self.worker.plan = Some(plan.clone());
         self.worker.suspendable = job.suspend.is_some();
+        self.worker.captures = if job.goes_on { Captures::Next } else { Captures::Never };
         self.worker.continues = job.continuation.is_some();
         if let Some(cgroup) = &mut self.worker.cgroup {
             cgroup.limit(plan).map_err(host("limiting the memory of a process"))?;
@@ -444,6 +461,22 @@ impl Running {
         clean.then_some(CleanWorker { worker, sandbox, workflow, served: before + 1 })
     }
 
+    /// Answers a [`Message::Captured`]: whether it is kept now, and events that have come since. A process that has ended meanwhile is no
+    /// error here.
+    pub fn answer(&mut self, kept: bool, events: &[Event]) -> Result<(), ProcessError> {
+        if self.worker.captures != Captures::Unanswered {
+            return Ok(());
+        }
+        self.worker.captures = Captures::Next;
+        let events = (!events.is_empty()).then(|| job::seal_events(events)).transpose();
+        let events = events.map_err(host("passing on events"))?;
+        let files: Vec<_> = events.iter().map(AsFd::as_fd).collect();
+        match self.worker.channel.send(&ToWorker::Kept { kept, events: events.is_some() }, &files) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            sent => sent.map_err(host("answering a capture")),
+        }
+    }
+
     /// Kills the process. [`Message::Died`] follows.
     pub fn kill(&self) {
         self.worker.kill();
@@ -529,7 +562,9 @@ impl Worker {
         if spilled && !matches!(message, FromWorker::Ended { .. }) {
             return Err(unexpected("only an answer may be that long"));
         }
-        if !files.is_empty() && !matches!(message, FromWorker::Ended { .. } | FromWorker::Suspended { .. }) {
+        if !files.is_empty()
+            && !matches!(message, FromWorker::Ended { .. } | FromWorker::Suspended { .. } | FromWorker::Captured { .. })
+        {
             return Err(unexpected("only an answer may have files"));
         }
         Ok(WorkerMessage::Message(match message {
@@ -555,10 +590,16 @@ impl Worker {
                 return Err(unexpected("a continuation that was not asked for"));
             }
             FromWorker::Suspended { waits, until, events_taken } => {
-                let [continuation] = <[OwnedFd; 1]>::try_from(files).map_err(|_| unexpected("not one continuation"))?;
-                let bytes = monohull_ipc::sealed::sealed_size(&continuation)?;
+                let run = suspended_run(files, waits, until, events_taken)?;
                 self.answered = true;
-                Message::Suspended(SuspendedRun { continuation, bytes, waits, until, events_taken })
+                Message::Suspended(run)
+            }
+            FromWorker::Captured { .. } if self.answered || self.captures != Captures::Next => {
+                return Err(unexpected("a capture that was not asked for"));
+            }
+            FromWorker::Captured { waits, until, events_taken } => {
+                self.captures = Captures::Unanswered;
+                Message::Captured(suspended_run(files, waits, until, events_taken)?)
             }
             FromWorker::Unfit { .. } if self.answered || !self.continues => {
                 return Err(unexpected("a refusal of a continuation that it has not got"));
@@ -643,6 +684,19 @@ impl Drop for Worker {
             cgroup.free_after(self.pidfd.clone());
         }
     }
+}
+
+/// A continuation that has come with a message.
+fn suspended_run(
+    files: Vec<OwnedFd>,
+    waits: Vec<Wait>,
+    until: Option<u64>,
+    events_taken: Vec<u64>,
+) -> Result<SuspendedRun, ChannelError> {
+    let not_one = |_| ChannelError::Malformed("not one continuation".to_owned());
+    let [continuation] = <[OwnedFd; 1]>::try_from(files).map_err(not_one)?;
+    let bytes = ipc::sealed::sealed_size(&continuation)?;
+    Ok(SuspendedRun { continuation, bytes, waits, until, events_taken })
 }
 
 /// Accepts outputs that are the workflow's, each once, and together not larger than its slots. Files have to be sealed, so that

@@ -3,6 +3,7 @@
 //! ```text
 //! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Notice*, Ended, (Clean) ──▶ supervisor
 //!               Job ──▶ worker, after Clean       worker ── Notice*, Ended, (Clean) ──▶ supervisor
+//!               Kept ──▶ worker, after Captured   worker ── Captured, before another one not until Kept ──▶ supervisor
 //! supervisor ── Fork ──▶ spawner ── Forked ──▶ supervisor        spawner ── Died ──▶ supervisor
 //! ```
 //!
@@ -71,6 +72,13 @@ pub(super) enum ToWorker {
     Files,
     /// The job. Its files: the images, then the inputs that are attached, then those of file systems, epoll and the network.
     Job(WireJob),
+    /// The answer to [`FromWorker::Captured`].
+    Kept {
+        /// Whether it is kept now. If not, it is as if it had not been made.
+        kept: bool,
+        /// Whether events that have come since are attached.
+        events: bool,
+    },
 }
 
 /// All of one invocation.
@@ -105,6 +113,8 @@ pub(super) struct WireJob {
     pub(super) skip_time: bool,
     /// The id of the invocation.
     pub(super) invocation: String,
+    /// Then it goes on after all, and sends [`FromWorker::Captured`], again and again.
+    pub(super) goes_on: bool,
     /// Whether a continuation to go on with is attached, behind the epoll instances.
     pub(super) continuation: bool,
     /// Whether events are attached, behind the continuation.
@@ -145,6 +155,15 @@ pub(super) enum FromWorker {
         /// When it has to go on (ns since 1970), unless nothing happens by itself.
         until: Option<u64>,
         /// The numbers of the events that it has taken.
+        events_taken: Vec<u64>,
+    },
+    /// What [`FromWorker::Suspended`] would have, of a workflow that goes on.
+    Captured {
+        /// What it waited for.
+        waits: Vec<Wait>,
+        /// When it would have to go on.
+        until: Option<u64>,
+        /// The numbers of the events that it had taken since the last one that was kept.
         events_taken: Vec<u64>,
     },
     /// The continuation that came with the job cannot be gone on with.

@@ -386,6 +386,7 @@ impl Worker {
             keys_silent,
             plan,
             suspendable,
+            captures: super::Captures::Never,
             continues,
             answered,
             stay: Stay::No,

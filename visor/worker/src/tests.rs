@@ -54,6 +54,7 @@ impl Impostor {
             keys_silent: false,
             plan: Some(plan()),
             suspendable: false,
+            captures: Captures::Never,
             continues: false,
             answered: false,
             stay: Stay::No,
@@ -368,6 +369,48 @@ fn a_worker_without_a_continuation_cannot_refuse_one() {
     assert!(matches!(impostor.running.next_message(), Ok(Some(Message::Unfit { .. }))));
     impostor.message(&refusal(), &[]);
     impostor.refuses("a continuation that it has not got");
+}
+
+/// A capture with sealed memory, or without.
+fn capture(impostor: &Impostor, sealed: bool) {
+    let memory = seal(b"a continuation", 0).expect("memory");
+    let files: &[BorrowedFd<'_>] = if sealed { &[memory.as_fd()] } else { &[] };
+    impostor.message(&FromWorker::Captured { waits: Vec::new(), until: None, events_taken: vec![3] }, files);
+}
+
+#[test]
+fn a_capture_is_taken_where_it_was_asked_for_and_once_for_each_answer() {
+    let mut asked = Impostor::new();
+    asked.running.worker.captures = Captures::Next;
+    for _ in 0..2 {
+        capture(&asked, true);
+        let received = asked.running.next_message().expect("receiving");
+        assert!(matches!(&received, Some(Message::Captured(run)) if run.events_taken == [3]), "{received:?}");
+        asked.running.answer(true, &[]).expect("sent");
+        // One that nothing waits for is not sent.
+        asked.running.answer(true, &[]).expect("not sent");
+        let answer = asked.theirs.receive().expect("received").expect("an answer").read().expect("a message");
+        assert!(matches!(answer, ToWorker::Kept { kept: true, events: false }), "{answer:?}");
+        assert!(asked.theirs.try_receive().expect("asked").is_none());
+    }
+    capture(&asked, true);
+    assert!(matches!(asked.running.next_message().expect("receiving"), Some(Message::Captured(_))));
+    capture(&asked, true);
+    asked.refuses("a capture that was not asked for");
+
+    let never = Impostor::new();
+    capture(&never, true);
+    never.refuses("a capture that was not asked for");
+
+    let mut empty = Impostor::new();
+    empty.running.worker.captures = Captures::Next;
+    capture(&empty, false);
+    empty.refuses("not one continuation");
+
+    let mut late = Impostor::new();
+    (late.running.worker.captures, late.running.worker.answered) = (Captures::Next, true);
+    capture(&late, true);
+    late.refuses("a capture that was not asked for");
 }
 
 #[test]

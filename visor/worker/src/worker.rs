@@ -1,15 +1,15 @@
 //! What a worker does with its job: it takes it from the channel, runs it, reports on the way, and answers.
 
-use super::job::{Data, Received};
+use super::captures::Captures;
+use super::job::{Data, Received, seal_continuation};
 use super::notices::{Notices, OmittedLines};
 use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
 use super::wiping;
 use monohull_domain::carrier::monotonic_ns;
-use monohull_domain::checkpoint::Suspended;
+use monohull_domain::checkpoint::{Keeper, Suspended};
 use monohull_domain::{ReservedDomain, TIME_SLICE, keys};
 use monohull_engine::{Ready, RunContext, RunEnd, Source, WorkflowIo, report_without_run};
 use monohull_ipc::channel::BODY_MAX;
-use monohull_ipc::sealed::seal;
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Status, Stream};
 use monohull_sys::fork::KEPT;
@@ -40,6 +40,7 @@ pub(super) fn take_job(channel: &SupervisorChannel) -> Result<Option<Received>, 
         files.append(&mut packet.files);
         match message.map_err(|error| error.to_string())? {
             ToWorker::Files => {}
+            ToWorker::Kept { .. } => return Err("an answer to nothing has come".to_owned()),
             ToWorker::Job(wire) => {
                 if wire.stay {
                     // Before anything of the job is freed, the message that brought it first of all.
@@ -84,6 +85,7 @@ pub(super) fn run(
     let reporter =
         Arc::new(Reporter { channel, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     reporter.point("dispatched", wire.dispatched_ns);
+    let captures = if wire.goes_on { Some(Captures::start(reporter.channel.clone())?) } else { None };
     let context = RunContext {
         modules: settings.modules.clone(),
         keys: settings.keys,
@@ -95,10 +97,13 @@ pub(super) fn run(
         halt: wire.halt_ns.map(Duration::from_nanos),
         skip_time: wire.skip_time,
         invocation: wire.invocation.into(),
+        keeper: captures.clone().map(|captures| captures as Arc<dyn Keeper>),
     };
     let outputs = RefCell::default();
     let mut workflow_io = Slots { inputs, outputs: &outputs };
+    let close = || captures.iter().for_each(|captures| captures.close());
     let answer = |end| {
+        close();
         let after = match end {
             RunEnd::Report(report) => {
                 let done = report.status == Status::Done && report.error.is_none();
@@ -115,6 +120,7 @@ pub(super) fn run(
     };
     let ran = workflow.run_on(address_space, &context, resources, &mut workflow_io, reporter.clone(), answer);
     ran.unwrap_or_else(|error| {
+        close();
         if error.is_continuations() {
             reporter.notices.finish();
             reporter.send(&FromWorker::Unfit { why: error.to_string() }, &[])?;
@@ -230,9 +236,8 @@ impl Reporter {
 
     /// Sends the rest of the workflow instead.
     fn answer_suspended(&self, suspended: Suspended) -> io::Result<()> {
-        let Suspended { continuation, waits, until, events_taken } = suspended;
-        let bytes = postcard::to_extend(&continuation, Vec::new()).map_err(io::Error::other)?;
-        let file = seal(&bytes, 0)?;
+        let Suspended { continuation, waits, until, events_taken, .. } = suspended;
+        let file = seal_continuation(continuation)?;
         // Lines that were not sent while it ran are in the continuation, for the report.
         self.notices.finish();
         self.send(&FromWorker::Suspended { waits, until, events_taken }, &[file.as_fd()])

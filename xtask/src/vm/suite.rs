@@ -162,6 +162,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         kernel: None,
         why: "those on files in memory do run here, and each kind of mount takes a minute",
     },
+    LeftOut { program: "domain_in_place", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_deadlines", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_fan_out", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_unread", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },

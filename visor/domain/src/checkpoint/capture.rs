@@ -5,6 +5,7 @@ use super::record::{
     Continuation, InstanceRecord, MappedRecord, ModuleRecord, PageRun, RangeState, ThreadRecord, ThreadState,
 };
 use super::{Suspended, names, pages};
+use crate::carrier::monotonic_ns;
 use crate::driver::Driver;
 use crate::hostcall::RecordError;
 use crate::instance::{Instance, Usage};
@@ -16,6 +17,7 @@ use monohull_abi::number;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A domain cannot be captured as it is.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +68,7 @@ impl Shared {
         if self.files.pager.so_far().is_some() {
             return Err(CaptureError::MappedFiles);
         }
+        let begin = monotonic_ns();
         let (clock, wall) = (self.clock.now(), self.clock.wall());
         let in_domain_time = |at| self.clock.of_host(at);
         let (mut threads, order) = scheduler.record(in_domain_time).map_err(|unfit| self.unfit(unfit))?;
@@ -112,7 +115,9 @@ impl Shared {
             pages,
         };
         self.check_captured(&continuation)?;
-        Ok(Suspended { continuation, waits, until: first, events_taken: Vec::new() })
+        let events_taken = self.events_taken();
+        let captured_in = Duration::from_nanos(monotonic_ns().saturating_sub(begin));
+        Ok(Suspended { continuation, waits, until: first, events_taken, captured_in })
     }
 
     /// What a domain would refuse to go on with is not captured: a stack pointer, for one, is user code's own choice.

@@ -28,11 +28,14 @@
 //!
 //! **Back.** [`restore`] takes an untrusted record, see [`check`]. Limits come from the plan, not from the record.
 //!
+//! **And on.** A run ends with its capture, or goes on in place and gives it to a [`Keeper`].
+//!
 //! **Time.** While a workflow is suspended its clock runs up to its next timer and then stops. A sleep ends in time, and a
 //! timeout does not pass because the workflow was not resumed.
 
 pub(crate) mod capture;
 mod check;
+mod keeper;
 mod names;
 mod pages;
 mod quiesce;
@@ -42,9 +45,12 @@ mod suspension;
 
 pub use capture::{CaptureError, Wait};
 pub use check::Rejected;
+pub use keeper::{Answer, Keeper};
 pub use record::{Continuation, Lineage};
 pub use restore::RestoreError;
 pub(crate) use suspension::Suspension;
+
+use std::time::Duration;
 
 /// How a run came to rest before its end.
 pub struct Suspended {
@@ -54,7 +60,9 @@ pub struct Suspended {
     pub waits: Vec<Wait>,
     /// When the first timer is due (wall clock, ns since 1970); `None` if nothing happens by itself.
     pub until: Option<u64>,
-    /// The numbers of the events that were given to the domain and have been taken ([`Domain::give_event`](crate::Domain::give_event)). They
-    /// are the continuation's; the others are not in it.
+    /// The numbers of the events that were given to the domain ([`Shared::give_event`](crate::Shared::give_event)), have been taken, and are in
+    /// no earlier capture that was kept. They are the continuation's; the others are not in it.
     pub events_taken: Vec<u64>,
+    /// How long the capture took, while the domain stood still.
+    pub captured_in: Duration,
 }

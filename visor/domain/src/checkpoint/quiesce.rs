@@ -9,7 +9,7 @@
 //!   it is time to come to rest ──▶ no carrier takes a thread any more; user code comes back after its slice of time
 //!                                        │ the last carrier has come back                     │ one has not for 50 ms
 //!                                        ▼                                                    ▼
-//!                       Work::Halt ──▶ as above                              Work::GiveUpHalt: it goes on
+//!                       Work::Halt ──▶ as above, or captured and gone on     Work::GiveUpHalt: it goes on
 //! ```
 
 use super::{CaptureError, Rejected};
@@ -49,7 +49,8 @@ impl Shared {
 }
 
 impl Shared {
-    /// The domain has come to rest because it was asked to: captures it, and ends the run. If it cannot be captured the run goes on.
+    /// The domain has come to rest because it was asked to: captures it, and ends the run, unless there is a keeper. If it cannot be
+    /// captured the run goes on.
     pub(crate) fn halt(&self) {
         let mut driver = self.driver.lock().expect("driver");
         let mut scheduler = self.lock();
@@ -57,22 +58,31 @@ impl Shared {
         if !scheduler.is_halted() || scheduler.is_done() {
             return;
         }
-        match self.capture(&scheduler, driver.as_deref_mut()) {
-            Ok(suspended) => {
+        let every = self.options.halt.unwrap_or_default();
+        let mut to_keep = None;
+        match (self.capture(&scheduler, driver.as_deref_mut()), &self.options.keeper) {
+            (Ok(captured), Some(keeper)) => {
+                scheduler.end_halt();
+                self.suspension.go_on(self.clock.after(every));
+                to_keep = Some((keeper, captured));
+            }
+            (Ok(suspended), None) => {
                 self.suspension.succeed(suspended);
                 scheduler.finish();
             }
             // A timer became due meanwhile: it is served first.
-            Err(CaptureError::Unfit(Rejected::Time)) => return,
-            Err(error) => {
+            (Err(CaptureError::Unfit(Rejected::Time)), _) => return,
+            (Err(error), _) => {
                 scheduler.end_halt();
-                self.suspension.halt_again(error.to_string(), self.options.halt.unwrap_or_default(), |pause| {
-                    self.clock.after(pause)
-                });
+                self.suspension.halt_again(error.to_string(), every, |pause| self.clock.after(pause));
             }
         }
         drop(scheduler);
+        drop(driver);
         self.sched.wake_all();
+        if let Some((keeper, captured)) = to_keep {
+            keeper.keep(captured);
+        }
     }
 
     /// A carrier has not come back in time: says what keeps it, and lets the others go on.

@@ -31,6 +31,8 @@ struct State {
     not_halted: Option<String>,
     /// How often in a row.
     refusals: u32,
+    /// When it is to come to rest again, after a capture in place has been answered.
+    then: u64,
 }
 
 impl Suspension {
@@ -77,6 +79,18 @@ impl Suspension {
     /// When the domain is to come to rest.
     pub(crate) fn halts_at(&self) -> u64 {
         self.halts_at.load(Ordering::Relaxed)
+    }
+
+    /// It was captured and goes on. It comes to rest again at `then`, if there has been an answer by then.
+    pub(super) fn go_on(&self, then: u64) {
+        let mut state = self.lock();
+        (state.not_halted, state.refusals, state.then) = (None, 0, then);
+        self.halts_at.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// There is an answer to the capture with which it went on.
+    pub(super) fn captured_is_answered(&self) {
+        self.halts_at.store(self.lock().then, Ordering::Relaxed);
     }
 
     /// It was not captured, for this reason: that is tried again, after a pause that is `usual` at the latest.

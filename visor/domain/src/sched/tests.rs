@@ -237,6 +237,10 @@ impl Resources for Fixed {
         self.halts_at
     }
 
+    fn has_answer(&self) -> bool {
+        false
+    }
+
     fn has_poller(&self) -> bool {
         self.poller
     }

@@ -45,6 +45,8 @@ pub(crate) enum Work<I, L> {
     Halt,
     /// It was asked to, and a carrier does not come back. It goes on.
     GiveUpHalt,
+    /// There is an answer to a capture: take it, and ask again.
+    TakeAnswer,
     /// Nothing can change by itself. The caller resolves it under the same hold of the lock, and asks again.
     Deadlock,
     /// The workflow only waits, and at this time the first wait ends: move the clock there, and ask again.
@@ -77,6 +79,8 @@ pub(crate) trait Resources {
     }
     /// When the domain is to come to rest (monotonic ns); [`NEVER`] if it is not.
     fn halts_at(&self) -> u64;
+    /// Whether there is an answer to a capture with which the run went on.
+    fn has_answer(&self) -> bool;
     /// Whether there is something that external events come from.
     fn has_poller(&self) -> bool;
 }
@@ -99,6 +103,9 @@ impl<I: Clone> Scheduler<I> {
         // Only now: the check may have found that the run is over.
         if self.done {
             return Work::Stop;
+        }
+        if resources.has_answer() {
+            return Work::TakeAnswer;
         }
         if let Some(id) = self.serve_timers(resources) {
             return Work::TimeUp(id);

@@ -101,8 +101,12 @@ fn commit() -> impl Strategy<Value = Commit> {
     // Numbers of events that are its own, another's, or none.
     let taken = prop::collection::vec(0..12u64, 0..4);
     prop_oneof![
-        4 => (checkpoint(), until, prop::collection::vec(wait, 0..3), taken)
-            .prop_map(|(checkpoint, due, waits, taken)| Commit::Suspended { checkpoint, due, waits, taken }),
+        6 => (checkpoint(), until, prop::collection::vec(wait, 0..3), taken, any::<bool>()).prop_map(
+            |(checkpoint, due, waits, taken, goes_on)| match goes_on {
+                true => Commit::Checkpointed { checkpoint, due, waits, taken },
+                false => Commit::Suspended { checkpoint, due, waits, taken },
+            }
+        ),
         2 => any::<bool>().prop_map(|well| Commit::Ended { well, report: b"{}".to_vec() }),
         2 => (0..200u64).prop_map(|due| Commit::Released { due, reason: "no room".into() }),
         1 => Just(Commit::Paused { reason: "damaged".into() }),

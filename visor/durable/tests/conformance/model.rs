@@ -138,16 +138,19 @@ impl Meta for Model {
         };
         row.reason = None;
         let mut waits = None;
+        let stays = matches!(commit, Commit::Checkpointed { .. }) && row.wanted.is_none();
+        let owner = row.owner.clone().filter(|_| stays);
         let status = match commit.clone() {
-            Commit::Suspended { checkpoint, due, waits: waiting, taken } => {
+            Commit::Suspended { checkpoint, due, waits: waiting, taken }
+            | Commit::Checkpointed { checkpoint, due, waits: waiting, taken } => {
                 (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waiting);
-                (row.generation, row.attempts) = (row.generation + 1, 0);
+                (row.generation, row.attempts) = (row.generation + 1, u32::from(stays));
                 waits = Some(Invocation { changed: now, ..row.clone() });
                 for letter in self.mail.iter_mut().filter(|letter| letter.to == held.id) {
                     letter.taken |= taken.contains(&letter.mail.number);
                 }
                 arrive(&self.mail, row, now);
-                Status::Suspended
+                if stays { Status::Running } else { Status::Suspended }
             }
             Commit::Ended { well, report } => {
                 (row.report, row.wanted) = (Some(report), None);
@@ -163,6 +166,7 @@ impl Meta for Model {
             }
         };
         let_go(row, status, now);
+        row.owner = owner;
         let status = row.status;
         let mut obsolete = waits.map(|waits| self.suspended(&waits)).unwrap_or_default();
         self.sweep();

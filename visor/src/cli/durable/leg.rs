@@ -1,7 +1,8 @@
 //! A leg of an invocation: from its last commit to the next one.
 //!
 //! ```text
-//!   claim ──▶ start, checkpoint ──▶ run ──┬─▶ it waits: write the checkpoint, commit `Suspended`
+//!   claim ──▶ start, checkpoint ──▶ run ──┬─▶ it is time for a checkpoint: see `kept`; it goes on ─▶ …
+//!                                         ├─▶ it waits: write the checkpoint, commit `Suspended`
 //!                                         ├─▶ it has ended: commit `Ended`, with its report
 //!                                         ├─▶ the host failed: commit `Released`, and try again later
 //!                                         └─▶ what is kept of it is damaged: commit `Paused`
@@ -13,24 +14,23 @@ use super::super::exit::Exit;
 use super::super::output;
 use super::super::progress::Terminal;
 use super::super::setting::{Setting, saved_plan};
-use super::super::suspend::{self, CONTINUATION_MAX, SHORTEST_WAIT, date};
+use super::super::suspend::{self, SHORTEST_WAIT, date};
+use super::kept::{Checkpoints, Stopped, Waits};
 use super::start::Start;
 use super::{Trouble, due, now};
 use monohull_checkpoint::Key;
 use monohull_domain::checkpoint::Lineage;
 use monohull_durable::{Adding, Claim, Commit, History, Invocation, Mail, Meta, MetaError, Status, Store, Wait};
 use monohull_engine::{Event, IsolationWish, RunOptions};
-use monohull_ipc::sealed::{read_sealed, seal};
+use monohull_ipc::sealed::seal;
 use monohull_report::escape::shown;
 use monohull_report::{Blame, Progress, RunReport};
-use monohull_saved::{Engine, FileError, Saved};
+use monohull_saved::Saved;
 use monohull_worker::cgroup::CgroupMode;
-use monohull_worker::{self as worker, Continuing, ProcessError, Ran, Waiting};
+use monohull_worker::{self as worker, Continuing, Keep, ProcessError, Ran};
 use monohull_workflow::{self as workflow, Plan};
 use serde_json::json;
 use std::fmt::Write;
-use std::os::fd::AsFd;
-use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
@@ -46,6 +46,8 @@ pub(in super::super) struct How {
     pub(in super::super) skip_time: bool,
     /// Whether what functions print is shown while they run, and control characters as they are.
     pub(in super::super) lines: Option<bool>,
+    /// Whether a workflow that computes goes on after a checkpoint.
+    pub(in super::super) goes_on: bool,
 }
 
 /// How far it came.
@@ -71,6 +73,10 @@ enum Came {
     Waits(Commit, Adding),
     /// It has ended, or was not run.
     Other(Commit, Option<Box<RunReport>>),
+    /// It was stopped after the commit of a checkpoint.
+    Committed(Status),
+    /// Its commits do not count.
+    Trouble(MetaError),
 }
 
 /// Where an invocation stands among those of its workflow.
@@ -91,7 +97,7 @@ impl Branch {
 }
 
 /// Runs an invocation that this process has claimed, and commits how far it came.
-pub(super) fn run(store: &Store, claim: Claim, how: How) -> Result<Leg, Trouble> {
+pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trouble> {
     let key = checkpoint::own_key()?;
     // What is sent from here on is taken by the next leg.
     let mail = match store.meta()?.mail(&claim.held) {
@@ -103,9 +109,11 @@ pub(super) fn run(store: &Store, claim: Claim, how: How) -> Result<Leg, Trouble>
     let (commit, ended, _adding) = match mail.and_then(|mail| from(store, &claim, branch, mail, &key)) {
         Ok(from) => {
             let plan = from.plan.clone();
-            match go_on(store, &claim, from, how, &key) {
+            match go_on(store, &mut claim, from, how, &key) {
                 Came::Waits(commit, adding) => (commit, None, Some(adding)),
                 Came::Other(commit, report) => (commit, report.map(|report| (*report, plan)), None),
+                Came::Committed(status) => return Ok(Leg { status, ended: None }),
+                Came::Trouble(error) => return Err(error.into()),
             }
         }
         Err(reason) => (Commit::Paused { reason }, None, None),
@@ -114,11 +122,16 @@ pub(super) fn run(store: &Store, claim: Claim, how: How) -> Result<Leg, Trouble>
         output::note(format_args!("monohull: invocation {}: {reason}; again at {}", claim.held.id, date(*due)));
     }
     let committed = store.meta()?.commit(&claim.held, &commit, now())?;
-    for obsolete in committed.obsolete {
+    remove(store, &committed.obsolete);
+    Ok(Leg { status: committed.status, ended })
+}
+
+/// Removes files that no history names any more.
+pub(super) fn remove(store: &Store, obsolete: &[monohull_durable::Checkpoint]) {
+    for obsolete in obsolete {
         // One that stays is removed by the next sweep.
         let _ = fs::remove_file(store.checkpoints().join(&obsolete.file));
     }
-    Ok(Leg { status: committed.status, ended })
 }
 
 /// Reads what is kept of an invocation, or says why that cannot be gone on with.
@@ -158,9 +171,9 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, key: &Key
 }
 
 /// Runs the workflow until it waits or has ended.
-fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> Came {
-    let later = |why: &dyn std::fmt::Display| {
-        let pause = FIRST_PAUSE.saturating_mul(1 << claim.attempt.min(8));
+fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, key: &Key) -> Came {
+    let later = |attempt: u32, why: &dyn std::fmt::Display| {
+        let pause = FIRST_PAUSE.saturating_mul(1 << attempt.min(8));
         let due = now().saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX));
         Came::Other(Commit::Released { due, reason: why.to_string() }, None)
     };
@@ -182,7 +195,7 @@ fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> Came 
             let encoded = postcard::to_extend(&saved.continuation, Vec::new()).map_err(io::Error::other);
             match encoded.and_then(|encoded| seal(&encoded, 0)) {
                 Ok(continuation) => Some((continuation, images)),
-                Err(error) => return later(&error),
+                Err(error) => return later(claim.attempt, &error),
             }
         }
         None => {
@@ -193,12 +206,25 @@ fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> Came 
     let terminal = how.lines.map(Terminal::new);
     let watcher = terminal.as_ref().map(|terminal| terminal as &dyn Progress);
     let continuing = Continuing { continuation, suspend: Some(SHORTEST_WAIT) };
-    match worker::run_from(&plan, &options, how.cgroup, watcher, continuing) {
-        Ok(Ran::Suspended(waiting)) => match keep(store, claim, &plan, start, copy, *waiting, key) {
-            Ok((commit, adding)) => Came::Waits(commit, adding),
+    let mut checkpoints = Checkpoints::new(store, claim, (&plan, &start, copy, key), &options.events);
+    let keep = if how.goes_on { Some(&mut checkpoints as &mut dyn Keep) } else { None };
+    let ran = worker::run_kept(&plan, &options, how.cgroup, watcher, continuing, keep);
+    let attempt = checkpoints.attempt();
+    let later = |why: &dyn std::fmt::Display| later(attempt, why);
+    match ran {
+        Ok(Some(Ran::Suspended(waiting))) => match checkpoints.write(*waiting) {
+            Ok((Waits { checkpoint, due, waits, taken }, adding)) => {
+                Came::Waits(Commit::Suspended { checkpoint, due, waits, taken }, adding)
+            }
             Err(error) => later(&error),
         },
-        Ok(Ran::Ended(report)) => match &report.error {
+        Ok(None) => match checkpoints.stopped() {
+            Some(Stopped::Became(status)) => Came::Committed(status),
+            Some(Stopped::NotOwner(error)) => Came::Trouble(error),
+            Some(Stopped::Wrong(error)) => later(&error),
+            None => unreachable!("it is stopped by an answer to a checkpoint alone"),
+        },
+        Ok(Some(Ran::Ended(report))) => match &report.error {
             // A full disk, a process that was killed: not what the workflow did.
             Some(error) if error.blame == Blame::Host => later(&error.message),
             _ => {
@@ -211,58 +237,6 @@ fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> Came 
         Err(error @ (ProcessError::ImageChanged { .. } | ProcessError::Unfit(_))) => paused(&error),
         Err(error) => later(&error),
     }
-}
-
-/// Writes the checkpoint of a workflow that waits.
-fn keep(
-    store: &Store,
-    claim: &Claim,
-    plan: &Plan,
-    start: Start,
-    copy: (u32, u32),
-    waiting: Waiting,
-    key: &Key,
-) -> Result<(Commit, Adding), FileError> {
-    let folder = store.checkpoints();
-    let Waiting { run, inputs, images } = waiting;
-    let unwritable = |source| FileError::Unwritable { path: folder.clone(), source };
-    let continuation = read_sealed(run.continuation.as_fd(), CONTINUATION_MAX).map_err(unwritable)?;
-    let continuation = match postcard::take_from_bytes(&continuation) {
-        Ok((continuation, [])) => continuation,
-        _ => return Err(FileError::Continuation("the workflow's process has sent what cannot be read".to_owned())),
-    };
-    let Start { file, document, settings, outputs, .. } = start;
-    let bytes = |hash: &[u8; 32]| fs::metadata(store.file(hash)).map_or(0, |metadata| metadata.len());
-    let functions = plan.functions.iter().zip(images);
-    let saved = Saved {
-        workflow: plan.name.clone(),
-        generation: claim.generation + 1,
-        document,
-        functions: functions.map(|(function, hash)| (function.name.clone(), hash, bytes(&hash))).collect(),
-        engine: Engine { file, settings, outputs, inputs, events: Vec::new(), given: 0, copy },
-        continuation,
-    };
-    let adding = store.adding().map_err(|error| unwritable(io::Error::other(error)))?;
-    let name = new_name(&folder, claim);
-    let (path, bytes) = saved.write(&folder, &name, key)?;
-    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let waits = run.waits.into_iter();
-    let waits = waits.map(|wait| {
-        let (instance, what, until, event) = (wait.index, wait.what, wait.until, wait.event);
-        Wait { step: wait.step, instance, what, until, event }
-    });
-    let checkpoint = monohull_durable::Checkpoint { file, bytes };
-    let commit = Commit::Suspended { checkpoint, due: run.until, waits: waits.collect(), taken: run.events_taken };
-    Ok((commit, adding))
-}
-
-/// A name for a checkpoint that no file has. The epoch makes it new even if an attempt before this one was killed after it had written a
-/// file. Copies may still have files of an invocation that was removed and whose id is used again.
-fn new_name(folder: &Path, claim: &Claim) -> String {
-    let name = format!("{}.{}", claim.held.id, claim.held.epoch);
-    let others = (2..).map(|number: u64| format!("{name}-{number}"));
-    let mut names = std::iter::once(name.clone()).chain(others);
-    names.find(|name| !folder.join(format!("{name}.checkpoint")).exists()).unwrap_or(name)
 }
 
 /// Prints what an invocation waits for.

@@ -3,10 +3,12 @@
 //! `monohull run --state DIR` starts one and follows it to its end; `wake` goes on with those that are due, started by any
 //! process; `send` sends them events; `ps` and `show` say what there is; `pause`, `cancel`, `purge` and `resume --state` change it;
 //! `fork`, `checkpoints` and `rewind` go on from it more than once. The crate
-//! `monohull-durable` keeps them. Here is what runs one from a commit to the next (`leg`), and what is shown.
+//! `monohull-durable` keeps them. Here is what runs one from a claim to its next wait (`leg`), keeps it on the way (`kept`), and what is
+//! shown.
 
 pub(super) mod control;
 pub(super) mod fork;
+mod kept;
 pub(super) mod leg;
 pub(super) mod ps;
 pub(super) mod send;

@@ -170,7 +170,9 @@ fn follow(store: &Store, id: &InvocationId, detach: bool, json: bool, how: How) 
                 if let Some((report, plan)) = leg.ended {
                     return Ok(suspend::ended(report, &plan, json));
                 }
-                continue;
+                if !detach || leg.status != Status::Suspended {
+                    continue;
+                }
             }
             Claimed::Paused(_) | Claimed::Nothing => {}
         }

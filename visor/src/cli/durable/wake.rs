@@ -46,7 +46,7 @@ impl Wake {
             Err(why) => return fail(Exit::Host, &why),
         };
         let lines = (!self.json).then_some(false);
-        let how = How { isolation, cgroup: CgroupMode::Never, lines, skip_time: self.skip_time };
+        let how = How { isolation, cgroup: CgroupMode::Never, lines, skip_time: self.skip_time, goes_on: true };
         match self.state.open().and_then(|store| self.wake(&store, how)) {
             Ok(exit) => exit,
             Err(trouble) => fail(trouble.exit(), &trouble),

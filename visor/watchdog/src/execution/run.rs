@@ -378,6 +378,8 @@ impl Watchdog {
                     return ApiError::monohull("the process was reset before its answer").into();
                 }
                 Ok(Message::Suspended(suspended)) => return Came::Suspended(suspended, Vec::new()),
+                // Not asked for, so it is refused before it comes here.
+                Ok(Message::Captured(_)) => {}
                 Ok(Message::Unfit { why }) => return Came::Unfit(why),
                 Ok(Message::Died(death)) => return ApiError::died(&death.failure()).into(),
                 Err(refusal) => return refusal.into(),

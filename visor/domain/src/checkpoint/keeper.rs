@@ -1,0 +1,73 @@
+//! Captures of a run that goes on: who takes them, and what comes back.
+//!
+//! ```text
+//!   halted ─▶ captured ─▶ functions run again           ┌─ the next time is `every` after this one
+//!                 │                                     │
+//!                 └─▶ Keeper::keep ── elsewhere: encoded, written, made durable ──▶ Answer ─▶ events that have come meanwhile are given
+//! ```
+//!
+//! There is one capture on its way at a time. The pages in it are a copy that was made while the domain stood still, so it is exact
+//! whatever functions do from then on.
+
+use super::Suspended;
+use crate::GivenEvent;
+use crate::shared::Shared;
+
+/// Takes the captures of a run that goes on after each of them.
+pub trait Keeper: Send + Sync {
+    /// Takes a capture; called on a carrier, with no lock held. It returns soon: what takes time is done elsewhere.
+    fn keep(&self, captured: Suspended);
+
+    /// Whether there is an answer to the last one. Asked by each carrier that looks for work.
+    fn has_answer(&self) -> bool;
+
+    /// That answer, once.
+    fn take_answer(&self) -> Option<Answer>;
+
+    /// Waits for the answer to a capture that has none yet; `None` if there is no such capture, or there will be no answer.
+    fn wait_for_answer(&self) -> Option<Answer>;
+}
+
+/// What became of a capture.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Answer {
+    /// The numbers of the events that are in it and nowhere else now; none if it was not kept.
+    pub taken: Vec<u64>,
+    /// Events that have come since the last answer.
+    pub events: Vec<GivenEvent>,
+}
+
+impl Shared {
+    /// Whether there is an answer to the last capture.
+    pub(crate) fn has_answer(&self) -> bool {
+        self.options.keeper.as_ref().is_some_and(|keeper| keeper.has_answer())
+    }
+
+    /// Takes the answer, unless another carrier has.
+    pub(crate) fn take_answer(&self) {
+        let answer = self.options.keeper.as_ref().and_then(|keeper| keeper.take_answer());
+        if let Some(answer) = answer {
+            self.accept(answer);
+        }
+    }
+
+    /// Waits until a capture that is on its way has been kept, or has not.
+    pub fn settle_capture(&self) {
+        let answer = self.options.keeper.as_ref().and_then(|keeper| keeper.wait_for_answer());
+        if let Some(answer) = answer {
+            self.accept(answer);
+        }
+    }
+
+    fn accept(&self, answer: Answer) {
+        self.given.forget(&answer.taken);
+        for event in answer.events {
+            let (name, number) = (event.name.clone(), event.number);
+            if let Err(errno) = self.give_event(event) {
+                // It stays in its mailbox, and is given to the next process.
+                tracing::warn!("event {number}, `{name}`, cannot be given now: {errno}");
+            }
+        }
+        self.suspension.captured_is_answered();
+    }
+}

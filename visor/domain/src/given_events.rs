@@ -1,0 +1,56 @@
+//! Events from outside that a domain was given, until a checkpoint has them.
+//!
+//! An event is in one place: in a mailbox outside, or in a checkpoint as taken. So a capture names those that functions have taken, and
+//! once it is kept nothing here remembers them. The others go to the next domain if the workflow begins again.
+
+use super::shared::Shared;
+use monohull_abi::Errno;
+use serde::{Deserialize, Serialize};
+use std::sync::{Mutex, MutexGuard};
+
+/// An event from outside of a workflow.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GivenEvent {
+    /// Its place among all that the workflow is ever given. A number is given once, and again only if the event was not taken.
+    pub number: u64,
+    /// Its name.
+    pub name: String,
+    /// What it says.
+    pub bytes: Vec<u8>,
+}
+
+/// Those that were given and are in no checkpoint.
+#[derive(Default)]
+pub(crate) struct GivenEvents(Mutex<Vec<GivenEvent>>);
+
+impl GivenEvents {
+    fn lock(&self) -> MutexGuard<'_, Vec<GivenEvent>> {
+        self.0.lock().expect("events")
+    }
+
+    /// A checkpoint that is kept has these.
+    pub(crate) fn forget(&self, taken: &[u64]) {
+        self.lock().retain(|event| !taken.contains(&event.number));
+    }
+}
+
+impl Shared {
+    /// Gives an event to whichever instance waits for its name first.
+    pub fn give_event(&self, event: GivenEvent) -> Result<(), Errno> {
+        self.publish_event(&event.name, event.number, &event.bytes)?;
+        self.given.lock().push(event);
+        Ok(())
+    }
+
+    /// The numbers of the events that were given and have been taken.
+    pub(crate) fn events_taken(&self) -> Vec<u64> {
+        let given = self.given.lock();
+        let taken = given.iter().filter(|event| self.is_event_taken(&event.name, event.number));
+        taken.map(|event| event.number).collect()
+    }
+
+    /// What a domain is given that begins the workflow again: the events that no checkpoint has.
+    pub fn events_for_another(&self) -> Vec<GivenEvent> {
+        std::mem::take(&mut *self.given.lock())
+    }
+}

@@ -1,0 +1,169 @@
+//! Checkpoints of an invocation, written and committed while it goes on, or when it waits.
+//!
+//! ```text
+//!   worker ── captured, goes on ─▶ file: complete, sealed, on the disk ─▶ commit `Checkpointed` ─▶ events that have come since ─▶ worker
+//!                                       │ no room                             │ paused, cancelled, another owner
+//!                                       └─▶ a note; it goes on                └─▶ its process is ended
+//! ```
+
+use super::super::output;
+use super::super::suspend::CONTINUATION_MAX;
+use super::leg::remove;
+use super::now;
+use super::start::Start;
+use monohull_checkpoint::Key;
+use monohull_durable::{Adding, Claim, Commit, Committed, Mail, Meta, MetaError, Status, Store, StoreError, Wait};
+use monohull_engine::Event;
+use monohull_ipc::sealed::read_sealed;
+use monohull_saved::{Engine, FileError, Saved};
+use monohull_worker::{Keep, Next, Waiting};
+use monohull_workflow::Plan;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::{fs, io};
+
+/// A checkpoint that has been written, and what its commit says of it.
+pub(super) struct Waits {
+    pub(super) checkpoint: monohull_durable::Checkpoint,
+    pub(super) due: Option<u64>,
+    pub(super) waits: Vec<Wait>,
+    pub(super) taken: Vec<u64>,
+}
+
+/// Why the process of an invocation was ended after a checkpoint.
+pub(super) enum Stopped {
+    /// It was paused or cancelled, which the commit has done.
+    Became(Status),
+    /// It is not this process's any more.
+    NotOwner(MetaError),
+    /// Its process has sent what cannot be a checkpoint.
+    Wrong(FileError),
+}
+
+/// What checkpoints of an invocation are made of, besides captures.
+pub(super) struct Checkpoints<'a> {
+    store: &'a Store,
+    claim: &'a mut Claim,
+    plan: &'a Plan,
+    start: &'a Start,
+    copy: (u32, u32),
+    key: &'a Key,
+    /// The number of the last event that its process has been given.
+    given: u64,
+    stopped: Option<Stopped>,
+}
+
+impl<'a> Checkpoints<'a> {
+    /// Of the invocation that was claimed, with its workflow, its start, which copy it is, and the key; it has been given these events.
+    pub(super) fn new(
+        store: &'a Store,
+        claim: &'a mut Claim,
+        (plan, start, copy, key): (&'a Plan, &'a Start, (u32, u32), &'a Key),
+        events: &[Event],
+    ) -> Checkpoints<'a> {
+        let given = events.iter().map(|event| event.number).max().unwrap_or(0);
+        Checkpoints { store, claim, plan, start, copy, key, given, stopped: None }
+    }
+
+    /// Which attempt it is since the last commit.
+    pub(super) fn attempt(&self) -> u32 {
+        self.claim.attempt
+    }
+
+    /// Why the process was ended, if it was.
+    pub(super) fn stopped(self) -> Option<Stopped> {
+        self.stopped
+    }
+
+    /// Writes a checkpoint. It is not removed while it has no name.
+    pub(super) fn write(&self, waiting: Waiting) -> Result<(Waits, Adding), FileError> {
+        let folder = self.store.checkpoints();
+        let Waiting { run, inputs, images } = waiting;
+        let unwritable = |source| FileError::Unwritable { path: folder.clone(), source };
+        let continuation = read_sealed(run.continuation.as_fd(), CONTINUATION_MAX).map_err(unwritable)?;
+        let continuation = match postcard::take_from_bytes(&continuation) {
+            Ok((continuation, [])) => continuation,
+            _ => return Err(FileError::Continuation("the workflow's process has sent what cannot be read".to_owned())),
+        };
+        let Start { file, document, settings, outputs, .. } = self.start.clone();
+        let bytes = |hash: &[u8; 32]| fs::metadata(self.store.file(hash)).map_or(0, |metadata| metadata.len());
+        let functions = self.plan.functions.iter().zip(images);
+        let saved = Saved {
+            workflow: self.plan.name.clone(),
+            generation: self.claim.generation + 1,
+            document,
+            functions: functions.map(|(function, hash)| (function.name.clone(), hash, bytes(&hash))).collect(),
+            engine: Engine { file, settings, outputs, inputs, events: Vec::new(), given: 0, copy: self.copy },
+            continuation,
+        };
+        let adding = self.store.adding().map_err(|error| unwritable(io::Error::other(error)))?;
+        let (path, bytes) = saved.write(&folder, &new_name(&folder, self.claim), self.key)?;
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let waits = run.waits.into_iter();
+        let waits = waits.map(|wait| {
+            let (instance, what, until, event) = (wait.index, wait.what, wait.until, wait.event);
+            Wait { step: wait.step, instance, what, until, event }
+        });
+        let checkpoint = monohull_durable::Checkpoint { file, bytes };
+        Ok((Waits { checkpoint, due: run.until, waits: waits.collect(), taken: run.events_taken }, adding))
+    }
+
+    fn commit(&mut self, written: Waits) -> Result<Committed, StoreError> {
+        let Waits { checkpoint, due, waits, taken } = written;
+        let commit = Commit::Checkpointed { checkpoint, due, waits, taken };
+        let committed = self.store.meta()?.commit(&self.claim.held, &commit, now())?;
+        self.claim.generation += 1;
+        // As the commit has it.
+        self.claim.attempt = 1;
+        remove(self.store, &committed.obsolete);
+        Ok(committed)
+    }
+
+    /// What has been sent to it since the last time.
+    fn new_events(&mut self) -> Result<Vec<Event>, StoreError> {
+        let mut mail = self.store.meta()?.mail(&self.claim.held)?;
+        mail.retain(|mail| mail.number > self.given);
+        self.given = mail.iter().map(|mail| mail.number).max().unwrap_or(self.given);
+        Ok(mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect())
+    }
+
+    fn stop(&mut self, why: Stopped) -> Next {
+        self.stopped = Some(why);
+        Next::Stop
+    }
+
+    /// It goes on without a checkpoint: the next one may succeed.
+    fn not_kept(&self, why: &dyn std::fmt::Display) -> Next {
+        output::note(format_args!("monohull: invocation {}: a checkpoint was not kept: {why}", self.claim.held.id));
+        Next::GoOn { kept: false, events: Vec::new() }
+    }
+}
+
+impl Keep for Checkpoints<'_> {
+    fn keep(&mut self, captured: Waiting) -> Next {
+        // Until the commit names the file.
+        let (written, _adding) = match self.write(captured) {
+            Ok(written) => written,
+            Err(error @ FileError::Unwritable { .. }) => return self.not_kept(&error),
+            Err(error) if error.is_hosts() => return self.not_kept(&error),
+            Err(error) => return self.stop(Stopped::Wrong(error)),
+        };
+        match self.commit(written) {
+            Ok(Committed { status: Status::Running, .. }) => {}
+            Ok(Committed { status, .. }) => return self.stop(Stopped::Became(status)),
+            Err(StoreError::Meta(error @ MetaError::Stale(_))) => return self.stop(Stopped::NotOwner(error)),
+            Err(error) => return self.not_kept(&error),
+        }
+        // Without them it goes on as well; they stay in the mailbox.
+        Next::GoOn { kept: true, events: self.new_events().unwrap_or_default() }
+    }
+}
+
+/// A name for a checkpoint that no file has. Epoch and generation make it new even if an attempt before this one was killed after it had
+/// written a file. Copies may still have files of an invocation that was removed and whose id is used again.
+fn new_name(folder: &Path, claim: &Claim) -> String {
+    let name = format!("{}.{}.{}", claim.held.id, claim.held.epoch, claim.generation + 1);
+    let others = (2..).map(|number: u64| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.clone()).chain(others);
+    names.find(|name| !folder.join(format!("{name}.checkpoint")).exists()).unwrap_or(name)
+}
