@@ -395,10 +395,10 @@ pub(super) struct WorkerCgroup {
 }
 
 impl WorkerCgroup {
-    /// Limits its processes to the memory that this workflow may use.
-    pub(super) fn limit(&mut self, plan: &Plan) -> io::Result<()> {
+    /// Limits its processes to the memory that this workflow may use, with so many copies of it at a time.
+    pub(super) fn limit(&mut self, plan: &Plan, copies: u64) -> io::Result<()> {
         let Some(Group { limit: (file, last), .. }) = &mut self.group else { return Ok(()) };
-        let bytes = memory_of(plan);
+        let bytes = memory_of(plan).saturating_mul(1 + copies);
         if *last != Some(bytes) {
             file.write_at(bytes.to_string().as_bytes(), 0)?;
             *last = Some(bytes);

@@ -356,7 +356,9 @@ impl IdleWorker {
         self.worker.captures = if job.goes_on { Captures::Next } else { Captures::Never };
         self.worker.continues = job.continuation.is_some();
         if let Some(cgroup) = &mut self.worker.cgroup {
-            cgroup.limit(plan).map_err(host("limiting the memory of a process"))?;
+            // A capture on its way: as it was made, and as sealed memory.
+            let copies = if job.goes_on { 2 } else { 0 };
+            cgroup.limit(plan, copies).map_err(host("limiting the memory of a process"))?;
             self.sandbox.cgroup = cgroup.describe();
         }
         self.worker.send(job, false)?;
