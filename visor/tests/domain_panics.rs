@@ -76,6 +76,7 @@ fn with_a_domain() {
         halt: None,
         skip_time: false,
         invocation: "".into(),
+        published: Default::default(),
         lineage: Default::default(),
     };
     let mut domain = Domain::new(options).expect("the host can hold a domain");

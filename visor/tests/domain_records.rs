@@ -31,6 +31,7 @@ fn domain(load_all: bool) -> Domain {
         halt: None,
         skip_time: false,
         invocation: "".into(),
+        published: Default::default(),
         lineage: Default::default(),
     };
     Domain::new(options).expect("the host can hold a domain")

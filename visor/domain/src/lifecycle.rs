@@ -233,6 +233,7 @@ mod tests {
             halt: None,
             skip_time: false,
             invocation: "".into(),
+            published: Default::default(),
             lineage: Default::default(),
         };
         Domain::on(ReservedDomain { carrier, space }, options)

@@ -5,6 +5,7 @@ use super::epoll_set::EpollSet;
 use super::files::Mount;
 use super::instance::Sink;
 use monohull_network::Network;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub struct Options {
     pub skip_time: bool,
     /// The id of the invocation.
     pub invocation: Arc<str>,
+    /// What an earlier part of the run has published.
+    pub published: BTreeMap<String, String>,
     /// Where the run stands among those of its workflow.
     pub lineage: Lineage,
     /// Gets every line of output as it is written.

@@ -45,7 +45,7 @@ use monohull_network::{self as network, NetworkError, Way};
 use monohull_report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use monohull_workflow::Plan;
 use monohull_workflow::plan::{Mount, MountSource, Separation, TimeStampCounter};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -125,6 +125,8 @@ pub struct RunContext {
     pub skip_time: bool,
     /// The id of the invocation.
     pub invocation: Arc<str>,
+    /// What an earlier part of the run has published.
+    pub published: BTreeMap<String, String>,
 }
 
 /// How a run ended.
@@ -260,6 +262,7 @@ impl Ready {
             halt: options.halt,
             skip_time: options.skip_time,
             invocation: options.invocation().into(),
+            published: options.published.clone(),
         };
         let opened = match mounts::open(&self.plan) {
             Ok(opened) => opened,
@@ -325,6 +328,7 @@ impl Ready {
                 halt: context.halt,
                 skip_time: context.skip_time,
                 invocation: context.invocation.clone(),
+                published: context.published.clone(),
                 lineage,
             };
             let mut domain = Domain::on(fresh, options);

@@ -139,6 +139,7 @@ fn run_in(
     job.halt = options.halt;
     job.skip_time = options.skip_time;
     job.invocation = options.invocation();
+    job.published = options.published.clone();
     job.events = options.events.clone();
     if waited >= SHORT_WAIT {
         // Waiting for the end of a pipe counts as well.

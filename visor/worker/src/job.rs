@@ -10,6 +10,7 @@ use monohull_engine::{Event, HostError, Latest, Ready, RunResources, Source};
 use monohull_ipc::channel::FILES_MAX;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -105,6 +106,8 @@ pub struct Job {
     pub skip_time: bool,
     /// The id of the invocation.
     pub invocation: String,
+    /// What an earlier part of the run has published.
+    pub published: BTreeMap<String, String>,
     /// The continuation to go on with, instead of a run from the beginning: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun)
     /// has it.
     pub continuation: Option<OwnedFd>,
@@ -134,6 +137,7 @@ impl Job {
             halt: None,
             skip_time: false,
             invocation: String::new(),
+            published: BTreeMap::new(),
             continuation: None,
             events: Vec::new(),
             lines: false,
@@ -201,6 +205,7 @@ impl Job {
             halt_ns: self.halt.map(|after| after.as_nanos() as u64),
             skip_time: self.skip_time,
             invocation: self.invocation.clone(),
+            published: self.published.clone(),
             continuation: self.continuation.is_some(),
             events: events.is_some(),
             lines: self.lines,

@@ -64,6 +64,7 @@ pub use spawner::{Spawner, StartingWorker};
 use cgroup::{Membership, OomCause, WorkerCgroup};
 use monohull_domain::checkpoint::Wait;
 use monohull_domain::keys;
+use monohull_domain::may_be_published;
 use monohull_engine::workflow_io::OpenError;
 use monohull_engine::{HostError, IsolationWish, Ready, modules_folder};
 use monohull_ipc as ipc;
@@ -75,6 +76,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use protocol::{Content, FromWorker, WorkerChannel};
 use rustix::process::{Signal, pidfd_send_signal};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -189,6 +191,8 @@ pub struct SuspendedRun {
     pub until: Option<u64>,
     /// The numbers of the events that are in the continuation now, as its worker says.
     pub events_taken: Vec<u64>,
+    /// What the workflow has published.
+    pub published: BTreeMap<String, String>,
 }
 
 /// An event of a running workflow.
@@ -544,6 +548,9 @@ impl Worker {
                 let outputs = take_outputs(outputs, files, plan)?;
                 let report: Box<RunReport> =
                     serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;
+                if !may_be_published(&report.published) {
+                    return Err(unexpected("more than a workflow may publish"));
+                }
                 self.answered = true;
                 if report.status != Status::Done || report.error.is_some() {
                     self.stay = Stay::No;
@@ -553,11 +560,14 @@ impl Worker {
             FromWorker::Suspended { .. } if self.answered || !self.suspendable => {
                 return Err(unexpected("a continuation that was not asked for"));
             }
-            FromWorker::Suspended { waits, until, events_taken } => {
+            FromWorker::Suspended { published, .. } if !may_be_published(&published) => {
+                return Err(unexpected("more than a workflow may publish"));
+            }
+            FromWorker::Suspended { waits, until, events_taken, published } => {
                 let [continuation] = <[OwnedFd; 1]>::try_from(files).map_err(|_| unexpected("not one continuation"))?;
                 let bytes = monohull_ipc::sealed::sealed_size(&continuation)?;
                 self.answered = true;
-                Message::Suspended(SuspendedRun { continuation, bytes, waits, until, events_taken })
+                Message::Suspended(SuspendedRun { continuation, bytes, waits, until, events_taken, published })
             }
             FromWorker::Unfit { .. } if self.answered || !self.continues => {
                 return Err(unexpected("a refusal of a continuation that it has not got"));

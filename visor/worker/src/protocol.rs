@@ -17,6 +17,7 @@ use monohull_network::Addresses;
 use monohull_report::{Sandbox, Stream};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The end of a worker's channel that is above the worker.
@@ -105,6 +106,8 @@ pub(super) struct WireJob {
     pub(super) skip_time: bool,
     /// The id of the invocation.
     pub(super) invocation: String,
+    /// What an earlier part of the run has published.
+    pub(super) published: BTreeMap<String, String>,
     /// Whether a continuation to go on with is attached, behind the epoll instances.
     pub(super) continuation: bool,
     /// Whether events are attached, behind the continuation.
@@ -146,6 +149,8 @@ pub(super) enum FromWorker {
         until: Option<u64>,
         /// The numbers of the events that it has taken.
         events_taken: Vec<u64>,
+        /// What the workflow has published.
+        published: BTreeMap<String, String>,
     },
     /// The continuation that came with the job cannot be gone on with.
     Unfit {

@@ -95,6 +95,7 @@ pub(super) fn run(
         halt: wire.halt_ns.map(Duration::from_nanos),
         skip_time: wire.skip_time,
         invocation: wire.invocation.into(),
+        published: wire.published,
     };
     let outputs = RefCell::default();
     let mut workflow_io = Slots { inputs, outputs: &outputs };
@@ -230,12 +231,12 @@ impl Reporter {
 
     /// Sends the rest of the workflow instead.
     fn answer_suspended(&self, suspended: Suspended) -> io::Result<()> {
-        let Suspended { continuation, waits, until, events_taken } = suspended;
+        let Suspended { continuation, waits, until, events_taken, published } = suspended;
         let bytes = postcard::to_extend(&continuation, Vec::new()).map_err(io::Error::other)?;
         let file = seal(&bytes, 0)?;
         // Lines that were not sent while it ran are in the continuation, for the report.
         self.notices.finish();
-        self.send(&FromWorker::Suspended { waits, until, events_taken }, &[file.as_fd()])
+        self.send(&FromWorker::Suspended { waits, until, events_taken, published }, &[file.as_fd()])
     }
 
     fn send(&self, answer: &FromWorker, files: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -317,6 +318,7 @@ mod tests {
             mapped_files: None,
             lines_delayed: 0,
             not_suspended: None,
+            published: Default::default(),
             sandbox: None,
             process: None,
         }

@@ -112,7 +112,7 @@ impl Shared {
             pages,
         };
         self.check_captured(&continuation)?;
-        Ok(Suspended { continuation, waits, until: first, events_taken: Vec::new() })
+        Ok(Suspended { continuation, waits, until: first, events_taken: Vec::new(), published: self.published() })
     }
 
     /// What a domain would refuse to go on with is not captured: a stack pointer, for one, is user code's own choice.

@@ -57,4 +57,6 @@ pub struct Suspended {
     /// The numbers of the events that were given to the domain and have been taken ([`Domain::give_event`](crate::Domain::give_event)). They
     /// are the continuation's; the others are not in it.
     pub events_taken: Vec<u64>,
+    /// What the workflow has published.
+    pub published: std::collections::BTreeMap<String, String>,
 }

@@ -99,6 +99,7 @@ impl Meta for Model {
             wanted: None,
             start: new.start.to_vec(),
             report: None,
+            published: BTreeMap::new(),
         };
         self.rows.insert(new.id.clone(), row);
         Ok(Started::New)
@@ -127,6 +128,7 @@ impl Meta for Model {
             generation: row.generation,
             checkpoint: row.checkpoint.clone(),
             start: row.start.clone(),
+            published: row.published.clone(),
             attempt: row.attempts,
         })))
     }
@@ -139,7 +141,8 @@ impl Meta for Model {
         row.reason = None;
         let mut waits = None;
         let status = match commit.clone() {
-            Commit::Suspended { checkpoint, due, waits: waiting, taken } => {
+            Commit::Suspended { checkpoint, due, waits: waiting, taken, published } => {
+                row.published = published;
                 (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waiting);
                 (row.generation, row.attempts) = (row.generation + 1, 0);
                 waits = Some(Invocation { changed: now, ..row.clone() });
@@ -149,7 +152,8 @@ impl Meta for Model {
                 arrive(&self.mail, row, now);
                 Status::Suspended
             }
-            Commit::Ended { well, report } => {
+            Commit::Ended { well, report, published } => {
+                row.published = published.unwrap_or_else(|| row.published.clone());
                 (row.report, row.wanted) = (Some(report), None);
                 if well { Status::Completed } else { Status::Failed }
             }

@@ -173,6 +173,7 @@ fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> Came 
         halt: start.checkpoint_every,
         skip_time: how.skip_time,
         invocation: Some(claim.held.id.to_string()),
+        published: claim.published.clone(),
         ..RunOptions::default()
     };
     let continuation = match saved {
@@ -204,7 +205,8 @@ fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> Came 
             _ => {
                 let bytes = serde_json::to_vec(&report).unwrap_or_default();
                 let well = report.status == monohull_report::Status::Done;
-                Came::Other(Commit::Ended { well, report: bytes }, Some(report))
+                let published = Some(report.published.clone());
+                Came::Other(Commit::Ended { well, report: bytes, published }, Some(report))
             }
         },
         // Neither becomes right by itself.
@@ -252,7 +254,8 @@ fn keep(
         Wait { step: wait.step, instance, what, until, event }
     });
     let checkpoint = monohull_durable::Checkpoint { file, bytes };
-    let commit = Commit::Suspended { checkpoint, due: run.until, waits: waits.collect(), taken: run.events_taken };
+    let (taken, published) = (run.events_taken, run.published);
+    let commit = Commit::Suspended { checkpoint, due: run.until, waits: waits.collect(), taken, published };
     Ok((commit, adding))
 }
 
@@ -313,6 +316,7 @@ pub(super) fn describe(row: &Invocation) -> serde_json::Value {
         "due": row.due.map(date),
         "waiting_for": waiting_for(&row.waits),
         "checkpoint": row.checkpoint.as_ref().map(|checkpoint| json!({ "file": checkpoint.file, "bytes": checkpoint.bytes })),
+        "published": row.published,
         "generation": row.generation,
         "attempts": row.attempts,
     })
