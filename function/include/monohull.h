@@ -46,6 +46,8 @@ int monohull_event(const char *name, uint64_t timeout, monohull_buffer *buffer);
 /* The same for the first of several events, whose names have a line break between two ("paid\ncancelled"): which of them was sent
  * first, from 0, or a negative error. */
 int monohull_first_of(const char *names, uint64_t timeout, monohull_buffer *buffer);
+/* Publishes a text, in place of the one before: it is read from outside while the workflow waits, and after its end. */
+int monohull_state(const char *name, const char *text);
 /* Makes a buffer of zeros with room for `capacity` bytes, of which none is in use. */
 int monohull_make(size_t capacity, monohull_buffer *buffer);
 /* To be called before the first write to a buffer that was taken. */

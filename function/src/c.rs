@@ -123,6 +123,18 @@ fn take_event(names: &[u8], timeout: u64) -> Result<(u64, Buffer), Errno> {
     Ok((which, Buffer { data: view.address as *mut u8, len: view.count as usize, capacity: view.capacity as usize }))
 }
 
+/// Publishes a text, in place of the one before: it is read from outside while the workflow waits, and after its end.
+///
+/// # Safety
+/// Both are texts that end with a zero byte.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_state(name: *const c_char, text: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let (name, text) = unsafe { (CStr::from_ptr(name).to_bytes(), CStr::from_ptr(text).to_bytes()) };
+    let args = [name.as_ptr() as u64, name.len() as u64, text.as_ptr() as u64, text.len() as u64];
+    status(sys::call(number::PUBLISH, args).map(drop))
+}
+
 /// Makes a buffer of zeros with room for `capacity` bytes, of which none is in use.
 ///
 /// # Safety
@@ -269,6 +281,16 @@ mod tests {
             let late = monohull_first_of(c"paid\ncancelled".as_ptr(), 0, &mut buffer);
             assert_eq!((late, buffer.data.is_null()), (Errno::TimedOut.to_value() as c_int, true));
         }
+    }
+
+    #[test]
+    fn a_text_is_published_in_c() {
+        // SAFETY: the arguments are valid.
+        unsafe {
+            assert_eq!(monohull_state(c"count".as_ptr(), c"3".as_ptr()), 0);
+            assert_eq!(monohull_state(c"".as_ptr(), c"3".as_ptr()), Errno::Invalid.to_value() as c_int);
+        }
+        assert_eq!(sys::published("count").as_deref(), Some("3"));
     }
 
     #[test]

@@ -77,6 +77,7 @@ fn with_a_domain() {
         skip_time: false,
         invocation: "".into(),
         keeper: None,
+        published: Default::default(),
         lineage: Default::default(),
     };
     let mut domain = Domain::new(options).expect("the host can hold a domain");

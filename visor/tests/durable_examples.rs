@@ -117,6 +117,8 @@ fn keys_are_those_of_the_invocation() {
         "order=order",
         "--output",
         "decision=decision",
+        "--set",
+        "order.busy=2",
     ];
     let run = monohull(path, &[&args[..], &state].concat());
     assert_eq!(run.status.code(), Some(4), "{run:?}");
@@ -132,10 +134,16 @@ fn keys_are_those_of_the_invocation() {
     let printed = to(&["wake"]);
     assert!(printed.contains("release 17 hulls (two/order/0/release/0)"), "{printed}");
     assert_eq!(read(path, "decision.two"), "17 hulls: cancelled: too dear\n");
-    let deliver = "deliver 17 hulls (one/order/0/deliver/0)";
+    // What was done after the checkpoint is done again, with the key that it had.
+    for _ in 0..2 {
+        to(&["send", "one", "paid", "--file", "receipt"]);
+        let printed = to(&["wake"]);
+        assert!(printed.contains("the yard is busy (one/order/0/deliver/0)"), "{printed}");
+        to(&["rewind", "one", "--to", "1"]);
+    }
     to(&["send", "one", "paid", "--file", "receipt"]);
-    let printed = to(&["wake"]);
-    assert!(printed.contains(deliver), "{printed}");
+    let printed = to(&["wake", "--skip-time"]);
+    assert!(printed.contains("deliver 17 hulls (one/order/0/deliver/0)"), "{printed}");
     assert_eq!(read(path, "decision"), "17 hulls: delivered, paid with r-4711\n");
 }
 
@@ -231,4 +239,67 @@ fn write_workflow_of_events(folder: &Path) {
         "inbox",
         &json!([{ "name": "inbox", "function": "inbox", "args": args }]),
     );
+}
+
+/// What a counter has published is read while it has no process, and belongs to the checkpoint that it waits in.
+#[test]
+fn what_is_published_is_read_without_waking_it() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path();
+    let to = |args: &[&str]| monohull(path, &[args, &["--state", "state"]].concat());
+    let show = |id: &str| document(&to(&["show", id, "--json"]));
+    let args = ["run", &shipped("counter"), "--id", "visits", "--detach", "--output", "total=total"];
+    assert_eq!(to(&args).status.code(), Some(4));
+    let published = |id: &str| show(id)["published"]["count"].as_str().expect("a text").to_owned();
+    assert_eq!(published("visits"), "0");
+    for (number, sum) in [("5", "5"), ("x", "5"), ("12", "17")] {
+        done(&to(&["send", "visits", "add", "--data", number]));
+        let before = published("visits");
+        assert_ne!((before.as_str(), number), (sum, "12"), "nothing runs before it is woken");
+        done(&to(&["wake"]));
+        assert_eq!(published("visits"), sum);
+    }
+    let text = done(&to(&["show", "visits"]));
+    assert!(text.contains("published   count = 17\n"), "{text}");
+    // A copy and a rewind have what was published then.
+    done(&to(&["fork", "visits", "--id", "early", "--at", "2"]));
+    done(&to(&["rewind", "visits", "--to", "1"]));
+    assert_eq!((published("early"), published("visits")), ("5".to_owned(), "0".to_owned()));
+    done(&to(&["send", "early", "add", "--data", "100"]));
+    done(&to(&["send", "early", "close"]));
+    done(&to(&["wake"]));
+    assert_eq!((read(path, "total.early"), published("early")), ("105\n".to_owned(), "105".to_owned()));
+    assert_eq!(show("early")["report"]["published"], json!({ "count": "105" }));
+    let plain =
+        ["run", &shipped("counter"), "--skip-time", "--event", "close=/dev/null", "--json", "--output", "total=total"];
+    assert_eq!(document(&monohull(path, &plain))["published"], json!({ "count": "0" }));
+}
+
+/// A wait for a secret name is completed by whoever knows it, once.
+#[test]
+fn a_callback_is_completed_by_its_token() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path();
+    let to = |args: &[&str]| monohull(path, &[args, &["--state", "state"]].concat());
+    let args = [
+        "run",
+        &shipped("counter"),
+        "--id",
+        "c",
+        "--detach",
+        "--output",
+        "total=total",
+        "--set",
+        "counter.confirm=true",
+    ];
+    assert_eq!(to(&args).status.code(), Some(4));
+    done(&to(&["send", "c", "close"]));
+    let printed = done(&to(&["wake"]));
+    let token = printed.split("to end: c ").nth(1).and_then(|rest| rest.lines().next()).expect("a token").to_owned();
+    assert_eq!(token.len(), 41, "{token}");
+    done(&to(&["send", "c", "callback-00000000000000000000000000000000"]));
+    assert!(!done(&to(&["wake"])).contains("completed"), "that is another one");
+    done(&to(&["send", "c", &token]));
+    assert!(done(&to(&["wake"])).contains("c  counter completed"));
+    assert_eq!(read(path, "total"), "0\n");
 }

@@ -13,7 +13,9 @@ use crate::addresses::{Addresses, Want};
 use monohull_abi::Errno::{self, Exists, Fault, Invalid, NoSuchCall, NotPermitted, OutOfMemory};
 use monohull_abi::event::{EVENT_LIST_MAX, EVENT_LIST_NAMES, EVENT_NAME_MAX};
 use monohull_abi::number::*;
-use monohull_abi::types::{BYTES_FINGERPRINT, Info, InfoString, MemoryStats, SlotView, TAKE_NOW, TypeDesc};
+use monohull_abi::types::{
+    BYTES_FINGERPRINT, Info, InfoString, MemoryStats, PUBLISHED_BYTES, PUBLISHED_NAMES, SlotView, TAKE_NOW, TypeDesc,
+};
 use monohull_std::prelude::*;
 use monohull_trampoline::user::hostcall;
 
@@ -168,6 +170,8 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
         cases.refused("too many bytes", GETRANDOM, &[own.bytes, len], Invalid);
     }
 
+    published(cases, own);
+
     for (label, address) in cases.addresses.bad(room(26, 1)) {
         cases.refused(&format!("room {label}"), LAST_ERROR_MESSAGE, &[address, 256], Fault);
         cases.last_after_a_refusal();
@@ -262,6 +266,35 @@ fn slots(cases: &mut Cases<'_>, own: &Own) {
     cases.add("the other one", SLOT_FREE, &[second], 0);
 }
 
+/// What a workflow publishes is small, and text.
+fn published(cases: &mut Cases<'_>, own: &Own) {
+    let name = own.name;
+    let word = keep(*b"word");
+    cases.add("a text", PUBLISH, &[name, 4, word, 4], 0);
+    cases.add("no text", PUBLISH, &[name, 4, word, 0], 0);
+    cases.bad("a name", PUBLISH, &[HERE, 16, word, 4], want(16, 1));
+    cases.bad("a text", PUBLISH, &[name, 4, HERE, 16], want(16, 1));
+    for len in [0, MIN, MAX, EVENT_NAME_MAX as u64 + 1] {
+        let errno = if len == 0 { Invalid } else { Errno::NoSpace };
+        cases.refused("a name of no length", PUBLISH, &[name, len, word, 4], errno);
+    }
+    for len in [MIN, MAX, PUBLISHED_BYTES as u64 + 1] {
+        cases.refused("a text that is too long", PUBLISH, &[name, 4, word, len], Errno::NoSpace);
+    }
+    for broken in [keep([0xffu8; 16]), keep([b'\n'; 16]), keep([0u8; 16])] {
+        cases.refused("a name that is none", PUBLISH, &[broken, 16, word, 4], Invalid);
+    }
+    cases.refused("a text that is none", PUBLISH, &[name, 4, keep([0xffu8; 16]), 16], Invalid);
+    let whole = Box::leak("x".repeat(PUBLISHED_BYTES).into_boxed_str()).as_ptr() as u64;
+    cases.refused("more than there is room for", PUBLISH, &[name, 4, whole, PUBLISHED_BYTES as u64], Errno::NoSpace);
+    for number in 1..PUBLISHED_NAMES {
+        let other = Box::leak(format!("n{number:03}").into_boxed_str()).as_ptr() as u64;
+        cases.add("another name", PUBLISH, &[other, 4, word, 0], 0);
+    }
+    cases.refused("a name too many", PUBLISH, &[word, 4, word, 0], Errno::TooMany);
+    cases.add("a name that is there", PUBLISH, &[name, 4, word, 4], 0);
+}
+
 /// The workflow runs to its end in one process, and receives no events.
 fn events(cases: &mut Cases<'_>, own: &Own) {
     let Own { name, desc, view, .. } = *own;
@@ -314,7 +347,7 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 fn numbers(cases: &mut Cases<'_>) {
     let system =
         [192, SLOT_PEEK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN, EVENTS_OPEN];
-    for number in (15..32).chain([45, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
+    for number in (16..32).chain([45, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

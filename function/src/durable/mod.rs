@@ -7,6 +7,7 @@
 //! | [`sleep`], [`sleep_until`] | waits for a time |
 //! | [`step`] | an effect on the outside: with a key that makes it safe to repeat, and tried again if it fails |
 //! | [`scope`] | undoes finished steps if a later one fails |
+//! | [`publish`] | a text that is read from outside while the workflow waits |
 //!
 //! These are ordinary blocking calls, at any depth, in any thread. While all of a workflow only waits it may be suspended: it is a file then,
 //! and no process. It goes on in the call, with its memory as it was.
@@ -49,7 +50,7 @@ use monohull_abi::{Errno, number};
 /// A deadline that never comes.
 const NEVER: u64 = u64::MAX;
 
-/// Why there is no event.
+/// Why there is no event, or why a text was not published.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventError {
     errno: Errno,
@@ -63,7 +64,7 @@ impl EventError {
         self.errno
     }
 
-    /// What happened; names the event.
+    /// What happened; names the event or the text.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -185,8 +186,8 @@ fn deadline(timeout: Option<Duration>) -> u64 {
 
 /// Makes a token: the name of an event that cannot be guessed.
 ///
-/// A caller outside needs to know only the token to complete the wait: `monohull send ID TOKEN`, or `POST /callbacks/ID/TOKEN` of a server,
-/// where `ID` is [`invocation_id`]. It is completed once; the same content again is no error.
+/// `monohull send ID TOKEN` completes the wait, where `ID` is [`invocation_id`]; so does `POST /callbacks/ID/TOKEN` of a server, while the
+/// workflow waits. The token is the right to do that: who knows it needs no other. It is completed once.
 ///
 /// ```no_run
 /// # use monohull::durable;
@@ -234,6 +235,24 @@ impl Callback {
 /// It stays the same after a rewind, a kill or a new attempt. A copy is another invocation.
 pub fn invocation_id() -> String {
     sys::info_string(InfoString::Invocation)
+}
+
+/// Publishes a text, in place of the one before: it is read from outside while the workflow waits, and after its end, without waking it.
+///
+/// `monohull show ID` has it, and `GET /invocations/ID/state/NAME` of a server. What is published leaves with the next checkpoint, so it
+/// belongs to the state in which the workflow waits; a rewind takes it back.
+///
+/// The name is as for [`event`]. All texts of a workflow with their names have at most 16 KiB, under at most 64 names.
+pub fn publish(name: &str, text: &str) -> Result<(), EventError> {
+    let args = [name.as_ptr() as u64, name.len() as u64, text.as_ptr() as u64, text.len() as u64];
+    match sys::call(number::PUBLISH, args) {
+        Ok(_) => Ok(()),
+        Err(errno) => {
+            let explained = sys::last_error_message();
+            let message = if explained.is_empty() { alloc::format!("{errno}") } else { explained };
+            Err(EventError { errno, message: alloc::format!("publishing `{name}`: {message}") })
+        }
+    }
 }
 
 /// The bytes of a buffer, which is freed.
@@ -317,6 +336,14 @@ mod tests {
             (Errno::Invalid, "event `a\\nb`: a name has no control characters")
         );
         assert_eq!(event("a\nb").try_recv().unwrap_err(), error);
+    }
+
+    #[test]
+    fn what_is_published_goes_to_the_system_and_its_refusals_come_back() {
+        assert_eq!(publish("count", "17"), Ok(()));
+        assert_eq!(crate::slot::host::published("count").as_deref(), Some("17"));
+        let refused = publish("", "17").unwrap_err();
+        assert_eq!((refused.errno(), refused.message()), (Errno::Invalid, "publishing ``: the name is empty"));
     }
 
     #[test]

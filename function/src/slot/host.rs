@@ -21,6 +21,8 @@ struct Arena {
     events: Vec<(String, u64, u64)>,
     /// What both clocks show (ns).
     time: u64,
+    /// What was published.
+    published: HashMap<String, String>,
     /// How often random bytes were asked for.
     randoms: u8,
 }
@@ -49,6 +51,11 @@ pub(crate) fn send(name: &str, bytes: &[u8]) {
         unsafe { (address as *mut u8).copy_from(bytes.as_ptr(), bytes.len()) };
         arena.events.push((name.to_string(), address, bytes.len() as u64));
     });
+}
+
+/// What was published under a name.
+pub(crate) fn published(name: &str) -> Option<String> {
+    ARENA.with_borrow(|arena| arena.published.get(name).cloned())
 }
 
 /// Lets time pass.
@@ -146,6 +153,14 @@ impl Arena {
                 Ok(0)
             }
             number::EVENT_WAIT => self.event(&text(a, b), c, d),
+            number::PUBLISH if b == 0 => {
+                self.explanation = "the name is empty".to_string();
+                Err(Errno::Invalid)
+            }
+            number::PUBLISH => {
+                self.published.insert(text(a, b), text(c, d));
+                Ok(0)
+            }
             number::GETRANDOM => {
                 self.randoms += 1;
                 // SAFETY: the shim passes the address of so many bytes.

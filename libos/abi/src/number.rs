@@ -64,6 +64,9 @@ hostcalls! {
         /// `(entry, start, bytes)` → 0. From here on a fault of an instruction in that code goes on at `entry`, with the address of a
         /// [`crate::types::FaultRecord`] in `rax`. `bytes` 0: no more.
         FAULT_HANDLER = 14,
+        /// `(name, name len, text, len)` → 0. Publishes a text under a name of [events](crate::event::is_event_name), in place of the one
+        /// before. `TooMany` beyond [`crate::types::PUBLISHED_NAMES`], `NoSpace` beyond [`crate::types::PUBLISHED_BYTES`].
+        PUBLISH = 15,
     }
     "mm" {
         /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.

@@ -27,6 +27,11 @@ impl AbortKind {
     }
 }
 
+/// Most names under which a workflow has published something (`PUBLISH`).
+pub const PUBLISHED_NAMES: usize = 64;
+/// Most bytes of these names and of what is published under them.
+pub const PUBLISHED_BYTES: usize = 16 << 10;
+
 /// Strings that an instance can read (`GET_STRING_LEN`, `GET_STRING`). All are UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]

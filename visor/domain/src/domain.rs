@@ -13,6 +13,7 @@ use super::hostcall::{self, Datagrams, Hostcalls, Relayed};
 use super::instance_table::InstanceTable;
 use super::milestones::Milestones;
 use super::options::Options;
+use super::published::Published;
 use super::reservation::ReservedDomain;
 use super::shared::Shared;
 use super::threads::HostThreads;
@@ -62,6 +63,7 @@ impl Domain {
             relayed: Relayed::default(),
             threads: HostThreads::default(),
             milestones: Milestones::default(),
+            published: Published::of(options.published.clone()),
             options,
         });
         hostcall::bind_core(&shared);

@@ -234,6 +234,7 @@ mod tests {
             skip_time: false,
             invocation: "".into(),
             keeper: None,
+            published: Default::default(),
             lineage: Default::default(),
         };
         Domain::on(ReservedDomain { carrier, space }, options)

@@ -5,6 +5,7 @@ use super::epoll_set::EpollSet;
 use super::files::Mount;
 use super::instance::Sink;
 use monohull_network::Network;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub struct Options {
     pub invocation: Arc<str>,
     /// Takes the continuation instead, each time, and the run goes on; the next time is so much later again.
     pub keeper: Option<Arc<dyn Keeper>>,
+    /// What an earlier part of the run has published.
+    pub published: BTreeMap<String, String>,
     /// Where the run stands among those of its workflow.
     pub lineage: Lineage,
     /// Gets every line of output as it is written.

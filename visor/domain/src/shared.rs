@@ -19,10 +19,12 @@ use super::instance_table::InstanceTable;
 use super::milestones::Milestones;
 use super::options::Options;
 use super::pager::Mapped;
+use super::published::Published;
 use super::sched::TimerKind;
 use super::threads::HostThreads;
 use monohull_abi::module::Host;
 use monohull_report::failure::{Blame, Failure, FailureKind};
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -46,6 +48,7 @@ pub struct Shared {
     pub(crate) relayed: Relayed,
     pub(crate) threads: HostThreads,
     pub(crate) milestones: Milestones,
+    pub(crate) published: Published,
 }
 
 // SAFETY: `hostcalls` holds a pointer to this very structure, which the services use as `&Shared`; the rest is Send.
@@ -82,6 +85,11 @@ impl Shared {
     pub fn finish(&self) {
         self.lock().finish();
         self.sched.wake_all();
+    }
+
+    /// What the workflow has published.
+    pub fn published(&self) -> BTreeMap<String, String> {
+        self.published.all()
     }
 
     /// Where this run stands among those of its workflow.

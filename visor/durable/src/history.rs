@@ -16,6 +16,7 @@
 //! capture, and a restore of the checkpoint moves the captured wall clock by as much.
 
 use crate::{Checkpoint, InvocationId, MetaError, Status, Wait};
+use std::collections::BTreeMap;
 
 /// How many checkpoints of an invocation are kept, if nothing else is asked for.
 pub const KEEP: u32 = 16;
@@ -39,6 +40,8 @@ pub struct Kept {
     pub due: Option<u64>,
     /// What is waited for.
     pub waits: Vec<Wait>,
+    /// What had been published.
+    pub published: BTreeMap<String, String>,
 }
 
 /// Where an invocation comes from, and how much of its history is kept.

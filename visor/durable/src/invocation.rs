@@ -2,6 +2,7 @@
 
 use crate::InvocationId;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Where an invocation is between its start and its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -114,4 +115,6 @@ pub struct Invocation {
     pub start: Vec<u8>,
     /// Its report (JSON), once it has ended.
     pub report: Option<Vec<u8>>,
+    /// What it has published, by name.
+    pub published: BTreeMap<String, String>,
 }

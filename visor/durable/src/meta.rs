@@ -4,6 +4,7 @@
 
 use crate::mail::{Mail, NewMail, Sent};
 use crate::{Checkpoint, History, Invocation, InvocationId, Status, Wait};
+use std::collections::BTreeMap;
 
 /// Claims of an invocation, one after another, that may end without a commit. Then it is paused: what kills its process each time
 /// must not be run for ever.
@@ -66,6 +67,8 @@ pub struct Claim {
     pub start: Vec<u8>,
     /// Which attempt it is since the last commit, from 1.
     pub attempt: u32,
+    /// What it has published.
+    pub published: BTreeMap<String, String>,
 }
 
 /// What came of a claim.
@@ -92,6 +95,8 @@ pub enum Commit {
         waits: Vec<Wait>,
         /// The numbers of the events that are in the checkpoint now, and not in the mailbox any more.
         taken: Vec<u64>,
+        /// What it has published.
+        published: BTreeMap<String, String>,
     },
     /// It has a new checkpoint, and its owner goes on with it. If the owner dies it is as if it had been suspended with that.
     Checkpointed {
@@ -103,6 +108,8 @@ pub enum Commit {
         waits: Vec<Wait>,
         /// As of one that waits.
         taken: Vec<u64>,
+        /// What it has published.
+        published: BTreeMap<String, String>,
     },
     /// It has ended.
     Ended {
@@ -110,6 +117,8 @@ pub enum Commit {
         well: bool,
         /// Its report (JSON).
         report: Vec<u8>,
+        /// What it has published, if that is known.
+        published: Option<BTreeMap<String, String>>,
     },
     /// It could not be run, and may be later: it stays what it was before the claim.
     Released {

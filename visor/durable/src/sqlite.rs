@@ -46,7 +46,8 @@ const SCHEMA: &str = "
         reason     TEXT,
         wanted     INTEGER,
         start      BLOB    NOT NULL,
-        report     BLOB
+        report     BLOB,
+        published  TEXT    NOT NULL DEFAULT '{}'
     ) STRICT, WITHOUT ROWID;
     -- What can be claimed: pending (0) and suspended (2) invocations that something happens to by itself.
     CREATE INDEX due ON invocation (due, id) WHERE due IS NOT NULL AND status IN (0, 2);
@@ -55,7 +56,7 @@ const SCHEMA: &str = "
 
 /// The columns, in the order in which [`read`] takes them.
 const COLUMNS: &str = "id, workflow, status, started, changed, due, epoch, attempts, generation, owner, checkpoint, waits, \
-    reason, wanted, start, report";
+    reason, wanted, start, report, published";
 
 /// What can be claimed. The query planner sees by it that the index is enough.
 const CLAIMABLE: &str = "due IS NOT NULL AND status IN (0, 2)";
@@ -94,6 +95,9 @@ impl Sqlite {
                 transaction.pragma_update(None, "user_version", VERSION)?;
             }
             _ => return Err(MetaError::Foreign),
+        }
+        for table in ["invocation", "history"] {
+            add_published(&transaction, table)?;
         }
         transaction.execute_batch(mail::SCHEMA)?;
         transaction.execute_batch(served::SCHEMA)?;
@@ -164,6 +168,7 @@ impl Meta for Sqlite {
             generation: found.generation,
             checkpoint: found.checkpoint,
             start: found.start,
+            published: found.published,
             attempt: found.attempts,
         })))
     }
@@ -328,6 +333,15 @@ fn insert(connection: &Connection, new: &NewInvocation<'_>, now: u64) -> Result<
     Ok(())
 }
 
+/// Adds the column of what was published to a table of before there was one.
+fn add_published(connection: &Connection, table: &str) -> Result<(), MetaError> {
+    let known = "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = 'published')";
+    if !connection.query_row(known, [table], |row| row.get::<_, bool>(0))? {
+        connection.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN published TEXT NOT NULL DEFAULT '{{}}'"))?;
+    }
+    Ok(())
+}
+
 /// Changes the row of a claimed invocation to what a commit says.
 fn commit_in(transaction: &Connection, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
     let mut row = held_row(transaction, held)?;
@@ -336,8 +350,8 @@ fn commit_in(transaction: &Connection, held: &Held, commit: &Commit, now: u64) -
     let owner = row.owner.take();
     row.reason = None;
     match commit {
-        Commit::Suspended { checkpoint, due, waits, taken }
-        | Commit::Checkpointed { checkpoint, due, waits, taken } => {
+        Commit::Suspended { checkpoint, due, waits, taken, published }
+        | Commit::Checkpointed { checkpoint, due, waits, taken, published } => {
             // The claim of one that goes on is the first since this commit.
             let goes_on = matches!(commit, Commit::Checkpointed { .. }) && row.wanted.is_none();
             row.status = if goes_on { Status::Running } else { Status::Suspended };
@@ -346,13 +360,17 @@ fn commit_in(transaction: &Connection, held: &Held, commit: &Commit, now: u64) -
             row.checkpoint = Some(checkpoint.clone());
             row.due = *due;
             row.waits.clone_from(waits);
+            row.published.clone_from(published);
             row.generation += 1;
             obsolete = history::suspended(transaction, &row)?;
             mail::take(transaction, &mut row, taken, now)?;
         }
-        Commit::Ended { well, report } => {
+        Commit::Ended { well, report, published } => {
             row.status = if *well { Status::Completed } else { Status::Failed };
             row.report = Some(report.clone());
+            if let Some(published) = published {
+                row.published.clone_from(published);
+            }
             row.wanted = None;
         }
         Commit::Released { due, reason } => {
@@ -426,6 +444,8 @@ fn read(row: &Row<'_>) -> Result<Invocation, MetaError> {
         wanted: wanted.map(|value| status(value).ok_or_else(|| damaged("wanted status"))).transpose()?,
         start: row.get(14)?,
         report: row.get(15)?,
+        published: serde_json::from_str(&row.get::<_, String>(16)?)
+            .map_err(|_| damaged("list of what it has published"))?,
     })
 }
 
@@ -447,7 +467,7 @@ fn store(connection: &Connection, row: &Invocation) -> Result<Vec<Checkpoint>, M
     let checkpoint = row.checkpoint.as_ref().map(|checkpoint| text(serde_json::to_string(checkpoint))).transpose()?;
     let mut change = connection.prepare_cached(
         "UPDATE invocation SET status = ?2, changed = ?3, due = ?4, epoch = ?5, attempts = ?6, generation = ?7, owner = ?8, \
-         checkpoint = ?9, waits = ?10, reason = ?11, wanted = ?12, report = ?13 WHERE id = ?1",
+         checkpoint = ?9, waits = ?10, reason = ?11, wanted = ?12, report = ?13, published = ?14 WHERE id = ?1",
     )?;
     change.execute(params![
         row.id.as_str(),
@@ -463,6 +483,7 @@ fn store(connection: &Connection, row: &Invocation) -> Result<Vec<Checkpoint>, M
         row.reason,
         row.wanted.map(number),
         row.report,
+        text(serde_json::to_string(&row.published))?,
     ])?;
     history::leave_out(connection, row)
 }

@@ -297,7 +297,7 @@ mod tests {
         store.expire_the_dead(&mut meta).expect("looked");
         let Ok(Claimed::Yes(second)) = meta.claim(other.name(), Want::Due, 4) else { panic!("its owner is dead") };
         assert_eq!((second.held.epoch, second.attempt), (first.held.epoch + 1, 2));
-        let ended = Commit::Ended { well: true, report: Vec::new() };
+        let ended = Commit::Ended { well: true, report: Vec::new(), published: None };
         assert!(matches!(meta.commit(&first.held, &ended, 5), Err(MetaError::Stale(_))), "the first has lost it");
         assert!(meta.commit(&second.held, &ended, 5).is_ok());
     }
@@ -395,7 +395,13 @@ mod tests {
         let id = "one".parse().expect("a name");
         let Ok(Claimed::Yes(claim)) = meta.claim("gone", Want::Due, 2) else { panic!("it is due") };
         let checkpoint = Checkpoint { file: "one.1.checkpoint".to_owned(), bytes: 1 };
-        let suspended = Commit::Suspended { checkpoint, due: None, waits: Vec::new(), taken: Vec::new() };
+        let suspended = Commit::Suspended {
+            checkpoint,
+            due: None,
+            waits: Vec::new(),
+            taken: Vec::new(),
+            published: Default::default(),
+        };
         meta.commit(&claim.held, &suspended, 3).expect("it is ours");
         let copies = ["two".parse().expect("a name")];
         let fork = Fork { id: &id, at: None, copies: &copies, paused: false };

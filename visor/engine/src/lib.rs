@@ -45,7 +45,7 @@ use monohull_network::{self as network, NetworkError, Way};
 use monohull_report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use monohull_workflow::Plan;
 use monohull_workflow::plan::{Mount, MountSource, Separation, TimeStampCounter};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -127,6 +127,8 @@ pub struct RunContext {
     pub invocation: Arc<str>,
     /// Takes the continuation instead, each time, and the run goes on.
     pub keeper: Option<Arc<dyn Keeper>>,
+    /// What an earlier part of the run has published.
+    pub published: BTreeMap<String, String>,
 }
 
 /// How a run ended.
@@ -278,6 +280,7 @@ impl Ready {
             skip_time: options.skip_time,
             invocation: options.invocation().into(),
             keeper,
+            published: options.published.clone(),
         };
         let opened = match mounts::open(&self.plan) {
             Ok(opened) => opened,
@@ -345,6 +348,7 @@ impl Ready {
                 skip_time: context.skip_time,
                 invocation: context.invocation.clone(),
                 keeper: context.keeper.clone(),
+                published: context.published.clone(),
                 lineage,
             };
             let mut domain = Domain::on(fresh, options);

@@ -2,6 +2,7 @@
 
 pub use monohull_domain::GivenEvent as Event;
 use monohull_domain::{gadgets, keys};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct RunOptions {
     pub skip_time: bool,
     /// The id of the invocation; without it a new one is drawn.
     pub invocation: Option<String>,
+    /// What an earlier part of the run has published.
+    pub published: BTreeMap<String, String>,
 }
 
 impl RunOptions {

@@ -52,6 +52,9 @@ pub struct RunReport {
     /// Why the workflow was not suspended although it only waited and was to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_suspended: Option<String>,
+    /// What the workflow has published last, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub published: BTreeMap<String, String>,
     /// The sandbox of the workflow's process; absent if the workflow ran in the caller's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,

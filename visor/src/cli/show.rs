@@ -247,6 +247,7 @@ mod tests {
             mapped_files: None,
             lines_delayed: 0,
             not_suspended: None,
+            published: Default::default(),
             sandbox: None,
             process: None,
         }

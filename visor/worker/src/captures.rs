@@ -112,12 +112,12 @@ impl Captures {
     /// Sends a capture and waits for the answer; `None` if there will be none. An error is one of this process: it lacks memory or a
     /// descriptor.
     fn send(&self, captured: Suspended) -> io::Result<Option<Answer>> {
-        let Suspended { continuation, waits, until, events_taken, .. } = captured;
+        let Suspended { continuation, waits, until, events_taken, published, .. } = captured;
         let file = seal_continuation(continuation)?;
         {
             // Under the lock, so that none is sent after the run's end.
             let state = self.lock();
-            let message = FromWorker::Captured { waits, until, events_taken: events_taken.clone() };
+            let message = FromWorker::Captured { waits, until, events_taken: events_taken.clone(), published };
             if matches!(*state, State::Closed) {
                 return Ok(None);
             }

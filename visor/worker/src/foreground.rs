@@ -175,6 +175,7 @@ fn run_in(
     job.skip_time = options.skip_time;
     job.invocation = options.invocation();
     job.goes_on = options.halt.is_some() && keep.is_some();
+    job.published = options.published.clone();
     job.events = options.events.clone();
     if waited >= SHORT_WAIT {
         // Waiting for the end of a pipe counts as well.

@@ -10,6 +10,7 @@ use monohull_engine::{Event, HostError, Latest, Ready, RunResources, Source};
 use monohull_ipc::channel::FILES_MAX;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -108,6 +109,8 @@ pub struct Job {
     /// It goes on after that, and each time that so long is over again there is a [`Message::Captured`](super::Message::Captured). Each must
     /// be answered ([`Running::answer`](super::Running::answer)) before there is another one.
     pub goes_on: bool,
+    /// What an earlier part of the run has published.
+    pub published: BTreeMap<String, String>,
     /// The continuation to go on with, instead of a run from the beginning: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun)
     /// has it.
     pub continuation: Option<OwnedFd>,
@@ -138,6 +141,7 @@ impl Job {
             skip_time: false,
             invocation: String::new(),
             goes_on: false,
+            published: BTreeMap::new(),
             continuation: None,
             events: Vec::new(),
             lines: false,
@@ -206,6 +210,7 @@ impl Job {
             skip_time: self.skip_time,
             invocation: self.invocation.clone(),
             goes_on: self.goes_on,
+            published: self.published.clone(),
             continuation: self.continuation.is_some(),
             events: events.is_some(),
             lines: self.lines,

@@ -65,6 +65,7 @@ pub use spawner::{Spawner, StartingWorker};
 use cgroup::{Membership, OomCause, WorkerCgroup};
 use monohull_domain::checkpoint::Wait;
 use monohull_domain::keys;
+use monohull_domain::may_be_published;
 use monohull_engine::workflow_io::OpenError;
 use monohull_engine::{Event, HostError, IsolationWish, Ready, modules_folder};
 use monohull_ipc as ipc;
@@ -76,6 +77,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use protocol::{Content, FromWorker, ToWorker, WorkerChannel};
 use rustix::process::{Signal, pidfd_send_signal};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -190,6 +192,8 @@ pub struct SuspendedRun {
     pub until: Option<u64>,
     /// The numbers of the events that are in the continuation now, as its worker says.
     pub events_taken: Vec<u64>,
+    /// What the workflow has published.
+    pub published: BTreeMap<String, String>,
 }
 
 /// An event of a running workflow.
@@ -582,6 +586,9 @@ impl Worker {
                 let outputs = take_outputs(outputs, files, plan)?;
                 let report: Box<RunReport> =
                     serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;
+                if !may_be_published(&report.published) {
+                    return Err(unexpected("more than a workflow may publish"));
+                }
                 self.answered = true;
                 if report.status != Status::Done || report.error.is_some() {
                     self.stay = Stay::No;
@@ -591,17 +598,22 @@ impl Worker {
             FromWorker::Suspended { .. } if self.answered || !self.suspendable => {
                 return Err(unexpected("a continuation that was not asked for"));
             }
-            FromWorker::Suspended { waits, until, events_taken } => {
-                let run = suspended_run(files, waits, until, events_taken)?;
+            FromWorker::Suspended { published, .. } | FromWorker::Captured { published, .. }
+                if !may_be_published(&published) =>
+            {
+                return Err(unexpected("more than a workflow may publish"));
+            }
+            FromWorker::Suspended { waits, until, events_taken, published } => {
+                let run = suspended_run(files, waits, until, (events_taken, published))?;
                 self.answered = true;
                 Message::Suspended(run)
             }
             FromWorker::Captured { .. } if self.answered || self.captures != Captures::Next => {
                 return Err(unexpected("a capture that was not asked for"));
             }
-            FromWorker::Captured { waits, until, events_taken } => {
+            FromWorker::Captured { waits, until, events_taken, published } => {
                 self.captures = Captures::Unanswered;
-                Message::Captured(suspended_run(files, waits, until, events_taken)?)
+                Message::Captured(suspended_run(files, waits, until, (events_taken, published))?)
             }
             FromWorker::Unfit { .. } if self.answered || !self.continues => {
                 return Err(unexpected("a refusal of a continuation that it has not got"));
@@ -693,12 +705,12 @@ fn suspended_run(
     files: Vec<OwnedFd>,
     waits: Vec<Wait>,
     until: Option<u64>,
-    events_taken: Vec<u64>,
+    (events_taken, published): (Vec<u64>, BTreeMap<String, String>),
 ) -> Result<SuspendedRun, ChannelError> {
     let not_one = |_| ChannelError::Malformed("not one continuation".to_owned());
     let [continuation] = <[OwnedFd; 1]>::try_from(files).map_err(not_one)?;
     let bytes = ipc::sealed::sealed_size(&continuation)?;
-    Ok(SuspendedRun { continuation, bytes, waits, until, events_taken })
+    Ok(SuspendedRun { continuation, bytes, waits, until, events_taken, published })
 }
 
 /// Accepts outputs that are the workflow's, each once, and together not larger than its slots. Files have to be sealed, so that

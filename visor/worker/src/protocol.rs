@@ -18,6 +18,7 @@ use monohull_network::Addresses;
 use monohull_report::{Sandbox, Stream};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The end of a worker's channel that is above the worker.
@@ -115,6 +116,8 @@ pub(super) struct WireJob {
     pub(super) invocation: String,
     /// Then it goes on after all, and sends [`FromWorker::Captured`], again and again.
     pub(super) goes_on: bool,
+    /// What an earlier part of the run has published.
+    pub(super) published: BTreeMap<String, String>,
     /// Whether a continuation to go on with is attached, behind the epoll instances.
     pub(super) continuation: bool,
     /// Whether events are attached, behind the continuation.
@@ -156,6 +159,8 @@ pub(super) enum FromWorker {
         until: Option<u64>,
         /// The numbers of the events that it has taken.
         events_taken: Vec<u64>,
+        /// What the workflow has published.
+        published: BTreeMap<String, String>,
     },
     /// What [`FromWorker::Suspended`] would have, of a workflow that goes on.
     Captured {
@@ -165,6 +170,8 @@ pub(super) enum FromWorker {
         until: Option<u64>,
         /// The numbers of the events that it had taken since the last one that was kept.
         events_taken: Vec<u64>,
+        /// What the workflow had published.
+        published: BTreeMap<String, String>,
     },
     /// The continuation that came with the job cannot be gone on with.
     Unfit {

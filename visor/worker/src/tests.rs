@@ -375,7 +375,8 @@ fn a_worker_without_a_continuation_cannot_refuse_one() {
 fn capture(impostor: &Impostor, sealed: bool) {
     let memory = seal(b"a continuation", 0).expect("memory");
     let files: &[BorrowedFd<'_>] = if sealed { &[memory.as_fd()] } else { &[] };
-    impostor.message(&FromWorker::Captured { waits: Vec::new(), until: None, events_taken: vec![3] }, files);
+    let published = Default::default();
+    impostor.message(&FromWorker::Captured { waits: Vec::new(), until: None, events_taken: vec![3], published }, files);
 }
 
 #[test]

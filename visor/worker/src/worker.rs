@@ -98,6 +98,7 @@ pub(super) fn run(
         skip_time: wire.skip_time,
         invocation: wire.invocation.into(),
         keeper: captures.clone().map(|captures| captures as Arc<dyn Keeper>),
+        published: wire.published,
     };
     let outputs = RefCell::default();
     let mut workflow_io = Slots { inputs, outputs: &outputs };
@@ -236,11 +237,11 @@ impl Reporter {
 
     /// Sends the rest of the workflow instead.
     fn answer_suspended(&self, suspended: Suspended) -> io::Result<()> {
-        let Suspended { continuation, waits, until, events_taken, .. } = suspended;
+        let Suspended { continuation, waits, until, events_taken, published, .. } = suspended;
         let file = seal_continuation(continuation)?;
         // Lines that were not sent while it ran are in the continuation, for the report.
         self.notices.finish();
-        self.send(&FromWorker::Suspended { waits, until, events_taken }, &[file.as_fd()])
+        self.send(&FromWorker::Suspended { waits, until, events_taken, published }, &[file.as_fd()])
     }
 
     fn send(&self, answer: &FromWorker, files: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -322,6 +323,7 @@ mod tests {
             mapped_files: None,
             lines_delayed: 0,
             not_suspended: None,
+            published: Default::default(),
             sandbox: None,
             process: None,
         }

@@ -65,4 +65,6 @@ pub struct Suspended {
     pub events_taken: Vec<u64>,
     /// How long the capture took, while the domain stood still.
     pub captured_in: Duration,
+    /// What the workflow has published.
+    pub published: std::collections::BTreeMap<String, String>,
 }

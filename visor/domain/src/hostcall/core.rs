@@ -6,9 +6,10 @@ use crate::fault::{FaultHandler, add_place_of_call};
 use crate::instance::Instance;
 use crate::sched::wait_key;
 use crate::shared::Shared;
+use monohull_abi::event::EVENT_NAME_MAX;
 use monohull_abi::layout::MAPPINGS_OFFSET;
 use monohull_abi::module::{Call, NEVER, Outcome, Wake};
-use monohull_abi::types::{AbortKind, Info, InfoString};
+use monohull_abi::types::{AbortKind, Info, InfoString, PUBLISHED_BYTES, PUBLISHED_NAMES};
 use monohull_abi::user::{AccessError, CheckedSlice, UserSlice};
 use monohull_abi::{Errno, number};
 use monohull_report::failure::{Failure, FailureKind};
@@ -59,6 +60,7 @@ pub(crate) fn bind(domain: &Shared) {
             Outcome::ready(open.into())
         },
         FAULT_HANDLER => |domain, call| fault_handler(domain, call).into(),
+        PUBLISH => |domain, call| publish(domain, call).into(),
         HOST_FILES => |domain, call| super::host_files::serve(domain, call).into(),
     }
 }
@@ -327,6 +329,32 @@ fn fault_handler(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
         }
     };
     *instance.fault_handler.lock().expect("fault handler") = handler;
+    Ok(0)
+}
+
+fn publish(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    caller(domain, call)?;
+    let [name, name_len, text, len, ..] = call.args;
+    let read = |what: &str, address, len, most: usize| {
+        if len > most as u64 {
+            domain.explain(call, format!("{what} has {len} bytes, more than {most}"));
+            return Err(Errno::NoSpace);
+        }
+        String::from_utf8(read_bytes(domain, call, address, len)?).map_err(|_| {
+            domain.explain(call, format!("{what} is not UTF-8"));
+            Errno::Invalid
+        })
+    };
+    let name = read("the name", name, name_len, EVENT_NAME_MAX)?;
+    let text = read("what is published", text, len, PUBLISHED_BYTES)?;
+    domain.published.set(&name, text).inspect_err(|errno| {
+        let why = match errno {
+            Errno::TooMany => format!("a workflow publishes under at most {PUBLISHED_NAMES} names"),
+            Errno::NoSpace => format!("a workflow publishes at most {PUBLISHED_BYTES} bytes, with the names"),
+            _ => "the name is empty, or has a control character".to_owned(),
+        };
+        domain.explain(call, why);
+    })?;
     Ok(0)
 }
 

@@ -16,6 +16,7 @@ pub(super) const SCHEMA: &str = "
         bytes      INTEGER NOT NULL,
         due        INTEGER,
         waits      TEXT    NOT NULL,
+        published  TEXT    NOT NULL DEFAULT '{}',
         PRIMARY KEY (id, generation)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX named ON history (file);
@@ -31,7 +32,7 @@ pub(super) const SCHEMA: &str = "
 ";
 
 /// The columns of a checkpoint, in the order in which [`read`] takes them.
-const COLUMNS: &str = "generation, rewound_to, at, moved, file, bytes, due, waits";
+const COLUMNS: &str = "generation, rewound_to, at, moved, file, bytes, due, waits, published";
 
 impl History for Sqlite {
     fn keep(&mut self, id: &InvocationId, checkpoints: u32) -> Result<(), MetaError> {
@@ -87,8 +88,8 @@ impl History for Sqlite {
                 continue;
             }
             transaction.execute(
-                "INSERT INTO invocation (id, workflow, status, started, changed, due, generation, checkpoint, waits, reason, start) \
-                 VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                "INSERT INTO invocation (id, workflow, status, started, changed, due, generation, checkpoint, waits, reason, start, \
+                 published) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
                 params![
                     id.as_str(),
                     row.workflow,
@@ -100,6 +101,7 @@ impl History for Sqlite {
                     text(serde_json::to_string(&kept.waits))?,
                     fork.paused.then_some(BY_HAND),
                     row.start,
+                    text(serde_json::to_string(&kept.published))?,
                 ],
             )?;
             set(&transaction, id, &new)?;
@@ -127,6 +129,7 @@ impl History for Sqlite {
         row.report = None;
         row.due = kept.due;
         row.waits.clone_from(&kept.waits);
+        row.published.clone_from(&kept.published);
         row.checkpoint = Some(kept.checkpoint.clone());
         insert(&transaction, id, &kept)?;
         // An event that it waits for again may be there.
@@ -171,7 +174,8 @@ fn branch(
 pub(super) fn suspended(connection: &Connection, row: &Invocation) -> Result<Vec<Checkpoint>, MetaError> {
     let Some(checkpoint) = row.checkpoint.clone() else { return Ok(Vec::new()) };
     let (generation, at) = (row.generation, row.changed);
-    let kept = Kept { generation, rewound_to: None, at, moved: 0, checkpoint, due: row.due, waits: row.waits.clone() };
+    let (waits, published) = (row.waits.clone(), row.published.clone());
+    let kept = Kept { generation, rewound_to: None, at, moved: 0, checkpoint, due: row.due, waits, published };
     insert(connection, &row.id, &kept)?;
     trim(connection, &row.id)
 }
@@ -245,14 +249,16 @@ fn read(id: &InvocationId, row: &Row<'_>) -> Result<Kept, MetaError> {
         checkpoint,
         due: row.get::<_, Option<i64>>(6)?.map(time),
         waits: serde_json::from_str(&row.get::<_, String>(7)?).map_err(|_| damaged("list of waits in its history"))?,
+        published: serde_json::from_str(&row.get::<_, String>(8)?)
+            .map_err(|_| damaged("list of what was published"))?,
     })
 }
 
 fn insert(connection: &Connection, id: &InvocationId, kept: &Kept) -> Result<(), MetaError> {
     connection
         .prepare_cached(
-            "INSERT INTO history (id, generation, rewound_to, at, moved, file, bytes, due, waits) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            "INSERT INTO history (id, generation, rewound_to, at, moved, file, bytes, due, waits, published) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute(params![
             id.as_str(),
@@ -264,6 +270,7 @@ fn insert(connection: &Connection, id: &InvocationId, kept: &Kept) -> Result<(),
             integer(kept.checkpoint.bytes),
             kept.due.map(integer),
             text(serde_json::to_string(&kept.waits))?,
+            text(serde_json::to_string(&kept.published))?,
         ])?;
     Ok(())
 }

@@ -287,7 +287,7 @@ mod tests {
 
     fn end(meta: &mut Sqlite, name: &str, at: u64, left: &Left) {
         let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(name)), at) else { panic!("{name} is due") };
-        let ended = Commit::Ended { well: true, report: b"report".to_vec() };
+        let ended = Commit::Ended { well: true, report: b"report".to_vec(), published: None };
         assert_eq!(meta.commit_with(&claim.held, &ended, left, at).expect("done").status, Status::Completed);
     }
 
@@ -327,6 +327,7 @@ mod tests {
                 due: Some(2),
                 waits: Vec::new(),
                 taken: Vec::new(),
+                published: Default::default(),
             };
             let left = Left { printed: vec![number; half], ..Left::default() };
             meta.commit_with(&claim.held, &commit, &left, 2).expect("done");
@@ -340,7 +341,13 @@ mod tests {
     fn what_waits_already_is_started_once() {
         let (_folder, mut meta) = meta();
         let checkpoint = Checkpoint { file: "one.1.checkpoint".to_owned(), bytes: 3 };
-        let commit = Commit::Suspended { checkpoint, due: Some(9), waits: Vec::new(), taken: Vec::new() };
+        let commit = Commit::Suspended {
+            checkpoint,
+            due: Some(9),
+            waits: Vec::new(),
+            taken: Vec::new(),
+            published: Default::default(),
+        };
         let one = id("one");
         let mut begin = |start: &[u8]| {
             let new = NewInvocation { id: &one, workflow: "w", start, due: 0 };

@@ -100,14 +100,17 @@ fn commit() -> impl Strategy<Value = Commit> {
     });
     // Numbers of events that are its own, another's, or none.
     let taken = prop::collection::vec(0..12u64, 0..4);
+    let text = prop::sample::select(vec!["", "1", "\"two\""]).prop_map(str::to_owned);
+    let published = prop::collection::btree_map(prop::sample::select(vec!["a".to_owned(), "b".to_owned()]), text, 0..3);
     prop_oneof![
-        6 => (checkpoint(), until, prop::collection::vec(wait, 0..3), taken, any::<bool>()).prop_map(
-            |(checkpoint, due, waits, taken, goes_on)| match goes_on {
-                true => Commit::Checkpointed { checkpoint, due, waits, taken },
-                false => Commit::Suspended { checkpoint, due, waits, taken },
+        6 => (checkpoint(), until, prop::collection::vec(wait, 0..3), taken, published.clone(), any::<bool>()).prop_map(
+            |(checkpoint, due, waits, taken, published, goes_on)| match goes_on {
+                true => Commit::Checkpointed { checkpoint, due, waits, taken, published },
+                false => Commit::Suspended { checkpoint, due, waits, taken, published },
             }
         ),
-        2 => any::<bool>().prop_map(|well| Commit::Ended { well, report: b"{}".to_vec() }),
+        2 => (any::<bool>(), prop::option::of(published))
+            .prop_map(|(well, published)| Commit::Ended { well, report: b"{}".to_vec(), published }),
         2 => (0..200u64).prop_map(|due| Commit::Released { due, reason: "no room".into() }),
         1 => Just(Commit::Paused { reason: "damaged".into() }),
     ]
@@ -247,7 +250,8 @@ fn a_mailbox_has_bounds() {
     let mail = meta.mail(&claim.held).expect("it is the holder's");
     let taken = mail.iter().map(|mail| mail.number).collect();
     let checkpoint = Checkpoint { file: "c".into(), bytes: 1 };
-    let commit = Commit::Suspended { checkpoint, due: None, waits: Vec::new(), taken };
+    let published = Default::default();
+    let commit = Commit::Suspended { checkpoint, due: None, waits: Vec::new(), taken, published };
     meta.commit(&claim.held, &commit, 4).expect("it is the holder's");
     assert_eq!((meta.mail_count(&id(0)).expect("asked"), meta.mail_count(&id(1)).expect("asked")), (0, 17));
     assert_eq!(meta.send(&id(0), &NewMail::new("e", b"", None).expect("it can be sent"), 5).expect("asked"), Sent::New);

@@ -99,6 +99,7 @@ impl Meta for Model {
             wanted: None,
             start: new.start.to_vec(),
             report: None,
+            published: BTreeMap::new(),
         };
         self.rows.insert(new.id.clone(), row);
         Ok(Started::New)
@@ -127,6 +128,7 @@ impl Meta for Model {
             generation: row.generation,
             checkpoint: row.checkpoint.clone(),
             start: row.start.clone(),
+            published: row.published.clone(),
             attempt: row.attempts,
         })))
     }
@@ -141,8 +143,9 @@ impl Meta for Model {
         let stays = matches!(commit, Commit::Checkpointed { .. }) && row.wanted.is_none();
         let owner = row.owner.clone().filter(|_| stays);
         let status = match commit.clone() {
-            Commit::Suspended { checkpoint, due, waits: waiting, taken }
-            | Commit::Checkpointed { checkpoint, due, waits: waiting, taken } => {
+            Commit::Suspended { checkpoint, due, waits: waiting, taken, published }
+            | Commit::Checkpointed { checkpoint, due, waits: waiting, taken, published } => {
+                row.published = published;
                 (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waiting);
                 (row.generation, row.attempts) = (row.generation + 1, u32::from(stays));
                 waits = Some(Invocation { changed: now, ..row.clone() });
@@ -152,7 +155,8 @@ impl Meta for Model {
                 arrive(&self.mail, row, now);
                 if stays { Status::Running } else { Status::Suspended }
             }
-            Commit::Ended { well, report } => {
+            Commit::Ended { well, report, published } => {
+                row.published = published.unwrap_or_else(|| row.published.clone());
                 (row.report, row.wanted) = (Some(report), None);
                 if well { Status::Completed } else { Status::Failed }
             }

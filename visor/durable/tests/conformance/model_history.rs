@@ -38,6 +38,7 @@ impl Model {
             checkpoint: row.checkpoint.clone().expect("it is suspended"),
             due: row.due,
             waits: row.waits.clone(),
+            published: row.published.clone(),
         };
         self.history.insert((row.id.clone(), row.generation), kept);
         self.keep_newest(&row.id, self.of(&row.id).keep as usize)
@@ -138,6 +139,7 @@ impl History for Model {
                 wanted: None,
                 start: row.start.clone(),
                 report: None,
+                published: kept.published.clone(),
             };
             self.rows.insert(id.clone(), new);
             self.lineage.insert(id.clone(), lineage);
@@ -164,6 +166,7 @@ impl History for Model {
             waits: kept.waits.clone(),
             checkpoint: Some(kept.checkpoint.clone()),
             report: None,
+            published: kept.published.clone(),
             ..row
         };
         arrive(&self.mail, &mut row, now);

@@ -20,6 +20,7 @@ impl StepScheduler {
             filled_at_once: mapped.at_once,
         });
         report.not_suspended = domain.suspension_refused();
+        report.published = domain.published();
         let scale = clock.scale();
         let stamps = [("image-mapped", domain.first_mapped()), ("first-instruction", domain.first_entry())];
         for (name, stamp) in stamps.into_iter().filter(|(_, stamp)| *stamp != 0) {
@@ -67,6 +68,7 @@ impl StepScheduler {
             mapped_files: None,
             lines_delayed: 0,
             not_suspended: None,
+            published: Default::default(),
             sandbox: None,
             process: None,
         }

@@ -18,6 +18,7 @@ use monohull_ipc::sealed::read_sealed;
 use monohull_saved::{Engine, FileError, Saved};
 use monohull_worker::{Keep, Next, Waiting};
 use monohull_workflow::Plan;
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::{fs, io};
@@ -28,6 +29,7 @@ pub(super) struct Waits {
     pub(super) due: Option<u64>,
     pub(super) waits: Vec<Wait>,
     pub(super) taken: Vec<u64>,
+    pub(super) published: BTreeMap<String, String>,
 }
 
 /// Why the process of an invocation was ended after a checkpoint.
@@ -105,12 +107,13 @@ impl<'a> Checkpoints<'a> {
             Wait { step: wait.step, instance, what, until, event }
         });
         let checkpoint = monohull_durable::Checkpoint { file, bytes };
-        Ok((Waits { checkpoint, due: run.until, waits: waits.collect(), taken: run.events_taken }, adding))
+        let (taken, published) = (run.events_taken, run.published);
+        Ok((Waits { checkpoint, due: run.until, waits: waits.collect(), taken, published }, adding))
     }
 
     fn commit(&mut self, written: Waits) -> Result<Committed, StoreError> {
-        let Waits { checkpoint, due, waits, taken } = written;
-        let commit = Commit::Checkpointed { checkpoint, due, waits, taken };
+        let Waits { checkpoint, due, waits, taken, published } = written;
+        let commit = Commit::Checkpointed { checkpoint, due, waits, taken, published };
         let committed = self.store.meta()?.commit(&self.claim.held, &commit, now())?;
         self.claim.generation += 1;
         // As the commit has it.

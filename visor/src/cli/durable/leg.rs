@@ -186,6 +186,7 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, key: &Key) -> C
         halt: start.checkpoint_every,
         skip_time: how.skip_time,
         invocation: Some(claim.held.id.to_string()),
+        published: claim.published.clone(),
         ..RunOptions::default()
     };
     let continuation = match saved {
@@ -213,8 +214,8 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, key: &Key) -> C
     let later = |why: &dyn std::fmt::Display| later(attempt, why);
     match ran {
         Ok(Some(Ran::Suspended(waiting))) => match checkpoints.write(*waiting) {
-            Ok((Waits { checkpoint, due, waits, taken }, adding)) => {
-                Came::Waits(Commit::Suspended { checkpoint, due, waits, taken }, adding)
+            Ok((Waits { checkpoint, due, waits, taken, published }, adding)) => {
+                Came::Waits(Commit::Suspended { checkpoint, due, waits, taken, published }, adding)
             }
             Err(error) => later(&error),
         },
@@ -230,7 +231,8 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, key: &Key) -> C
             _ => {
                 let bytes = serde_json::to_vec(&report).unwrap_or_default();
                 let well = report.status == monohull_report::Status::Done;
-                Came::Other(Commit::Ended { well, report: bytes }, Some(report))
+                let published = Some(report.published.clone());
+                Came::Other(Commit::Ended { well, report: bytes, published }, Some(report))
             }
         },
         // Neither becomes right by itself.
@@ -287,6 +289,7 @@ pub(super) fn describe(row: &Invocation) -> serde_json::Value {
         "due": row.due.map(date),
         "waiting_for": waiting_for(&row.waits),
         "checkpoint": row.checkpoint.as_ref().map(|checkpoint| json!({ "file": checkpoint.file, "bytes": checkpoint.bytes })),
+        "published": row.published,
         "generation": row.generation,
         "attempts": row.attempts,
     })

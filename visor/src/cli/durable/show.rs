@@ -7,7 +7,7 @@ use super::{State, Trouble, leg};
 use clap::Args;
 use monohull_durable::{Invocation, InvocationId, Meta};
 use monohull_report::RunReport;
-use monohull_report::escape::shown;
+use monohull_report::escape::{Line, shown};
 use serde_json::Value;
 
 /// Show a durable invocation: what it waits for, or its result
@@ -72,6 +72,9 @@ impl Show {
                 Value::String(text) => output::text(format_args!("{name:<12}{}\n", shown(text))),
                 other => output::text(format_args!("{name:<12}{other}\n")),
             }
+        }
+        for (name, text) in &row.published {
+            output::text(format_args!("{:<12}{} = {}\n", "published", shown(name), Line(text)));
         }
         output::text(tree);
         if let Some(checkpoint) = &row.checkpoint {

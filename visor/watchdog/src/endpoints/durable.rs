@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::Response;
 use monohull_durable::{
     Branched, Control, Controlled, Copied, Fork, History as _, Invocation as Row, InvocationId, Kept, Lineage, Meta,
@@ -174,6 +174,12 @@ fn parent(lineage: &Lineage) -> Value {
     )
 }
 
+/// Whether a function may have made this token (`monohull::durable::callback`).
+fn is_token(text: &str) -> bool {
+    let digits = text.strip_prefix("callback-").unwrap_or_default();
+    digits.len() == 32 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 impl Known {
     /// Its document.
     pub(crate) fn show(&self) -> Shown {
@@ -181,6 +187,7 @@ impl Known {
         let Some(durable) = &self.row else { return shown };
         let mut fields = row_fields(&durable.row);
         fields.insert("mail".to_owned(), durable.mail.into());
+        fields.insert("published".to_owned(), json!(durable.row.published));
         fields.insert("parent".to_owned(), parent(&durable.lineage));
         let version = Start::decode(&durable.row.start).map(|start| Version::of(&start).name());
         fields.insert("version".to_owned(), version.into());
@@ -376,12 +383,53 @@ impl Watchdog {
         Ok(no_content())
     }
 
+    /// `…/state/NAME`: what it has published.
+    pub(crate) async fn state(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
+        let [] = call.parameters([])?;
+        self.refuse_if_not_durable(&call.name)?;
+        let (id, name) = (id_of(&call.name)?, call.slot.clone());
+        let text = self.with_ledger(move |_, ledger| {
+            let row = ledger.meta().get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
+            row.published
+                .get(&name)
+                .cloned()
+                .ok_or_else(|| ApiError::not_found("it has published nothing of this name"))
+        });
+        let text = text.await?;
+        let response = Response::builder().header(CONTENT_TYPE, "text/plain; charset=utf-8");
+        let response = response.header(X_CONTENT_TYPE_OPTIONS, "nosniff").body(Answer::from(text.into_bytes()));
+        Ok(response.expect("the headers are constants"))
+    }
+
+    /// `/callbacks/ID/TOKEN`: sends the event whose name is the token. Whoever knows it may, so only an invocation that waits for it now is
+    /// sent it: others have nothing to send, and learn nothing.
+    pub(crate) async fn complete_callback(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
+        let (id, token) = (id_of(&call.name).map_err(|_| unknown())?, call.slot.clone());
+        if !is_token(&token) {
+            return Err(unknown());
+        }
+        let expected = token.clone();
+        self.with_ledger(move |_, ledger| {
+            let row = ledger.meta().get(&id).map_err(meta_kept)?.filter(|row| !row.status.is_end());
+            let waits = row.is_some_and(|row| row.waits.iter().any(|wait| wait.event.as_deref() == Some(&expected)));
+            if waits { Ok(()) } else { Err(unknown()) }
+        })
+        .await?;
+        // Once: the key is the token's own.
+        self.send_mail(call, Some(token)).await
+    }
+
     /// `…/events/NAME`.
     pub(crate) async fn send_event(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
+        let key = idempotency_key(call.request.headers())?.map(str::to_owned);
+        self.refuse_if_not_durable(&call.name)?;
+        self.send_mail(call, key).await
+    }
+
+    async fn send_mail(self: &Arc<Self>, call: Call, key: Option<String>) -> Result<Response<Answer>, ApiError> {
         let [] = call.parameters([])?;
         let id = id_of(&call.name)?;
-        let (event, key) = (call.slot.clone(), idempotency_key(call.request.headers())?.map(str::to_owned));
-        self.refuse_if_not_durable(&call.name)?;
+        let event = call.slot.clone();
         let received = self.body_of(call, monohull_abi::event::EVENT_BYTES_MAX as u64).await?;
         let (sent, event) = self
             .with_ledger(move |_, ledger| {

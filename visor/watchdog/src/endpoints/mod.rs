@@ -56,6 +56,8 @@ impl Watchdog {
             Route::InvocationLogs => self.show_logs(&call).await,
             Route::InvocationOutput => self.show_output(&call).await,
             Route::InvocationEvent => self.send_event(call).await,
+            Route::InvocationState => self.state(&call).await,
+            Route::Callback => self.complete_callback(call).await,
             Route::InvocationPause | Route::InvocationResume | Route::InvocationCancel => self.control(call).await,
             Route::InvocationPurge => self.purge(call).await,
             Route::InvocationFork => self.fork(call).await,

@@ -161,7 +161,8 @@ impl Ledger {
         };
         let listed = run.waits.into_iter().take(WAITS_MAX).map(of_wait).collect();
         let checkpoint = Checkpoint { file, bytes };
-        Ok((Commit::Suspended { checkpoint, due: run.until, waits: listed, taken: run.events_taken }, adding))
+        let (taken, published) = (run.events_taken, run.published);
+        Ok((Commit::Suspended { checkpoint, due: run.until, waits: listed, taken, published }, adding))
     }
 }
 
@@ -424,6 +425,7 @@ impl Watchdog {
                 continuation,
                 events,
                 invocation: invocation.id.clone(),
+                published: claim.published.clone(),
                 ..Job::new(ready.clone(), inputs)
             };
             invocation.point("dispatched");
@@ -657,5 +659,6 @@ fn later(claim: &Claim, reason: String) -> Commit {
 }
 
 fn ended(well: bool, told: &Told) -> Commit {
-    Commit::Ended { well, report: serde_json::to_vec(told).unwrap_or_default() }
+    let published = told.report.as_ref().map(|report| report.published.clone());
+    Commit::Ended { well, report: serde_json::to_vec(told).unwrap_or_default(), published }
 }

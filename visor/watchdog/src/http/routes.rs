@@ -40,6 +40,8 @@ pub(crate) enum Route {
     InvocationLogs,
     InvocationOutput,
     InvocationEvent,
+    InvocationState,
+    Callback,
     InvocationPause,
     InvocationResume,
     InvocationCancel,
@@ -79,6 +81,8 @@ pub(crate) const TABLE: &[(&str, Route, &[Method])] = &[
     ("/invocations/{name}/logs", Route::InvocationLogs, GET),
     ("/invocations/{name}/outputs/{slot}", Route::InvocationOutput, GET),
     ("/invocations/{name}/events/{slot}", Route::InvocationEvent, POST),
+    ("/invocations/{name}/state/{slot}", Route::InvocationState, GET),
+    ("/callbacks/{name}/{slot}", Route::Callback, POST),
     ("/invocations/{name}/pause", Route::InvocationPause, POST),
     ("/invocations/{name}/resume", Route::InvocationResume, POST),
     ("/invocations/{name}/cancel", Route::InvocationCancel, POST),
@@ -94,9 +98,12 @@ impl Route {
         TABLE.iter().find(|(_, route, _)| *route == self).map_or("", |(pattern, ..)| pattern)
     }
 
-    /// Whether the route needs no token: health checks, and the page's own text.
+    /// Whether the route needs no token: health checks, the page's own text, and callbacks, whose address is a secret.
     pub(crate) fn is_open(self) -> bool {
-        matches!(self, Route::Page | Route::PageScript | Route::Livez | Route::Readyz | Route::Healthz)
+        matches!(
+            self,
+            Route::Page | Route::PageScript | Route::Livez | Route::Readyz | Route::Healthz | Route::Callback
+        )
     }
 }
 

@@ -52,12 +52,12 @@ impl Route {
             Route::Invocation if delete => &[NAME, STATE],
             Route::Invocation | Route::InvocationOutput => &[NAME, ANSWER],
             Route::Invocations => &[ANSWER],
-            Route::InvocationEvent => &[NAME, BODY, USE, CHECK, STATE],
+            Route::Callback | Route::InvocationEvent => &[NAME, BODY, USE, CHECK, STATE],
             Route::InvocationPause | Route::InvocationResume | Route::InvocationCancel | Route::InvocationPurge => {
                 &[NAME, USE, STATE]
             }
             Route::InvocationFork | Route::InvocationRewind => &[NAME, BODY, USE, STATE],
-            Route::InvocationCheckpoints => &[NAME, STATE],
+            Route::InvocationCheckpoints | Route::InvocationState => &[NAME, STATE],
             Route::Function => &[NAME],
             Route::Page
             | Route::PageScript

@@ -1,0 +1,34 @@
+//! A counter that is served by name for years: each event `add` adds to it, what it shows is read without waking it.
+//!
+//! Its state is a local variable. Between two events it may be a file (`monohull run --state`, or a server), without a process.
+#![no_std]
+#![deny(unsafe_code)]
+
+use monohull_std::durable;
+use monohull_std::error::Error;
+use monohull_std::prelude::*;
+use monohull_std::slot::SlotString;
+
+/// Counts until the event `close`, and fills the slot `total`. With `confirm` somebody who knows a secret has to agree to the end.
+#[monohull::main]
+fn main(confirm: Option<bool>) -> Result<(), Box<dyn Error>> {
+    let mut count = 0i64;
+    durable::publish("count", "0")?;
+    while let Some(("add", bytes)) = durable::first_of(["add", "close"]).wait()? {
+        let text = String::from_utf8_lossy(&bytes);
+        match text.trim().parse::<i64>() {
+            Ok(number) => count = count.saturating_add(number),
+            Err(_) => println!("{text:?} is no number"),
+        }
+        durable::publish("count", &count.to_string())?;
+    }
+    if confirm == Some(true) {
+        let callback = durable::callback();
+        println!("to end: {} {}", durable::invocation_id(), callback.token());
+        callback.event().wait()?;
+    }
+    let mut total = SlotString::with_slot("total");
+    total.push_str(&format!("{count}\n"));
+    total.publish()?;
+    Ok(())
+}
