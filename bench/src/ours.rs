@@ -2,7 +2,7 @@
 
 use crate::harness::Result;
 use monohull_visor::engine::{Ready, RunOptions};
-use monohull_visor::report::{Content, Failure, FailureKind, RunReport, Silent, Status};
+use monohull_visor::report::{Content, Failure, FailureKind, RunReport, Silent, Status, Stream};
 use monohull_visor::workflow;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -111,6 +111,13 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// What the first instance of the first step has printed to its standard output.
+    pub(crate) fn printed(&self) -> Vec<&str> {
+        let instance = self.report.steps.first().and_then(|step| step.instances.first());
+        let lines = instance.into_iter().flat_map(|instance| &instance.lines);
+        lines.filter(|line| line.stream == Stream::Stdout).map(|line| line.text.as_str()).collect()
+    }
+
     /// The figure a probe has written down under this name: a line `NAME: NUMBER` of its output.
     pub(crate) fn figure(&self, name: &str) -> Result<f64> {
         let Some(Content::Text(text)) = self.report.output.get("figures").and_then(|slot| slot.content.as_ref()) else {
