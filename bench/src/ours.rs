@@ -3,7 +3,7 @@
 use crate::harness::Result;
 use monohull_visor::domain::checkpoint::{Answer, Keeper, Suspended};
 use monohull_visor::engine::{Ready, RunEnd, RunOptions};
-use monohull_visor::report::{Content, Failure, FailureKind, RunReport, Silent, Status};
+use monohull_visor::report::{Content, Failure, FailureKind, RunReport, Silent, Status, Stream};
 use monohull_visor::workflow;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -155,11 +155,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The figure that its only instance has printed, as a line.
-    pub(crate) fn printed(&self) -> Result<f64> {
-        let lines = self.report.steps.iter().flat_map(|step| &step.instances).flat_map(|instance| &instance.lines);
-        let texts: Vec<_> = lines.map(|line| line.text.as_str()).collect();
-        texts.first().and_then(|text| text.parse().ok()).ok_or_else(|| format!("no figure: {texts:?}"))
+    /// What the first instance of the first step has printed to its standard output.
+    pub(crate) fn printed(&self) -> Vec<&str> {
+        let instance = self.report.steps.first().and_then(|step| step.instances.first());
+        let lines = instance.into_iter().flat_map(|instance| &instance.lines);
+        lines.filter(|line| line.stream == Stream::Stdout).map(|line| line.text.as_str()).collect()
     }
 
     /// The figure a probe has written down under this name: a line `NAME: NUMBER` of its output.

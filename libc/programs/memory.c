@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -95,9 +96,33 @@ static void mappings(void)
 	close(file);
 }
 
+static int in_order(const unsigned char *a, const unsigned char *b, int count)
+{
+	for (int at = 0; at < count; at++)
+		if (a[at] != b[at]) return a[at] < b[at] ? -1 : 1;
+	return 0;
+}
+
+/* All lengths and places up to a few words, and a difference at each. */
+static int compares(void)
+{
+	unsigned char a[48], b[48];
+	for (int length = 0; length <= 32; length++)
+		for (int start = 0; start < 9; start++)
+			for (int at = 0; at <= length; at++) {
+				for (int fill = 0; fill < 48; fill++) a[fill] = b[fill] = 250 + fill * 7;
+				a[start + at] ^= 0x80;
+				if (at > 0) b[start + at - 1] ^= start & 1;
+				int found = memcmp(a + start, b + start, length), wanted = in_order(a + start, b + start, length);
+				if ((found > 0) - (found < 0) != wanted || !bcmp(a + start, b + start, length) != !wanted) return 0;
+			}
+	return 1;
+}
+
 int main(void)
 {
 	heap();
 	mappings();
+	CHECK(compares());
 	return end();
 }

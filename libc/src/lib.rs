@@ -31,6 +31,7 @@ extern crate monohull as _;
 
 mod changing;
 mod clocks;
+mod compare;
 mod descriptors;
 mod epoll;
 mod errno;

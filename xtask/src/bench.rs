@@ -10,7 +10,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     apache::ready()?;
     network::peers()?;
     sandboxes::ready();
-    shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull-bench"]))?;
+    shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull-bench", "-p", "bench-program"]))?;
     let program = Workspace::load()?.target().join("release/monohull-bench");
     shell::run(Command::new(program).args(arguments).current_dir(root()))
 }

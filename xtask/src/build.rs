@@ -34,10 +34,11 @@ pub(crate) const IMAGE_FLAGS: &[&str] = &[
 pub(crate) const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
 
 /// Examples over Rust's own std, and where their images go. What only a test of this machine runs is not in the memory of virtual machines.
-const PROGRAMS: [(&str, &str, &str); 2] = [
+const PROGRAMS: [(&str, &str, &str); 3] = [
     ("real-std", "release", "target/images"),
     // The host's program that it is compared with is compiled in this profile too.
     ("conformance-native", "dev", "target/programs/images"),
+    ("bench-program", "release", "target/programs/images"),
 ];
 
 /// Visor, modules, images. Once for all lanes of a command: to find that nothing has changed takes a cargo for each image.

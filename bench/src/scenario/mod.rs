@@ -15,6 +15,7 @@ mod network;
 mod open_loop;
 mod park;
 mod plan;
+mod programs;
 mod sandboxes;
 mod serve;
 mod slot_holder;
@@ -156,6 +157,12 @@ pub(crate) const ALL: &[Scenario] = &[
         lacks: nothing,
     },
     Scenario { name: "sort", about: "1 million numbers, against one plain program", run: sort::run, lacks: nothing },
+    Scenario {
+        name: "programs",
+        about: "maps, sorting, memory, threads and files of a usual program, against the same program on the host",
+        run: programs::run,
+        lacks: nothing,
+    },
     Scenario {
         name: "files",
         about: "a file of 256 MiB from an image and from memory, against ext4",

@@ -6,7 +6,7 @@
 use super::sandboxes::wasmtime_library;
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use crate::machine::on_one_core;
-use crate::ours::{Workflow, scratch};
+use crate::ours::{Run, Workflow, scratch};
 use crate::peer;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     for mode in COMPUTED.into_iter().chain(["calls", "clocks"]) {
         let argument = format!("--mode={mode}");
         let workflow = workflow(&image, mode, 1)?;
-        let sides = on_one_core(|| take_turns(effort, || workflow.run()?.printed(), || theirs(&["run", &argument])))?;
+        let sides = on_one_core(|| take_turns(effort, || printed(&workflow.run()?), || theirs(&["run", &argument])))?;
         let (name, unit, goal) = match mode {
             "calls" => ("call of the runtime", Unit::Nanoseconds, 1.5),
             "clocks" => ("call of the system", Unit::Nanoseconds, 1.5),
@@ -63,6 +63,12 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     })?;
     rows.push(Row::new("instance", sides, "wasmtime, pooling, in process", Unit::Microseconds, None));
     Ok(rows)
+}
+
+/// The figure that a program has printed.
+fn printed(run: &Run) -> Result<f64> {
+    let texts = run.printed();
+    texts.first().and_then(|text| text.parse().ok()).ok_or_else(|| format!("no figure: {texts:?}"))
 }
 
 fn workflow(image: &Path, mode: &str, instances: u32) -> Result<Workflow> {

@@ -35,8 +35,18 @@ const LD_FLAGS: &str = "\
 /// What gcc's unwinder uses if a program has it, and does not ask for: they are linked together with the personality.
 const UNWINDER: [&str; 4] = ["pthread_once", "pthread_mutex_lock", "pthread_mutex_unlock", "__pthread_key_create"];
 /// What a program may bring along in its place, as with any libc.
-const HEAP: [&str; 8] =
-    ["malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "malloc_usable_size"];
+const WEAK: [&str; 10] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "aligned_alloc",
+    "memalign",
+    "posix_memalign",
+    "malloc_usable_size",
+    "memcmp",
+    "bcmp",
+];
 /// Slots, events and the instance, for C.
 const HEADER: &str = "function/include/monohull.h";
 /// Libraries of which nothing is left to link.
@@ -72,7 +82,7 @@ pub(super) fn make(workspace: &Workspace, musl: &Path) -> Result {
     compile::copy(&root().join(HEADER), &include.join("monohull.h"))
 }
 
-/// The crate `monohull-libc` as two objects: the personality, in which only the names of `libc/musl/exports` are global, and the heap's
+/// The crate `monohull-libc` as two objects: the personality, in which only the names of `libc/musl/exports` are global, some of them
 /// weak; and the functions of `monohull.h`, which a program links only if it calls them. So neither copy of core meets that of a program.
 fn rust(workspace: &Workspace, work: &Path) -> Result<Vec<PathBuf>> {
     let mut cargo = shell::cargo(["rustc", "--quiet", "-p", "monohull-libc", "--lib", "--crate-type=staticlib"]);
@@ -108,7 +118,7 @@ fn object(whole: &Path, work: &Path, name: &str, exports: &[&str], kept: &[&str]
     }
     shell::run(ld.arg(whole))?;
     let mut objcopy = Command::new("objcopy");
-    objcopy.args(HEAP.map(|name| format!("--weaken-symbol={name}")));
+    objcopy.args(WEAK.map(|name| format!("--weaken-symbol={name}")));
     objcopy.arg("--keep-global-symbols").arg(&list).arg(&joined).arg(&local);
     shell::run(&mut objcopy)?;
     Ok(local)

@@ -15,7 +15,7 @@ const REPLACED: [(&str, &str); 2] = [
 ];
 
 /// Files that are not compiled. What they define comes from the personality, or from the portable C file beside them.
-const SET_ASIDE: [&str; 21] = [
+const SET_ASIDE: [&str; 23] = [
     // System calls in assembly.
     "src/thread/x86_64/__set_thread_area.s",
     "src/thread/__set_thread_area.c",
@@ -30,6 +30,9 @@ const SET_ASIDE: [&str; 21] = [
     "src/ldso/x86_64/tlsdesc.s",
     // Cancellation is a signal.
     "src/thread/pthread_cancel.c",
+    // The personality's are faster.
+    "src/string/memcmp.c",
+    "src/string/bcmp.c",
     // The heap is the personality's.
     "src/malloc/calloc.c",
     "src/malloc/free.c",
