@@ -27,6 +27,7 @@ mod image;
 mod imports;
 mod invoke;
 mod isolation;
+mod languages;
 mod limits;
 mod lines;
 mod list;
