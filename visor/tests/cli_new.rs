@@ -333,3 +333,37 @@ fn unit_tests_of_a_small_crate_run_on_the_host() {
         assert!(said.contains(part), "{part} is missing: {said}");
     }
 }
+
+#[test]
+fn functions_in_other_languages_run_as_they_are_made() {
+    let folder = TempDir::new().expect("a folder");
+    for (lang, next) in [
+        ("c", "monohull cc -O2 main.c -o app.so && "),
+        ("go", "GOOS=wasip1 GOARCH=wasm go build -o app.wasm && "),
+        ("js", ""),
+    ] {
+        let (said, _) = done(monohull(folder.path(), folder.path(), &["new", "--lang", lang, lang]));
+        assert_eq!(said, format!("Created {lang}. Next:\n  cd {lang} && {next}monohull run workflow.json\n"));
+        let here = folder.path().join(lang);
+        match lang {
+            "c" => drop(done(monohull(folder.path(), &here, &["cc", "-O2", "main.c", "-o", "app.so"]))),
+            // Its compiler is the user's. `e2e_wasi` runs a program of Go's.
+            "go" => {
+                let read = |file: &str| fs::read_to_string(here.join(file)).expect("a file");
+                assert_eq!(read("go.mod"), "module example.com/go\n\ngo 1.21\n");
+                assert!(read("main.go").starts_with("package main\n"), "{}", read("main.go"));
+                assert!(read("workflow.json").contains("\"app.wasm\""), "{}", read("workflow.json"));
+                continue;
+            }
+            _ => {}
+        }
+        let (said, noted) = done(monohull(folder.path(), &here, &["run", "workflow.json"]));
+        assert!(format!("{said}{noted}").contains("Hello from Monohull!"), "{lang}: {said}{noted}");
+        assert_eq!(monohull(folder.path(), folder.path(), &["new", "--lang", lang, lang]).status.code(), Some(2));
+    }
+    for wrong in [["--lang", "cobol", "other"], ["--lang=js", "--small", "other"]] {
+        let wrong = monohull(folder.path(), folder.path(), &[&["new"], &wrong[..]].concat());
+        assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    }
+    assert!(!folder.path().join("other").exists());
+}

@@ -28,6 +28,7 @@ mod image_cache;
 mod imports;
 mod invoke;
 mod isolation;
+mod languages;
 mod limits;
 mod lines;
 mod list;

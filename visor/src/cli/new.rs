@@ -10,6 +10,8 @@
 //! ```
 //!
 //! In a clone of such a crate `monohull init` writes the second file, and leaves what is there as it is.
+//!
+//! Functions in other languages (`--lang`) have fewer files: `languages`.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -19,6 +21,7 @@ use std::{env, fs, io};
 use clap::Args;
 
 use super::exit::Exit;
+use super::languages::Lang;
 use monohull_report::escape::shown;
 use monohull_report::text::quoted;
 use monohull_workflow::document::{Document, Function, Instances, Limits, Step};
@@ -29,11 +32,15 @@ use monohull_workflow::shape;
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!(
     "monohull new hello && cd hello && monohull build && monohull run workflow.json",
-    "monohull new --small hello"
+    "monohull new --small hello",
+    "monohull new --lang js hello && monohull run hello/workflow.json"
 ))]
 pub(super) struct New {
-    /// The crate's name, and the folder to create
+    /// The function's name, which is a crate's, and the folder to create
     name: String,
+    /// The language it is written in
+    #[arg(long, value_enum, default_value_t, conflicts_with_all = ["small", "std_path"])]
+    lang: Lang,
     #[command(flatten)]
     base: Base,
 }
@@ -91,8 +98,12 @@ impl New {
         match self.create() {
             Ok(()) => {
                 let name = &self.name;
+                let build = match self.lang.template(name) {
+                    None => "monohull build && ".to_owned(),
+                    Some(template) => template.build.map(|build| format!("{build} && ")).unwrap_or_default(),
+                };
                 super::output::text(format_args!(
-                    "Created {name}. Next:\n  cd {name} && monohull build && monohull run workflow.json\n"
+                    "Created {name}. Next:\n  cd {name} && {build}monohull run workflow.json\n"
                 ));
                 Exit::Done
             }
@@ -101,12 +112,17 @@ impl New {
     }
 
     fn create(&self) -> Result<(), NewError> {
-        let project = Project::new(&self.name, Path::new(&self.name), &self.base)?;
-        fs::create_dir(&project.folder).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => NewError::Exists(project.folder.clone()),
-            _ => NewError::File { path: project.folder.clone(), source },
+        let folder = Path::new(&self.name);
+        let project = Project::new(&self.name, folder, &self.base)?;
+        fs::create_dir(folder).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => NewError::Exists(folder.to_owned()),
+            _ => NewError::File { path: folder.to_owned(), source },
         })?;
-        project.write().map(drop)
+        let Some(template) = self.lang.template(&self.name) else { return project.write().map(drop) };
+        for (file, text) in &template.files {
+            write_new(&folder.join(file), text)?;
+        }
+        write_new(&folder.join("workflow.json"), &workflow(&self.name, template.image)).map(drop)
     }
 }
 
@@ -177,7 +193,7 @@ impl Project {
             true => put("src/lib.rs", SMALL_PROGRAM)?,
             false => put("src/main.rs", PROGRAM)?,
         };
-        put("workflow.json", &workflow(&self.name))?;
+        put("workflow.json", &workflow(&self.name, &format!("target/images/{}.so", self.name)))?;
         put(".gitignore", "/target\n")?;
         if let Some(shim) = &self.shim {
             if put(LOCAL, &local(shim))? {
@@ -276,8 +292,7 @@ monohull-std = {{ path = {shim} }}
     )
 }
 
-fn workflow(name: &str) -> String {
-    let image = format!("target/images/{name}.so");
+fn workflow(name: &str, image: &str) -> String {
     let step = Step {
         name: name.to_owned(),
         function: name.to_owned(),
@@ -298,7 +313,7 @@ fn workflow(name: &str) -> String {
         schema: None,
         name: name.to_owned(),
         description: None,
-        functions: BTreeMap::from([(name.to_owned(), Function { image })]),
+        functions: BTreeMap::from([(name.to_owned(), Function { image: image.to_owned() })]),
         steps: vec![step],
         inputs: Vec::new(),
         outputs: Vec::new(),
@@ -411,7 +426,8 @@ mod tests {
 
     #[test]
     fn the_workflow_written_is_valid() {
-        let plan = workflow::load_str(Path::new("hello/workflow.json"), &workflow("hello")).expect("valid");
+        let plan = workflow::load_str(Path::new("hello/workflow.json"), &workflow("hello", "target/images/hello.so"))
+            .expect("valid");
         assert_eq!(plan.steps.len(), 1);
         assert_eq!(plan.functions[0].image, Path::new("hello/target/images/hello.so"));
     }

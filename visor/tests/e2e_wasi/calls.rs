@@ -131,3 +131,52 @@ fn descriptors_of_the_libos_are_not_the_programs() {
     let results = Function::new(&program("", &calls.concat(), calls.len())).numbers();
     assert_eq!(results, [0, BADF, BADF, BADF, BADF, INVAL]);
 }
+
+#[test]
+fn an_attachment_is_read_within_its_bounds_and_those_of_the_memory() {
+    let read = |offset: &str, pointer: &str, len: &str| {
+        format!("(call $read (i32.const {offset}) (i32.const {pointer}) (i32.const {len}))")
+    };
+    let calls = [
+        read("0", "16", "3"),
+        read("1", "20", "2"),
+        read("3", "24", "0"),
+        read("0", "65534", "3"),
+        read("0", "-1", "1"),
+        read("0", "16", "4"),
+        read("4", "16", "0"),
+        read("-1", "16", "2"),
+        read("1", "16", "-1"),
+    ];
+    let count = calls.len() + 4;
+    let body: String = calls.iter().enumerate().map(|(index, call)| kept(index, call)).collect();
+    let rest = [
+        "(call $length)",
+        "(i32.load (i32.const 16))",
+        "(i32.load (i32.const 20))",
+        "(i32.le_u (call $left) (i32.const 524288))",
+    ];
+    let rest: String = rest.iter().enumerate().map(|(index, call)| kept(calls.len() + index, call)).collect();
+    let text = format!(
+        r#"(module
+            (import "monohull" "attachment_length" (func $length (result i32)))
+            (import "monohull" "attachment_read" (func $read (param i32 i32 i32) (result i32)))
+            (import "monohull" "stack_left" (func $left (result i32)))
+            (import "monohull" "slot_publish" (func $publish (param i32 i32 i32 i32 i32) (result i32)))
+            (memory (export "memory") 1)
+            (data (i32.const 0) "out")
+            (func (export "_start")
+                {body} {rest}
+                (if (call $publish (i32.const 0) (i32.const 3) (i32.const 1024) (i32.const {}) (i32.const 0))
+                    (then unreachable)))
+            (@custom "monohull.attachment" "abc"))"#,
+        count * 4
+    );
+    let bytes = |text: &[u8]| text.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let mut expected = vec![0, 0, 0, FAULT, FAULT, INVAL, INVAL, INVAL, INVAL];
+    expected.extend([3, bytes(b"abc"), bytes(b"bc"), 1]);
+    assert_eq!(Function::new(&text).numbers(), expected);
+    // Without the section there is nothing to read.
+    let none = Function::new(&text.replace("(@custom \"monohull.attachment\" \"abc\")", "")).numbers();
+    assert_eq!(none, [INVAL, INVAL, INVAL, INVAL, INVAL, INVAL, INVAL, INVAL, INVAL, 0, 0, 0, 1]);
+}
