@@ -114,7 +114,7 @@ fn it_ends_while_all_sleep_and_is_started_by_a_connection_and_when_something_is_
     let manager = Manager::new(socket.into());
     let ask = |method: &str, path: &str, body: &[u8]| ask(&address, method, path, body);
     ask("PUT", "/functions/sleeper", &image_bytes("sleeper")).expect(201);
-    for (name, milliseconds) in [("naps", 8_000), ("sleeps", 86_400_000)] {
+    for (name, milliseconds) in [("naps", 10_000), ("sleeps", 86_400_000)] {
         let args = json!({ "naps": 1, "milliseconds": milliseconds, "takes": "", "fills": "result" });
         let document = single(name, "sleeper", &json!({ "args": args, "outputs": ["result"] }));
         ask("PUT", &format!("/workflows/{name}"), document.to_string().as_bytes()).expect(201);

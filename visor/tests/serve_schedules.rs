@@ -167,6 +167,9 @@ fn each_due_time_has_one_invocation_also_if_servers_are_killed() {
     let shown = server.get("/schedules/gone").expect(200).json();
     keeps_to("Schedule", &shown);
     assert!(shown["reason"].as_str().is_some_and(|why| why.contains("unknown")), "{shown:#}");
+    server.put_workflow(&single("unknown", "echo", &json!({ "inputs": ["in"] })));
+    eventually("it is started once its workflow is there", || is_later("gone"));
+    assert_eq!(server.get("/schedules/gone").json()["reason"], Value::Null);
     let metrics = server.get("/metrics").expect(200).text();
     assert!(metrics.contains("\nmonohull_durable_schedules 3\n"), "{metrics}");
 }

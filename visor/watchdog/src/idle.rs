@@ -23,10 +23,12 @@ use crate::task_tracker::TaskTracker;
 
 /// The file that says when the next server is needed.
 const FILE: &str = "next-due";
-/// How much earlier the next server is started than something is due: it starts in less, and then waits.
-const EARLY: Duration = Duration::from_millis(500);
-/// To end and to be started again takes some of the time until something is due.
-const MARGIN: Duration = Duration::from_secs(1);
+/// How much earlier the next server is started than something is due: it starts in less, also on a busy machine, and then waits. Rounded to
+/// seconds it is up to one more.
+const EARLY: Duration = Duration::from_secs(1);
+/// What is due within this time, beside that which the server is to be idle for, is waited for: to end and to be started again takes a
+/// while, and a server that was started early must not end before that.
+const MARGIN: Duration = Duration::from_secs(3);
 
 /// When something is due that the next server is needed for (ns since 1970), if anything is.
 pub(crate) struct NextDue(Option<u64>);

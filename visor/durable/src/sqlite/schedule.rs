@@ -138,6 +138,12 @@ impl Sqlite {
         )?;
         Ok(())
     }
+
+    /// What could not be started before is looked at again at once; whether there is any.
+    pub fn look_again(&mut self) -> Result<bool, MetaError> {
+        let change = "UPDATE schedule SET look = next WHERE reason IS NOT NULL AND look <> next";
+        Ok(self.connection.execute(change, [])? > 0)
+    }
 }
 
 fn one(connection: &Connection, name: &ScheduleName) -> Result<Option<Schedule>, MetaError> {
@@ -284,6 +290,9 @@ mod tests {
         meta.put_off(&seen, "no such workflow", 9 * MINUTE).expect("done");
         assert_eq!(meta.due_schedule(8 * MINUTE).expect("read"), None);
         assert_eq!(meta.next_look().expect("read"), Some(9 * MINUTE));
+        assert!(meta.look_again().expect("done") && !meta.look_again().expect("done"));
+        assert_eq!(meta.next_look().expect("read"), Some(4 * MINUTE));
+        meta.put_off(&seen, "no such workflow", 9 * MINUTE).expect("done");
         let late = meta.due_schedule(9 * MINUTE).expect("read").expect("it is due");
         assert_eq!((late.next, late.reason.as_deref()), (Some(4 * MINUTE), Some("no such workflow")));
         // Paused meanwhile.

@@ -44,9 +44,11 @@ impl Watchdog {
     pub(crate) async fn put_function(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let name = call.name.clone();
         let received = self.body_of(call, self.settings.body).await?;
+        let watchdog = self.clone();
         let put = self.blocking(move |registry| {
             let bytes = received.content.read().map_err(|error| ApiError::host(error.to_string()))?;
             let put = registry.put_function(&name, &bytes)?;
+            watchdog.look_again();
             tracing::info!(function = name, bytes = bytes.len(), "registered");
             let function = registry.function(&name);
             let function = function.map_err(|_| ApiError::conflict(format!("`{name}` was removed meanwhile")))?;
@@ -59,9 +61,11 @@ impl Watchdog {
     pub(crate) async fn put_workflow(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let name = call.name.clone();
         let received = self.body_of(call, DOCUMENT_MAX).await?;
+        let watchdog = self.clone();
         let put = self.blocking(move |registry| {
             let document = received.content.read().map_err(|error| ApiError::host(error.to_string()))?;
             let put = registry.put_workflow(&name, document)?;
+            watchdog.look_again();
             tracing::info!(workflow = name, "registered");
             Ok((put, json!({ "name": name })))
         });

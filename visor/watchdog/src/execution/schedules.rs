@@ -70,6 +70,16 @@ impl Watchdog {
         self.ledger.meta().next_look()
     }
 
+    /// Something was registered: what a schedule could not start before may be there now.
+    pub(crate) fn look_again(&self) {
+        match self.ledger.meta().look_again() {
+            Ok(true) => self.ledger.reschedule(),
+            Ok(false) => {}
+            // They are looked at again in any case.
+            Err(error) => tracing::warn!(%error, "schedules that were put off"),
+        }
+    }
+
     /// Takes a schedule that is due one step on.
     fn start_scheduled(&self, schedule: &Schedule) -> Result<(), ApiError> {
         let times = schedule.times().map_err(|error| ApiError::invalid(Blame::Host, error.to_string()))?;

@@ -46,6 +46,8 @@ const KEY: &str = "checkpoint.key";
 const VERSION: u8 = 1;
 /// After files were removed so many times as long passes until the next time: it takes as long as there are rows.
 const REST: u32 = 20;
+/// Files are not removed so soon after the start: nothing can be added meanwhile, and something may be due.
+const FIRST_SWEEP: Duration = Duration::from_secs(5);
 /// A database of so many bytes is looked through at the start: that takes some hundredths of a second.
 const CHECKED_MAX: u64 = 16 << 20;
 /// Changes that one who waits may have missed before it looks at all of its invocation again.
@@ -189,7 +191,7 @@ impl Ledger {
             error => error.into(),
         })?;
         let owner = store.owner()?;
-        let swept = Mutex::new(Swept { needed: false, at: Instant::now(), took: Duration::ZERO });
+        let swept = Mutex::new(Swept { needed: false, at: Instant::now(), took: FIRST_SWEEP / REST });
         let (meta, changes) = (Mutex::new(meta), broadcast::channel(CHANGES).0);
         Ok(Ledger {
             folder: folder.clone(),
