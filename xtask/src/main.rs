@@ -21,6 +21,7 @@ mod libc;
 mod lint;
 mod miri;
 mod network;
+mod nginx;
 mod programs;
 mod python;
 mod sandboxes;

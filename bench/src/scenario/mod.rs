@@ -15,6 +15,7 @@ mod network;
 mod open_loop;
 mod park;
 mod plan;
+mod reused;
 mod sandboxes;
 mod serve;
 mod slot_holder;
@@ -89,6 +90,18 @@ pub(crate) const ALL: &[Scenario] = &[
     },
     Scenario { name: "serve", about: "a no-op over HTTP, against Apache", run: serve::run, lacks: nothing },
     Scenario {
+        name: "reused",
+        about: "a process that serves many invocations over HTTP, against nginx, Apache and a function call",
+        run: reused::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "reused-memory",
+        about: "what processes that wait for another invocation take of memory, against 1 MiB each",
+        run: reused::memory,
+        lacks: nothing,
+    },
+    Scenario {
         name: "open-loop",
         about: "1 MB sorted for requests that come at their own pace, against Apache and a process for each",
         run: open_loop::run,
@@ -134,6 +147,12 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "soak",
         about: "20 000 invocations that fail in every way; nothing may be left",
         run: soak::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "soak-reused",
+        about: "the same in processes that are used again",
+        run: soak::reused,
         lacks: nothing,
     },
     Scenario {
