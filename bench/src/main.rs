@@ -9,6 +9,7 @@ mod http;
 mod machine;
 mod ours;
 mod peer;
+mod processor;
 mod report;
 mod scenario;
 mod service;

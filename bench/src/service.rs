@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a server may take to listen.
@@ -40,7 +41,9 @@ impl Running {
 
 /// A folder of its own.
 fn folder(name: &str) -> Result<PathBuf> {
-    let folder = scratch()?.join(format!("{name}-{}", std::process::id()));
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let folder = scratch()?.join(format!("{name}-{}-{number}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
@@ -125,16 +128,82 @@ pub(crate) fn apache(program: &Path) -> Result<Running> {
     let mut command = Command::new(root.join("apache2"));
     command.arg("-f").arg(&file).args(["-D", "FOREGROUND"]);
     let child = command.spawn().map_err(|error| format!("Apache: {error}"))?;
-    let mut running = Running { child, address: SocketAddr::from(([127, 0, 0, 1], port)), folder };
+    listening("Apache", Running { child, address: SocketAddr::from(([127, 0, 0, 1], port)), folder })
+}
+
+/// nginx, as `cargo xtask bench` fetches it, with an empty file at `/empty` and a process for each processor.
+pub(crate) fn nginx() -> Result<Running> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/nginx/bookworm/nginx");
+    let program =
+        fs::canonicalize(&program).map_err(|_| "nginx is not there; `cargo xtask bench` fetches it".to_owned())?;
+    // Its processes give up root's rights, so the folder must be readable for all users.
+    let folder = std::env::temp_dir().join(format!("monohull-bench-nginx-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    let make = || -> std::io::Result<u16> {
+        fs::create_dir_all(folder.join("www"))?;
+        fs::write(folder.join("www/empty"), "")?;
+        TcpListener::bind("127.0.0.1:0")?.local_addr().map(|address| address.port())
+    };
+    let port = make().map_err(|error| format!("{}: {error}", folder.display()))?;
+    let here = folder.display();
+    let user = if nix::unistd::Uid::effective().is_root() { "user nobody nogroup;\n" } else { "" };
+    let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|kind| format!("{kind}_temp_path {here}/{kind};\n"))
+        .collect();
+    let configuration = format!(
+        "daemon off;\n{user}worker_processes auto;\npid {here}/pid;\nerror_log {here}/error.log;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{\naccess_log off;\nkeepalive_requests 1000000000;\nopen_file_cache max=10;\n{paths}\
+         server {{ listen 127.0.0.1:{port}; root {here}/www; }}\n}}\n"
+    );
+    let file = folder.join("nginx.conf");
+    fs::write(&file, configuration).map_err(|error| format!("{}: {error}", file.display()))?;
+    let mut command = Command::new(program);
+    command.arg("-e").arg(folder.join("error.log")).arg("-c").arg(&file).stderr(Stdio::null());
+    let child = command.spawn().map_err(|error| format!("nginx: {error}"))?;
+    listening("nginx", Running { child, address: SocketAddr::from(([127, 0, 0, 1], port)), folder })
+}
+
+/// Waits until a server listens.
+fn listening(name: &str, mut running: Running) -> Result<Running> {
     let begin = Instant::now();
     while TcpStream::connect(running.address).is_err() {
         if begin.elapsed() > PATIENCE || running.child.try_wait().is_ok_and(|ended| ended.is_some()) {
             let log = fs::read_to_string(running.folder.join("error.log")).unwrap_or_default();
-            return Err(format!("Apache does not listen: {log}"));
+            return Err(format!("{name} does not listen: {log}"));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(running)
+}
+
+/// Waits until something holds.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+    let begin = Instant::now();
+    while !holds()? {
+        if begin.elapsed() > PATIENCE {
+            return Err(format!("still not: {what}"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Whether a process of the server's has a workflow, and with it the image of a function.
+pub(crate) fn has_image(pid: i32) -> bool {
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    links.filter_map(|link| fs::read_link(link.path()).ok()).any(|link| link.to_string_lossy().contains("memfd:"))
+}
+
+/// Bytes of a process's memory that no other has.
+pub(crate) fn private_memory(pid: &i32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let number = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
+    };
+    number("Private_Clean:") + number("Private_Dirty:")
 }
 
 /// The children of a process.

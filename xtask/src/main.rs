@@ -23,6 +23,7 @@ mod libc_tests;
 mod lint;
 mod miri;
 mod network;
+mod nginx;
 mod programs;
 mod python;
 mod sandboxes;

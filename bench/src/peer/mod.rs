@@ -21,6 +21,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub(crate) use processes::{build_cgi, build_link, build_nothing, build_sort, build_wasi, build_wasmtime};
+pub(crate) use sort::sorted_text;
 
 /// Runs peer `name` in this process, and gives its nanoseconds per operation.
 pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {

@@ -31,6 +31,12 @@ pub(super) fn sort_file(input: &Path, output: &Path, threads: usize) -> Result<f
     Ok(start.elapsed().as_nanos() as f64)
 }
 
+/// The sorted lines of a text, as a function call.
+pub(crate) fn sorted_text(text: &[u8]) -> Result<Vec<u8>> {
+    let run = sorted(text, 1)?;
+    Ok(merged(&[&run]))
+}
+
 /// Does every job, the first one on this thread.
 fn in_parallel<J: Send, T: Send>(jobs: Vec<J>, work: impl Fn(J) -> T + Sync) -> Vec<T> {
     let work = &work;

@@ -16,6 +16,7 @@ mod open_loop;
 mod park;
 mod plan;
 mod programs;
+mod reused;
 mod sandboxes;
 mod serve;
 mod slot_holder;
@@ -91,6 +92,18 @@ pub(crate) const ALL: &[Scenario] = &[
     },
     Scenario { name: "serve", about: "a no-op over HTTP, against Apache", run: serve::run, lacks: nothing },
     Scenario {
+        name: "reused",
+        about: "a process that serves many invocations over HTTP, against nginx, Apache and a function call",
+        run: reused::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "reused-memory",
+        about: "what processes that wait for another invocation take of memory, against 1 MiB each",
+        run: reused::memory,
+        lacks: nothing,
+    },
+    Scenario {
         name: "open-loop",
         about: "1 MB sorted for requests that come at their own pace, against Apache and a process for each",
         run: open_loop::run,
@@ -142,6 +155,12 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "soak",
         about: "20 000 invocations that fail in every way; nothing may be left",
         run: soak::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "soak-reused",
+        about: "the same in processes that are used again",
+        run: soak::reused,
         lacks: nothing,
     },
     Scenario {

@@ -10,7 +10,7 @@ use crate::service;
 use std::net::SocketAddr;
 
 /// Lines of 1 MB.
-const LINES: usize = 50_000;
+pub(super) const LINES: usize = 50_000;
 /// Requests of a round: as many as may run and wait in a server by default, so that none is turned away.
 const REQUESTS: usize = 320;
 /// Requests per second.
@@ -21,8 +21,8 @@ const FIGURES: [Figure; 2] = [("p50", |load| load.p50), ("p99", |load| load.p99)
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let text = numbers(effort.size(LINES, 100));
-    let ours = service::monohull(&[])?;
-    deploy(ours.address)?;
+    let ours = service::monohull(&["--process", "reused"])?;
+    deploy(ours.address, 2)?;
     let apache = service::apache(&build_sort()?)?;
     let invoke = http::request("POST", "/invoke/sort", text.as_bytes());
     let cgi = http::request("POST", "/cgi/program", text.as_bytes());
@@ -49,13 +49,14 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn deploy(address: SocketAddr) -> Result<()> {
+/// Registers the workflow `sort` with so many sorters.
+pub(super) fn deploy(address: SocketAddr, workers: u32) -> Result<()> {
     for name in ["split", "sort", "merge", "join"].map(|step| format!("parallel-sort-{step}")) {
         let path = image(&name);
         let bytes = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
         service::put(address, &format!("/functions/{name}"), &bytes)?;
     }
-    let mut document = document(2, |name| format!("function:{name}"));
+    let mut document = document(workers, |name| format!("function:{name}"));
     document["name"] = "sort".into();
     service::put(address, "/workflows/sort", document.to_string().as_bytes())
 }

@@ -1,10 +1,13 @@
 //! Many clients for a long time, while workflows crash and run out of time, processes are killed from outside, and clients
 //! leave before they are answered. Every answer is checked; in the end nothing may be left: no process, no descriptor, and no
 //! more memory than stated here. What is measured is whether the server becomes slower.
+//!
+//! With processes that serve one invocation after the other (`soak-reused`) those that wait for another one are bounded too: their
+//! memory is that of a process that has served few, and they end with the version of their workflow.
 
 use crate::harness::{Effort, Result, Row, Samples, Unit};
 use crate::http::{Connection, ask, request};
-use crate::service::{Running, children, monohull, pss, register};
+use crate::service::{Running, children, has_image, monohull, private_memory, pss, register};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -18,6 +21,8 @@ const CLIENTS: usize = 64;
 /// Memory that the server may have gained in the end: what its allocator keeps after the widest moment, and the
 /// invocations it remembers.
 const GROWTH: u64 = 48 << 20;
+/// Memory that a process which waits for another invocation may have for itself, however many it has served.
+const KEPT: u64 = 8 << 20;
 /// The pause between two processes that are killed.
 const KILL_PAUSE: Duration = Duration::from_millis(40);
 /// How long the server may take to become quiet in the end.
@@ -37,9 +42,20 @@ struct Soak {
     half: AtomicU64,
 }
 
+/// With a process for each invocation.
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
+    soak(effort, "soak", "per-invocation")
+}
+
+/// With processes that are used again.
+pub(super) fn reused(effort: Effort) -> Result<Vec<Row>> {
+    soak(effort, "soak-reused", "reused")
+}
+
+fn soak(effort: Effort, name: &str, process: &str) -> Result<Vec<Row>> {
     // So few idle workers are made one by one; of more, made in batches, not as many wait each time.
-    let server = monohull(&["--keep", "200", "--timeout", "20s", "--prefork", &PREFORK.to_string()])?;
+    let prefork = PREFORK.to_string();
+    let server = monohull(&["--keep", "200", "--timeout", "20s", "--prefork", &prefork, "--process", process])?;
     deploy(server.address)?;
     // As wide as what follows, so that what is kept for good is there.
     Soak::new(&server, effort.size(2000, 100)).run(&server)?;
@@ -60,12 +76,14 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let half = soak.half.load(Ordering::SeqCst) as f64;
     let per = soak.total as f64 / 2.0;
     let sides = (Samples::of(vec![(whole - half) / per]), Samples::of(vec![half / per]));
-    let name = format!("soak, {} invocations: second half", soak.total);
+    let name = format!("{name}, {} invocations: second half", soak.total);
     Ok(vec![Row::new(name, sides, "the first half", Unit::Microseconds, Some(1.25))])
 }
 
 fn deploy(address: SocketAddr) -> Result<()> {
     let slots = |args: Value| json!({ "inputs": ["in"], "outputs": ["out"], "args": args });
+    let alone = json!({ "inputs": ["in"], "outputs": ["out"], "process": "per-invocation" });
+    register(address, "alone", "echo", &alone)?;
     register(address, "echo", "echo", &slots(json!({})))?;
     register(address, "slow", "echo", &slots(json!({ "wait_ms": 30 })))?;
     register(address, "panic", "misbehave", &json!({ "args": { "how": "panic" } }))?;
@@ -217,9 +235,19 @@ impl Census {
         let mut last = None;
         // One connection, which stays: of one that was just closed the server may not know yet.
         let mut connection = Connection::open(server.address)?;
+        for worker in children(server.pid() as i32).into_iter().flat_map(children).filter(|pid| has_image(*pid)) {
+            let memory = private_memory(&worker);
+            if memory > KEPT {
+                return Err(format!(
+                    "a process that waits for another invocation has {memory} bytes, more than {KEPT}"
+                ));
+            }
+        }
+        // Those that serve one version end with it.
+        deploy(server.address)?;
         // An idle worker that was killed is found out when it is to be used.
         for _ in 0..2 * PREFORK {
-            connection.send(&request("POST", "/invoke/echo", b"ping"))?;
+            connection.send(&request("POST", "/invoke/alone", b"ping"))?;
             connection.answer()?;
         }
         loop {
@@ -229,7 +257,8 @@ impl Census {
             let census = Census::now(server.pid() as i32);
             // The same twice in a row, with nothing to do: ends are reported one by one.
             // Its spawner and all idle workers are there: a busy host may take a while to make the last.
-            let quiet = health["running"] == 0 && health["queued"] == 0 && census.processes > PREFORK;
+            let idle = ["running", "queued", "kept_workers"].iter().all(|what| health[*what] == 0);
+            let quiet = idle && census.processes > PREFORK;
             let now = quiet.then(|| (census.processes, census.files.clone()));
             if now.is_some() && now == last {
                 return Ok(census);

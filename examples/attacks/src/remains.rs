@@ -12,7 +12,7 @@
 //!   strike KIND WHAT HOW    one of the other attacks; the lines after the first are its places
 //! ```
 //!
-//! `MARK` is a word that occurs nowhere else. `WHAT` is the name of one of [`WAYS`].
+//! `MARK` is a text that occurs nowhere else. `WHAT` is the name of one of [`WAYS`].
 
 use crate::places::Places;
 use crate::{Attack, leftovers, strike_of};
@@ -177,7 +177,7 @@ fn threads(mark: &str) -> Done {
     Ok(())
 }
 
-/// Nothing else runs here, and whoever waits is woken when it is time.
+/// Nothing else runs here, and a thread that waits is woken when it is time.
 fn turns(_: &str) -> Found {
     let mut found = Vec::new();
     let begin = Instant::now();
@@ -215,7 +215,7 @@ fn keep_quiet(_: &str) -> Found {
     Ok(Vec::new())
 }
 
-/// Files and directories with telling names, one of which is the working directory, and descriptors.
+/// Files and directories with the mark in their names, one of which is the working directory, and descriptors.
 fn files(mark: &str) -> Done {
     let (file, folder) = (format!("{FOLDER}/{mark}"), format!("{FOLDER}/{mark}-folder"));
     fs::write(&file, mark.repeat(1000))?;

@@ -13,7 +13,7 @@ use super::sched::{Armed, Scheduler, TimerKind, WakeUp, Woken};
 use super::this_thread;
 use monohull_abi::module::NEVER;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ pub(crate) type SchedulerGuard<'s> = MutexGuard<'s, Scheduler<Arc<Instance>>>;
 pub(crate) struct Dispatcher {
     scheduler: Mutex<Scheduler<Arc<Instance>>>,
     /// Idle carriers wait here, with the scheduler's lock.
-    sleepers: Condvar,
+    sleepers: Sleepers,
     /// The timekeeper sleeps here, with the same lock.
-    timekeeper: Condvar,
+    timekeeper: Sleepers,
     /// Made when the first socket is.
     poller: OnceLock<Poller>,
     /// When the run's time is up (monotonic ns); carriers in user code are interrupted then.
@@ -37,8 +37,8 @@ impl Dispatcher {
     pub(crate) fn new() -> Dispatcher {
         Dispatcher {
             scheduler: Mutex::new(Scheduler::new()),
-            sleepers: Condvar::new(),
-            timekeeper: Condvar::new(),
+            sleepers: Sleepers::default(),
+            timekeeper: Sleepers::default(),
             poller: OnceLock::new(),
             run_deadline: AtomicU64::new(NEVER),
         }
@@ -145,7 +145,7 @@ impl Dispatcher {
                 }
                 scheduler
             }
-            _ => wait_until(&self.sleepers, scheduler, until),
+            _ => self.sleepers.wait_until(scheduler, until),
         };
         scheduler.carrier_wakes(carrier);
         scheduler
@@ -153,7 +153,7 @@ impl Dispatcher {
 
     /// The timekeeper sleeps until it is woken, or until `until` (monotonic ns).
     pub(crate) fn sleep_timekeeper<'s>(&'s self, until: u64, scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
-        wait_until(&self.timekeeper, scheduler, until)
+        self.timekeeper.wait_until(scheduler, until)
     }
 
     /// Handles the external events that have happened, without waiting for any.
@@ -208,10 +208,39 @@ impl Dispatcher {
     }
 }
 
-fn wait_until<'s>(condition: &Condvar, scheduler: SchedulerGuard<'s>, until: u64) -> SchedulerGuard<'s> {
-    if until == NEVER {
-        return condition.wait(scheduler).expect("scheduler");
+/// Threads that sleep with the scheduler's lock. To wake them while there are none takes no system call, which a run on one carrier would
+/// make at each of its steps.
+#[derive(Default)]
+struct Sleepers {
+    condition: Condvar,
+    /// How many there are. Changed with the lock: what they sleep for was changed with the lock before they are woken, so that a thread
+    /// which has not seen the change is counted by then.
+    count: AtomicUsize,
+}
+
+impl Sleepers {
+    /// Sleeps until it is woken, or until `until` (monotonic ns).
+    fn wait_until<'s>(&self, scheduler: SchedulerGuard<'s>, until: u64) -> SchedulerGuard<'s> {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        let scheduler = if until == NEVER {
+            self.condition.wait(scheduler).expect("scheduler")
+        } else {
+            let time = Duration::from_nanos(until.saturating_sub(monotonic_ns()));
+            self.condition.wait_timeout(scheduler, time).expect("scheduler").0
+        };
+        self.count.fetch_sub(1, Ordering::SeqCst);
+        scheduler
     }
-    let time = Duration::from_nanos(until.saturating_sub(monotonic_ns()));
-    condition.wait_timeout(scheduler, time).expect("scheduler").0
+
+    fn notify_one(&self) {
+        if self.count.load(Ordering::SeqCst) > 0 {
+            self.condition.notify_one();
+        }
+    }
+
+    fn notify_all(&self) {
+        if self.count.load(Ordering::SeqCst) > 0 {
+            self.condition.notify_all();
+        }
+    }
 }

@@ -6,13 +6,14 @@
 //! | text …                         |                  what was written to the socket as to a file
 //! ```
 
-use super::packet::{self, SPACE_ALL, next_len, transmit};
+use super::packet::{self, Received, SPACE_ALL, next_len, transmit};
 use super::sealed::{read_sealed, seal};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::net::sockopt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -137,34 +138,48 @@ impl<S, R> Channel<S, R> {
         }
     }
 
-    /// Whether the next packet is there, and brings its body as memory. Then it may take a while to read.
-    pub fn next_is_spilled(&self) -> bool {
-        matches!(next_len(&self.socket, false), Ok(HEADER))
-    }
-
     /// The next packet, waiting for it; `None` when the other end is closed.
     pub fn receive(&self) -> Result<Option<Message<R>>, ChannelError> {
-        self.receive_with(true)
-    }
-
-    /// The next packet if there is one now. The outer `None` means that there is none yet.
-    pub fn try_receive(&self) -> Result<Option<Option<Message<R>>>, ChannelError> {
-        match self.receive_with(false) {
-            Ok(message) => Ok(Some(message)),
-            Err(ChannelError::Socket(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn receive_with(&self, wait: bool) -> Result<Option<Message<R>>, ChannelError> {
         // Memory is taken for what is there, not for what could be.
-        let len = next_len(&self.socket, wait)?;
+        let len = next_len(&self.socket, true)?;
         if len > HEADER + INLINE_MAX {
             return Err(ChannelError::TooLarge);
         }
         let mut body = vec![0; len];
-        // Space for as many files as the kernel passes, so that none arrives unseen. What is not taken out is closed.
-        let received = packet::receive::<SPACE_ALL>(&self.socket, &mut body, wait)?;
+        let received = packet::receive::<SPACE_ALL>(&self.socket, &mut body, true)?;
+        body.truncate(received.len);
+        self.packet(body, received)?.map(Packet::load).transpose()
+    }
+
+    /// The next packet if there is one now. The outer `None` means that there is none yet.
+    pub fn try_receive(&self) -> Result<Option<Option<Message<R>>>, ChannelError> {
+        match self.try_receive_packet()? {
+            None => Ok(None),
+            Some(packet) => packet.map(Packet::load).transpose().map(Some),
+        }
+    }
+
+    /// The same, without what its body may take to read if that has come as memory.
+    ///
+    /// For programs with many channels: it takes one system call, and room for the longest packet once for each thread.
+    pub fn try_receive_packet(&self) -> Result<Option<Option<Packet<R>>>, ChannelError> {
+        thread_local! {
+            static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        ROOM.with_borrow_mut(|room| {
+            // A longer packet is cut off here, and refused for that.
+            room.resize(HEADER + INLINE_MAX, 0);
+            match packet::receive::<SPACE_ALL>(&self.socket, room, false) {
+                Ok(received) => self.packet(room[..received.len].to_vec(), received).map(Some),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    /// What was received.
+    fn packet(&self, mut body: Vec<u8>, received: Received) -> Result<Option<Packet<R>>, ChannelError> {
+        // There was space for as many files as the kernel passes, so that none has arrived unseen. What is not taken out is closed.
         let mut files = received.files;
         if received.truncated || files.len() > FILES_MAX + 1 {
             return Err(ChannelError::TooLarge);
@@ -173,20 +188,50 @@ impl<S, R> Channel<S, R> {
             // There was space for all the kernel passes: this process has no descriptor left for one of them.
             return Err(ChannelError::Socket(Errno::EMFILE.into()));
         }
-        body.truncate(received.len);
         let text = body.first().is_some_and(|first| *first >= TEXT);
-        let spilled = !text && body.get(1) == Some(&SPILLED);
+        let mut spilled = None;
         match body[..] {
             [] => return Ok(None),
             _ if text => {}
             [VERSION, INLINE, ..] => {
                 body.drain(..HEADER);
             }
-            [VERSION, SPILLED] if !files.is_empty() => body = read_sealed(files.remove(0), BODY_MAX)?,
+            [VERSION, SPILLED] if !files.is_empty() => spilled = Some(files.remove(0)),
             [VERSION, ..] => return Err(ChannelError::Malformed("its form is unknown".to_owned())),
             [version, ..] => return Err(ChannelError::Version(version)),
         }
-        Ok(Some(Message { body, files, sender: received.sender, spilled, text, content: PhantomData }))
+        let is_spilled = spilled.is_some();
+        let message = Message { body, files, sender: received.sender, spilled: is_spilled, text, content: PhantomData };
+        Ok(Some(Packet { message, spilled }))
+    }
+}
+
+/// A message whose body may still have to be read.
+pub struct Packet<R> {
+    message: Message<R>,
+    /// The body, if it came as memory.
+    spilled: Option<OwnedFd>,
+}
+
+impl<R> fmt::Debug for Packet<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packet").field("spilled", &self.spilled).finish_non_exhaustive()
+    }
+}
+
+impl<R> Packet<R> {
+    /// Whether its body came as memory. Then it may take a while to read.
+    pub fn is_spilled(&self) -> bool {
+        self.spilled.is_some()
+    }
+
+    /// The message, with its body.
+    pub fn load(self) -> Result<Message<R>, ChannelError> {
+        let Packet { mut message, spilled } = self;
+        if let Some(body) = spilled {
+            message.body = read_sealed(body, BODY_MAX)?;
+        }
+        Ok(message)
     }
 }
 

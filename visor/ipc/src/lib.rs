@@ -29,5 +29,5 @@ mod packet;
 pub mod request;
 pub mod sealed;
 
-pub use channel::{Channel, ChannelError, Message};
+pub use channel::{Channel, ChannelError, Message, Packet};
 pub use request::{Protocol, Requester, Responder};

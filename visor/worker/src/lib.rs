@@ -235,6 +235,8 @@ struct Worker {
     reaper: Reaper,
     /// The worker's own control group, if it has one.
     cgroup: Option<WorkerCgroup>,
+    /// What came of looking at the next message, which has not been read yet.
+    received: Option<Result<Option<Option<ipc::Packet<FromWorker>>>, ChannelError>>,
     stderr: StderrTail,
     /// Faults end the process without a report: keys are in force, and neither the kernel nor a tracer opens them.
     keys_silent: bool,
@@ -444,15 +446,20 @@ impl Running {
         }
     }
 
-    /// Whether [`Running::next_message`] may take a while because the next message has many megabytes. Each call reads one
-    /// message.
-    pub fn next_is_long(&self) -> bool {
-        self.worker.channel.next_is_spilled()
+    /// Whether [`Running::next_message`] may take a while because the next message has many megabytes. The message is received here, if
+    /// there is one, and read there.
+    pub fn next_is_long(&mut self) -> bool {
+        let worker = &mut self.worker;
+        if worker.dead {
+            return false;
+        }
+        let received = worker.received.get_or_insert_with(|| worker.channel.try_receive_packet());
+        matches!(received, Ok(Some(Some(packet))) if packet.is_spilled())
     }
 
     /// Waits until there is a message; false if that takes longer than `limit`.
     pub fn wait(&self, limit: Option<Duration>) -> Result<bool, ProcessError> {
-        if self.worker.dead {
+        if self.worker.dead || self.worker.received.is_some() {
             return Ok(true);
         }
         self.worker.channel.wait(limit).map_err(host("waiting for a workflow"))
@@ -536,7 +543,13 @@ impl Worker {
         if self.dead {
             return Ok(None);
         }
-        let packet = match self.channel.try_receive() {
+        let received = self.received.take().unwrap_or_else(|| self.channel.try_receive_packet());
+        let received = received.and_then(|received| match received {
+            Some(Some(packet)) => packet.load().map(Some).map(Some),
+            Some(None) => Ok(Some(None)),
+            None => Ok(None),
+        });
+        let packet = match received {
             Ok(None) => return Ok(None),
             Ok(Some(Some(packet))) => packet,
             Ok(Some(None)) => {

@@ -382,6 +382,7 @@ impl Worker {
             pid,
             reaper,
             cgroup,
+            received: None,
             stderr,
             keys_silent,
             plan,

@@ -50,6 +50,7 @@ impl Impostor {
             pid,
             reaper,
             cgroup: None,
+            received: None,
             stderr: StderrTail::default(),
             keys_silent: false,
             plan: Some(plan()),

@@ -12,7 +12,6 @@
 //! follow its lines, and the page.
 
 use std::borrow::Cow;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -29,6 +28,7 @@ use crate::http::content::Content;
 use crate::http::error::ApiError;
 use crate::http::trace::Trace;
 use crate::ids::random_id;
+use crate::invocations::size;
 use crate::invocations::workers::LargeMessagePermit;
 use monohull_report::{RunReport, Stream};
 use monohull_workflow::Plan;
@@ -270,22 +270,6 @@ struct Inner {
     end: Option<Arc<End>>,
     /// Its end outlives this server.
     recorded: bool,
-}
-
-/// Counts what a report takes in memory, about, from its JSON: as much, and for each value of a list, which may be an empty
-/// string, what a string takes.
-struct Count(usize);
-
-impl io::Write for Count {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let values = bytes.iter().filter(|byte| **byte == b',').count();
-        self.0 += bytes.len() + values * size_of::<String>();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 impl Invocation {
@@ -559,18 +543,13 @@ impl Invocation {
     /// Bytes it takes to remember it, about.
     pub(crate) fn size(&self) -> u64 {
         let inner = self.lock();
-        // What is in it is a worker's to choose.
-        let mut report = Count(0);
-        if let Some(known) = inner.end.as_ref().and_then(|end| end.report.as_ref()) {
-            // Counting does not fail.
-            let _ = serde_json::to_writer(&mut report, known);
-        }
+        let report = inner.end.as_ref().and_then(|end| end.report.as_ref()).map_or(0, size::of_report);
         let result = inner.end.as_ref().map_or(0, |end| match &end.result {
             Ok(outputs) => outputs.iter().map(|(_, content)| content.len()).sum(),
             Err(refusal) => refusal.error.message.len() as u64,
         });
         let points: usize = inner.points.iter().map(|point| point.name.len() + OVERHEAD).sum();
-        (size_of::<Invocation>() + points + inner.line_bytes + report.0) as u64 + result
+        (size_of::<Invocation>() + points + inner.line_bytes + report) as u64 + result
     }
 
     /// A line of a list.

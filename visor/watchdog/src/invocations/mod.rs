@@ -8,5 +8,6 @@ pub(crate) mod journal;
 pub(crate) mod kept;
 pub(crate) mod ledger;
 pub(crate) mod redact;
+pub(crate) mod size;
 pub(crate) mod slots;
 pub(crate) mod workers;

@@ -1,0 +1,165 @@
+//! A process that serves one invocation after the other: a no-op against nginx and Apache, which serve a file from memory, and
+//! 1 MB of numbers against the same sort as a function call.
+//!
+//! Goals are ratios for eight clients on the machine of the servers. What limits them was measured once with a relay in C of the same shape
+//! (HTTP, one message to a process, one back): 1.3 times nginx's processor time, and its time per request.
+
+use super::open_loop;
+use super::sort::numbers;
+use crate::harness::{Effort, Result, Row, Samples, Unit};
+use crate::http::{self, Load};
+use crate::peer::build_cgi;
+use crate::service::{self, Running};
+use crate::{peer, processor};
+use serde_json::json;
+
+const CLIENTS: usize = 8;
+
+/// A load and the processor time that it took, per request.
+struct Served {
+    load: Load,
+    processor: f64,
+}
+
+/// Has all clients ask.
+fn serve(server: &Running, request: &[u8], clients: usize, each: usize) -> Result<Served> {
+    let pid = server.pid() as i32;
+    let before = processor::of_tree(pid);
+    let load = http::load(server.address, request, clients, each)?;
+    Ok(Served { load, processor: (processor::of_tree(pid) - before) / (clients * each) as f64 })
+}
+
+pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
+    let mut rows = no_op(effort)?;
+    rows.extend(sort(effort)?);
+    Ok(rows)
+}
+
+fn samples(all: &[Served], figure: impl Fn(&Served) -> f64) -> Samples {
+    Samples::of(all.iter().map(figure).collect())
+}
+
+fn no_op(effort: Effort) -> Result<Vec<Row>> {
+    let ours = service::monohull(&["--process", "reused"])?;
+    service::register(ours.address, "nothing", "no-op", &json!({}))?;
+    let fresh = service::monohull(&["--process", "per-invocation"])?;
+    service::register(fresh.address, "nothing", "no-op", &json!({}))?;
+    let (nginx, apache) = (service::nginx()?, service::apache(&build_cgi()?)?);
+    let invoke = http::request("POST", "/invoke/nothing", b"");
+    let [file, cgi] = ["/empty", "/cgi/program"].map(|path| http::request("GET", path, b""));
+    let each = effort.size(500, 5);
+    let sides =
+        [(&ours, &invoke, 4), (&nginx, &file, 4), (&apache, &file, 4), (&apache, &cgi, 1), (&fresh, &invoke, 1)];
+    let mut all: [Vec<Served>; 5] = Default::default();
+    for round in 0..=effort.rounds {
+        for ((server, request, times), served) in sides.iter().zip(&mut all) {
+            let came = serve(server, request, CLIENTS, times * each)?;
+            // The first round is for what is made once.
+            if round > 0 {
+                served.push(came);
+            }
+        }
+    }
+    let [ours, nginx, apache, cgi, fresh] = &all;
+    let per_request = |served: &Served| served.load.per_request;
+    let row = |what: &str, ours: Samples, peer: Samples, name: &str, limit: Option<f64>| {
+        Row::new(format!("reused no-op: {what}"), (ours, peer), name, Unit::Microseconds, limit)
+    };
+    let against = |what: &str, figure: fn(&Served) -> f64, peer: &[Served], name: &str, limit: Option<f64>| {
+        row(what, samples(ours, figure), samples(peer, figure), name, limit)
+    };
+    let (static_nginx, static_apache) = ("nginx, a static file", "Apache, a static file");
+    Ok(vec![
+        against("time per request", per_request, nginx, static_nginx, Some(2.0)),
+        against("processor time per request", |served| served.processor, nginx, static_nginx, Some(3.0)),
+        against("p50", |served| served.load.p50, nginx, static_nginx, None),
+        against("p99", |served| served.load.p99, nginx, static_nginx, None),
+        row(
+            "p99",
+            samples(ours, |served| served.load.p99),
+            samples(ours, |served| served.load.p50),
+            "its own p50",
+            Some(2.5),
+        ),
+        against("time per request", per_request, apache, static_apache, Some(1.0)),
+        against("time per request", per_request, cgi, "Apache CGI", Some(1.0 / 15.0)),
+        against("processor time per request", |served| served.processor, fresh, "a process per invocation", None),
+        Row::new(
+            "fresh no-op: time per request",
+            (samples(fresh, per_request), samples(cgi, per_request)),
+            "Apache CGI",
+            Unit::Microseconds,
+            Some(0.4),
+        ),
+    ])
+}
+
+/// One megabyte of numbers, one request after the other.
+fn sort(effort: Effort) -> Result<Vec<Row>> {
+    let text = numbers(effort.size(open_loop::LINES, 100));
+    let ours = service::monohull(&["--process", "reused"])?;
+    open_loop::deploy(ours.address, 1)?;
+    let request = http::request("POST", "/invoke/sort", text.as_bytes());
+    let each = effort.size(20, 2);
+    let (mut served, mut calls) = (Vec::new(), Vec::new());
+    for round in 0..=effort.rounds {
+        let came = serve(&ours, &request, 1, each)?;
+        let called = (0..each).map(|_| processor::of_call(|| peer::sorted_text(text.as_bytes())).map(|(time, _)| time));
+        let called = called.sum::<Result<f64>>()? / each as f64;
+        if round > 0 {
+            served.push(came);
+            calls.push(called);
+        }
+    }
+    let ours = samples(&served, |served| served.processor);
+    let name = "reused, sort of 1 MB over http: processor time";
+    Ok(vec![Row::new(
+        name,
+        (ours, Samples::of(calls)),
+        "the same sort as a function call",
+        Unit::Milliseconds,
+        Some(1.4),
+    )])
+}
+
+/// Memory that nothing else has, of processes that wait for another invocation.
+pub(super) fn memory(effort: Effort) -> Result<Vec<Row>> {
+    // So many wait in the end.
+    let many = effort.size(100, 4);
+    let server = service::monohull(&["--process", "reused", "--prefork", &many.to_string()])?;
+    let name = |number: usize| format!("nothing-{number}");
+    // Before the first of them waits: each does so for less than a minute.
+    for number in 0..many {
+        service::register(server.address, &name(number), "no-op", &json!({}))?;
+    }
+    let mut rows = Vec::new();
+    for number in 0..many {
+        let path = format!("/invoke/{}", name(number));
+        let (status, _) = http::ask(server.address, "POST", &path, b"")?;
+        if status != 200 {
+            return Err(format!("{path}: {status}"));
+        }
+        let kept = number + 1;
+        if kept == 1 || kept == many {
+            let memory = kept_memory(&server, kept)? / kept as f64;
+            let what = format!("memory, a process that waits for another invocation, of {kept}");
+            let limit = Samples::of(vec![(1 << 20) as f64]);
+            rows.push(Row::new(what, (Samples::of(vec![memory]), limit), "1 MiB", Unit::Kibibytes, Some(1.0)));
+        }
+    }
+    Ok(rows)
+}
+
+/// The private memory of all processes that wait for another invocation, when there are so many: those with an image.
+fn kept_memory(server: &Running, count: usize) -> Result<f64> {
+    let kept = || -> Vec<i32> {
+        let workers = service::children(server.pid() as i32).into_iter().flat_map(service::children);
+        workers.filter(|pid| service::has_image(*pid)).collect()
+    };
+    service::eventually("processes wait for another invocation", || {
+        let (_, health) = http::ask(server.address, "GET", "/healthz", b"")?;
+        let health: serde_json::Value = serde_json::from_slice(&health).map_err(|error| error.to_string())?;
+        Ok(health["kept_workers"] == count && kept().len() == count)
+    })?;
+    Ok(kept().iter().map(service::private_memory).sum::<u64>() as f64)
+}
