@@ -54,10 +54,12 @@ pub(crate) fn of_report(report: &RunReport) -> usize {
         mapped_files,
         lines_delayed: _,
         not_suspended,
+        published,
         sandbox,
         process: _,
     } = report;
     let texts = [workflow, isolation].into_iter().chain(modules).chain(isolation_note).chain(not_suspended);
+    let published = published.iter().map(|(name, published)| text(name) + text(published));
     let outputs = output.iter().map(|(slot, output)| {
         let OutputReport { bytes: _, path, content } = output;
         size_of::<OutputReport>() + text(slot) + rare(path.as_ref()) + rare(content.as_ref())
@@ -72,6 +74,7 @@ pub(crate) fn of_report(report: &RunReport) -> usize {
         + steps.iter().map(of_step).sum::<usize>()
         + outputs.sum::<usize>()
         + points.sum::<usize>()
+        + published.sum::<usize>()
         + sandbox
         + rare(unread.as_ref())
         + rare(error.as_ref())
