@@ -3,8 +3,6 @@
 //! An event is in one place: in a mailbox outside, or in a checkpoint as taken. So a capture names those that functions have taken, and
 //! once it is kept nothing here remembers them. The others go to the next domain if the workflow begins again.
 
-use super::shared::Shared;
-use monohull_abi::Errno;
 use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, MutexGuard};
 
@@ -24,33 +22,13 @@ pub struct GivenEvent {
 pub(crate) struct GivenEvents(Mutex<Vec<GivenEvent>>);
 
 impl GivenEvents {
-    fn lock(&self) -> MutexGuard<'_, Vec<GivenEvent>> {
+    /// For a look at them, or another one.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<GivenEvent>> {
         self.0.lock().expect("events")
     }
 
     /// A checkpoint that is kept has these.
     pub(crate) fn forget(&self, taken: &[u64]) {
         self.lock().retain(|event| !taken.contains(&event.number));
-    }
-}
-
-impl Shared {
-    /// Gives an event to whichever instance waits for its name first.
-    pub fn give_event(&self, event: GivenEvent) -> Result<(), Errno> {
-        self.publish_event(&event.name, event.number, &event.bytes)?;
-        self.given.lock().push(event);
-        Ok(())
-    }
-
-    /// The numbers of the events that were given and have been taken.
-    pub(crate) fn events_taken(&self) -> Vec<u64> {
-        let given = self.given.lock();
-        let taken = given.iter().filter(|event| self.is_event_taken(&event.name, event.number));
-        taken.map(|event| event.number).collect()
-    }
-
-    /// What a domain is given that begins the workflow again: the events that no checkpoint has.
-    pub fn events_for_another(&self) -> Vec<GivenEvent> {
-        std::mem::take(&mut *self.given.lock())
     }
 }

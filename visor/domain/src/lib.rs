@@ -37,6 +37,7 @@ mod driver;
 mod epoll_set;
 mod error;
 mod event;
+mod event_delivery;
 mod explanation;
 pub mod fault;
 #[allow(clippy::print_stderr, reason = "it warns of a program that does not ship, before there is a command line")]

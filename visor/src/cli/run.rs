@@ -10,7 +10,7 @@ use serde_json::json;
 use super::checkpoint;
 use super::durable;
 use super::durable::leg::How;
-use super::durable::start::Start;
+use super::durable::started_with::Start;
 use super::exit::Exit;
 use super::isolation::Isolation;
 use super::programs::replace_programs;

@@ -33,6 +33,7 @@
 //! **Time.** While a workflow is suspended its clock runs up to its next timer and then stops. A sleep ends in time, and a
 //! timeout does not pass because the workflow was not resumed.
 
+mod answer;
 pub(crate) mod capture;
 mod check;
 mod keeper;

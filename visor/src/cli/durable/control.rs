@@ -2,7 +2,7 @@
 
 use super::super::exit::Exit;
 use super::super::{concat_help, fail, output};
-use super::start::Start;
+use super::started_with::Start;
 use super::{State, Trouble, now};
 use clap::Args;
 use monohull_durable::{Control, Controlled, InvocationId, Meta, Store};

@@ -5,7 +5,7 @@ use super::super::setting::saved_plan;
 use super::super::suspend::date;
 use super::super::{checkpoint, concat_help, copies, fail, output};
 use super::leg;
-use super::start::Start;
+use super::started_with::Start;
 use super::{State, Trouble, due, now};
 use clap::Args;
 use comfy_table::{Table, presets};

@@ -8,9 +8,8 @@
 
 use super::super::output;
 use super::super::suspend::CONTINUATION_MAX;
-use super::leg::remove;
 use super::now;
-use super::start::Start;
+use super::started_with::Start;
 use monohull_checkpoint::Key;
 use monohull_durable::{Adding, Claim, Commit, Committed, Mail, Meta, MetaError, Status, Store, StoreError, Wait};
 use monohull_engine::Event;
@@ -169,4 +168,12 @@ fn new_name(folder: &Path, claim: &Claim) -> String {
     let others = (2..).map(|number: u64| format!("{name}-{number}"));
     let mut names = std::iter::once(name.clone()).chain(others);
     names.find(|name| !folder.join(format!("{name}.checkpoint")).exists()).unwrap_or(name)
+}
+
+/// Removes files that no history names any more.
+pub(super) fn remove(store: &Store, obsolete: &[monohull_durable::Checkpoint]) {
+    for obsolete in obsolete {
+        // One that stays is removed by the next sweep.
+        let _ = fs::remove_file(store.checkpoints().join(&obsolete.file));
+    }
 }

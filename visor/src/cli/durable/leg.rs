@@ -15,8 +15,8 @@ use super::super::output;
 use super::super::progress::Terminal;
 use super::super::setting::{Setting, saved_plan};
 use super::super::suspend::{self, SHORTEST_WAIT, date};
-use super::kept::{Checkpoints, Stopped, Waits};
-use super::start::Start;
+use super::kept::{Checkpoints, Stopped, Waits, remove};
+use super::started_with::Start;
 use super::{Trouble, due, now};
 use monohull_checkpoint::Key;
 use monohull_domain::checkpoint::Lineage;
@@ -31,8 +31,8 @@ use monohull_worker::{self as worker, Continuing, Keep, ProcessError, Ran};
 use monohull_workflow::{self as workflow, Plan};
 use serde_json::json;
 use std::fmt::Write;
+use std::io;
 use std::time::Duration;
-use std::{fs, io};
 
 /// The first pause before another attempt; each is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -124,14 +124,6 @@ pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trou
     let committed = store.meta()?.commit(&claim.held, &commit, now())?;
     remove(store, &committed.obsolete);
     Ok(Leg { status: committed.status, ended })
-}
-
-/// Removes files that no history names any more.
-pub(super) fn remove(store: &Store, obsolete: &[monohull_durable::Checkpoint]) {
-    for obsolete in obsolete {
-        // One that stays is removed by the next sweep.
-        let _ = fs::remove_file(store.checkpoints().join(&obsolete.file));
-    }
 }
 
 /// Reads what is kept of an invocation, or says why that cannot be gone on with.

@@ -14,6 +14,7 @@ pub(super) mod ps;
 pub(super) mod send;
 pub(super) mod show;
 pub(super) mod start;
+pub(super) mod started_with;
 pub(super) mod wake;
 
 use super::exit::Exit;

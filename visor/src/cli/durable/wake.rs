@@ -5,7 +5,7 @@ use super::super::isolation::Isolation;
 use super::super::suspend::date;
 use super::super::{concat_help, fail, output};
 use super::leg::{self, How};
-use super::start::Start;
+use super::started_with::Start;
 use super::{State, Trouble, due, now};
 use clap::Args;
 use monohull_durable::{Claimed, Meta, Status, Store, Want};
