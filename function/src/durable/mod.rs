@@ -5,8 +5,8 @@
 //! | [`event`], [`first_of`] | waits for an event, or for the first of several |
 //! | [`callback`] | waits for an event whose name is a secret |
 //! | [`sleep`], [`sleep_until`] | waits for a time |
-//! | [`step`] | an effect on the outside: with a key that makes it safe to repeat, and tried again if it fails |
-//! | [`scope`] | undoes finished steps if a later one fails |
+//! | [`step()`] | an effect on the outside: with a key that makes it safe to repeat, and tried again if it fails |
+//! | [`scope()`] | undoes finished steps if a later one fails |
 //! | [`publish`] | a text that is read from outside while the workflow waits |
 //!
 //! These are ordinary blocking calls, at any depth, in any thread. While all of a workflow only waits it may be suspended: it is a file then,
