@@ -154,8 +154,13 @@ fn dispatch_table(process: u32, maps: &[Mapping<'_>], handlers: &[u64]) -> Optio
             Some(start + index as u64 * 8)
         })
     };
-    let binding = find(&|word| handlers.contains(&word))?;
-    find(&|word| word == binding)
+    // Copies of a binding that nothing points to are left in freed memory.
+    let words =
+        |bytes: &[u8]| bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect::<Vec<_>>();
+    pieces.iter().find_map(|(start, bytes)| {
+        let candidates = words(bytes).into_iter().zip(0..).filter(|(word, _)| handlers.contains(word));
+        candidates.map(|(_, index)| start + index * 8).find_map(|binding| find(&|word| word == binding))
+    })
 }
 
 /// The bytes of a gate, counted from its beginning, from which few instructions lead to a far return, in any of those that there are of it.

@@ -60,11 +60,19 @@ fn reset_stacks() {
     has_traces(&found_without("reset-stacks"), "[stack]");
 }
 
-/// A timer that goes off before there is another domain ends the process, so it may be gone before it is looked at.
+/// A timer that goes off before there is another domain ends the process, so it may be gone before it is looked at. So may the spawner,
+/// whose warm-up run leaves one as well.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn reset_timers() {
-    let server = without(Some("reset-timers"));
+    let server = match std::panic::catch_unwind(|| without(Some("reset-timers"))) {
+        Ok(server) => server,
+        Err(why) => {
+            let why = why.downcast_ref::<String>().expect("a text");
+            assert!(why.contains("the spawner has ended"), "{why}");
+            return;
+        }
+    };
     server.ask_with("POST", "/invoke/echo", &BYTES, &input(SIZES[0])).expect(200);
     eventually("a timer is found, or has ended the process", || {
         let has_image = |pid: &i32| open_files(*pid).iter().any(|file| file.contains("memfd:"));
