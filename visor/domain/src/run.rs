@@ -17,7 +17,7 @@ use super::{fault, this_thread};
 use monohull_abi::module::{Call, Outcome, Wake};
 use monohull_abi::number::FUTEX_WAIT;
 use monohull_report::failure::{Blame, Failure, FailureKind};
-use monohull_trampoline::system::interrupted::{Place, UnknownRegisters};
+use monohull_trampoline::system::interrupted::{Place, Registers, UnknownRegisters};
 use monohull_trampoline::system::{Exit, FaultInfo, enter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -420,6 +420,15 @@ impl Shared {
         current: &mut Option<Arc<Instance>>,
         switches: u32,
     ) -> Option<(Running, Option<Arc<Instance>>)> {
+        if let Some(instance) = current
+            && instance.stop.load(Ordering::Relaxed)
+        {
+            // Its time was up between two stretches of user code: after a slice of time, or in a call.
+            self.note_place_of_timeout(instance, |failure| {
+                let frames = frames_of(instance, &running.frame, running.registers.as_deref());
+                fault::add_frames_of_call(instance, &frames, failure);
+            });
+        }
         carrier.unbind_instance();
         this_thread::exit_instance();
         *current = None;
@@ -455,7 +464,7 @@ impl Shared {
     ) -> Interrupted {
         let registers = carrier.restore_signal_state(|carrier| carrier.interrupted_registers(fault));
         if instance.stop.load(Ordering::Relaxed) || self.end_if_late(instance) {
-            self.note_place_of_timeout(instance, fault);
+            self.note_place_of_timeout(instance, |failure| fault::add_place_of_interrupt(instance, fault, failure));
             return Interrupted::End;
         }
         let place = carrier.place(&self.space, fault.ip);
@@ -485,13 +494,13 @@ impl Shared {
         Interrupted::End
     }
 
-    /// An instance has ended whose user code was interrupted. If its time was up, the report names the place. This carrier has the
-    /// thread still, so the instance lives.
-    fn note_place_of_timeout(&self, instance: &Instance, fault: &FaultInfo) {
-        let timed_out = self.lock().instance(instance.id).is_some_and(|i| is_timeout(i.ending.as_ref()));
-        if timed_out {
+    /// An instance has ended, and this carrier has a thread of it still, so it lives. If its time was up, the report names the place
+    /// of one such thread, which this adds to a failure.
+    fn note_place_of_timeout(&self, instance: &Instance, add: impl FnOnce(&mut Failure)) {
+        let lacks_place = self.lock().instance(instance.id).is_some_and(|i| is_timeout_without_place(i.ending.as_ref()));
+        if lacks_place {
             let mut place = Failure::new(FailureKind::Timeout, "");
-            fault::add_place_of_interrupt(instance, fault, &mut place);
+            add(&mut place);
             let mut scheduler = self.lock();
             let ending = scheduler.instance_mut(instance.id).and_then(|i| i.ending.as_mut());
             if let Some(Err(failure)) = ending {
@@ -505,14 +514,12 @@ impl Shared {
         let Some(instance) = self.instance(id) else { return };
         let timeout = instance.config.timeout.unwrap_or_default();
         let mut failure = Failure::new(FailureKind::Timeout, format!("ran longer than {timeout:?}, its timeout"));
-        // The stack is read under the lock, so that the thread does not run meanwhile. Symbols are looked up later.
+        // The stack is read under the lock, so that the thread does not run meanwhile. Symbols are looked up later. If a carrier has a
+        // thread, the place is noted when that puts it down.
         let frames = {
             let scheduler = self.lock();
             match scheduler.running_of(id) {
-                0 => scheduler.main_call(id).map(|(call, registers)| match registers {
-                    Some(registers) => fault::frames_of_interrupt(&instance, registers),
-                    None => fault::frames_of_call(&instance, call),
-                }),
+                0 => scheduler.last_place(id).map(|(call, registers)| frames_of(&instance, call, registers)),
                 _ => None,
             }
         };
@@ -582,6 +589,15 @@ fn put_down(carrier: &mut Carrier, _locked: &SchedulerGuard<'_>) {
     this_thread::exit_instance();
 }
 
-fn is_timeout(ending: Option<&Result<(), Box<Failure>>>) -> bool {
-    matches!(ending, Some(Err(failure)) if failure.kind == FailureKind::Timeout)
+/// The return addresses on the stack of a thread that a carrier does not run, see [`fault::frames_of_call`].
+fn frames_of(instance: &Instance, call: &Call, registers: Option<&Registers>) -> Vec<u64> {
+    match registers {
+        Some(registers) => fault::frames_of_interrupt(instance, registers),
+        None => fault::frames_of_call(instance, call),
+    }
+}
+
+/// Whether an instance was ended because its time was up, and it is not known yet what it did then.
+fn is_timeout_without_place(ending: Option<&Result<(), Box<Failure>>>) -> bool {
+    matches!(ending, Some(Err(failure)) if failure.kind == FailureKind::Timeout && failure.ip.is_none())
 }

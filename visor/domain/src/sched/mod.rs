@@ -52,6 +52,8 @@ use waiting::Waiting;
 
 /// So many threads of an instance that ends are taken off the table under one hold of the lock.
 const RETIRED_AT_ONCE: usize = if cfg!(miri) { 16 } else { 4096 };
+/// So many threads of an instance are searched for one that was interrupted: the lock is held meanwhile.
+const LOOKED_AT: usize = 64;
 /// How long after a timer was due the timekeeper checks whether a carrier has served it. Idle carriers do so at
 /// once; then the timekeeper need not run for each timer.
 const TIMEKEEPER_GRACE_NS: u64 = 5_000_000;
@@ -340,13 +342,14 @@ impl<I> Scheduler<I> {
         self.instances.get(id).map_or(0, |instance| instance.running)
     }
 
-    /// The call in which the main thread of an instance waits, or the registers with which it was interrupted, if it is off the
-    /// carriers.
-    pub(super) fn main_call(&self, id: u32) -> Option<(&Call, Option<&Registers>)> {
+    /// What an instance was doing, for a report: the registers of a thread that was interrupted, or else the call in which the main
+    /// thread waits. Of threads that are off the carriers.
+    pub(super) fn last_place(&self, id: u32) -> Option<(&Call, Option<&Registers>)> {
         let threads = &self.instances.get(id)?.threads;
-        let main = threads.iter().find(|thread| self.threads[**thread].stack.is_none())?;
-        let main = &self.threads[*main];
-        Some((main.frame.as_deref()?, main.registers.as_deref()))
+        let interrupted = threads.iter().take(LOOKED_AT).find(|thread| self.threads[**thread].registers.is_some());
+        let thread = interrupted.or_else(|| threads.iter().find(|thread| self.threads[**thread].stack.is_none()))?;
+        let thread = &self.threads[*thread];
+        Some((thread.frame.as_deref()?, thread.registers.as_deref()))
     }
 
     /// Marks an instance as ended. False if it has ended already.

@@ -623,18 +623,35 @@ fn a_halt_is_over_when_the_last_carrier_is_back_or_the_limit_has_passed() {
     assert!(matches!(scheduler.next_work(1, false, &never), Work::Run(running, ()) if running.thread == threads[0]));
 }
 
+fn some_registers() -> Registers {
+    let parts = (0x1234, 0x5678, 2);
+    let extended = [0; monohull_trampoline::system::interrupted::EXTENDED];
+    Registers::of_parts(parts, &[7; 15], &extended, VectorState::Sse).expect("registers")
+}
+
+/// A report that asks what an instance was doing is about the thread that computes, not about the main thread that waits for it.
+#[test]
+fn the_place_of_an_instance_is_that_of_a_thread_that_was_interrupted() {
+    let (mut scheduler, _) = with_threads(2);
+    let [main, mut other] = [0, 1].map(|carrier| take_next(&mut scheduler, carrier));
+    assert!(main.stack.is_none() && other.stack.is_some());
+    scheduler.requeue(main.thread, main.frame, 0, 2);
+    assert!(scheduler.last_place(INSTANCE).is_some_and(|(_, registers)| registers.is_none()));
+    other.registers = Some(Box::new(some_registers()));
+    scheduler.requeue_interrupted(other, 2);
+    assert!(scheduler.last_place(INSTANCE).is_some_and(|(_, registers)| registers == Some(&some_registers())));
+}
+
 /// What an interrupted thread has in its registers comes back with it, once.
 #[test]
 fn an_interrupted_thread_goes_behind_the_others_with_its_registers() {
     let (mut scheduler, threads) = with_threads(2);
     let mut running = take_next(&mut scheduler, 0);
-    let parts = (0x1234, 0x5678, 2);
-    let extended = [0; monohull_trampoline::system::interrupted::EXTENDED];
-    let registers = Registers::of_parts(parts, &[7; 15], &extended, VectorState::Sse).expect("registers");
+    let registers = some_registers();
     running.registers = Some(Box::new(registers.clone()));
     scheduler.requeue_interrupted(running, 2);
     assert_eq!(
-        scheduler.main_call(INSTANCE).map(|(call, registers)| (call.user_rsp, registers.cloned())),
+        scheduler.last_place(INSTANCE).map(|(call, registers)| (call.user_rsp, registers.cloned())),
         Some((0x5678, Some(registers.clone())))
     );
     let other = take_next(&mut scheduler, 0);
