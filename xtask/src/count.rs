@@ -20,6 +20,8 @@ pub(crate) struct Count {
     pub(crate) ignored: u64,
     /// What failed, as far as it has a name: the end of a long report is what people see.
     pub(crate) names: Vec<String>,
+    /// What failed and passed when it was run again.
+    pub(crate) flaky: Vec<String>,
     /// What went wrong without being a failure, and should be known.
     pub(crate) notes: Vec<String>,
     /// Whether names are being listed.
@@ -43,7 +45,17 @@ impl Count {
         self.failed += other.failed;
         self.ignored += other.ignored;
         self.names.extend(other.names);
+        self.flaky.extend(other.flaky);
         self.notes.extend(other.notes);
+    }
+
+    /// A failed test, by its name, has passed when it was run again.
+    pub(crate) fn passes_after_all(&mut self, name: &str) {
+        if let Some(place) = self.names.iter().position(|failed| failed == name) {
+            self.flaky.push(self.names.remove(place));
+            self.failed -= 1;
+            self.passed += 1;
+        }
     }
 
     /// Reads a line of a test program's output, which lists the names of failed tests and closes with a count.
@@ -65,6 +77,7 @@ impl Count {
     /// The last lines of all.
     pub(crate) fn close(self) -> Result {
         self.notes.iter().for_each(|note| println!("note: {note}"));
+        self.flaky.iter().for_each(|name| println!("flaky, failed once and passed when it was run again: {name}"));
         self.names.iter().for_each(|name| println!("failed: {name}"));
         println!("{} passed, {} failed", self.passed, self.failed);
         match self.failed {

@@ -31,6 +31,7 @@ pub mod cell;
 mod cell_pool;
 pub mod checkpoint;
 mod clock;
+mod deadline;
 mod dispatcher;
 mod domain;
 mod driver;

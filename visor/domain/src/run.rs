@@ -11,13 +11,13 @@ use super::event::Event;
 use super::hostcall::futex_wait;
 use super::instance::{Instance, InstanceConfig};
 use super::sched::{Resources, Running, Work, wait_key};
-use super::shared::{Shared, cancelled};
+use super::shared::Shared;
 use super::threads::{self, EndProcessOnPanic};
 use super::{fault, this_thread};
 use monohull_abi::module::{Call, Outcome, Wake};
 use monohull_abi::number::FUTEX_WAIT;
 use monohull_report::failure::{Blame, Failure, FailureKind};
-use monohull_trampoline::system::interrupted::{Place, Registers, UnknownRegisters};
+use monohull_trampoline::system::interrupted::{Place, UnknownRegisters};
 use monohull_trampoline::system::{Exit, FaultInfo, enter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -362,31 +362,6 @@ impl Shared {
         Served::Outcome(self.serve(call))
     }
 
-    /// A signal has interrupted trusted code on this carrier. Ends the instance if its time is up. Whether the instance has to
-    /// stop.
-    #[cold]
-    fn must_stop(&self, instance: &Instance) -> bool {
-        carrier::clear_attention(this_thread::carrier());
-        self.end_if_late(instance);
-        instance.stop.load(Ordering::Relaxed)
-    }
-
-    /// Ends the instance if its time, or the run's, is up. Whether it was.
-    fn end_if_late(&self, instance: &Instance) -> bool {
-        let now = self.clock.host_now();
-        let run_deadline = self.sched.run_deadline();
-        // If both have passed, the earlier one counts.
-        if now >= instance.deadline && instance.deadline <= run_deadline {
-            self.time_up(instance.id);
-        } else if now >= run_deadline {
-            self.lock().push_event(Event::Deadline);
-            self.end(instance, Err(Box::new(cancelled())));
-        } else {
-            return false;
-        }
-        true
-    }
-
     /// The next thread to switch to at once, if nothing else is more urgent, and its instance if that is another one.
     fn pick(
         &self,
@@ -423,11 +398,7 @@ impl Shared {
         if let Some(instance) = current
             && instance.stop.load(Ordering::Relaxed)
         {
-            // Its time was up between two stretches of user code: after a slice of time, or in a call.
-            self.note_place_of_timeout(instance, |failure| {
-                let frames = frames_of(instance, &running.frame, running.registers.as_deref());
-                fault::add_frames_of_call(instance, &frames, failure);
-            });
+            self.note_place_of_thread(instance, &running);
         }
         carrier.unbind_instance();
         this_thread::exit_instance();
@@ -464,7 +435,7 @@ impl Shared {
     ) -> Interrupted {
         let registers = carrier.restore_signal_state(|carrier| carrier.interrupted_registers(fault));
         if instance.stop.load(Ordering::Relaxed) || self.end_if_late(instance) {
-            self.note_place_of_timeout(instance, |failure| fault::add_place_of_interrupt(instance, fault, failure));
+            self.note_place_of_interrupt(instance, fault);
             return Interrupted::End;
         }
         let place = carrier.place(&self.space, fault.ip);
@@ -492,41 +463,6 @@ impl Shared {
         };
         self.end(instance, Err(Box::new(failure)));
         Interrupted::End
-    }
-
-    /// An instance has ended, and this carrier has a thread of it still, so it lives. If its time was up, the report names the place
-    /// of one such thread, which this adds to a failure.
-    fn note_place_of_timeout(&self, instance: &Instance, add: impl FnOnce(&mut Failure)) {
-        let lacks_place = self.lock().instance(instance.id).is_some_and(|i| is_timeout_without_place(i.ending.as_ref()));
-        if lacks_place {
-            let mut place = Failure::new(FailureKind::Timeout, "");
-            add(&mut place);
-            let mut scheduler = self.lock();
-            let ending = scheduler.instance_mut(instance.id).and_then(|i| i.ending.as_mut());
-            if let Some(Err(failure)) = ending {
-                (failure.ip, failure.backtrace) = (place.ip, place.backtrace);
-            }
-        }
-    }
-
-    /// An instance's time is up.
-    pub(super) fn time_up(&self, id: u32) {
-        let Some(instance) = self.instance(id) else { return };
-        let timeout = instance.config.timeout.unwrap_or_default();
-        let mut failure = Failure::new(FailureKind::Timeout, format!("ran longer than {timeout:?}, its timeout"));
-        // The stack is read under the lock, so that the thread does not run meanwhile. Symbols are looked up later. If a carrier has a
-        // thread, the place is noted when that puts it down.
-        let frames = {
-            let scheduler = self.lock();
-            match scheduler.running_of(id) {
-                0 => scheduler.last_place(id).map(|(call, registers)| frames_of(&instance, call, registers)),
-                _ => None,
-            }
-        };
-        if let Some(frames) = frames {
-            fault::add_frames_of_call(&instance, &frames, &mut failure);
-        }
-        self.end(&instance, Err(Box::new(failure)));
     }
 
     /// All threads wait, and there is no cell for the pending instances, which may be what the threads wait for.
@@ -587,17 +523,4 @@ impl Resources for Shared {
 fn put_down(carrier: &mut Carrier, _locked: &SchedulerGuard<'_>) {
     carrier.unbind_instance();
     this_thread::exit_instance();
-}
-
-/// The return addresses on the stack of a thread that a carrier does not run, see [`fault::frames_of_call`].
-fn frames_of(instance: &Instance, call: &Call, registers: Option<&Registers>) -> Vec<u64> {
-    match registers {
-        Some(registers) => fault::frames_of_interrupt(instance, registers),
-        None => fault::frames_of_call(instance, call),
-    }
-}
-
-/// Whether an instance was ended because its time was up, and it is not known yet what it did then.
-fn is_timeout_without_place(ending: Option<&Result<(), Box<Failure>>>) -> bool {
-    matches!(ending, Some(Err(failure)) if failure.kind == FailureKind::Timeout && failure.ip.is_none())
 }

@@ -98,5 +98,5 @@ fn item(name: String, program: &Artifact, before: &str, after: &str) -> Item {
         "{before}timeout {ITEM_SECONDS} {} --include-ignored --test-threads=1 --nocapture{after}",
         quoted(&program.executable)
     );
-    Item { name, command, counts: true }
+    Item { name, command, counts: true, again: None }
 }

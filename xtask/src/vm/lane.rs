@@ -6,7 +6,7 @@
 
 use super::machine::Machine;
 use super::sample::runs_under;
-use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, STARTED, TOOLS};
+use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, KEYS, LEFT_OUT, LeftOut, MADE, PROGRAMS, STARTED, TOOLS};
 use super::tally::{Item, in_guest, script};
 use super::{Cache, Kernel, REPOSITORY, guest};
 use crate::count::Count;
@@ -216,20 +216,20 @@ fn test_items(program: &Artifact, tests: Vec<String>) -> Result<Vec<Item>> {
         .partition(|test| prefixes().any(|prefix| test.starts_with(prefix)));
     let all = program.tests()?;
     // By the names of the others: not every program takes more than one name of a test to run.
-    let item = |name: String, threads: &str, tests: Vec<String>| Item {
-        name,
-        command: format!(
-            "mkdir -p {folder} && cd {folder} && timeout {ITEM_SECONDS} {program} --exact{threads}{ignored}{others}",
-            folder = quoted(folder),
-            program = quoted(&program.executable),
-            ignored = if needs_much { " --include-ignored" } else { "" },
-            others = all
-                .iter()
-                .filter(|test| !tests.contains(test))
-                .map(|test| format!(" --skip {test}"))
-                .collect::<String>(),
-        ),
-        counts: true,
+    let start = format!(
+        "mkdir -p {folder} && cd {folder} && timeout {ITEM_SECONDS} {program} --exact{ignored}",
+        folder = quoted(folder),
+        program = quoted(&program.executable),
+        ignored = if needs_much { " --include-ignored" } else { "" },
+    );
+    let item = |name: String, threads: &str, tests: Vec<String>| {
+        let others = all.iter().filter(|test| !tests.contains(test)).map(|test| format!(" --skip {test}"));
+        Item {
+            name,
+            command: format!("{start}{threads}{}", others.collect::<String>()),
+            counts: true,
+            again: (!program.target.name.starts_with(KEYS)).then(|| start.clone()),
+        }
     };
     let mut items = Vec::new();
     if !together.is_empty() {
@@ -260,7 +260,7 @@ fn workflow_items(workspace: &Workspace) -> Result<Vec<Item>> {
         let command = format!(
             "cd {REPOSITORY} && timeout {ITEM_SECONDS} {visor} run --isolation {ISOLATION} workflows/{name}.json{inputs}"
         );
-        Item { name: format!("workflows/{name}.json"), command, counts: false }
+        Item { name: format!("workflows/{name}.json"), command, counts: false, again: None }
     };
     Ok(names.into_iter().map(item).collect())
 }

@@ -3,6 +3,10 @@
 //! Guests run side by side, so an item's output is shown as a whole when it ends. An item without a result has failed.
 //!
 //! A machine may be lost on the way, see `restarts`: the next one goes on where it was. A failed test stays one.
+//!
+//! The guest's processor is emulated, and some twenty times slower than one that tests usually run on. A few tests that fail there are
+//! run once more, each alone: one that passes then is flaky, which the closing lines say. It is no failure of the lane. Attacks are
+//! not run again: one that succeeds once has succeeded.
 
 use super::machine::{Ended, Machine};
 use super::restarts::{Next, Restarts};
@@ -15,6 +19,10 @@ use std::time::{Duration, Instant};
 /// Markers in the guest's output.
 const ITEM: &str = "@item ";
 const STATUS: &str = "@status ";
+const AGAIN: &str = "@again ";
+const AGAIN_STATUS: &str = "@again-status ";
+/// So many failed tests of a program are run again. More have a cause in common, which is not chance.
+const AGAIN_AT_MOST: usize = 3;
 /// How many items are named at the end for the time they took.
 const SLOWEST: usize = 5;
 
@@ -26,16 +34,34 @@ pub(super) struct Item {
     pub(super) command: String,
     /// Whether it is a test program, which counts its tests; else it counts as one.
     pub(super) counts: bool,
+    /// A line for the shell that runs one of its tests once more, but for the test's name at the end.
+    pub(super) again: Option<String>,
 }
 
 /// The job. Its argument is the index of the item to begin with.
 pub(super) fn script(items: &[Item]) -> String {
     // Each in a shell of its own: a command that ends the shell, or changes its folder, ends and changes that one.
-    let lines = |(index, Item { name, command, .. }): (usize, &Item)| {
-        format!("if [ {index} -ge \"$1\" ]; then\necho '{ITEM}{name}'\n( {command} )\necho \"{STATUS}$?\"\nfi\n")
+    let lines = |(index, item): (usize, &Item)| {
+        let Item { name, command, again, .. } = item;
+        let run = match again {
+            Some(again) => with_second_run(command, again),
+            None => format!("( {command} )\nstatus=$?\n"),
+        };
+        format!("if [ {index} -ge \"$1\" ]; then\necho '{ITEM}{name}'\n{run}echo \"{STATUS}$status\"\nfi\n")
     };
     // The computer's own tools before busybox's.
     std::iter::once("PATH=/usr/bin:$PATH\n".to_owned()).chain(items.iter().enumerate().map(lines)).collect()
+}
+
+/// Runs a test program, and a few of its tests again if they failed.
+fn with_second_run(command: &str, again: &str) -> String {
+    format!(
+        "{{ ( {command} ); echo $? >/tmp/status; }} 2>&1 | tee /tmp/said\n\
+         status=$(cat /tmp/status)\n\
+         failed=$(sed -n 's/^test \\([^ ]*\\) \\.\\.\\. FAILED.*$/\\1/p' /tmp/said)\n\
+         if [ \"$(echo $failed | wc -w)\" -le {AGAIN_AT_MOST} ]; then\n\
+         for test in $failed; do\necho \"{AGAIN}$test\"\n( {again} $test )\necho \"{AGAIN_STATUS}$?\"\ndone\nfi\n"
+    )
 }
 
 /// Runs the items in one guest and counts.
@@ -99,7 +125,7 @@ fn count(guest: &str, items: &[Item], boot: Boot<'_>) -> Count {
         tally.passes_over("not run to its end");
     }
     let mut total = tally.total;
-    total.names.iter_mut().for_each(|name| *name = format!("{guest}, {name}"));
+    total.names.iter_mut().chain(&mut total.flaky).for_each(|name| *name = format!("{guest}, {name}"));
     total
 }
 
@@ -116,6 +142,10 @@ struct Tally<'i> {
     said: String,
     /// What it has counted.
     inside: Count,
+    /// The test of it that runs once more.
+    again: Option<String>,
+    /// Those that passed then.
+    flaky: Vec<String>,
     total: Count,
 }
 
@@ -128,6 +158,8 @@ impl<'i> Tally<'i> {
             runs: false,
             said: String::new(),
             inside: Count::default(),
+            again: None,
+            flaky: Vec::new(),
             total: Count::default(),
         }
     }
@@ -138,15 +170,30 @@ impl<'i> Tally<'i> {
             (self.begun, self.runs) = (Instant::now(), true);
             return None;
         }
+        if let Some(test) = line.strip_prefix(AGAIN) {
+            self.again = Some(test.trim_end().to_owned());
+            self.said += &format!("{test} IS RUN AGAIN.\n");
+            return None;
+        }
+        if let Some((said, status)) = line.split_once(AGAIN_STATUS) {
+            self.said += &format!("{said}\n");
+            self.flaky.extend(self.again.take().filter(|_| status.trim_end() == "0"));
+            return None;
+        }
         // What an item prints last may lack its newline.
         let (said, status) = line.split_once(STATUS).map_or((line, None), |(said, status)| (said, Some(status)));
-        self.inside.add_line(said);
+        if self.again.is_none() {
+            self.inside.add_line(said);
+        }
         if status.is_none() || !said.is_empty() {
             self.said += said;
             self.said.push('\n');
         }
         let (item, status) = (self.items.get(self.took.len())?, status?);
-        let count = item.result(std::mem::take(&mut self.inside), status, &mut self.said);
+        let mut count = item.result(std::mem::take(&mut self.inside), status, &mut self.said);
+        for test in self.flaky.drain(..) {
+            count.passes_after_all(&format!("{} {test}", item.name));
+        }
         self.total.add(count);
         let took = self.begun.elapsed();
         self.took.push(took);
@@ -163,6 +210,7 @@ impl<'i> Tally<'i> {
     /// failed.
     fn loses_machine(&mut self) -> String {
         self.inside = Count::default();
+        (self.again, self.flaky) = (None, Vec::new());
         self.runs = false;
         let said = std::mem::take(&mut self.said);
         let name = self.items.get(self.took.len()).map_or("", |item| &item.name);
@@ -213,7 +261,7 @@ mod tests {
     use super::*;
 
     fn item(counts: bool) -> [Item; 1] {
-        [Item { name: "it".into(), command: String::new(), counts }]
+        [Item { name: "it".into(), command: String::new(), counts, again: None }]
     }
 
     fn counted(counts: bool, lines: &[&str]) -> (u64, u64) {
@@ -227,6 +275,53 @@ mod tests {
     fn programs_count_their_tests() {
         assert_eq!(counted(true, &["test result: ok. 7 passed; 0 failed; 1 ignored", "@status 0"]), (7, 0));
         assert_eq!(counted(true, &["test result: FAILED. 7 passed; 2 failed; 1 ignored", "@status 101"]), (7, 2));
+    }
+
+    /// What a program says in which two tests failed, of which the first passes when it is run again.
+    const AGAIN: [&str; 14] = [
+        "test a ... FAILED",
+        "test m::b ... FAILED",
+        "failures:",
+        "    a",
+        "    m::b",
+        "test result: FAILED. 7 passed; 2 failed; 0 ignored",
+        "@again a",
+        "test result: ok. 1 passed; 0 failed; 0 ignored",
+        "@again-status 0",
+        "@again m::b",
+        "test result: FAILED. 0 passed; 1 failed; 0 ignored",
+        "no newline@again-status 101",
+        "@status 101",
+        "after all",
+    ];
+
+    #[test]
+    fn a_test_that_passes_when_it_is_run_again_is_flaky() {
+        let items = item(true);
+        let mut tally = Tally::new(&items);
+        let shown: Vec<_> = AGAIN.iter().filter_map(|line| tally.add_line(line)).collect();
+        assert!(shown[0].2.contains("a IS RUN AGAIN.\n"), "{}", shown[0].2);
+        assert_eq!((tally.total.passed, tally.total.failed), (8, 1));
+        assert_eq!((tally.total.names, tally.total.flaky), (vec!["it m::b".to_owned()], vec!["it a".to_owned()]));
+    }
+
+    /// The script itself, with a shell of this machine and a program whose test `a` passes from the second time on.
+    #[test]
+    fn a_few_failed_tests_are_run_again() {
+        let folder = std::env::temp_dir().join(format!("again-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder");
+        let program = |failed: &str| format!("for t in {failed}; do echo \"test $t ... FAILED\"; done; exit 101");
+        let run = |failed: &str| {
+            let run = with_second_run(&program(failed), "echo again; test a =");
+            let run = run.replace("/tmp/", &format!("{}/", folder.display()));
+            let output = std::process::Command::new("sh").args(["-c", &format!("{run}echo $status")]).output();
+            String::from_utf8(output.expect("a shell").stdout).expect("text")
+        };
+        let few = run("a m::b");
+        assert!(few.contains("@again a\nagain\n@again-status 0\n@again m::b\nagain\n@again-status 1\n101\n"), "{few}");
+        let many = run("a b c d");
+        assert!(many.ends_with("test d ... FAILED\n101\n"), "{many}");
+        std::fs::remove_dir_all(&folder).expect("the folder is removed");
     }
 
     #[test]
@@ -255,7 +350,8 @@ mod tests {
 
     /// A guest with the items a, b and c, in which each machine says this and ends so: where each began, and the count.
     fn guest(machines: Vec<(&str, Ended)>) -> (Vec<usize>, Count) {
-        let items = ["a", "b", "c"].map(|name| Item { name: name.into(), command: String::new(), counts: false });
+        let items =
+            ["a", "b", "c"].map(|name| Item { name: name.into(), command: String::new(), counts: false, again: None });
         let mut machines = machines.into_iter();
         let mut begun = Vec::new();
         let count = count("Linux", &items, &mut |from, on_line| {
