@@ -1,13 +1,8 @@
 //! Runs test commands, and counts what passed and failed.
 
-use crate::Result;
+use crate::{Result, flaky};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
-
-/// What cargo starts test programs with: one that hangs is ended and named. The slowest
-/// takes half a minute on two free processors.
-pub(crate) const RUNNER: (&str, &str) =
-    ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", "timeout --foreground --verbose --kill-after=10 900");
 
 /// What came of tests.
 #[derive(Default)]
@@ -49,9 +44,9 @@ impl Count {
         self.notes.extend(other.notes);
     }
 
-    /// A failed test, by its name, has passed when it was run again.
+    /// The last failed test of this name has passed when it was run again.
     pub(crate) fn passes_after_all(&mut self, name: &str) {
-        if let Some(place) = self.names.iter().position(|failed| failed == name) {
+        if let Some(place) = self.names.iter().rposition(|failed| failed == name) {
             self.flaky.push(self.names.remove(place));
             self.failed -= 1;
             self.passed += 1;
@@ -62,6 +57,9 @@ impl Count {
     pub(crate) fn add_line(&mut self, line: &str) {
         // A guest's console may add a carriage return.
         let line = line.trim_end();
+        if let Some(name) = line.strip_prefix(flaky::MARK) {
+            self.passes_after_all(name);
+        }
         match (line.strip_prefix("test result: "), line.strip_prefix("    ")) {
             (Some(result), _) => {
                 self.passed += number_before(result, " passed");
@@ -160,6 +158,16 @@ mod tests {
         OUTPUT.lines().for_each(|line| count.add_line(line));
         assert_eq!((count.passed, count.failed, count.ignored), (12, 2, 3));
         assert_eq!(count.names, ["a", "m::b"]);
+    }
+
+    #[test]
+    fn a_test_that_passes_after_all_is_flaky() {
+        let mut count = Count::default();
+        OUTPUT.lines().chain(["  again: test result: ok. 1 passed", "@flaky a"]).for_each(|line| count.add_line(line));
+        assert_eq!(
+            (count.passed, count.failed, count.names, count.flaky),
+            (13, 1, vec!["m::b".into()], vec!["a".into()])
+        );
     }
 
     #[test]

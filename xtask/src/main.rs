@@ -17,6 +17,7 @@ mod cxx;
 mod demo;
 mod extent;
 mod fat_tools;
+mod flaky;
 mod install;
 mod libc;
 mod libc_tests;
@@ -39,6 +40,7 @@ mod workspace;
 
 use clap::{Parser, Subcommand};
 use extent::Extent;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -110,6 +112,15 @@ enum Chore {
         #[arg(last = true)]
         arguments: Vec<String>,
     },
+    /// Starts a test program for cargo.
+    #[command(hide = true)]
+    RunTest {
+        /// The program.
+        program: PathBuf,
+        /// Its arguments.
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+        arguments: Vec<OsString>,
+    },
     /// Runs a command in a virtual machine with protection keys, with the repository at /monohull, and ends with its
     /// exit status.
     Vm(vm::Wish),
@@ -162,6 +173,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Test { keys: true, full, .. } => test::run_with_keys(Extent::new(full)),
         Chore::Test { network: true, full, .. } => test::run_network(Extent::new(full)),
         Chore::Test { arguments, full, .. } => test::run(&arguments, Extent::new(full)),
+        Chore::RunTest { program, arguments } => return flaky::run(&program, &arguments),
         Chore::Vm(wish) => return vm::command(&wish),
         Chore::Bench { arguments } => bench::run(&arguments),
         Chore::Fetch => vm::fetch()

@@ -5,11 +5,11 @@
 //! nothing. The peers are Debian's, fetched and never installed.
 
 use crate::apt::{self, Apt};
-use crate::count::{Count, RUNNER, count};
+use crate::count::{Count, count};
 use crate::extent::Extent;
 use crate::vm::drivers;
 use crate::workspace::Workspace;
-use crate::{Result, lint, shell};
+use crate::{Result, flaky, lint, shell};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -36,11 +36,11 @@ pub(crate) fn run(extent: Extent) -> Result<Count> {
     let mut folders = vec![peers()?.join("bin")];
     folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let path = std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?;
-    let mut command = shell::cargo(["test", "--no-fail-fast"]);
+    let mut command = flaky::cargo_test()?;
     command.args(lint::with_std(&Workspace::load()?));
     command.args(["--test", "tap_network", "--test", "root_files", "--test", "root_tls", "--test", "root_https"]);
     // One after the other: each makes namespaces and starts servers.
-    command.args(["--", "--include-ignored", "--test-threads=1"]).env("PATH", path).env(RUNNER.0, RUNNER.1);
+    command.args(["--", "--include-ignored", "--test-threads=1"]).env("PATH", path);
     let mut total = count(&mut command)?;
     total.add(drivers::run(extent)?);
     Ok(total)

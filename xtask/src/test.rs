@@ -1,9 +1,9 @@
 //! Builds everything, runs every test, and ends with one plain line: how many passed and failed.
 
-use crate::count::{Count, RUNNER, count};
+use crate::count::{Count, count};
 use crate::extent::Extent;
 use crate::workspace::Workspace;
-use crate::{Result, browser, build, cxx, fat_tools, libc_tests, lint, network, python, shell, vm};
+use crate::{Result, browser, build, cxx, fat_tools, flaky, libc_tests, lint, network, python, shell, vm};
 
 /// Tells tests that go through many cases to go through all of them.
 const EXHAUSTIVE: &str = "MONOHULL_EXHAUSTIVE";
@@ -22,8 +22,8 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
     let mut total = Count::default();
     // This machine: release and debug make the same promises, so the everyday build is tested.
     for packages in lint::groups(&workspace) {
-        let mut command = shell::cargo(["test", "--no-fail-fast"]);
-        command.args(packages).arg("--").args(arguments).env(RUNNER.0, RUNNER.1);
+        let mut command = flaky::cargo_test()?;
+        command.args(packages).arg("--").args(arguments);
         if extent == Extent::Full {
             command.env(EXHAUSTIVE, "1");
         }
@@ -50,22 +50,24 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
 /// The tests of Python programs, for which the interpreter is compiled first: for that they are ignored otherwise.
 fn python_programs() -> Result<Count> {
     python::build()?;
-    let mut command = shell::cargo(["test", "--no-fail-fast", "-p", "monohull-visor", "--test", "python_*"]);
-    count(command.args(["--", "--ignored"]).env(RUNNER.0, RUNNER.1))
+    ignored_tests("python_*")
 }
 
 /// The tests of C++ programs, likewise.
 fn cxx_programs() -> Result<Count> {
     cxx::build()?;
-    let mut command = shell::cargo(["test", "--no-fail-fast", "-p", "monohull-visor", "--test", "cxx_programs"]);
-    count(command.args(["--", "--ignored"]).env(RUNNER.0, RUNNER.1))
+    ignored_tests("cxx_programs")
 }
 
 /// musl's libc-test, likewise.
 fn libc_tests() -> Result<Count> {
     libc_tests::build()?;
-    let mut command = shell::cargo(["test", "--no-fail-fast", "-p", "monohull-visor", "--test", "libc_tests"]);
-    count(command.args(["--", "--ignored"]).env(RUNNER.0, RUNNER.1))
+    ignored_tests("libc_tests")
+}
+
+/// Runs the ignored tests of test programs of the visor.
+fn ignored_tests(programs: &str) -> Result<Count> {
+    count(flaky::cargo_test()?.args(["-p", "monohull-visor", "--test", programs, "--", "--ignored"]))
 }
 
 /// What the closing count of passed and failed tests does not show: tests that this machine ignored, and lanes left out.
@@ -107,10 +109,10 @@ fn attacks_here() -> Result<Count> {
     }
     shell::heading("attacks, with this processor's own protection keys");
     build::unhardened_visor()?;
-    let mut command = shell::cargo(["test", "--no-fail-fast", "--test", "keys_*"]);
-    command.args(lint::with_std(&Workspace::load()?));
+    let mut command = flaky::cargo_test()?;
+    command.args(["--test", "keys_*"]).args(lint::with_std(&Workspace::load()?));
     // One after the other: some use up all there is.
-    command.args(["--", "--ignored", "--test-threads=1"]).env(RUNNER.0, RUNNER.1);
+    command.args(["--", "--ignored", "--test-threads=1"]);
     count(&mut command)
 }
 

@@ -6,13 +6,13 @@
 
 use super::machine::Machine;
 use super::sample::runs_under;
-use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, KEYS, LEFT_OUT, LeftOut, MADE, PROGRAMS, STARTED, TOOLS};
+use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, STARTED, TOOLS};
 use super::tally::{Item, in_guest, script};
 use super::{Cache, Kernel, REPOSITORY, guest};
 use crate::count::Count;
 use crate::extent::Extent;
 use crate::workspace::{Workspace, root};
-use crate::{Result, build, lint, shell};
+use crate::{Result, build, flaky, lint, shell};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -228,7 +228,7 @@ fn test_items(program: &Artifact, tests: Vec<String>) -> Result<Vec<Item>> {
             name,
             command: format!("{start}{threads}{}", others.collect::<String>()),
             counts: true,
-            again: (!program.target.name.starts_with(KEYS)).then(|| start.clone()),
+            again: flaky::may_run_again(&program.target.name).then(|| start.clone()),
         }
     };
     let mut items = Vec::new();

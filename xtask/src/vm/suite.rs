@@ -30,8 +30,8 @@ pub(super) const PROGRAMS: &[(&str, &str)] = &[
 
 /// What the names of test programs begin with that need what a computer may lack: natively their tests are ignored.
 pub(super) const IGNORED: [&str; 2] = [KEYS, CGROUP];
-/// They need keys, and hold the attacks on them.
-pub(super) const KEYS: &str = "keys_";
+/// They need keys.
+const KEYS: &str = "keys_";
 /// They need control groups to divide.
 const CGROUP: &str = "cgroup_";
 

@@ -4,14 +4,13 @@
 //!
 //! A machine may be lost on the way, see `restarts`: the next one goes on where it was. A failed test stays one.
 //!
-//! The guest's processor is emulated, and some twenty times slower than one that tests usually run on. A few tests that fail there are
-//! run once more, each alone: one that passes then is flaky, which the closing lines say. It is no failure of the lane. Attacks are
-//! not run again: one that succeeds once has succeeded.
+//! A few tests that fail are run once more, each alone, by the rules of [`flaky`]: the guest's processor is emulated, and some twenty
+//! times slower than one that tests usually run on.
 
 use super::machine::{Ended, Machine};
 use super::restarts::{Next, Restarts};
 use crate::count::Count;
-use crate::{Result, shell};
+use crate::{Result, flaky, shell};
 use std::fmt::Write;
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -21,8 +20,6 @@ const ITEM: &str = "@item ";
 const STATUS: &str = "@status ";
 const AGAIN: &str = "@again ";
 const AGAIN_STATUS: &str = "@again-status ";
-/// So many failed tests of a program are run again. More have a cause in common, which is not chance.
-const AGAIN_AT_MOST: usize = 3;
 /// How many items are named at the end for the time they took.
 const SLOWEST: usize = 5;
 
@@ -59,8 +56,9 @@ fn with_second_run(command: &str, again: &str) -> String {
         "{{ ( {command} ); echo $? >/tmp/status; }} 2>&1 | tee /tmp/said\n\
          status=$(cat /tmp/status)\n\
          failed=$(sed -n 's/^test \\([^ ]*\\) \\.\\.\\. FAILED.*$/\\1/p' /tmp/said)\n\
-         if [ \"$(echo $failed | wc -w)\" -le {AGAIN_AT_MOST} ]; then\n\
-         for test in $failed; do\necho \"{AGAIN}$test\"\n( {again} $test )\necho \"{AGAIN_STATUS}$?\"\ndone\nfi\n"
+         if [ \"$(echo $failed | wc -w)\" -le {most} ]; then\n\
+         for test in $failed; do\necho \"{AGAIN}$test\"\n( {again} $test )\necho \"{AGAIN_STATUS}$?\"\ndone\nfi\n",
+        most = flaky::AT_MOST
     )
 }
 
