@@ -79,6 +79,7 @@ fn describe_says_what_is_in_it() {
         for part in [
             "generation 2, `before the payment`",
             "parent      2222",
+            "parent      CANNOT BE USED: its file is not named",
             "`orders` of tenant `shop`",
             "at 5s of its clock",
             "seal        valid, by key e0381ad0a2c876ec",

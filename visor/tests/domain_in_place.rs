@@ -2,12 +2,14 @@
 
 mod support;
 
-use monohull_visor::domain::checkpoint::{Answer, Continuation, Keeper, Suspended};
+use monohull_abi::layout::PAGE;
+use monohull_visor::domain::checkpoint::record::PageRun;
+use monohull_visor::domain::checkpoint::{Answer, Base, Continuation, Keeper, Suspended};
 use monohull_visor::domain::keys;
 use monohull_visor::engine::{Event, Ready, RunOptions};
 use monohull_visor::report::{RunReport, Silent, Status};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use support::{ready, report, text};
@@ -15,22 +17,53 @@ use support::{ready, report, text};
 /// What is answered to a capture; `None`: nothing, ever.
 type Answers = Box<dyn FnMut(&Suspended) -> Option<Answer> + Send>;
 
-/// Keeps every capture, and answers at once.
+/// Keeps every capture, with the pages that it leaves to the one before, and answers at once.
 struct Kept {
     captures: Mutex<Vec<Suspended>>,
+    /// How many pages each of them had itself, and how many it left out.
+    counts: Mutex<Vec<(u64, u64)>>,
+    /// The pages of the capture that the next one is compared with.
+    base: Mutex<Option<BTreeMap<u64, Vec<u8>>>>,
     answers: Mutex<Answers>,
     answer: Mutex<Option<Answer>>,
+}
+
+/// Puts the pages that a capture has left out among the others. All of its pages.
+fn complete(continuation: &mut Continuation, base: Option<&BTreeMap<u64, Vec<u8>>>) -> BTreeMap<u64, Vec<u8>> {
+    let mut pages = BTreeMap::new();
+    for run in &continuation.pages {
+        for (address, bytes) in (run.address..).step_by(PAGE as usize).zip(run.bytes.chunks(PAGE as usize)) {
+            let before = base.and_then(|base| base.get(&address));
+            assert_ne!(before.map(Vec::as_slice), Some(bytes), "{address:#x} has not changed");
+            pages.insert(address, bytes.to_vec());
+        }
+    }
+    for (start, bytes) in std::mem::take(&mut continuation.unchanged) {
+        for address in (start..start + bytes).step_by(PAGE as usize) {
+            let before = base.and_then(|base| base.get(&address)).expect("the one before has it");
+            assert!(pages.insert(address, before.clone()).is_none(), "{address:#x} is there twice");
+        }
+    }
+    let runs = pages.iter().map(|(address, bytes)| PageRun { address: *address, bytes: bytes.clone() });
+    continuation.pages = runs.collect();
+    pages
 }
 
 impl Kept {
     /// All are kept, and nothing has come.
     fn all() -> Arc<Kept> {
-        Kept::answering(|captured| Some(Answer { taken: captured.events_taken.clone(), events: Vec::new() }))
+        Kept::answering(|captured| Some(kept(captured.events_taken.clone(), Vec::new())))
     }
 
     fn answering(answers: impl FnMut(&Suspended) -> Option<Answer> + Send + 'static) -> Arc<Kept> {
         let answers: Answers = Box::new(answers);
-        Arc::new(Kept { captures: Mutex::default(), answers: Mutex::new(answers), answer: Mutex::default() })
+        Arc::new(Kept {
+            captures: Mutex::default(),
+            counts: Mutex::default(),
+            base: Mutex::default(),
+            answers: Mutex::new(answers),
+            answer: Mutex::default(),
+        })
     }
 
     fn captures(&self) -> MutexGuard<'_, Vec<Suspended>> {
@@ -39,8 +72,17 @@ impl Kept {
 }
 
 impl Keeper for Kept {
-    fn keep(&self, captured: Suspended) {
+    fn keep(&self, mut captured: Suspended) {
         let answer = (self.answers.lock().expect("answers"))(&captured);
+        let mut base = self.base.lock().expect("the one before");
+        let left_out = captured.continuation.unchanged.iter().map(|(_, bytes)| bytes / PAGE).sum();
+        let pages = complete(&mut captured.continuation, base.as_ref());
+        self.counts.lock().expect("counts").push((pages.len() as u64 - left_out, left_out));
+        match answer.as_ref().map(|answer| answer.next) {
+            Some(Base::This) => *base = Some(pages),
+            Some(Base::None) => *base = None,
+            Some(Base::Before) | None => {}
+        }
         self.captures().push(captured);
         *self.answer.lock().expect("answer") = answer;
     }
@@ -56,6 +98,11 @@ impl Keeper for Kept {
     fn wait_for_answer(&self) -> Option<Answer> {
         self.take_answer()
     }
+}
+
+/// The answer to a capture that was kept.
+fn kept(taken: Vec<u64>, events: Vec<Event>) -> Answer {
+    Answer { next: Base::This, taken, events }
 }
 
 /// Runs a workflow to its end.
@@ -121,6 +168,69 @@ fn a_computation_goes_on_after_each_capture_and_from_each() {
             assert_eq!(text(&ended, "result"), text(&expected, "result"), "from capture {at} with {carriers} carriers");
         }
     }
+}
+
+/// Is set where tests go through all of their cases.
+const EXHAUSTIVE: &str = "MONOHULL_EXHAUSTIVE";
+/// How many steps [`changes_memory`] does, and how many of its captures are gone on from; otherwise ten times as many, and all.
+const STEPS: u64 = 40_000;
+const FROM: usize = 6;
+
+/// Runs one that writes, drops, grows, maps and hands on memory, and knows what each page must hold. Some captures are not kept, and some are
+/// the last before a whole one.
+fn changes_memory(steps: u64, from: usize) {
+    let _one = support::one_at_a_time();
+    let mut document = computes(2, &[("memory", steps), ("memory", steps / 2)]);
+    document["steps"][1]["function"] = json!("compute");
+    document["functions"]["compute"] = document["functions"]["preempted"].clone();
+    document["steps"][1]["args"] = json!({ "how": "registers", "rounds": steps / 100 });
+    let ready = ready(&document);
+    let (expected, every) = uncaptured(&ready, 25);
+    let mut number = 0;
+    let kept = Kept::answering(move |captured| {
+        number += 1;
+        let next = match number % 7 {
+            3 => Base::Before,
+            5 => Base::None,
+            _ => Base::This,
+        };
+        let taken = if next == Base::Before { Vec::new() } else { captured.events_taken.clone() };
+        Some(Answer { next, taken, events: Vec::new() })
+    });
+    let ended = run(&ready, None, Some((&kept, every)));
+    assert_eq!(text(&ended, "result"), text(&expected, "result"));
+    let (captures, counts) = (kept.captures(), kept.counts.lock().expect("counts").clone());
+    assert!(captures.len() > 7, "captured {} times", captures.len());
+    let (stored, left_out) = counts.iter().fold((0, 0), |sum, (own, left)| (sum.0 + own, sum.1 + left));
+    assert!(left_out > 0 && counts[0].1 == 0, "{stored} pages were stored and {left_out} left out: {counts:?}");
+    let step = captures.len().div_ceil(from).max(1);
+    for at in (0..captures.len()).step_by(step) {
+        let ended = run(&ready, Some(after_a_kill(&captures[at])), None);
+        assert_eq!(text(&ended, "result"), text(&expected, "result"), "from capture {at} of {}", captures.len());
+    }
+}
+
+#[test]
+fn memory_of_each_kind_is_what_it_was_however_it_changes() {
+    match std::env::var_os(EXHAUSTIVE) {
+        None => changes_memory(STEPS, FROM),
+        Some(_) => changes_memory(10 * STEPS, usize::MAX),
+    }
+}
+
+/// A capture has what was written since the one before, and no more; a run that ends with its capture has all.
+#[test]
+fn captures_have_what_has_changed() {
+    let _one = support::one_at_a_time();
+    let (ready, kept) = (ready(&computes(1, &[("compute", 200_000_000)])), Kept::all());
+    let (_, every) = uncaptured(&ready, 10);
+    run(&ready, None, Some((&kept, every)));
+    let counts = kept.counts.lock().expect("counts").clone();
+    assert!(counts.len() > 2, "captured {} times", counts.len());
+    let [(first, none), rest @ ..] = counts.as_slice() else { panic!("it was captured") };
+    assert_eq!(*none, 0, "the first one is whole");
+    // It computes in registers: at most pages of its stack change.
+    assert!(rest.iter().all(|(own, left_out)| own <= first && own + left_out == *first && *left_out > 0), "{counts:?}");
 }
 
 /// The times of a workflow's clock rise from capture to capture, as do its instances' ids, and no capture has changed what comes after it.
@@ -216,11 +326,11 @@ fn events_that_come_meanwhile_are_given_and_each_is_in_one_place() {
         let taken = captured.events_taken.clone();
         with_a += usize::from(taken.contains(&0));
         Some(match (std::mem::take(&mut first), taken.contains(&0), with_a) {
-            (true, ..) => Answer { taken, events: vec![event(0, "a")] },
+            (true, ..) => self::kept(taken, vec![event(0, "a")]),
             // The first that has it is lost.
             (_, true, 1) => Answer::default(),
-            (_, true, _) => Answer { taken, events: vec![event(1, "b")] },
-            _ => Answer { taken, events: Vec::new() },
+            (_, true, _) => self::kept(taken, vec![event(1, "b")]),
+            _ => self::kept(taken, Vec::new()),
         })
     });
     let go_on = |continuation, keeper: Option<Arc<dyn Keeper>>, events| {

@@ -218,6 +218,8 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
         })
     };
     let changes: Vec<(Rejected, Change)> = vec![
+        // A capture of a run that went on, without those before it.
+        (Rejected::Incomplete, Box::new(|c| c.unchanged.push((c.pages[0].address, c.pages[0].bytes.len() as u64)))),
         (Rejected::InstanceId(u32::MAX), Box::new(|c| c.instances[0].id = u32::MAX)),
         (Rejected::InstanceId(0), Box::new(|c| c.instances[0].id = 0)),
         (Rejected::CellTwice, Box::new(|c| c.instances[1].id = c.instances[0].id + 256)),

@@ -272,6 +272,151 @@ fn edited(path: &Path, to: &Path, change: impl Fn(&mut RegistersRecord)) -> Resu
     seal(&file, &key()).map(|_| ())
 }
 
+/// A folder with a workflow that changes memory of each kind for a second or two, and knows what it must hold.
+fn changes_memory() -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let steps = json!([{ "name": "m", "function": "preempted", "args": { "how": "memory", "rounds": 300_000 } }]);
+    write_workflow_of(folder.path(), "changes-memory", "preempted", &steps);
+    folder
+}
+
+/// What `describe` says of a checkpoint's parent.
+fn parent_of(folder: &Path, checkpoint: &Path) -> serde_json::Value {
+    let args = ["checkpoint", "describe", checkpoint.to_str().expect("UTF-8"), "--json"];
+    document(&monohull(folder, &args))["parent"].clone()
+}
+
+/// The checkpoints, the oldest first.
+fn in_order(folder: &Path) -> Vec<PathBuf> {
+    let mut numbered: Vec<_> = numbers(folder).into_iter().zip(checkpoints(folder)).collect();
+    numbered.sort();
+    numbered.into_iter().map(|(_, path)| path).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().and_then(|name| name.to_str()).expect("UTF-8").to_owned()
+}
+
+/// Goes on with the invocation to its end; its result.
+fn result_of(folder: &Path) -> String {
+    // The worker of a killed process may live for a moment longer, and with it the lock.
+    let mut tries = 0;
+    while !folder.join("result.txt").exists() {
+        let output = monohull(folder, &["wake", "--state", "state"]);
+        assert!(output.status.success() && tries < 1000, "{output:?}");
+        tries += 1;
+        sleep(Duration::from_millis(10));
+    }
+    fs::read_to_string(folder.join("result.txt")).expect("a result")
+}
+
+/// Each takes from the one before what has not changed. One that is missing, damaged or another's is named, and nothing goes on from what
+/// needs it.
+#[test]
+fn later_checkpoints_need_those_before_them() {
+    let folder = changes_memory();
+    let (folder, expected) = (folder.path(), expected(folder.path()));
+    assert!(run_until(folder, 4), "it has ended before");
+    let files = in_order(folder);
+    let verify = |file: &Path| monohull(folder, &["checkpoint", "verify", file.to_str().expect("UTF-8")]);
+    assert_eq!(parent_of(folder, &files[0]), serde_json::Value::Null, "the first one is whole");
+    for (depth, pair) in (1..).zip(files.windows(2)) {
+        let parent = parent_of(folder, &pair[1]);
+        if parent.is_null() {
+            break;
+        }
+        assert_eq!((&parent["file"], &parent["depth"]), (&json!(name(&pair[0])), &json!(depth)), "{parent:#}");
+        assert_eq!((&parent["found"], &parent["changes"]), (&json!(true), &json!("comparing hashes of pages")));
+    }
+    let (first, second) = (&files[0], &files[1]);
+    assert!(parent_of(folder, second).is_object(), "the second one is not whole");
+    assert!(verify(second).status.success());
+    let diff = |one: &Path, other: &Path| {
+        monohull(
+            folder,
+            &["checkpoint", "diff", one.to_str().expect("UTF-8"), other.to_str().expect("UTF-8"), "--json"],
+        )
+    };
+    let different = document(&diff(first, second));
+    assert!(different["second_follows_first"] == true && different["same_pages"].as_u64() > Some(0), "{different:#}");
+
+    let good = fs::read(first).expect("it is there");
+    let wrong = |what: &str| {
+        let verdict = verify(second);
+        let text = String::from_utf8_lossy(&verdict.stdout).into_owned();
+        let named = text.contains(&format!("takes pages from {}, which", name(first))) && text.contains(what);
+        assert!(verdict.status.code() == Some(1) && named, "{what}: {text}");
+        assert_eq!(parent_of(folder, second)["found"], false, "{what}");
+        refused(&monohull(folder, &["resume", second.to_str().expect("UTF-8")]), 2, &name(first));
+        assert_eq!(diff(first, second).status.code(), Some(2), "{what}");
+    };
+    fs::remove_file(first).expect("removed");
+    wrong("is not there");
+    let mut damaged = good.clone();
+    damaged[200] ^= 1;
+    fs::write(first, &damaged).expect("written");
+    wrong("is damaged");
+    fs::copy(second, first).expect("written");
+    wrong("checkpoints before it");
+    fs::write(first, &good).expect("written");
+    assert!(verify(second).status.success(), "the positive control");
+    assert_eq!(result_of(folder), expected);
+    assert!(checkpoints(folder).is_empty(), "nothing needs them any more");
+}
+
+/// Of an invocation whose history has one checkpoint the others stay that this one needs, and no more: also if another invocation has become
+/// the last that needs them.
+#[test]
+fn parents_stay_as_long_as_they_are_needed() {
+    let folder = changes_memory();
+    let (folder, expected) = (folder.path(), expected(folder.path()));
+    let args = [&DURABLE[..], &[EVERY, "--keep", "1"]].concat();
+    let mut child = command(folder, &args).stdout(Stdio::null()).spawn().expect("the program starts");
+    let generation = |path: &PathBuf| name(path).split('.').nth(2).and_then(|number| number.parse::<u64>().ok());
+    while checkpoints(folder).iter().filter_map(generation).max() < Some(3) {
+        assert!(child.try_wait().expect("a child").is_none(), "it has ended before");
+        sleep(Duration::from_millis(1));
+    }
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).expect("it is there");
+    child.wait().expect("it ends");
+    // It is paused where it is; the worker of the killed process may live for a moment longer.
+    let paused = || {
+        monohull(folder, &["pause", "one", "--state", "state"]);
+        document(&monohull(folder, &["show", "one", "--state", "state", "--json"]))["status"] == "paused"
+    };
+    while !paused() {
+        sleep(Duration::from_millis(10));
+    }
+    let listed = document(&monohull(folder, &["checkpoints", "one", "--state", "state", "--json"]));
+    let listed = listed["checkpoints"].as_array().expect("a list").clone();
+    assert_eq!(listed.len(), 1, "{listed:#?}");
+    // A file that no commit has named is swept with the next copy.
+    let output = monohull(folder, &["fork", "one", "--id", "two", "--paused", "--state", "state"]);
+    assert!(output.status.success(), "{output:?}");
+    let newest = document(&monohull(folder, &["show", "one", "--state", "state", "--json"]));
+    let newest = folder.join("state/checkpoints").join(newest["checkpoint"]["file"].as_str().expect("a name"));
+    let needed = |file: &Path| {
+        let depth = parent_of(folder, file);
+        assert!(depth.is_null() || depth["found"] == true, "{depth:#}");
+        depth["depth"].as_u64().unwrap_or(0) as usize + 1
+    };
+    let count = needed(&newest);
+    let there = checkpoints(folder).len();
+    assert!(there == count || there == count + 1, "{there} files, and {count} are needed");
+    // The first goes to its end; the copy still needs the same files.
+    assert!(monohull(folder, &["resume", "one", "--state", "state"]).status.success());
+    assert_eq!(result_of(folder), expected);
+    assert_eq!(needed(&newest), count);
+    assert_eq!(checkpoints(folder).len(), count);
+    let purged = monohull(folder, &["purge", "one", "--state", "state"]);
+    assert!(purged.status.success(), "{purged:?}");
+    assert_eq!((needed(&newest), checkpoints(folder).len()), (count, count));
+    let output = monohull(folder, &["cancel", "two", "--state", "state"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(monohull(folder, &["purge", "two", "--state", "state"]).status.success());
+    assert!(checkpoints(folder).is_empty(), "{:?}", checkpoints(folder));
+}
+
 /// Even with the key of its owner an edit gains nothing: the registers are checked.
 #[test]
 fn a_checkpoint_with_edited_registers_is_refused() {

@@ -4,6 +4,7 @@
 #![no_std]
 #![allow(unsafe_code, reason = "registers are what it is about")]
 
+mod memory;
 mod registers;
 
 use core::hint::{black_box, spin_loop};
@@ -28,6 +29,10 @@ fn main(how: String, rounds: u64) {
         "compute" => {
             let mut result = SlotString::with_slot("result");
             result.push_str(&format!("{:016x}", compute(rounds)));
+        }
+        "memory" => {
+            let mut result = SlotString::with_slot("result");
+            result.push_str(&format!("{:016x}", memory::change(rounds)));
         }
         "spin" => loop {
             spin_loop();

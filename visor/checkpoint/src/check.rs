@@ -13,8 +13,8 @@ use crate::hash::Hash;
 use crate::host::Layout;
 use crate::pages::{Content, Run};
 use crate::record::{
-    Contents, EXTENDED_BYTES, Frame, Identity, InstanceRecord, MappedRange, MappedState, ModuleRecord, PageRange,
-    Resumption, SchedulerRecord, ThreadRecord, ThreadState, WaitOn,
+    CHAIN_MAX, ChainRecord, Contents, EXTENDED_BYTES, Frame, Identity, InstanceRecord, MappedRange, MappedState,
+    ModuleRecord, PageRange, Resumption, SchedulerRecord, ThreadRecord, ThreadState, WaitOn,
 };
 use monohull_abi::ABI_VERSION;
 use monohull_abi::call::SYSTEM_INSTANCE;
@@ -31,6 +31,8 @@ use std::ops::Range;
 
 /// The most bytes of a name.
 pub const NAME_MAX: usize = 4096;
+/// The most bytes of a file's name (`NAME_MAX`).
+const FILE_NAME_MAX: usize = 255;
 /// The most functions, and the most modules.
 const FEW: usize = 4096;
 /// The most threads, timers and instances that wait: thread numbers have so many indices.
@@ -43,6 +45,7 @@ type Result<T = ()> = std::result::Result<T, Error>;
 /// Checks everything that can be checked by the records alone.
 pub(crate) fn check(contents: &Contents, runs: &[Run]) -> Result {
     identity(&contents.identity)?;
+    chain(contents)?;
     if Hash::of(&contents.plan) != contents.identity.plan {
         return Err(Error::wrong("the plan", "it is not the one whose hash the checkpoint has"));
     }
@@ -102,6 +105,25 @@ fn identity(identity: &Identity) -> Result {
     Ok(())
 }
 
+/// The parent's file is a name and no path, and there are not too many before it.
+fn chain(contents: &Contents) -> Result {
+    let Some(ChainRecord { file, depth }) = &contents.chain else { return Ok(()) };
+    if contents.identity.parent.is_none() {
+        return Err(Error::wrong("the parent", "its file is named, and there is none"));
+    }
+    let is_plain = !file.contains(['/', '\0']) && file != "." && file != "..";
+    if !is_plain || !(1..=FILE_NAME_MAX).contains(&file.len()) {
+        return Err(Error::wrong("the parent", "its name is not that of a file in the same folder"));
+    }
+    match (1..=CHAIN_MAX).contains(depth) {
+        true => Ok(()),
+        false => {
+            let reason = format_args!("there are {depth} checkpoints before this one, and may be 1 to {CHAIN_MAX}");
+            Err(Error::wrong("the parent", reason))
+        }
+    }
+}
+
 /// An instance and the addresses it has.
 struct Cell<'c> {
     record: &'c InstanceRecord,
@@ -147,14 +169,25 @@ impl Cell<'_> {
             let slot = (pages.start - stacks) / self.record.stack_size;
             return slot < u64::from(self.record.stacks) && within(self.stack(Some(slot as u32)));
         }
-        let holds = |mapped: &MappedRange| {
-            mapped.state != MappedState::Reserved && within(mapped.pages.start..mapped.pages.end())
-        };
+        // Behind the main stack's guard, stack, image and heap lie without gaps: a run may go across their ends.
+        within(self.stack(None).start..self.record.heap_end) || self.has_mapped(pages)
+    }
+}
+
+impl Cell<'_> {
+    /// Whether these are mapped pages with memory behind them. Ranges may lie side by side: a run may go across their ends.
+    fn has_mapped(&self, pages: &Range<u64>) -> bool {
         let mapped = &self.record.mapped;
         let before = mapped.partition_point(|mapped| mapped.pages.start <= pages.start);
-        // Behind the main stack's guard, stack, image and heap lie without gaps: a run may go across their ends.
-        within(self.stack(None).start..self.record.heap_end)
-            || before.checked_sub(1).is_some_and(|index| holds(&mapped[index]))
+        let mut has = pages.start;
+        for range in mapped.get(before.saturating_sub(1)..).unwrap_or_default() {
+            let holds = range.state != MappedState::Reserved && (range.pages.start..range.pages.end()).contains(&has);
+            if has >= pages.end || !holds {
+                break;
+            }
+            has = range.pages.end();
+        }
+        has >= pages.end
     }
 }
 

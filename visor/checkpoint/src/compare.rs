@@ -1,5 +1,6 @@
 //! What two checkpoints have in common, and what not.
 
+use crate::chain::{Chain, Piece};
 use crate::hash::Hash;
 use crate::pages::{Content, Run};
 use crate::read::{Checkpoint, ReadAt};
@@ -44,55 +45,36 @@ impl Comparison {
 
 /// Compares two checkpoints. Pages are compared by their hashes, which are those of the contents unless the file is damaged.
 pub fn compare<A: ReadAt, B: ReadAt>(a: &Checkpoint<A>, b: &Checkpoint<B>) -> Comparison {
-    let mut comparison = Comparison { records: records(a.contents(), b.contents()), ..Comparison::default() };
     let b_follows_a = b.contents().identity.parent.as_ref().is_some_and(|parent| parent.digest == a.digest());
     let same_parent =
         a.contents().identity.parent.is_some() && a.contents().identity.parent == b.contents().identity.parent;
-
-    let (mut left, mut right) = (a.runs().iter().copied(), b.runs().iter().copied());
-    let (mut one, mut other) = (left.next(), right.next());
-    loop {
-        match (one, other) {
-            (None, None) => break,
-            (Some(run), None) => {
-                comparison.removed(run.address, run.count);
-                one = left.next();
-            }
-            (None, Some(run)) => {
-                comparison.added(run.address, run.count);
-                other = right.next();
-            }
-            (Some(x), Some(y)) if x.address < y.address => {
-                let count = x.count.min((y.address - x.address) / PAGE);
-                comparison.removed(x.address, count);
-                one = rest(x, count).or_else(|| left.next());
-            }
-            (Some(x), Some(y)) if y.address < x.address => {
-                let count = y.count.min((x.address - y.address) / PAGE);
-                comparison.added(y.address, count);
-                other = rest(y, count).or_else(|| right.next());
-            }
-            (Some(x), Some(y)) => {
-                let count = x.count.min(y.count);
-                for page in 0..count {
-                    let (x, y) = (at(a, x, page), at(b, y, page));
-                    let same = match (x, y) {
-                        // The first is what the second takes its pages from.
-                        (_, Source::Parent) if b_follows_a => true,
-                        (Source::Parent, Source::Parent) => same_parent,
-                        (x, y) => x == y,
-                    };
-                    if same {
-                        comparison.same_pages += 1;
-                    } else {
-                        comparison.changed(one.map_or(0, |run| run.address) + page * PAGE);
-                    }
-                }
-                one = rest(x, count).or_else(|| left.next());
-                other = rest(y, count).or_else(|| right.next());
-            }
+    let mut comparison = Comparison { records: records(a.contents(), b.contents()), ..Comparison::default() };
+    let here = |run: &Run| Piece { run: *run, link: 0 };
+    let (left, right) = (a.runs().iter().map(here), b.runs().iter().map(here));
+    comparison.pages(left, right, |(x, in_x), (y, in_y)| {
+        match (source(Some(a), x, in_x), source(Some(b), y, in_y)) {
+            // The first is what the second takes its pages from.
+            (_, Source::Parent) if b_follows_a => true,
+            (Source::Parent, Source::Parent) => same_parent,
+            (x, y) => x == y,
         }
-    }
+    });
+    comparison
+}
+
+/// The same of checkpoints with those that they take pages from. All pages are compared by their contents.
+pub fn compare_chains<A: ReadAt, B: ReadAt>(a: &Chain<A>, b: &Chain<B>) -> Comparison {
+    let records = records(a.newest().contents(), b.newest().contents());
+    let mut comparison = Comparison { records, ..Comparison::default() };
+    let (left, right) = (a.pieces().iter().copied(), b.pieces().iter().copied());
+    let same_parent = a.last().contents().identity.parent == b.last().contents().identity.parent;
+    comparison.pages(left, right, |(x, in_x), (y, in_y)| {
+        match (source(a.link(x.link), x, in_x), source(b.link(y.link), y, in_y)) {
+            // Of which no file is named.
+            (Source::Parent, Source::Parent) => same_parent,
+            (x, y) => x == y,
+        }
+    });
     comparison
 }
 
@@ -105,20 +87,65 @@ enum Source {
     Here(Option<Hash>),
 }
 
-fn at<S: ReadAt>(checkpoint: &Checkpoint<S>, run: Run, page: u64) -> Source {
-    match run.content {
+/// Where those of a page of a piece do.
+fn source<S: ReadAt>(checkpoint: Option<&Checkpoint<S>>, piece: Piece, page: u64) -> Source {
+    match piece.run.content {
         Content::Zero => Source::Zero,
         Content::Base => Source::Base,
         Content::Parent => Source::Parent,
-        Content::Here { stored } => Source::Here(checkpoint.page_hash(stored + page)),
+        Content::Here { stored } => Source::Here(checkpoint.and_then(|from| from.page_hash(stored + page))),
     }
 }
 
-fn rest(run: Run, pages: u64) -> Option<Run> {
-    (pages < run.count).then(|| run.after(pages))
+fn rest(piece: Piece, pages: u64) -> Option<Piece> {
+    (pages < piece.run.count).then(|| Piece { run: piece.run.after(pages), ..piece })
 }
 
 impl Comparison {
+    /// Compares pages; `same` says whether one is as another.
+    fn pages(
+        &mut self,
+        mut left: impl Iterator<Item = Piece>,
+        mut right: impl Iterator<Item = Piece>,
+        same: impl Fn((Piece, u64), (Piece, u64)) -> bool,
+    ) {
+        let (mut one, mut other) = (left.next(), right.next());
+        loop {
+            match (one, other) {
+                (None, None) => break,
+                (Some(Piece { run, .. }), None) => {
+                    self.removed(run.address, run.count);
+                    one = left.next();
+                }
+                (None, Some(Piece { run, .. })) => {
+                    self.added(run.address, run.count);
+                    other = right.next();
+                }
+                (Some(x), Some(y)) if x.run.address < y.run.address => {
+                    let count = x.run.count.min((y.run.address - x.run.address) / PAGE);
+                    self.removed(x.run.address, count);
+                    one = rest(x, count).or_else(|| left.next());
+                }
+                (Some(x), Some(y)) if y.run.address < x.run.address => {
+                    let count = y.run.count.min((x.run.address - y.run.address) / PAGE);
+                    self.added(y.run.address, count);
+                    other = rest(y, count).or_else(|| right.next());
+                }
+                (Some(x), Some(y)) => {
+                    let count = x.run.count.min(y.run.count);
+                    for page in 0..count {
+                        match same((x, page), (y, page)) {
+                            true => self.same_pages += 1,
+                            false => self.changed(x.run.address + page * PAGE),
+                        }
+                    }
+                    one = rest(x, count).or_else(|| left.next());
+                    other = rest(y, count).or_else(|| right.next());
+                }
+            }
+        }
+    }
+
     fn removed(&mut self, address: u64, count: u64) {
         self.removed_pages += count;
         self.changes.push(Difference::Removed((address, count)));

@@ -3,9 +3,11 @@
 use crate::hash::Hash;
 use crate::key::KeyId;
 use crate::section::SectionId;
+use monohull_report::escape::shown;
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 
 /// A file is no checkpoint that can be used, or none could be written.
 #[derive(Debug, thiserror::Error)]
@@ -51,8 +53,12 @@ pub enum Error {
     OtherLayout { name: &'static str, found: u64, ours: u64 },
     #[error("this processor is not enough: it has no {}", .missing.join(", "))]
     Processor { missing: Vec<String> },
-    #[error("it refers to pages of checkpoint {expected}, and its parent is {found}")]
+    #[error("it is not the parent: its digest is {found}, and not {expected}")]
     OtherParent { expected: Hash, found: Hash },
+    #[error("it takes pages from {}, which cannot be used: {error}", shown(file))]
+    Ancestor { file: PathBuf, error: Box<Error> },
+    #[error("it takes pages from {}, which is not there", shown(file))]
+    NoAncestor { file: PathBuf },
     #[error("{doing}: {source}")]
     Io { doing: &'static str, source: io::Error },
 }
@@ -98,6 +104,9 @@ impl Error {
 
     /// Whether the host is at fault, and not the file.
     pub fn is_hosts(&self) -> bool {
-        matches!(self, Error::Io { .. } | Error::Processor { .. })
+        match self {
+            Error::Ancestor { error, .. } => error.is_hosts(),
+            error => matches!(error, Error::Io { .. } | Error::Processor { .. }),
+        }
     }
 }

@@ -18,6 +18,7 @@
 //! | --- | --- |
 //! | [`write()`], [`Pages`] | makes a file of records and pages |
 //! | [`Checkpoint`] | reads one, which is untrusted: every field is checked (`check`) |
+//! | [`Chain`] | reads one that has only what changed, with those before it |
 //! | [`seal`], [`Key`] | authenticates |
 //! | [`NewFile`] | gives a file its name when it is complete |
 //! | [`compare()`] | what two checkpoints have in common |
@@ -44,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chain;
 mod check;
 mod compare;
 mod error;
@@ -59,8 +61,9 @@ pub mod record;
 mod section;
 mod write;
 
+pub use chain::{Chain, Piece, check_unchanged};
 pub use check::NAME_MAX;
-pub use compare::{Comparison, Difference, compare};
+pub use compare::{Comparison, Difference, compare, compare_chains};
 pub use error::{Error, Part};
 pub use hash::{CheckpointId, Hash, NotAnId};
 pub use host::{FEATURES, Layout, Processor};

@@ -466,6 +466,11 @@ impl Sections {
         bytes.map_or_else(|| Ok(Vec::new()), |bytes| decode(section, &bytes))
     }
 
+    /// A record that may be absent.
+    fn optional<T: DeserializeOwned>(&mut self, section: SectionId) -> Result<Option<T>, Error> {
+        self.single[section as usize - 1].take().map(|bytes| decode(section, &bytes)).transpose()
+    }
+
     fn contents(mut self) -> Result<Contents, Error> {
         Ok(Contents {
             identity: self.record(SectionId::Identity)?,
@@ -477,6 +482,7 @@ impl Sections {
             engine: self.record(SectionId::Engine)?,
             handlers: self.list(SectionId::Handlers)?,
             registers: self.list(SectionId::Registers)?,
+            chain: self.optional(SectionId::Chain)?,
             modules: self.modules.iter().map(|bytes| decode(SectionId::Module, bytes)).collect::<Result<_, _>>()?,
         })
     }

@@ -33,6 +33,8 @@ pub struct Contents {
     pub handlers: Vec<HandlerRecord>,
     /// Registers of threads that were interrupted in user code, by the threads' numbers upwards.
     pub registers: Vec<RegistersRecord>,
+    /// Where the parent is; absent if there is none. [`Identity::parent`] says which file that has to be.
+    pub chain: Option<ChainRecord>,
 }
 
 /// Which checkpoint a file is.
@@ -73,6 +75,18 @@ pub struct Parent {
     pub id: CheckpointId,
     /// Its digest: that very file, and no other with the number.
     pub digest: Hash,
+}
+
+/// The most checkpoints before one that has only what changed.
+pub const CHAIN_MAX: u32 = 32;
+
+/// Where the parent is found.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ChainRecord {
+    /// The name of its file, which lies in the same folder.
+    pub file: String,
+    /// How many checkpoints there are before this one, up to one that has no parent: at least 1, at most [`CHAIN_MAX`].
+    pub depth: u32,
 }
 
 /// A function.

@@ -37,13 +37,18 @@ pub enum SectionId {
     Handlers = 11,
     /// Absent if no thread was interrupted in user code.
     Registers = 12,
+    /// Absent if there is no parent.
+    Chain = 13,
 }
 
 impl SectionId {
     /// All of them.
-    pub const ALL: [SectionId; 12] = {
+    pub const ALL: [SectionId; 13] = {
         use SectionId::*;
-        [Identity, Functions, Instances, Threads, Scheduler, Plan, Engine, Module, Runs, Pages, Handlers, Registers]
+        [
+            Identity, Functions, Instances, Threads, Scheduler, Plan, Engine, Module, Runs, Pages, Handlers, Registers,
+            Chain,
+        ]
     };
 
     /// The section with this number.
@@ -71,6 +76,7 @@ impl SectionId {
             SectionId::Pages => "pages",
             SectionId::Handlers => "handlers",
             SectionId::Registers => "registers",
+            SectionId::Chain => "chain",
         }
     }
 }

@@ -98,8 +98,19 @@ pub fn write(to: &mut impl Write, contents: &Contents, pages: &Pages<'_>, packin
 
 /// The sections of everything but pages.
 fn sections_of(contents: &Contents) -> Vec<(SectionId, Vec<u8>)> {
-    let Contents { identity, functions, instances, threads, scheduler, plan, engine, modules, handlers, registers } =
-        contents;
+    let Contents {
+        identity,
+        functions,
+        instances,
+        threads,
+        scheduler,
+        plan,
+        engine,
+        modules,
+        handlers,
+        registers,
+        chain,
+    } = contents;
     let mut sections = vec![
         (SectionId::Identity, record(identity)),
         (SectionId::Functions, record(functions)),
@@ -112,6 +123,7 @@ fn sections_of(contents: &Contents) -> Vec<(SectionId, Vec<u8>)> {
     sections.extend(modules.iter().map(|module| (SectionId::Module, record(module))));
     sections.extend((!handlers.is_empty()).then(|| (SectionId::Handlers, record(handlers))));
     sections.extend((!registers.is_empty()).then(|| (SectionId::Registers, record(registers))));
+    sections.extend(chain.as_ref().map(|chain| (SectionId::Chain, record(chain))));
     sections
 }
 

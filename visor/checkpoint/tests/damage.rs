@@ -4,7 +4,7 @@ mod support;
 
 use monohull_checkpoint::{Checkpoint, Error, Key, KeyId, Packing, Part, Processor, SectionId, Trust, compare};
 use std::collections::BTreeSet;
-use support::{KEY, Parts, Section, contents, record, sample, seal_of, sealed};
+use support::{KEY, Parts, Section, child, contents, record, sample, seal_of, sealed};
 
 /// Reads all of a file.
 fn read(bytes: &[u8], trust: Trust<'_>) -> Result<(), Error> {
@@ -126,7 +126,8 @@ fn parts_of(file: &[u8]) -> Parts {
 
 /// The sections that the sample has: all but those that are there only if they hold something.
 fn sections() -> impl Iterator<Item = SectionId> {
-    let optional = |section: &SectionId| matches!(section, SectionId::Handlers | SectionId::Registers);
+    let optional =
+        |section: &SectionId| matches!(section, SectionId::Handlers | SectionId::Registers | SectionId::Chain);
     SectionId::ALL.into_iter().filter(move |section| !optional(section))
 }
 
@@ -210,6 +211,29 @@ fn numbers_that_are_too_large_allocate_nothing() {
         parts.section(section as u32).bytes.clear();
         malformed(&parts, section);
     }
+}
+
+/// Where the parent is found is a section like any other.
+#[test]
+fn a_damaged_chain_is_found() {
+    let good = Parts::of(&child());
+    read(&good.unsealed(), Trust::NotSealed).expect("the good file");
+    let changed = |change: fn(&mut Section)| {
+        let mut parts = good.clone();
+        change(parts.section(SectionId::Chain as u32));
+        read(&parts.unsealed(), Trust::NotSealed)
+    };
+    assert!(matches!(changed(|section| section.version = 2), Err(Error::NewerSection { found: 2, known: 1, .. })));
+    for change in [|section: &mut Section| section.bytes.push(0), |section: &mut Section| section.bytes.clear()] {
+        let malformed = Part::Section(SectionId::Chain);
+        assert!(matches!(changed(change), Err(Error::Malformed { part, .. }) if part == malformed));
+    }
+    let long = |section: &mut Section| section.bytes = [record(&u32::MAX), vec![b'x'; 100]].concat();
+    assert!(matches!(changed(long), Err(Error::Malformed { .. })));
+    let mut parts = good.clone();
+    let twice = parts.section(SectionId::Chain as u32).clone();
+    parts.sections.push(twice);
+    read(&parts.unsealed(), Trust::NotSealed).expect_err("a section is there twice");
 }
 
 #[test]

@@ -2,19 +2,20 @@
 
 mod support;
 
+use monohull_checkpoint::record::Contents;
 use monohull_checkpoint::{Checkpoint, Packing, Trust};
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::{KEY, contents, memory, sample, sealed};
+use support::{KEY, child, child_contents, contents, memory, sample, sealed};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-fn check(name: &str, packing: Packing) {
+fn check(name: &str, packing: Packing, says: &Contents) {
     let bytes = fs::read(golden(name)).expect("it is kept");
     let read = Checkpoint::read(bytes.as_slice(), Trust::Key(&KEY)).expect("it is good");
-    assert_eq!(read.contents(), &contents());
+    assert_eq!(read.contents(), says);
     assert_eq!((read.format(), read.packing(), read.stored_pages(), read.active_pages()), (1, packing, 5, 1));
     read.verify_pages().expect("its pages are good");
     let memory = memory();
@@ -25,24 +26,31 @@ fn check(name: &str, packing: Packing) {
 
 #[test]
 fn format_1_with_raw_pages_is_read() {
-    check("format-1-raw.checkpoint", Packing::Raw);
+    check("format-1-raw.checkpoint", Packing::Raw, &contents());
 }
 
 #[test]
 fn format_1_with_compressed_pages_is_read() {
-    check("format-1-lz4.checkpoint", Packing::Lz4);
+    check("format-1-lz4.checkpoint", Packing::Lz4, &contents());
+}
+
+#[test]
+fn format_1_with_the_file_of_a_parent_is_read() {
+    check("format-1-child.checkpoint", Packing::Raw, &child_contents());
 }
 
 /// How well pages are compressed may change with the library, so only raw ones are compared.
 #[test]
 fn this_version_writes_what_is_kept() {
-    let name = "format-1-raw.checkpoint";
-    let written = sealed(&sample(Packing::Raw));
-    if fs::read(golden(name)).expect("it is kept") != written {
-        let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::write(&made, written).expect("written");
-        panic!(
-            "{name} is not what this version writes ({made:?}): a changed record needs a new version of its section"
-        );
+    let kept = [("format-1-raw.checkpoint", sample(Packing::Raw)), ("format-1-child.checkpoint", child())];
+    for (name, written) in kept {
+        let written = sealed(&written);
+        if fs::read(golden(name)).ok().as_ref() != Some(&written) {
+            let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+            fs::write(&made, written).expect("written");
+            panic!(
+                "{name} is not what this version writes ({made:?}): a changed record needs a new version of its section"
+            );
+        }
     }
 }

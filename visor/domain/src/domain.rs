@@ -2,7 +2,7 @@
 
 use super::carrier::Carrier;
 use super::cell_pool::CellPool;
-use super::checkpoint::Suspension;
+use super::checkpoint::{Changes, Suspension};
 use super::clock::DomainClock;
 use super::dispatcher::Dispatcher;
 use super::driver::Driver;
@@ -49,6 +49,7 @@ impl Domain {
             driver: Mutex::new(None),
             sched: Dispatcher::new(),
             suspension: Suspension::default(),
+            changes: Changes::default(),
             given: GivenEvents::default(),
             instances: InstanceTable::new(),
             cells: CellPool::new(space.clone()),

@@ -102,6 +102,8 @@ pub enum Commit {
     Checkpointed {
         /// What it goes on from if it must.
         checkpoint: Checkpoint,
+        /// The checkpoint that this one takes pages from, if there is one. It is kept as long as this one is.
+        parent: Option<Checkpoint>,
         /// When it would go on by itself (ns since 1970).
         due: Option<u64>,
         /// What it waited for.
@@ -139,7 +141,7 @@ pub enum Commit {
 pub struct Committed {
     /// Where the invocation is now.
     pub status: Status,
-    /// The checkpoints that no history names any more.
+    /// The checkpoints that no history names any more, and no checkpoint takes pages from.
     pub obsolete: Vec<Checkpoint>,
 }
 

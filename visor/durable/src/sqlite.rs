@@ -100,6 +100,7 @@ impl Sqlite {
             add_published(&transaction, table)?;
         }
         transaction.execute_batch(mail::SCHEMA)?;
+        transaction.execute_batch(history::PARENTS)?;
         transaction.execute_batch(served::SCHEMA)?;
         transaction.execute_batch(schedule::SCHEMA)?;
         transaction.commit()?;
@@ -351,7 +352,7 @@ fn commit_in(transaction: &Connection, held: &Held, commit: &Commit, now: u64) -
     row.reason = None;
     match commit {
         Commit::Suspended { checkpoint, due, waits, taken, published }
-        | Commit::Checkpointed { checkpoint, due, waits, taken, published } => {
+        | Commit::Checkpointed { checkpoint, due, waits, taken, published, .. } => {
             // The claim of one that goes on is the first since this commit.
             let goes_on = matches!(commit, Commit::Checkpointed { .. }) && row.wanted.is_none();
             row.status = if goes_on { Status::Running } else { Status::Suspended };
@@ -362,6 +363,9 @@ fn commit_in(transaction: &Connection, held: &Held, commit: &Commit, now: u64) -
             row.waits.clone_from(waits);
             row.published.clone_from(published);
             row.generation += 1;
+            if let Commit::Checkpointed { parent: Some(parent), .. } = commit {
+                history::take_pages(transaction, &checkpoint.file, parent)?;
+            }
             obsolete = history::suspended(transaction, &row)?;
             mail::take(transaction, &mut row, taken, now)?;
         }

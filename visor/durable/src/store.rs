@@ -283,6 +283,46 @@ mod tests {
         assert!(!store.file(&unnamed).exists());
     }
 
+    /// Checkpoints of one that goes on, each of which takes pages from the one before, where one is kept.
+    #[test]
+    fn files_that_others_need_stay_until_nothing_needs_them() {
+        let (folder, store) = store();
+        start(&store, "one", b"");
+        let (mut meta, id) = (store.meta().expect("a database"), "one".parse().expect("a name"));
+        meta.keep(&id, 1).expect("it is there");
+        let Ok(Claimed::Yes(claim)) = meta.claim("owner", Want::Due, 2) else { panic!("it is due") };
+        let file = |number: u32| Checkpoint { file: format!("one.1.{number}.checkpoint"), bytes: 1 };
+        let path = |number: u32| store.checkpoints().join(file(number).file);
+        let there = || (1..=5).filter(|number| path(*number).exists()).collect::<Vec<_>>();
+        let mut commit = |meta: &mut crate::Sqlite, number: u32, parent: Option<u32>| {
+            fs::write(path(number), "a checkpoint").expect("written");
+            let (checkpoint, parent) = (file(number), parent.map(file));
+            let (waits, taken, published) = (Vec::new(), Vec::new(), Default::default());
+            let commit = Commit::Checkpointed { checkpoint, parent, due: None, waits, taken, published };
+            let committed = meta.commit(&claim.held, &commit, 3).expect("it is ours");
+            store.sweep(meta, named).expect("swept");
+            committed.obsolete.iter().map(|checkpoint| checkpoint.file.clone()).collect::<Vec<_>>()
+        };
+        assert!(commit(&mut meta, 1, None).is_empty());
+        assert!(commit(&mut meta, 2, Some(1)).is_empty());
+        assert!(commit(&mut meta, 3, Some(2)).is_empty());
+        assert_eq!((there(), meta.history(&id).expect("read").len()), (vec![1, 2, 3], 1));
+        // A whole one needs none of them.
+        assert_eq!(commit(&mut meta, 4, None), [1, 2, 3].map(|number| file(number).file));
+        assert_eq!(there(), [4]);
+        assert!(commit(&mut meta, 5, Some(4)).is_empty());
+        // A database may have been edited: what it says leads to no file outside the folder.
+        fs::write(folder.path().join("state/outside"), "").expect("written");
+        let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
+        connection.execute_batch("UPDATE parent SET parent = '../outside'").expect("edited");
+        let ended = Commit::Ended { well: true, report: Vec::new(), published: None };
+        let committed = meta.commit(&claim.held, &ended, 4).expect("it is ours");
+        assert_eq!(committed.obsolete, [file(5)]);
+        store.sweep(&meta, named).expect("swept");
+        assert!(there().is_empty() && folder.path().join("state/outside").exists());
+        assert!(meta.files().expect("read").is_empty());
+    }
+
     #[test]
     fn an_owner_lives_as_long_as_its_lock() {
         let (_folder, store) = store();

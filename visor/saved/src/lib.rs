@@ -5,6 +5,7 @@
 //!   plan                   the workflow document
 //!   engine                 postcard: Engine { file, settings, outputs, inputs, … }, and the state of the run
 //!   instances … pages      the rest of the continuation, see `records`
+//!   chain                  the file of the checkpoint that pages are taken from, which lies in the same folder
 //! ```
 //!
 //! The workflow is kept as its document and is checked again, so that a changed file gives a checked plan or none. Images are read
@@ -15,16 +16,17 @@
 
 mod records;
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use monohull_abi::ABI_VERSION;
-use monohull_checkpoint::record::{Contents, EngineRecord, FunctionRecord, Identity};
+use monohull_abi::layout::PAGE;
+use monohull_checkpoint::record::{CHAIN_MAX, ChainRecord, Contents, EngineRecord, FunctionRecord, Identity, Parent};
 use monohull_checkpoint::{
-    Checkpoint, CheckpointId, Error, Hash, Key, Layout, NewFile, Packing, Processor, ReadAt, Replace, Trust, seal,
-    write,
+    Chain, Checkpoint, CheckpointId, Error, Hash, Key, Layout, NewFile, Packing, Processor, ReadAt, Replace, Run,
+    Trust, check_unchanged, write,
 };
 use monohull_domain::checkpoint::Continuation;
 use monohull_engine::Event;
@@ -72,6 +74,43 @@ pub struct Engine {
     pub copy: (u32, u32),
 }
 
+/// A file that has been written.
+#[derive(Debug)]
+pub struct Written {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its bytes.
+    pub bytes: u64,
+    /// What a later one needs to take pages from it.
+    pub base: Base,
+}
+
+/// A file that another one may take pages from.
+#[derive(Clone, Debug)]
+pub struct Base {
+    file: String,
+    parent: Parent,
+    depth: u32,
+    runs: Vec<Run>,
+}
+
+impl Base {
+    /// The name of the file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// How many files there are that it needs.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Whether so many depend on each other that the next one has to be whole.
+    pub fn is_last(&self) -> bool {
+        self.depth >= CHAIN_MAX
+    }
+}
+
 /// A file cannot be gone on with, or not be written.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each means")]
@@ -106,19 +145,19 @@ impl Saved {
         let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
         let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
         let file = input::open_regular(path, false).map_err(|error| unreadable(error.into()))?;
-        let checkpoint = Checkpoint::read(file, Trust::Key(key)).map_err(wrong)?;
-        checkpoint.check_processor(&Processor::here()).map_err(wrong)?;
-        Saved::of(&checkpoint, plan).map_err(|why| match why {
+        let chain = Chain::read(file, Trust::Key(key), |name| open_beside(path, name)).map_err(wrong)?;
+        chain.newest().check_processor(&Processor::here()).map_err(wrong)?;
+        Saved::of(&chain, plan).map_err(|why| match why {
             NotOurs::Other(reason) => FileError::Other { path: path.to_owned(), reason },
             NotOurs::Damaged(error) => wrong(error),
         })
     }
 
     fn of<S: ReadAt>(
-        checkpoint: &Checkpoint<S>,
+        chain: &Chain<S>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
     ) -> Result<Saved, NotOurs> {
-        let contents = checkpoint.contents();
+        let contents = chain.newest().contents();
         if contents.engine.version != ENGINE_VERSION {
             return Err("its engine section has another version".to_owned().into());
         }
@@ -127,7 +166,7 @@ impl Saved {
             _ => return Err("its engine section cannot be read".to_owned().into()),
         };
         let most = most_bytes(&plan(&contents.plan, &engine)?, contents)?;
-        let mut continuation = records::continuation(checkpoint, driver, most)?;
+        let mut continuation = records::continuation(chain, driver, most)?;
         (continuation.lineage.copy, continuation.lineage.copies) = engine.copy;
         let functions = contents.functions.iter();
         Ok(Saved {
@@ -142,23 +181,49 @@ impl Saved {
         })
     }
 
-    /// Writes a new file into a folder, sealed, and gives its path and size. It is whole and on the disk, or it is not there.
-    pub fn write(&self, folder: &Path, name: &str, key: &Key) -> Result<(PathBuf, u64), FileError> {
-        let path = folder.join(format!("{name}.checkpoint"));
+    /// Writes a new file into a folder, sealed. It is whole and on the disk, or it is not there.
+    ///
+    /// What the continuation says to be as it was is taken from `base`, a file in the same folder; without one nothing may be.
+    pub fn write(&self, folder: &Path, name: &str, key: &Key, base: Option<&Base>) -> Result<Written, FileError> {
+        let file = format!("{name}.checkpoint");
+        let path = folder.join(&file);
         let unwritable = |source| FileError::Unwritable { path: path.clone(), source };
         let wrong = |error| FileError::Checkpoint { path: path.clone(), error };
-        let contents = self.contents(path.clone())?;
+        let base = base.filter(|_| !self.continuation.unchanged.is_empty());
+        self.check_unchanged(base)?;
+        let contents = self.contents(path.clone(), base)?;
         let pages = records::pages(&self.continuation).map_err(wrong)?;
         DirBuilder::new().recursive(true).create(folder).map_err(unwritable)?;
         let new = NewFile::beside(&path).map_err(unwritable)?;
         let written = write(&mut new.file(), &contents, &pages, Packing::Raw).map_err(wrong)?;
         // Read back and checked: what has been sealed can be resumed.
-        seal(new.file(), key).map_err(wrong)?;
+        let read = Checkpoint::read(new.file(), Trust::NotSealed).map_err(wrong)?;
+        let digest = read.seal(new.file(), key).map_err(wrong)?;
+        let runs = read.runs().to_vec();
         new.publish(Replace::No).map_err(unwritable)?;
-        Ok((path, written.bytes))
+        let parent = Parent { id: contents.identity.id, digest };
+        let depth = contents.chain.map_or(0, |chain| chain.depth);
+        Ok(Written { path, bytes: written.bytes, base: Base { file, parent, depth, runs } })
     }
 
-    fn contents(&self, path: PathBuf) -> Result<Contents, FileError> {
+    /// A process in the wrong hands may say that pages are as they were which were not there.
+    fn check_unchanged(&self, base: Option<&Base>) -> Result<(), FileError> {
+        let unchanged = records::unchanged(&self.continuation);
+        let checked = match base {
+            Some(_)
+                if !self.continuation.unchanged.iter().all(|(_, bytes)| bytes.is_multiple_of(PAGE) && *bytes > 0) =>
+            {
+                Err("what has not changed is no whole pages".to_owned())
+            }
+            Some(base) if base.is_last() => Err("it takes pages from one that none may be taken from".to_owned()),
+            Some(base) => check_unchanged(&base.runs, unchanged).map_err(|error| error.to_string()),
+            None if self.continuation.unchanged.is_empty() => Ok(()),
+            None => Err("it has only what has changed, and there is nothing before it".to_owned()),
+        };
+        checked.map_err(FileError::Continuation)
+    }
+
+    fn contents(&self, path: PathBuf, base: Option<&Base>) -> Result<Contents, FileError> {
         let names: Vec<&str> = self.functions.iter().map(|(name, ..)| name.as_str()).collect();
         let records = records::Records::of(&self.continuation, &names).map_err(FileError::Continuation)?;
         let id = CheckpointId::random().map_err(|source| FileError::Unwritable { path, source: source.into() })?;
@@ -168,7 +233,7 @@ impl Saved {
             identity: Identity {
                 id,
                 generation: self.generation,
-                parent: None,
+                parent: base.map(|base| base.parent.clone()),
                 label: String::new(),
                 workflow: self.workflow.clone(),
                 plan: Hash::of(&self.document),
@@ -199,8 +264,15 @@ impl Saved {
             modules: records.modules,
             handlers: records.handlers,
             registers: records.registers,
+            chain: base.map(|base| ChainRecord { file: base.file.clone(), depth: base.depth + 1 }),
         })
     }
+}
+
+/// Opens a file that a checkpoint names: one in the same folder.
+pub fn open_beside(path: &Path, name: &str) -> io::Result<File> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    input::open_regular(&folder.join(name), false).map_err(io::Error::from)
 }
 
 /// The most bytes of pages that the workflow's limits let its instances have. A small file may name many: equal pages are stored once,

@@ -7,10 +7,11 @@
 //!   scheduler, pending, started, deadline     scheduler
 //!   modules { bytes, pages }                  module, one section for each
 //!   pages { address, bytes }                  runs, pages: zero pages without contents, equal ones once
+//!   unchanged { address, bytes }         ───▶ runs: pages of the parent. They come back as pages
 //!   driver                                    engine
 //! ```
 //!
-//! The format has words for what no suspended workflow has yet: calls that have not been served, pages of a parent. What a
+//! The format has words for what no suspended workflow has: calls that have not been served. What a
 //! continuation could not take over is refused when it is read, and never dropped. Times and amounts that were used before the capture are
 //! in the engine's state, so their words in the records are zero.
 
@@ -20,7 +21,7 @@ use monohull_checkpoint::record::{
     Frame, HandlerRecord, InstanceRecord, LineRecord, MappedRange, MappedState, ModuleRecord, PageRange, PendingRecord,
     RegistersRecord, Resumption, SchedulerRecord, ThreadRecord, ThreadState, Timer, TimerRecord, UsageRecord, WaitOn,
 };
-use monohull_checkpoint::{Checkpoint, Content, Error, Heat, Pages, ReadAt};
+use monohull_checkpoint::{Chain, Content, Error, Heat, Pages, ReadAt};
 use monohull_domain::checkpoint::record as domain;
 use monohull_domain::checkpoint::{Continuation, Lineage};
 use std::collections::HashMap;
@@ -72,7 +73,15 @@ pub(super) fn pages(continuation: &Continuation) -> Result<Pages<'_>, Error> {
     for run in &continuation.pages {
         pages.here(run.address, &run.bytes, Heat::Rest)?;
     }
+    for (address, count) in unchanged(continuation) {
+        pages.parent(address, count)?;
+    }
     Ok(pages)
+}
+
+/// The pages that are as they were in the capture before: addresses and numbers of pages.
+pub(super) fn unchanged(continuation: &Continuation) -> impl Iterator<Item = (u64, u64)> {
+    continuation.unchanged.iter().map(|(start, bytes)| (*start, bytes / PAGE))
 }
 
 fn instance(record: &domain::InstanceRecord, function: u32) -> Result<InstanceRecord, String> {
@@ -185,14 +194,10 @@ fn module(record: &domain::ModuleRecord) -> ModuleRecord {
 }
 
 /// The continuation of a checkpoint, with this state of the driver, and with at most so many bytes of pages.
-pub(super) fn continuation<S: ReadAt>(
-    checkpoint: &Checkpoint<S>,
-    driver: Vec<u8>,
-    most: u64,
-) -> Result<Continuation, NotOurs> {
-    let contents = checkpoint.contents();
-    if contents.identity.parent.is_some() {
-        return Err("it has only what differs from another checkpoint".to_owned().into());
+pub(super) fn continuation<S: ReadAt>(chain: &Chain<S>, driver: Vec<u8>, most: u64) -> Result<Continuation, NotOurs> {
+    let contents = chain.newest().contents();
+    if !chain.is_whole() {
+        return Err("it has only what differs from another checkpoint, whose file it does not name".to_owned().into());
     }
     let mut threads: HashMap<u32, Vec<&ThreadRecord>> = HashMap::new();
     for thread in &contents.threads {
@@ -241,7 +246,8 @@ pub(super) fn continuation<S: ReadAt>(
         },
         modules: contents.modules.iter().map(module_back).collect(),
         driver,
-        pages: pages_back(checkpoint, most)?,
+        pages: pages_back(chain, most)?,
+        unchanged: Vec::new(),
     })
 }
 
@@ -314,13 +320,14 @@ fn module_back(record: &ModuleRecord) -> domain::ModuleRecord {
     domain::ModuleRecord { name: record.name.clone(), bytes: record.bytes.clone(), pages: pages.collect() }
 }
 
-fn pages_back<S: ReadAt>(checkpoint: &Checkpoint<S>, most: u64) -> Result<Vec<domain::PageRun>, NotOurs> {
-    let bytes = checkpoint.runs().iter().map(|run| run.count.saturating_mul(PAGE));
+fn pages_back<S: ReadAt>(chain: &Chain<S>, most: u64) -> Result<Vec<domain::PageRun>, NotOurs> {
+    let bytes = chain.pieces().iter().map(|piece| piece.run.count.saturating_mul(PAGE));
     if bytes.fold(0, u64::saturating_add) > most {
         return Err(format!("its pages have more than the {most} bytes that the workflow's limits allow").into());
     }
     let mut pages: Vec<domain::PageRun> = Vec::new();
-    for run in checkpoint.runs() {
+    for piece in chain.pieces() {
+        let run = &piece.run;
         if run.content == Content::Base {
             // A fresh mapping of the image has them.
             continue;
@@ -335,11 +342,11 @@ fn pages_back<S: ReadAt>(checkpoint: &Checkpoint<S>, most: u64) -> Result<Vec<do
         room.map_err(|_| format!("there is no memory for {more} bytes of its pages"))?;
         last.bytes.resize(start + more, 0);
         match run.content {
-            Content::Here { stored } => {
-                checkpoint.read_pages(stored, &mut last.bytes[start..]).map_err(NotOurs::Damaged)?;
+            Content::Here { .. } => {
+                chain.read_pages(*piece, &mut last.bytes[start..]).map_err(NotOurs::Damaged)?;
             }
             Content::Zero | Content::Base => {}
-            Content::Parent => return Err("a page of it is in another checkpoint".to_owned().into()),
+            Content::Parent => return Err("a page of it is in no checkpoint".to_owned().into()),
         }
     }
     Ok(pages)

@@ -1,7 +1,7 @@
 //! Both directions between a continuation and a checkpoint's records, and records that contradict themselves.
 
 use super::*;
-use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, PAGE, THREAD_STACKS_OFFSET, cell_base};
+use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::number;
 use monohull_checkpoint::record::{PageRange, Resumption, ThreadRecord, ThreadState, Timer, TimerRecord};
 use monohull_checkpoint::{Pages, count_pages};
@@ -112,6 +112,7 @@ fn continuation() -> Continuation {
             run(heap_start, &[3]),
             run(ARENA_BASE + PAGE, &[4, 4]),
         ],
+        unchanged: Vec::new(),
     }
 }
 
@@ -137,7 +138,8 @@ fn saved() -> Saved {
 #[test]
 fn a_file_is_read_as_it_was_written_and_by_its_owner_alone() {
     let folder = tempfile::TempDir::new().expect("a folder");
-    let (path, size) = saved().write(&folder.path().join("new"), "w-1", &KEY).expect("written");
+    let written = saved().write(&folder.path().join("new"), "w-1", &KEY, None).expect("written");
+    let (path, size) = (written.path, written.bytes);
     let metadata = fs::metadata(&path).expect("it is there");
     assert_eq!(
         (metadata.len(), std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777),
@@ -158,8 +160,13 @@ fn file(contents: &Contents) -> Vec<u8> {
     bytes
 }
 
+/// A file with none before it.
+fn alone(file: &[u8]) -> Chain<&[u8]> {
+    Chain::read(file, Trust::Unchecked, |name| panic!("{name} is opened")).expect("a checkpoint")
+}
+
 fn contents() -> Contents {
-    saved().contents(PathBuf::new()).expect("contents")
+    saved().contents(PathBuf::new(), None).expect("contents")
 }
 
 #[test]
@@ -185,8 +192,7 @@ fn a_run_of_pages_may_be_of_two_buffers() {
     let range = |page, count| PageRange { start: ARENA_BASE + page * PAGE, count };
     contents.modules[0].pages = vec![range(0, 2), range(2, 1), range(8, 1)];
     let bytes = file(&contents);
-    let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");
-    assert_eq!(Saved::of(&checkpoint, plan).expect("right").continuation.pages, continuation().pages);
+    assert_eq!(Saved::of(&alone(&bytes), plan).expect("right").continuation.pages, continuation().pages);
 }
 
 /// What the format can say and a continuation cannot take over is refused, and not dropped.
@@ -217,16 +223,14 @@ fn what_no_suspended_workflow_has_is_refused() {
         ("two deadlines", |c| c.scheduler.timers.push(TimerRecord { at: CLOCK, what: Timer::Run })),
         ("differs from another", |c| {
             let id = CheckpointId::random().expect("a number");
-            c.identity.parent = Some(monohull_checkpoint::record::Parent { id, digest: Hash::of(b"") });
+            c.identity.parent = Some(Parent { id, digest: Hash::of(b"") });
         }),
     ];
     for (why, change) in changes {
         let mut contents = contents();
         change(&mut contents);
         let bytes = file(&contents);
-        let checkpoint =
-            Checkpoint::read(bytes.as_slice(), Trust::Unchecked).unwrap_or_else(|error| panic!("{why}: {error}"));
-        match Saved::of(&checkpoint, plan) {
+        match Saved::of(&alone(&bytes), plan) {
             Err(NotOurs::Other(reason)) if reason.contains(why) => {}
             other => panic!("{why}: {other:?}"),
         }
@@ -247,8 +251,7 @@ fn more_pages_than_the_workflow_may_have_are_refused() {
     pages.zero(contents.instances[0].heap_start, (4 << 20) / PAGE).expect("pages");
     let mut bytes = Vec::new();
     write(&mut bytes, &contents, &pages, Packing::Raw).expect("written");
-    let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");
-    assert!(matches!(Saved::of(&checkpoint, plan), Err(NotOurs::Other(reason)) if reason.contains("more than")));
+    assert!(matches!(Saved::of(&alone(&bytes), plan), Err(NotOurs::Other(reason)) if reason.contains("more than")));
 }
 
 #[test]
@@ -258,8 +261,7 @@ fn pages_as_in_the_image_are_left_to_it() {
     pages.base(base, 2).expect("pages");
     let mut bytes = Vec::new();
     write(&mut bytes, &contents(), &pages, Packing::Raw).expect("written");
-    let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");
-    assert_eq!(Saved::of(&checkpoint, plan).expect("right").continuation.pages, []);
+    assert_eq!(Saved::of(&alone(&bytes), plan).expect("right").continuation.pages, []);
 }
 
 /// A page is compared with its hash when it is taken over: the seal covers the hash alone.
@@ -268,8 +270,7 @@ fn a_damaged_page_is_refused() {
     let mut bytes = file(&contents());
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
-    let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("all but the pages is whole");
-    assert!(matches!(Saved::of(&checkpoint, plan), Err(NotOurs::Damaged(Error::DamagedPage { .. }))));
+    assert!(matches!(Saved::of(&alone(&bytes), plan), Err(NotOurs::Damaged(Error::DamagedPage { .. }))));
 }
 
 /// A worker in the wrong hands may send anything.
@@ -277,7 +278,7 @@ fn a_damaged_page_is_refused() {
 fn a_continuation_that_no_checkpoint_can_have_is_not_written() {
     let folder = tempfile::TempDir::new().expect("a folder");
     type Change = fn(&mut Continuation);
-    let changes: [Change; 9] = [
+    let changes: [Change; 10] = [
         |c| c.instances[0].function = "other".to_owned(),
         |c| c.instances[0].id = u32::MAX,
         |c| c.instances[0].heap = u64::MAX,
@@ -287,11 +288,103 @@ fn a_continuation_that_no_checkpoint_can_have_is_not_written() {
         |c| c.instances[0].threads[1].call = number::EXIT,
         |c| c.pages[0].address = 0,
         |c| c.modules[0].pages[0].0 = 0,
+        |c| c.unchanged.push((c.instances[0].heap_start + PAGE, PAGE)),
     ];
     for (index, change) in changes.into_iter().enumerate() {
         let mut saved = saved();
         change(&mut saved.continuation);
-        assert!(saved.write(folder.path(), "w-1", &KEY).is_err(), "change {index}");
+        assert!(saved.write(folder.path(), "w-1", &KEY, None).is_err(), "change {index}");
     }
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left");
+}
+
+/// A capture of the same instance a moment later: with these pages, and these as they were.
+fn later(pages: &[(u64, u8)], unchanged: &[(u64, u64)]) -> Saved {
+    let run = |(address, byte): &(u64, u8)| domain::PageRun { address: *address, bytes: vec![*byte; PAGE as usize] };
+    let (pages, unchanged) = (pages.iter().map(run).collect(), unchanged.to_vec());
+    Saved { continuation: Continuation { pages, unchanged, ..continuation() }, ..saved() }
+}
+
+/// Each page of a continuation.
+fn pages_of(saved: &Saved) -> Vec<(u64, u8)> {
+    let runs = saved.continuation.pages.iter();
+    let pages = runs.flat_map(|run| (run.address..).step_by(PAGE as usize).zip(run.bytes.chunks(PAGE as usize)));
+    pages.map(|(address, bytes)| (address, bytes[0])).collect()
+}
+
+/// The files lie in one folder, and each names the one before it. They can be moved together.
+#[test]
+fn files_that_have_only_what_changed_are_read_with_those_before_them() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let (heap, arena) = (continuation().instances[0].heap_start, ARENA_BASE + PAGE);
+    let first = saved().write(folder.path(), "a", &KEY, None).expect("written").base;
+    // A page of the heap has changed, one is new; the stack and one page of data are gone.
+    let stays = [(heap - 3 * PAGE, PAGE), (arena, 2 * PAGE)];
+    let second = later(&[(heap, 9), (heap + PAGE, 8)], &stays);
+    let second = second.write(folder.path(), "b", &KEY, Some(&first)).expect("written").base;
+    let third = later(&[(arena, 0)], &[(heap, PAGE), (heap + PAGE, PAGE), (arena + PAGE, PAGE)]);
+    let third = third.write(folder.path(), "c", &KEY, Some(&second)).expect("written");
+    assert_eq!((first.depth(), second.depth(), third.base.depth()), (0, 1, 2));
+    let moved = folder.path().join("moved");
+    fs::create_dir(&moved).expect("made");
+    for name in ["a", "b", "c"] {
+        let name = format!("{name}.checkpoint");
+        fs::rename(folder.path().join(&name), moved.join(&name)).expect("moved");
+    }
+    let read = |name: &str| Saved::read(&moved.join(format!("{name}.checkpoint")), &KEY, plan);
+    assert_eq!(read("a").expect("right").continuation, continuation());
+    let expected = [(heap - 3 * PAGE, 0), (heap, 9), (heap + PAGE, 8), (arena, 4), (arena + PAGE, 4)];
+    assert_eq!(pages_of(&read("b").expect("right")), expected);
+    assert_eq!(pages_of(&read("c").expect("right")), [(heap, 9), (heap + PAGE, 8), (arena, 0), (arena + PAGE, 4)]);
+    fs::remove_file(moved.join("a.checkpoint")).expect("removed");
+    let error = read("c").expect_err("it needs the first one").to_string();
+    assert!(
+        error.contains("c.checkpoint") && error.contains("takes pages from a.checkpoint, which is not there"),
+        "{error}"
+    );
+    let whole = later(&[(heap, 9)], &[]).write(&moved, "d", &KEY, Some(&third.base)).expect("written");
+    assert_eq!((whole.base.depth(), pages_of(&read("d").expect("right"))), (0, vec![(heap, 9)]), "it needs none");
+}
+
+/// A worker in the wrong hands may say that anything is as it was.
+#[test]
+fn what_was_not_there_cannot_be_as_it_was() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let heap = continuation().instances[0].heap_start;
+    let first = saved().write(folder.path(), "a", &KEY, None).expect("written").base;
+    let count = || fs::read_dir(folder.path()).expect("a folder").count();
+    for unchanged in [
+        (heap + PAGE, PAGE),
+        (heap, 2 * PAGE),
+        (heap, 9),
+        (heap + 8, PAGE),
+        (0, PAGE),
+        (cell_base(0) + STACK - 2 * PAGE, PAGE),
+        (u64::MAX - 4095, PAGE),
+        (heap, u64::MAX),
+    ] {
+        assert!(later(&[], &[unchanged]).write(folder.path(), "b", &KEY, Some(&first)).is_err(), "{unchanged:x?}");
+        assert!(later(&[], &[(heap, PAGE), unchanged]).write(folder.path(), "b", &KEY, Some(&first)).is_err());
+    }
+    assert!(later(&[(heap, 1)], &[(heap, PAGE)]).write(folder.path(), "b", &KEY, Some(&first)).is_err(), "twice");
+    assert!(later(&[], &[(heap, PAGE)]).write(folder.path(), "b", &KEY, None).is_err(), "there is none before it");
+    assert_eq!(count(), 1, "nothing is left");
+    later(&[], &[(heap, PAGE)]).write(folder.path(), "b", &KEY, Some(&first)).expect("the positive control");
+}
+
+/// More than so many do not depend on each other.
+#[test]
+fn a_chain_of_files_has_an_end() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let heap = continuation().instances[0].heap_start;
+    let mut last = saved().write(folder.path(), "0", &KEY, None).expect("written").base;
+    for number in 1..=CHAIN_MAX {
+        assert!(!last.is_last());
+        let next = later(&[(heap + PAGE, number as u8)], &[(heap, PAGE)]);
+        last = next.write(folder.path(), &number.to_string(), &KEY, Some(&last)).expect("written").base;
+    }
+    assert!(last.is_last());
+    assert!(later(&[], &[(heap, PAGE)]).write(folder.path(), "more", &KEY, Some(&last)).is_err());
+    let read = Saved::read(&folder.path().join(format!("{CHAIN_MAX}.checkpoint")), &KEY, plan).expect("right");
+    assert_eq!(pages_of(&read), [(heap, 3), (heap + PAGE, CHAIN_MAX as u8)]);
 }

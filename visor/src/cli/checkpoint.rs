@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use monohull_checkpoint::{self as format, Error, Key, KeyError, Processor, Trust};
 use monohull_host_files::input;
 use monohull_report::escape::{Line, shown};
-use monohull_saved::make_key_folder;
+use monohull_saved::{make_key_folder, open_beside};
 use serde::Serialize;
 use std::fs::File;
 use std::io;
@@ -93,6 +93,8 @@ const KEY_NAME: &str = "checkpoint.key";
 
 /// A checkpoint that has been read.
 type Read = format::Checkpoint<File>;
+/// A checkpoint with those that it takes pages from.
+type Chain = format::Chain<File>;
 
 impl Checkpoint {
     pub(super) fn run(&self) -> u8 {
@@ -113,7 +115,8 @@ fn describe(file: &Path, key: Option<&Path>, json: bool) -> Exit {
     let described = open(file).and_then(|checkpoint| Ok((seal(&checkpoint, key)?, checkpoint)));
     match described {
         Ok((seal, checkpoint)) => {
-            let description = describe::Description::of(&checkpoint, seal);
+            let parent = describe::Parent::of(file, &checkpoint);
+            let description = describe::Description::of(&checkpoint, seal, parent);
             match json {
                 true => output::json(&description),
                 false => output::text(description.text()),
@@ -184,18 +187,18 @@ fn verify(file: &Path, key: Option<&Path>, json: bool) -> u8 {
 fn verdict(file: &Path, key: Option<&Path>) -> Result<(), Trouble> {
     let key = checking_key(key)?;
     let wrong = |error| Trouble::Checkpoint { path: file.to_owned(), error };
-    let checkpoint = Read::read(open_file(file)?, Trust::Key(&key)).map_err(wrong)?;
-    checkpoint.verify_pages().and_then(|()| checkpoint.check_processor(&Processor::here())).map_err(wrong)
+    let chain = Chain::read(open_file(file)?, Trust::Key(&key), |name| open_beside(file, name)).map_err(wrong)?;
+    chain.verify_pages().and_then(|()| chain.newest().check_processor(&Processor::here())).map_err(wrong)
 }
 
 fn diff(first: &Path, second: &Path, json: bool) -> u8 {
-    let both = open(first).and_then(|first| Ok((first, open(second)?)));
+    let both = open_chain(first).and_then(|first| Ok((first, open_chain(second)?)));
     let (a, b) = match both {
         Ok(both) => both,
         Err(trouble) => return fail(Exit::Usage, &trouble) as u8,
     };
-    let comparison = format::compare(&a, &b);
-    let difference = diff::Differences::of(&a, &b, &comparison);
+    let comparison = format::compare_chains(&a, &b);
+    let difference = diff::Differences::of(a.newest(), b.newest(), &comparison);
     match json {
         true => output::json(&difference),
         false => output::text(difference.text()),
@@ -236,6 +239,12 @@ fn open_file(path: &Path) -> Result<File, Trouble> {
 fn open(path: &Path) -> Result<Read, Trouble> {
     let error = |error| Trouble::Checkpoint { path: path.to_owned(), error };
     Read::read(open_file(path)?, Trust::Unchecked).map_err(error)
+}
+
+/// The same with those that it takes pages from.
+fn open_chain(path: &Path) -> Result<Chain, Trouble> {
+    let error = |error| Trouble::Checkpoint { path: path.to_owned(), error };
+    Chain::of(open(path)?, Trust::Unchecked, |name| open_beside(path, name)).map_err(error)
 }
 
 /// The key that was named; or the user's own, if there is one.

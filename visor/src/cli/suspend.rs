@@ -14,7 +14,7 @@ use monohull_checkpoint::Key;
 use monohull_engine::Event;
 use monohull_report::escape::shown;
 use monohull_report::{RunReport, Status};
-use monohull_saved::{Engine, Saved};
+use monohull_saved::{Engine, Saved, Written};
 use monohull_worker::{Ran, Waiting};
 use monohull_workflow::Plan;
 
@@ -100,7 +100,7 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
         continuation,
     };
     let name = format!("{}-{:016x}", plan.name, RandomState::new().hash_one(0));
-    let (path, bytes) = match saved.write(folder, &name, &key) {
+    let Written { path, bytes, .. } = match saved.write(folder, &name, &key, None) {
         Ok(written) => written,
         Err(error) => return super::fail(Exit::Host, &error),
     };

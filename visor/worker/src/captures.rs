@@ -8,7 +8,7 @@
 
 use super::job::{read_events, seal_continuation};
 use super::protocol::{FromWorker, SupervisorChannel, ToWorker};
-use monohull_domain::checkpoint::{Answer, Keeper, Suspended};
+use monohull_domain::checkpoint::{Answer, Base, Keeper, Suspended};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,12 +131,17 @@ impl Captures {
         drop(file);
         let Ok(Some(mut packet)) = self.channel.receive() else { return Ok(None) };
         let mut files = std::mem::take(&mut packet.files).into_iter();
-        let Ok(ToWorker::Kept { kept, events }) = packet.read() else { return Ok(None) };
+        let Ok(ToWorker::Kept { kept, whole, events }) = packet.read() else { return Ok(None) };
         let events = match (events, files.next()) {
             (true, Some(file)) => read_events(&file).map_err(io::Error::other)?,
             _ => Vec::new(),
         };
-        Ok(Some(Answer { taken: if kept { events_taken } else { Vec::new() }, events }))
+        let (next, taken) = match (kept, whole) {
+            (true, false) => (Base::This, events_taken),
+            (true, true) => (Base::None, events_taken),
+            (false, _) => (Base::Before, Vec::new()),
+        };
+        Ok(Some(Answer { next, taken, events }))
     }
 }
 

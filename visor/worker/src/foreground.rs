@@ -69,6 +69,8 @@ pub enum Next {
     GoOn {
         /// Whether the capture was kept. If not, it is as if there had been none.
         kept: bool,
+        /// Whether the next one is to have all pages. If not, it has those that have changed since the last one that was kept.
+        whole: bool,
         /// Events that have come since the last time.
         events: Vec<Event>,
     },
@@ -259,7 +261,7 @@ fn follow(
             (Some(Message::Captured(run)), _) => {
                 let begin = Instant::now();
                 match keep.as_mut().map(|keep| keep(run)).transpose()? {
-                    Some(Next::GoOn { kept, events }) => running.answer(kept, &events)?,
+                    Some(Next::GoOn { kept, whole, events }) => running.answer(kept, whole, &events)?,
                     Some(Next::Stop) => return Ok(Ok(Answer::Stopped)),
                     // It was not asked for any, so its messages are refused before they come here.
                     None => {}

@@ -474,9 +474,9 @@ impl Running {
         clean.then_some(CleanWorker { worker, sandbox, workflow, served: before + 1 })
     }
 
-    /// Answers a [`Message::Captured`]: whether it is kept now, and events that have come since. A process that has ended meanwhile is no
-    /// error here.
-    pub fn answer(&mut self, kept: bool, events: &[Event]) -> Result<(), ProcessError> {
+    /// Answers a [`Message::Captured`]: whether it is kept now, whether the next one has to be whole, and events that have come since. A
+    /// process that has ended meanwhile is no error here.
+    pub fn answer(&mut self, kept: bool, whole: bool, events: &[Event]) -> Result<(), ProcessError> {
         if self.worker.captures != Captures::Unanswered {
             return Ok(());
         }
@@ -484,7 +484,7 @@ impl Running {
         let events = (!events.is_empty()).then(|| job::seal_events(events)).transpose();
         let events = events.map_err(host("passing on events"))?;
         let files: Vec<_> = events.iter().map(AsFd::as_fd).collect();
-        match self.worker.channel.send(&ToWorker::Kept { kept, events: events.is_some() }, &files) {
+        match self.worker.channel.send(&ToWorker::Kept { kept, whole, events: events.is_some() }, &files) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             sent => sent.map_err(host("answering a capture")),
         }

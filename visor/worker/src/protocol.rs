@@ -77,6 +77,8 @@ pub(super) enum ToWorker {
     Kept {
         /// Whether it is kept now. If not, it is as if it had not been made.
         kept: bool,
+        /// Whether the next one is to have all pages, and not only those that have changed since this one.
+        whole: bool,
         /// Whether events that have come since are attached.
         events: bool,
     },

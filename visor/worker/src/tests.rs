@@ -388,11 +388,11 @@ fn a_capture_is_taken_where_it_was_asked_for_and_once_for_each_answer() {
         capture(&asked, true);
         let received = asked.running.next_message().expect("receiving");
         assert!(matches!(&received, Some(Message::Captured(run)) if run.events_taken == [3]), "{received:?}");
-        asked.running.answer(true, &[]).expect("sent");
+        asked.running.answer(true, false, &[]).expect("sent");
         // One that nothing waits for is not sent.
-        asked.running.answer(true, &[]).expect("not sent");
+        asked.running.answer(true, false, &[]).expect("not sent");
         let answer = asked.theirs.receive().expect("received").expect("an answer").read().expect("a message");
-        assert!(matches!(answer, ToWorker::Kept { kept: true, events: false }), "{answer:?}");
+        assert!(matches!(answer, ToWorker::Kept { kept: true, whole: false, events: false }), "{answer:?}");
         assert!(asked.theirs.try_receive().expect("asked").is_none());
     }
     capture(&asked, true);

@@ -150,6 +150,7 @@ pub(crate) fn contents() -> Contents {
         // The files that are kept have none of both; tests of `round_trip` have.
         handlers: Vec::new(),
         registers: Vec::new(),
+        chain: None,
     }
 }
 
@@ -190,6 +191,20 @@ pub(crate) fn sample(packing: Packing) -> Vec<u8> {
     let memory = memory();
     let mut file = Vec::new();
     write(&mut file, &contents(), &pages(&memory), packing).expect("the sample is good");
+    file
+}
+
+/// What the sample says, where it names the file of its parent.
+pub(crate) fn child_contents() -> Contents {
+    let chain = Some(ChainRecord { file: "orders.1.checkpoint".to_owned(), depth: 3 });
+    Contents { chain, ..contents() }
+}
+
+/// That as a file, without a seal.
+pub(crate) fn child() -> Vec<u8> {
+    let memory = memory();
+    let mut file = Vec::new();
+    write(&mut file, &child_contents(), &pages(&memory), Packing::Raw).expect("the sample is good");
     file
 }
 

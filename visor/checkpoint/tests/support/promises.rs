@@ -1,6 +1,7 @@
 //! What holds for any file: for the fuzz target and for the files that it keeps.
 
-use monohull_checkpoint::{Checkpoint, Content, Hash, Heat, Packing, Pages, Trust, compare, write};
+use monohull_checkpoint::{Chain, Checkpoint, Content, Hash, Heat, Packing, Pages, Trust, compare, write};
+use std::io;
 
 /// A page.
 const PAGE: usize = 4096;
@@ -16,6 +17,7 @@ pub(crate) fn check(file: &[u8]) {
         return;
     }
     assert!(compare(&read, &read).changes.is_empty(), "it differs from itself");
+    chained(&file);
 
     let stored = read.stored_pages();
     let mut contents = vec![0; stored as usize * PAGE];
@@ -38,6 +40,18 @@ pub(crate) fn check(file: &[u8]) {
     let again = Checkpoint::read(again.as_slice(), Trust::NotSealed).expect("what was written can be read");
     assert!(again.contents() == read.contents());
     again.verify_pages().expect("pages were written as they were");
+}
+
+/// The file as its own parent, and with none: it is refused, or has all its pages, each in a checkpoint.
+fn chained(file: &[u8]) {
+    let read = |open: &dyn Fn(&str) -> io::Result<_>| Chain::read(file, Trust::Unchecked, open);
+    for open in [&(|_: &str| Ok(file)) as &dyn Fn(&str) -> _, &|_: &str| Err(io::ErrorKind::NotFound.into())] {
+        let Ok(chain) = read(open) else { continue };
+        let (pages, pieces) = (chain.newest().runs().iter(), chain.pieces().iter());
+        assert!(pages.map(|run| run.count).sum::<u64>() == pieces.map(|piece| piece.run.count).sum::<u64>());
+        let parents = chain.pieces().iter().any(|piece| piece.run.content == Content::Parent);
+        assert!(!(chain.is_whole() && parents), "it is whole, and a page is not there");
+    }
 }
 
 /// Sets the number of bytes, the hash of each section and the digest to what they must be, as far as the table can be read.

@@ -26,6 +26,7 @@ impl Shared {
     }
 
     fn accept(&self, answer: Answer) {
+        self.changes.answered(answer.next);
         self.given.forget(&answer.taken);
         for event in answer.events {
             let (name, number) = (event.name.clone(), event.number);

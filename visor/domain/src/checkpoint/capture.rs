@@ -1,9 +1,8 @@
 //! From a domain at rest to its continuation.
 
+use super::changes::{Found, Parts};
 use super::check::{Rejected, check};
-use super::record::{
-    Continuation, InstanceRecord, MappedRecord, ModuleRecord, PageRun, RangeState, ThreadRecord, ThreadState,
-};
+use super::record::{Continuation, InstanceRecord, MappedRecord, ModuleRecord, RangeState, ThreadRecord, ThreadState};
 use super::{Suspended, names, pages};
 use crate::carrier::monotonic_ns;
 use crate::driver::Driver;
@@ -39,6 +38,17 @@ pub enum CaptureError {
     Unfit(#[from] Rejected),
     #[error(transparent)]
     Module(#[from] RecordError),
+    #[error("there are no random bytes: {0}")]
+    Random(std::io::Error),
+}
+
+/// What the domain does after a capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Then {
+    /// It ends. All pages are in the capture.
+    Ends,
+    /// It goes on. Pages that are as in the last capture which was kept are left out.
+    GoesOn,
 }
 
 /// What threads of an instance wait for.
@@ -64,6 +74,7 @@ impl Shared {
         &self,
         scheduler: &Scheduler<Arc<Instance>>,
         driver: Option<&mut (dyn Driver + 'static)>,
+        then: Then,
     ) -> Result<Suspended, CaptureError> {
         if self.files.pager.so_far().is_some() {
             return Err(CaptureError::MappedFiles);
@@ -74,7 +85,7 @@ impl Shared {
         let (mut threads, order) = scheduler.record(in_domain_time).map_err(|unfit| self.unfit(unfit))?;
         names::add(&mut threads, &order.queues).map_err(|id| CaptureError::Name { instance: self.name_of(id) })?;
         let mut threads: HashMap<u32, Vec<ThreadRecord>> = threads.into_iter().collect();
-        let mut captured = (Vec::new(), Vec::new());
+        let mut captured = (Vec::new(), self.begin_pages(then)?);
         let mut live = Vec::new();
         for instance in self.instances.live() {
             let of_instance = threads.remove(&instance.id).ok_or(CaptureError::Ending)?;
@@ -82,18 +93,18 @@ impl Shared {
             let (run, park) = scheduler.ticks_of(instance.id);
             live.push((instance.config.token, Usage { run, park, ..self.instances.usage(&instance) }));
         }
-        let (instances, mut pages) = captured;
+        let (instances, mut found) = captured;
         let mut modules = Vec::new();
         for module in self.save_modules()? {
             let ranges = pages::joined(module.pages);
             for range in ranges.iter().cloned() {
                 // SAFETY: buffers of the arena that their module has named are readable, and nothing runs.
-                unsafe { pages::of_range(range, &mut pages) };
+                unsafe { pages::of_range(range, &mut found) };
             }
             let ranges = ranges.iter().map(|range| (range.start, range.end - range.start)).collect();
             modules.push(ModuleRecord { name: module.name, bytes: module.bytes, pages: ranges });
         }
-        pages.sort_unstable_by_key(|run| run.address);
+        let Parts { pages, unchanged, seen } = found.into_parts();
         let run_deadline = Some(self.sched.run_deadline()).filter(|at| *at != NEVER).map(in_domain_time);
         let wall_at = |at: u64| wall.saturating_add(at.saturating_sub(clock));
         let waits = self.waits(&instances).into_iter().map(|wait| Wait { until: wait.until.map(wall_at), ..wait });
@@ -113,11 +124,23 @@ impl Shared {
             modules,
             driver: driver.map(|driver| driver.save(&live)).unwrap_or_default(),
             pages,
+            unchanged,
         };
         self.check_captured(&continuation)?;
+        if let Some(seen) = seen {
+            self.changes.captured(seen);
+        }
         let events_taken = self.events_taken();
         let captured_in = Duration::from_nanos(monotonic_ns().saturating_sub(begin));
         Ok(Suspended { continuation, waits, until: first, events_taken, published: self.published(), captured_in })
+    }
+
+    /// Before the pages are looked at.
+    fn begin_pages(&self, then: Then) -> Result<Found, CaptureError> {
+        match then {
+            Then::Ends => Ok(Found::default()),
+            Then::GoesOn => self.changes.begin().map_err(CaptureError::Random),
+        }
     }
 
     /// What a domain would refuse to go on with is not captured: a stack pointer, for one, is user code's own choice.
@@ -135,7 +158,7 @@ impl Shared {
         &self,
         instance: &Instance,
         mut threads: Vec<ThreadRecord>,
-        into: &mut Vec<PageRun>,
+        into: &mut Found,
     ) -> Result<InstanceRecord, CaptureError> {
         let cell = instance.cell.lock().expect("cell");
         let cell = cell.as_deref().ok_or(CaptureError::Ending)?;
@@ -154,11 +177,8 @@ impl Shared {
         // SAFETY: all threads are off the carriers, and the scheduler's lock is held.
         unsafe { pages::of_cell(cell, &live, into) };
         for (range, _) in mapped.iter().filter(|(_, state)| state.is_charged()) {
-            // No run of pages goes from one range to the next.
-            let mut found = Vec::new();
             // SAFETY: as above; what is charged and not hidden may be read.
-            unsafe { pages::of_range(range.clone(), &mut found) };
-            into.append(&mut found);
+            unsafe { pages::of_range(range.clone(), into) };
         }
         let mapped = mapped.into_iter().map(|(range, state)| {
             let Range { start, end } = range;

@@ -65,6 +65,8 @@ pub enum Rejected {
     ModulePages,
     #[error("contents of memory lie outside the memory of functions")]
     Pages,
+    #[error("it has only what has changed since another capture")]
+    Incomplete,
     #[error("a time lies before the capture")]
     Time,
     #[error("it is a copy with an impossible number")]

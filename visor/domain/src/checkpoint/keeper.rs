@@ -6,6 +6,8 @@
 //!                 └─▶ Keeper::keep ── elsewhere: encoded, written, made durable ──▶ Answer ─▶ events that have come meanwhile are given
 //! ```
 //!
+//! Each capture after the first has only the pages that are not as in the last one that was kept, see [`Base`].
+//!
 //! There is one capture on its way at a time. The pages in it are a copy that was made while the domain stood still, so it is exact
 //! whatever functions do from then on.
 
@@ -27,9 +29,23 @@ pub trait Keeper: Send + Sync {
     fn wait_for_answer(&self) -> Option<Answer>;
 }
 
+/// What the next capture is compared with: it leaves out what is as there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Base {
+    /// The capture that is answered: it was kept.
+    This,
+    /// What this one was compared with: it was not kept.
+    #[default]
+    Before,
+    /// Nothing: the next one is whole.
+    None,
+}
+
 /// What became of a capture.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Answer {
+    /// What the next one is compared with.
+    pub next: Base,
     /// The numbers of the events that are in it and nowhere else now; none if it was not kept.
     pub taken: Vec<u64>,
     /// Events that have come since the last answer.

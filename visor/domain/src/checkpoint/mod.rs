@@ -28,16 +28,19 @@
 //!
 //! **Back.** [`restore`] takes an untrusted record, see [`check`]. Limits come from the plan, not from the record.
 //!
-//! **And on.** A run ends with its capture, or goes on in place and gives it to a [`Keeper`].
+//! **And on.** A run ends with its capture, or goes on in place and gives it to a [`Keeper`]. Then the next capture has only what has
+//! changed since, see [`changes`].
 //!
 //! **Time.** While a workflow is suspended its clock runs up to its next timer and then stops. A sleep ends in time, and a
 //! timeout does not pass because the workflow was not resumed.
 
 mod answer;
 pub(crate) mod capture;
+mod changes;
 mod check;
 mod keeper;
 mod names;
+mod page_hash;
 mod pages;
 mod quiesce;
 pub mod record;
@@ -45,8 +48,9 @@ pub(crate) mod restore;
 mod suspension;
 
 pub use capture::{CaptureError, Wait};
+pub(crate) use changes::Changes;
 pub use check::Rejected;
-pub use keeper::{Answer, Keeper};
+pub use keeper::{Answer, Base, Keeper};
 pub use record::{Continuation, Lineage};
 pub use restore::RestoreError;
 pub(crate) use suspension::Suspension;

@@ -10,6 +10,7 @@
 //! right whether a page is present, swapped out or part of a huge page. What lies below a stack's red zone is dead. It may hold
 //! old secrets, and is left out, in the first page by writing zeros.
 
+use super::changes::Found;
 use super::record::PageRun;
 use crate::cell::Cell;
 use monohull_abi::layout::{PAGE, THREAD_HEADER_SIZE, page_down};
@@ -41,14 +42,14 @@ pub(super) fn bound_of_use(cell: &Cell, (slot, sp): Stack) -> u64 {
 ///
 /// # Safety
 /// No thread of the cell runs.
-pub(super) unsafe fn of_cell(cell: &Cell, live_stacks: &[Range<u64>], into: &mut Vec<PageRun>) {
+pub(super) unsafe fn of_cell(cell: &Cell, live_stacks: &[Range<u64>], into: &mut Found) {
     let (pristine, zeros) = cell.first_state();
     for first in pristine {
         for (page, before) in (first.address..).step_by(PAGE as usize).zip(first.bytes.chunks(PAGE as usize)) {
             // SAFETY: pages of a writable segment, which stay mapped while there is the cell.
             let now = unsafe { bytes_of(page) };
             if now != before {
-                append(into, page, now);
+                into.add(page, now);
             }
         }
     }
@@ -62,7 +63,7 @@ pub(super) unsafe fn of_cell(cell: &Cell, live_stacks: &[Range<u64>], into: &mut
         let mut first = unsafe { bytes_of(page) }.to_vec();
         first[..skip].fill(0);
         if first.iter().any(|byte| *byte != 0) {
-            append(into, page, &first);
+            into.add(page, &first);
         }
         // SAFETY: as above.
         unsafe { of_range(page + PAGE..live.end, into) };
@@ -73,12 +74,12 @@ pub(super) unsafe fn of_cell(cell: &Cell, live_stacks: &[Range<u64>], into: &mut
 ///
 /// # Safety
 /// They are readable, and nothing writes to them meanwhile.
-pub(super) unsafe fn of_range(range: Range<u64>, into: &mut Vec<PageRun>) {
+pub(super) unsafe fn of_range(range: Range<u64>, into: &mut Found) {
     for page in range.step_by(PAGE as usize) {
         // SAFETY: the caller's promise.
         let bytes = unsafe { bytes_of(page) };
         if !is_zero(bytes) {
-            append(into, page, bytes);
+            into.add(page, bytes);
         }
     }
 }
@@ -121,14 +122,6 @@ pub(super) fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 pub(super) unsafe fn put_back(run: &PageRun) {
     // SAFETY: the caller's promise; the record's bytes are the visor's own.
     unsafe { std::ptr::copy_nonoverlapping(run.bytes.as_ptr(), run.address as *mut u8, run.bytes.len()) };
-}
-
-/// Adds a page, to the last run if it follows it.
-fn append(runs: &mut Vec<PageRun>, page: u64, bytes: &[u8]) {
-    match runs.last_mut() {
-        Some(last) if last.address + last.bytes.len() as u64 == page => last.bytes.extend_from_slice(bytes),
-        _ => runs.push(PageRun { address: page, bytes: bytes.to_vec() }),
-    }
 }
 
 /// # Safety

@@ -12,6 +12,7 @@
 //!                       Work::Halt ──▶ as above, or captured and gone on     Work::GiveUpHalt: it goes on
 //! ```
 
+use super::capture::Then;
 use super::{CaptureError, Rejected};
 use crate::carrier;
 use crate::sched::{HALT_LIMIT_NS, Resources, Scheduler};
@@ -35,7 +36,7 @@ impl Shared {
         if !still || scheduler.is_done() {
             return;
         }
-        match self.capture(&scheduler, driver.as_deref_mut()) {
+        match self.capture(&scheduler, driver.as_deref_mut(), Then::Ends) {
             Ok(suspended) => {
                 self.suspension.succeed(suspended);
                 scheduler.finish();
@@ -60,7 +61,8 @@ impl Shared {
         }
         let every = self.options.halt.unwrap_or_default();
         let mut to_keep = None;
-        match (self.capture(&scheduler, driver.as_deref_mut()), &self.options.keeper) {
+        let then = if self.options.keeper.is_some() { Then::GoesOn } else { Then::Ends };
+        match (self.capture(&scheduler, driver.as_deref_mut(), then), &self.options.keeper) {
             (Ok(captured), Some(keeper)) => {
                 scheduler.end_halt();
                 self.suspension.go_on(self.clock.after(every));

@@ -50,6 +50,9 @@ pub struct Continuation {
     pub driver: Vec<u8>,
     /// Contents of user memory that differ from a fresh mapping.
     pub pages: Vec<PageRun>,
+    /// Pages that differ from a fresh mapping as well, and are as in the last capture that was kept: addresses and bytes. What has some is
+    /// gone on with only after they have been put among the others.
+    pub unchanged: Vec<(u64, u64)>,
 }
 
 /// A live instance. Its code, limits and arguments come from the plan.

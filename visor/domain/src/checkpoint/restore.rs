@@ -45,6 +45,9 @@ impl Shared {
         continuation: Continuation,
         config: impl Fn(u64, u32) -> Option<InstanceConfig>,
     ) -> Result<(), RestoreError> {
+        if !continuation.unchanged.is_empty() {
+            return Err(Rejected::Incomplete.into());
+        }
         let config = |token, attempt| config(token, attempt).ok_or(RestoreError::UnknownInstance);
         let configs = continuation.instances.iter().map(|record| config(record.token, record.attempt));
         let configs = configs.collect::<Result<Vec<_>, _>>()?;

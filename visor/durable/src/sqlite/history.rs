@@ -4,6 +4,7 @@ use super::{BY_HAND, Sqlite, find, integer, is_file_name, number, text, time};
 use crate::history::{Branched, Copied, Fork, History, KEEP_MAX, Kept, Lineage, has_branches};
 use crate::{Checkpoint, Invocation, InvocationId, MetaError, Status};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::BTreeMap;
 
 pub(super) const SCHEMA: &str = "
     CREATE TABLE history (
@@ -29,6 +30,16 @@ pub(super) const SCHEMA: &str = "
         keep       INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX copied ON lineage (parent) WHERE parent IS NOT NULL;
+";
+
+/// Which file takes pages from which. A row is there as long as the file is.
+pub(super) const PARENTS: &str = "
+    CREATE TABLE IF NOT EXISTS parent (
+        file         TEXT    PRIMARY KEY,
+        parent       TEXT    NOT NULL,
+        parent_bytes INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS parents ON parent (parent);
 ";
 
 /// The columns of a checkpoint, in the order in which [`read`] takes them.
@@ -142,7 +153,8 @@ impl History for Sqlite {
     }
 
     fn files(&self) -> Result<Vec<String>, MetaError> {
-        let mut query = self.connection.prepare_cached("SELECT DISTINCT file FROM history ORDER BY file")?;
+        let mut query =
+            self.connection.prepare_cached("SELECT file FROM history UNION SELECT parent FROM parent ORDER BY 1")?;
         let files = query.query_map([], |row| row.get(0))?;
         Ok(files.collect::<Result<_, _>>()?)
     }
@@ -216,19 +228,33 @@ pub(super) fn purge(connection: &Connection, id: &InvocationId) -> Result<(), Me
     Ok(())
 }
 
-/// Those among removed checkpoints whose files no history names, once each, by name.
+/// The first file takes pages from the other, which is kept as long.
+pub(super) fn take_pages(connection: &Connection, file: &str, parent: &Checkpoint) -> Result<(), MetaError> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO parent (file, parent, parent_bytes) VALUES (?1, ?2, ?3)")?
+        .execute(params![file, parent.file, integer(parent.bytes)])?;
+    Ok(())
+}
+
+/// Those among removed checkpoints whose files are not needed any more, and those that these took pages from if they are not either: once
+/// each, by name.
 fn without_name(connection: &Connection, mut removed: Vec<Checkpoint>) -> Result<Vec<Checkpoint>, MetaError> {
-    removed.sort_by(|one, other| one.file.cmp(&other.file));
-    removed.dedup_by(|one, other| one.file == other.file);
-    let mut query = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM history WHERE file = ?1)")?;
-    let mut without = Vec::new();
-    for checkpoint in removed {
-        let is_named: bool = query.query_row([&checkpoint.file], |row| row.get(0))?;
-        if !is_named && is_file_name(&checkpoint.file) {
-            without.push(checkpoint);
+    let mut is_needed = connection.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM history WHERE file = ?1) OR EXISTS (SELECT 1 FROM parent WHERE parent = ?1)",
+    )?;
+    let mut forget = connection.prepare_cached("DELETE FROM parent WHERE file = ?1 RETURNING parent, parent_bytes")?;
+    let mut without = BTreeMap::new();
+    while let Some(Checkpoint { file, bytes }) = removed.pop() {
+        if is_needed.query_row([&file], |row| row.get::<_, bool>(0))? {
+            continue;
+        }
+        // Nothing needs its parent on its behalf.
+        removed.extend(forget.query_map([&file], checkpoint)?.collect::<Result<Vec<_>, _>>()?);
+        if is_file_name(&file) {
+            without.insert(file, bytes);
         }
     }
-    Ok(without)
+    Ok(without.into_iter().map(|(file, bytes)| Checkpoint { file, bytes }).collect())
 }
 
 fn checkpoint(row: &Row<'_>) -> rusqlite::Result<Checkpoint> {

@@ -88,6 +88,12 @@ fn checkpoint() -> impl Strategy<Value = Checkpoint> {
     (0..6u64).prop_map(|bytes| Checkpoint { file: format!("{bytes}.checkpoint"), bytes })
 }
 
+/// Two of three files take pages from the one before them.
+fn parent_of(checkpoint: &Checkpoint) -> Option<Checkpoint> {
+    let bytes = checkpoint.bytes.checked_sub(1).filter(|_| !checkpoint.bytes.is_multiple_of(3))?;
+    Some(Checkpoint { file: format!("{bytes}.checkpoint"), bytes })
+}
+
 fn commit() -> impl Strategy<Value = Commit> {
     let until = prop::option::of(0..200u64);
     let event = prop::option::of(prop::sample::select(EVENTS.to_vec()));
@@ -105,7 +111,7 @@ fn commit() -> impl Strategy<Value = Commit> {
     prop_oneof![
         6 => (checkpoint(), until, prop::collection::vec(wait, 0..3), taken, published.clone(), any::<bool>()).prop_map(
             |(checkpoint, due, waits, taken, published, goes_on)| match goes_on {
-                true => Commit::Checkpointed { checkpoint, due, waits, taken, published },
+                true => Commit::Checkpointed { parent: parent_of(&checkpoint), checkpoint, due, waits, taken, published },
                 false => Commit::Suspended { checkpoint, due, waits, taken, published },
             }
         ),

@@ -1,8 +1,8 @@
 //! What the transactions mean, in memory.
 
 use monohull_durable::{
-    ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, Kept, Lineage,
-    MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail, Sent, Started, Status, Want,
+    ATTEMPTS, Checkpoint, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, Kept,
+    Lineage, MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail, Sent, Started, Status, Want,
 };
 use std::collections::BTreeMap;
 
@@ -11,6 +11,8 @@ pub(crate) struct Model {
     pub(crate) rows: BTreeMap<InvocationId, Invocation>,
     pub(crate) history: BTreeMap<(InvocationId, u64), Kept>,
     pub(crate) lineage: BTreeMap<InvocationId, Lineage>,
+    /// What a file takes pages from.
+    pub(crate) parents: BTreeMap<String, Checkpoint>,
     pub(crate) mail: Vec<Letter>,
     /// How many events have been kept.
     sent: u64,
@@ -144,7 +146,10 @@ impl Meta for Model {
         let owner = row.owner.clone().filter(|_| stays);
         let status = match commit.clone() {
             Commit::Suspended { checkpoint, due, waits: waiting, taken, published }
-            | Commit::Checkpointed { checkpoint, due, waits: waiting, taken, published } => {
+            | Commit::Checkpointed { checkpoint, due, waits: waiting, taken, published, .. } => {
+                if let Commit::Checkpointed { parent: Some(parent), .. } = commit {
+                    self.parents.insert(checkpoint.file.clone(), parent.clone());
+                }
                 row.published = published;
                 (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waiting);
                 (row.generation, row.attempts) = (row.generation + 1, u32::from(stays));

@@ -4,6 +4,7 @@ use super::model::{Model, arrive};
 use monohull_durable::{
     Branched, Checkpoint, Copied, Fork, History, Invocation, InvocationId, KEEP_MAX, Kept, Lineage, MetaError, Status,
 };
+use std::collections::BTreeSet;
 
 impl Model {
     pub(crate) fn of(&self, id: &InvocationId) -> Lineage {
@@ -22,11 +23,30 @@ impl Model {
         for old in gone {
             self.history.remove(&(id.clone(), old.generation));
         }
+        if gone.is_empty() {
+            return Vec::new();
+        }
         let mut files: Vec<_> = gone.iter().map(|old| old.checkpoint.clone()).collect();
-        files.retain(|gone| self.history.values().all(|kept| kept.checkpoint.file != gone.file));
+        files.extend(self.parents.values().cloned());
+        let needed = self.needed();
+        files.retain(|gone| !needed.contains(&gone.file));
+        self.parents.retain(|file, _| needed.contains(file));
         files.sort_by(|one, other| one.file.cmp(&other.file));
         files.dedup_by(|one, other| one.file == other.file);
         files
+    }
+
+    /// What histories name, and what that takes pages from.
+    pub(crate) fn needed(&self) -> BTreeSet<String> {
+        let mut needed: BTreeSet<_> = self.history.values().map(|kept| kept.checkpoint.file.clone()).collect();
+        let mut look_at: Vec<_> = needed.iter().cloned().collect();
+        while let Some(file) = look_at.pop() {
+            if let Some(parent) = self.parents.get(&file) {
+                needed.insert(parent.file.clone());
+                look_at.push(parent.file.clone());
+            }
+        }
+        needed
     }
 
     pub(crate) fn suspended(&mut self, row: &Invocation) -> Vec<Checkpoint> {
@@ -177,9 +197,6 @@ impl History for Model {
     }
 
     fn files(&self) -> Result<Vec<String>, MetaError> {
-        let mut files: Vec<_> = self.history.values().map(|kept| kept.checkpoint.file.clone()).collect();
-        files.sort();
-        files.dedup();
-        Ok(files)
+        Ok(self.needed().into_iter().collect())
     }
 }

@@ -1,6 +1,6 @@
 //! What is in a checkpoint, for people and as JSON.
 
-use super::{Read, Seal};
+use super::{Read, Seal, Trouble};
 use humantime::{format_duration, format_rfc3339_millis};
 use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::number::name_of;
@@ -11,8 +11,11 @@ use monohull_report::text::quoted;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+/// How a worker finds the pages that have changed since the checkpoint before. There is one way, on all kernels.
+const CHANGES: &str = "comparing hashes of pages";
 /// Threads of an instance that get a line of their own; the others are counted.
 const THREAD_LINES: usize = 16;
 /// Seconds from 1970 that calendars have: until the year 9999.
@@ -24,7 +27,7 @@ pub(super) struct Description {
     id: String,
     generation: u64,
     label: String,
-    parent: Option<String>,
+    parent: Option<Parent>,
     workflow: String,
     tenant: String,
     plan: String,
@@ -48,6 +51,45 @@ pub(super) struct Description {
     stored: Stored,
     /// Bytes of the file, by what they are.
     bytes: BTreeMap<String, u64>,
+}
+
+/// The checkpoint whose pages it takes where they have not changed.
+#[derive(Serialize)]
+pub(super) struct Parent {
+    id: String,
+    digest: String,
+    /// The name of its file, in the same folder.
+    file: Option<String>,
+    /// How many checkpoints there are before it and with it.
+    depth: u32,
+    /// Whether it and those before it are there, as they were.
+    found: bool,
+    /// What is wrong, if something is.
+    reason: Option<String>,
+    /// How its writer found what has changed since.
+    changes: &'static str,
+}
+
+impl Parent {
+    /// That of a checkpoint which has one; the files are looked for in its folder.
+    pub(super) fn of(path: &Path, checkpoint: &Read) -> Option<Parent> {
+        let parent = checkpoint.contents().identity.parent.as_ref()?;
+        let chain = checkpoint.contents().chain.as_ref();
+        let reason = match super::open_chain(path) {
+            Ok(chain) => (!chain.is_whole()).then(|| "its file is not named".to_owned()),
+            Err(Trouble::Checkpoint { error, .. }) => Some(error.to_string()),
+            Err(trouble) => Some(trouble.to_string()),
+        };
+        Some(Parent {
+            id: parent.id.to_string(),
+            digest: parent.digest.to_string(),
+            file: chain.map(|chain| chain.file.clone()),
+            depth: chain.map_or(1, |chain| chain.depth),
+            found: reason.is_none(),
+            reason,
+            changes: CHANGES,
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -115,7 +157,7 @@ struct Stored {
 }
 
 impl Description {
-    pub(super) fn of(checkpoint: &Read, seal: Seal) -> Description {
+    pub(super) fn of(checkpoint: &Read, seal: Seal, parent: Option<Parent>) -> Description {
         let contents = checkpoint.contents();
         let identity = &contents.identity;
         let mut bytes = BTreeMap::from([("pages stored".to_owned(), checkpoint.stored_bytes())]);
@@ -135,7 +177,7 @@ impl Description {
             id: identity.id.to_string(),
             generation: identity.generation,
             label: identity.label.clone(),
-            parent: identity.parent.as_ref().map(|parent| parent.id.to_string()),
+            parent,
             workflow: identity.workflow.clone(),
             tenant: identity.tenant.clone(),
             plan: identity.plan.to_string(),
@@ -177,8 +219,12 @@ impl Description {
     fn write(&self, to: &mut String) -> std::fmt::Result {
         let label = if self.label.is_empty() { String::new() } else { format!(", {}", quoted(&self.label)) };
         writeln!(to, "checkpoint  {}, generation {}{label}", self.id, self.generation)?;
-        if let Some(parent) = &self.parent {
-            writeln!(to, "parent      {parent}")?;
+        if let Some(Parent { id, file, depth, reason, changes, .. }) = &self.parent {
+            let file = file.as_deref().map_or_else(String::new, |file| format!(", file {}", quoted(file)));
+            writeln!(to, "parent      {id}{file}, {depth} before this one; changes found by {changes}")?;
+            if let Some(reason) = reason {
+                writeln!(to, "parent      CANNOT BE USED: {}", Line(reason))?;
+            }
         }
         let tenant =
             if self.tenant.is_empty() { String::new() } else { format!(" of tenant {}", quoted(&self.tenant)) };

@@ -5,6 +5,10 @@
 //!                                       │ no room                             │ paused, cancelled, another owner
 //!                                       └─▶ a note; it goes on                └─▶ its process is ended
 //! ```
+//!
+//! The first file of a process is whole. Those that follow have what has changed since the one before, until so many depend on each other, or
+//! have so many bytes together, that one which is whole again takes less time to read. One in which the workflow waits is whole, as it may
+//! be there for a long time.
 
 use super::super::output;
 use super::super::suspend::CONTINUATION_MAX;
@@ -14,7 +18,7 @@ use monohull_checkpoint::Key;
 use monohull_durable::{Adding, Claim, Commit, Committed, Mail, Meta, MetaError, Status, Store, StoreError, Wait};
 use monohull_engine::Event;
 use monohull_ipc::sealed::read_sealed;
-use monohull_saved::{Engine, FileError, Saved};
+use monohull_saved::{Base, Engine, FileError, Saved, Written};
 use monohull_worker::{Keep, Next, Waiting};
 use monohull_workflow::Plan;
 use std::collections::BTreeMap;
@@ -25,6 +29,7 @@ use std::{fs, io};
 /// A checkpoint that has been written, and what its commit says of it.
 pub(super) struct Waits {
     pub(super) checkpoint: monohull_durable::Checkpoint,
+    base: Base,
     pub(super) due: Option<u64>,
     pub(super) waits: Vec<Wait>,
     pub(super) taken: Vec<u64>,
@@ -51,7 +56,27 @@ pub(super) struct Checkpoints<'a> {
     key: &'a Key,
     /// The number of the last event that its process has been given.
     given: u64,
+    /// The last file of this process that was committed, if the next one may take pages from it.
+    last: Option<Last>,
     stopped: Option<Stopped>,
+}
+
+/// A file that the next one may take pages from.
+struct Last {
+    base: Base,
+    checkpoint: monohull_durable::Checkpoint,
+    /// Bytes of the whole one that it depends on, and of those after that.
+    whole: u64,
+    /// See `whole`.
+    since: u64,
+}
+
+impl Last {
+    /// Whether the next file has to be whole: those since the last one that was are as many bytes as that, so that a chain is never more
+    /// than some three times as large as what it stands for.
+    fn is_enough(&self) -> bool {
+        self.base.is_last() || self.since >= self.whole
+    }
 }
 
 impl<'a> Checkpoints<'a> {
@@ -63,7 +88,7 @@ impl<'a> Checkpoints<'a> {
         events: &[Event],
     ) -> Checkpoints<'a> {
         let given = events.iter().map(|event| event.number).max().unwrap_or(0);
-        Checkpoints { store, claim, plan, start, copy, key, given, stopped: None }
+        Checkpoints { store, claim, plan, start, copy, key, given, last: None, stopped: None }
     }
 
     /// Which attempt it is since the last commit.
@@ -76,8 +101,13 @@ impl<'a> Checkpoints<'a> {
         self.stopped
     }
 
-    /// Writes a checkpoint. It is not removed while it has no name.
+    /// Writes the checkpoint of a workflow that waits. It is not removed while it has no name.
     pub(super) fn write(&self, waiting: Waiting) -> Result<(Waits, Adding), FileError> {
+        self.write_on(waiting, None)
+    }
+
+    /// Writes a checkpoint that may take pages from another.
+    fn write_on(&self, waiting: Waiting, base: Option<&Base>) -> Result<(Waits, Adding), FileError> {
         let folder = self.store.checkpoints();
         let Waiting { run, inputs, images } = waiting;
         let unwritable = |source| FileError::Unwritable { path: folder.clone(), source };
@@ -98,8 +128,8 @@ impl<'a> Checkpoints<'a> {
             continuation,
         };
         let adding = self.store.adding().map_err(|error| unwritable(io::Error::other(error)))?;
-        let (path, bytes) = saved.write(&folder, &new_name(&folder, self.claim), self.key)?;
-        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Written { bytes, base, .. } = saved.write(&folder, &new_name(&folder, self.claim), self.key, base)?;
+        let file = base.file().to_owned();
         let waits = run.waits.into_iter();
         let waits = waits.map(|wait| {
             let (instance, what, until, event) = (wait.index, wait.what, wait.until, wait.event);
@@ -107,13 +137,18 @@ impl<'a> Checkpoints<'a> {
         });
         let checkpoint = monohull_durable::Checkpoint { file, bytes };
         let (taken, published) = (run.events_taken, run.published);
-        Ok((Waits { checkpoint, due: run.until, waits: waits.collect(), taken, published }, adding))
+        Ok((Waits { checkpoint, base, due: run.until, waits: waits.collect(), taken, published }, adding))
     }
 
     fn commit(&mut self, written: Waits) -> Result<Committed, StoreError> {
-        let Waits { checkpoint, due, waits, taken, published } = written;
-        let commit = Commit::Checkpointed { checkpoint, due, waits, taken, published };
+        let Waits { checkpoint, base, due, waits, taken, published } = written;
+        let before = self.last.as_ref().filter(|_| base.depth() > 0);
+        let parent = before.map(|last| last.checkpoint.clone());
+        let (whole, since) = before.map_or((checkpoint.bytes, 0), |last| (last.whole, last.since + checkpoint.bytes));
+        let last = Last { base, checkpoint: checkpoint.clone(), whole, since };
+        let commit = Commit::Checkpointed { checkpoint, parent, due, waits, taken, published };
         let committed = self.store.meta()?.commit(&self.claim.held, &commit, now())?;
+        self.last = Some(last);
         self.claim.generation += 1;
         // As the commit has it.
         self.claim.attempt = 1;
@@ -137,14 +172,15 @@ impl<'a> Checkpoints<'a> {
     /// It goes on without a checkpoint: the next one may succeed.
     fn not_kept(&self, why: &dyn std::fmt::Display) -> Next {
         output::note(format_args!("monohull: invocation {}: a checkpoint was not kept: {why}", self.claim.held.id));
-        Next::GoOn { kept: false, events: Vec::new() }
+        Next::GoOn { kept: false, whole: false, events: Vec::new() }
     }
 }
 
 impl Keep for Checkpoints<'_> {
     fn keep(&mut self, captured: Waiting) -> Next {
         // Until the commit names the file.
-        let (written, _adding) = match self.write(captured) {
+        let base = self.last.as_ref().map(|last| &last.base);
+        let (written, _adding) = match self.write_on(captured, base) {
             Ok(written) => written,
             Err(error @ FileError::Unwritable { .. }) => return self.not_kept(&error),
             Err(error) if error.is_hosts() => return self.not_kept(&error),
@@ -157,7 +193,8 @@ impl Keep for Checkpoints<'_> {
             Err(error) => return self.not_kept(&error),
         }
         // Without them it goes on as well; they stay in the mailbox.
-        Next::GoOn { kept: true, events: self.new_events().unwrap_or_default() }
+        let whole = self.last.as_ref().is_none_or(Last::is_enough);
+        Next::GoOn { kept: true, whole, events: self.new_events().unwrap_or_default() }
     }
 }
 

@@ -206,7 +206,7 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, key: &Key) -> C
     let later = |why: &dyn std::fmt::Display| later(attempt, why);
     match ran {
         Ok(Some(Ran::Suspended(waiting))) => match checkpoints.write(*waiting) {
-            Ok((Waits { checkpoint, due, waits, taken, published }, adding)) => {
+            Ok((Waits { checkpoint, due, waits, taken, published, .. }, adding)) => {
                 Came::Waits(Commit::Suspended { checkpoint, due, waits, taken, published }, adding)
             }
             Err(error) => later(&error),

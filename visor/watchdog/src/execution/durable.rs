@@ -27,7 +27,7 @@ use monohull_durable::{
 };
 use monohull_engine::{Event, Ready};
 use monohull_ipc::sealed::{read_sealed, seal};
-use monohull_saved::{Engine, FileError, Saved};
+use monohull_saved::{Engine, FileError, Saved, Written};
 use monohull_worker::{Data, Job, SuspendedRun};
 use monohull_workflow::Plan;
 use tokio::sync::OwnedSemaphorePermit;
@@ -146,7 +146,7 @@ impl Ledger {
         let adding = self.adding()?;
         let folder = self.store().checkpoints();
         let name = new_name(&folder, waits.id, waits.epoch);
-        let (path, bytes) = saved.write(&folder, &name, self.key()).map_err(unwritten)?;
+        let Written { path, bytes, .. } = saved.write(&folder, &name, self.key(), None).map_err(unwritten)?;
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let text = |mut text: String| {
             text.truncate(text.floor_char_boundary(WAIT_TEXT_MAX));

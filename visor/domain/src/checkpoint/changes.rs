@@ -1,0 +1,316 @@
+//! Which pages have changed since the last capture that was kept.
+//!
+//! ```text
+//!   capture 1      pages of all                      ──▶ kept:      hashes 1 are what the next one compares with
+//!   capture 2      pages that are not as in 1        ──▶ not kept:  as if there had been none
+//!   capture 3      pages that are not as in 1        ──▶ kept:      hashes 3
+//!   …              …                                 ──▶ kept, and the next one has to be whole: no hashes
+//! ```
+//!
+//! Pages are compared by hashes of what a capture has, so it does not matter how a page came to be what it is: written, swapped out,
+//! dropped, mapped anew, or given to another owner. A page that a capture does not have is in none of its two lists, so nothing of an
+//! earlier one comes back in its place.
+//!
+//! The kernel could tell which pages were written (`PAGEMAP_SCAN`, Linux 6.7). That is for a process which can open
+//! `/proc/self/pagemap`, and a worker cannot: it is not dumpable, Landlock closes `/proc`, and its list of system calls does not have the
+//! request. Each of these keeps other processes of the user, and a worker that has been taken over, from memory that is not theirs.
+
+use super::keeper::Base;
+use super::page_hash::PageHasher;
+use super::record::PageRun;
+use monohull_abi::layout::PAGE;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The hashes of the last captures of a domain that goes on after each.
+#[derive(Default)]
+pub(crate) struct Changes(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    hasher: Option<Arc<PageHasher>>,
+    /// Of the capture that the next one is compared with, if there is one.
+    base: Option<Arc<Hashes>>,
+    /// Of the capture that has not been answered.
+    unanswered: Option<Hashes>,
+}
+
+/// The hash of each page of a capture, by address.
+pub(super) type Hashes = Vec<(u64, u128)>;
+
+impl Changes {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("changes")
+    }
+
+    /// Begins a capture after which the domain goes on.
+    pub(super) fn begin(&self) -> io::Result<Found> {
+        let mut state = self.lock();
+        let hasher = match &state.hasher {
+            Some(hasher) => hasher.clone(),
+            None => state.hasher.insert(Arc::new(PageHasher::new()?)).clone(),
+        };
+        let base = state.base.clone().unwrap_or_default();
+        let seen = Hashes::with_capacity(base.len());
+        Ok(Found { pages: Vec::new(), unchanged: Vec::new(), compared: Some(Compared { hasher, base, next: 0, seen }) })
+    }
+
+    /// The capture is complete, and an answer follows.
+    pub(super) fn captured(&self, mut seen: Hashes) {
+        seen.sort_unstable_by_key(|(page, _)| *page);
+        self.lock().unanswered = Some(seen);
+    }
+
+    /// There is an answer.
+    pub(super) fn answered(&self, next: Base) {
+        let mut state = self.lock();
+        let unanswered = state.unanswered.take();
+        match next {
+            Base::This => state.base = unanswered.map(Arc::new),
+            Base::Before => {}
+            Base::None => state.base = None,
+        }
+    }
+}
+
+/// What a capture has found.
+pub(super) struct Parts {
+    /// The pages whose contents are in it.
+    pub(super) pages: Vec<PageRun>,
+    /// Those that are as in the capture before: addresses and bytes.
+    pub(super) unchanged: Vec<(u64, u64)>,
+    /// The hashes of both, if it was compared.
+    pub(super) seen: Option<Hashes>,
+}
+
+/// The pages of a capture that is being made.
+#[derive(Default)]
+pub(super) struct Found {
+    /// See [`Parts`].
+    pages: Vec<PageRun>,
+    unchanged: Vec<(u64, u64)>,
+    /// Without it all pages are in the capture.
+    compared: Option<Compared>,
+}
+
+struct Compared {
+    hasher: Arc<PageHasher>,
+    base: Arc<Hashes>,
+    /// Where in `base` the next page is expected.
+    next: usize,
+    seen: Hashes,
+}
+
+impl Compared {
+    /// Whether a page is as it was.
+    fn is_unchanged(&mut self, page: u64, bytes: &[u8]) -> bool {
+        let hash = self.hasher.of(bytes);
+        self.seen.push((page, hash));
+        let is_page = |(known, _): &&(u64, u128)| *known == page;
+        let at = match self.base.get(self.next).filter(is_page) {
+            Some(_) => self.next,
+            None => self.base.partition_point(|(known, _)| *known < page),
+        };
+        let known = self.base.get(at).filter(is_page);
+        self.next = at + usize::from(known.is_some());
+        known.is_some_and(|(_, known)| *known == hash)
+    }
+}
+
+impl Found {
+    /// Adds a page, to the last run if it follows it.
+    pub(super) fn add(&mut self, page: u64, bytes: &[u8]) {
+        if self.compared.as_mut().is_some_and(|compared| compared.is_unchanged(page, bytes)) {
+            match self.unchanged.last_mut() {
+                Some((start, len)) if *start + *len == page => *len += PAGE,
+                _ => self.unchanged.push((page, PAGE)),
+            }
+            return;
+        }
+        match self.pages.last_mut() {
+            Some(last) if last.address + last.bytes.len() as u64 == page => last.bytes.extend_from_slice(bytes),
+            _ => self.pages.push(PageRun { address: page, bytes: bytes.to_vec() }),
+        }
+    }
+
+    /// The capture is complete. Pages are in the order of their addresses.
+    pub(super) fn into_parts(mut self) -> Parts {
+        self.pages.sort_unstable_by_key(|run| run.address);
+        self.unchanged.sort_unstable();
+        Parts { pages: self.pages, unchanged: self.unchanged, seen: self.compared.map(|compared| compared.seen) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pages::of_range;
+    use super::*;
+    use std::collections::BTreeMap;
+
+    const PAGES: u64 = 48;
+    /// Enough to have each kind of step in each state of a page.
+    const STEPS: u32 = 10_000;
+
+    /// Pages by their address.
+    type Contents = BTreeMap<u64, Vec<u8>>;
+
+    /// Memory of the test's own, of which a part is in use.
+    struct Region {
+        start: u64,
+        used: u64,
+    }
+
+    impl Region {
+        fn map(at: *mut libc::c_void, pages: u64, fixed: i32) -> u64 {
+            let (flags, len) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed, (pages * PAGE) as usize);
+            // SAFETY: mmap(2): a new mapping, or one in the place of pages that are the region's own.
+            let start = unsafe { libc::mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+            assert_ne!(start, libc::MAP_FAILED);
+            start as u64
+        }
+
+        fn advise(&self, page: u64, pages: u64, advice: i32) {
+            // SAFETY: madvise(2): pages of the region, to which nothing refers.
+            unsafe { libc::madvise((self.start + page * PAGE) as *mut _, (pages * PAGE) as usize, advice) };
+        }
+
+        fn page(&mut self, page: u64) -> &mut [u8] {
+            assert!(page < PAGES);
+            // SAFETY: a page of the region, which is borrowed.
+            unsafe { std::slice::from_raw_parts_mut((self.start + page * PAGE) as *mut u8, PAGE as usize) }
+        }
+
+        /// What a capture has to stand for: the pages in use that are not zero.
+        fn contents(&mut self) -> Contents {
+            let (start, used) = (self.start, self.used);
+            let pages = (0..used).map(|page| (start + page * PAGE, self.page(page).to_vec()));
+            pages.filter(|(_, bytes)| bytes.iter().any(|byte| *byte != 0)).collect()
+        }
+
+        fn capture(&self, mut found: Found) -> Parts {
+            // SAFETY: pages of the region; nothing writes to them.
+            unsafe { of_range(self.start..self.start + self.used * PAGE, &mut found) };
+            found.into_parts()
+        }
+    }
+
+    impl Drop for Region {
+        fn drop(&mut self) {
+            // SAFETY: munmap(2): the region's own pages, which are not used any more.
+            unsafe { libc::munmap(self.start as *mut _, (PAGES * PAGE) as usize) };
+        }
+    }
+
+    /// Numbers that are the same in each run of the test (xorshift).
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0 % end
+        }
+    }
+
+    fn pages_of(runs: &[(u64, u64)]) -> impl Iterator<Item = u64> {
+        runs.iter().flat_map(|(start, bytes)| (*start..*start + *bytes).step_by(PAGE as usize))
+    }
+
+    /// Whatever happens to memory, a capture and what it leaves to the one before are what the memory was, and no page is there twice or
+    /// without a change.
+    #[test]
+    fn captures_with_those_before_them_are_what_memory_was() {
+        let changes = Changes::default();
+        let mut region = Region { start: Region::map(std::ptr::null_mut(), PAGES, 0), used: PAGES / 4 };
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        // What the last capture that was kept stands for.
+        let mut kept: Option<Contents> = None;
+        let mut left_out = 0;
+        for step in 0..STEPS {
+            let page = random.below(region.used);
+            match random.below(12) {
+                0..=3 => {
+                    let (at, byte) = (random.below(PAGE), random.below(256) as u8);
+                    region.page(page)[at as usize] = byte;
+                }
+                4 => region.page(page).fill(0),
+                5 => region.advise(page, 1, libc::MADV_DONTNEED),
+                6 => region.advise(0, region.used, libc::MADV_PAGEOUT),
+                7 => {
+                    Region::map((region.start + page * PAGE) as *mut _, 1, libc::MAP_FIXED);
+                }
+                // Another owner gets the contents, or the place.
+                8 => {
+                    let other = random.below(region.used);
+                    let (bytes, others) = (region.page(page).to_vec(), region.page(other).to_vec());
+                    region.page(other).copy_from_slice(&bytes);
+                    region.page(page).copy_from_slice(&others);
+                }
+                9 => {
+                    let used = 1 + random.below(PAGES);
+                    if used < region.used && random.below(2) == 0 {
+                        // As a heap that shrinks: what is beyond its end is dropped.
+                        region.advise(used, region.used - used, libc::MADV_DONTNEED);
+                    }
+                    region.used = used;
+                }
+                _ => {
+                    let Parts { pages, unchanged, seen } = region.capture(changes.begin().expect("a capture"));
+                    changes.captured(seen.expect("it is compared"));
+                    let mut stands_for = Contents::new();
+                    for run in &pages {
+                        for (at, bytes) in (run.address..).step_by(PAGE as usize).zip(run.bytes.chunks(PAGE as usize)) {
+                            let before = kept.as_ref().and_then(|kept| kept.get(&at));
+                            assert_ne!(before.map(Vec::as_slice), Some(bytes), "step {step}: it has not changed");
+                            assert!(stands_for.insert(at, bytes.to_vec()).is_none(), "step {step}: twice");
+                        }
+                    }
+                    for at in pages_of(&unchanged) {
+                        let before = kept.as_ref().and_then(|kept| kept.get(&at)).expect("the one before has it");
+                        assert!(stands_for.insert(at, before.clone()).is_none(), "step {step}: twice");
+                        left_out += 1;
+                    }
+                    assert!(stands_for == region.contents(), "step {step}");
+                    let next = match random.below(8) {
+                        0 => Base::None,
+                        1 | 2 => Base::Before,
+                        _ => Base::This,
+                    };
+                    match next {
+                        Base::This => kept = Some(stands_for),
+                        Base::Before => {}
+                        Base::None => kept = None,
+                    }
+                    changes.answered(next);
+                }
+            }
+        }
+        assert!(left_out > STEPS / 2, "{left_out} pages were left out");
+    }
+
+    /// A run that ends with its capture, and the first capture of one that goes on, are whole.
+    #[test]
+    fn what_has_none_before_it_is_whole() {
+        let changes = Changes::default();
+        let mut region = Region { start: Region::map(std::ptr::null_mut(), PAGES, 0), used: 2 };
+        region.page(0).fill(7);
+        let counts = |found: Found| {
+            let Parts { pages, unchanged, seen } = region.capture(found);
+            changes.captured(seen.expect("it is compared"));
+            (pages.len(), unchanged.len())
+        };
+        assert_eq!(counts(changes.begin().expect("a capture")), (1, 0));
+        changes.answered(Base::Before);
+        assert_eq!(counts(changes.begin().expect("a capture")), (1, 0), "the first was not kept");
+        changes.answered(Base::This);
+        assert_eq!(counts(changes.begin().expect("a capture")), (0, 1));
+        changes.answered(Base::None);
+        assert_eq!(counts(changes.begin().expect("a capture")), (1, 0));
+        let mut found = Found::default();
+        // SAFETY: pages of the region; nothing writes to them.
+        unsafe { of_range(region.start..region.start + PAGE, &mut found) };
+        let Parts { pages, unchanged, seen } = found.into_parts();
+        assert!(pages.len() == 1 && unchanged.is_empty() && seen.is_none());
+    }
+}
