@@ -77,6 +77,7 @@ fn with_a_domain() {
         skip_time: false,
         invocation: "".into(),
         keeper: None,
+        inbox: None,
         published: Default::default(),
         lineage: Default::default(),
     };

@@ -32,6 +32,7 @@ fn domain(load_all: bool) -> Domain {
         skip_time: false,
         invocation: "".into(),
         keeper: None,
+        inbox: None,
         published: Default::default(),
         lineage: Default::default(),
     };

@@ -79,6 +79,7 @@ impl Domain {
     pub fn run(&mut self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
         *self.driver.lock().expect("driver") = Some(driver);
         self.suspension.begin(self.options.halt.map_or(NEVER, |after| self.clock.after(after)));
+        self.open_inbox();
         self.lock().begin();
         let carrier = self.first.take().map_or_else(|| Carrier::new(&self.space, 0), Ok);
         let result = carrier.and_then(|carrier| self.run_carrier(carrier));
@@ -88,6 +89,7 @@ impl Domain {
             Err(_) => self.abort(),
         }
         self.threads.join();
+        self.close_inbox();
         if self.is_suspended() {
             // Its instances have not ended: they go on elsewhere, and nothing of them may be seen to end here.
             *self.driver.lock().expect("driver") = None;

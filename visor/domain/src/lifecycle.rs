@@ -234,6 +234,7 @@ mod tests {
             skip_time: false,
             invocation: "".into(),
             keeper: None,
+            inbox: None,
             published: Default::default(),
             lineage: Default::default(),
         };

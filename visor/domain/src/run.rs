@@ -76,6 +76,7 @@ impl Shared {
                 Work::Halt => self.halt(),
                 Work::GiveUpHalt => self.give_up_halt(),
                 Work::TakeAnswer => self.take_answer(),
+                Work::TakeArrivals => self.take_arrivals(),
                 Work::Stop => {
                     this_thread::end_carrier();
                     return Ok(());
@@ -497,7 +498,8 @@ impl Shared {
     /// An instance has ended, and this carrier has a thread of it still, so it lives. If its time was up, the report names the place
     /// of one such thread, which this adds to a failure.
     fn note_place_of_timeout(&self, instance: &Instance, add: impl FnOnce(&mut Failure)) {
-        let lacks_place = self.lock().instance(instance.id).is_some_and(|i| is_timeout_without_place(i.ending.as_ref()));
+        let lacks_place =
+            self.lock().instance(instance.id).is_some_and(|i| is_timeout_without_place(i.ending.as_ref()));
         if lacks_place {
             let mut place = Failure::new(FailureKind::Timeout, "");
             add(&mut place);
@@ -575,6 +577,14 @@ impl Resources for Shared {
 
     fn has_answer(&self) -> bool {
         self.has_answer()
+    }
+
+    fn receives_events(&self) -> bool {
+        self.receives_events()
+    }
+
+    fn has_arrivals(&self) -> bool {
+        self.has_arrivals()
     }
 
     fn has_poller(&self) -> bool {

@@ -262,8 +262,8 @@ pub trait Meta: History {
     /// Sends an event to an invocation, which is due if it waits for it. One that has ended has no events.
     fn send(&mut self, id: &InvocationId, mail: &NewMail<'_>, now: u64) -> Result<Sent, MetaError>;
 
-    /// The events that wait for a claimed invocation, in order. Refused with [`MetaError::Stale`] if it is not the holder's any more.
-    fn mail(&self, held: &Held) -> Result<Vec<Mail>, MetaError>;
+    /// The events with numbers above `after` that wait for a claimed invocation, in order. Refused with [`MetaError::Stale`] if it is not the holder's any more.
+    fn mail(&self, held: &Held, after: u64) -> Result<Vec<Mail>, MetaError>;
 
     /// How many events wait for an invocation.
     fn mail_count(&self, id: &InvocationId) -> Result<u64, MetaError>;

@@ -266,10 +266,10 @@ impl Meta for Sqlite {
         Ok(sent)
     }
 
-    fn mail(&self, held: &Held) -> Result<Vec<Mail>, MetaError> {
+    fn mail(&self, held: &Held, after: u64) -> Result<Vec<Mail>, MetaError> {
         let transaction = self.connection.unchecked_transaction()?;
         held_row(&transaction, held)?;
-        mail::waiting(&transaction, &held.id)
+        mail::waiting(&transaction, &held.id, after)
     }
 
     fn mail_count(&self, id: &InvocationId) -> Result<u64, MetaError> {

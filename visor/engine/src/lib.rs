@@ -32,6 +32,7 @@ mod step_scheduler;
 mod unread;
 pub mod workflow_io;
 
+pub use monohull_domain::Inbox;
 pub use options::{Event, IsolationWish, RunOptions, modules_folder};
 pub use workflow_io::{Source, WorkflowIo};
 
@@ -127,6 +128,8 @@ pub struct RunContext {
     pub invocation: Arc<str>,
     /// Takes the continuation instead, each time, and the run goes on.
     pub keeper: Option<Arc<dyn Keeper>>,
+    /// Where events come while it runs.
+    pub inbox: Option<Arc<Inbox>>,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,
 }
@@ -280,6 +283,7 @@ impl Ready {
             skip_time: options.skip_time,
             invocation: options.invocation().into(),
             keeper,
+            inbox: options.inbox.clone(),
             published: options.published.clone(),
         };
         let opened = match mounts::open(&self.plan) {
@@ -348,6 +352,7 @@ impl Ready {
                 skip_time: context.skip_time,
                 invocation: context.invocation.clone(),
                 keeper: context.keeper.clone(),
+                inbox: context.inbox.clone(),
                 published: context.published.clone(),
                 lineage,
             };

@@ -270,7 +270,8 @@ fn follow(
             (Some(Message::Unfit { why }), _) => return Err(ProcessError::Unfit(why)),
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
-            (Some(Message::Notice(_)), None) | (Some(Message::Stderr | Message::Clean) | None, _) => {}
+            (Some(Message::Notice(_)), None)
+            | (Some(Message::Stderr | Message::EventsTaken | Message::Clean) | None, _) => {}
         }
     }
 }

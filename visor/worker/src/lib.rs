@@ -39,6 +39,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::disallowed_methods)]
 
+mod arrivals;
 mod captures;
 pub mod cgroup;
 mod exit_status;
@@ -46,6 +47,7 @@ mod foreground;
 mod job;
 mod notices;
 mod pkru_tracer;
+mod post;
 mod process;
 mod protocol;
 mod reset;
@@ -58,6 +60,7 @@ mod worker;
 pub use exit_status::{Cause, Death};
 pub use foreground::{Continuing, Keep, Next, Ran, Waiting, run, run_from, run_kept};
 pub use job::{Data, Job};
+pub use post::Post;
 pub use protocol::Notice;
 pub use sandbox::allowed_calls;
 pub use spawner::{Spawner, StartingWorker};
@@ -75,6 +78,7 @@ use monohull_report::{RunReport, Sandbox, Status};
 use monohull_workflow::Plan;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use post::Unanswered;
 use protocol::{Content, FromWorker, ToWorker, WorkerChannel};
 use rustix::process::{Signal, pidfd_send_signal};
 use std::collections::BTreeMap;
@@ -212,6 +216,8 @@ pub enum Message {
     Suspended(SuspendedRun),
     /// The workflow as it was a moment ago. It goes on, and sends another one after [`Running::answer`] at the earliest.
     Captured(SuspendedRun),
+    /// Events that were sent with a [`Post`] have come, and others may be sent.
+    EventsTaken,
     /// The continuation that it was to go on with is damaged, or another workflow's. Its process ends by itself now.
     Unfit {
         /// What is wrong with it, as the worker says.
@@ -246,6 +252,10 @@ struct Worker {
     suspendable: bool,
     /// Whether it may send captures while it goes on.
     captures: Captures,
+    /// It may be sent events while it runs.
+    listens: bool,
+    /// Those that were sent have not been acknowledged.
+    unanswered: Unanswered,
     /// It has got a continuation.
     continues: bool,
     answered: bool,
@@ -360,6 +370,7 @@ impl IdleWorker {
         self.worker.plan = Some(plan.clone());
         self.worker.suspendable = job.suspend.is_some();
         self.worker.captures = if job.goes_on { Captures::Next } else { Captures::Never };
+        self.worker.listens = job.may_listen();
         self.worker.continues = job.continuation.is_some();
         if let Some(cgroup) = &mut self.worker.cgroup {
             // A capture on its way: as it was made, and as sealed memory.
@@ -488,6 +499,12 @@ impl Running {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             sent => sent.map_err(host("answering a capture")),
         }
+    }
+
+    /// What sends it events while it runs, if its job says that it listens.
+    pub fn post(&self) -> io::Result<Option<Post>> {
+        let Worker { channel, unanswered, .. } = &self.worker;
+        self.worker.listens.then(|| Post::new(channel, unanswered)).transpose()
     }
 
     /// Kills the process. [`Message::Died`] follows.
@@ -628,6 +645,10 @@ impl Worker {
                 self.captures = Captures::Unanswered;
                 Message::Captured(suspended_run(files, waits, until, (events_taken, published))?)
             }
+            FromWorker::EventsTaken if !self.unanswered.answer() => {
+                return Err(unexpected("an acknowledgement of nothing"));
+            }
+            FromWorker::EventsTaken => Message::EventsTaken,
             FromWorker::Unfit { .. } if self.answered || !self.continues => {
                 return Err(unexpected("a refusal of a continuation that it has not got"));
             }

@@ -4,6 +4,7 @@
 //! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Notice*, Ended, (Clean) ──▶ supervisor
 //!               Job ──▶ worker, after Clean       worker ── Notice*, Ended, (Clean) ──▶ supervisor
 //!               Kept ──▶ worker, after Captured   worker ── Captured, before another one not until Kept ──▶ supervisor
+//!               Events ──▶ worker that listens    worker ── EventsTaken, before which there are no others ──▶ supervisor
 //! supervisor ── Fork ──▶ spawner ── Forked ──▶ supervisor        spawner ── Died ──▶ supervisor
 //! ```
 //!
@@ -80,6 +81,8 @@ pub(super) enum ToWorker {
         /// Whether events that have come since are attached.
         events: bool,
     },
+    /// Events for the workflow that runs; attached.
+    Events,
 }
 
 /// All of one invocation.
@@ -116,6 +119,8 @@ pub(super) struct WireJob {
     pub(super) invocation: String,
     /// Then it goes on after all, and sends [`FromWorker::Captured`], again and again.
     pub(super) goes_on: bool,
+    /// [`ToWorker::Events`] may come while it runs.
+    pub(super) listens: bool,
     /// What an earlier part of the run has published.
     pub(super) published: BTreeMap<String, String>,
     /// Whether a continuation to go on with is attached, behind the epoll instances.
@@ -173,6 +178,8 @@ pub(super) enum FromWorker {
         /// What the workflow had published.
         published: BTreeMap<String, String>,
     },
+    /// [`ToWorker::Events`] have come, and others may.
+    EventsTaken,
     /// The continuation that came with the job cannot be gone on with.
     Unfit {
         /// What is wrong with it.

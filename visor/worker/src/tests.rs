@@ -56,6 +56,8 @@ impl Impostor {
             plan: Some(plan()),
             suspendable: false,
             captures: Captures::Never,
+            listens: false,
+            unanswered: Unanswered::default(),
             continues: false,
             answered: false,
             stay: Stay::No,
@@ -413,6 +415,29 @@ fn a_capture_is_taken_where_it_was_asked_for_and_once_for_each_answer() {
     (late.running.worker.captures, late.running.worker.answered) = (Captures::Next, true);
     capture(&late, true);
     late.refuses("a capture that was not asked for");
+}
+
+#[test]
+fn events_are_acknowledged_before_others_are_sent() {
+    let mut impostor = Impostor::new();
+    assert!(impostor.running.post().expect("no socket is made").is_none(), "it was not asked to listen");
+    impostor.running.worker.listens = true;
+    let post = impostor.running.post().expect("a socket").expect("it listens");
+    let event = monohull_engine::Event { number: 7, name: "paid".to_owned(), bytes: b"17".to_vec() };
+    for _ in 0..2 {
+        assert!(post.send(std::slice::from_ref(&event)).expect("sent"));
+        // A worker that reads nothing keeps nobody waiting.
+        assert!(!post.is_free() && !post.send(std::slice::from_ref(&event)).expect("not sent"));
+        let packet = impostor.theirs.receive().expect("received").expect("a message");
+        assert!(matches!(packet.read(), Ok(ToWorker::Events)));
+        assert_eq!(job::read_events(&packet.files[0]), Ok(vec![event.clone()]));
+        assert!(impostor.theirs.try_receive().expect("asked").is_none());
+        impostor.message(&FromWorker::EventsTaken, &[]);
+        assert!(matches!(impostor.running.next_message(), Ok(Some(Message::EventsTaken))));
+        assert!(post.is_free());
+    }
+    impostor.message(&FromWorker::EventsTaken, &[]);
+    impostor.refuses("an acknowledgement of nothing");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What a worker does with its job: it takes it from the channel, runs it, reports on the way, and answers.
 
+use super::arrivals;
 use super::captures::Captures;
 use super::job::{Data, Received, seal_continuation};
 use super::notices::{Notices, OmittedLines};
@@ -40,7 +41,7 @@ pub(super) fn take_job(channel: &SupervisorChannel) -> Result<Option<Received>, 
         files.append(&mut packet.files);
         match message.map_err(|error| error.to_string())? {
             ToWorker::Files => {}
-            ToWorker::Kept { .. } => return Err("an answer to nothing has come".to_owned()),
+            ToWorker::Kept { .. } | ToWorker::Events => return Err("an answer to nothing has come".to_owned()),
             ToWorker::Job(wire) => {
                 if wire.stay {
                     // Before anything of the job is freed, the message that brought it first of all.
@@ -86,6 +87,7 @@ pub(super) fn run(
         Arc::new(Reporter { channel, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     reporter.point("dispatched", wire.dispatched_ns);
     let captures = if wire.goes_on { Some(Captures::start(reporter.channel.clone())?) } else { None };
+    let inbox = if wire.listens { Some(arrivals::listen(reporter.channel.clone())?) } else { None };
     let context = RunContext {
         modules: settings.modules.clone(),
         keys: settings.keys,
@@ -98,6 +100,7 @@ pub(super) fn run(
         skip_time: wire.skip_time,
         invocation: wire.invocation.into(),
         keeper: captures.clone().map(|captures| captures as Arc<dyn Keeper>),
+        inbox,
         published: wire.published,
     };
     let outputs = RefCell::default();

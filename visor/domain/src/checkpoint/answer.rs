@@ -27,13 +27,7 @@ impl Shared {
 
     fn accept(&self, answer: Answer) {
         self.given.forget(&answer.taken);
-        for event in answer.events {
-            let (name, number) = (event.name.clone(), event.number);
-            if let Err(errno) = self.give_event(event) {
-                // It stays in its mailbox, and is given to the next process.
-                tracing::warn!("event {number}, `{name}`, cannot be given now: {errno}");
-            }
-        }
+        self.give_events(answer.events);
         self.suspension.captured_is_answered();
     }
 }

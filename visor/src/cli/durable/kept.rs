@@ -123,8 +123,7 @@ impl<'a> Checkpoints<'a> {
 
     /// What has been sent to it since the last time.
     fn new_events(&mut self) -> Result<Vec<Event>, StoreError> {
-        let mut mail = self.store.meta()?.mail(&self.claim.held)?;
-        mail.retain(|mail| mail.number > self.given);
+        let mail = self.store.meta()?.mail(&self.claim.held, self.given)?;
         self.given = mail.iter().map(|mail| mail.number).max().unwrap_or(self.given);
         Ok(mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect())
     }

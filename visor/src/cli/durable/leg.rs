@@ -100,7 +100,7 @@ impl Branch {
 pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trouble> {
     let key = checkpoint::own_key()?;
     // What is sent from here on is taken by the next leg.
-    let mail = match store.meta()?.mail(&claim.held) {
+    let mail = match store.meta()?.mail(&claim.held, 0) {
         Err(error @ MetaError::Damaged { .. }) => Err(error.to_string()),
         mail => Ok(mail?),
     };

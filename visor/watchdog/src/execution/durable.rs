@@ -35,6 +35,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::endpoints::durable::full;
+use crate::execution::arrivals::Arrivals;
 use crate::execution::run::{Came, Process};
 use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
@@ -353,7 +354,7 @@ impl Watchdog {
         }
         let (mail, lineage, history) = {
             let meta = ledger.meta();
-            let mail = match meta.mail(&claim.held) {
+            let mail = match meta.mail(&claim.held, 0) {
                 Err(error @ MetaError::Damaged { .. }) => return Err(NoBasis::Pause(error.to_string())),
                 mail => mail.map_err(|error| host(&error))?,
             };
@@ -407,6 +408,7 @@ impl Watchdog {
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
         self.history.begin(invocation.clone());
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
+        let arrivals = Arrivals::new(self, &claim.held, &events);
         let run = async {
             let worker = match timeout_at(latest, self.workers.idle_worker()).await {
                 Ok(Ok(worker)) => worker,
@@ -424,6 +426,7 @@ impl Watchdog {
                 suspend: self.settings.suspend.or(Some(Duration::from_secs(1))),
                 continuation,
                 events,
+                listens: true,
                 invocation: invocation.id.clone(),
                 published: claim.published.clone(),
                 ..Job::new(ready.clone(), inputs)
@@ -432,7 +435,7 @@ impl Watchdog {
             if claim.checkpoint.is_some() {
                 self.metrics.resumed();
             }
-            Some(self.run_job(&invocation, Process::alone(worker), job, latest).await)
+            Some(self.run_job(&invocation, Process::alone(worker), job, latest, Some(arrivals)).await)
         };
         let came = tokio::select! {
             biased;
