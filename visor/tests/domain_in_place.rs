@@ -25,7 +25,7 @@ struct Kept {
 impl Kept {
     /// All are kept, and nothing has come.
     fn all() -> Arc<Kept> {
-        Kept::answering(|captured| Some(Answer { taken: captured.events_taken.clone(), events: Vec::new() }))
+        Kept::answering(|captured| Some(Answer { taken: captured.events_taken.clone(), ..Answer::default() }))
     }
 
     fn answering(answers: impl FnMut(&Suspended) -> Option<Answer> + Send + 'static) -> Arc<Kept> {
@@ -216,11 +216,11 @@ fn events_that_come_meanwhile_are_given_and_each_is_in_one_place() {
         let taken = captured.events_taken.clone();
         with_a += usize::from(taken.contains(&0));
         Some(match (std::mem::take(&mut first), taken.contains(&0), with_a) {
-            (true, ..) => Answer { taken, events: vec![event(0, "a")] },
+            (true, ..) => Answer { taken, events: vec![event(0, "a")], ..Answer::default() },
             // The first that has it is lost.
             (_, true, 1) => Answer::default(),
-            (_, true, _) => Answer { taken, events: vec![event(1, "b")] },
-            _ => Answer { taken, events: Vec::new() },
+            (_, true, _) => Answer { taken, events: vec![event(1, "b")], ..Answer::default() },
+            _ => Answer { taken, ..Answer::default() },
         })
     });
     let go_on = |continuation, keeper: Option<Arc<dyn Keeper>>, events| {

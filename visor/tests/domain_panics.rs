@@ -78,6 +78,7 @@ fn with_a_domain() {
         invocation: "".into(),
         keeper: None,
         inbox: None,
+        no_sending: None,
         published: Default::default(),
         lineage: Default::default(),
     };

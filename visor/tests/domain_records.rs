@@ -33,6 +33,7 @@ fn domain(load_all: bool) -> Domain {
         invocation: "".into(),
         keeper: None,
         inbox: None,
+        no_sending: None,
         published: Default::default(),
         lineage: Default::default(),
     };

@@ -13,6 +13,7 @@ use monohull_std::time::Duration;
 /// Waits for an event of each of these names, one after another, or with `together` each in a thread of its own; and fills the slot `fills`
 /// with a line for each. With `poll` it does not wait. After each it naps. In its first attempt it fails after so many. While it waits for
 /// those from `busy_from` on and before `busy_to` it does something else too, so that it is not suspended; and it prints what it takes.
+/// After it has taken the event of a place it sends one of the name that `sends` has there, so often and so long; what goes wrong is in the log.
 #[monohull::main]
 fn main(
     events: Vec<String>,
@@ -24,6 +25,10 @@ fn main(
     fails_after: Option<usize>,
     busy_from: Option<usize>,
     busy_to: Option<usize>,
+    sends: Option<Vec<String>>,
+    sends_to: Option<String>,
+    sends_times: Option<usize>,
+    sends_bytes: Option<usize>,
 ) {
     let take = move |name: &str| {
         let event = match timeout_ms {
@@ -67,6 +72,21 @@ fn main(
                 print!("{taken}");
             }
             log.push_str(&taken);
+            if let (Some(name), Some(to)) = (sends.as_ref().and_then(|names| names.get(done)), &sends_to) {
+                let content = match sends_bytes {
+                    Some(bytes) => "x".repeat(bytes),
+                    None => format!("{} {done}", durable::invocation_id()),
+                };
+                for _ in 0..sends_times.unwrap_or(1) {
+                    if let Err(error) = durable::send(to, name, content.as_bytes()) {
+                        log.push_str(&format!("{error}\n"));
+                        break;
+                    }
+                }
+            }
+            if fails_after == Some(done + 1) && monohull::instance().attempt == 1 && sends.is_some() {
+                panic!("as asked, after {} events and what it sent", done + 1);
+            }
             if let Some(nap) = nap_ms {
                 durable::sleep(Duration::from_millis(nap));
             }

@@ -13,6 +13,7 @@ use super::hostcall::{self, Datagrams, Hostcalls, Relayed};
 use super::instance_table::InstanceTable;
 use super::milestones::Milestones;
 use super::options::Options;
+use super::outbox::Outbox;
 use super::published::Published;
 use super::reservation::ReservedDomain;
 use super::shared::Shared;
@@ -64,6 +65,7 @@ impl Domain {
             threads: HostThreads::default(),
             milestones: Milestones::default(),
             published: Published::of(options.published.clone()),
+            outbox: Outbox::default(),
             options,
         });
         hostcall::bind_core(&shared);

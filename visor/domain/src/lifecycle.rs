@@ -235,6 +235,7 @@ mod tests {
             invocation: "".into(),
             keeper: None,
             inbox: None,
+            no_sending: None,
             published: Default::default(),
             lineage: Default::default(),
         };

@@ -48,6 +48,8 @@ pub struct Options {
     pub keeper: Option<Arc<dyn Keeper>>,
     /// Where events come while it runs.
     pub inbox: Option<Arc<Inbox>>,
+    /// Why functions cannot send events to other invocations, if they cannot.
+    pub no_sending: Option<&'static str>,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,
     /// Where the run stands among those of its workflow.

@@ -3,6 +3,7 @@
 //! A store of another kind implements [`Meta`]; `tests/conformance.rs` compares it with a model of a hundred lines.
 
 use crate::mail::{Mail, NewMail, Sent};
+use crate::outbox::Undelivered;
 use crate::{Checkpoint, History, Invocation, InvocationId, Status, Wait};
 use std::collections::BTreeMap;
 
@@ -141,6 +142,8 @@ pub struct Committed {
     pub status: Status,
     /// The checkpoints that no history names any more.
     pub obsolete: Vec<Checkpoint>,
+    /// Events for other invocations that were not sent.
+    pub undelivered: Vec<Undelivered>,
 }
 
 /// What is done to an invocation by hand.

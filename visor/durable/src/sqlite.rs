@@ -5,6 +5,7 @@
 //! (`synchronous = FULL`).
 
 mod mail;
+mod outbox;
 
 use crate::mail::{Mail, NewMail, Sent};
 use crate::meta::{
@@ -389,7 +390,7 @@ fn commit_in(transaction: &Connection, held: &Held, commit: &Commit, now: u64) -
     }
     row.leave_out();
     obsolete.extend(store(transaction, &row)?);
-    Ok(Committed { status: row.status, obsolete })
+    Ok(Committed { status: row.status, obsolete, undelivered: Vec::new() })
 }
 
 fn find(connection: &Connection, id: &InvocationId) -> Result<Option<Invocation>, MetaError> {

@@ -27,6 +27,8 @@ pub struct RunOptions {
     pub events: Vec<Event>,
     /// Where events come while it runs.
     pub inbox: Option<Arc<Inbox>>,
+    /// Whether events for other invocations are passed on, with the continuation or the report.
+    pub sends: bool,
     /// How long a function computes before others get their turn, if not as usual.
     pub time_slice: Option<Duration>,
     /// After so long the run comes to rest wherever it is, and ends with its continuation.

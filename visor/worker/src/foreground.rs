@@ -176,6 +176,7 @@ fn run_in(
     job.invocation = options.invocation();
     job.goes_on = options.halt.is_some() && keep.is_some();
     job.published = options.published.clone();
+    job.sends = options.sends;
     job.events = options.events.clone();
     if waited >= SHORT_WAIT {
         // Waiting for the end of a pipe counts as well.

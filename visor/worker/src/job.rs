@@ -109,6 +109,8 @@ pub struct Job {
     /// It goes on after that, and each time that so long is over again there is a [`Message::Captured`](super::Message::Captured). Each must
     /// be answered ([`Running::answer`](super::Running::answer)) before there is another one.
     pub goes_on: bool,
+    /// Events that its functions send to other invocations are passed on, with its continuations and its end.
+    pub sends: bool,
     /// Events may come while it runs: [`Running::post`](super::Running::post). Not for one that is captured and goes on, which gets them with
     /// the answers to its captures.
     pub listens: bool,
@@ -144,6 +146,7 @@ impl Job {
             skip_time: false,
             invocation: String::new(),
             goes_on: false,
+            sends: false,
             listens: false,
             published: BTreeMap::new(),
             continuation: None,
@@ -219,6 +222,7 @@ impl Job {
             skip_time: self.skip_time,
             invocation: self.invocation.clone(),
             goes_on: self.goes_on,
+            sends: self.sends,
             listens: self.may_listen(),
             published: self.published.clone(),
             continuation: self.continuation.is_some(),

@@ -52,6 +52,7 @@ mod process;
 mod protocol;
 mod reset;
 mod sandbox;
+mod sent;
 mod spawner;
 mod warmup;
 mod wiping;
@@ -74,13 +75,14 @@ use monohull_engine::{Event, HostError, IsolationWish, Ready, modules_folder};
 use monohull_ipc as ipc;
 use monohull_ipc::ChannelError;
 use monohull_report::escape::shown;
-use monohull_report::{RunReport, Sandbox, Status};
+use monohull_report::{Outgoing, RunReport, Sandbox, Status};
 use monohull_workflow::Plan;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use post::Unanswered;
 use protocol::{Content, FromWorker, ToWorker, WorkerChannel};
 use rustix::process::{Signal, pidfd_send_signal};
+use sent::read_sent;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -198,6 +200,8 @@ pub struct SuspendedRun {
     pub events_taken: Vec<u64>,
     /// What the workflow has published.
     pub published: BTreeMap<String, String>,
+    /// Events for other invocations, which leave if this is kept.
+    pub sent: Vec<Outgoing>,
 }
 
 /// An event of a running workflow.
@@ -252,6 +256,8 @@ struct Worker {
     suspendable: bool,
     /// Whether it may send captures while it goes on.
     captures: Captures,
+    /// It may send events to other invocations.
+    sends: bool,
     /// It may be sent events while it runs.
     listens: bool,
     /// Those that were sent have not been acknowledged.
@@ -370,6 +376,7 @@ impl IdleWorker {
         self.worker.plan = Some(plan.clone());
         self.worker.suspendable = job.suspend.is_some();
         self.worker.captures = if job.goes_on { Captures::Next } else { Captures::Never };
+        self.worker.sends = job.sends;
         self.worker.listens = job.may_listen();
         self.worker.continues = job.continuation.is_some();
         if let Some(cgroup) = &mut self.worker.cgroup {
@@ -425,6 +432,7 @@ impl CleanWorker {
         }
         self.worker.answered = false;
         self.worker.suspendable = job.suspend.is_some();
+        self.worker.sends = job.sends;
         self.worker.send(job, true)?;
         Ok(Running { worker: self.worker, sandbox: self.sandbox, before: self.served })
     }
@@ -594,7 +602,7 @@ impl Worker {
         packet: ipc::Message<FromWorker>,
     ) -> Result<WorkerMessage, ChannelError> {
         let unexpected = |what: &str| ChannelError::Malformed(what.to_owned());
-        let ipc::Message { files, sender, spilled, .. } = packet;
+        let ipc::Message { mut files, sender, spilled, .. } = packet;
         if spilled && !matches!(message, FromWorker::Ended { .. }) {
             return Err(unexpected("only an answer may be that long"));
         }
@@ -603,6 +611,17 @@ impl Worker {
         {
             return Err(unexpected("only an answer may have files"));
         }
+        let has_sent = matches!(
+            message,
+            FromWorker::Ended { sent: true, .. }
+                | FromWorker::Suspended { sent: true, .. }
+                | FromWorker::Captured { sent: true, .. }
+        );
+        let sent = match has_sent {
+            true if !self.sends => return Err(unexpected("events for others, which it may not send")),
+            true => read_sent(&files.pop().ok_or_else(|| unexpected("the events that it has sent are missing"))?)?,
+            false => Vec::new(),
+        };
         Ok(WorkerMessage::Message(match message {
             FromWorker::Ready { sandbox, silent } => {
                 self.keys_silent = silent;
@@ -611,14 +630,15 @@ impl Worker {
             FromWorker::Refused(why) => return Ok(WorkerMessage::Refused(why)),
             FromWorker::Notice(notice) => Message::Notice(notice),
             FromWorker::Ended { .. } if self.answered => return Err(unexpected("a second answer")),
-            FromWorker::Ended { report, outputs } => {
+            FromWorker::Ended { report, outputs, .. } => {
                 let plan = self.plan.as_ref().ok_or_else(|| unexpected("an answer to nothing"))?;
                 let outputs = take_outputs(outputs, files, plan)?;
-                let report: Box<RunReport> =
+                let mut report: Box<RunReport> =
                     serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;
                 if !may_be_published(&report.published) {
                     return Err(unexpected("more than a workflow may publish"));
                 }
+                report.sent = sent;
                 self.answered = true;
                 if report.status != Status::Done || report.error.is_some() {
                     self.stay = Stay::No;
@@ -633,17 +653,17 @@ impl Worker {
             {
                 return Err(unexpected("more than a workflow may publish"));
             }
-            FromWorker::Suspended { waits, until, events_taken, published } => {
-                let run = suspended_run(files, waits, until, (events_taken, published))?;
+            FromWorker::Suspended { waits, until, events_taken, published, .. } => {
+                let run = suspended_run(files, waits, until, (events_taken, published, sent))?;
                 self.answered = true;
                 Message::Suspended(run)
             }
             FromWorker::Captured { .. } if self.answered || self.captures != Captures::Next => {
                 return Err(unexpected("a capture that was not asked for"));
             }
-            FromWorker::Captured { waits, until, events_taken, published } => {
+            FromWorker::Captured { waits, until, events_taken, published, .. } => {
                 self.captures = Captures::Unanswered;
-                Message::Captured(suspended_run(files, waits, until, (events_taken, published))?)
+                Message::Captured(suspended_run(files, waits, until, (events_taken, published, sent))?)
             }
             FromWorker::EventsTaken if !self.unanswered.answer() => {
                 return Err(unexpected("an acknowledgement of nothing"));
@@ -739,12 +759,12 @@ fn suspended_run(
     files: Vec<OwnedFd>,
     waits: Vec<Wait>,
     until: Option<u64>,
-    (events_taken, published): (Vec<u64>, BTreeMap<String, String>),
+    (events_taken, published, sent): (Vec<u64>, BTreeMap<String, String>, Vec<Outgoing>),
 ) -> Result<SuspendedRun, ChannelError> {
     let not_one = |_| ChannelError::Malformed("not one continuation".to_owned());
     let [continuation] = <[OwnedFd; 1]>::try_from(files).map_err(not_one)?;
     let bytes = ipc::sealed::sealed_size(&continuation)?;
-    Ok(SuspendedRun { continuation, bytes, waits, until, events_taken, published })
+    Ok(SuspendedRun { continuation, bytes, waits, until, events_taken, published, sent })
 }
 
 /// Accepts outputs that are the workflow's, each once, and together not larger than its slots. Files have to be sealed, so that

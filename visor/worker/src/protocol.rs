@@ -119,6 +119,8 @@ pub(super) struct WireJob {
     pub(super) invocation: String,
     /// Then it goes on after all, and sends [`FromWorker::Captured`], again and again.
     pub(super) goes_on: bool,
+    /// Events for other invocations are passed on.
+    pub(super) sends: bool,
     /// [`ToWorker::Events`] may come while it runs.
     pub(super) listens: bool,
     /// What an earlier part of the run has published.
@@ -155,6 +157,8 @@ pub(super) enum FromWorker {
         /// The output slots; those that are not here are attached.
         #[serde(deserialize_with = "not_too_many")]
         outputs: Vec<(String, Content)>,
+        /// Whether events for other invocations are attached, behind the outputs.
+        sent: bool,
     },
     /// The workflow only waits. Attached: the rest of it, in sealed memory.
     Suspended {
@@ -166,6 +170,8 @@ pub(super) enum FromWorker {
         events_taken: Vec<u64>,
         /// What the workflow has published.
         published: BTreeMap<String, String>,
+        /// Whether events for other invocations are attached, behind the continuation.
+        sent: bool,
     },
     /// What [`FromWorker::Suspended`] would have, of a workflow that goes on.
     Captured {
@@ -177,6 +183,8 @@ pub(super) enum FromWorker {
         events_taken: Vec<u64>,
         /// What the workflow had published.
         published: BTreeMap<String, String>,
+        /// Whether events for other invocations are attached, behind the continuation.
+        sent: bool,
     },
     /// [`ToWorker::Events`] have come, and others may.
     EventsTaken,

@@ -388,6 +388,7 @@ impl Worker {
             plan,
             suspendable,
             captures: super::Captures::Never,
+            sends: false,
             listens: false,
             unanswered: super::Unanswered::default(),
             continues,

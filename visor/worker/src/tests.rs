@@ -56,6 +56,7 @@ impl Impostor {
             plan: Some(plan()),
             suspendable: false,
             captures: Captures::Never,
+            sends: false,
             listens: false,
             unanswered: Unanswered::default(),
             continues: false,
@@ -344,7 +345,7 @@ fn a_malformed_report_is_refused() {
     let deep = [vec![b'['; 60_000], vec![b']'; 3]].concat();
     for report in [b"{}".to_vec(), b"nonsense".to_vec(), deep] {
         let impostor = Impostor::new();
-        impostor.message(&FromWorker::Ended { report, outputs: Vec::new() }, &[]);
+        impostor.message(&FromWorker::Ended { report, outputs: Vec::new(), sent: false }, &[]);
         impostor.refuses("cannot be read");
     }
 }
@@ -379,7 +380,10 @@ fn capture(impostor: &Impostor, sealed: bool) {
     let memory = seal(b"a continuation", 0).expect("memory");
     let files: &[BorrowedFd<'_>] = if sealed { &[memory.as_fd()] } else { &[] };
     let published = Default::default();
-    impostor.message(&FromWorker::Captured { waits: Vec::new(), until: None, events_taken: vec![3], published }, files);
+    impostor.message(
+        &FromWorker::Captured { waits: Vec::new(), until: None, events_taken: vec![3], published, sent: false },
+        files,
+    );
 }
 
 #[test]
@@ -440,6 +444,61 @@ fn events_are_acknowledged_before_others_are_sent() {
     impostor.refuses("an acknowledgement of nothing");
 }
 
+/// Its events for others, as it says: in sealed memory, with a continuation.
+fn sends(impostor: &Impostor, sent: &[u8]) {
+    let [continuation, sent] = [b"a continuation", sent].map(|bytes| seal(bytes, 0).expect("memory"));
+    let published = Default::default();
+    let message =
+        FromWorker::Suspended { waits: Vec::new(), until: None, events_taken: Vec::new(), published, sent: true };
+    impostor.message(&message, &[continuation.as_fd(), sent.as_fd()]);
+}
+
+#[test]
+fn what_a_worker_has_sent_is_not_believed() {
+    let event = |to: &str, bytes: usize| monohull_report::Outgoing {
+        to: to.to_owned(),
+        name: "paid".to_owned(),
+        bytes: vec![0; bytes],
+        origin: "s/0/0".to_owned(),
+    };
+    let encoded = |events: &[monohull_report::Outgoing]| postcard::to_extend(events, Vec::new()).expect("encoded");
+    let impostor = |sends: bool| {
+        let mut impostor = Impostor::new();
+        (impostor.running.worker.suspendable, impostor.running.worker.sends) = (true, sends);
+        impostor
+    };
+    // The control.
+    let mut allowed = impostor(true);
+    sends(&allowed, &encoded(&[event("r", 3)]));
+    let received = allowed.running.next_message().expect("receiving");
+    assert!(matches!(&received, Some(Message::Suspended(run)) if run.sent == [event("r", 3)]), "{received:?}");
+    let not_allowed = impostor(false);
+    sends(&not_allowed, &encoded(&[event("r", 3)]));
+    not_allowed.refuses("which it may not send");
+    let many = vec![event("r", 0); 257];
+    let large = vec![event("r", 1 << 20); 5];
+    let wrong = [
+        (encoded(&many), "too many"),
+        (encoded(&large), "sent"),
+        (encoded(&[event("r", (1 << 20) + 1)]), "more than a workflow may send"),
+        (encoded(&[event("../r", 0)]), "more than a workflow may send"),
+        (vec![0xff; 16], "the events that it has sent"),
+        ([encoded(&[event("r", 3)]), vec![0]].concat(), "more than a workflow may send"),
+        (Vec::new(), "sent"),
+    ];
+    for (bytes, why) in wrong {
+        let impostor = impostor(true);
+        sends(&impostor, &bytes);
+        impostor.refuses(why);
+    }
+    let impostor = impostor(true);
+    let published = Default::default();
+    let message =
+        FromWorker::Suspended { waits: Vec::new(), until: None, events_taken: Vec::new(), published, sent: true };
+    impostor.message(&message, &[]);
+    impostor.refuses("the events that it has sent are missing");
+}
+
 #[test]
 fn a_worker_cannot_report_its_own_exit_status() {
     let impostor = Impostor::new();
@@ -464,7 +523,7 @@ fn with_report(outputs: Vec<(String, Content)>) -> FromWorker {
         "workflow": "w", "status": "done", "isolation": "process", "cold_start_us": 0, "duration_us": 0,
         "steps": [], "modules": [], "output": {}, "error": null,
     });
-    FromWorker::Ended { report: report.to_string().into_bytes(), outputs }
+    FromWorker::Ended { report: report.to_string().into_bytes(), outputs, sent: false }
 }
 
 /// A version of the workflow, as far as a process that stays is about it.
@@ -480,7 +539,7 @@ fn answer(status: Status) -> FromWorker {
     if status == Status::Done {
         report.error = None;
     }
-    FromWorker::Ended { report: serde_json::to_vec(&report).expect("JSON"), outputs: Vec::new() }
+    FromWorker::Ended { report: serde_json::to_vec(&report).expect("JSON"), outputs: Vec::new(), sent: false }
 }
 
 impl Impostor {

@@ -27,6 +27,7 @@ impl Shared {
 
     fn accept(&self, answer: Answer) {
         self.given.forget(&answer.taken);
+        self.outbox.forget(answer.sent);
         self.give_events(answer.events);
         self.suspension.captured_is_answered();
     }

@@ -117,7 +117,8 @@ impl Shared {
         self.check_captured(&continuation)?;
         let events_taken = self.events_taken();
         let captured_in = Duration::from_nanos(monotonic_ns().saturating_sub(begin));
-        Ok(Suspended { continuation, waits, until: first, events_taken, published: self.published(), captured_in })
+        let (published, sent) = (self.published(), self.sent());
+        Ok(Suspended { continuation, waits, until: first, events_taken, published, sent, captured_in })
     }
 
     /// What a domain would refuse to go on with is not captured: a stack pointer, for one, is user code's own choice.

@@ -177,7 +177,7 @@ impl Meta for Model {
         if matches!(status, Status::Completed | Status::Cancelled) {
             obsolete.extend(self.keep_newest(&held.id, 0));
         }
-        Ok(Committed { status, obsolete })
+        Ok(Committed { status, obsolete, undelivered: Vec::new() })
     }
 
     fn owners(&self) -> Result<Vec<String>, MetaError> {

@@ -23,10 +23,12 @@ use bytes::Bytes;
 use monohull_domain::checkpoint::{Continuation, Lineage};
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{
-    Adding, Checkpoint, Claim, Claimed, Commit, History as _, InvocationId, Left, Mail, Meta, MetaError, Output, Wait,
+    Adding, Checkpoint, Claim, Claimed, Commit, History as _, InvocationId, Left, Mail, Meta, MetaError, Outbox,
+    Output, Wait,
 };
 use monohull_engine::{Event, Ready};
 use monohull_ipc::sealed::{read_sealed, seal};
+use monohull_report::{Outgoing, RunReport};
 use monohull_saved::{Engine, FileError, Saved};
 use monohull_worker::{Data, Job, SuspendedRun};
 use monohull_workflow::Plan;
@@ -108,8 +110,9 @@ struct Waits<'w> {
 }
 
 impl Ledger {
-    /// Writes the checkpoint of a run that waits: the commit that names it, which is to be made before the other is dropped.
-    fn write_checkpoint(&self, waits: &Waits<'_>, run: SuspendedRun) -> Result<(Commit, Adding), ApiError> {
+    /// Writes the checkpoint of a run that waits: the commit that names it, which is to be made before the other is dropped, and the events that
+    /// leave with it.
+    fn write_checkpoint(&self, waits: &Waits<'_>, run: SuspendedRun) -> Result<(Commit, Outbox, Adding), ApiError> {
         let plan = waits.ready.plan();
         let most = most_bytes(plan);
         if run.bytes > most {
@@ -163,7 +166,8 @@ impl Ledger {
         let listed = run.waits.into_iter().take(WAITS_MAX).map(of_wait).collect();
         let checkpoint = Checkpoint { file, bytes };
         let (taken, published) = (run.events_taken, run.published);
-        Ok((Commit::Suspended { checkpoint, due: run.until, waits: listed, taken, published }, adding))
+        let sent = outbox(plan, run.sent);
+        Ok((Commit::Suspended { checkpoint, due: run.until, waits: listed, taken, published }, sent, adding))
     }
 }
 
@@ -174,6 +178,16 @@ fn most_bytes(plan: &Plan) -> u64 {
     };
     let instances = plan.steps.iter().map(of_step).fold(0, u64::saturating_add);
     instances.saturating_add(plan.limits.slots).saturating_add(CONTINUATION_MORE)
+}
+
+/// Events that leave with a commit, if the plan permits it.
+fn outbox(plan: &Plan, events: Vec<Outgoing>) -> Outbox {
+    Outbox { events, workflows: plan.sends_to.clone() }
+}
+
+/// The events that leave with the end of a run. They are no part of its report.
+pub(crate) fn take_sent(plan: &Plan, report: Option<&mut RunReport>) -> Outbox {
+    outbox(plan, report.map(|report| std::mem::take(&mut report.sent)).unwrap_or_default())
 }
 
 /// When the time of a workflow is up that was captured for the first time: its own timeout is not the server's, which is for the time in a
@@ -232,9 +246,10 @@ impl Watchdog {
                 }
                 let waits =
                     Waits { id: &id, epoch: 1, generation: 1, document: &document, ready: &workflow, copy: (0, 0) };
-                let (commit, adding) = ledger.write_checkpoint(&waits, run)?;
+                let (commit, sent, adding) = ledger.write_checkpoint(&waits, run)?;
                 let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
-                ledger.start_suspended(&id, &start, &commit, &of_call.printed())
+                let left = Left { printed: encode_printed(&of_call.printed()), sent, ..Left::default() };
+                ledger.start_suspended(&id, &start, &commit, &left)
             })?;
             if was_recorded {
                 // The ledger tells of it now. A record that stays is passed over by the next server.
@@ -426,6 +441,7 @@ impl Watchdog {
                 suspend: self.settings.suspend.or(Some(Duration::from_secs(1))),
                 continuation,
                 events,
+                sends: true,
                 listens: true,
                 invocation: invocation.id.clone(),
                 published: claim.published.clone(),
@@ -444,13 +460,13 @@ impl Watchdog {
         };
         let may_try_again = claim.checkpoint.is_some() || start.again;
         let printed = encode_printed(&invocation.printed());
-        let left = Left { printed, ..Left::default() };
+        let mut left = Left { printed, ..Left::default() };
         let (status, report, result) = match came {
             Some(Came::Suspended(run, _)) => {
                 let kept = self.write_leg(&claim, document, ready, copy, run).await;
                 match kept {
-                    Ok((commit, adding)) => {
-                        self.commit(&claim, commit, left).await;
+                    Ok((commit, sent, adding)) => {
+                        self.commit(&claim, commit, Left { sent, ..left }).await;
                         drop(adding);
                         return self.leave(&invocation, Status::Suspended);
                     }
@@ -463,7 +479,8 @@ impl Watchdog {
                 return self.leave(&invocation, Status::Paused);
             }
             Some(Came::Ended(ended)) => {
-                let (report, result) = *ended;
+                let (mut report, result) = *ended;
+                left.sent = take_sent(ready.plan(), report.as_mut());
                 let (report, result) = self.redact(report, result).await;
                 let status = if result.is_ok() { Status::Completed } else { Status::Failed };
                 (status, report, result)
@@ -480,7 +497,8 @@ impl Watchdog {
             Err(refusal) if refusal.error.blame == Blame::Host && may_try_again && status == Status::Failed => {
                 self.metrics.not_resumed("host");
                 let commit = later(&claim, refusal.error.message.clone());
-                self.commit(&claim, commit, left).await;
+                // What it has sent it sends again.
+                self.commit(&claim, commit, Left { sent: Outbox::default(), ..left }).await;
                 return self.leave(&invocation, Status::Suspended);
             }
             _ => {}
@@ -545,7 +563,7 @@ impl Watchdog {
         ready: Arc<Ready>,
         copy: (u32, u32),
         run: SuspendedRun,
-    ) -> Result<(Commit, Adding), ApiError> {
+    ) -> Result<(Commit, Outbox, Adding), ApiError> {
         let (watchdog, claim) = (self.clone(), claim.clone());
         let written = spawn_blocking(move || {
             let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use bytes::Bytes;
 
 use crate::execution::arrivals::Arrivals;
-use crate::execution::durable::{First, needs_inputs_later};
+use crate::execution::durable::{First, needs_inputs_later, take_sent};
 use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
 use crate::http::request_body::Hold;
@@ -25,6 +25,7 @@ use crate::invocations::invocation::{Invocation, Mode, Status};
 use crate::invocations::workers::{KeptRun, Run};
 use crate::service::Watchdog;
 use monohull_domain::carrier::monotonic_ns;
+use monohull_durable::Outbox;
 use monohull_engine::mounts::{self, Opened};
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
@@ -201,8 +202,9 @@ impl Watchdog {
             came = run => Some(came),
             () = invocation.cancelled() => None,
         };
-        let (status, (report, result)) = match came {
+        let (mut status, (mut report, mut result)) = match came {
             Some(Came::Suspended(suspended, inputs)) => {
+                let workflow = workflow.clone();
                 let waits = First { invocation: &invocation, workflow, document, callback: callback.as_ref() };
                 match self.become_durable(waits, suspended, inputs).await {
                     Ok(()) => return,
@@ -214,6 +216,10 @@ impl Watchdog {
             None => (Status::Cancelled, (None, Err(self.given_up()))),
         };
         drop(hold);
+        let sent = take_sent(workflow.plan(), report.as_mut());
+        if let Err(refusal) = self.send_all(&invocation, sent).await {
+            (status, result) = (Status::Failed, Err(refusal));
+        }
         let (report, result) = self.redact(report, result).await;
         let result = result.and_then(|outputs| self.keepable(&invocation, outputs));
         invocation.point("ended");
@@ -240,6 +246,17 @@ impl Watchdog {
                 }
             }
         }
+    }
+
+    /// Sends the events of an invocation that has ended without a wait.
+    async fn send_all(self: &Arc<Self>, invocation: &Invocation, sent: Outbox) -> Result<(), ApiError> {
+        if sent.events.is_empty() {
+            return Ok(());
+        }
+        let id = invocation.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
+        let watchdog = self.clone();
+        let done = spawn_blocking(move || watchdog.ledger.send_all(&id, &sent)).await;
+        done.map_err(|error| ApiError::monohull(error.to_string())).flatten()
     }
 
     /// Why an invocation was stopped.
@@ -305,6 +322,7 @@ impl Watchdog {
             lines: true,
             progress: invocation.mode == Mode::Async,
             suspend: self.settings.suspend.filter(|_| suspend),
+            sends: suspend,
             invocation: invocation.id.clone(),
             ..Job::new(workflow, inputs)
         };
