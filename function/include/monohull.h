@@ -48,6 +48,9 @@ int monohull_event(const char *name, uint64_t timeout, monohull_buffer *buffer);
 int monohull_first_of(const char *names, uint64_t timeout, monohull_buffer *buffer);
 /* Publishes a text, in place of the one before: it is read from outside while the workflow waits, and after its end. */
 int monohull_state(const char *name, const char *text);
+/* Sends an event to the invocation of an id, with the next checkpoint of this one or its end; MONOHULL_NOT_PERMITTED if `sends_to` of the
+ * workflow file names no workflow, or there is no other invocation. */
+int monohull_send(const char *invocation, const char *name, const void *data, size_t len);
 /* Makes a buffer of zeros with room for `capacity` bytes, of which none is in use. */
 int monohull_make(size_t capacity, monohull_buffer *buffer);
 /* To be called before the first write to a buffer that was taken. */

@@ -135,6 +135,24 @@ pub unsafe extern "C" fn monohull_state(name: *const c_char, text: *const c_char
     status(sys::call(number::PUBLISH, args).map(drop))
 }
 
+/// Sends an event to another invocation, with the next checkpoint of this one or its end: see `durable::send`.
+///
+/// # Safety
+/// `invocation` and `name` are texts that end with a zero byte; `data` has `len` bytes.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_send(
+    invocation: *const c_char,
+    name: *const c_char,
+    data: *const u8,
+    len: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let (invocation, name) = unsafe { (CStr::from_ptr(invocation).to_bytes(), CStr::from_ptr(name).to_bytes()) };
+    // SAFETY: the caller's promise; of no bytes the address may be null.
+    let bytes = if len == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(data, len) } };
+    status(crate::durable::send_event(invocation, name, bytes))
+}
+
 /// Makes a buffer of zeros with room for `capacity` bytes, of which none is in use.
 ///
 /// # Safety
@@ -291,6 +309,20 @@ mod tests {
             assert_eq!(monohull_state(c"".as_ptr(), c"3".as_ptr()), Errno::Invalid.to_value() as c_int);
         }
         assert_eq!(sys::published("count").as_deref(), Some("3"));
+    }
+
+    #[test]
+    fn events_are_sent_in_c() {
+        // SAFETY: the arguments are valid.
+        unsafe {
+            assert_eq!(monohull_send(c"order-17".as_ptr(), c"paid".as_ptr(), b"17".as_ptr(), 2), 0);
+            assert_eq!(monohull_send(c"order-17".as_ptr(), c"paid".as_ptr(), core::ptr::null(), 0), 0);
+            let refused = monohull_send(c"order-17".as_ptr(), c"".as_ptr(), core::ptr::null(), 0);
+            assert_eq!(refused, Errno::Invalid.to_value() as c_int);
+        }
+        let sent = sys::outgoing();
+        let texts: Vec<_> = sent.iter().map(|(text, bytes, _)| (text.as_str(), bytes.as_slice())).collect();
+        assert_eq!(texts, [("order-17\npaid", &b"17"[..]), ("order-17\npaid", b"")]);
     }
 
     #[test]

@@ -77,6 +77,8 @@ fn with_a_domain() {
         skip_time: false,
         invocation: "".into(),
         keeper: None,
+        inbox: None,
+        no_sending: None,
         published: Default::default(),
         lineage: Default::default(),
     };

@@ -32,6 +32,8 @@ fn domain(load_all: bool) -> Domain {
         skip_time: false,
         invocation: "".into(),
         keeper: None,
+        inbox: None,
+        no_sending: None,
         published: Default::default(),
         lineage: Default::default(),
     };

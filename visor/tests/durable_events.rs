@@ -316,3 +316,61 @@ fn kills_lose_no_event_and_take_none_twice() {
         assert_eq!(show(path, id)["mail"], 0);
     }
 }
+
+/// A folder with workflows that send `paid` to `r`, after `go`: one whose file permits that, and one whose file does not; and their receiver.
+fn couple() -> TempDir {
+    let folder = inbox(&["paid", "end"], json!({}));
+    let mut document: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("w.json")).expect("a workflow")).expect("JSON");
+    document["steps"][0]["args"] =
+        json!({ "events": ["go", "on"], "fills": "result", "sends": ["paid"], "sends_to": "r" });
+    for (file, receivers) in [("refused.json", None), ("sender.json", Some(json!(["inbox"])))] {
+        if let Some(receivers) = receivers {
+            document["sends_to"] = receivers;
+        }
+        fs::write(folder.path().join(file), document.to_string()).expect("written");
+    }
+    folder
+}
+
+#[test]
+fn an_event_for_another_invocation_leaves_with_the_commit() {
+    let folder = couple();
+    let path = folder.path();
+    start(path, "r");
+    for (file, id) in [("sender.json", "s"), ("refused.json", "n")] {
+        let log = format!("result={id}.txt");
+        let output = monohull(path, &["run", file, "--state", "state", "--id", id, "--detach", "--output", &log]);
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+        assert!(!sent(path, id, "go", "x", &[]));
+    }
+    let mut ran = wake(path);
+    ran.sort();
+    let suspended = |id: &str| (id.to_owned(), "suspended".to_owned());
+    assert_eq!(ran, [suspended("n"), suspended("r"), suspended("s")], "r was woken by s");
+    assert_eq!(show(path, "r")["generation"], 2);
+    for id in ["s", "n"] {
+        assert!(!sent(path, id, "on", "", &[]));
+    }
+    assert!(!sent(path, "r", "end", "", &[]));
+    assert_eq!(wake(path).len(), 3);
+    assert_eq!(log(path, "r"), "paid: s 0\nend: \n");
+    assert_eq!(log(path, "s"), "go: x\non: \n");
+    let refused = "sending event `paid` to `r`: the workflow file does not permit it: `sends_to` names no workflow";
+    assert_eq!(log(path, "n"), format!("go: x\n{refused}\non: \n"));
+    // A run without a state folder has nobody to send to.
+    let args = [
+        "run",
+        "sender.json",
+        "--skip-time",
+        "--event",
+        "go=w.json",
+        "--event",
+        "on=w.json",
+        "--output",
+        "result=alone.txt",
+    ];
+    let output = monohull(path, &args);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(log(path, "alone").contains("only a run with a state folder"), "{}", log(path, "alone"));
+}

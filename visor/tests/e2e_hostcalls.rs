@@ -6,13 +6,14 @@
 mod support;
 
 use monohull_visor::disk::Disk;
-use monohull_visor::report::RunReport;
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::{RunReport, Silent};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
-use std::sync::OnceLock;
-use support::{run, text};
+use std::sync::{Arc, OnceLock};
+use support::{run, run_with, text};
 use tempfile::TempDir;
 
 /// The workflow of victim and attacker, with so many carriers.
@@ -28,13 +29,15 @@ fn abuse(carriers: u32) -> Value {
         "network": { "mode": "host", "connect": ["127.0.0.2:*"], "listen": ["127.0.0.1:0", "127.0.0.2:0"] },
         "files": [{ "at": "/work", "memory": "1MiB" }],
         "outputs": ["verdicts", "victim-says"],
+        "sends_to": ["*"],
     })
 }
 
 /// Its report, on one carrier or two. Several tests look at the same run: it makes every call in every wrong way, which takes long.
 fn abused(carriers: u32) -> &'static RunReport {
     static REPORTS: [OnceLock<RunReport>; 2] = [OnceLock::new(), OnceLock::new()];
-    REPORTS[carriers as usize - 1].get_or_init(|| run(&abuse(carriers)))
+    let options = RunOptions { sends: true, ..RunOptions::default() };
+    REPORTS[carriers as usize - 1].get_or_init(|| run_with(&abuse(carriers), &options, Arc::new(Silent)))
 }
 
 /// A workflow of one step that plays this role.
@@ -79,6 +82,7 @@ fn every_abuse_is_refused_and_explained_and_harmless() {
             "QUEUE_POST: a storm of events",
             "MAP: a storm of ranges",
             "EVENT_WAIT: a storm of waits",
+            "SEND: an event for another",
         ] {
             assert!(verdicts.contains(&format!("right: {right}")), "{verdicts}");
         }

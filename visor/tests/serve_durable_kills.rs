@@ -36,6 +36,11 @@ struct Acknowledged {
     result: Option<String>,
 }
 
+/// Whether an invocation does something else too after its first event, so that the next reach a process that runs.
+fn is_busy(id: &str) -> bool {
+    id.contains("-1-")
+}
+
 fn text(id: &str, number: usize) -> String {
     format!("{id} {number}")
 }
@@ -60,7 +65,8 @@ fn drive(address: SocketAddr, id: &str, known: &Mutex<BTreeMap<String, Acknowled
         let mut known = known.lock().expect("no thread panics while it holds the lock");
         change(known.entry(id.to_owned()).or_default());
     };
-    let answer = try_ask(address, "POST", &format!("/async-invoke/inbox?id={id}"), &[], b"")?;
+    let workflow = if is_busy(id) { "busy" } else { "inbox" };
+    let answer = try_ask(address, "POST", &format!("/async-invoke/{workflow}?id={id}"), &[], b"")?;
     assert_eq!(answer.status, 202, "{}", answer.text());
     note(&|_| {});
     for number in 0..EVENTS.len() {
@@ -84,6 +90,12 @@ fn a_kill_at_any_moment_loses_no_start_event_or_result() {
     let retry = json!({ "max_attempts": 2 });
     let inbox = json!({ "args": args, "outputs": ["result"], "retry": retry });
     server.put_workflow(&single("inbox", "inbox", &inbox));
+    let args = json!({ "events": EVENTS, "fills": "result", "busy_from": 1, "busy_to": EVENTS.len() - 1 });
+    server.put_workflow(&single(
+        "busy",
+        "inbox",
+        &json!({ "args": args, "outputs": ["result"], "retry": { "max_attempts": 2 } }),
+    ));
     drop(server);
     let known = Mutex::new(BTreeMap::<String, Acknowledged>::new());
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -122,9 +134,13 @@ fn a_kill_at_any_moment_loses_no_start_event_or_result() {
     assert!(all.iter().any(|(_, _, result)| result.is_none()), "some were to be interrupted");
     for (id, events, seen) in &all {
         let shown = server.get(&format!("/invocations/{id}")).expect(200).json();
-        assert!(
-            ["suspended", "running", "pending", "completed"].contains(&shown["status"].as_str().expect("a status"))
-        );
+        let status = shown["status"].as_str().expect("a status");
+        if is_busy(id) && status == "paused" {
+            // It has no commit while it is busy, and was killed too often.
+            server.post(&format!("/invocations/{id}/resume"), b"").expect(200);
+        } else {
+            assert!(["suspended", "running", "pending", "completed"].contains(&status), "{shown:#}");
+        }
         if seen.is_some() {
             assert_eq!(shown["status"], "completed", "a result that was delivered stays: {shown:#}");
         }

@@ -171,6 +171,7 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
     }
 
     published(cases, own);
+    sending(cases);
 
     for (label, address) in cases.addresses.bad(room(26, 1)) {
         cases.refused(&format!("room {label}"), LAST_ERROR_MESSAGE, &[address, 256], Fault);
@@ -293,6 +294,33 @@ fn published(cases: &mut Cases<'_>, own: &Own) {
     }
     cases.refused("a name too many", PUBLISH, &[word, 4, word, 0], Errno::TooMany);
     cases.add("a name that is there", PUBLISH, &[name, 4, word, 4], 0);
+}
+
+/// Where nothing may be sent every call is refused. Elsewhere what is sent has a receiver, a name, and a bounded content.
+fn sending(cases: &mut Cases<'_>) {
+    let (text, word) = (keep(*b"order-17\npaid"), keep(*b"word"));
+    if hostcall(SEND, [text, 13, word, 4, 0, 0]) == NotPermitted.to_value() {
+        for data in [text, 0, u64::MAX] {
+            for len in [0, 4, MIN, MAX] {
+                cases.refused("an event without permission", SEND, &[text, 13, data, len, 0], NotPermitted);
+                cases.refused("a receiver without permission", SEND, &[data, len, text, 4, MAX], NotPermitted);
+            }
+        }
+        return;
+    }
+    cases.add("an event for another", SEND, &[text, 13, word, 4, MAX], 0);
+    cases.add("an event without content", SEND, &[text, 13, word, 0, 0], 0);
+    cases.bad("a receiver", SEND, &[HERE, 16, word, 4, 0], want(16, 1));
+    cases.bad("a content", SEND, &[text, 13, HERE, 16, 0], want(16, 1));
+    for len in [0, MIN, MAX, 64 + 1 + EVENT_NAME_MAX as u64 + 1] {
+        cases.refused("a receiver of no length", SEND, &[text, len, word, 4, 0], Invalid);
+    }
+    for len in [MIN, MAX, (1 << 20) + 1] {
+        cases.refused("a content that is too long", SEND, &[text, 13, word, len, 0], Errno::NoSpace);
+    }
+    for broken in [[0xff; 16], [b'\n'; 16], *b"../order-17\npaid", *b"order-17-is-paid", *b"order-17-and-on\n"] {
+        cases.refused("a receiver that is none", SEND, &[keep(broken), 16, word, 4, 0], Invalid);
+    }
 }
 
 /// The workflow runs to its end in one process, and receives no events.

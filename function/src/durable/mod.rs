@@ -7,6 +7,7 @@
 //! | [`sleep`], [`sleep_until`] | waits for a time |
 //! | [`step()`] | an effect on the outside: with a key that makes it safe to repeat, and tried again if it fails |
 //! | [`scope()`] | undoes finished steps if a later one fails |
+//! | [`send`] | an event for another invocation |
 //! | [`publish`] | a text that is read from outside while the workflow waits |
 //!
 //! These are ordinary blocking calls, at any depth, in any thread. While all of a workflow only waits it may be suspended: it is a file then,
@@ -42,9 +43,10 @@ use crate::sys;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use monohull_abi::event::EVENT_SEPARATOR;
-use monohull_abi::types::{Clock, InfoString, SlotView};
+use monohull_abi::types::{Clock, InfoString, SlotView, fingerprint};
 use monohull_abi::{Errno, number};
 
 /// A deadline that never comes.
@@ -255,6 +257,41 @@ pub fn publish(name: &str, text: &str) -> Result<(), EventError> {
     }
 }
 
+/// Sends an event to another invocation, by its [id](invocation_id): it leaves with the next checkpoint of this one, or with its end.
+///
+/// So it is sent once, whenever a process is killed; and not at all if this workflow begins again as a whole before that. An instance that is
+/// started again after a failure sends what it has sent before at the same place, with the same content, no second time.
+///
+/// `sends_to` of the workflow file names the workflows whose invocations may be sent events. Whether there is such an invocation, and whether
+/// it takes any, is known only when the event leaves: one that cannot be sent then is in the log. Up to 256 events and 4 MiB leave at a time.
+///
+/// ```no_run
+/// # use monohull::durable;
+/// # fn f(order: &str) -> Result<(), durable::EventError> {
+/// durable::send(order, "paid", b"r-4711")?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn send(invocation: &str, name: &str, bytes: &[u8]) -> Result<(), EventError> {
+    send_event(invocation.as_bytes(), name.as_bytes(), bytes).map_err(|errno| {
+        let explained = sys::last_error_message();
+        let message = if explained.is_empty() { alloc::format!("{errno}") } else { explained };
+        EventError { errno, message: alloc::format!("sending event `{name}` to `{invocation}`: {message}") }
+    })
+}
+
+/// How many events have been sent, by what they are called: each has a number that is the same if the instance is run again.
+static SENT: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+
+/// The same with texts that may be none.
+pub(crate) fn send_event(invocation: &[u8], name: &[u8], bytes: &[u8]) -> Result<(), Errno> {
+    let text = [invocation, name].join(&b'\n');
+    let count = &SENT[(fingerprint(&text) % SENT.len() as u64) as usize];
+    let number = count.fetch_add(1, Ordering::Relaxed);
+    let (data, len) = (bytes.as_ptr() as u64, bytes.len() as u64);
+    sys::call(number::SEND, [text.as_ptr() as u64, text.len() as u64, data, len, number]).map(drop)
+}
+
 /// The bytes of a buffer, which is freed.
 #[allow(unsafe_code, reason = "the address of a buffer comes as a number")]
 fn copied(view: SlotView) -> Vec<u8> {
@@ -344,6 +381,19 @@ mod tests {
         assert_eq!(crate::slot::host::published("count").as_deref(), Some("17"));
         let refused = publish("", "17").unwrap_err();
         assert_eq!((refused.errno(), refused.message()), (Errno::Invalid, "publishing ``: the name is empty"));
+    }
+
+    #[test]
+    fn what_is_sent_has_a_number_and_refusals_come_back() {
+        assert_eq!(send("order-17", "paid", b"1"), Ok(()));
+        assert_eq!(send("order-17", "paid", b"2"), Ok(()));
+        let sent = crate::slot::host::outgoing();
+        let texts: Vec<_> = sent.iter().map(|(text, bytes, _)| (text.as_str(), bytes.as_slice())).collect();
+        assert_eq!(texts, [("order-17\npaid", &b"1"[..]), ("order-17\npaid", b"2")]);
+        assert_eq!(sent[1].2, sent[0].2 + 1);
+        let refused = send("order-17", "", b"").unwrap_err();
+        let message = "sending event `` to `order-17`: the event's name is empty";
+        assert_eq!((refused.errno(), refused.message()), (Errno::Invalid, message));
     }
 
     #[test]

@@ -23,6 +23,7 @@ struct Arena {
     time: u64,
     /// What was published.
     published: HashMap<String, String>,
+    outgoing: Vec<(String, Vec<u8>, u64)>,
     /// How often random bytes were asked for.
     randoms: u8,
 }
@@ -56,6 +57,11 @@ pub(crate) fn send(name: &str, bytes: &[u8]) {
 /// What was published under a name.
 pub(crate) fn published(name: &str) -> Option<String> {
     ARENA.with_borrow(|arena| arena.published.get(name).cloned())
+}
+
+/// What was sent to other invocations: to which and its name, its content, its number.
+pub(crate) fn outgoing() -> Vec<(String, Vec<u8>, u64)> {
+    ARENA.with_borrow(|arena| arena.outgoing.clone())
 }
 
 /// Lets time pass.
@@ -159,6 +165,16 @@ impl Arena {
             }
             number::PUBLISH => {
                 self.published.insert(text(a, b), text(c, d));
+                Ok(0)
+            }
+            number::SEND if text(a, b).ends_with('\n') => {
+                self.explanation = "the event's name is empty".to_string();
+                Err(Errno::Invalid)
+            }
+            number::SEND => {
+                // SAFETY: the shim passes the address of so many bytes.
+                let bytes = unsafe { core::slice::from_raw_parts(c as *const u8, d as usize) }.to_vec();
+                self.outgoing.push((text(a, b), bytes, e));
                 Ok(0)
             }
             number::GETRANDOM => {

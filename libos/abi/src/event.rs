@@ -19,6 +19,19 @@ pub const EVENT_NAME_MAX: usize = 128;
 /// Most bytes of an event.
 pub const EVENT_BYTES_MAX: usize = 1 << 20;
 
+/// Longest id of an invocation in bytes.
+pub const INVOCATION_ID_MAX: usize = 64;
+/// Most events that a workflow sends to other invocations between two checkpoints.
+pub const OUTBOX_EVENTS: usize = 256;
+/// Most bytes in them.
+pub const OUTBOX_BYTES: usize = 4 << 20;
+
+/// Whether an invocation may have this id: 1 to 64 letters, digits, `-` and `_`.
+pub fn is_invocation_id(id: &str) -> bool {
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=INVOCATION_ID_MAX).contains(&id.len()) && id.bytes().all(is_fit)
+}
+
 /// What the names of slots begin with that are no function's to name.
 pub const RESERVED: char = '\0';
 

@@ -67,6 +67,11 @@ hostcalls! {
         /// `(name, name len, text, len)` → 0. Publishes a text under a name of [events](crate::event::is_event_name), in place of the one
         /// before. `TooMany` beyond [`crate::types::PUBLISHED_NAMES`], `NoSpace` beyond [`crate::types::PUBLISHED_BYTES`].
         PUBLISH = 15,
+        /// `(id and name, their len, data, len, number)` → 0. Sends an event to another invocation, with the next checkpoint or the end of this
+        /// one. Between id and name is a line break. What an instance sends again with the same number and content is the same event.
+        /// `NotPermitted` if this run may send none, `TooMany` beyond [`crate::event::OUTBOX_EVENTS`], `NoSpace` beyond
+        /// [`crate::event::OUTBOX_BYTES`].
+        SEND = 16,
     }
     "mm" {
         /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.

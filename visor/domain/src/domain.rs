@@ -13,6 +13,7 @@ use super::hostcall::{self, Datagrams, Hostcalls, Relayed};
 use super::instance_table::InstanceTable;
 use super::milestones::Milestones;
 use super::options::Options;
+use super::outbox::Outbox;
 use super::published::Published;
 use super::reservation::ReservedDomain;
 use super::shared::Shared;
@@ -65,6 +66,7 @@ impl Domain {
             threads: HostThreads::default(),
             milestones: Milestones::default(),
             published: Published::of(options.published.clone()),
+            outbox: Outbox::default(),
             options,
         });
         hostcall::bind_core(&shared);
@@ -80,6 +82,7 @@ impl Domain {
     pub fn run(&mut self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
         *self.driver.lock().expect("driver") = Some(driver);
         self.suspension.begin(self.options.halt.map_or(NEVER, |after| self.clock.after(after)));
+        self.open_inbox();
         self.lock().begin();
         let carrier = self.first.take().map_or_else(|| Carrier::new(&self.space, 0), Ok);
         let result = carrier.and_then(|carrier| self.run_carrier(carrier));
@@ -89,6 +92,7 @@ impl Domain {
             Err(_) => self.abort(),
         }
         self.threads.join();
+        self.close_inbox();
         if self.is_suspended() {
             // Its instances have not ended: they go on elsewhere, and nothing of them may be seen to end here.
             *self.driver.lock().expect("driver") = None;

@@ -12,6 +12,52 @@ impl Shared {
         Ok(())
     }
 
+    /// From here on events that come are taken by carriers.
+    pub(crate) fn open_inbox(&self) {
+        let Some(inbox) = &self.options.inbox else { return };
+        let weak = self.weak.clone();
+        inbox.attach(Box::new(move || {
+            if let Some(domain) = weak.upgrade() {
+                let mut scheduler = domain.lock();
+                domain.sched.wake_carrier(&mut scheduler);
+            }
+        }));
+    }
+
+    /// The run is over: what comes is another domain's.
+    pub(crate) fn close_inbox(&self) {
+        if let Some(inbox) = &self.options.inbox {
+            inbox.detach();
+        }
+    }
+
+    /// Whether events may come.
+    pub(crate) fn receives_events(&self) -> bool {
+        self.options.inbox.is_some()
+    }
+
+    /// Whether some have come.
+    pub(crate) fn has_arrivals(&self) -> bool {
+        self.options.inbox.as_ref().is_some_and(|inbox| inbox.has_some())
+    }
+
+    /// Gives those that have come, unless another carrier has.
+    pub(crate) fn take_arrivals(&self) {
+        let arrived = self.options.inbox.as_ref().map(|inbox| inbox.take());
+        self.give_events(arrived.unwrap_or_default());
+    }
+
+    /// Gives events that a mailbox outside has too.
+    pub(crate) fn give_events(&self, events: Vec<GivenEvent>) {
+        for event in events {
+            let (name, number) = (event.name.clone(), event.number);
+            if let Err(errno) = self.give_event(event) {
+                // It stays in its mailbox, and is given to the next process.
+                tracing::warn!("event {number}, `{name}`, cannot be given now: {errno}");
+            }
+        }
+    }
+
     /// The numbers of the events that were given and have been taken.
     pub(crate) fn events_taken(&self) -> Vec<u64> {
         let given = self.given.lock();

@@ -234,6 +234,8 @@ mod tests {
             skip_time: false,
             invocation: "".into(),
             keeper: None,
+            inbox: None,
+            no_sending: None,
             published: Default::default(),
             lineage: Default::default(),
         };

@@ -3,6 +3,7 @@
 use super::checkpoint::{Keeper, Lineage};
 use super::epoll_set::EpollSet;
 use super::files::Mount;
+use super::inbox::Inbox;
 use super::instance::Sink;
 use monohull_network::Network;
 use std::collections::BTreeMap;
@@ -45,6 +46,10 @@ pub struct Options {
     pub invocation: Arc<str>,
     /// Takes the continuation instead, each time, and the run goes on; the next time is so much later again.
     pub keeper: Option<Arc<dyn Keeper>>,
+    /// Where events come while it runs.
+    pub inbox: Option<Arc<Inbox>>,
+    /// Why functions cannot send events to other invocations, if they cannot.
+    pub no_sending: Option<&'static str>,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,
     /// Where the run stands among those of its workflow.

@@ -76,6 +76,7 @@ impl Shared {
                 Work::Halt => self.halt(),
                 Work::GiveUpHalt => self.give_up_halt(),
                 Work::TakeAnswer => self.take_answer(),
+                Work::TakeArrivals => self.take_arrivals(),
                 Work::Stop => {
                     this_thread::end_carrier();
                     return Ok(());
@@ -511,6 +512,14 @@ impl Resources for Shared {
 
     fn has_answer(&self) -> bool {
         self.has_answer()
+    }
+
+    fn receives_events(&self) -> bool {
+        self.receives_events()
+    }
+
+    fn has_arrivals(&self) -> bool {
+        self.has_arrivals()
     }
 
     fn has_poller(&self) -> bool {

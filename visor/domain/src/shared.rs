@@ -18,11 +18,13 @@ use super::instance::{Instance, InstanceConfig};
 use super::instance_table::InstanceTable;
 use super::milestones::Milestones;
 use super::options::Options;
+use super::outbox::Outbox;
 use super::pager::Mapped;
 use super::published::Published;
 use super::sched::TimerKind;
 use super::threads::HostThreads;
 use monohull_abi::module::Host;
+use monohull_report::Outgoing;
 use monohull_report::failure::{Blame, Failure, FailureKind};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -50,6 +52,7 @@ pub struct Shared {
     pub(crate) threads: HostThreads,
     pub(crate) milestones: Milestones,
     pub(crate) published: Published,
+    pub(crate) outbox: Outbox,
 }
 
 // SAFETY: `hostcalls` holds a pointer to this very structure, which the services use as `&Shared`; the rest is Send.
@@ -91,6 +94,11 @@ impl Shared {
     /// What the workflow has published.
     pub fn published(&self) -> BTreeMap<String, String> {
         self.published.all()
+    }
+
+    /// Events for other invocations that have not left.
+    pub fn sent(&self) -> Vec<Outgoing> {
+        self.outbox.all()
     }
 
     /// Where this run stands among those of its workflow.

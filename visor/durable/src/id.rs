@@ -1,10 +1,11 @@
 //! Names of invocations.
 
+use monohull_abi::event::{INVOCATION_ID_MAX, is_invocation_id};
 use std::fmt;
 use std::str::FromStr;
 
 /// The most bytes of a name.
-const LONGEST: usize = 64;
+const LONGEST: usize = INVOCATION_ID_MAX;
 
 /// The name of an invocation: 1 to 64 letters, digits, `-` and `_`. It is part of file names, and of lines on terminals.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -26,9 +27,7 @@ impl FromStr for InvocationId {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<InvocationId, InvalidId> {
-        let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        let fits = (1..=LONGEST).contains(&text.len()) && text.bytes().all(is_fit);
-        if fits { Ok(InvocationId(text.to_owned())) } else { Err(InvalidId) }
+        if is_invocation_id(text) { Ok(InvocationId(text.to_owned())) } else { Err(InvalidId) }
     }
 }
 

@@ -35,6 +35,7 @@
 //! | --- | --- |
 //! | [`Meta`] | the transactions: what each does, and what it refuses |
 //! | [`Mail`] | events from outside, kept until an invocation takes them |
+//! | [`Outbox`] | events that an invocation sends to others, with its commit |
 //! | [`History`] | the transactions on earlier checkpoints: fork and rewind |
 //! | [`Schedule`] | workflows that are started at times of a cron expression |
 //! | [`Left`], [`Filter`], [`Bounds`] | what a server needs besides: results for later, lists by time, and bounds |
@@ -48,6 +49,7 @@ mod id;
 mod invocation;
 mod mail;
 mod meta;
+mod outbox;
 mod owner;
 mod schedule;
 mod served;
@@ -62,6 +64,7 @@ pub use meta::{
     ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Meta, MetaError, NewInvocation, Started,
     Want,
 };
+pub use outbox::{ANY_WORKFLOW, Outbox, Undelivered, WhyUndelivered};
 pub use owner::Owner;
 pub use schedule::{
     Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Step, Times,

@@ -3,6 +3,7 @@
 //! A store of another kind implements [`Meta`]; `tests/conformance.rs` compares it with a model of a hundred lines.
 
 use crate::mail::{Mail, NewMail, Sent};
+use crate::outbox::Undelivered;
 use crate::{Checkpoint, History, Invocation, InvocationId, Status, Wait};
 use std::collections::BTreeMap;
 
@@ -143,6 +144,8 @@ pub struct Committed {
     pub status: Status,
     /// The checkpoints that no history names any more, and no checkpoint takes pages from.
     pub obsolete: Vec<Checkpoint>,
+    /// Events for other invocations that were not sent.
+    pub undelivered: Vec<Undelivered>,
 }
 
 /// What is done to an invocation by hand.
@@ -264,8 +267,8 @@ pub trait Meta: History {
     /// Sends an event to an invocation, which is due if it waits for it. One that has ended has no events.
     fn send(&mut self, id: &InvocationId, mail: &NewMail<'_>, now: u64) -> Result<Sent, MetaError>;
 
-    /// The events that wait for a claimed invocation, in order. Refused with [`MetaError::Stale`] if it is not the holder's any more.
-    fn mail(&self, held: &Held) -> Result<Vec<Mail>, MetaError>;
+    /// The events with numbers above `after` that wait for a claimed invocation, in order. Refused with [`MetaError::Stale`] if it is not the holder's any more.
+    fn mail(&self, held: &Held, after: u64) -> Result<Vec<Mail>, MetaError>;
 
     /// How many events wait for an invocation.
     fn mail_count(&self, id: &InvocationId) -> Result<u64, MetaError>;

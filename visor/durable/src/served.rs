@@ -3,7 +3,7 @@
 //! A command line prints what functions print, and writes outputs to files of its user. A server keeps both for whoever asks, so they are part
 //! of the transaction that says how far an invocation has come.
 
-use crate::{InvocationId, Status};
+use crate::{InvocationId, Outbox, Status};
 
 /// An output slot of an invocation that has completed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,7 +16,7 @@ pub struct Output {
     pub bytes: u64,
 }
 
-/// What a commit leaves for those who ask later.
+/// What a commit leaves for others: those who ask later, and invocations that are sent events.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Left {
     /// What was printed since the last commit, in the caller's own encoding; empty if nothing was.
@@ -25,6 +25,8 @@ pub struct Left {
     pub outputs: Vec<Output>,
     /// Where the end is to be told. It is owed until [`Sqlite::paid`](crate::Sqlite::paid).
     pub callback: Option<String>,
+    /// Events for other invocations.
+    pub sent: Outbox,
 }
 
 /// Which invocations a list has.

@@ -5,6 +5,7 @@
 //! (`synchronous = FULL`).
 
 mod mail;
+mod outbox;
 
 use crate::mail::{Mail, NewMail, Sent};
 use crate::meta::{
@@ -267,10 +268,10 @@ impl Meta for Sqlite {
         Ok(sent)
     }
 
-    fn mail(&self, held: &Held) -> Result<Vec<Mail>, MetaError> {
+    fn mail(&self, held: &Held, after: u64) -> Result<Vec<Mail>, MetaError> {
         let transaction = self.connection.unchecked_transaction()?;
         held_row(&transaction, held)?;
-        mail::waiting(&transaction, &held.id)
+        mail::waiting(&transaction, &held.id, after)
     }
 
     fn mail_count(&self, id: &InvocationId) -> Result<u64, MetaError> {
@@ -393,7 +394,7 @@ fn commit_in(transaction: &Connection, held: &Held, commit: &Commit, now: u64) -
     }
     row.leave_out();
     obsolete.extend(store(transaction, &row)?);
-    Ok(Committed { status: row.status, obsolete })
+    Ok(Committed { status: row.status, obsolete, undelivered: Vec::new() })
 }
 
 fn find(connection: &Connection, id: &InvocationId) -> Result<Option<Invocation>, MetaError> {

@@ -422,7 +422,7 @@ mod tests {
         let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
         connection.execute_batch("UPDATE mail SET name = char(27)").expect("edited");
         let Ok(Claimed::Yes(claim)) = meta.claim("owner", Want::Due, 3) else { panic!("it is due") };
-        let error = meta.mail(&claim.held).expect_err("it is damaged").to_string();
+        let error = meta.mail(&claim.held, 0).expect_err("it is damaged").to_string();
         assert!(error.contains("invocation `one` has a wrong event"), "{error}");
     }
 

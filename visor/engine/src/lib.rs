@@ -32,6 +32,7 @@ mod step_scheduler;
 mod unread;
 pub mod workflow_io;
 
+pub use monohull_domain::Inbox;
 pub use options::{Event, IsolationWish, RunOptions, modules_folder};
 pub use workflow_io::{Source, WorkflowIo};
 
@@ -127,6 +128,10 @@ pub struct RunContext {
     pub invocation: Arc<str>,
     /// Takes the continuation instead, each time, and the run goes on.
     pub keeper: Option<Arc<dyn Keeper>>,
+    /// Whether events for other invocations are passed on.
+    pub sends: bool,
+    /// Where events come while it runs.
+    pub inbox: Option<Arc<Inbox>>,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,
 }
@@ -280,6 +285,8 @@ impl Ready {
             skip_time: options.skip_time,
             invocation: options.invocation().into(),
             keeper,
+            inbox: options.inbox.clone(),
+            sends: options.sends,
             published: options.published.clone(),
         };
         let opened = match mounts::open(&self.plan) {
@@ -348,6 +355,8 @@ impl Ready {
                 skip_time: context.skip_time,
                 invocation: context.invocation.clone(),
                 keeper: context.keeper.clone(),
+                inbox: context.inbox.clone(),
+                no_sending: no_sending(&self.plan, context.sends),
                 published: context.published.clone(),
                 lineage,
             };
@@ -396,6 +405,17 @@ impl Ready {
                 }
             }
         }
+    }
+}
+
+/// Why functions of a plan cannot send events to other invocations, if they cannot.
+fn no_sending(plan: &Plan, sends: bool) -> Option<&'static str> {
+    match (plan.sends_to.is_empty(), sends) {
+        (true, _) => Some("the workflow file does not permit it: `sends_to` names no workflow"),
+        (_, false) => {
+            Some("only a run with a state folder, or of a workflow that is registered with a server, can send events")
+        }
+        (false, true) => None,
     }
 }
 

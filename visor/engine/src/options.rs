@@ -1,10 +1,11 @@
 //! What the caller of a run chooses.
 
 pub use monohull_domain::GivenEvent as Event;
-use monohull_domain::{gadgets, keys};
+use monohull_domain::{Inbox, gadgets, keys};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a workflow is run, apart from its file.
@@ -24,6 +25,10 @@ pub struct RunOptions {
     pub modules: Option<PathBuf>,
     /// Events for functions that wait for them, in the order in which they are given.
     pub events: Vec<Event>,
+    /// Where events come while it runs.
+    pub inbox: Option<Arc<Inbox>>,
+    /// Whether events for other invocations are passed on, with the continuation or the report.
+    pub sends: bool,
     /// How long a function computes before others get their turn, if not as usual.
     pub time_slice: Option<Duration>,
     /// After so long the run comes to rest wherever it is, and ends with its continuation.

@@ -250,8 +250,8 @@ impl<S: Serialize, R> Channel<S, R> {
     }
 
     /// Sends a short message if the other end has room for it now; false if not.
-    pub fn try_send(&self, message: &S) -> io::Result<bool> {
-        match transmit(&self.socket, &encode(message)?, &[], false) {
+    pub fn try_send(&self, message: &S, files: &[BorrowedFd<'_>]) -> io::Result<bool> {
+        match transmit(&self.socket, &encode(message)?, files, false) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(error) => Err(error),

@@ -3,6 +3,7 @@
 //! ```text
 //!   failure   kinds of failures, who is at fault, places in code
 //!   run       the report of a run, and its progress
+//!   outgoing  events on their way to other invocations
 //!   text      names in messages; what a misspelt one might have meant
 //!   escape    text without characters that a terminal acts on
 //! ```
@@ -21,8 +22,10 @@
 
 pub mod escape;
 pub mod failure;
+mod outgoing;
 mod run;
 pub mod text;
 
 pub use failure::{Blame, CodePlace, Failure, FailureKind};
+pub use outgoing::Outgoing;
 pub use run::*;

@@ -3,6 +3,7 @@
 //! [`RunReport`] is the one document `monohull run --json` prints. Its field names are stable; fields may be added.
 //! All times are whole microseconds, all sizes bytes.
 
+use super::Outgoing;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -55,6 +56,9 @@ pub struct RunReport {
     /// What the workflow has published last, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub published: BTreeMap<String, String>,
+    /// Events for other invocations that leave with this end. Not part of the document.
+    #[serde(skip)]
+    pub sent: Vec<Outgoing>,
     /// The sandbox of the workflow's process; absent if the workflow ran in the caller's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,

@@ -324,6 +324,7 @@ fn workflow(name: &str, image: &str) -> String {
         isolation: Separation::default(),
         time_stamp_counter: TimeStampCounter::default(),
         process: None,
+        sends_to: Vec::new(),
     };
     // A document of plain strings and numbers always has a JSON form.
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"

@@ -248,6 +248,7 @@ mod tests {
             lines_delayed: 0,
             not_suspended: None,
             published: Default::default(),
+            sent: Vec::new(),
             sandbox: None,
             process: None,
         }

@@ -46,7 +46,13 @@ pub(crate) fn listen(mut running: Running) -> Received {
     loop {
         match next(&mut running) {
             None | Some(Message::Stderr) => {}
-            Some(Message::Suspended(_) | Message::Captured(_) | Message::Unfit { .. } | Message::Clean) => {
+            Some(
+                Message::Suspended(_)
+                | Message::Captured(_)
+                | Message::EventsTaken
+                | Message::Unfit { .. }
+                | Message::Clean,
+            ) => {
                 panic!("that was not asked for")
             }
             Some(Message::Ended { report, outputs }) => {

@@ -8,6 +8,7 @@
 
 use super::job::{read_events, seal_continuation};
 use super::protocol::{FromWorker, SupervisorChannel, ToWorker};
+use super::sent::seal_sent;
 use monohull_domain::checkpoint::{Answer, Base, Keeper, Suspended};
 use std::io;
 use std::os::fd::AsFd;
@@ -112,16 +113,19 @@ impl Captures {
     /// Sends a capture and waits for the answer; `None` if there will be none. An error is one of this process: it lacks memory or a
     /// descriptor.
     fn send(&self, captured: Suspended) -> io::Result<Option<Answer>> {
-        let Suspended { continuation, waits, until, events_taken, published, .. } = captured;
+        let Suspended { continuation, waits, until, events_taken, published, sent, .. } = captured;
+        let (sent, attached) = (sent.len(), seal_sent(&sent)?);
         let file = seal_continuation(continuation)?;
         {
             // Under the lock, so that none is sent after the run's end.
             let state = self.lock();
-            let message = FromWorker::Captured { waits, until, events_taken: events_taken.clone(), published };
+            let (events_taken, is_sent) = (events_taken.clone(), attached.is_some());
+            let message = FromWorker::Captured { waits, until, events_taken, published, sent: is_sent };
+            let files: Vec<_> = [&file].into_iter().chain(&attached).map(AsFd::as_fd).collect();
             if matches!(*state, State::Closed) {
                 return Ok(None);
             }
-            match self.channel.send(&message, &[file.as_fd()]) {
+            match self.channel.send(&message, &files) {
                 // Other processes have as many descriptors in flight as the kernel permits a user.
                 Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => return Err(error),
                 Err(_) => return Ok(None),
@@ -136,12 +140,12 @@ impl Captures {
             (true, Some(file)) => read_events(&file).map_err(io::Error::other)?,
             _ => Vec::new(),
         };
-        let (next, taken) = match (kept, whole) {
-            (true, false) => (Base::This, events_taken),
-            (true, true) => (Base::None, events_taken),
-            (false, _) => (Base::Before, Vec::new()),
+        let (next, taken, sent) = match (kept, whole) {
+            (true, false) => (Base::This, events_taken, sent),
+            (true, true) => (Base::None, events_taken, sent),
+            (false, _) => (Base::Before, Vec::new(), 0),
         };
-        Ok(Some(Answer { next, taken, events }))
+        Ok(Some(Answer { next, taken, sent, events }))
     }
 }
 

@@ -178,6 +178,7 @@ fn run_in(
     job.invocation = options.invocation();
     job.goes_on = options.halt.is_some() && keep.is_some();
     job.published = options.published.clone();
+    job.sends = options.sends;
     job.events = options.events.clone();
     if waited >= SHORT_WAIT {
         // Waiting for the end of a pipe counts as well.
@@ -272,7 +273,8 @@ fn follow(
             (Some(Message::Unfit { why }), _) => return Err(ProcessError::Unfit(why)),
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
-            (Some(Message::Notice(_)), None) | (Some(Message::Stderr | Message::Clean) | None, _) => {}
+            (Some(Message::Notice(_)), None)
+            | (Some(Message::Stderr | Message::EventsTaken | Message::Clean) | None, _) => {}
         }
     }
 }

@@ -109,6 +109,11 @@ pub struct Job {
     /// It goes on after that, and each time that so long is over again there is a [`Message::Captured`](super::Message::Captured). Each must
     /// be answered ([`Running::answer`](super::Running::answer)) before there is another one.
     pub goes_on: bool,
+    /// Events that its functions send to other invocations are passed on, with its continuations and its end.
+    pub sends: bool,
+    /// Events may come while it runs: [`Running::post`](super::Running::post). Not for one that is captured and goes on, which gets them with
+    /// the answers to its captures.
+    pub listens: bool,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,
     /// The continuation to go on with, instead of a run from the beginning: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun)
@@ -141,6 +146,8 @@ impl Job {
             skip_time: false,
             invocation: String::new(),
             goes_on: false,
+            sends: false,
+            listens: false,
             published: BTreeMap::new(),
             continuation: None,
             events: Vec::new(),
@@ -153,8 +160,13 @@ impl Job {
     /// Whether a process may serve other jobs of the workflow after this one. Connections, brokers and files of the host are the job's
     /// own: they go with its process.
     pub fn may_stay(&self) -> bool {
-        let once = self.halt.is_some() || self.continuation.is_some() || !self.events.is_empty();
+        let once = self.listens || self.halt.is_some() || self.continuation.is_some() || !self.events.is_empty();
         !once && self.files.is_empty() && self.workflow.is_self_contained()
+    }
+
+    /// Whether events may come while it runs.
+    pub(super) fn may_listen(&self) -> bool {
+        self.listens && !self.goes_on
     }
 
     /// Sends the job to a worker, with the workflow unless the worker has it.
@@ -210,6 +222,8 @@ impl Job {
             skip_time: self.skip_time,
             invocation: self.invocation.clone(),
             goes_on: self.goes_on,
+            sends: self.sends,
+            listens: self.may_listen(),
             published: self.published.clone(),
             continuation: self.continuation.is_some(),
             events: events.is_some(),

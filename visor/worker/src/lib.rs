@@ -39,6 +39,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::disallowed_methods)]
 
+mod arrivals;
 mod captures;
 pub mod cgroup;
 mod exit_status;
@@ -46,10 +47,12 @@ mod foreground;
 mod job;
 mod notices;
 mod pkru_tracer;
+mod post;
 mod process;
 mod protocol;
 mod reset;
 mod sandbox;
+mod sent;
 mod spawner;
 mod warmup;
 mod wiping;
@@ -58,6 +61,7 @@ mod worker;
 pub use exit_status::{Cause, Death};
 pub use foreground::{Continuing, Keep, Next, Ran, Waiting, run, run_from, run_kept};
 pub use job::{Data, Job};
+pub use post::Post;
 pub use protocol::Notice;
 pub use sandbox::allowed_calls;
 pub use spawner::{Spawner, StartingWorker};
@@ -71,12 +75,14 @@ use monohull_engine::{Event, HostError, IsolationWish, Ready, modules_folder};
 use monohull_ipc as ipc;
 use monohull_ipc::ChannelError;
 use monohull_report::escape::shown;
-use monohull_report::{RunReport, Sandbox, Status};
+use monohull_report::{Outgoing, RunReport, Sandbox, Status};
 use monohull_workflow::Plan;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use post::Unanswered;
 use protocol::{Content, FromWorker, ToWorker, WorkerChannel};
 use rustix::process::{Signal, pidfd_send_signal};
+use sent::read_sent;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -194,6 +200,8 @@ pub struct SuspendedRun {
     pub events_taken: Vec<u64>,
     /// What the workflow has published.
     pub published: BTreeMap<String, String>,
+    /// Events for other invocations, which leave if this is kept.
+    pub sent: Vec<Outgoing>,
 }
 
 /// An event of a running workflow.
@@ -212,6 +220,8 @@ pub enum Message {
     Suspended(SuspendedRun),
     /// The workflow as it was a moment ago. It goes on, and sends another one after [`Running::answer`] at the earliest.
     Captured(SuspendedRun),
+    /// Events that were sent with a [`Post`] have come, and others may be sent.
+    EventsTaken,
     /// The continuation that it was to go on with is damaged, or another workflow's. Its process ends by itself now.
     Unfit {
         /// What is wrong with it, as the worker says.
@@ -246,6 +256,12 @@ struct Worker {
     suspendable: bool,
     /// Whether it may send captures while it goes on.
     captures: Captures,
+    /// It may send events to other invocations.
+    sends: bool,
+    /// It may be sent events while it runs.
+    listens: bool,
+    /// Those that were sent have not been acknowledged.
+    unanswered: Unanswered,
     /// It has got a continuation.
     continues: bool,
     answered: bool,
@@ -360,6 +376,8 @@ impl IdleWorker {
         self.worker.plan = Some(plan.clone());
         self.worker.suspendable = job.suspend.is_some();
         self.worker.captures = if job.goes_on { Captures::Next } else { Captures::Never };
+        self.worker.sends = job.sends;
+        self.worker.listens = job.may_listen();
         self.worker.continues = job.continuation.is_some();
         if let Some(cgroup) = &mut self.worker.cgroup {
             // A capture on its way: as it was made, and as sealed memory.
@@ -414,6 +432,7 @@ impl CleanWorker {
         }
         self.worker.answered = false;
         self.worker.suspendable = job.suspend.is_some();
+        self.worker.sends = job.sends;
         self.worker.send(job, true)?;
         Ok(Running { worker: self.worker, sandbox: self.sandbox, before: self.served })
     }
@@ -488,6 +507,12 @@ impl Running {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             sent => sent.map_err(host("answering a capture")),
         }
+    }
+
+    /// What sends it events while it runs, if its job says that it listens.
+    pub fn post(&self) -> io::Result<Option<Post>> {
+        let Worker { channel, unanswered, .. } = &self.worker;
+        self.worker.listens.then(|| Post::new(channel, unanswered)).transpose()
     }
 
     /// Kills the process. [`Message::Died`] follows.
@@ -577,7 +602,7 @@ impl Worker {
         packet: ipc::Message<FromWorker>,
     ) -> Result<WorkerMessage, ChannelError> {
         let unexpected = |what: &str| ChannelError::Malformed(what.to_owned());
-        let ipc::Message { files, sender, spilled, .. } = packet;
+        let ipc::Message { mut files, sender, spilled, .. } = packet;
         if spilled && !matches!(message, FromWorker::Ended { .. }) {
             return Err(unexpected("only an answer may be that long"));
         }
@@ -586,6 +611,17 @@ impl Worker {
         {
             return Err(unexpected("only an answer may have files"));
         }
+        let has_sent = matches!(
+            message,
+            FromWorker::Ended { sent: true, .. }
+                | FromWorker::Suspended { sent: true, .. }
+                | FromWorker::Captured { sent: true, .. }
+        );
+        let sent = match has_sent {
+            true if !self.sends => return Err(unexpected("events for others, which it may not send")),
+            true => read_sent(&files.pop().ok_or_else(|| unexpected("the events that it has sent are missing"))?)?,
+            false => Vec::new(),
+        };
         Ok(WorkerMessage::Message(match message {
             FromWorker::Ready { sandbox, silent } => {
                 self.keys_silent = silent;
@@ -594,14 +630,15 @@ impl Worker {
             FromWorker::Refused(why) => return Ok(WorkerMessage::Refused(why)),
             FromWorker::Notice(notice) => Message::Notice(notice),
             FromWorker::Ended { .. } if self.answered => return Err(unexpected("a second answer")),
-            FromWorker::Ended { report, outputs } => {
+            FromWorker::Ended { report, outputs, .. } => {
                 let plan = self.plan.as_ref().ok_or_else(|| unexpected("an answer to nothing"))?;
                 let outputs = take_outputs(outputs, files, plan)?;
-                let report: Box<RunReport> =
+                let mut report: Box<RunReport> =
                     serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;
                 if !may_be_published(&report.published) {
                     return Err(unexpected("more than a workflow may publish"));
                 }
+                report.sent = sent;
                 self.answered = true;
                 if report.status != Status::Done || report.error.is_some() {
                     self.stay = Stay::No;
@@ -616,18 +653,22 @@ impl Worker {
             {
                 return Err(unexpected("more than a workflow may publish"));
             }
-            FromWorker::Suspended { waits, until, events_taken, published } => {
-                let run = suspended_run(files, waits, until, (events_taken, published))?;
+            FromWorker::Suspended { waits, until, events_taken, published, .. } => {
+                let run = suspended_run(files, waits, until, (events_taken, published, sent))?;
                 self.answered = true;
                 Message::Suspended(run)
             }
             FromWorker::Captured { .. } if self.answered || self.captures != Captures::Next => {
                 return Err(unexpected("a capture that was not asked for"));
             }
-            FromWorker::Captured { waits, until, events_taken, published } => {
+            FromWorker::Captured { waits, until, events_taken, published, .. } => {
                 self.captures = Captures::Unanswered;
-                Message::Captured(suspended_run(files, waits, until, (events_taken, published))?)
+                Message::Captured(suspended_run(files, waits, until, (events_taken, published, sent))?)
             }
+            FromWorker::EventsTaken if !self.unanswered.answer() => {
+                return Err(unexpected("an acknowledgement of nothing"));
+            }
+            FromWorker::EventsTaken => Message::EventsTaken,
             FromWorker::Unfit { .. } if self.answered || !self.continues => {
                 return Err(unexpected("a refusal of a continuation that it has not got"));
             }
@@ -718,12 +759,12 @@ fn suspended_run(
     files: Vec<OwnedFd>,
     waits: Vec<Wait>,
     until: Option<u64>,
-    (events_taken, published): (Vec<u64>, BTreeMap<String, String>),
+    (events_taken, published, sent): (Vec<u64>, BTreeMap<String, String>, Vec<Outgoing>),
 ) -> Result<SuspendedRun, ChannelError> {
     let not_one = |_| ChannelError::Malformed("not one continuation".to_owned());
     let [continuation] = <[OwnedFd; 1]>::try_from(files).map_err(not_one)?;
     let bytes = ipc::sealed::sealed_size(&continuation)?;
-    Ok(SuspendedRun { continuation, bytes, waits, until, events_taken, published })
+    Ok(SuspendedRun { continuation, bytes, waits, until, events_taken, published, sent })
 }
 
 /// Accepts outputs that are the workflow's, each once, and together not larger than its slots. Files have to be sealed, so that

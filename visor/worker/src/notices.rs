@@ -46,7 +46,7 @@ impl Notices {
     /// instance, so that the lines that are sent are its first ones. Other notices are few, and are always queued.
     pub(super) fn send(&self, notice: Notice) {
         let mut queue = self.lock();
-        let sent = queue.flush(|message| self.channel.try_send(message));
+        let sent = queue.flush(|message| self.channel.try_send(message, &[]));
         let mut bytes = 0;
         if let Notice::Line { step, instance, text, .. } = &notice {
             bytes = OVERHEAD + step.len() + text.len();
@@ -60,7 +60,7 @@ impl Notices {
             }
         }
         let message = FromWorker::Notice(notice);
-        let sent = sent.and_then(|all| if all { self.channel.try_send(&message) } else { Ok(false) });
+        let sent = sent.and_then(|all| if all { self.channel.try_send(&message, &[]) } else { Ok(false) });
         // After an error the supervisor has ended, and this process is about to be killed.
         if let Ok(false) = sent {
             queue.bytes += bytes;

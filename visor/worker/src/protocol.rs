@@ -4,6 +4,7 @@
 //! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Notice*, Ended, (Clean) ──▶ supervisor
 //!               Job ──▶ worker, after Clean       worker ── Notice*, Ended, (Clean) ──▶ supervisor
 //!               Kept ──▶ worker, after Captured   worker ── Captured, before another one not until Kept ──▶ supervisor
+//!               Events ──▶ worker that listens    worker ── EventsTaken, before which there are no others ──▶ supervisor
 //! supervisor ── Fork ──▶ spawner ── Forked ──▶ supervisor        spawner ── Died ──▶ supervisor
 //! ```
 //!
@@ -82,6 +83,8 @@ pub(super) enum ToWorker {
         /// Whether events that have come since are attached.
         events: bool,
     },
+    /// Events for the workflow that runs; attached.
+    Events,
 }
 
 /// All of one invocation.
@@ -118,6 +121,10 @@ pub(super) struct WireJob {
     pub(super) invocation: String,
     /// Then it goes on after all, and sends [`FromWorker::Captured`], again and again.
     pub(super) goes_on: bool,
+    /// Events for other invocations are passed on.
+    pub(super) sends: bool,
+    /// [`ToWorker::Events`] may come while it runs.
+    pub(super) listens: bool,
     /// What an earlier part of the run has published.
     pub(super) published: BTreeMap<String, String>,
     /// Whether a continuation to go on with is attached, behind the epoll instances.
@@ -152,6 +159,8 @@ pub(super) enum FromWorker {
         /// The output slots; those that are not here are attached.
         #[serde(deserialize_with = "not_too_many")]
         outputs: Vec<(String, Content)>,
+        /// Whether events for other invocations are attached, behind the outputs.
+        sent: bool,
     },
     /// The workflow only waits. Attached: the rest of it, in sealed memory.
     Suspended {
@@ -163,6 +172,8 @@ pub(super) enum FromWorker {
         events_taken: Vec<u64>,
         /// What the workflow has published.
         published: BTreeMap<String, String>,
+        /// Whether events for other invocations are attached, behind the continuation.
+        sent: bool,
     },
     /// What [`FromWorker::Suspended`] would have, of a workflow that goes on.
     Captured {
@@ -174,7 +185,11 @@ pub(super) enum FromWorker {
         events_taken: Vec<u64>,
         /// What the workflow had published.
         published: BTreeMap<String, String>,
+        /// Whether events for other invocations are attached, behind the continuation.
+        sent: bool,
     },
+    /// [`ToWorker::Events`] have come, and others may.
+    EventsTaken,
     /// The continuation that came with the job cannot be gone on with.
     Unfit {
         /// What is wrong with it.

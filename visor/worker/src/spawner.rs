@@ -304,7 +304,7 @@ fn reap(children: &mut Vec<Child>, tracer: &mut Option<PkruTracer>) {
     children.retain(|child| match child.status {
         None => true,
         // Sent, or the other end is closed: closing the last copy of this end is the end of the channel.
-        Some(status) => matches!(child.channel.try_send(&FromWorker::Died { status }), Ok(false)),
+        Some(status) => matches!(child.channel.try_send(&FromWorker::Died { status }, &[]), Ok(false)),
     });
 }
 
@@ -388,6 +388,9 @@ impl Worker {
             plan,
             suspendable,
             captures: super::Captures::Never,
+            sends: false,
+            listens: false,
+            unanswered: super::Unanswered::default(),
             continues,
             answered,
             stay: Stay::No,

@@ -56,6 +56,9 @@ impl Impostor {
             plan: Some(plan()),
             suspendable: false,
             captures: Captures::Never,
+            sends: false,
+            listens: false,
+            unanswered: Unanswered::default(),
             continues: false,
             answered: false,
             stay: Stay::No,
@@ -342,7 +345,7 @@ fn a_malformed_report_is_refused() {
     let deep = [vec![b'['; 60_000], vec![b']'; 3]].concat();
     for report in [b"{}".to_vec(), b"nonsense".to_vec(), deep] {
         let impostor = Impostor::new();
-        impostor.message(&FromWorker::Ended { report, outputs: Vec::new() }, &[]);
+        impostor.message(&FromWorker::Ended { report, outputs: Vec::new(), sent: false }, &[]);
         impostor.refuses("cannot be read");
     }
 }
@@ -377,7 +380,10 @@ fn capture(impostor: &Impostor, sealed: bool) {
     let memory = seal(b"a continuation", 0).expect("memory");
     let files: &[BorrowedFd<'_>] = if sealed { &[memory.as_fd()] } else { &[] };
     let published = Default::default();
-    impostor.message(&FromWorker::Captured { waits: Vec::new(), until: None, events_taken: vec![3], published }, files);
+    impostor.message(
+        &FromWorker::Captured { waits: Vec::new(), until: None, events_taken: vec![3], published, sent: false },
+        files,
+    );
 }
 
 #[test]
@@ -416,6 +422,84 @@ fn a_capture_is_taken_where_it_was_asked_for_and_once_for_each_answer() {
 }
 
 #[test]
+fn events_are_acknowledged_before_others_are_sent() {
+    let mut impostor = Impostor::new();
+    assert!(impostor.running.post().expect("no socket is made").is_none(), "it was not asked to listen");
+    impostor.running.worker.listens = true;
+    let post = impostor.running.post().expect("a socket").expect("it listens");
+    let event = monohull_engine::Event { number: 7, name: "paid".to_owned(), bytes: b"17".to_vec() };
+    for _ in 0..2 {
+        assert!(post.send(std::slice::from_ref(&event)).expect("sent"));
+        // A worker that reads nothing keeps nobody waiting.
+        assert!(!post.is_free() && !post.send(std::slice::from_ref(&event)).expect("not sent"));
+        let packet = impostor.theirs.receive().expect("received").expect("a message");
+        assert!(matches!(packet.read(), Ok(ToWorker::Events)));
+        assert_eq!(job::read_events(&packet.files[0]), Ok(vec![event.clone()]));
+        assert!(impostor.theirs.try_receive().expect("asked").is_none());
+        impostor.message(&FromWorker::EventsTaken, &[]);
+        assert!(matches!(impostor.running.next_message(), Ok(Some(Message::EventsTaken))));
+        assert!(post.is_free());
+    }
+    impostor.message(&FromWorker::EventsTaken, &[]);
+    impostor.refuses("an acknowledgement of nothing");
+}
+
+/// Its events for others, as it says: in sealed memory, with a continuation.
+fn sends(impostor: &Impostor, sent: &[u8]) {
+    let [continuation, sent] = [b"a continuation", sent].map(|bytes| seal(bytes, 0).expect("memory"));
+    let published = Default::default();
+    let message =
+        FromWorker::Suspended { waits: Vec::new(), until: None, events_taken: Vec::new(), published, sent: true };
+    impostor.message(&message, &[continuation.as_fd(), sent.as_fd()]);
+}
+
+#[test]
+fn what_a_worker_has_sent_is_not_believed() {
+    let event = |to: &str, bytes: usize| monohull_report::Outgoing {
+        to: to.to_owned(),
+        name: "paid".to_owned(),
+        bytes: vec![0; bytes],
+        origin: "s/0/0".to_owned(),
+    };
+    let encoded = |events: &[monohull_report::Outgoing]| postcard::to_extend(events, Vec::new()).expect("encoded");
+    let impostor = |sends: bool| {
+        let mut impostor = Impostor::new();
+        (impostor.running.worker.suspendable, impostor.running.worker.sends) = (true, sends);
+        impostor
+    };
+    // The control.
+    let mut allowed = impostor(true);
+    sends(&allowed, &encoded(&[event("r", 3)]));
+    let received = allowed.running.next_message().expect("receiving");
+    assert!(matches!(&received, Some(Message::Suspended(run)) if run.sent == [event("r", 3)]), "{received:?}");
+    let not_allowed = impostor(false);
+    sends(&not_allowed, &encoded(&[event("r", 3)]));
+    not_allowed.refuses("which it may not send");
+    let many = vec![event("r", 0); 257];
+    let large = vec![event("r", 1 << 20); 5];
+    let wrong = [
+        (encoded(&many), "too many"),
+        (encoded(&large), "sent"),
+        (encoded(&[event("r", (1 << 20) + 1)]), "more than a workflow may send"),
+        (encoded(&[event("../r", 0)]), "more than a workflow may send"),
+        (vec![0xff; 16], "the events that it has sent"),
+        ([encoded(&[event("r", 3)]), vec![0]].concat(), "more than a workflow may send"),
+        (Vec::new(), "sent"),
+    ];
+    for (bytes, why) in wrong {
+        let impostor = impostor(true);
+        sends(&impostor, &bytes);
+        impostor.refuses(why);
+    }
+    let impostor = impostor(true);
+    let published = Default::default();
+    let message =
+        FromWorker::Suspended { waits: Vec::new(), until: None, events_taken: Vec::new(), published, sent: true };
+    impostor.message(&message, &[]);
+    impostor.refuses("the events that it has sent are missing");
+}
+
+#[test]
 fn a_worker_cannot_report_its_own_exit_status() {
     let impostor = Impostor::new();
     impostor.message(&FromWorker::Died { status: 0 }, &[]);
@@ -439,7 +523,7 @@ fn with_report(outputs: Vec<(String, Content)>) -> FromWorker {
         "workflow": "w", "status": "done", "isolation": "process", "cold_start_us": 0, "duration_us": 0,
         "steps": [], "modules": [], "output": {}, "error": null,
     });
-    FromWorker::Ended { report: report.to_string().into_bytes(), outputs }
+    FromWorker::Ended { report: report.to_string().into_bytes(), outputs, sent: false }
 }
 
 /// A version of the workflow, as far as a process that stays is about it.
@@ -455,7 +539,7 @@ fn answer(status: Status) -> FromWorker {
     if status == Status::Done {
         report.error = None;
     }
-    FromWorker::Ended { report: serde_json::to_vec(&report).expect("JSON"), outputs: Vec::new() }
+    FromWorker::Ended { report: serde_json::to_vec(&report).expect("JSON"), outputs: Vec::new(), sent: false }
 }
 
 impl Impostor {

@@ -1,9 +1,11 @@
 //! What a worker does with its job: it takes it from the channel, runs it, reports on the way, and answers.
 
+use super::arrivals;
 use super::captures::Captures;
 use super::job::{Data, Received, seal_continuation};
 use super::notices::{Notices, OmittedLines};
 use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
+use super::sent::seal_sent;
 use super::wiping;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::{Keeper, Suspended};
@@ -40,7 +42,7 @@ pub(super) fn take_job(channel: &SupervisorChannel) -> Result<Option<Received>, 
         files.append(&mut packet.files);
         match message.map_err(|error| error.to_string())? {
             ToWorker::Files => {}
-            ToWorker::Kept { .. } => return Err("an answer to nothing has come".to_owned()),
+            ToWorker::Kept { .. } | ToWorker::Events => return Err("an answer to nothing has come".to_owned()),
             ToWorker::Job(wire) => {
                 if wire.stay {
                     // Before anything of the job is freed, the message that brought it first of all.
@@ -86,6 +88,7 @@ pub(super) fn run(
         Arc::new(Reporter { channel, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     reporter.point("dispatched", wire.dispatched_ns);
     let captures = if wire.goes_on { Some(Captures::start(reporter.channel.clone())?) } else { None };
+    let inbox = if wire.listens { Some(arrivals::listen(reporter.channel.clone())?) } else { None };
     let context = RunContext {
         modules: settings.modules.clone(),
         keys: settings.keys,
@@ -98,6 +101,8 @@ pub(super) fn run(
         skip_time: wire.skip_time,
         invocation: wire.invocation.into(),
         keeper: captures.clone().map(|captures| captures as Arc<dyn Keeper>),
+        inbox,
+        sends: wire.sends,
         published: wire.published,
     };
     let outputs = RefCell::default();
@@ -222,6 +227,7 @@ impl Reporter {
         if self.lines {
             keep_omitted(&mut report, omitted);
         }
+        let sent = seal_sent(&std::mem::take(&mut report.sent))?;
         let mut files = Vec::new();
         let outputs = outputs.into_iter().map(|(slot, data)| match data {
             Data::Bytes(bytes) => (slot, Content::Bytes(bytes)),
@@ -231,17 +237,21 @@ impl Reporter {
             }
         });
         let outputs = outputs.collect();
-        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        self.send(&FromWorker::Ended { report: encode(report, REPORT_MAX)?, outputs }, &files)
+        let files: Vec<_> = files.iter().chain(&sent).map(AsFd::as_fd).collect();
+        let report = encode(report, REPORT_MAX)?;
+        self.send(&FromWorker::Ended { report, outputs, sent: sent.is_some() }, &files)
     }
 
     /// Sends the rest of the workflow instead.
     fn answer_suspended(&self, suspended: Suspended) -> io::Result<()> {
-        let Suspended { continuation, waits, until, events_taken, published, .. } = suspended;
+        let Suspended { continuation, waits, until, events_taken, published, sent, .. } = suspended;
+        let sent = seal_sent(&sent)?;
         let file = seal_continuation(continuation)?;
         // Lines that were not sent while it ran are in the continuation, for the report.
         self.notices.finish();
-        self.send(&FromWorker::Suspended { waits, until, events_taken, published }, &[file.as_fd()])
+        let files: Vec<_> = [&file].into_iter().chain(&sent).map(AsFd::as_fd).collect();
+        let sent = sent.is_some();
+        self.send(&FromWorker::Suspended { waits, until, events_taken, published, sent }, &files)
     }
 
     fn send(&self, answer: &FromWorker, files: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -324,6 +334,7 @@ mod tests {
             lines_delayed: 0,
             not_suspended: None,
             published: Default::default(),
+            sent: Vec::new(),
             sandbox: None,
             process: None,
         }

@@ -41,6 +41,8 @@ pub const FILES_MIN: u64 = 64 * 1024;
 pub const MOUNT_POINT_PATTERN: &str = r"^/$|^(/(?!\.\.?(/|$))[^/\u0000]+)+$";
 /// What a name looks like, as a regular expression.
 pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$";
+/// The same for workflows that may be sent events: a name, or all.
+pub const RECEIVER_PATTERN: &str = r"^(\*|[A-Za-z0-9][A-Za-z0-9_-]{0,62})$";
 /// What a duration looks like, as a regular expression.
 pub const DURATION_PATTERN: &str = "^[0-9]+(us|ms|s|m|h)$";
 /// What a size with a unit looks like, as a regular expression.

@@ -272,6 +272,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         separation: shape.separation,
         time_stamp_counter: shape.time_stamp_counter,
         process: shape.process,
+        sends_to: shape.sends_to,
         network: shape.network.in_folder(folder),
     }
 }

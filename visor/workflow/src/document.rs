@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::bounds::{
     ATTEMPTS_MAX, DURATION_PATTERN, EACH_PATTERN, HEADER_NAME_PATTERN, HOST_NAME_PATTERN, INSTANCES_MAX,
     MEDIA_TYPE_MAX, MEDIA_TYPE_PATTERN, MOUNT_POINT_MAX, MOUNT_POINT_PATTERN, MOUNTS_MAX, NAME_PATTERN,
-    NETWORK_RULE_PATTERN, SIZE_PATTERN, SLOT_PATTERN, THREADS_MAX,
+    NETWORK_RULE_PATTERN, RECEIVER_PATTERN, SIZE_PATTERN, SLOT_PATTERN, THREADS_MAX,
 };
 use super::plan::{Access, FailureKind, OnUnread, ProcessUse, Separation, TimeStampCounter};
 use monohull_abi::network::HOST_NAME_MAX;
@@ -81,6 +81,11 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ProcessUse")]
     pub process: Option<ProcessUse>,
+    /// The workflows to whose invocations functions may send events: names, or `*` for all workflows of the state folder or
+    /// the server. Default: none, because an event of the right name can approve, pay or cancel what waits for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = RECEIVER_PATTERN)))]
+    pub sends_to: Vec<String>,
     /// What the workflow may reach of the network: a mode, or an object that also has lists of addresses. Default:
     /// nothing, because most functions need no network, and a function cannot attack what it cannot reach.
     #[serde(default, skip_serializing_if = "Option::is_none")]

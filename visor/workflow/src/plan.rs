@@ -37,6 +37,8 @@ pub struct Plan {
     pub time_stamp_counter: TimeStampCounter,
     /// Whether a server's process runs one invocation or several; the server decides if the file does not say.
     pub process: Option<ProcessUse>,
+    /// The workflows to whose invocations it may send events; `*` for all.
+    pub sends_to: Vec<String>,
     /// What it may reach of the network.
     pub network: monohull_network::Plan,
 }

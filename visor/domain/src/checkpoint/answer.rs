@@ -28,13 +28,8 @@ impl Shared {
     fn accept(&self, answer: Answer) {
         self.changes.answered(answer.next);
         self.given.forget(&answer.taken);
-        for event in answer.events {
-            let (name, number) = (event.name.clone(), event.number);
-            if let Err(errno) = self.give_event(event) {
-                // It stays in its mailbox, and is given to the next process.
-                tracing::warn!("event {number}, `{name}`, cannot be given now: {errno}");
-            }
-        }
+        self.outbox.forget(answer.sent);
+        self.give_events(answer.events);
         self.suspension.captured_is_answered();
     }
 }

@@ -132,7 +132,8 @@ impl Shared {
         }
         let events_taken = self.events_taken();
         let captured_in = Duration::from_nanos(monotonic_ns().saturating_sub(begin));
-        Ok(Suspended { continuation, waits, until: first, events_taken, published: self.published(), captured_in })
+        let (published, sent) = (self.published(), self.sent());
+        Ok(Suspended { continuation, waits, until: first, events_taken, published, sent, captured_in })
     }
 
     /// Before the pages are looked at.

@@ -48,6 +48,8 @@ pub struct Answer {
     pub next: Base,
     /// The numbers of the events that are in it and nowhere else now; none if it was not kept.
     pub taken: Vec<u64>,
+    /// How many events for other invocations have left with it; none if it was not kept.
+    pub sent: usize,
     /// Events that have come since the last answer.
     pub events: Vec<GivenEvent>,
 }

@@ -72,4 +72,6 @@ pub struct Suspended {
     pub captured_in: Duration,
     /// What the workflow has published.
     pub published: std::collections::BTreeMap<String, String>,
+    /// Events for other invocations, which leave if this is kept.
+    pub sent: Vec<monohull_report::Outgoing>,
 }

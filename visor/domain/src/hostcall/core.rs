@@ -6,12 +6,15 @@ use crate::fault::{FaultHandler, add_place_of_call};
 use crate::instance::Instance;
 use crate::sched::wait_key;
 use crate::shared::Shared;
-use monohull_abi::event::EVENT_NAME_MAX;
+use monohull_abi::event::{
+    EVENT_BYTES_MAX, EVENT_NAME_MAX, EVENT_SEPARATOR, INVOCATION_ID_MAX, OUTBOX_BYTES, OUTBOX_EVENTS,
+};
 use monohull_abi::layout::MAPPINGS_OFFSET;
 use monohull_abi::module::{Call, NEVER, Outcome, Wake};
 use monohull_abi::types::{AbortKind, Info, InfoString, PUBLISHED_BYTES, PUBLISHED_NAMES};
 use monohull_abi::user::{AccessError, CheckedSlice, UserSlice};
 use monohull_abi::{Errno, number};
+use monohull_report::Outgoing;
 use monohull_report::failure::{Failure, FailureKind};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -61,6 +64,7 @@ pub(crate) fn bind(domain: &Shared) {
         },
         FAULT_HANDLER => |domain, call| fault_handler(domain, call).into(),
         PUBLISH => |domain, call| publish(domain, call).into(),
+        SEND => |domain, call| send(domain, call).into(),
         HOST_FILES => |domain, call| super::host_files::serve(domain, call).into(),
     }
 }
@@ -356,6 +360,42 @@ fn publish(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
         domain.explain(call, why);
     })?;
     Ok(0)
+}
+
+fn send(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let instance = caller(domain, call)?;
+    if let Some(why) = domain.options.no_sending {
+        domain.explain(call, why.to_owned());
+        return Err(Errno::NotPermitted);
+    }
+    let [text, text_len, data, len, number, ..] = call.args;
+    let wrong = || {
+        let id = format!("the id of an invocation has 1 to {INVOCATION_ID_MAX} letters, digits, `-` and `_`");
+        let name = format!("the name of an event 1 to {EVENT_NAME_MAX} bytes without control characters");
+        domain.explain(call, format!("{id}, and {name}"));
+        Errno::Invalid
+    };
+    if text_len > (INVOCATION_ID_MAX + 1 + EVENT_NAME_MAX) as u64 {
+        return Err(wrong());
+    }
+    if len > EVENT_BYTES_MAX as u64 {
+        domain.explain(call, format!("an event has at most {EVENT_BYTES_MAX} bytes"));
+        return Err(Errno::NoSpace);
+    }
+    let text = String::from_utf8(read_bytes(domain, call, text, text_len)?).map_err(|_| wrong())?;
+    let (to, name) = text.split_once(EVENT_SEPARATOR).ok_or_else(wrong)?;
+    let bytes = read_bytes(domain, call, data, len)?;
+    let origin = format!("{}/{}/{number}", instance.config.labels.step, instance.config.index);
+    let sent = domain.outbox.send(Outgoing { to: to.to_owned(), name: name.to_owned(), bytes, origin });
+    sent.map(|()| 0).inspect_err(|errno| match errno {
+        Errno::TooMany => {
+            domain.explain(call, format!("a workflow sends at most {OUTBOX_EVENTS} events between two checkpoints"));
+        }
+        Errno::NoSpace => {
+            domain.explain(call, format!("a workflow sends at most {OUTBOX_BYTES} bytes between two checkpoints"));
+        }
+        _ => _ = wrong(),
+    })
 }
 
 fn random(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {

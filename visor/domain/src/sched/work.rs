@@ -47,6 +47,8 @@ pub(crate) enum Work<I, L> {
     GiveUpHalt,
     /// There is an answer to a capture: take it, and ask again.
     TakeAnswer,
+    /// Events have come from outside: give them, and ask again.
+    TakeArrivals,
     /// Nothing can change by itself. The caller resolves it under the same hold of the lock, and asks again.
     Deadlock,
     /// The workflow only waits, and at this time the first wait ends: move the clock there, and ask again.
@@ -81,6 +83,14 @@ pub(crate) trait Resources {
     fn halts_at(&self) -> u64;
     /// Whether there is an answer to a capture with which the run went on.
     fn has_answer(&self) -> bool;
+    /// Whether events may come from outside while the workflow runs.
+    fn receives_events(&self) -> bool {
+        false
+    }
+    /// Whether some have come that were not given yet.
+    fn has_arrivals(&self) -> bool {
+        false
+    }
     /// Whether there is something that external events come from.
     fn has_poller(&self) -> bool;
 }
@@ -106,6 +116,9 @@ impl<I: Clone> Scheduler<I> {
         }
         if resources.has_answer() {
             return Work::TakeAnswer;
+        }
+        if resources.has_arrivals() {
+            return Work::TakeArrivals;
         }
         if let Some(id) = self.serve_timers(resources) {
             return Work::TimeUp(id);
@@ -144,8 +157,9 @@ impl<I: Clone> Scheduler<I> {
         }
         if self.carriers.others_idle() {
             let suspends = resources.suspends();
-            // Events arrive while the workflow is suspended.
-            let may_change = self.will_change() || suspends.is_some() && self.waits_for_event();
+            // Events arrive while the workflow is suspended, or is not and has an inbox.
+            let may_receive = suspends.is_some() || resources.receives_events();
+            let may_change = self.will_change() || may_receive && self.waits_for_event();
             if !may_change {
                 return Work::Deadlock;
             }

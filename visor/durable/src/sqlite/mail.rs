@@ -62,12 +62,12 @@ pub(super) fn send(
     Ok(Sent::New)
 }
 
-/// The events that wait for an invocation, in the order in which they were sent.
-pub(super) fn waiting(connection: &Connection, id: &InvocationId) -> Result<Vec<Mail>, MetaError> {
+/// The events with numbers above `after` that wait for an invocation, in the order in which they were sent.
+pub(super) fn waiting(connection: &Connection, id: &InvocationId, after: u64) -> Result<Vec<Mail>, MetaError> {
     let mut query = connection.prepare_cached(
-        "SELECT number, name, bytes FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL ORDER BY number",
+        "SELECT number, name, bytes FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL AND number > ?2 ORDER BY number",
     )?;
-    let rows = query.query_map(params![id.as_str()], |row| {
+    let rows = query.query_map(params![id.as_str(), integer(after)], |row| {
         Ok(Mail { number: time(row.get(0)?), name: row.get(1)?, bytes: row.get(2)? })
     })?;
     let mail = rows.collect::<Result<Vec<_>, _>>()?;

@@ -1,9 +1,9 @@
 //! Results, lists and bounds in the SQLite file.
 
-use super::{CLAIMABLE, COLUMNS, Sqlite, commit_in, find, insert, integer, number, time};
+use super::{CLAIMABLE, COLUMNS, Sqlite, commit_in, find, insert, integer, number, outbox, time};
 use crate::meta::{Commit, Committed, Held, Meta, MetaError, NewInvocation, Started};
 use crate::served::{Bounds, Filter, Left, Output, PRINTED_MAX, Tally};
-use crate::{Invocation, InvocationId, Status};
+use crate::{Invocation, InvocationId, Outbox, Status, Undelivered};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -51,6 +51,7 @@ impl Sqlite {
         transaction.execute("UPDATE invocation SET status = 1, epoch = 1 WHERE id = ?1", params![new.id.as_str()])?;
         commit_in(&transaction, &held, commit, now)?;
         leave(&transaction, new.id, left)?;
+        outbox::send(&transaction, new.id, &left.sent, now)?;
         transaction.commit()?;
         Ok(Started::New)
     }
@@ -58,10 +59,20 @@ impl Sqlite {
     /// [`Meta::commit`], and in the same transaction what is left for those who ask later.
     pub fn commit_with(&mut self, held: &Held, commit: &Commit, left: &Left, now: u64) -> Result<Committed, MetaError> {
         let transaction = self.begin()?;
-        let committed = commit_in(&transaction, held, commit, now)?;
+        let mut committed = commit_in(&transaction, held, commit, now)?;
         leave(&transaction, &held.id, left)?;
+        // Behind the sender's own row, which may be a receiver's too.
+        committed.undelivered = outbox::send(&transaction, &held.id, &left.sent, now)?;
         transaction.commit()?;
         Ok(committed)
+    }
+
+    /// Sends events of one that is not in the store; those that were not sent.
+    pub fn send_all(&mut self, sender: &InvocationId, sent: &Outbox, now: u64) -> Result<Vec<Undelivered>, MetaError> {
+        let transaction = self.begin()?;
+        let undelivered = outbox::send(&transaction, sender, sent, now)?;
+        transaction.commit()?;
+        Ok(undelivered)
     }
 
     /// The outputs of an invocation, in the order of their slots' names.
@@ -300,7 +311,8 @@ mod tests {
         let (_folder, mut meta) = meta();
         start(&mut meta, "one", 1);
         let outputs = vec![Output { slot: "out".to_owned(), hash: [7; 32], bytes: 5 }];
-        let left = Left { printed: b"line".to_vec(), outputs, callback: Some("http://x/".to_owned()) };
+        let left =
+            Left { printed: b"line".to_vec(), outputs, callback: Some("http://x/".to_owned()), ..Left::default() };
         end(&mut meta, "one", 2, &left);
         let one = id("one");
         assert_eq!(meta.outputs(&one).expect("read"), left.outputs);

@@ -50,6 +50,7 @@ enum Step {
     /// What waits for the claim that was made this many claims ago.
     Mail {
         claim: usize,
+        after: u64,
     },
     Keep {
         id: usize,
@@ -136,7 +137,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => ids.clone().prop_map(|id| Step::Purge { id }),
         6 => (ids.clone(), 0..EVENTS.len(), 0..3usize, prop::option::of(0..3usize))
             .prop_map(|(id, event, bytes, key)| Step::Send { id, event, bytes, key }),
-        2 => (0..2usize).prop_map(|claim| Step::Mail { claim }),
+        2 => (0..2usize, 0..4u64).prop_map(|(claim, after)| Step::Mail { claim, after }),
         1 => (ids.clone(), 0..5u32).prop_map(|(id, checkpoints)| Step::Keep { id, checkpoints }),
         3 => (ids.clone(), prop::option::of(0..6u64), prop::collection::vec(ids.clone(), 0..4), any::<bool>())
             .prop_map(|(id, at, copies, paused)| Step::Fork { id, at, copies, paused }),
@@ -175,8 +176,8 @@ fn run(meta: &mut impl Meta, step: &Step, claims: &mut Vec<Held>, now: &mut u64)
             let mail = NewMail::new(EVENTS[*event], &bytes, key).expect("it can be sent");
             told(meta.send(&id(*index), &mail, *now))
         }
-        Step::Mail { claim } => match claims.get(*claim) {
-            Some(held) => told(meta.mail(held)),
+        Step::Mail { claim, after } => match claims.get(*claim) {
+            Some(held) => told(meta.mail(held, *after)),
             None => String::new(),
         },
         Step::Keep { id: index, checkpoints } => told(meta.keep(&id(*index), *checkpoints)),
@@ -253,7 +254,7 @@ fn a_mailbox_has_bounds() {
     }
     assert_eq!((send(1, &large), send(1, b"x"), send(1, b"")), (Sent::Full, Sent::Full, Sent::New));
     let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(0)), 3) else { panic!("it is due") };
-    let mail = meta.mail(&claim.held).expect("it is the holder's");
+    let mail = meta.mail(&claim.held, 0).expect("it is the holder's");
     let taken = mail.iter().map(|mail| mail.number).collect();
     let checkpoint = Checkpoint { file: "c".into(), bytes: 1 };
     let published = Default::default();

@@ -182,7 +182,7 @@ impl Meta for Model {
         if matches!(status, Status::Completed | Status::Cancelled) {
             obsolete.extend(self.keep_newest(&held.id, 0));
         }
-        Ok(Committed { status, obsolete })
+        Ok(Committed { status, obsolete, undelivered: Vec::new() })
     }
 
     fn owners(&self) -> Result<Vec<String>, MetaError> {
@@ -280,10 +280,10 @@ impl Meta for Model {
         Ok(Sent::New)
     }
 
-    fn mail(&self, held: &Held) -> Result<Vec<Mail>, MetaError> {
+    fn mail(&self, held: &Held, after: u64) -> Result<Vec<Mail>, MetaError> {
         let owned = self.rows.get(&held.id).filter(|row| row.owner.is_some() && row.epoch == held.epoch);
         owned.ok_or_else(|| MetaError::Stale(held.id.clone()))?;
-        Ok(Model::waiting(&self.mail, &held.id).cloned().collect())
+        Ok(Model::waiting(&self.mail, &held.id).filter(|mail| mail.number > after).cloned().collect())
     }
 
     fn mail_count(&self, id: &InvocationId) -> Result<u64, MetaError> {

@@ -21,6 +21,7 @@ impl StepScheduler {
         });
         report.not_suspended = domain.suspension_refused();
         report.published = domain.published();
+        report.sent = domain.sent();
         let scale = clock.scale();
         let stamps = [("image-mapped", domain.first_mapped()), ("first-instruction", domain.first_entry())];
         for (name, stamp) in stamps.into_iter().filter(|(_, stamp)| *stamp != 0) {
@@ -69,6 +70,7 @@ impl StepScheduler {
             lines_delayed: 0,
             not_suspended: None,
             published: Default::default(),
+            sent: Vec::new(),
             sandbox: None,
             process: None,
         }

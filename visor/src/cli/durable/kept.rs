@@ -15,9 +15,12 @@ use super::super::suspend::CONTINUATION_MAX;
 use super::now;
 use super::started_with::Start;
 use monohull_checkpoint::Key;
-use monohull_durable::{Adding, Claim, Commit, Committed, Mail, Meta, MetaError, Status, Store, StoreError, Wait};
+use monohull_durable::{
+    Adding, Claim, Commit, Committed, Held, Left, Mail, Meta, MetaError, Outbox, Status, Store, StoreError, Wait,
+};
 use monohull_engine::Event;
 use monohull_ipc::sealed::read_sealed;
+use monohull_report::Outgoing;
 use monohull_saved::{Base, Engine, FileError, Saved, Written};
 use monohull_worker::{Keep, Next, Waiting};
 use monohull_workflow::Plan;
@@ -34,6 +37,7 @@ pub(super) struct Waits {
     pub(super) waits: Vec<Wait>,
     pub(super) taken: Vec<u64>,
     pub(super) published: BTreeMap<String, String>,
+    pub(super) sent: Vec<Outgoing>,
 }
 
 /// Why the process of an invocation was ended after a checkpoint.
@@ -136,18 +140,21 @@ impl<'a> Checkpoints<'a> {
             Wait { step: wait.step, instance, what, until, event }
         });
         let checkpoint = monohull_durable::Checkpoint { file, bytes };
-        let (taken, published) = (run.events_taken, run.published);
-        Ok((Waits { checkpoint, base, due: run.until, waits: waits.collect(), taken, published }, adding))
+        let (taken, published, sent) = (run.events_taken, run.published, run.sent);
+        Ok((Waits { checkpoint, base, due: run.until, waits: waits.collect(), taken, published, sent }, adding))
     }
 
     fn commit(&mut self, written: Waits) -> Result<Committed, StoreError> {
-        let Waits { checkpoint, base, due, waits, taken, published } = written;
+        let Waits { checkpoint, base, due, waits, taken, published, sent } = written;
         let before = self.last.as_ref().filter(|_| base.depth() > 0);
         let parent = before.map(|last| last.checkpoint.clone());
         let (whole, since) = before.map_or((checkpoint.bytes, 0), |last| (last.whole, last.since + checkpoint.bytes));
         let last = Last { base, checkpoint: checkpoint.clone(), whole, since };
         let commit = Commit::Checkpointed { checkpoint, parent, due, waits, taken, published };
-        let committed = self.store.meta()?.commit(&self.claim.held, &commit, now())?;
+        let sent = Outbox { events: sent, workflows: self.plan.sends_to.clone() };
+        let left = Left { sent, ..Left::default() };
+        let committed = self.store.meta()?.commit_with(&self.claim.held, &commit, &left, now())?;
+        note_undelivered(&self.claim.held, &committed);
         self.last = Some(last);
         self.claim.generation += 1;
         // As the commit has it.
@@ -158,8 +165,7 @@ impl<'a> Checkpoints<'a> {
 
     /// What has been sent to it since the last time.
     fn new_events(&mut self) -> Result<Vec<Event>, StoreError> {
-        let mut mail = self.store.meta()?.mail(&self.claim.held)?;
-        mail.retain(|mail| mail.number > self.given);
+        let mail = self.store.meta()?.mail(&self.claim.held, self.given)?;
         self.given = mail.iter().map(|mail| mail.number).max().unwrap_or(self.given);
         Ok(mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect())
     }
@@ -205,6 +211,13 @@ fn new_name(folder: &Path, claim: &Claim) -> String {
     let others = (2..).map(|number: u64| format!("{name}-{number}"));
     let mut names = std::iter::once(name.clone()).chain(others);
     names.find(|name| !folder.join(format!("{name}.checkpoint")).exists()).unwrap_or(name)
+}
+
+/// Says which events were not sent.
+pub(super) fn note_undelivered(held: &Held, committed: &Committed) {
+    for undelivered in &committed.undelivered {
+        output::note(format_args!("monohull: invocation {}: {undelivered}", held.id));
+    }
 }
 
 /// Removes files that no history names any more.

@@ -15,14 +15,17 @@ use super::super::output;
 use super::super::progress::Terminal;
 use super::super::setting::{Setting, saved_plan};
 use super::super::suspend::{self, SHORTEST_WAIT, date};
-use super::kept::{Checkpoints, Stopped, Waits, remove};
+use super::kept::{Checkpoints, Stopped, Waits, note_undelivered, remove};
 use super::started_with::Start;
 use super::{Trouble, due, now};
 use monohull_checkpoint::Key;
 use monohull_domain::checkpoint::Lineage;
-use monohull_durable::{Adding, Claim, Commit, History, Invocation, Mail, Meta, MetaError, Status, Store, Wait};
+use monohull_durable::{
+    Adding, Claim, Commit, History, Invocation, Left, Mail, Meta, MetaError, Outbox, Status, Store, Wait,
+};
 use monohull_engine::{Event, IsolationWish, RunOptions};
 use monohull_ipc::sealed::seal;
+use monohull_report::Outgoing;
 use monohull_report::escape::shown;
 use monohull_report::{Blame, Progress, RunReport};
 use monohull_saved::Saved;
@@ -69,8 +72,8 @@ struct From {
 
 /// How a run came to its commit.
 enum Came {
-    /// It waits, and its checkpoint is not removed while it has no name.
-    Waits(Commit, Adding),
+    /// It waits, and its checkpoint is not removed while it has no name. With the events that it sends.
+    Waits(Commit, Vec<Outgoing>, Adding),
     /// It has ended, or was not run.
     Other(Commit, Option<Box<RunReport>>),
     /// It was stopped after the commit of a checkpoint.
@@ -100,28 +103,36 @@ impl Branch {
 pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trouble> {
     let key = checkpoint::own_key()?;
     // What is sent from here on is taken by the next leg.
-    let mail = match store.meta()?.mail(&claim.held) {
+    let mail = match store.meta()?.mail(&claim.held, 0) {
         Err(error @ MetaError::Damaged { .. }) => Err(error.to_string()),
         mail => Ok(mail?),
     };
     let branch = Branch::of(store, &claim)?;
     // What has been added is not removed before the commit names it.
-    let (commit, ended, _adding) = match mail.and_then(|mail| from(store, &claim, branch, mail, &key)) {
+    let (commit, ended, sent, _adding) = match mail.and_then(|mail| from(store, &claim, branch, mail, &key)) {
         Ok(from) => {
             let plan = from.plan.clone();
             match go_on(store, &mut claim, from, how, &key) {
-                Came::Waits(commit, adding) => (commit, None, Some(adding)),
-                Came::Other(commit, report) => (commit, report.map(|report| (*report, plan)), None),
+                Came::Waits(commit, events, adding) => {
+                    (commit, None, Outbox { events, workflows: plan.sends_to }, Some(adding))
+                }
+                Came::Other(commit, report) => {
+                    let events = report.as_ref().map(|report| report.sent.clone()).unwrap_or_default();
+                    let sent = Outbox { events, workflows: plan.sends_to.clone() };
+                    (commit, report.map(|report| (*report, plan)), sent, None)
+                }
                 Came::Committed(status) => return Ok(Leg { status, ended: None }),
                 Came::Trouble(error) => return Err(error.into()),
             }
         }
-        Err(reason) => (Commit::Paused { reason }, None, None),
+        Err(reason) => (Commit::Paused { reason }, None, Outbox::default(), None),
     };
     if let Commit::Released { reason, due } = &commit {
         output::note(format_args!("monohull: invocation {}: {reason}; again at {}", claim.held.id, date(*due)));
     }
-    let committed = store.meta()?.commit(&claim.held, &commit, now())?;
+    let left = Left { sent, ..Left::default() };
+    let committed = store.meta()?.commit_with(&claim.held, &commit, &left, now())?;
+    note_undelivered(&claim.held, &committed);
     remove(store, &committed.obsolete);
     Ok(Leg { status: committed.status, ended })
 }
@@ -178,6 +189,7 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, key: &Key) -> C
         halt: start.checkpoint_every,
         skip_time: how.skip_time,
         invocation: Some(claim.held.id.to_string()),
+        sends: true,
         published: claim.published.clone(),
         ..RunOptions::default()
     };
@@ -206,8 +218,8 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, key: &Key) -> C
     let later = |why: &dyn std::fmt::Display| later(attempt, why);
     match ran {
         Ok(Some(Ran::Suspended(waiting))) => match checkpoints.write(*waiting) {
-            Ok((Waits { checkpoint, due, waits, taken, published, .. }, adding)) => {
-                Came::Waits(Commit::Suspended { checkpoint, due, waits, taken, published }, adding)
+            Ok((Waits { checkpoint, due, waits, taken, published, sent, .. }, adding)) => {
+                Came::Waits(Commit::Suspended { checkpoint, due, waits, taken, published }, sent, adding)
             }
             Err(error) => later(&error),
         },

@@ -23,10 +23,12 @@ use bytes::Bytes;
 use monohull_domain::checkpoint::{Continuation, Lineage};
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{
-    Adding, Checkpoint, Claim, Claimed, Commit, History as _, InvocationId, Left, Mail, Meta, MetaError, Output, Wait,
+    Adding, Checkpoint, Claim, Claimed, Commit, History as _, InvocationId, Left, Mail, Meta, MetaError, Outbox,
+    Output, Wait,
 };
 use monohull_engine::{Event, Ready};
 use monohull_ipc::sealed::{read_sealed, seal};
+use monohull_report::{Outgoing, RunReport};
 use monohull_saved::{Engine, FileError, Saved, Written};
 use monohull_worker::{Data, Job, SuspendedRun};
 use monohull_workflow::Plan;
@@ -35,6 +37,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::endpoints::durable::full;
+use crate::execution::arrivals::Arrivals;
 use crate::execution::run::{Came, Process};
 use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
@@ -107,8 +110,9 @@ struct Waits<'w> {
 }
 
 impl Ledger {
-    /// Writes the checkpoint of a run that waits: the commit that names it, which is to be made before the other is dropped.
-    fn write_checkpoint(&self, waits: &Waits<'_>, run: SuspendedRun) -> Result<(Commit, Adding), ApiError> {
+    /// Writes the checkpoint of a run that waits: the commit that names it, which is to be made before the other is dropped, and the events that
+    /// leave with it.
+    fn write_checkpoint(&self, waits: &Waits<'_>, run: SuspendedRun) -> Result<(Commit, Outbox, Adding), ApiError> {
         let plan = waits.ready.plan();
         let most = most_bytes(plan);
         if run.bytes > most {
@@ -162,7 +166,8 @@ impl Ledger {
         let listed = run.waits.into_iter().take(WAITS_MAX).map(of_wait).collect();
         let checkpoint = Checkpoint { file, bytes };
         let (taken, published) = (run.events_taken, run.published);
-        Ok((Commit::Suspended { checkpoint, due: run.until, waits: listed, taken, published }, adding))
+        let sent = outbox(plan, run.sent);
+        Ok((Commit::Suspended { checkpoint, due: run.until, waits: listed, taken, published }, sent, adding))
     }
 }
 
@@ -173,6 +178,16 @@ fn most_bytes(plan: &Plan) -> u64 {
     };
     let instances = plan.steps.iter().map(of_step).fold(0, u64::saturating_add);
     instances.saturating_add(plan.limits.slots).saturating_add(CONTINUATION_MORE)
+}
+
+/// Events that leave with a commit, if the plan permits it.
+fn outbox(plan: &Plan, events: Vec<Outgoing>) -> Outbox {
+    Outbox { events, workflows: plan.sends_to.clone() }
+}
+
+/// The events that leave with the end of a run. They are no part of its report.
+pub(crate) fn take_sent(plan: &Plan, report: Option<&mut RunReport>) -> Outbox {
+    outbox(plan, report.map(|report| std::mem::take(&mut report.sent)).unwrap_or_default())
 }
 
 /// When the time of a workflow is up that was captured for the first time: its own timeout is not the server's, which is for the time in a
@@ -231,9 +246,10 @@ impl Watchdog {
                 }
                 let waits =
                     Waits { id: &id, epoch: 1, generation: 1, document: &document, ready: &workflow, copy: (0, 0) };
-                let (commit, adding) = ledger.write_checkpoint(&waits, run)?;
+                let (commit, sent, adding) = ledger.write_checkpoint(&waits, run)?;
                 let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
-                ledger.start_suspended(&id, &start, &commit, &of_call.printed())
+                let left = Left { printed: encode_printed(&of_call.printed()), sent, ..Left::default() };
+                ledger.start_suspended(&id, &start, &commit, &left)
             })?;
             if was_recorded {
                 // The ledger tells of it now. A record that stays is passed over by the next server.
@@ -353,7 +369,7 @@ impl Watchdog {
         }
         let (mail, lineage, history) = {
             let meta = ledger.meta();
-            let mail = match meta.mail(&claim.held) {
+            let mail = match meta.mail(&claim.held, 0) {
                 Err(error @ MetaError::Damaged { .. }) => return Err(NoBasis::Pause(error.to_string())),
                 mail => mail.map_err(|error| host(&error))?,
             };
@@ -407,6 +423,7 @@ impl Watchdog {
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
         self.history.begin(invocation.clone());
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
+        let arrivals = Arrivals::new(self, &claim.held, &events);
         let run = async {
             let worker = match timeout_at(latest, self.workers.idle_worker()).await {
                 Ok(Ok(worker)) => worker,
@@ -424,6 +441,8 @@ impl Watchdog {
                 suspend: self.settings.suspend.or(Some(Duration::from_secs(1))),
                 continuation,
                 events,
+                sends: true,
+                listens: true,
                 invocation: invocation.id.clone(),
                 published: claim.published.clone(),
                 ..Job::new(ready.clone(), inputs)
@@ -432,7 +451,7 @@ impl Watchdog {
             if claim.checkpoint.is_some() {
                 self.metrics.resumed();
             }
-            Some(self.run_job(&invocation, Process::alone(worker), job, latest).await)
+            Some(self.run_job(&invocation, Process::alone(worker), job, latest, Some(arrivals)).await)
         };
         let came = tokio::select! {
             biased;
@@ -441,13 +460,13 @@ impl Watchdog {
         };
         let may_try_again = claim.checkpoint.is_some() || start.again;
         let printed = encode_printed(&invocation.printed());
-        let left = Left { printed, ..Left::default() };
+        let mut left = Left { printed, ..Left::default() };
         let (status, report, result) = match came {
             Some(Came::Suspended(run, _)) => {
                 let kept = self.write_leg(&claim, document, ready, copy, run).await;
                 match kept {
-                    Ok((commit, adding)) => {
-                        self.commit(&claim, commit, left).await;
+                    Ok((commit, sent, adding)) => {
+                        self.commit(&claim, commit, Left { sent, ..left }).await;
                         drop(adding);
                         return self.leave(&invocation, Status::Suspended);
                     }
@@ -460,7 +479,8 @@ impl Watchdog {
                 return self.leave(&invocation, Status::Paused);
             }
             Some(Came::Ended(ended)) => {
-                let (report, result) = *ended;
+                let (mut report, result) = *ended;
+                left.sent = take_sent(ready.plan(), report.as_mut());
                 let (report, result) = self.redact(report, result).await;
                 let status = if result.is_ok() { Status::Completed } else { Status::Failed };
                 (status, report, result)
@@ -477,7 +497,8 @@ impl Watchdog {
             Err(refusal) if refusal.error.blame == Blame::Host && may_try_again && status == Status::Failed => {
                 self.metrics.not_resumed("host");
                 let commit = later(&claim, refusal.error.message.clone());
-                self.commit(&claim, commit, left).await;
+                // What it has sent it sends again.
+                self.commit(&claim, commit, Left { sent: Outbox::default(), ..left }).await;
                 return self.leave(&invocation, Status::Suspended);
             }
             _ => {}
@@ -542,7 +563,7 @@ impl Watchdog {
         ready: Arc<Ready>,
         copy: (u32, u32),
         run: SuspendedRun,
-    ) -> Result<(Commit, Adding), ApiError> {
+    ) -> Result<(Commit, Outbox, Adding), ApiError> {
         let (watchdog, claim) = (self.clone(), claim.clone());
         let written = spawn_blocking(move || {
             let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);

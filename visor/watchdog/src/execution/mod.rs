@@ -1,5 +1,6 @@
 //! Executing invocations: from the queue to the recorded end.
 
+mod arrivals;
 pub(crate) mod asynchronous;
 pub(crate) mod durable;
 pub(crate) mod run;

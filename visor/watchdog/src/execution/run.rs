@@ -14,7 +14,8 @@ use tokio::time::{Instant, timeout_at};
 
 use bytes::Bytes;
 
-use crate::execution::durable::{First, needs_inputs_later};
+use crate::execution::arrivals::Arrivals;
+use crate::execution::durable::{First, needs_inputs_later, take_sent};
 use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
 use crate::http::request_body::Hold;
@@ -24,11 +25,12 @@ use crate::invocations::invocation::{Invocation, Mode, Status};
 use crate::invocations::workers::{KeptRun, Run};
 use crate::service::Watchdog;
 use monohull_domain::carrier::monotonic_ns;
+use monohull_durable::Outbox;
 use monohull_engine::mounts::{self, Opened};
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
 use monohull_report::{self as report, Failure, ProcessKind, ProcessReport, RunReport};
-use monohull_worker::{Data, IdleWorker, Job, Message, Notice, SuspendedRun};
+use monohull_worker::{Data, IdleWorker, Job, Message, Notice, Post, SuspendedRun};
 use monohull_workflow::plan::ProcessUse;
 
 /// The time after its own deadline in which a workflow may report that it has missed it; then its process is killed.
@@ -127,6 +129,38 @@ impl MessageReader {
     }
 }
 
+/// Brings a leg the events that arrive while it runs.
+struct Postman {
+    post: Option<Post>,
+    arrivals: Option<Arrivals>,
+}
+
+impl Postman {
+    /// Waits for what the process says next, and brings it events meanwhile. At most those of one message are on their way.
+    async fn deliver_until<T>(&mut self, next: impl Future<Output = T>) -> T {
+        let Postman { post: Some(post), arrivals: Some(arrivals) } = self else { return next.await };
+        tokio::pin!(next);
+        loop {
+            let events = tokio::select! {
+                biased;
+                said = &mut next => return said,
+                events = arrivals.next(), if post.is_free() => events,
+            };
+            match post.send(&events) {
+                Ok(true) => {
+                    arrivals.given(&events);
+                    continue;
+                }
+                // It has ended, as a rule: the mailbox has them.
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, "events wait"),
+            }
+            arrivals.not_given();
+            return next.await;
+        }
+    }
+}
+
 /// How a run ended, if it was not given up.
 pub(crate) type Ended = (Option<RunReport>, Result<Vec<(String, Content)>, ApiError>);
 
@@ -168,8 +202,9 @@ impl Watchdog {
             came = run => Some(came),
             () = invocation.cancelled() => None,
         };
-        let (status, (report, result)) = match came {
+        let (mut status, (mut report, mut result)) = match came {
             Some(Came::Suspended(suspended, inputs)) => {
+                let workflow = workflow.clone();
                 let waits = First { invocation: &invocation, workflow, document, callback: callback.as_ref() };
                 match self.become_durable(waits, suspended, inputs).await {
                     Ok(()) => return,
@@ -181,6 +216,10 @@ impl Watchdog {
             None => (Status::Cancelled, (None, Err(self.given_up()))),
         };
         drop(hold);
+        let sent = take_sent(workflow.plan(), report.as_mut());
+        if let Err(refusal) = self.send_all(&invocation, sent).await {
+            (status, result) = (Status::Failed, Err(refusal));
+        }
         let (report, result) = self.redact(report, result).await;
         let result = result.and_then(|outputs| self.keepable(&invocation, outputs));
         invocation.point("ended");
@@ -207,6 +246,17 @@ impl Watchdog {
                 }
             }
         }
+    }
+
+    /// Sends the events of an invocation that has ended without a wait.
+    async fn send_all(self: &Arc<Self>, invocation: &Invocation, sent: Outbox) -> Result<(), ApiError> {
+        if sent.events.is_empty() {
+            return Ok(());
+        }
+        let id = invocation.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
+        let watchdog = self.clone();
+        let done = spawn_blocking(move || watchdog.ledger.send_all(&id, &sent)).await;
+        done.map_err(|error| ApiError::monohull(error.to_string())).flatten()
     }
 
     /// Why an invocation was stopped.
@@ -272,21 +322,23 @@ impl Watchdog {
             lines: true,
             progress: invocation.mode == Mode::Async,
             suspend: self.settings.suspend.filter(|_| suspend),
+            sends: suspend,
             invocation: invocation.id.clone(),
             ..Job::new(workflow, inputs)
         };
         // The process cannot begin before this.
         invocation.point("dispatched");
-        self.run_job(invocation, (process, used), job, deadline).await
+        self.run_job(invocation, (process, used), job, deadline, None).await
     }
 
-    /// Gives a process its job, and reads what it says until the deadline.
+    /// Gives a process its job, and events that arrive; reads what it says until the deadline.
     pub(crate) async fn run_job(
         self: &Arc<Self>,
         invocation: &Invocation,
         (process, used): (Process, ProcessReport),
         job: Job,
         deadline: Instant,
+        arrivals: Option<Arrivals>,
     ) -> Came {
         let stays = job.stay;
         // Inputs may be large. The process has them then, and they are needed again only by one that waits.
@@ -301,10 +353,13 @@ impl Watchdog {
             }
         };
         match started {
-            Ok((run, inputs)) => match self.read_messages(invocation, run, deadline + GRACE, used, stays).await {
-                Came::Suspended(suspended, _) => Came::Suspended(suspended, inputs),
-                came => came,
-            },
+            Ok((run, inputs)) => {
+                let postman = Postman { post: run.post(), arrivals };
+                match self.read_messages(invocation, (run, postman), deadline + GRACE, used, stays).await {
+                    Came::Suspended(suspended, _) => Came::Suspended(suspended, inputs),
+                    came => came,
+                }
+            }
             Err(refusal) => refusal.into(),
         }
     }
@@ -344,7 +399,7 @@ impl Watchdog {
     async fn read_messages(
         self: &Arc<Self>,
         invocation: &Invocation,
-        mut run: Run,
+        (mut run, mut postman): (Run, Postman),
         latest: Instant,
         used: ProcessReport,
         stays: bool,
@@ -352,7 +407,7 @@ impl Watchdog {
         let mut reader = MessageReader { latest, received: false };
         let redactor = self.secrets.redactor();
         loop {
-            let Ok(message) = reader.next(run.next()).await else {
+            let Ok(message) = postman.deliver_until(reader.next(run.next())).await else {
                 tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");
                 let message = "the deadline passed, and the workflow's process had not ended by itself";
                 return ApiError::deadline(message, Blame::Workflow).into();
@@ -362,7 +417,7 @@ impl Watchdog {
                 Ok(Message::Notice(Notice::Line { step, instance, stream, text })) => {
                     invocation.line(step, instance, stream, redactor.text(text));
                 }
-                Ok(Message::Notice(_) | Message::Stderr) => {}
+                Ok(Message::Notice(_) | Message::Stderr | Message::EventsTaken) => {}
                 Ok(Message::Ended { report, outputs }) => {
                     if let Some(permit) = run.take_permit() {
                         invocation.set_long(Some(permit));

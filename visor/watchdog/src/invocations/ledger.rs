@@ -21,7 +21,7 @@ use monohull_checkpoint::{Key, KeyError};
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{
     Adding, Bounds, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Meta, MetaError,
-    NewInvocation, Output, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Want,
+    NewInvocation, Outbox, Output, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Undelivered, Want,
 };
 use monohull_worker::Data;
 use serde::{Deserialize, Serialize};
@@ -345,17 +345,17 @@ impl Ledger {
         id: &InvocationId,
         start: &Start,
         commit: &Commit,
-        printed: &Printed,
+        left: &Left,
     ) -> Result<(), ApiError> {
         let bytes = start.encode()?;
         let new = NewInvocation { id, workflow: start.head.workflow(), start: &bytes, due: 0 };
-        let left = Left { printed: encode_printed(printed), ..Left::default() };
         let times = [start.head.accepted_ns(), now()];
-        match self.meta().start_suspended(&new, commit, &left, times).map_err(meta_kept)? {
+        match self.meta().start_suspended(&new, commit, left, times).map_err(meta_kept)? {
             Started::New => {}
             Started::Same(_) | Started::Taken => return Err(ApiError::monohull("its id is another invocation's")),
         }
         self.changed(id);
+        self.arrived(&left.sent);
         Ok(())
     }
 
@@ -417,7 +417,24 @@ impl Ledger {
             self.has_ended.store(true, Ordering::Relaxed);
         }
         self.changed(&held.id);
+        self.arrived(&left.sent);
+        note_undelivered(&held.id, &committed.undelivered);
         Ok(committed)
+    }
+
+    /// Sends the events of an invocation that has ended and is not in the ledger.
+    pub(crate) fn send_all(&self, sender: &InvocationId, sent: &Outbox) -> Result<(), ApiError> {
+        let undelivered = self.change(|ledger| ledger.meta().send_all(sender, sent, now()).map_err(meta_kept))?;
+        self.arrived(sent);
+        note_undelivered(sender, &undelivered);
+        Ok(())
+    }
+
+    /// Events may be in the mailboxes of their receivers now.
+    fn arrived(&self, sent: &Outbox) {
+        for receiver in sent.receivers() {
+            self.changed(&receiver);
+        }
     }
 
     /// A page of the list.
@@ -479,6 +496,13 @@ impl Ledger {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it has another length"));
         }
         Content::of_file(file, len)
+    }
+}
+
+/// Says which events were not sent.
+fn note_undelivered(sender: &InvocationId, undelivered: &[Undelivered]) {
+    for undelivered in undelivered {
+        tracing::warn!(id = %sender, "{undelivered}");
     }
 }
 

@@ -57,6 +57,8 @@ pub(crate) fn of_report(report: &RunReport) -> usize {
         published,
         sandbox,
         process: _,
+        // They have left before it is kept.
+        sent: _,
     } = report;
     let texts = [workflow, isolation].into_iter().chain(modules).chain(isolation_note).chain(not_suspended);
     let published = published.iter().map(|(name, published)| text(name) + text(published));

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, watch};
 
 use crate::http::error::ApiError;
 use monohull_sys::watched::Watched;
-use monohull_worker::{CleanWorker, IdleWorker, Job, Message, ProcessError, Running, Spawner};
+use monohull_worker::{CleanWorker, IdleWorker, Job, Message, Post, ProcessError, Running, Spawner};
 
 /// The pause after an idle worker could not be made; it doubles up to the second one.
 const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
@@ -266,6 +266,15 @@ impl Run {
     /// If the last message was a long one, so is whatever is made of it: the next is read when this is dropped.
     pub(crate) fn take_permit(&mut self) -> Option<LargeMessagePermit> {
         self.permit.take()
+    }
+
+    /// What sends it events while it runs, if it listens.
+    pub(crate) fn post(&self) -> Option<Post> {
+        let post = self.running.as_ref()?.post();
+        post.unwrap_or_else(|error| {
+            tracing::warn!(%error, "events that come wait for the next leg");
+            None
+        })
     }
 
     /// Its process id.

@@ -40,6 +40,7 @@ pub(super) struct Shape<'a> {
     pub(super) separation: Separation,
     pub(super) time_stamp_counter: TimeStampCounter,
     pub(super) process: Option<ProcessUse>,
+    pub(super) sends_to: Vec<String>,
     pub(super) network: net::Plan,
 }
 
@@ -61,6 +62,7 @@ const DOCUMENT: &[&str] = &[
     "isolation",
     "time_stamp_counter",
     "process",
+    "sends_to",
     "network",
     "description",
     "$schema",
@@ -95,6 +97,7 @@ impl Reader<'_> {
             let words = ["per-invocation", "reused"];
             self.word(value, "`process`", "`per-invocation` or `reused`", &words)
         });
+        let sends_to = fields.get("sends_to").map(|value| self.sends_to(value)).unwrap_or_default();
         let network = fields.get("network").map(|value| self.network(value)).unwrap_or_default();
         if let Some(value) = fields.get("network") {
             self.check_origins(value, &steps);
@@ -111,8 +114,27 @@ impl Reader<'_> {
             separation: separation.unwrap_or_default(),
             time_stamp_counter: counter.unwrap_or_default(),
             process,
+            sends_to,
             network,
         })
+    }
+
+    /// Reads the names of workflows, or `*`.
+    fn sends_to(&mut self, value: &Value<'_>) -> Vec<String> {
+        let Some(array) = self.array(value, "`sends_to`", "an array of the names of workflows") else {
+            return Vec::new();
+        };
+        let mut names = Vec::new();
+        for element in &array.elements {
+            let Some(name) = self.text(element, "an entry of `sends_to`", "the name of a workflow, or `*`") else {
+                continue;
+            };
+            if name.value != "*" {
+                self.check_name(name, "an entry of `sends_to`");
+            }
+            names.push(name);
+        }
+        self.each_once(names, "`sends_to`").iter().map(|name| name.value.to_owned()).collect()
     }
 
     fn functions<'a>(&mut self, value: &'a Value<'a>) -> Vec<Function<'a>> {

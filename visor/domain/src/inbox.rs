@@ -1,0 +1,106 @@
+//! Events that come while a domain runs, on their way to the functions that wait for them.
+//!
+//! ```text
+//!   from outside, any thread: Inbox::put ── kept here, an idle carrier is woken ──▶ carrier: Inbox::take ──▶ given
+//! ```
+//!
+//! An inbox outlives the domain: what one has not taken is there for the next, when a workflow begins again.
+
+use super::given_events::GivenEvent;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// What wakes a carrier of the domain that takes the events.
+type Wake = Box<dyn Fn() + Send>;
+
+/// Events that no carrier has taken yet.
+#[derive(Default)]
+pub struct Inbox {
+    waiting: Mutex<Waiting>,
+    /// There are some. Carriers look at this.
+    has_some: AtomicBool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    events: Vec<GivenEvent>,
+    wake: Option<Wake>,
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().expect("inbox")
+    }
+
+    /// Adds events, which the domain takes when a carrier looks for work next.
+    pub fn put(&self, mut events: Vec<GivenEvent>) {
+        let mut waiting = self.lock();
+        waiting.events.append(&mut events);
+        self.has_some.store(!waiting.events.is_empty(), Ordering::Release);
+        // With the lock: a domain that has been detached is not touched any more.
+        if let Some(wake) = &waiting.wake {
+            wake();
+        }
+    }
+
+    /// Whether there are events.
+    pub(crate) fn has_some(&self) -> bool {
+        self.has_some.load(Ordering::Acquire)
+    }
+
+    /// Takes all of them.
+    pub(crate) fn take(&self) -> Vec<GivenEvent> {
+        let mut waiting = self.lock();
+        self.has_some.store(false, Ordering::Relaxed);
+        std::mem::take(&mut waiting.events)
+    }
+
+    /// A domain takes the events from here on, and is woken like this.
+    pub(crate) fn attach(&self, wake: Wake) {
+        self.lock().wake = Some(wake);
+    }
+
+    /// It does not any more.
+    pub(crate) fn detach(&self) {
+        self.lock().wake = None;
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("waiting", &self.lock().events.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
+    fn event(number: u64) -> GivenEvent {
+        GivenEvent { number, name: "e".to_owned(), bytes: Vec::new() }
+    }
+
+    #[test]
+    fn what_one_domain_has_not_taken_is_there_for_the_next() {
+        let (inbox, woken) = (Inbox::default(), Arc::new(AtomicU32::new(0)));
+        let counter = || {
+            let woken = woken.clone();
+            Box::new(move || _ = woken.fetch_add(1, Ordering::Relaxed))
+        };
+        assert!(!inbox.has_some());
+        inbox.put(vec![event(1)]);
+        inbox.attach(counter());
+        assert!(inbox.has_some(), "from before there was a domain");
+        inbox.put(vec![event(2)]);
+        assert_eq!((inbox.take(), woken.load(Ordering::Relaxed)), (vec![event(1), event(2)], 1));
+        assert!(!inbox.has_some() && inbox.take().is_empty());
+        inbox.detach();
+        inbox.put(vec![event(3)]);
+        assert_eq!(woken.load(Ordering::Relaxed), 1);
+        inbox.attach(counter());
+        assert_eq!(inbox.take(), [event(3)]);
+    }
+}
