@@ -1,7 +1,7 @@
 //! Our side: workflows, run in this process by the visor's library.
 
 use crate::harness::Result;
-use monohull_visor::domain::checkpoint::{Answer, Keeper, Suspended};
+use monohull_visor::domain::checkpoint::{Answer, Base, Keeper, Suspended};
 use monohull_visor::engine::{Ready, RunEnd, RunOptions};
 use monohull_visor::report::{Content, Failure, FailureKind, RunReport, Silent, Status, Stream};
 use monohull_visor::workflow;
@@ -61,9 +61,10 @@ impl Workflow {
         }
     }
 
-    /// Runs it to its end, captured so often while it goes on; how long each capture took.
-    pub(crate) fn captures(&self, every: Duration) -> Result<Vec<Duration>> {
-        let taken = Arc::new(Captures::default());
+    /// Runs it to its end, captured so often while it goes on. Each capture is whole, or all but the first, which is left out, have what has
+    /// changed since the one before.
+    pub(crate) fn captures(&self, every: Duration, which: Which) -> Result<Vec<Capture>> {
+        let taken = Arc::new(Captures { which, taken: Mutex::default(), is_answered: AtomicBool::new(false) });
         let options = RunOptions { halt: Some(every), ..RunOptions::default() };
         let end = self.0.run_kept(None, None, Some(taken.clone()), &options, Arc::new(Silent));
         match end.map_err(|error| error.to_string())? {
@@ -73,8 +74,11 @@ impl Workflow {
             }
             RunEnd::Suspended(_) => return Err("the workflow was suspended".to_owned()),
         }
-        let took = std::mem::take(&mut *taken.took.lock().map_err(|error| error.to_string())?);
-        if took.is_empty() { Err("the workflow was never captured".to_owned()) } else { Ok(took) }
+        let mut captures = std::mem::take(&mut *taken.taken.lock().map_err(|error| error.to_string())?);
+        if which == Which::Later && !captures.is_empty() {
+            captures.remove(0);
+        }
+        if captures.is_empty() { Err("the workflow was not captured often enough".to_owned()) } else { Ok(captures) }
     }
 
     fn run_with(&self, options: &RunOptions) -> Result<Run> {
@@ -111,16 +115,35 @@ impl Workflow {
     }
 }
 
-/// Drops captures, and remembers how long each took.
-#[derive(Default)]
+/// Which captures are measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Which {
+    /// Whole ones.
+    Whole,
+    /// Those that have what has changed.
+    Later,
+}
+
+/// A capture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Capture {
+    /// How long functions stood still.
+    pub took: Duration,
+    /// Bytes of the pages in it.
+    pub bytes: u64,
+}
+
+/// Drops captures, and remembers what each was.
 struct Captures {
-    took: Mutex<Vec<Duration>>,
+    which: Which,
+    taken: Mutex<Vec<Capture>>,
     is_answered: AtomicBool,
 }
 
 impl Keeper for Captures {
     fn keep(&self, captured: Suspended) {
-        self.took.lock().expect("times").push(captured.captured_in);
+        let bytes = captured.continuation.pages.iter().map(|run| run.bytes.len() as u64).sum();
+        self.taken.lock().expect("captures").push(Capture { took: captured.captured_in, bytes });
         self.is_answered.store(true, Ordering::Release);
     }
 
@@ -129,7 +152,8 @@ impl Keeper for Captures {
     }
 
     fn take_answer(&self) -> Option<Answer> {
-        self.is_answered.swap(false, Ordering::AcqRel).then(Answer::default)
+        let next = if self.which == Which::Later { Base::This } else { Base::None };
+        self.is_answered.swap(false, Ordering::AcqRel).then(|| Answer { next, ..Answer::default() })
     }
 
     fn wait_for_answer(&self) -> Option<Answer> {

@@ -9,10 +9,11 @@
 //! One checkpoint is resumed many times, so its file is in the page cache.
 //!
 //! And of workflows that go on after each checkpoint: how much longer a computation takes, and how long a capture takes, while functions
-//! stand still, with more heap or more threads. In each of these the same few pages are written between two captures.
+//! stand still, with more heap or more threads. In each of these the same few pages are written between two captures. A capture after
+//! the first has what has changed since the one before, and is compared with a whole one.
 
 use crate::harness::{Effort, Result, Row, Samples, Unit, take_turns};
-use crate::ours::{Workflow, image, nothing_document, scratch};
+use crate::ours::{Which, Workflow, image, nothing_document, scratch};
 use crate::peer;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -110,7 +111,7 @@ fn computation(effort: Effort, folder: &Path) -> Result<Row> {
 
 /// How long a capture takes, with more and more heap, and with more and more threads that wait.
 fn captures(effort: Effort) -> Result<Vec<Row>> {
-    let captured = |mebibytes: usize, threads: usize| {
+    let captured = |mebibytes: usize, threads: usize, which: Which| {
         let milliseconds = effort.size(20 * EVERY, EVERY).as_millis() as u64 + 4 * mebibytes as u64;
         let args = json!({ "what": "stay", "count": milliseconds, "bytes": mebibytes << 20, "threads": threads });
         let workflow = Workflow::new(&json!({
@@ -119,18 +120,25 @@ fn captures(effort: Effort) -> Result<Vec<Row>> {
             "steps": [{ "name": "stays", "function": "probe", "args": args, "memory": "4GiB" }],
             "limits": { "carriers": 2, "threads": 20_000 },
         }))?;
-        let took = workflow.captures(effort.size(EVERY, EVERY / 10))?;
-        Ok::<_, String>(Samples::of(took.into_iter().map(|took| took.as_nanos() as f64).collect()))
+        let captures = workflow.captures(effort.size(EVERY, EVERY / 10), which)?;
+        let took = captures.iter().map(|capture| capture.took.as_nanos() as f64).collect();
+        let bytes = captures.iter().map(|capture| capture.bytes as f64).collect();
+        Ok::<_, String>((Samples::of(took), Samples::of(bytes)))
     };
     let mut rows = Vec::new();
-    let smallest = captured(HEAPS[0], THREADS[0])?;
+    let (smallest, _) = captured(HEAPS[0], THREADS[0], Which::Whole)?;
     for mebibytes in effort.size(&HEAPS[..], &HEAPS[..2]) {
-        let samples = (captured(*mebibytes, THREADS[0])?, smallest.clone());
-        let name = format!("checkpoint: a capture, {mebibytes} MiB of heap");
-        rows.push(Row::new(name, samples, "1 MiB", Unit::Microseconds, None));
+        let (whole, whole_bytes) = captured(*mebibytes, THREADS[0], Which::Whole)?;
+        let (later, later_bytes) = captured(*mebibytes, THREADS[0], Which::Later)?;
+        let name = |what: &str| format!("checkpoint: {what}, {mebibytes} MiB of heap");
+        let samples = (whole.clone(), smallest.clone());
+        rows.push(Row::new(name("a capture"), samples, "1 MiB", Unit::Microseconds, None));
+        rows.push(Row::new(name("a later capture"), (later, whole), "a whole one", Unit::Microseconds, None));
+        let samples = (later_bytes, whole_bytes);
+        rows.push(Row::new(name("pages of a later capture"), samples, "of a whole one", Unit::Kibibytes, None));
     }
     for threads in effort.size(&THREADS[1..], &THREADS[1..2]) {
-        let samples = (captured(HEAPS[0], *threads)?, smallest.clone());
+        let samples = (captured(HEAPS[0], *threads, Which::Whole)?.0, smallest.clone());
         let name = format!("checkpoint: a capture, {threads} threads that wait");
         rows.push(Row::new(name, samples, "one", Unit::Microseconds, None));
     }

@@ -294,7 +294,7 @@ mod tests {
         let file = |number: u32| Checkpoint { file: format!("one.1.{number}.checkpoint"), bytes: 1 };
         let path = |number: u32| store.checkpoints().join(file(number).file);
         let there = || (1..=5).filter(|number| path(*number).exists()).collect::<Vec<_>>();
-        let mut commit = |meta: &mut crate::Sqlite, number: u32, parent: Option<u32>| {
+        let commit = |meta: &mut crate::Sqlite, number: u32, parent: Option<u32>| {
             fs::write(path(number), "a checkpoint").expect("written");
             let (checkpoint, parent) = (file(number), parent.map(file));
             let (waits, taken, published) = (Vec::new(), Vec::new(), Default::default());

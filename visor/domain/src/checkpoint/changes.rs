@@ -143,7 +143,6 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pages::of_range;
     use super::*;
     use std::collections::BTreeMap;
 
@@ -187,9 +186,8 @@ mod tests {
             pages.filter(|(_, bytes)| bytes.iter().any(|byte| *byte != 0)).collect()
         }
 
-        fn capture(&self, mut found: Found) -> Parts {
-            // SAFETY: pages of the region; nothing writes to them.
-            unsafe { of_range(self.start..self.start + self.used * PAGE, &mut found) };
+        fn capture(&mut self, mut found: Found) -> Parts {
+            self.contents().iter().for_each(|(page, bytes)| found.add(*page, bytes));
             found.into_parts()
         }
     }
@@ -295,7 +293,7 @@ mod tests {
         let changes = Changes::default();
         let mut region = Region { start: Region::map(std::ptr::null_mut(), PAGES, 0), used: 2 };
         region.page(0).fill(7);
-        let counts = |found: Found| {
+        let mut counts = |found: Found| {
             let Parts { pages, unchanged, seen } = region.capture(found);
             changes.captured(seen.expect("it is compared"));
             (pages.len(), unchanged.len())
@@ -307,10 +305,7 @@ mod tests {
         assert_eq!(counts(changes.begin().expect("a capture")), (0, 1));
         changes.answered(Base::None);
         assert_eq!(counts(changes.begin().expect("a capture")), (1, 0));
-        let mut found = Found::default();
-        // SAFETY: pages of the region; nothing writes to them.
-        unsafe { of_range(region.start..region.start + PAGE, &mut found) };
-        let Parts { pages, unchanged, seen } = found.into_parts();
+        let Parts { pages, unchanged, seen } = region.capture(Found::default());
         assert!(pages.len() == 1 && unchanged.is_empty() && seen.is_none());
     }
 }

@@ -37,13 +37,15 @@ impl PageHasher {
 
     /// The hash of a page.
     pub(super) fn of(&self, page: &[u8]) -> u128 {
-        let (keys, pairs) = (self.key.as_chunks::<2>().0, page.as_chunks::<16>().0);
-        keys.iter().zip(pairs).fold(0u128, |sum, (key, pair)| {
-            let (one, other) = pair.split_at(8);
-            let word = |bytes: &[u8], key: u64| words(bytes).next().unwrap_or_default().wrapping_add(key);
-            let product = u128::from(word(one, key[0])) * u128::from(word(other, key[1]));
-            sum.wrapping_add(product)
-        })
+        let words: &[[u8; 8]; WORDS] = page.as_chunks().0.try_into().expect("a page");
+        let word = |i: usize| u64::from_le_bytes(words[i]).wrapping_add(self.key[i]);
+        // A plain loop, as tests are compiled without optimization.
+        let (mut sum, mut i) = (0u128, 0);
+        while i < WORDS {
+            sum = sum.wrapping_add(u128::from(word(i)) * u128::from(word(i + 1)));
+            i += 2;
+        }
+        sum
     }
 }
 
