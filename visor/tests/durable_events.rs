@@ -374,3 +374,43 @@ fn an_event_for_another_invocation_leaves_with_the_commit() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(log(path, "alone").contains("only a run with a state folder"), "{}", log(path, "alone"));
 }
+
+/// The sender goes on after its checkpoints, and is killed after the one with which the event has left: nothing is sent again.
+#[test]
+fn an_event_for_another_invocation_leaves_once_with_a_checkpoint_of_one_that_goes_on() {
+    let folder = couple();
+    let path = folder.path();
+    start(path, "r");
+    let mut document: Value =
+        serde_json::from_slice(&fs::read(path.join("sender.json")).expect("a workflow")).expect("JSON");
+    document["steps"][0]["args"]["busy_from"] = json!(1);
+    document["steps"][0]["args"]["busy_to"] = json!(2);
+    fs::write(path.join("sender.json"), document.to_string()).expect("written");
+    let run = ["run", "sender.json", "--state", "state", "--id", "s", "--output", "result=s.txt"];
+    let output = monohull(path, &[&run[..], &["--detach", "--checkpoint-every", "100ms"]].concat());
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(!sent(path, "s", "go", "x", &[]));
+    let mut follower = begin(path, &["wake", "--state", "state", "--wait"]);
+    let generation = |id: &str| show(path, id)["generation"].as_u64().expect("a number");
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
+            sleep(Duration::from_millis(20));
+        }
+    };
+    until("the event is in the mailbox", &|| show(path, "r")["mail"] == 1);
+    let sent_at = generation("s");
+    until("there are more checkpoints", &|| generation("s") > sent_at + 2);
+    follower.kill().expect("it runs");
+    follower.wait().expect("ended");
+    assert_eq!(show(path, "r")["mail"], 1);
+    assert!(!sent(path, "s", "on", "", &[]));
+    assert!(!sent(path, "r", "end", "", &[]));
+    until("both have ended", &|| {
+        wake(path);
+        ["r", "s"].iter().all(|id| show(path, id)["status"] == "completed")
+    });
+    assert_eq!(log(path, "r"), "paid: s 0\nend: \n");
+    assert_eq!(log(path, "s"), "go: x\non: \n");
+}

@@ -14,6 +14,7 @@ use monohull_std::time::Duration;
 /// with a line for each. With `poll` it does not wait. After each it naps. In its first attempt it fails after so many. While it waits for
 /// those from `busy_from` on and before `busy_to` it does something else too, so that it is not suspended; and it prints what it takes.
 /// After it has taken the event of a place it sends one of the name that `sends` has there, so often and so long; what goes wrong is in the log.
+#[allow(clippy::too_many_arguments, reason = "they are named in the workflow file, and most are left out there")]
 #[monohull::main]
 fn main(
     events: Vec<String>,

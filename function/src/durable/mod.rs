@@ -385,13 +385,13 @@ mod tests {
 
     #[test]
     fn what_is_sent_has_a_number_and_refusals_come_back() {
-        assert_eq!(send("order-17", "paid", b"1"), Ok(()));
-        assert_eq!(send("order-17", "paid", b"2"), Ok(()));
+        assert_eq!(super::send("order-17", "paid", b"1"), Ok(()));
+        assert_eq!(super::send("order-17", "paid", b"2"), Ok(()));
         let sent = crate::slot::host::outgoing();
         let texts: Vec<_> = sent.iter().map(|(text, bytes, _)| (text.as_str(), bytes.as_slice())).collect();
         assert_eq!(texts, [("order-17\npaid", &b"1"[..]), ("order-17\npaid", b"2")]);
         assert_eq!(sent[1].2, sent[0].2 + 1);
-        let refused = send("order-17", "", b"").unwrap_err();
+        let refused = super::send("order-17", "", b"").unwrap_err();
         let message = "sending event `` to `order-17`: the event's name is empty";
         assert_eq!((refused.errno(), refused.message()), (Errno::Invalid, message));
     }
