@@ -34,6 +34,7 @@ fn domain(load_all: bool) -> Domain {
         keeper: None,
         published: Default::default(),
         lineage: Default::default(),
+        template: Default::default(),
     };
     Domain::new(options).expect("the host can hold a domain")
 }

@@ -57,7 +57,8 @@ hostcalls! {
         GET_STRING = 10,
         /// `(what: Info)` → value. One of the instance's numbers.
         GET_INFO = 11,
-        /// `(buffer, len)` → `len`. Fills the buffer with random bytes; at most 64 KiB.
+        /// `(buffer, len, flags)` → `len`. Fills the buffer with random bytes; at most 64 KiB. With the flag
+        /// [`crate::types::RANDOM_SHARED`] instances of a template may have them in common.
         GETRANDOM = 12,
         /// `(buffer, len)` → bytes of a text that explains why this thread's last hostcall failed; 0 if there is none.
         LAST_ERROR_MESSAGE = 13,
@@ -67,6 +68,9 @@ hostcalls! {
         /// `(name, name len, text, len)` → 0. Publishes a text under a name of [events](crate::event::is_event_name), in place of the one
         /// before. `TooMany` beyond [`crate::types::PUBLISHED_NAMES`], `NoSpace` beyond [`crate::types::PUBLISHED_BYTES`].
         PUBLISH = 15,
+        /// `()` → 1 if the instance has started from a template, else 0. The point at which a template of the function is made: what comes
+        /// before must be the same for all instances.
+        READY = 16,
     }
     "mm" {
         /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.

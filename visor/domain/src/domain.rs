@@ -2,7 +2,7 @@
 
 use super::carrier::Carrier;
 use super::cell_pool::CellPool;
-use super::checkpoint::Suspension;
+use super::checkpoint::{Suspension, TemplateState};
 use super::clock::DomainClock;
 use super::dispatcher::Dispatcher;
 use super::driver::Driver;
@@ -49,6 +49,7 @@ impl Domain {
             driver: Mutex::new(None),
             sched: Dispatcher::new(),
             suspension: Suspension::default(),
+            template: TemplateState::default(),
             given: GivenEvents::default(),
             instances: InstanceTable::new(),
             cells: CellPool::new(space.clone()),
@@ -67,6 +68,7 @@ impl Domain {
             options,
         });
         hostcall::bind_core(&shared);
+        shared.bind_not_ready();
         if shared.options.load_all {
             for name in hostcall::NAMES {
                 shared.load_module(name);

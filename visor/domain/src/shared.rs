@@ -7,7 +7,7 @@
 use super::account::Account;
 use super::address_space::AddressSpace;
 use super::cell_pool::CellPool;
-use super::checkpoint::{Lineage, Suspended, Suspension};
+use super::checkpoint::{Lineage, Suspended, Suspension, TemplateState};
 use super::clock::DomainClock;
 use super::dispatcher::{Dispatcher, SchedulerGuard};
 use super::driver::Driver;
@@ -37,6 +37,7 @@ pub struct Shared {
     pub(crate) driver: Mutex<Option<Box<dyn Driver>>>,
     pub(crate) sched: Dispatcher,
     pub(crate) suspension: Suspension,
+    pub(crate) template: TemplateState,
     pub(crate) given: GivenEvents,
     pub(crate) instances: InstanceTable,
     pub(crate) cells: CellPool,

@@ -250,6 +250,7 @@ mod tests {
             published: Default::default(),
             sandbox: None,
             process: None,
+            start: None,
         }
     }
 

@@ -326,6 +326,7 @@ mod tests {
             published: Default::default(),
             sandbox: None,
             process: None,
+            start: None,
         }
     }
 

@@ -4,3 +4,4 @@ pub(crate) mod asynchronous;
 pub(crate) mod durable;
 pub(crate) mod run;
 pub(crate) mod schedules;
+mod templates;
