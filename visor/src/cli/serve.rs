@@ -280,6 +280,11 @@ fn usual() -> Settings {
     Settings::new(PathBuf::new())
 }
 
+/// A size, or 0.
+fn size_or_none(text: &str) -> Result<Size, String> {
+    if text == "0" { Ok(Size(0)) } else { size(text) }
+}
+
 /// A default as an option has it.
 fn number<N: TryFrom<usize>>(usual: usize) -> N {
     N::try_from(usual).unwrap_or_else(|_| unreachable!("defaults are small"))
