@@ -6,22 +6,83 @@
 //! ```
 
 use crate::harness::Result;
-use crate::ours::nothing_document;
+use crate::ours::{image, nothing_document};
 use monohull_visor::engine::{IsolationWish, Ready};
-use monohull_visor::worker::{Job, Message, Running, Settings, Spawner};
+use monohull_visor::worker::{Data, Job, JobTemplate, Message, Running, Settings, Spawner, Template};
 use monohull_visor::workflow;
+use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What of a cold start is wanted.
+/// What is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Function {
+    /// A function that does nothing.
+    Nothing,
+    /// One that builds a table first, which takes a few milliseconds.
+    Prepared,
+    /// The same from a template, where the table is there.
+    FromTemplate,
+}
+
+impl Function {
+    fn document(self) -> String {
+        let document = match self {
+            Function::Nothing => nothing_document(1),
+            Function::Prepared | Function::FromTemplate => json!({
+                "name": "bench-prepared",
+                "functions": {"prepared": {"image": image("prepared")}},
+                "steps": [{
+                    "name": "main", "function": "prepared", "args": {"entries": 100_000, "before": "", "label": ""},
+                }],
+                "inputs": ["in"],
+                "outputs": ["out"],
+                "limits": {"carriers": 1},
+            }),
+        };
+        document.to_string()
+    }
+
+    fn job(self, ready: &Arc<Ready>, template: JobTemplate) -> Job {
+        let inputs = match self {
+            Function::Nothing => Vec::new(),
+            Function::Prepared | Function::FromTemplate => vec![("in".to_owned(), Data::Bytes(b"input".to_vec()))],
+        };
+        Job { template, ..Job::new(ready.clone(), inputs) }
+    }
+}
+
+/// Has a template made.
+fn make_template(spawner: &Spawner, ready: &Arc<Ready>) -> Result<Template> {
+    let worker = spawner.idle_worker().map_err(|error| error.to_string())?;
+    let job = Job { template: JobTemplate::Make, ..Job::new(ready.clone(), Vec::new()) };
+    let mut running = worker.assign(&job).map_err(|error| error.to_string())?;
+    listen(&mut running, |message| match message {
+        Message::Suspended(made) => Some(Template::of(ready, made, 1 << 30).map_err(|error| error.to_string())),
+        Message::Ended { report, .. } => Some(Err(format!("there is no template: {:?}", report.error))),
+        _ => None,
+    })?
+}
+
+/// What of a cold start is wanted; a prefix says of which function.
 pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
+    let (function, what) = match what.split_once(':') {
+        None => (Function::Nothing, what),
+        Some(("prepared", what)) => (Function::Prepared, what),
+        Some(("template", what)) => (Function::FromTemplate, what),
+        Some(_) => return Err(format!("unknown measurement {what}")),
+    };
     let wrong = |error: &dyn std::fmt::Display| error.to_string();
     let settings = Settings::usual(IsolationWish::Auto).map_err(|error| wrong(&error))?;
     let spawner = Spawner::start(&settings).map_err(|error| wrong(&error))?;
-    let document = nothing_document(1).to_string();
+    let document = function.document();
     let plan = workflow::load_str(Path::new("bench.json"), &document).map_err(|error| wrong(&error))?;
     let ready = Arc::new(Ready::new(plan).map_err(|error| wrong(&error))?);
+    let template = match function {
+        Function::FromTemplate => JobTemplate::From(Arc::new(make_template(&spawner, &ready)?)),
+        Function::Nothing | Function::Prepared => JobTemplate::No,
+    };
     let mut samples = Vec::with_capacity(count);
     for _ in 0..count {
         let start = Instant::now();
@@ -29,7 +90,7 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
         let made = start.elapsed();
         // The new process goes to sleep before its job comes.
         std::thread::yield_now();
-        let job = Job::new(ready.clone(), Vec::new());
+        let job = function.job(&ready, template.clone());
         let start = Instant::now();
         let mut running = worker.assign(&job).map_err(|error| wrong(&error))?;
         let first = listen(&mut running, |message| match message {

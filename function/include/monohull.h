@@ -67,6 +67,10 @@ uint64_t monohull_instance_index(void);
 uint64_t monohull_instance_count(void);
 uint64_t monohull_attempt(void);
 
+/* Says that the function is ready for its inputs: what comes before is the same for all instances, and later ones start here. 1 if this one
+ * has, else 0. Slots, events, files, output, threads and random numbers come afterwards, or there is no template to start from. */
+int monohull_ready(void);
+
 #ifdef __cplusplus
 }
 #endif

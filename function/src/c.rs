@@ -235,6 +235,12 @@ pub extern "C" fn monohull_instance_count() -> u64 {
     sys::info(Info::InstanceCount)
 }
 
+/// Says that the function is ready for its inputs; 1 if the instance has started here, else 0.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn monohull_ready() -> c_int {
+    c_int::from(sys::call(number::READY, []) == Ok(1))
+}
+
 /// 1 when it is started first, 2 when it is started again after a failure, and so on.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn monohull_attempt() -> u64 {

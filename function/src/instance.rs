@@ -1,6 +1,7 @@
 //! Which copy of a step's function this is, what a fan-out divides its work by; and which copy of the workflow.
 
 use crate::sys;
+use monohull_abi::number;
 use monohull_abi::types::Info;
 
 /// This instance among those of its step.
@@ -43,4 +44,17 @@ pub struct Fork {
 /// Asks which copy of the workflow this is. The answer stays the same until a copy is forked itself.
 pub fn fork() -> Fork {
     Fork { index: sys::info(Info::ForkIndex) as u32, count: sys::info(Info::ForkCount) as u32 }
+}
+
+/// Says that the function is ready for its inputs. True if this instance has started here, and not at the beginning of `main`.
+///
+/// What comes before is the same for all instances: tables, parsers, a compiled pattern. A server runs it once for each version of the
+/// function, in a process without inputs, and keeps the memory at this point as a *template*. Later instances have that memory from their
+/// start, and their first instruction is the return from this call.
+///
+/// Everything else comes after it: slots, events, files, output, threads, sockets, random numbers, the id of the invocation. A function that uses
+/// any of these before has no template. It works all the same, and the report of its invocations says why (`start`). Arguments and
+/// environment are of the workflow's version, and may be read before; the clock goes on.
+pub fn ready() -> bool {
+    sys::call(number::READY, []) == Ok(1)
 }

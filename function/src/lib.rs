@@ -67,7 +67,7 @@ mod sys;
 #[cfg(feature = "alloc")]
 pub use arguments::{ArgError, arg, try_arg};
 #[cfg(feature = "alloc")]
-pub use instance::{Fork, Instance, fork, generation, instance};
+pub use instance::{Fork, Instance, fork, generation, instance, ready};
 pub use monohull_abi::Errno;
 #[cfg(feature = "std")]
 pub use monohull_macros::main_of_std as main;

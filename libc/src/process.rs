@@ -4,9 +4,11 @@ use crate::errno::{Answer, ECHILD, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM, ESRCH}
 use crate::refuse::{Missing, refuse};
 use crate::{clocks, files, host, threads};
 use monohull_abi::number;
-use monohull_abi::types::{Info, MemoryStats};
+use monohull_abi::types::{Info, MemoryStats, RANDOM_SHARED};
 
 const SIGABRT: u64 = 6;
+/// `getrandom` flag: the bytes are not for keys.
+const GRND_INSECURE: u64 = 4;
 /// The largest piece of randomness that one hostcall gives.
 const RANDOM_AT_ONCE: u64 = 64 << 10;
 
@@ -30,12 +32,14 @@ pub(crate) fn exit(_: [u64; 6]) -> Answer {
     threads::exit()
 }
 
-/// `getrandom(buffer, length, flags)`.
-pub(crate) fn getrandom([buffer, len, ..]: [u64; 6]) -> Answer {
+/// `getrandom(buffer, length, flags)`. With `GRND_INSECURE`, which is for seeds of hash maps, instances of one template may have the bytes in
+/// common.
+pub(crate) fn getrandom([buffer, len, flags, ..]: [u64; 6]) -> Answer {
+    let shared = if flags & GRND_INSECURE != 0 { RANDOM_SHARED } else { 0 };
     let mut done = 0;
     while done < len {
         let part = (len - done).min(RANDOM_AT_ONCE);
-        match host::call(number::GETRANDOM, [buffer + done, part]) {
+        match host::call(number::GETRANDOM, [buffer + done, part, shared]) {
             error @ ..0 => return error,
             read => done += read as u64,
         }

@@ -102,7 +102,9 @@ extern "C" fn begin(_: u64) -> ! {
     }
     words.push(0);
     let mut random = [0_u8; 16];
-    host::call(monohull_abi::number::GETRANDOM, [random.as_mut_ptr() as u64, random.len() as u64]);
+    // For the stack protector, before there is a function that could say that it is ready.
+    let (to, len) = (random.as_mut_ptr() as u64, random.len() as u64);
+    host::call(monohull_abi::number::GETRANDOM, [to, len, monohull_abi::types::RANDOM_SHARED]);
     let random = alloc::boxed::Box::leak(alloc::boxed::Box::new(random)).as_ptr() as u64;
     let (headers, size, number) = program_headers();
     // AT_PHDR, AT_PHENT, AT_PHNUM, AT_PAGESZ, AT_RANDOM, AT_EXECFN, AT_NULL.

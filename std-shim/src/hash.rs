@@ -24,7 +24,7 @@ impl RandomState {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let shared = SHARED.get_or_init(|| {
             let mut seed = [0; 8];
-            crate::sys::random(&mut seed);
+            crate::sys::shared_random(&mut seed);
             SharedSeed::from_u64(u64::from_ne_bytes(seed))
         });
         // The shared seed is the secret; this only makes maps differ from each other.

@@ -98,5 +98,5 @@ mod core_panic {
 #[doc(inline)]
 pub use env::{arg, try_arg};
 #[doc(inline)]
-pub use monohull::{Fork, Instance, Permanent, fork, generation, instance};
+pub use monohull::{Fork, Instance, Permanent, fork, generation, instance, ready};
 pub use monohull_macros::{main, program};

@@ -10,7 +10,7 @@ use crate::vec::Vec;
 use core::sync::atomic::AtomicU32;
 use monohull_abi::errno::Errno;
 use monohull_abi::number;
-use monohull_abi::types::{AbortKind, Clock, Info, InfoString};
+use monohull_abi::types::{AbortKind, Clock, Info, InfoString, RANDOM_SHARED};
 
 pub(crate) mod files;
 pub(crate) mod socket;
@@ -110,10 +110,19 @@ pub(crate) fn info_string(what: InfoString) -> String {
 
 /// Fills `buffer` with random bytes.
 pub(crate) fn random(buffer: &mut [u8]) {
+    random_with(buffer, 0);
+}
+
+/// Fills `buffer` with random bytes that instances of one template may have in common, such as the seed of a hash map.
+pub(crate) fn shared_random(buffer: &mut [u8]) {
+    random_with(buffer, RANDOM_SHARED);
+}
+
+fn random_with(buffer: &mut [u8], flags: u64) {
     /// What one call fills.
     const AT_ONCE: usize = 64 << 10;
     for part in buffer.chunks_mut(AT_ONCE) {
-        if let Err(errno) = call(number::GETRANDOM, [part.as_mut_ptr() as u64, part.len() as u64]) {
+        if let Err(errno) = call(number::GETRANDOM, [part.as_mut_ptr() as u64, part.len() as u64, flags]) {
             refused("read random bytes", errno)
         }
     }

@@ -81,6 +81,7 @@ fn with_a_domain() {
         no_sending: None,
         published: Default::default(),
         lineage: Default::default(),
+        template: Default::default(),
     };
     let mut domain = Domain::new(options).expect("the host can hold a domain");
     domain.run(Box::new(Panics)).expect("it never ends");

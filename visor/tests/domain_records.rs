@@ -36,6 +36,7 @@ fn domain(load_all: bool) -> Domain {
         no_sending: None,
         published: Default::default(),
         lineage: Default::default(),
+        template: Default::default(),
     };
     Domain::new(options).expect("the host can hold a domain")
 }

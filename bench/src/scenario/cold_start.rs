@@ -20,6 +20,9 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
         row("cold-start, answered", "answered", None)?,
         row("cold-start, first instruction", "first-instruction", Some(0.15))?,
         row("an idle worker is made", "idle-worker", None)?,
+        row("start from a template, first instruction", "template:first-instruction", None)?,
+        row("start from a template, answered", "template:answered", None)?,
+        row("the same function without a template, answered", "prepared:answered", None)?,
     ];
     let sides = take_turns(effort, ours("reaped"), peer)?;
     let name = "posix_spawn of a static program + wait";

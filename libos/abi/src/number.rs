@@ -57,7 +57,8 @@ hostcalls! {
         GET_STRING = 10,
         /// `(what: Info)` → value. One of the instance's numbers.
         GET_INFO = 11,
-        /// `(buffer, len)` → `len`. Fills the buffer with random bytes; at most 64 KiB.
+        /// `(buffer, len, flags)` → `len`. Fills the buffer with random bytes; at most 64 KiB. With the flag
+        /// [`crate::types::RANDOM_SHARED`] instances of a template may have them in common.
         GETRANDOM = 12,
         /// `(buffer, len)` → bytes of a text that explains why this thread's last hostcall failed; 0 if there is none.
         LAST_ERROR_MESSAGE = 13,
@@ -72,6 +73,9 @@ hostcalls! {
         /// `NotPermitted` if this run may send none, `TooMany` beyond [`crate::event::OUTBOX_EVENTS`], `NoSpace` beyond
         /// [`crate::event::OUTBOX_BYTES`].
         SEND = 16,
+        /// `()` → 1 if the instance has started from a template, else 0. The point at which a template of the function is made: what comes
+        /// before must be the same for all instances.
+        READY = 17,
     }
     "mm" {
         /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.

@@ -292,6 +292,8 @@ pub const IMAGE_SYMBOL: &str = "MONOHULL_IMAGE";
 /// Name of the exported function the main thread starts in (through the gate, with `rax` = 0).
 pub const START_SYMBOL: &str = "monohull_start";
 
+/// `GETRANDOM` flag: instances that start from one template may have these bytes in common.
+pub const RANDOM_SHARED: u64 = 1;
 /// `SLOT_TAKE` flag: do not park; `NotFound` if the slot is not there now.
 pub const TAKE_NOW: u64 = 1;
 /// Longest slot name in bytes.

@@ -2,7 +2,7 @@
 
 use super::carrier::Carrier;
 use super::cell_pool::CellPool;
-use super::checkpoint::{Changes, Suspension};
+use super::checkpoint::{Changes, Suspension, TemplateState};
 use super::clock::DomainClock;
 use super::dispatcher::Dispatcher;
 use super::driver::Driver;
@@ -51,6 +51,7 @@ impl Domain {
             sched: Dispatcher::new(),
             suspension: Suspension::default(),
             changes: Changes::default(),
+            template: TemplateState::default(),
             given: GivenEvents::default(),
             instances: InstanceTable::new(),
             cells: CellPool::new(space.clone()),
@@ -70,6 +71,7 @@ impl Domain {
             options,
         });
         hostcall::bind_core(&shared);
+        shared.bind_not_ready();
         if shared.options.load_all {
             for name in hostcall::NAMES {
                 shared.load_module(name);

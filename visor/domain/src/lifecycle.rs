@@ -17,6 +17,7 @@
 
 use super::carrier::{self, ticks};
 use super::cell_pool::CellLease;
+use super::checkpoint::Begun;
 use super::dispatcher::SchedulerGuard;
 use super::event::{Ended, Event};
 use super::explanation::Explanations;
@@ -24,7 +25,7 @@ use super::fault_injection::{self, Mitigation};
 use super::instance::{Counters, Instance, InstanceConfig, Output, Usage};
 use super::leaving::{Holdings, Leaving, ReleaseProgress};
 use super::sched::THREADS_MAX;
-use super::shared::Shared;
+use super::shared::{Shared, cancelled};
 use super::this_thread;
 use monohull_abi::layout::CARRIER_MAX;
 use monohull_abi::module::{Ending, NEVER};
@@ -38,31 +39,34 @@ impl Shared {
     pub(super) fn launch(&self, config: InstanceConfig, lease: CellLease) {
         let begin = ticks();
         let token = config.token;
-        let cell = match self.cells.prepare(lease, &config.image, config.stack_size) {
+        let mut cell = match self.cells.prepare(lease, &config.image, config.stack_size) {
             Ok(cell) => cell,
             Err(error) => {
                 let failure =
                     Failure::blamed(FailureKind::Load, Blame::Host, format!("its image cannot be mapped: {error}"));
-                self.lock().push_event(Event::Ended(Box::new(Ended {
-                    token,
-                    id: 0,
-                    result: Err(Box::new(failure)),
-                    refusal: None,
-                    inputs_intact: true,
-                    usage: Usage::default(),
-                    lines: Vec::new(),
-                    lines_dropped: false,
-                    ended: ticks(),
-                })));
-                return;
+                return self.not_launched(token, failure);
             }
         };
         let index = cell.index();
         let image_base = cell.image_base();
         let key = cell.key();
         self.milestones.mapped();
-        let user_rsp = cell.prepare_stack(None, image_base + config.image.image.start);
-        let data = cell.data_bytes();
+        let begun = match self.begin_from_template(&mut cell, &config) {
+            Ok(begun) => begun,
+            Err(error) => {
+                // What has been written to the cell is of no use to anyone.
+                self.cells.release(cell);
+                self.template_unfit(error);
+                return self.not_launched(token, cancelled());
+            }
+        };
+        let begun = begun.unwrap_or_else(|| Begun {
+            user_rsp: cell.prepare_stack(None, image_base + config.image.image.start),
+            value: 0,
+            charged: cell.data_bytes(),
+            fault_handler: None,
+        });
+        let data = begun.charged;
         let deadline = config.timeout.map_or(NEVER, |timeout| self.clock.after(timeout));
         let instance = Arc::new(Instance {
             id: self.instances.next_id(index),
@@ -74,7 +78,7 @@ impl Shared {
             counters: Counters::default(),
             lines: Mutex::new(Output::default()),
             explanations: Explanations::default(),
-            fault_handler: Mutex::new(None),
+            fault_handler: Mutex::new(begun.fault_handler),
             config,
         });
         instance.counters.load.store(ticks() - begin, Ordering::Relaxed);
@@ -89,7 +93,7 @@ impl Shared {
             return self
                 .end(&instance, Err(Box::new(Failure::blamed(FailureKind::MemoryLimit, Blame::Workflow, text))));
         }
-        match scheduler.spawn(instance.id, None, user_rsp, 0) {
+        match scheduler.spawn(instance.id, None, begun.user_rsp, begun.value) {
             Some(thread) => scheduler.enqueue(thread),
             None => {
                 drop(scheduler);
@@ -97,6 +101,21 @@ impl Shared {
                 self.end(&instance, Err(Box::new(Failure::blamed(FailureKind::Load, Blame::Workflow, text))));
             }
         }
+    }
+
+    /// An instance could not be launched, for this reason.
+    fn not_launched(&self, token: u64, failure: Failure) {
+        self.lock().push_event(Event::Ended(Box::new(Ended {
+            token,
+            id: 0,
+            result: Err(Box::new(failure)),
+            refusal: None,
+            inputs_intact: true,
+            usage: Usage::default(),
+            lines: Vec::new(),
+            lines_dropped: false,
+            ended: ticks(),
+        })));
     }
 
     /// Ends an instance, once: its threads stop, and when the last has left its carrier everything is reclaimed.
@@ -238,6 +257,7 @@ mod tests {
             no_sending: None,
             published: Default::default(),
             lineage: Default::default(),
+            template: Default::default(),
         };
         Domain::on(ReservedDomain { carrier, space }, options)
     }

@@ -1,6 +1,6 @@
 //! How a domain is set up.
 
-use super::checkpoint::{Keeper, Lineage};
+use super::checkpoint::{Keeper, Lineage, TemplateUse};
 use super::epoll_set::EpollSet;
 use super::files::Mount;
 use super::inbox::Inbox;
@@ -54,6 +54,8 @@ pub struct Options {
     pub published: BTreeMap<String, String>,
     /// Where the run stands among those of its workflow.
     pub lineage: Lineage,
+    /// Whether a template is to be made, or an instance starts from one.
+    pub template: TemplateUse,
     /// Gets every line of output as it is written.
     pub sink: Option<Arc<dyn Sink>>,
     /// The file systems functions see.

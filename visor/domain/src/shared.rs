@@ -7,7 +7,7 @@
 use super::account::Account;
 use super::address_space::AddressSpace;
 use super::cell_pool::CellPool;
-use super::checkpoint::{Changes, Lineage, Suspended, Suspension};
+use super::checkpoint::{Changes, Lineage, Suspended, Suspension, TemplateState};
 use super::clock::DomainClock;
 use super::dispatcher::{Dispatcher, SchedulerGuard};
 use super::driver::Driver;
@@ -40,6 +40,7 @@ pub struct Shared {
     pub(crate) sched: Dispatcher,
     pub(crate) suspension: Suspension,
     pub(crate) changes: Changes,
+    pub(crate) template: TemplateState,
     pub(crate) given: GivenEvents,
     pub(crate) instances: InstanceTable,
     pub(crate) cells: CellPool,

@@ -38,11 +38,12 @@ pub use workflow_io::{Source, WorkflowIo};
 
 use clock::Clock;
 use monohull_domain::carrier::monotonic_ns;
-use monohull_domain::checkpoint::{Continuation, Keeper, RestoreError, Suspended};
+use monohull_domain::checkpoint::{Continuation, Keeper, RestoreError, Suspended, TemplateUse};
 use monohull_domain::image::map::{LoadError, LoadedImage};
 use monohull_domain::instance::InstanceConfig;
 use monohull_domain::{Domain, DomainError, EpollSet, Options, ReservedDomain, Sink, TIME_SLICE, keys};
 use monohull_network::{self as network, NetworkError, Way};
+use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use monohull_workflow::Plan;
 use monohull_workflow::plan::{Mount, MountSource, Separation, TimeStampCounter};
@@ -175,6 +176,8 @@ pub struct RunResources {
     pub continuation: Option<Continuation>,
     /// Events for functions that wait for them.
     pub events: Vec<Event>,
+    /// Whether the run makes a template, or its instance starts from one.
+    pub template: TemplateUse,
 }
 
 impl Ready {
@@ -301,7 +304,8 @@ impl Ready {
         let epoll_set = self.epoll_set().map_err(HostError::Files)?.map(Arc::new);
         let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
         let (network, events) = (self.plan.network.open()?, options.events.clone());
-        let resources = RunResources { files, network, epoll_set, continuation, events };
+        let template = options.template.clone();
+        let resources = RunResources { files, network, epoll_set, continuation, events, template };
         self.run_on(ground, &context, resources, &mut files_of_slots, progress, |mut end| {
             if let RunEnd::Report(report) = &mut end {
                 report.isolation_note = decision.note;
@@ -334,6 +338,7 @@ impl Ready {
         }
         let mounts = mounts::build(&self.plan, resources.files).ok_or(HostError::FilesMissing)?;
         let network = self.plan.network.enter(resources.network)?;
+        let makes_template = matches!(resources.template, TemplateUse::Make);
         let mut ground = Some(ground);
         loop {
             // A run that is repeated has a new address space, with nothing of the failed run in it.
@@ -359,11 +364,12 @@ impl Ready {
                 no_sending: no_sending(&self.plan, context.sends),
                 published: context.published.clone(),
                 lineage,
+                template: resources.template.clone(),
             };
             let mut domain = Domain::on(fresh, options);
             if let Some(continuation) = continuation.take() {
                 domain.restore(continuation, |token, attempt| scheduler.config(token, attempt))?;
-            } else if let Err(failure) = slots::fill(&domain, &self.plan, workflow_io) {
+            } else if !makes_template && let Err(failure) = slots::fill(&domain, &self.plan, workflow_io) {
                 return Ok(answer(ended(scheduler.report(&domain, &clock, Some(*failure)))));
             }
             if let Err(failure) = events::give(&domain, std::mem::take(&mut events)) {
@@ -374,6 +380,15 @@ impl Ready {
             if let Some(suspended) = domain.take_suspended() {
                 domain.close_files();
                 return Ok(answer(RunEnd::Suspended(suspended)));
+            }
+            if let Some(unfit) = domain.take_unfit_template() {
+                return Err(HostError::Restore(unfit));
+            }
+            if makes_template {
+                let why = domain.suspension_refused().or_else(|| scheduler.outcome().why());
+                let why = why.unwrap_or_else(|| "it has ended and was not ready before".to_owned());
+                let failure = Failure::blamed(FailureKind::Cancelled, Blame::Workflow, why);
+                return Ok(answer(ended(scheduler.report(&domain, &clock, Some(failure)))));
             }
             match scheduler.outcome() {
                 Outcome::Done => {

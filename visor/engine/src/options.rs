@@ -1,6 +1,7 @@
 //! What the caller of a run chooses.
 
 pub use monohull_domain::GivenEvent as Event;
+use monohull_domain::checkpoint::TemplateUse;
 use monohull_domain::{Inbox, gadgets, keys};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -37,6 +38,8 @@ pub struct RunOptions {
     pub skip_time: bool,
     /// The id of the invocation; without it a new one is drawn.
     pub invocation: Option<String>,
+    /// Whether the run makes a template, with which it ends, or its instance starts from one.
+    pub template: TemplateUse,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,
 }

@@ -34,6 +34,16 @@ pub(super) enum Outcome {
     RetryWorkflow(Duration),
 }
 
+impl Outcome {
+    /// Why it is not done.
+    pub(super) fn why(self) -> Option<String> {
+        match self {
+            Outcome::Failed(failure) => Some(failure.message),
+            _ => None,
+        }
+    }
+}
+
 /// Keeps the state of a run across domains.
 pub(super) struct StepScheduler {
     state: Arc<Mutex<State>>,

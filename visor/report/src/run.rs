@@ -65,6 +65,9 @@ pub struct RunReport {
     /// The server's process that ran the workflow; absent outside of a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessReport>,
+    /// Where the instance began; absent if its function does not say when it is ready, and if it is not the only one of its workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<StartReport>,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -101,6 +104,26 @@ pub struct ProcessReport {
     pub kind: ProcessKind,
     /// How many invocations of the workflow it had served before.
     pub before: u64,
+}
+
+/// Where an instance began whose function says when it is ready.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StartReport {
+    /// At its beginning, or at the template.
+    pub kind: StartKind,
+    /// Why there is no template of the function; absent if there is one, or none has been made yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_template: Option<String>,
+}
+
+/// A place at which an instance begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StartKind {
+    /// The function's first instruction.
+    Main,
+    /// Where the function was ready in the process that made the template.
+    Template,
 }
 
 /// How many invocations a process is for.

@@ -78,6 +78,9 @@ pub(super) struct Serve {
     /// Memory that all large bodies together may take
     #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(usual().bodies))]
     max_bodies: Size,
+    /// Memory that all templates of functions together may take; 0 for no templates
+    #[arg(long, value_name = "SIZE", value_parser = size_or_none, default_value_t = Size(usual().template_bytes))]
+    template_bytes: Size,
     /// Ended invocations that are remembered
     #[arg(long, value_name = "N", default_value_t = number(usual().keep.number))]
     keep: u32,
@@ -207,6 +210,7 @@ impl Serve {
             queue: self.queue.into(),
             body: self.max_body.0,
             bodies: self.max_bodies.0,
+            template_bytes: self.template_bytes.0,
             timeout: self.timeout.0,
             suspend: self.suspend.0,
             durable: self.max_durable,
@@ -274,6 +278,11 @@ fn listen(text: &str) -> Result<Listen, String> {
 /// The defaults; the folder is no matter here.
 fn usual() -> Settings {
     Settings::new(PathBuf::new())
+}
+
+/// A size, or 0.
+fn size_or_none(text: &str) -> Result<Size, String> {
+    if text == "0" { Ok(Size(0)) } else { size(text) }
 }
 
 /// A default as an option has it.

@@ -251,6 +251,7 @@ mod tests {
             sent: Vec::new(),
             sandbox: None,
             process: None,
+            start: None,
         }
     }
 

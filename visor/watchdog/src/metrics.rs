@@ -81,6 +81,11 @@ struct ByProcess {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByStart {
+    start: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ByMode {
     mode: String,
 }
@@ -114,6 +119,9 @@ pub(crate) struct Metrics {
     cgroup: Family<ByMode, Gauge>,
     domains: Family<ByState, Gauge>,
     processes: Family<ByProcess, Counter>,
+    starts: Family<ByStart, Counter>,
+    templates: Gauge,
+    template_bytes: Gauge,
     /// Outcomes there have been, so that they can be found again for a workflow.
     outcomes: Mutex<BTreeSet<Cow<'static, str>>>,
     queued: Gauge,
@@ -137,6 +145,8 @@ pub(crate) struct Now {
     pub(crate) queued: usize,
     pub(crate) idle_workers: usize,
     pub(crate) kept_workers: usize,
+    /// How many templates, and their bytes.
+    pub(crate) templates: (u64, u64),
     pub(crate) remembered: usize,
     pub(crate) remembered_bytes: u64,
     pub(crate) log_dropped: u64,
@@ -160,6 +170,9 @@ impl Metrics {
             cgroup: Family::default(),
             domains: Family::default(),
             processes: Family::default(),
+            starts: Family::default(),
+            templates: Gauge::default(),
+            template_bytes: Gauge::default(),
             outcomes: Mutex::default(),
             queued: Gauge::default(),
             connections: Gauge::default(),
@@ -213,6 +226,9 @@ impl Metrics {
             "Invocations given to a process, by whether it was new or had served others",
             self.processes.clone(),
         );
+        r.register("starts", "Invocations by where instances begin: main or template", self.starts.clone());
+        r.register("templates", "Templates of functions in memory", self.templates.clone());
+        r.register("template_bytes", "Bytes of all templates", self.template_bytes.clone());
         r.register("queued", "Invocations that wait for their turn", self.queued.clone());
         r.register("connections", "Connections of clients", self.connections.clone());
         r.register(
@@ -328,6 +344,12 @@ impl Metrics {
         self.processes.get_or_create(&ByProcess { process }).inc();
     }
 
+    /// Counts an invocation whose instance begins at a template, or at its beginning.
+    pub(crate) fn started(&self, at_template: bool) {
+        let start = if at_template { "template" } else { "main" };
+        self.starts.get_or_create(&ByStart { start }).inc();
+    }
+
     /// Counts a durable invocation that goes on from a checkpoint.
     pub(crate) fn resumed(&self) {
         self.resumes.inc();
@@ -382,6 +404,8 @@ impl Metrics {
             self.durable_bytes.set(tally.checkpoint_bytes as i64);
             self.durable_schedules.set(tally.schedules as i64);
         }
+        self.templates.set(now.templates.0 as i64);
+        self.template_bytes.set(now.templates.1 as i64);
         self.queued.set(now.queued as i64);
         self.remembered.set(now.remembered as i64);
         self.remembered_bytes.set(now.remembered_bytes as i64);
@@ -426,6 +450,7 @@ mod tests {
             queued: 0,
             idle_workers: 0,
             kept_workers: 0,
+            templates: (0, 0),
             remembered: 0,
             remembered_bytes: 0,
             log_dropped: 0,

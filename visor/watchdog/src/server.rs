@@ -43,6 +43,7 @@ use crate::invocations::journal::Journal;
 use crate::invocations::kept::KeptWorkers;
 use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
+use crate::invocations::templates::Templates;
 use crate::invocations::workers::WorkerPool;
 use crate::listener::{self, Listener};
 use crate::log;
@@ -115,6 +116,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             budget: Budget::new(settings.bodies),
             workers: WorkerPool::start(spawner, settings.prefork)?,
             kept: KeptWorkers::new(settings.prefork),
+            templates: Templates::new(settings.template_bytes),
             reuse: settings.process.map_or(processes.keys, |process| process == ProcessUse::Reused),
             callbacks: Semaphore::new(settings.callbacks_max),
             registry,
@@ -299,6 +301,7 @@ impl Watchdog {
                 tracing::warn!(%error, "old durable invocations could not be removed");
             }
             self.kept.sweep();
+            self.templates.sweep();
         }
     }
 

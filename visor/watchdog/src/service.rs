@@ -14,6 +14,7 @@ use crate::invocations::journal::Journal;
 use crate::invocations::kept::KeptWorkers;
 use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
+use crate::invocations::templates::Templates;
 use crate::invocations::workers::WorkerPool;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
@@ -39,6 +40,8 @@ pub(crate) struct Watchdog {
     pub(crate) workers: WorkerPool,
     /// Processes that wait for another invocation of their workflow.
     pub(crate) kept: KeptWorkers,
+    /// Templates that instances start from.
+    pub(crate) templates: Templates,
     /// Whether processes are used again if the workflow does not say.
     pub(crate) reuse: bool,
     /// Permits for callbacks under way.

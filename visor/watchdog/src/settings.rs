@@ -45,6 +45,8 @@ pub struct Settings {
     /// Most bytes of all large bodies together, while they arrive, wait or run. Default: 1 GiB. What comes above that is
     /// turned away, because the memory is the whole machine's.
     pub bodies: u64,
+    /// Most bytes of all templates of functions, in memory. Default: 256 MiB, as much as of ended invocations. 0: there are none.
+    pub template_bytes: u64,
     /// The longest an invocation may take, its time in the queue included. A workflow's own timeout holds where it is
     /// shorter. Default: a minute, as long as HTTP clients commonly wait.
     pub timeout: Duration,
@@ -116,6 +118,7 @@ impl Settings {
             queue: 256,
             body: 256 << 20,
             bodies: 1 << 30,
+            template_bytes: 256 << 20,
             timeout: Duration::from_secs(60),
             suspend: Some(Duration::from_secs(1)),
             durable: 100_000,

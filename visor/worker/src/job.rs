@@ -2,6 +2,7 @@
 
 use super::ProcessError;
 use super::protocol::{Content, ToWorker, WireJob, WorkerChannel};
+use super::template::JobTemplate;
 use monohull_domain::EpollSet;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::Continuation;
@@ -121,6 +122,8 @@ pub struct Job {
     pub continuation: Option<OwnedFd>,
     /// Events for functions that wait for them.
     pub events: Vec<Event>,
+    /// Whether it makes a template, or its instance starts from one.
+    pub template: JobTemplate,
     /// Whether [`Notice::Line`](super::Notice::Line) is wanted. If not, the report has all lines.
     pub lines: bool,
     /// Whether notices of steps, instances and points in time are sent as they happen. The report has all of them in any case.
@@ -151,6 +154,7 @@ impl Job {
             published: BTreeMap::new(),
             continuation: None,
             events: Vec::new(),
+            template: JobTemplate::No,
             lines: false,
             progress: false,
             stay: false,
@@ -160,7 +164,9 @@ impl Job {
     /// Whether a process may serve other jobs of the workflow after this one. Connections, brokers and files of the host are the job's
     /// own: they go with its process.
     pub fn may_stay(&self) -> bool {
-        let once = self.listens || self.halt.is_some() || self.continuation.is_some() || !self.events.is_empty();
+        let makes_template = matches!(self.template, JobTemplate::Make);
+        let goes_on = self.halt.is_some() || self.continuation.is_some() || !self.events.is_empty();
+        let once = makes_template || self.listens || goes_on;
         !once && self.files.is_empty() && self.workflow.is_self_contained()
     }
 
@@ -171,6 +177,7 @@ impl Job {
 
     /// Sends the job to a worker, with the workflow unless the worker has it.
     pub(super) fn send(&self, channel: &WorkerChannel, has_workflow: bool) -> Result<(), ProcessError> {
+        self.template.check(&self.workflow)?;
         let failed = |source| ProcessError::Host { what: "sending a job", source };
         let images = if has_workflow { Vec::new() } else { self.workflow.distinct_images() };
         let mut files: Vec<BorrowedFd<'_>> = images.iter().map(|image| image.sealed()).collect();
@@ -203,6 +210,7 @@ impl Job {
         files.extend(self.continuation.iter().map(AsFd::as_fd));
         let events = (!self.events.is_empty()).then(|| seal_events(&self.events)).transpose().map_err(failed)?;
         files.extend(events.iter().map(AsFd::as_fd));
+        files.extend(self.template.template().map(|template| template.file().as_fd()));
         let network = self.workflow.plan().network.open().map_err(HostError::from)?;
         let workflow = match has_workflow {
             true => Vec::new(),
@@ -229,6 +237,7 @@ impl Job {
             events: events.is_some(),
             lines: self.lines,
             progress: self.progress,
+            template: self.template.wire(),
             stay: self.stay && self.may_stay(),
             addresses: network.addresses.clone(),
         };
@@ -283,9 +292,10 @@ impl Received {
             true => read_events(&files.next().ok_or("the job lacks a file")?)?,
             false => Vec::new(),
         };
+        let template = wire.template.unpack(|| read_continuation(&files.next().ok_or("the job lacks a file")?))?;
         // The rest are for the network.
         let network = Way { files: files.collect(), addresses: wire.addresses.take() };
-        let resources = RunResources { files: mounts, network, epoll_set, continuation, events };
+        let resources = RunResources { files: mounts, network, epoll_set, continuation, events, template };
         Ok(Received { workflow, inputs, resources, wire })
     }
 }

@@ -54,6 +54,7 @@ mod reset;
 mod sandbox;
 mod sent;
 mod spawner;
+mod template;
 mod warmup;
 mod wiping;
 mod worker;
@@ -65,6 +66,7 @@ pub use post::Post;
 pub use protocol::Notice;
 pub use sandbox::allowed_calls;
 pub use spawner::{Spawner, StartingWorker};
+pub use template::{JobTemplate, Template, may_have_template};
 
 use cgroup::{Membership, OomCause, WorkerCgroup};
 use monohull_domain::checkpoint::Wait;
@@ -374,14 +376,19 @@ impl IdleWorker {
     pub fn assign(mut self, job: &Job) -> Result<Running, ProcessError> {
         let plan = job.workflow.plan();
         self.worker.plan = Some(plan.clone());
-        self.worker.suspendable = job.suspend.is_some();
+        self.worker.suspendable = job.suspend.is_some() || matches!(job.template, JobTemplate::Make);
         self.worker.captures = if job.goes_on { Captures::Next } else { Captures::Never };
         self.worker.sends = job.sends;
         self.worker.listens = job.may_listen();
-        self.worker.continues = job.continuation.is_some();
+        self.worker.continues = job.continuation.is_some() || job.template.template().is_some();
         if let Some(cgroup) = &mut self.worker.cgroup {
             // A capture on its way: as it was made, and as sealed memory.
-            let copies = if job.goes_on { 2 } else { 0 };
+            let copies = match job.template {
+                _ if job.goes_on => 2,
+                JobTemplate::Make => 2,
+                JobTemplate::From(_) => 1,
+                JobTemplate::No => 0,
+            };
             cgroup.limit(plan, copies).map_err(host("limiting the memory of a process"))?;
             self.sandbox.cgroup = cgroup.describe();
         }
@@ -431,7 +438,8 @@ impl CleanWorker {
             return Err(ProcessError::Unfit("a process cannot serve another workflow than before".to_owned()));
         }
         self.worker.answered = false;
-        self.worker.suspendable = job.suspend.is_some();
+        self.worker.continues = job.template.template().is_some();
+        self.worker.suspendable = job.suspend.is_some() || matches!(job.template, JobTemplate::Make);
         self.worker.sends = job.sends;
         self.worker.send(job, true)?;
         Ok(Running { worker: self.worker, sandbox: self.sandbox, before: self.served })

@@ -12,6 +12,7 @@
 //!
 //! Messages of a worker are trusted only as far as they are about the worker itself: its own report and its own output.
 
+use super::template::WireTemplate;
 use monohull_domain::checkpoint::Wait;
 use monohull_engine::Latest;
 use monohull_ipc::Channel;
@@ -131,6 +132,8 @@ pub(super) struct WireJob {
     pub(super) continuation: bool,
     /// Whether events are attached, behind the continuation.
     pub(super) events: bool,
+    /// What it has to do with templates.
+    pub(super) template: WireTemplate,
     /// If the workflow ends as done, the process waits for another job of it.
     pub(super) stay: bool,
     /// The addresses of the workflow's device, if it has one.

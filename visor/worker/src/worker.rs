@@ -337,6 +337,7 @@ mod tests {
             sent: Vec::new(),
             sandbox: None,
             process: None,
+            start: None,
         }
     }
 

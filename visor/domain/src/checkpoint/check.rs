@@ -98,7 +98,7 @@ pub(super) fn check(continuation: &Continuation, instances: &[Planned<'_>]) -> R
     check_order(continuation, &threads().map(|(id, thread)| (thread.number, (id, thread))).collect())
 }
 
-fn check_instance(record: &InstanceRecord, config: &InstanceConfig) -> Result<(), Rejected> {
+pub(super) fn check_instance(record: &InstanceRecord, config: &InstanceConfig) -> Result<(), Rejected> {
     let InstanceConfig { labels, index, count, stack_size, .. } = config;
     let planned = (labels.step.as_str(), labels.function.as_str(), *index, *count, *stack_size);
     if planned != (record.step.as_str(), record.function.as_str(), record.index, record.count, record.stack_size) {

@@ -28,6 +28,8 @@
 //!
 //! **Back.** [`restore`] takes an untrusted record, see [`check`]. Limits come from the plan, not from the record.
 //!
+//! **Templates.** [`template`]: a domain that is to make one is captured where its function says that it is ready; later instances begin there.
+//!
 //! **And on.** A run ends with its capture, or goes on in place and gives it to a [`Keeper`]. Then the next capture has only what has
 //! changed since, see [`changes`].
 //!
@@ -46,6 +48,7 @@ mod quiesce;
 pub mod record;
 pub(crate) mod restore;
 mod suspension;
+mod template;
 
 pub use capture::{CaptureError, Wait};
 pub(crate) use changes::Changes;
@@ -54,6 +57,8 @@ pub use keeper::{Answer, Base, Keeper};
 pub use record::{Continuation, Lineage};
 pub use restore::RestoreError;
 pub(crate) use suspension::Suspension;
+pub use template::TemplateUse;
+pub(crate) use template::{Begun, TemplateState, ready};
 
 use std::time::Duration;
 

@@ -74,6 +74,10 @@ impl Shared {
             }
             // A timer became due meanwhile: it is served first.
             (Err(CaptureError::Unfit(Rejected::Time)), _) => return,
+            (Err(error), _) if self.makes_template() => {
+                self.suspension.refuse(error.to_string());
+                scheduler.finish();
+            }
             (Err(error), _) => {
                 scheduler.end_halt();
                 self.suspension.halt_again(error.to_string(), every, |pause| self.clock.after(pause));
@@ -104,6 +108,9 @@ impl Shared {
             Some((name, None)) => format!("{name} computes, and cannot be interrupted"),
             None => format!("it does not come to rest within {limit} ms"),
         };
+        if self.makes_template() {
+            return self.no_template(why);
+        }
         self.suspension.halt_again(why, self.options.halt.unwrap_or_default(), |pause| self.clock.after(pause));
         self.sched.wake_all();
     }

@@ -168,7 +168,7 @@ fn time_to_go_on_from(continuation: &Continuation, wall: u64) -> u64 {
 }
 
 /// Whether all runs are whole pages, none twice, each inside one of these ranges.
-fn check_runs(runs: &[super::record::PageRun], writable: &mut [Range<u64>]) -> Result<(), Rejected> {
+pub(super) fn check_runs(runs: &[super::record::PageRun], writable: &mut [Range<u64>]) -> Result<(), Rejected> {
     writable.sort_unstable_by_key(|range| range.start);
     let mut last = 0;
     for run in runs {

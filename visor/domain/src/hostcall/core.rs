@@ -1,6 +1,7 @@
 //! The hostcalls the visor serves itself: instances, threads, futexes, facts.
 
 use crate::address_space::AddressSpaceError;
+use crate::checkpoint;
 use crate::dispatcher::SchedulerGuard;
 use crate::fault::{FaultHandler, add_place_of_call};
 use crate::instance::Instance;
@@ -53,10 +54,10 @@ pub(crate) fn bind(domain: &Shared) {
         // Served by the run loop itself (see `futex_wait`); other callers have no thread to park.
         FUTEX_WAIT => |_, _| Outcome::error(Errno::Invalid),
         FUTEX_WAKE => |domain, call| futex_wake(domain, call).into(),
-        GET_STRING_LEN => |domain, call| text(domain, call).map(|text| text.len() as u64).into(),
-        GET_STRING => |domain, call| text_read(domain, call).into(),
+        GET_STRING_LEN => |domain, call| common(domain, call, |domain, call| Ok(text(domain, call)?.len() as u64)),
+        GET_STRING => |domain, call| common(domain, call, text_read),
         GET_INFO => |domain, call| info(domain, call).into(),
-        GETRANDOM => |domain, call| random(domain, call).into(),
+        GETRANDOM => |domain, call| common(domain, call, random),
         LAST_ERROR_MESSAGE => |domain, call| explain(domain, call).into(),
         EVENTS_OPEN => |domain, _| {
             let open = domain.options.suspend.is_some() || domain.options.skip_time;
@@ -64,7 +65,8 @@ pub(crate) fn bind(domain: &Shared) {
         },
         FAULT_HANDLER => |domain, call| fault_handler(domain, call).into(),
         PUBLISH => |domain, call| publish(domain, call).into(),
-        SEND => |domain, call| send(domain, call).into(),
+        SEND => |domain, call| common(domain, call, send),
+        READY => checkpoint::ready,
         HOST_FILES => |domain, call| super::host_files::serve(domain, call).into(),
     }
 }
@@ -396,6 +398,11 @@ fn send(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
         }
         _ => _ = wrong(),
     })
+}
+
+/// Serves a call, unless a template is being made of which this would not be a part of all instances.
+fn common(domain: &Shared, call: &mut Call, serve: fn(&Shared, &mut Call) -> Result<u64, Errno>) -> Outcome {
+    domain.refuse_own(call).unwrap_or_else(|| serve(domain, call).into())
 }
 
 fn random(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {

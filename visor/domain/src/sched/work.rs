@@ -302,6 +302,11 @@ impl<I> Scheduler<I> {
         self.halting.is_some() && self.is_at_rest() && !works && !begun
     }
 
+    /// No thread is put on a carrier any more.
+    pub(crate) fn begin_halt(&mut self, now: u64) {
+        self.halting = Some(now);
+    }
+
     /// Threads run again.
     pub(crate) fn end_halt(&mut self) {
         self.halting = None;

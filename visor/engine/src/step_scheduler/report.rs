@@ -4,7 +4,7 @@ use super::{Attempt, InstanceState, StepScheduler, StepState, of_instance};
 use crate::clock::{Clock, Scale};
 use monohull_domain::Domain;
 use monohull_report::failure::FailureKind;
-use monohull_report::{Failure, InstanceReport, MappedFiles, Point, RunReport, Status, StepReport};
+use monohull_report::{Failure, InstanceReport, MappedFiles, Point, RunReport, StartReport, Status, StepReport};
 use monohull_workflow::Plan;
 
 impl StepScheduler {
@@ -22,6 +22,7 @@ impl StepScheduler {
         report.not_suspended = domain.suspension_refused();
         report.published = domain.published();
         report.sent = domain.sent();
+        report.start = domain.start_kind().map(|kind| StartReport { kind, no_template: None });
         let scale = clock.scale();
         let stamps = [("image-mapped", domain.first_mapped()), ("first-instruction", domain.first_entry())];
         for (name, stamp) in stamps.into_iter().filter(|(_, stamp)| *stamp != 0) {
@@ -73,6 +74,7 @@ impl StepScheduler {
             sent: Vec::new(),
             sandbox: None,
             process: None,
+            start: None,
         }
     }
 }

@@ -78,11 +78,13 @@ impl Watchdog {
         let log_dropped = log::dropped();
         let state_in_place = self.state_watch.trouble().is_none();
         let kept_workers = self.kept.len();
+        let templates = self.templates.totals();
         let now = Now {
             running,
             queued,
             idle_workers,
             kept_workers,
+            templates,
             remembered,
             remembered_bytes,
             log_dropped,

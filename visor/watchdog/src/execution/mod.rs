@@ -5,3 +5,4 @@ pub(crate) mod asynchronous;
 pub(crate) mod durable;
 pub(crate) mod run;
 pub(crate) mod schedules;
+mod templates;

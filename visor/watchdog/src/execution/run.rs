@@ -30,7 +30,7 @@ use monohull_engine::mounts::{self, Opened};
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
 use monohull_report::{self as report, Failure, ProcessKind, ProcessReport, RunReport};
-use monohull_worker::{Data, IdleWorker, Job, Message, Notice, Post, SuspendedRun};
+use monohull_worker::{Data, IdleWorker, Job, JobTemplate, Message, Notice, Post, SuspendedRun};
 use monohull_workflow::plan::ProcessUse;
 
 /// The time after its own deadline in which a workflow may report that it has missed it; then its process is killed.
@@ -324,11 +324,20 @@ impl Watchdog {
             suspend: self.settings.suspend.filter(|_| suspend),
             sends: suspend,
             invocation: invocation.id.clone(),
+            template: self.template_for(&workflow),
             ..Job::new(workflow, inputs)
         };
+        self.metrics.started(matches!(job.template, JobTemplate::From(_)));
         // The process cannot begin before this.
         invocation.point("dispatched");
-        self.run_job(invocation, (process, used), job, deadline, None).await
+        let workflow = job.workflow.clone();
+        let mut came = self.run_job(invocation, (process, used), job, deadline, None).await;
+        match &mut came {
+            Came::Ended(ended) => ended.0.iter_mut().for_each(|report| self.note_start(&workflow, report)),
+            Came::Unfit(why) => self.drop_template(&workflow, why),
+            Came::Suspended(..) => {}
+        }
+        came
     }
 
     /// Gives a process its job, and events that arrive; reads what it says until the deadline.

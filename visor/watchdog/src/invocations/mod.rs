@@ -10,4 +10,5 @@ pub(crate) mod ledger;
 pub(crate) mod redact;
 pub(crate) mod size;
 pub(crate) mod slots;
+pub(crate) mod templates;
 pub(crate) mod workers;

@@ -59,8 +59,11 @@ pub(crate) fn of_report(report: &RunReport) -> usize {
         process: _,
         // They have left before it is kept.
         sent: _,
+        start,
     } = report;
-    let texts = [workflow, isolation].into_iter().chain(modules).chain(isolation_note).chain(not_suspended);
+    let no_template = start.iter().filter_map(|start| start.no_template.as_ref());
+    let texts =
+        [workflow, isolation].into_iter().chain(modules).chain(isolation_note).chain(not_suspended).chain(no_template);
     let published = published.iter().map(|(name, published)| text(name) + text(published));
     let outputs = output.iter().map(|(slot, output)| {
         let OutputReport { bytes: _, path, content } = output;

@@ -1,0 +1,70 @@
+//! Builds a table, says that it is ready, and looks its input up there: what a template is for.
+//!
+//! With `before` it does something too early that is an instance's own, so that there is no template.
+#![no_std]
+#![deny(unsafe_code)]
+
+use monohull_std::collections::HashMap;
+use monohull_std::fmt::Write;
+use monohull_std::prelude::*;
+use monohull_std::slot::SlotString;
+use monohull_std::sync::Mutex;
+use monohull_std::time::Instant;
+use monohull_std::{durable, env, fs, random, ready, thread};
+
+/// What this memory has seen of inputs.
+static SEEN: Mutex<String> = Mutex::new(String::new());
+
+/// Counts how often each letter of the slot `in` occurs, weighed by a table of `entries`, and fills the slot `out`.
+#[monohull::main]
+fn main(entries: u64, before: String, label: String) {
+    let begin = Instant::now();
+    let mut table = HashMap::new();
+    for letter in 'a'..='z' {
+        let mut weight = u64::from(letter);
+        for _ in 0..entries {
+            weight = weight.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        }
+        table.insert(letter, weight);
+    }
+    let mut earlier = String::new();
+    match before.as_str() {
+        "print" => println!("too early"),
+        "random" => earlier = draw(),
+        "slot" => earlier = SlotString::from_slot("in").expect("the input").to_string(),
+        "thread" => thread::spawn(|| ()).join().expect("it does nothing"),
+        "file" => drop(fs::read("/missing")),
+        "invocation" => earlier = durable::invocation_id(),
+        "publish" => durable::publish("state", "too early").expect("it is published"),
+        "panic" if env::var("MAY_PANIC").is_ok() => panic!("before it was ready"),
+        "sleep" => thread::sleep(core::time::Duration::from_millis(20)),
+        _ => {}
+    }
+    let template = ready();
+    let text = match before.as_str() {
+        "slot" => earlier.clone(),
+        _ => SlotString::from_slot("in").expect("the input").to_string(),
+    };
+    let mut seen = SEEN.lock().expect("it is not poisoned");
+    let mut out = SlotString::with_slot("out");
+    let sum = text.chars().filter_map(|letter| table.get(&letter)).fold(0_u64, |sum, weight| sum.wrapping_add(*weight));
+    println!("the sum is {sum:016x}");
+    for (name, value) in [
+        ("sum", format!("{sum:016x}")),
+        ("template", template.to_string()),
+        ("label", label),
+        ("seen", seen.clone()),
+        ("random", draw()),
+        ("invocation", durable::invocation_id()),
+        ("backwards", (Instant::now() < begin).to_string()),
+    ] {
+        let _ = writeln!(out, "{name}={value}");
+    }
+    seen.push_str(&text);
+}
+
+fn draw() -> String {
+    let mut bytes = [0; 8];
+    random::fill(&mut bytes);
+    format!("{:016x}", u64::from_ne_bytes(bytes))
+}

@@ -1,0 +1,140 @@
+//! A server's templates: who gets one, who makes one, and that nothing of an invocation is in it.
+
+mod serve_support;
+
+use serde_json::{Value, json};
+use serve_support::{Server, eventually, image_bytes, single};
+
+fn workflow(name: &str, before: &str, label: &str) -> Value {
+    let more = json!({ "args": { "entries": 1000, "before": before, "label": label } });
+    let mut document = single(name, "prepared", &more);
+    document["inputs"] = json!(["in"]);
+    document["outputs"] = json!(["out"]);
+    document
+}
+
+/// What an invocation has written down, and what its report says of the start.
+#[track_caller]
+fn invoke(server: &Server, workflow: &str, input: &str) -> (Value, Value) {
+    let answer = server.post(&format!("/invoke/{workflow}"), input.as_bytes()).expect(200);
+    let id = &answer.headers["x-invocation-id"];
+    let start = server.get(&format!("/invocations/{id}")).expect(200).json()["report"]["start"].clone();
+    let pairs = answer.text();
+    let pairs = pairs.lines().filter_map(|line| line.split_once('='));
+    (pairs.map(|(name, value)| (name.to_owned(), Value::from(value))).collect(), start)
+}
+
+fn metric(server: &Server, name: &str) -> u64 {
+    let text = server.get("/metrics").expect(200).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.map_or(0, |value| value.parse().expect("a number"))
+}
+
+/// Waits until there are so many templates.
+fn has_templates(server: &Server, count: u64) {
+    eventually("templates are made", || metric(server, "monohull_templates") == count);
+}
+
+fn main_start() -> Value {
+    json!({ "kind": "main" })
+}
+
+fn template_start() -> Value {
+    json!({ "kind": "template" })
+}
+
+#[test]
+fn later_invocations_start_from_a_template_and_answer_the_same() {
+    for process in ["per-invocation", "reused"] {
+        let server = Server::start_with(&["--prefork", "2", "--process", process]);
+        server.put_example("prepared");
+        server.put_workflow(&workflow("letters", "", "a"));
+        let (ordinary, start) = invoke(&server, "letters", "the first input");
+        assert_eq!((&start, &ordinary["template"]), (&main_start(), &"false".into()), "{process}");
+        has_templates(&server, 1);
+        let mut drawn = Vec::new();
+        for _ in 0..3 {
+            let (later, start) = invoke(&server, "letters", "the first input");
+            assert_eq!((&start, &later["template"]), (&template_start(), &"true".into()), "{process}");
+            assert_eq!((&later["sum"], &later["label"]), (&ordinary["sum"], &ordinary["label"]));
+            assert_eq!(later["seen"], "", "inputs of others are nowhere");
+            drawn.push(later["random"].clone());
+        }
+        assert!(drawn[0] != drawn[1] && drawn[1] != drawn[2] && drawn[0] != drawn[2], "{drawn:?}");
+        assert_eq!(metric(&server, "monohull_starts_total{start=\"template\"}"), 3);
+        assert_eq!(metric(&server, "monohull_starts_total{start=\"main\"}"), 1);
+        assert!(metric(&server, "monohull_template_bytes") > 4096);
+    }
+}
+
+#[test]
+fn a_template_is_of_one_workflow_and_of_one_version() {
+    let server = Server::start_with(&["--prefork", "2"]);
+    server.put_example("prepared");
+    // The same function: only what it is told differs. Another tenant's secret is such an argument.
+    for (name, label) in [("one", "secret of one"), ("other", "secret of the other")] {
+        server.put_workflow(&workflow(name, "", label));
+        let (_, start) = invoke(&server, name, "text");
+        assert_eq!(start, main_start(), "{name} has nothing of another workflow");
+    }
+    has_templates(&server, 2);
+    for (name, label) in [("one", "secret of one"), ("other", "secret of the other")] {
+        let (told, start) = invoke(&server, name, "text");
+        assert_eq!((&start, &told["label"]), (&template_start(), &label.into()));
+    }
+    server.put_workflow(&workflow("one", "", "a new version"));
+    let (told, start) = invoke(&server, "one", "text");
+    assert_eq!((&start, &told["label"]), (&main_start(), &"a new version".into()));
+    has_templates(&server, 2);
+    // A function that is changed: these bytes are another image, and do the same.
+    let mut changed = image_bytes("prepared");
+    changed.push(0);
+    let put = server.ask("PUT", "/functions/prepared", &changed);
+    assert!([200, 201].contains(&put.status), "{}", put.text());
+    let (_, start) = invoke(&server, "one", "text");
+    assert_eq!(start, main_start());
+}
+
+#[test]
+fn a_function_that_begins_too_early_works_without_a_template_and_is_told_why() {
+    let server = Server::start_with(&["--prefork", "2"]);
+    server.put_example("prepared");
+    for (before, call) in [("slot", "SLOT_TAKE"), ("random", "GETRANDOM"), ("print", "STDIO_WRITE")] {
+        server.put_workflow(&workflow("early", before, ""));
+        invoke(&server, "early", "text");
+        let why = format!("main[0] (function f) has called {call} before it was ready");
+        eventually("it is known that there is no template", || {
+            let (_, start) = invoke(&server, "early", "text");
+            start == json!({ "kind": "main", "no_template": why })
+        });
+    }
+    assert_eq!(metric(&server, "monohull_templates"), 0);
+}
+
+#[test]
+fn templates_are_bounded_and_the_one_that_was_not_used_for_longest_goes_first() {
+    let server = Server::start_with(&["--prefork", "2", "--template-bytes", "0"]);
+    server.put_example("prepared");
+    server.put_workflow(&workflow("none", "", ""));
+    for _ in 0..3 {
+        assert_eq!(invoke(&server, "none", "text").1, main_start());
+    }
+    let server = Server::start_with(&["--prefork", "2"]);
+    server.put_example("prepared");
+    server.put_workflow(&workflow("size", "", ""));
+    invoke(&server, "size", "text");
+    has_templates(&server, 1);
+    // Room for two.
+    let limit = (metric(&server, "monohull_template_bytes") * 5 / 2) >> 10;
+    let server = Server::start_with(&["--prefork", "2", "--template-bytes", &format!("{limit}KiB")]);
+    server.put_example("prepared");
+    for (count, name) in [(1, "a"), (2, "b"), (2, "c")] {
+        server.put_workflow(&workflow(name, "", ""));
+        eventually("it starts from a template", || invoke(&server, name, "text").1 == template_start());
+        has_templates(&server, count);
+        assert!(metric(&server, "monohull_template_bytes") <= limit << 10);
+    }
+    assert_eq!(invoke(&server, "c", "text").1, template_start());
+    assert_eq!(invoke(&server, "b", "text").1, template_start());
+    assert_eq!(invoke(&server, "a", "text").1, main_start(), "it was not used for longest");
+}

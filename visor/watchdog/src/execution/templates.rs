@@ -1,0 +1,121 @@
+//! Makes templates of functions, and gives them to invocations.
+//!
+//! The first invocation whose instance says that it is ready starts a process besides, which makes the template: without inputs, and for
+//! nobody. Until it is there, and whenever it is not, instances start from their image.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::invocations::templates::Found;
+use crate::invocations::workers::Run;
+use crate::service::Watchdog;
+use monohull_domain::carrier::monotonic_ns;
+use monohull_engine::{Delay, Latest, Ready};
+use monohull_report::{RunReport, StartKind, StartReport};
+use monohull_worker::{Job, JobTemplate, Message, Template, may_have_template};
+
+/// How long a function may take until it is ready. One that takes longer has no template.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// The time in which its process reports that by itself.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Why no template was made.
+enum NotMade {
+    /// The function is such that there can be none.
+    Never(String),
+    /// The host lacked something.
+    Now(String),
+}
+
+impl Watchdog {
+    /// The template for an invocation of a workflow, if there is one.
+    pub(crate) fn template_for(&self, workflow: &Arc<Ready>) -> JobTemplate {
+        match self.templates.find(workflow) {
+            Found::Template(template) => JobTemplate::From(template),
+            Found::Nothing | Found::Making | Found::Refused(_) => JobTemplate::No,
+        }
+    }
+
+    /// Completes what a report says of the start, and has a template made if there is none.
+    pub(crate) fn note_start(self: &Arc<Self>, workflow: &Arc<Ready>, report: &mut RunReport) {
+        let Some(start) = &mut report.start else { return };
+        if !may_have_template(workflow) {
+            report.start = None;
+            return;
+        }
+        if start.kind == StartKind::Template {
+            return;
+        }
+        // The reason is this server's, and not what a process says.
+        *start = StartReport { kind: StartKind::Main, no_template: None };
+        match self.templates.find(workflow) {
+            Found::Refused(why) => start.no_template = Some(why.to_string()),
+            Found::Nothing if !self.is_ending() && self.registry.is_current(workflow) => {
+                if self.templates.begin(workflow) {
+                    tokio::spawn(self.clone().make_template(workflow.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A template could not be used: what came with it is wrong. It is not used again.
+    pub(crate) fn drop_template(&self, workflow: &Arc<Ready>, why: &str) {
+        tracing::error!(workflow = workflow.plan().name, why, "a template cannot be used");
+        self.templates.refuse(workflow, why);
+    }
+
+    async fn make_template(self: Arc<Self>, workflow: Arc<Ready>) {
+        let name = workflow.plan().name.clone();
+        match self.try_template(&workflow).await {
+            Ok(template) => {
+                tracing::info!(workflow = name, bytes = template.bytes(), "a template has been made");
+                self.templates.put(&workflow, template);
+            }
+            Err(NotMade::Never(why)) => {
+                let why = self.secrets.redactor().text(why);
+                tracing::info!(workflow = name, why, "there is no template");
+                self.templates.refuse(&workflow, &why);
+            }
+            Err(NotMade::Now(why)) => {
+                tracing::warn!(workflow = name, why, "a template could not be made");
+                self.templates.forget(&workflow);
+            }
+        }
+    }
+
+    async fn try_template(&self, workflow: &Arc<Ready>) -> Result<Template, NotMade> {
+        let latest = Instant::now() + READY_WITHIN;
+        let late = |_| NotMade::Never(format!("it was not ready within {READY_WITHIN:?}"));
+        let refused = |refusal: crate::http::error::ApiError| NotMade::Now(refusal.error.message);
+        let worker = self.workers.idle_worker();
+        let worker = timeout_at(latest, worker).await.map_err(|_| NotMade::Now("no process was available".into()))?;
+        let job = Job {
+            latest: Some(Latest { at_ns: monotonic_ns() + READY_WITHIN.as_nanos() as u64, delay: Delay::Queue }),
+            template: JobTemplate::Make,
+            ..Job::new(workflow.clone(), Vec::new())
+        };
+        let mut run = Run::start(worker.map_err(refused)?, &job).map_err(refused)?;
+        loop {
+            match timeout_at(latest + GRACE, run.next()).await.map_err(late)?.map_err(refused)? {
+                Message::Suspended(made) => {
+                    let limit = self.templates.limit();
+                    if made.bytes > limit {
+                        let why = format!("it has {} bytes when it is ready, and at most {limit} are kept", made.bytes);
+                        return Err(NotMade::Never(why));
+                    }
+                    let template = Template::of(workflow, &made, limit);
+                    return template.map_err(|error| NotMade::Now(error.to_string()));
+                }
+                Message::Ended { report, .. } => {
+                    let why = report.error.map_or_else(|| "it was not ready".to_owned(), |failure| failure.message);
+                    return Err(NotMade::Never(why));
+                }
+                Message::Died(death) => return Err(NotMade::Never(death.failure().message)),
+                _ => {}
+            }
+        }
+    }
+}

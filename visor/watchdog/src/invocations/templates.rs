@@ -1,0 +1,152 @@
+//! Templates of functions: at most one for each version of a workflow, in memory.
+//!
+//! ```text
+//!   an instance has said that it is ready ─▶ Wanted ─▶ a process makes one ─▶ [ least recently used | … | most recently used ]
+//!                                                       └─▶ Refused: why     goes first when there are too many, or too many bytes
+//! ```
+//!
+//! A workflow that is changed is another one here, so it has no template until it has one of its own.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use monohull_engine::Ready;
+use monohull_worker::Template;
+
+/// The most entries. One without a template is a reason, or that one is being made.
+const ENTRIES_MAX: usize = 256;
+
+/// The templates.
+pub(crate) struct Templates {
+    entries: Mutex<VecDeque<Entry>>,
+    /// The most bytes of all together.
+    limit: u64,
+}
+
+struct Entry {
+    workflow: Weak<Ready>,
+    state: State,
+}
+
+#[derive(Clone)]
+enum State {
+    /// A process makes it.
+    Making,
+    /// It is there.
+    Made(Arc<Template>),
+    /// There will be none of this version, for this reason.
+    Refused(Arc<str>),
+}
+
+/// What there is of a workflow.
+pub(crate) enum Found {
+    /// Nothing: one may be made.
+    Nothing,
+    /// One is being made.
+    Making,
+    /// One that instances start from.
+    Template(Arc<Template>),
+    /// Why there is none.
+    Refused(Arc<str>),
+}
+
+impl Entry {
+    fn is_of(&self, workflow: &Arc<Ready>) -> bool {
+        std::ptr::eq(self.workflow.as_ptr(), Arc::as_ptr(workflow))
+    }
+
+    fn bytes(&self) -> u64 {
+        match &self.state {
+            State::Made(template) => template.bytes(),
+            _ => 0,
+        }
+    }
+}
+
+impl Templates {
+    /// None, and at most so many bytes later; 0 bytes for none ever.
+    pub(crate) fn new(limit: u64) -> Templates {
+        Templates { entries: Mutex::default(), limit }
+    }
+
+    /// What there is of this version of a workflow.
+    pub(crate) fn find(&self, workflow: &Arc<Ready>) -> Found {
+        let mut entries = self.lock();
+        let Some(index) = entries.iter().rposition(|entry| entry.is_of(workflow)) else { return Found::Nothing };
+        let Some(entry) = entries.remove(index) else { return Found::Nothing };
+        let state = entry.state.clone();
+        entries.push_back(entry);
+        match state {
+            State::Making => Found::Making,
+            State::Made(template) => Found::Template(template),
+            State::Refused(why) => Found::Refused(why),
+        }
+    }
+
+    /// One is to be made; false if that is done already, or none is wanted.
+    pub(crate) fn begin(&self, workflow: &Arc<Ready>) -> bool {
+        let mut entries = self.lock();
+        if self.limit == 0 || entries.iter().any(|entry| entry.is_of(workflow)) {
+            return false;
+        }
+        entries.retain(|entry| entry.workflow.strong_count() > 0);
+        entries.push_back(Entry { workflow: Arc::downgrade(workflow), state: State::Making });
+        self.shrink(&mut entries);
+        true
+    }
+
+    /// The most bytes of one.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// It has been made.
+    pub(crate) fn put(&self, workflow: &Arc<Ready>, template: Template) {
+        self.set(workflow, State::Made(Arc::new(template)));
+    }
+
+    /// There is none of this version of the workflow, for this reason.
+    pub(crate) fn refuse(&self, workflow: &Arc<Ready>, why: &str) {
+        self.set(workflow, State::Refused(why.into()));
+    }
+
+    /// None is being made any more, for a reason that has nothing to do with the workflow: it may be tried again.
+    pub(crate) fn forget(&self, workflow: &Arc<Ready>) {
+        self.lock().retain(|entry| !entry.is_of(workflow));
+    }
+
+    /// Drops those whose workflow is gone or has another version.
+    pub(crate) fn sweep(&self) {
+        self.lock().retain(|entry| entry.workflow.strong_count() > 0);
+    }
+
+    /// How many templates there are, and their bytes.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        let entries = self.lock();
+        let made = entries.iter().filter(|entry| matches!(entry.state, State::Made(_)));
+        made.fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.bytes()))
+    }
+
+    fn set(&self, workflow: &Arc<Ready>, state: State) {
+        let mut entries = self.lock();
+        if let Some(entry) = entries.iter_mut().find(|entry| entry.is_of(workflow)) {
+            entry.state = state;
+            self.shrink(&mut entries);
+        }
+    }
+
+    /// Drops what was not used for longest until all are within their limits.
+    fn shrink(&self, entries: &mut VecDeque<Entry>) {
+        while entries.len() > ENTRIES_MAX || entries.iter().map(Entry::bytes).sum::<u64>() > self.limit {
+            let oldest = entries.iter().position(|entry| entry.bytes() > 0 || entries.len() > ENTRIES_MAX);
+            match oldest {
+                Some(index) => drop(entries.remove(index)),
+                None => return,
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
