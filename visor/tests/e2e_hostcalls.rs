@@ -81,6 +81,7 @@ fn every_abuse_is_refused_and_explained_and_harmless() {
             "QUEUE_NEW: a storm of queues",
             "QUEUE_POST: a storm of events",
             "MAP: a storm of ranges",
+            "MAP_IMAGE: a storm of images",
             "EVENT_WAIT: a storm of waits",
             "SEND: an event for another",
         ] {

@@ -378,7 +378,7 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 fn numbers(cases: &mut Cases<'_>) {
     let system =
         [192, SLOT_PEEK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN, EVENTS_OPEN];
-    for number in (17..32).chain([45, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
+    for number in (18..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

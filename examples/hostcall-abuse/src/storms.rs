@@ -21,6 +21,7 @@ pub(crate) fn all() -> Vec<Verdict> {
         ("QUEUE_NEW: a storm of queues", queues()),
         ("QUEUE_POST: a storm of events", posts()),
         ("MAP: a storm of ranges", ranges()),
+        ("MAP_IMAGE: a storm of images", images()),
         ("EVENT_WAIT: a storm of waits", waits()),
     ]
 }
@@ -111,4 +112,30 @@ fn ranges() -> Result<(), String> {
         (1.., 0) if made <= MAP_RANGES_MAX => Ok(()),
         _ => Err(format!("it has got {made} pages apart, and unmapping all answers {unmapped}")),
     }
+}
+
+/// A page of constants, which lies in the image.
+#[repr(align(4096))]
+struct Constant([u8; PAGE as usize]);
+
+static CONSTANT: Constant = Constant([b'c'; PAGE as usize]);
+
+/// Copies of the image that are discarded again, each of which may divide the kernel's mappings.
+fn images() -> Result<(), String> {
+    let source = (&raw const CONSTANT.0) as u64;
+    let at = hostcall(MAP, [PAGE, 0, MapAccess::ReadWrite as u64, 0, 0, 0]) as u64;
+    let mut made = 0;
+    for _ in 0..MANY {
+        match hostcall(MAP_IMAGE, [at, PAGE, source, 0, 0, 0]) {
+            0 => made += 1,
+            answer if answer == TooMany.to_value() => break,
+            answer => return Err(format!("{answer} is no answer")),
+        }
+        match hostcall(DISCARD, [at, PAGE, 0, 0, 0, 0]) {
+            0 => {}
+            answer if answer == TooMany.to_value() => break,
+            answer => return Err(format!("{answer} is no answer")),
+        }
+    }
+    if (1..=MAP_RANGES_MAX).contains(&made) { Ok(()) } else { Err(format!("it has got {made} images")) }
 }

@@ -194,6 +194,9 @@ service_table! {
     /// Changes the access to such pages, and charges those that become accessible for the first time: 0, or an error negated and
     /// nothing changed.
     fn protect_pages(&domain, instance: u32, address: u64, bytes: u64, access: MapAccess) -> i64;
+    /// Replaces such pages by a private, writable copy of as many of the instance's image, and charges them: 0; `NotPermitted` negated if
+    /// not all that begins at `source` are constants of the image; or an error negated as for `protect_pages`.
+    fn map_image(&domain, instance: u32, address: u64, bytes: u64, source: u64) -> i64;
     /// Bytes of heap of an instance, and of what it has mapped, as charged.
     fn heap_size(&domain, instance: u32) -> u64;
     /// Makes whole pages of the arena readable and writable for functions: 0, or an error negated.

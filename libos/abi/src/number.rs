@@ -109,6 +109,9 @@ hostcalls! {
         /// ownership of the buffer of the event of one of these names that was sent first; parks until there is one, at most until the
         /// deadline: then `TimedOut`. Names are [a list](crate::event::is_event_list).
         EVENT_WAIT = 44,
+        /// `(address, bytes, source)` → 0. Replaces mapped pages by a private copy of the caller's own image, whose constants begin at
+        /// `source`: readable and writable, and the image's until they are written.
+        MAP_IMAGE = 45,
     }
     "stdio" {
         /// `(stream: 1 or 2, bytes, len)` → bytes taken. Sent as whole lines, tagged with function and instance.

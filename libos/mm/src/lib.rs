@@ -58,6 +58,7 @@ module! {
         number::UNMAP => Memory::unmap,
         number::DISCARD => Memory::discard,
         number::PROTECT => Memory::protect,
+        number::MAP_IMAGE => Memory::map_image,
         number::SLOT_ALLOC => Memory::alloc,
         number::SLOT_RESIZE => Memory::resize,
         number::SLOT_FREE => Memory::free,

@@ -44,6 +44,21 @@ impl Memory {
         protected.map(|()| 0).map_err(|errno| self.refuse_mapped(call, errno, address, bytes))
     }
 
+    pub(crate) fn map_image(&self, call: &mut Call) -> Result<u64, Errno> {
+        let (address, bytes) = self.pages(call)?;
+        let source = call.args[2];
+        let map = || self.host.map_image(call.instance, address, bytes, source);
+        let mapped = self.with_retained_freed(call.instance, map).map(|()| 0);
+        mapped.map_err(|errno| match errno {
+            Errno::NotPermitted => {
+                let why =
+                    format_args!("{bytes} bytes at {source:#x} are not whole pages of constants of the caller's image");
+                self.host.explain(call, errno, why)
+            }
+            errno => self.refuse_mapped(call, errno, address, bytes),
+        })
+    }
+
     fn access(&self, call: &Call, raw: u64) -> Result<MapAccess, Errno> {
         MapAccess::from_raw(raw).ok_or_else(|| {
             let why = "is no access: 0 none, 1 read, 2 read and write; mapped memory is never executable";

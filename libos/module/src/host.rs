@@ -126,6 +126,12 @@ impl HostRef {
         Errno::from_value(unsafe { self.0.protect_pages(instance, address, bytes, access) }).map(drop)
     }
 
+    /// Replaces such pages by a private copy of constants of the instance's image.
+    pub fn map_image(&self, instance: u32, address: u64, bytes: u64, source: u64) -> Result<(), Errno> {
+        // SAFETY: as for `unmap_pages`; the visor compares the source with the image.
+        Errno::from_value(unsafe { self.0.map_image(instance, address, bytes, source) }).map(drop)
+    }
+
     /// Bytes of heap of an instance, and of what it has mapped.
     pub fn heap_size(&self, instance: u32) -> u64 {
         // SAFETY: no conditions.

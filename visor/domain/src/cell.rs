@@ -15,7 +15,7 @@ use super::image::map::{LoadedImage, Pristine};
 use super::keys::Key;
 use super::mapped_memory::MappedMemory;
 use monohull_abi::layout::{
-    CELL_SIZE, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base, page_up,
+    CELL_SIZE, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base, page_down, page_up,
 };
 use monohull_abi::module::UserBounds;
 use std::ops::Range;
@@ -140,6 +140,15 @@ impl Cell {
     pub fn data_bytes(&self) -> u64 {
         let writable = self.image.image.segments.iter().filter(|s| s.access == SegmentAccess::ReadWrite);
         writable.map(|segment| segment.pages()).map(|pages| pages.end - pages.start).sum::<u64>()
+    }
+
+    /// Where the image's file has the constants that these pages of the cell show; `None` if not all of them are such pages.
+    pub fn constants(&self, address: u64, bytes: u64) -> Option<u64> {
+        let start = address.checked_sub(self.image_base()).filter(|start| start.is_multiple_of(PAGE))?;
+        let end = start.checked_add(bytes)?;
+        let mut constant = self.image.image.segments.iter().filter(|s| s.access == SegmentAccess::Read);
+        let segment = constant.find(|s| s.pages().start <= start && end <= s.pages().end)?;
+        Some(page_down(segment.file_offset) + (start - page_down(segment.address)))
     }
 
     /// The image's pages, bss included.

@@ -1,4 +1,4 @@
-//! Memory that an instance maps and gives back (`MAP`, `UNMAP`, `DISCARD`, `PROTECT`).
+//! Memory that an instance maps and gives back (`MAP`, `UNMAP`, `DISCARD`, `PROTECT`, `MAP_IMAGE`).
 //!
 //! ```text
 //!   cell   … | heap, committed → |            ← | range |   | range | range | thread stacks, from +32 GiB
@@ -9,9 +9,13 @@
 //!   charged           no            yes              yes     yes: it still holds what it held
 //! ```
 //!
-//! Ranges come from the top of the room between heap and thread stacks, downwards. Nothing is ever mapped anew there: the area keeps
-//! its mapping, its key and its place, and only the rights of pages change and their memory is freed. So no page is without
-//! its key at any moment. Free and reserved pages are alike to the kernel: no rights, no memory.
+//! Ranges come from the top of the room between heap and thread stacks, downwards. But for images, nothing is ever mapped anew there: the
+//! area keeps its mapping, its key and its place, and only the rights of pages change and their memory is freed. So no page is
+//! without its key at any moment. Free and reserved pages are alike to the kernel: no rights, no memory.
+//!
+//! Pages of the instance's image are mapped privately from its sealed file over pages of a range (`MAP_IMAGE`): one that is only read is shared
+//! with all who map the image, one that is written becomes a copy. When they are discarded or taken back, anonymous memory without
+//! rights takes their place, and gets the key. In between they have key 0, which no function may use.
 //!
 //! The kernel joins neighbouring mappings of the same rights only if the memory in them has the same origin (`anon_vma`). The area gets
 //! its origin before it is divided, from one page that is touched, and all parts inherit it. That is why the number of ranges
@@ -25,6 +29,7 @@ use monohull_abi::Errno;
 use monohull_abi::layout::{PAGE, page_up};
 use monohull_abi::types::{MAP_RANGES_MAX, MapAccess};
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 
 /// What a change needs to know.
 pub(super) struct Pages<'a> {
@@ -46,6 +51,11 @@ pub struct MappedMemory {
     area: Option<Range<u64>>,
     /// Bytes of the ranges that are charged.
     charged: u64,
+    /// Pages that come from the image's file; their states mean nothing.
+    images: MappedRanges,
+    /// Mappings of the kernel that images have made, at most: what takes their place may have another origin than its neighbours, so this
+    /// never falls while the instance lives. They count as ranges.
+    divided: usize,
 }
 
 impl MappedMemory {
@@ -79,13 +89,13 @@ impl MappedMemory {
         let size = page_up(bytes);
         let start = self.ranges.find_room(size, align.max(PAGE), &pages.room).ok_or(Errno::NoSpace)?;
         let range = start..start + size;
-        let before = self.ranges.len();
+        let before = self.count();
         self.ranges.set(range.clone(), Some(RangeState::Reserved));
-        let done = match pages.space.count_ranges(before, self.ranges.len()) {
+        let done = match pages.space.count_ranges(before, self.count()) {
             false => Err(Errno::TooMany),
             true if access == MapAccess::None => Ok(()),
             true => self.protect(pages, range.clone(), access).inspect_err(|_| {
-                pages.space.count_ranges(self.ranges.len(), before);
+                pages.space.count_ranges(self.count(), before);
             }),
         };
         match done {
@@ -110,7 +120,7 @@ impl MappedMemory {
             MapAccess::Read => Access::Read,
             MapAccess::ReadWrite => Access::ReadWrite,
         };
-        self.change(pages, range, |state| Some(to(state)), |space, range| space.protect(range, rights, pages.key))
+        self.change(pages, range, 0, |state| Some(to(state)), |space, range| space.protect(range, rights, pages.key))
     }
 
     /// Frees the memory of mapped pages.
@@ -119,24 +129,77 @@ impl MappedMemory {
             RangeState::Reserved | RangeState::Hidden => RangeState::Reserved,
             accessible => accessible,
         };
-        self.change(pages, range, |state| Some(to(state)), AddressSpace::discard)
+        let images = self.images_in(&range);
+        self.change(
+            pages,
+            range.clone(),
+            DIVIDES * images.len(),
+            |state| Some(to(state)),
+            |space, range| {
+                for (part, state) in &images {
+                    space.reset(part.clone())?;
+                    space.protect(part.clone(), rights(*state), pages.key)?;
+                }
+                space.discard(range)
+            },
+        )?;
+        self.images.set(range, None);
+        Ok(())
+    }
+
+    /// Replaces mapped pages by a private copy of a file's, from `offset` on. After `OutOfMemory` they hold the one or the other.
+    pub(super) fn map_image(
+        &mut self,
+        pages: &Pages<'_>,
+        range: Range<u64>,
+        file: BorrowedFd<'_>,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        if !self.covers(range.clone()) {
+            return Err(Errno::Fault);
+        }
+        let map = |space: &AddressSpace, range| space.map_file(range, file, offset, Access::ReadWrite, pages.key);
+        let mapped = self.change(pages, range.clone(), DIVIDES, |_| Some(RangeState::ReadWrite), map);
+        if matches!(mapped, Ok(()) | Err(Errno::OutOfMemory)) {
+            self.images.set(range, Some(RangeState::ReadWrite));
+        }
+        mapped
+    }
+
+    /// The parts of a range that come from the image's file, with their states.
+    fn images_in(&self, range: &Range<u64>) -> Vec<(Range<u64>, RangeState)> {
+        let parts = self.images.within(range).into_iter();
+        parts.flat_map(|(part, _)| self.ranges.within(&part)).collect()
+    }
+
+    /// How many ranges there are, and mappings that images have made.
+    fn count(&self) -> usize {
+        self.ranges.len() + self.divided
     }
 
     /// Frees mapped pages and their memory.
     pub(super) fn unmap(&mut self, pages: &Pages<'_>, range: Range<u64>) -> Result<(), Errno> {
+        let images = self.images_in(&range);
         let free = |space: &AddressSpace, range: Range<u64>| {
+            for (part, _) in &images {
+                space.reset(part.clone())?;
+            }
             // In this order: what another thread writes meanwhile is freed as well.
             space.protect(range.clone(), Access::None, pages.key)?;
             space.discard(range)
         };
-        self.change(pages, range, |_| None, free)
+        self.change(pages, range.clone(), DIVIDES * images.len(), |_| None, free)?;
+        self.images.set(range, None);
+        Ok(())
     }
 
-    /// Changes the state of all pages of a range, and then the pages; nothing if that fails.
+    /// Changes the state of all pages of a range, and then the pages, which divides the kernel's mappings so many times; nothing if
+    /// that fails.
     fn change(
         &mut self,
         pages: &Pages<'_>,
         range: Range<u64>,
+        divided: usize,
         to: impl Fn(RangeState) -> Option<RangeState>,
         apply: impl FnOnce(&AddressSpace, Range<u64>) -> Result<(), AddressSpaceError>,
     ) -> Result<(), Errno> {
@@ -144,7 +207,7 @@ impl MappedMemory {
         if !self.covers(range.clone()) {
             return Err(Errno::Fault);
         }
-        let (old, before) = (self.ranges.within(&range), self.ranges.len());
+        let (old, before) = (self.ranges.within(&range), self.count());
         if old.iter().all(|(_, state)| *state == RangeState::Reserved && to(*state) == Some(*state)) {
             return Ok(());
         }
@@ -156,13 +219,14 @@ impl MappedMemory {
         for (part, state) in &old {
             self.ranges.set(part.clone(), to(*state));
         }
-        let done = match pages.space.count_ranges(before, self.ranges.len()) {
+        let done = match pages.space.count_ranges(before, self.count() + divided) {
             false => Err(Errno::TooMany),
             true => {
+                self.divided += divided;
                 let applied = self.apply(pages, range, cost, apply);
                 if applied.is_err() {
-                    // It had as many before, and has them again.
-                    pages.space.count_ranges(self.ranges.len(), before);
+                    // It had as many before, and has them again; what was divided may be.
+                    pages.space.count_ranges(self.count(), before + divided);
                 }
                 applied
             }
@@ -255,13 +319,26 @@ impl MappedMemory {
 
     /// Back to nothing mapped; no thread of the instance exists any more, and its account is closed.
     pub(super) fn reset(&mut self, space: &AddressSpace) -> Result<(), AddressSpaceError> {
-        space.count_ranges(self.ranges.len(), 0);
+        space.count_ranges(self.count(), 0);
         self.ranges = MappedRanges::default();
-        self.charged = 0;
+        self.images = MappedRanges::default();
+        (self.charged, self.divided) = (0, 0);
         match self.area.take() {
             Some(area) => space.reset(area),
             None => Ok(()),
         }
+    }
+}
+
+/// Mappings of the kernel that come into being where part of one is replaced.
+const DIVIDES: usize = 2;
+
+/// The kernel's rights of pages in a state.
+fn rights(state: RangeState) -> Access {
+    match state {
+        RangeState::Reserved | RangeState::Hidden => Access::None,
+        RangeState::Read => Access::Read,
+        RangeState::ReadWrite => Access::ReadWrite,
     }
 }
 
@@ -275,6 +352,7 @@ mod tests {
     use monohull_abi::layout::{CELLS_BASE, INFO_BASE, INFO_SIZE, THREAD_STACKS_OFFSET};
     use monohull_trampoline::system::copy;
     use std::fs;
+    use std::os::fd::AsFd;
 
     const TOP: u64 = CELLS_BASE + THREAD_STACKS_OFFSET;
     const LIMIT: u64 = 64 << 20;
@@ -465,5 +543,75 @@ mod tests {
         bench.unmap(at..at + 4 * MAP_RANGES_MAX as u64 * PAGE).expect("all of it");
         assert!(kernel_mappings() <= 7, "{}", kernel_mappings());
         assert!(bench.map(PAGE, MapAccess::Read).is_ok());
+    }
+
+    /// A file of so many pages, which hold their numbers from 1 on.
+    fn file(pages: u8) -> std::os::fd::OwnedFd {
+        let bytes: Vec<u8> = (1..=pages).flat_map(|page| [page; PAGE as usize]).collect();
+        monohull_ipc::sealed::seal(&bytes, bytes.len() as u64).expect("a file in memory")
+    }
+
+    #[test]
+    fn an_image_is_private_charged_and_gone_when_discarded() {
+        use MapAccess::{None as Nothing, Read, ReadWrite};
+        let _one = one_at_a_time();
+        let (mut bench, file) = (Bench::new(), file(4));
+        let at = bench.map(8 * PAGE, Nothing).expect("a reservation");
+        let image = |bench: &mut Bench, range, offset| {
+            bench.with(|memory, pages| memory.map_image(pages, range, file.as_fd(), offset))
+        };
+        let page = |n: u64| at + n * PAGE;
+        assert_eq!(image(&mut bench, page(6)..page(10), 0), Err(Errno::Fault));
+        assert_eq!((read(page(6)), bench.charged()), (None, 0));
+        image(&mut bench, page(2)..page(6), 0).expect("the image");
+        assert_eq!([1, 2, 3, 4, 5, 6].map(|n| read(page(n))), [None, Some(1), Some(2), Some(3), Some(4), None]);
+        assert_eq!(bench.charged(), 4 * PAGE);
+        assert!(write(page(3), 9));
+        image(&mut bench, page(0)..page(2), PAGE).expect("the image again");
+        assert_eq!([0, 1, 3].map(|n| read(page(n))), [Some(2), Some(3), Some(9)], "the file is as it was");
+        // Rights change, what is written stays.
+        bench.protect(page(2)..page(6), Read).expect("fewer rights");
+        assert!(!write(page(4), 7));
+        bench.protect(page(2)..page(6), Nothing).expect("none");
+        bench.protect(page(3)..page(4), ReadWrite).expect("rights");
+        assert_eq!([2, 3, 4].map(|n| read(page(n))), [None, Some(9), None]);
+        bench.discard(page(1)..page(5)).expect("zeros");
+        assert_eq!([0, 1, 2, 3].map(|n| read(page(n))), [Some(2), Some(0), None, Some(0)]);
+        assert_eq!(bench.charged(), 4 * PAGE, "0, 1, 3 and what is hidden at 5");
+        bench.protect(page(2)..page(6), ReadWrite).expect("rights");
+        assert_eq!([2, 4, 5].map(|n| read(page(n))), [Some(0), Some(0), Some(4)]);
+        bench.unmap(page(0)..page(6)).expect("all of it");
+        assert_eq!(bench.charged(), 0);
+        let at = bench.map(6 * PAGE, ReadWrite).expect("memory");
+        assert!((0..6).all(|n| read(at + n * PAGE) == Some(0)));
+        bench.memory.reset(&bench.space).expect("nothing");
+        assert_eq!((kernel_mappings(), read(at)), (1, None));
+    }
+
+    #[test]
+    fn images_are_limited_in_number_and_so_are_the_kernels_mappings() {
+        let _one = one_at_a_time();
+        let (mut bench, file) = (Bench::new(), file(4));
+        let at = bench.map(1 << 30, MapAccess::None).expect("a reservation");
+        let mut made = 0;
+        let refused = loop {
+            let start = at + made * 8 * PAGE;
+            let image = |memory: &mut MappedMemory, pages: &Pages<'_>| {
+                memory.map_image(pages, start..start + 4 * PAGE, file.as_fd(), 0)
+            };
+            let done = bench.with(image).and_then(|()| bench.discard(start + PAGE..start + 2 * PAGE));
+            assert!(done.is_err() || write(start + PAGE, 1));
+            match done {
+                Ok(()) => made += 1,
+                Err(errno) => break errno,
+            }
+        };
+        assert_eq!((refused, made > 10), (Errno::TooMany, true), "{made}");
+        let ranges = bench.memory.ranges.len() + bench.memory.divided;
+        assert!(ranges <= MAP_RANGES_MAX && kernel_mappings() <= 2 * ranges + 3, "{ranges} {}", kernel_mappings());
+        // What is in use can still be given back as a whole.
+        bench.memory.reset(&bench.space).expect("nothing");
+        assert_eq!(kernel_mappings(), 1);
+        assert!(bench.map(PAGE, MapAccess::ReadWrite).is_ok());
     }
 }

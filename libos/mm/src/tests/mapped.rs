@@ -2,6 +2,7 @@
 
 use super::*;
 use monohull_abi::types::MapAccess;
+use monohull_module_testing::IMAGE;
 
 const NONE: u64 = MapAccess::None as u64;
 const READ: u64 = MapAccess::Read as u64;
@@ -77,6 +78,7 @@ fn wrong_arguments_are_refused_in_words() {
     for bytes in [1 << 40, u64::MAX] {
         refused(mm.map(A, bytes, 0, NONE), Errno::OutOfMemory, "no room");
     }
+    refused(mm.on_pages(A, number::MAP_IMAGE, own, PAGE, own), Errno::NotPermitted, "not whole pages of constants");
     for call in [number::UNMAP, number::DISCARD, number::PROTECT] {
         refused(mm.on_pages(A, call, own, 0, READ), Errno::Invalid, "0 bytes");
         refused(mm.on_pages(A, call, own + 1, PAGE, READ), Errno::Fault, "not the start of a page");
@@ -87,4 +89,17 @@ fn wrong_arguments_are_refused_in_words() {
     }
     let page = mm.mapped_page(own).expect("it is still there");
     assert_eq!(page.access, MapAccess::ReadWrite);
+}
+
+#[test]
+fn pages_of_the_image_are_charged() {
+    let mm = Mm::start();
+    mm.set_limit(A, 10 * PAGE);
+    let reserved = mm.map(A, 1 << 30, 0, NONE).expect("a reservation needs no memory");
+    assert_eq!(mm.on_pages(A, number::MAP_IMAGE, reserved, 4 * PAGE, IMAGE), Ok(0));
+    assert_eq!(mm.charged(A), 4 * PAGE);
+    assert_eq!(mm.on_pages(A, number::MAP_IMAGE, reserved, 11 * PAGE, IMAGE), Err(Errno::OutOfMemory));
+    assert!(mm.explained().starts_with("memory limit of 40960 bytes reached"), "{}", mm.explained());
+    assert_eq!(mm.on_pages(B, number::MAP_IMAGE, reserved, PAGE, IMAGE), Err(Errno::Fault));
+    assert!(mm.explained().contains("not memory that the caller has mapped"), "{}", mm.explained());
 }

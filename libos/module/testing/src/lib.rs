@@ -32,6 +32,7 @@ use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome
 use monohull_abi::network::TapConfig;
 use network::Device;
 use owners::Owners;
+pub use services::IMAGE;
 use services::Services;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

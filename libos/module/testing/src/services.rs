@@ -16,6 +16,9 @@ use std::ffi::c_void;
 /// Heaps begin this far into a cell, out of the way of `Domain::place`.
 const HEAP_OFFSET: u64 = 1 << 32;
 
+/// Where the constants of every instance's image are said to be.
+pub const IMAGE: u64 = USER_BASE;
+
 /// # Safety
 /// `domain` is the pointer that the mock `Host` carries.
 pub(crate) unsafe fn shared<'a>(domain: *mut c_void) -> &'a Shared {
@@ -197,6 +200,16 @@ impl HostServices for Services {
         // SAFETY: as in `pin`.
         let protected = mapped_pages::protect(unsafe { shared(domain) }, instance, address, bytes, access);
         protected.map_or_else(Errno::to_value, |()| 0)
+    }
+
+    unsafe extern "C" fn map_image(domain: *mut c_void, instance: u32, address: u64, bytes: u64, source: u64) -> i64 {
+        if source != IMAGE {
+            return Errno::NotPermitted.to_value();
+        }
+        // SAFETY: as in `pin`.
+        let shared = unsafe { shared(domain) };
+        mapped_pages::protect(shared, instance, address, bytes, MapAccess::ReadWrite)
+            .map_or_else(Errno::to_value, |()| 0)
     }
 
     unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {

@@ -102,6 +102,25 @@ fn change_mapped(
     Ok(())
 }
 
+/// Replaces memory that an instance has mapped by a private copy of constants of its image.
+fn map_image(domain: &Shared, instance: u32, address: u64, bytes: u64, source: u64) -> Result<(), Errno> {
+    let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
+        return Err(Errno::Invalid);
+    };
+    let end = address.checked_add(bytes).ok_or(Errno::Fault)?;
+    let mapped = instance.with_cell(|cell| {
+        if !cell.mapped().covers(address..end) {
+            return Err(Errno::Fault);
+        }
+        let offset = cell.constants(source, bytes).ok_or(Errno::NotPermitted)?;
+        let image = cell.image().clone();
+        let (mapped, room, key) = cell.mapped_mut();
+        let pages = Pages { space: &domain.space, key, account, room };
+        mapped.map_image(&pages, address..end, image.sealed(), offset)
+    });
+    mapped.unwrap_or(Err(Errno::Invalid))
+}
+
 fn status(done: Result<(), Errno>) -> i64 {
     done.map_or_else(Errno::to_value, |()| 0)
 }
@@ -268,6 +287,11 @@ impl HostServices for Services {
         let protect = |mapped: &mut MappedMemory, pages: &Pages<'_>, range| mapped.protect(pages, range, access);
         // All at once: it is done wholly or not at all.
         status(change_mapped(domain, instance, address, bytes, u64::MAX, protect))
+    }
+
+    unsafe extern "C" fn map_image(domain: *mut c_void, instance: u32, address: u64, bytes: u64, source: u64) -> i64 {
+        // SAFETY: see `shared`.
+        status(map_image(unsafe { shared(domain) }, instance, address, bytes, source))
     }
 
     unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {
