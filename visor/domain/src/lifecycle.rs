@@ -237,7 +237,7 @@ mod tests {
             published: Default::default(),
             lineage: Default::default(),
         };
-        Domain::on(ReservedDomain { carrier, space }, options)
+        Domain::on(ReservedDomain { carrier, space, cells: Vec::new() }, options)
     }
 
     fn config(token: u64, image: &Arc<LoadedImage>) -> InstanceConfig {
