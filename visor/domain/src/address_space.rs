@@ -6,12 +6,15 @@
 
 use super::keys::{Key, Keys};
 use crate::fault_injection::{self, Mitigation};
-use monohull_abi::layout::{CARRIER_BASE, CARRIER_BLOCKS, CARRIER_SIZE, PAGE, USER_BASE, USER_END};
+use monohull_abi::layout::{
+    ARENA_BASE, ARENA_END, CARRIER_BASE, CARRIER_BLOCKS, CARRIER_SIZE, CELL_SIZE, CELLS_BASE, CELLS_END, FRAMES_BASE,
+    FRAMES_SIZE, INFO_BASE, INFO_SIZE, MAPPINGS_OFFSET, PAGE, USER_BASE, USER_END,
+};
 use monohull_abi::types::MAP_RANGES_MAX;
 use monohull_trampoline::system::copy;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// What a page may be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +76,19 @@ pub struct AddressSpace {
     keys: Keys,
     /// Ranges that all instances together have mapped.
     ranges: AtomicUsize,
+    /// Where what has been given rights ends, in each of [`DROPPED`].
+    used: [AtomicU64; DROPPED.len()],
+    /// Files have been mapped into cells.
+    maps_files: AtomicBool,
 }
+
+/// What is part of the bare reservation again when another domain takes the address space over: the blocks of carriers but the first,
+/// entry frames, slot buffers.
+const DROPPED: [Range<u64>; 3] = [
+    CARRIER_BASE + CARRIER_SIZE..CARRIER_BASE + CARRIER_BLOCKS as u64 * CARRIER_SIZE,
+    FRAMES_BASE..FRAMES_BASE + FRAMES_SIZE,
+    ARENA_BASE..ARENA_END,
+];
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// 0 unknown, 1 there, 2 not there.
@@ -98,7 +113,12 @@ impl AddressSpace {
                 return Err(error);
             }
         }
-        Ok(AddressSpace { keys, ranges: AtomicUsize::new(0) })
+        Ok(AddressSpace {
+            keys,
+            ranges: AtomicUsize::new(0),
+            used: Default::default(),
+            maps_files: AtomicBool::new(false),
+        })
     }
 
     /// Every instance gets a key of its own, if keys are in force. No page may be tagged for a function yet.
@@ -115,6 +135,7 @@ impl AddressSpace {
     /// [`Self::map_file`].
     pub fn protect(&self, range: Range<u64>, access: Access, key: Key) -> Result<(), AddressSpaceError> {
         check(&range);
+        self.note_use(&range);
         if self.keys.in_force() {
             let key = if fault_injection::disabled(Mitigation::Tagging) { Key::FUNCTIONS } else { key };
             // SAFETY: as below.
@@ -139,10 +160,48 @@ impl AddressSpace {
         key: Key,
     ) -> Result<(), AddressSpaceError> {
         check(&range);
+        self.note_use(&range);
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
         map(&range, access.flags(), flags, file.as_raw_fd(), offset, "map an image into")?;
         // A fresh mapping has key 0, whatever was there before.
         if self.keys.in_force() { self.protect(range, access, key) } else { Ok(()) }
+    }
+
+    /// Notes that these pages are about to get rights.
+    fn note_use(&self, range: &Range<u64>) {
+        for (dropped, used) in DROPPED.iter().zip(&self.used) {
+            if dropped.start < range.end && range.start < dropped.end {
+                used.fetch_max(range.end.min(dropped.end), Ordering::Relaxed);
+            }
+        }
+        let in_cells = (CELLS_BASE..CELLS_END).contains(&range.start);
+        if in_cells && (range.start - CELLS_BASE) % CELL_SIZE >= MAPPINGS_OFFSET {
+            self.maps_files.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether files have been mapped into cells.
+    pub(crate) fn has_mapped_files(&self) -> bool {
+        self.maps_files.load(Ordering::Relaxed)
+    }
+
+    /// What has been used outside of cells is part of the bare reservation again; but for the first carrier's block and the info page,
+    /// which is zero. After an error something of it may be left.
+    pub(crate) fn drop_used(&mut self) -> Result<(), AddressSpaceError> {
+        let parts = [Mitigation::ResetCarriers, Mitigation::ResetCarriers, Mitigation::ResetArena];
+        let used = std::mem::take(&mut self.used).map(AtomicU64::into_inner);
+        for ((dropped, end), part) in DROPPED.iter().zip(used).zip(parts) {
+            if end > dropped.start && !fault_injection::disabled(part) {
+                self.reset(dropped.start..end)?;
+            }
+        }
+        if !fault_injection::disabled(Mitigation::ResetCarriers) {
+            // SAFETY: the info page is writable for trusted code as long as there is an address space, and no carrier runs.
+            unsafe { std::ptr::write_bytes(INFO_BASE as *mut u8, 0, INFO_SIZE as usize) };
+        }
+        *self.ranges.get_mut() = 0;
+        *self.maps_files.get_mut() = false;
+        Ok(())
     }
 
     /// Back to the bare reservation: no rights, no memory.
@@ -221,20 +280,11 @@ impl AddressSpace {
 
 impl Drop for AddressSpace {
     fn drop(&mut self) {
-        if is_left_mapped() {
-            return;
-        }
         for range in &RESERVED {
             unmap(range);
         }
         TAKEN.store(false, Ordering::Release);
     }
-}
-
-/// Whether a test has the memory left as it is. Not that of the first domain, which warms up the processes that are forked later.
-fn is_left_mapped() -> bool {
-    static IS_WARM: AtomicBool = AtomicBool::new(false);
-    fault_injection::disabled(Mitigation::ResetMemory) && IS_WARM.swap(true, Ordering::Relaxed)
 }
 
 fn check(range: &Range<u64>) {
@@ -284,7 +334,6 @@ fn unmap(range: &Range<u64>) {
 mod tests {
     use super::super::one_at_a_time;
     use super::*;
-    use monohull_abi::layout::ARENA_BASE;
 
     fn bytes_at<'a>(page: u64) -> &'a mut [u8] {
         // SAFETY: the tests below have made the page readable and writable, and use one reference at a time.
@@ -313,5 +362,50 @@ mod tests {
         bytes_at(pages.start).fill(7);
         space.discard(pages.clone()).expect("it is not locked any more");
         assert_eq!(bytes_at(pages.start), [0; PAGE as usize]);
+    }
+
+    /// A page that was given rights outside of cells has none afterwards, and what it held does not come back with new ones.
+    #[test]
+    fn what_is_used_outside_of_cells_is_dropped() {
+        let _one = one_at_a_time();
+        let mut space = AddressSpace::reserve(Keys::disabled()).expect("address space");
+        space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
+        let second_block = CARRIER_BASE + CARRIER_SIZE + PAGE;
+        let places = [second_block, FRAMES_BASE + 3 * PAGE, ARENA_BASE, ARENA_BASE + (5 << 20), INFO_BASE];
+        let give = |space: &AddressSpace, page| {
+            space.protect(page..page + PAGE, Access::ReadWrite, Key::FUNCTIONS).expect("rights");
+        };
+        for page in places {
+            give(&space, page);
+            bytes_at(page).fill(7);
+        }
+        space.drop_used().expect("it is dropped");
+        let mapped = std::fs::read_to_string("/proc/self/maps").expect("mappings");
+        for page in &places[..4] {
+            let has_rights = mapped.lines().filter(|line| !line.contains(" ---p ")).any(|line| {
+                let bounds =
+                    line.split([' ', '-']).take(2).map(|text| u64::from_str_radix(text, 16).expect("hexadecimal"));
+                let bounds: Vec<u64> = bounds.collect();
+                (bounds[0]..bounds[1]).contains(page)
+            });
+            assert!(!has_rights, "{page:#x}: {mapped}");
+            give(&space, *page);
+        }
+        for page in places {
+            assert_eq!(bytes_at(page), [0; PAGE as usize], "{page:#x}");
+        }
+    }
+
+    #[test]
+    fn a_mapped_file_is_noticed() {
+        let _one = one_at_a_time();
+        let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
+        let protect =
+            |start: u64| space.protect(start..start + PAGE, Access::ReadWrite, Key::FUNCTIONS).expect("rights");
+        protect(CELLS_BASE + PAGE);
+        protect(CELLS_BASE + 3 * CELL_SIZE + MAPPINGS_OFFSET - PAGE);
+        assert!(!space.has_mapped_files());
+        protect(CELLS_BASE + 3 * CELL_SIZE + MAPPINGS_OFFSET);
+        assert!(space.has_mapped_files());
     }
 }

@@ -13,6 +13,7 @@ use crate::fault_injection::{self, Mitigation};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, INFO_BASE, PAGE, SELECTOR_ALLOW};
 use monohull_abi::module::Call;
 use monohull_abi::module::NEVER;
+use monohull_sys::signals;
 use monohull_trampoline::system::interrupted::{CONTEXT_REGISTERS, Place, UnknownRegisters, XsaveLayout, place};
 use monohull_trampoline::system::{
     CarrierContext, FaultInfo, Registers, VectorState, clear_x87, context_address, exit_gate, frame_page,
@@ -44,6 +45,35 @@ pub struct CarrierState {
     slice: AtomicU64,
     /// The hostcall that was made last.
     call: AtomicU64,
+}
+
+impl CarrierState {
+    /// What a carrier begins with; thread and timers apart.
+    fn clear(&self) {
+        self.preempt_sent.store(false, Ordering::Relaxed);
+        self.timer_set.store(false, Ordering::Relaxed);
+        self.attention.store(false, Ordering::Relaxed);
+        self.stop.store(std::ptr::null_mut(), Ordering::Release);
+        self.deadline.store(NEVER, Ordering::Relaxed);
+        self.slice.store(NEVER, Ordering::Relaxed);
+        self.call.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+impl CarrierState {
+    /// The kernel's id of its timer.
+    pub(super) fn timer_id(&self) -> i32 {
+        self.timer.load(Ordering::Acquire)
+    }
+
+    /// Whether no instance is bound to it, and none has left anything.
+    pub(super) fn is_unbound(&self) -> bool {
+        self.stop.load(Ordering::Acquire).is_null()
+            && self.deadline.load(Ordering::Relaxed) == NEVER
+            && self.slice.load(Ordering::Relaxed) == NEVER
+            && self.call.load(Ordering::Relaxed) == 0
+    }
 }
 
 /// All carriers of the process, by index.
@@ -81,6 +111,8 @@ pub enum CarrierError {
 #[derive(Debug)]
 pub struct Carrier {
     index: usize,
+    /// Kernel thread id.
+    tid: i32,
     context: *mut CarrierContext,
     /// What its timer was last set to, unless a handler has set it since.
     armed: u64,
@@ -95,7 +127,7 @@ pub struct Carrier {
     /// Reading the time-stamp counter is a fault on this thread.
     counter_denied: bool,
     /// Undone last.
-    _setup: ThreadSetup,
+    setup: ThreadSetup,
 }
 
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
@@ -148,6 +180,14 @@ impl ThreadSetup {
         }
         (context, line)
     }
+
+    /// The same of a carrier, with the gate that user code leaves by.
+    fn write_first_state(&self, space: &AddressSpace) -> (*mut CarrierContext, *mut CarrierLine) {
+        let (context, line) = self.write_context();
+        // SAFETY: the info page is writable here, and the line is this carrier's alone.
+        unsafe { (&raw mut (*line).gate).write(exit_gate(space.keys().variant(), self.index)) };
+        (context, line)
+    }
 }
 
 /// The block of the timekeeper, which is not a carrier.
@@ -181,11 +221,12 @@ impl Carrier {
     /// dispatch armed.
     pub fn attach(space: &AddressSpace, setup: ThreadSetup) -> Result<Carrier, CarrierError> {
         let index = setup.index;
-        let (context, line) = setup.write_context();
-        // SAFETY: the info page is writable here, and the line is this carrier's alone.
-        unsafe { (&raw mut (*line).gate).write(exit_gate(space.keys().variant(), index)) };
+        let (context, line) = setup.write_first_state(space);
+        // SAFETY: has no preconditions.
+        let tid = unsafe { libc::gettid() };
         let carrier = Carrier {
             index,
+            tid,
             context,
             armed: NEVER,
             slice: NEVER,
@@ -193,15 +234,10 @@ impl Carrier {
             key: None,
             frames: 0,
             counter_denied: false,
-            _setup: setup,
+            setup,
         };
         let state = &CARRIERS[index];
-        // SAFETY: has no preconditions.
-        let tid = unsafe { libc::gettid() };
-        state.preempt_sent.store(false, Ordering::Relaxed);
-        state.timer_set.store(false, Ordering::Relaxed);
-        state.attention.store(false, Ordering::Relaxed);
-        state.slice.store(NEVER, Ordering::Relaxed);
+        state.clear();
         state.timer.store(new_timer(tid, timer_signal())?, Ordering::Release);
         if index != 0 {
             // The first carrier gets one when a second thread is started: `allow_preempting_first`.
@@ -218,6 +254,51 @@ impl Carrier {
         };
         checked("syscall user dispatch (Linux 5.11 or newer)", armed.into())?;
         Ok(carrier)
+    }
+
+    /// The run is over: nothing interrupts this thread any more, and it may read the time-stamp counter. It enters no user code until
+    /// it is [renewed](Self::renew).
+    pub fn rest(&mut self) -> Result<(), CarrierError> {
+        let state = &CARRIERS[self.index];
+        state.stop.store(std::ptr::null_mut(), Ordering::Release);
+        state.tid.store(0, Ordering::Release);
+        if !fault_injection::disabled(Mitigation::ResetTimers) {
+            set_timer(state, NEVER)?;
+            self.armed = NEVER;
+        }
+        if self.counter_denied {
+            // SAFETY: changes nothing but that reading the counter is no fault any more.
+            let status = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
+            checked("allowing the time-stamp counter", status.into())?;
+            self.counter_denied = false;
+        }
+        Ok(())
+    }
+
+    /// Makes this carrier, the first, which [rests](Self::rest), what it was before its first run. No other carrier is there, and no
+    /// entry frame is mapped. Thread, timer, signal stack and dispatch stay.
+    pub fn renew(&mut self, space: &AddressSpace) -> Result<(), CarrierError> {
+        let state = &CARRIERS[self.index];
+        let preempt_timer = state.preempt_timer.swap(-1, Ordering::AcqRel);
+        if preempt_timer >= 0 && !fault_injection::disabled(Mitigation::ResetTimers) {
+            // SAFETY: the timer is this carrier's, and nothing knows of it any more.
+            checked("timer_delete", unsafe { libc::syscall(libc::SYS_timer_delete, preempt_timer) })?;
+        }
+        // The timers are quiet. A signal of theirs that was blocked arrives now.
+        signals::unblock_all().map_err(|source| CarrierError::Host { what: "unblocking signals", source })?;
+        let stack = signal_stack(self.index);
+        // SAFETY: the stack is this carrier's, and no handler runs on it.
+        checked("the alternate signal stack", unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) }.into())?;
+        if !fault_injection::disabled(Mitigation::ResetCarriers) {
+            // Registers of user code that was interrupted.
+            let start = stack.ss_sp as u64;
+            space.discard(start..start + stack.ss_size as u64)?;
+        }
+        self.setup.write_first_state(space);
+        state.clear();
+        state.tid.store(self.tid, Ordering::Release);
+        (self.slice, self.fruitless, self.key, self.frames) = (NEVER, 0, None, 0);
+        Ok(())
     }
 
     /// Which carrier this is.

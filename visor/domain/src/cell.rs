@@ -23,6 +23,8 @@ use std::sync::Arc;
 
 /// Bytes at the top of the main stack that are wiped by hand instead of being dropped and faulted in again.
 const WARM_STACK: u64 = 2 * PAGE;
+/// Zeroed data up to this size is written to instead of being dropped: a fault takes as long as to write to a dozen pages.
+const SMALL_ZEROS: u64 = 64 << 10;
 /// Heap growth from this size on asks for huge pages.
 const HUGE: u64 = 2 << 20;
 
@@ -46,6 +48,7 @@ pub fn thread_header(index: usize, stack_size: u64, slot: Option<u32>) -> u64 {
 }
 
 /// A cell with an image in it.
+#[derive(Debug)]
 pub struct Cell {
     index: usize,
     key: Key,
@@ -272,7 +275,12 @@ impl Cell {
             }
         }
         for zeros in &self.zeros {
-            space.discard(zeros.clone())?;
+            if zeros.end - zeros.start > SMALL_ZEROS {
+                space.discard(zeros.clone())?;
+                continue;
+            }
+            // SAFETY: whole writable pages of the image, and no thread of the instance exists any more.
+            unsafe { std::ptr::write_bytes(zeros.start as *mut u8, 0, (zeros.end - zeros.start) as usize) };
         }
         if self.heap_end > self.heap_start {
             space.reset(self.heap_start..self.heap_end)?;
@@ -287,7 +295,7 @@ impl Cell {
         if self.stacks > 0 {
             space.reset(self.base() + THREAD_STACKS_OFFSET..self.base() + MAPPINGS_OFFSET)?;
             self.stacks = 0;
-            self.free_stacks.clear();
+            self.free_stacks = Vec::new();
         }
         Ok(())
     }

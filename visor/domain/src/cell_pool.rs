@@ -8,13 +8,20 @@
 //! ```
 //!
 //! A warm cell still has its image mapped: the next instance of the same image starts there without a single mapping.
+//!
+//! Some cells of an ended domain are kept for the next one of their process, which takes a kept cell for an empty one: its
+//! instances get the cells, and the keys, that they would get in a new process.
 
 use super::address_space::{AddressSpace, AddressSpaceError};
 use super::cell::{self, Cell};
+use super::fault_injection::{self, Mitigation};
 use super::image::map::LoadedImage;
 use super::keys::Key;
-use monohull_abi::layout::CELL_COUNT;
+use monohull_abi::layout::{CELL_COUNT, cell_base};
 use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The most cells that are kept from one domain for the next: each keeps some pages.
+const KEPT_MAX: usize = 8;
 
 /// All cells of a domain.
 pub(crate) struct CellPool {
@@ -39,6 +46,8 @@ enum CellState {
     Leased,
     /// It holds the data of an instance that has ended.
     Dirty(Box<Cell>),
+    /// It is as it was before its first instance, and none of this domain has had it. It was kept from the domain before.
+    Kept(Box<Cell>),
     /// It is wiped, and its image is mapped. `since` orders such cells by age.
     Warm { cell: Box<Cell>, since: u64 },
     /// The host refused to clear it; its pages keep this key. It is out of use until it has been reset.
@@ -56,9 +65,42 @@ pub(crate) enum CellLease {
 }
 
 impl CellPool {
-    /// All cells of an address space, empty.
-    pub(crate) fn new(space: Arc<AddressSpace>) -> CellPool {
-        CellPool { space, states: Mutex::new(States { cells: Vec::new(), capacity: CELL_COUNT, wiped: 0 }) }
+    /// All cells of an address space: these, which another pool has [kept](Self::keep), and which have their keys already; the others
+    /// are empty.
+    pub(crate) fn new(space: Arc<AddressSpace>, kept: Vec<Box<Cell>>) -> CellPool {
+        for cell in &kept {
+            space.keys().claim(cell.key());
+        }
+        let cells = kept.into_iter().map(CellState::Kept).collect();
+        CellPool { space, states: Mutex::new(States { cells, capacity: CELL_COUNT, wiped: 0 }) }
+    }
+
+    /// Wipes the first cells, so that another domain may use them; all others become part of the bare reservation. No instance
+    /// has a cell any more. After an error cells may hold data of instances.
+    pub(crate) fn keep(self) -> Result<Vec<Box<Cell>>, AddressSpaceError> {
+        let CellPool { space, states } = self;
+        let states = states.into_inner().expect("cells").cells;
+        let used = states.len();
+        let most = if space.has_mapped_files() { 0 } else { KEPT_MAX };
+        let mut kept = Vec::with_capacity(used.min(most));
+        for (index, state) in states.into_iter().enumerate().take(most) {
+            let (CellState::Dirty(mut cell) | CellState::Warm { mut cell, .. } | CellState::Kept(mut cell)) = state
+            else {
+                break;
+            };
+            // In a new process the cell would get this key.
+            if cell.key() != space.keys().of_cell(index) {
+                break;
+            }
+            if !fault_injection::disabled(Mitigation::ResetCells) && cell.wipe(&space).is_err() {
+                break;
+            }
+            kept.push(cell);
+        }
+        if kept.len() < used {
+            space.reset(cell_base(kept.len())..cell_base(used))?;
+        }
+        Ok(kept)
     }
 
     /// Uses only the first cells.
@@ -74,7 +116,11 @@ impl CellPool {
         if let Some(cell) = states.take_warm(|cell| cell.suits(image, stack_size), |since| since) {
             return Some(CellLease::Warm(cell));
         }
-        if let Some(index) = states.empty()
+        let empty = states.empty();
+        if let Some(cell) = empty.and_then(|index| states.take_kept(index)) {
+            return Some(if cell.suits(image, stack_size) { CellLease::Warm(cell) } else { CellLease::Other(cell) });
+        }
+        if let Some(index) = empty
             && let Some(key) = self.space.keys().acquire()
         {
             states.set(index, CellState::Leased);
@@ -89,6 +135,9 @@ impl CellPool {
         while states.cells.len() <= index.min(states.capacity - 1) {
             states.cells.push(CellState::Empty);
         }
+        if let Some(cell) = states.take_kept(index) {
+            return Some(CellLease::Other(cell));
+        }
         if !matches!(states.cells.get(index), Some(CellState::Empty)) {
             return None;
         }
@@ -101,7 +150,8 @@ impl CellPool {
     pub(crate) fn has_free(&self) -> bool {
         let states = self.lock();
         let warm = states.cells.iter().any(|state| matches!(state, CellState::Warm { .. }));
-        warm || states.empty().is_some() && self.space.keys().has_free()
+        let is_kept = |index: usize| matches!(states.cells.get(index), Some(CellState::Kept(_)));
+        warm || states.empty().is_some_and(|index| is_kept(index) || self.space.keys().has_free())
     }
 
     /// Maps the image into a leased cell, unless it is there.
@@ -194,9 +244,10 @@ impl States {
         self.set(cell.index(), CellState::Warm { cell, since });
     }
 
-    /// The index of an empty cell. One that has never been used is the last choice: its page tables are new as well.
+    /// The index of an empty cell, or of a kept one. One that has never been used is the last choice: its page tables are new as
+    /// well.
     fn empty(&self) -> Option<usize> {
-        let used = self.cells.iter().position(|state| matches!(state, CellState::Empty));
+        let used = self.cells.iter().position(|state| matches!(state, CellState::Empty | CellState::Kept(_)));
         used.or((self.cells.len() < self.capacity).then_some(self.cells.len()))
     }
 
@@ -209,6 +260,15 @@ impl States {
         let (_, best) = ranked.max_by_key(|(rank, _)| *rank)?;
         match std::mem::replace(best, CellState::Leased) {
             CellState::Warm { cell, .. } => Some(cell),
+            _ => None,
+        }
+    }
+
+    /// Leases the cell with this index, if it is a kept one.
+    fn take_kept(&mut self, index: usize) -> Option<Box<Cell>> {
+        let state = self.cells.get_mut(index).filter(|state| matches!(state, CellState::Kept(_)))?;
+        match std::mem::replace(state, CellState::Leased) {
+            CellState::Kept(cell) => Some(cell),
             _ => None,
         }
     }
@@ -248,7 +308,7 @@ mod tests {
     }
 
     fn pool(capacity: usize) -> CellPool {
-        let pool = CellPool::new(Arc::new(AddressSpace::reserve(Keys::disabled()).expect("address space")));
+        let pool = CellPool::new(Arc::new(AddressSpace::reserve(Keys::disabled()).expect("address space")), Vec::new());
         pool.limit(capacity);
         pool
     }
@@ -293,5 +353,53 @@ mod tests {
         assert!(!pool.has_free(), "locked memory is not wiped");
         assert_eq!(pool.retry_failed(), 1);
         assert!(matches!(pool.lease(&image, STACK), Some(CellLease::Empty(0, _))));
+    }
+
+    /// A byte on the main stack of a cell.
+    fn byte(cell: &Cell) -> *mut u8 {
+        (cell.base() + monohull_abi::layout::PAGE) as *mut u8
+    }
+
+    #[test]
+    fn the_next_domain_gets_the_first_cells_in_the_order_of_a_new_one() {
+        let _one = one_at_a_time();
+        let (pool, first, second) = (pool(CELL_COUNT), image(), image());
+        let cells: Vec<Box<Cell>> = (0..KEPT_MAX + 2).map(|_| prepared(&pool, &first)).collect();
+        for cell in &cells {
+            // SAFETY: the stack of a cell is writable, and no thread runs on it.
+            unsafe { byte(cell).write(7) };
+        }
+        // The last instance to end is not the first to be followed.
+        cells.into_iter().for_each(|cell| pool.release(cell));
+        let space = pool.space.clone();
+        let kept = pool.keep().expect("the host clears the rest");
+        assert_eq!(kept.iter().map(|cell| cell.index()).collect::<Vec<_>>(), Vec::from_iter(0..KEPT_MAX));
+        // SAFETY: it is mapped still.
+        assert!(kept.iter().all(|cell| unsafe { byte(cell).read() } == 0));
+        let pool = CellPool::new(space, kept);
+        assert!(matches!(pool.lease(&first, STACK), Some(CellLease::Warm(cell)) if cell.index() == 0));
+        assert!(matches!(pool.lease(&second, STACK), Some(CellLease::Other(cell)) if cell.index() == 1));
+        for index in 2..KEPT_MAX {
+            assert!(matches!(pool.lease(&first, STACK), Some(CellLease::Warm(cell)) if cell.index() == index));
+        }
+        assert!(matches!(pool.lease(&first, STACK), Some(CellLease::Empty(KEPT_MAX, _))));
+    }
+
+    /// Cells behind one that is not clean would be others than those of a new process.
+    #[test]
+    fn a_cell_that_cannot_be_wiped_is_not_kept_nor_are_those_behind_it() {
+        let _one = one_at_a_time();
+        let (pool, image) = (pool(CELL_COUNT), image());
+        let cells: Vec<Box<Cell>> = (0..3).map(|_| prepared(&pool, &image)).collect();
+        let page = byte(&cells[1]);
+        // SAFETY: a page of the main stack; locking it changes nothing of what it holds.
+        assert_eq!(unsafe { libc::mlock(page.cast(), 4096) }, 0, "one page may be locked");
+        cells.into_iter().for_each(|cell| pool.release(cell));
+        let space = pool.space.clone();
+        let kept = pool.keep().expect("the host clears the rest");
+        assert_eq!(kept.iter().map(|cell| cell.index()).collect::<Vec<_>>(), [0]);
+        let pool = CellPool::new(space, kept);
+        assert!(matches!(pool.lease(&image, STACK), Some(CellLease::Warm(_))));
+        assert!(matches!(pool.lease(&image, STACK), Some(CellLease::Empty(1, _))));
     }
 }

@@ -1,5 +1,6 @@
 //! A workflow domain as its users see it: made, run once, dropped.
 
+use super::address_space::AddressSpace;
 use super::carrier::Carrier;
 use super::cell_pool::CellPool;
 use super::checkpoint::{Changes, Suspension, TemplateState};
@@ -25,7 +26,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 /// A workflow domain. Its address space is unmapped when it is dropped.
 pub struct Domain {
-    /// The thread that made the reservation, until the run begins. Dropped before the address space.
+    /// The thread that made the reservation, but for the time of the run. Dropped before the address space.
     first: Cell<Option<Carrier>>,
     shared: Arc<Shared>,
 }
@@ -38,7 +39,7 @@ impl Domain {
 
     /// A domain in a reservation that was made with the same `keys`.
     pub fn on(reserved: ReservedDomain, mut options: Options) -> Domain {
-        let ReservedDomain { carrier, mut space } = reserved;
+        let ReservedDomain { carrier, mut space, cells } = reserved;
         if options.separate {
             space.separate_instances();
         }
@@ -54,7 +55,7 @@ impl Domain {
             template: TemplateState::default(),
             given: GivenEvents::default(),
             instances: InstanceTable::new(),
-            cells: CellPool::new(space.clone()),
+            cells: CellPool::new(space.clone(), cells),
             files: OpenFiles::new(space.clone(), options.epoll_set.clone()),
             space,
             hostcalls: Hostcalls::new(
@@ -87,7 +88,11 @@ impl Domain {
         self.open_inbox();
         self.lock().begin();
         let carrier = self.first.take().map_or_else(|| Carrier::new(&self.space, 0), Ok);
-        let result = carrier.and_then(|carrier| self.run_carrier(carrier));
+        let result = carrier.and_then(|mut carrier| {
+            let ran = self.run_carrier(&mut carrier).and_then(|()| carrier.rest());
+            self.first.set(Some(carrier));
+            ran
+        });
         match &result {
             Ok(()) => self.finish(),
             // Other carriers may be in user code that never ends by itself.
@@ -133,6 +138,18 @@ impl Domain {
             self.hostcalls.modules.stop();
             Images::release(&self.options.mounts);
         }
+    }
+}
+
+impl Domain {
+    /// Ends the domain, which has run, and takes it apart: the calling thread as its first carrier, the cells, and the address space.
+    /// `None` if something else still has it.
+    pub(super) fn take_apart(self) -> Option<(Carrier, CellPool, Arc<AddressSpace>)> {
+        let (carrier, shared) = (self.first.take()?, self.shared.clone());
+        // Stops the modules.
+        drop(self);
+        let (cells, space) = Arc::into_inner(shared)?.into_ground();
+        Some((carrier, cells, space))
     }
 }
 

@@ -17,4 +17,6 @@ pub enum DomainError {
     Region(#[from] AddressSpaceError),
     #[error("a carrier thread cannot be set up: {0}")]
     Carrier(#[from] CarrierError),
+    #[error("the domain cannot be reset: something still uses it")]
+    InUse,
 }

@@ -259,7 +259,7 @@ mod tests {
             lineage: Default::default(),
             template: Default::default(),
         };
-        Domain::on(ReservedDomain { carrier, space }, options)
+        Domain::on(ReservedDomain { carrier, space, cells: Vec::new() }, options)
     }
 
     fn config(token: u64, image: &Arc<LoadedImage>) -> InstanceConfig {

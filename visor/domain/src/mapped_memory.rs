@@ -44,7 +44,7 @@ pub(super) struct Pages<'a> {
 }
 
 /// What one instance has mapped.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct MappedMemory {
     ranges: MappedRanges,
     /// What has been prepared for ranges with rights.

@@ -9,6 +9,7 @@
 
 use super::address_space::{Access, AddressSpace};
 use super::carrier::{self, Carrier, ThreadSetup};
+use super::cell::Cell;
 use super::error::DomainError;
 use super::fault_injection::{self, Mitigation};
 use super::keys::{self, Key, Keys};
@@ -40,6 +41,8 @@ pub struct ReservedDomain {
     /// The calling thread. Dropped before the address space, in which its block lies.
     pub(crate) carrier: Carrier,
     pub(crate) space: AddressSpace,
+    /// Those that were kept from the domain before.
+    pub(crate) cells: Vec<Box<Cell>>,
 }
 
 /// The part of a [`ReservedDomain`] that processes inherit when they are forked by the thread that reserved it: a process that forks
@@ -71,7 +74,7 @@ impl PreforkDomain {
     /// Makes the calling thread the first carrier. It must be the one that reserved this, or a fork of it.
     pub fn into_reserved(self) -> Result<ReservedDomain, DomainError> {
         let PreforkDomain { setup, space } = self;
-        Ok(ReservedDomain { carrier: Carrier::attach(&space, setup)?, space })
+        Ok(ReservedDomain { carrier: Carrier::attach(&space, setup)?, space, cells: Vec::new() })
     }
 }
 

@@ -54,7 +54,7 @@ enum Served<'s> {
 
 impl Shared {
     /// Runs threads on the calling thread, which is a carrier, until the run is over.
-    pub(super) fn run_carrier(&self, mut carrier: Carrier) -> Result<(), CarrierError> {
+    pub(super) fn run_carrier(&self, carrier: &mut Carrier) -> Result<(), CarrierError> {
         let _end = EndProcessOnPanic;
         if !self.options.time_stamp_counter {
             carrier.deny_time_stamp_counter()?;
@@ -66,7 +66,7 @@ impl Shared {
         this_thread::become_carrier(index);
         loop {
             match self.next_work(index) {
-                Work::Run(first, instance) => self.run_threads(first, instance, &mut carrier),
+                Work::Run(first, instance) => self.run_threads(first, instance, carrier),
                 Work::Launch(config, place) => self.launch(config, place),
                 Work::TimeUp(id) => self.time_up(id),
                 Work::Leave(leaving) => self.continue_leaving(leaving),
@@ -171,7 +171,7 @@ impl Shared {
         let body = move || {
             let _end = EndProcessOnPanic;
             let attached = Carrier::new(&shared.space, index);
-            if let Err(error) = attached.and_then(|carrier| shared.run_carrier(carrier)) {
+            if let Err(error) = attached.and_then(|mut carrier| shared.run_carrier(&mut carrier)) {
                 shared.carrier_failed(index, &error);
             }
         };

@@ -175,6 +175,14 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// What another domain may take over; the rest is dropped.
+    pub(super) fn into_ground(self) -> (CellPool, Arc<AddressSpace>) {
+        let Shared { cells, space, .. } = self;
+        (cells, space)
+    }
+}
+
 /// The failure of an instance that is ended because the run ends.
 pub(crate) fn cancelled() -> Failure {
     Failure::blamed(FailureKind::Cancelled, Blame::Workflow, "ended because the workflow ends")

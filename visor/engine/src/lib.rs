@@ -306,16 +306,17 @@ impl Ready {
         let (network, events) = (self.plan.network.open()?, options.events.clone());
         let template = options.template.clone();
         let resources = RunResources { files, network, epoll_set, continuation, events, template };
-        self.run_on(ground, &context, resources, &mut files_of_slots, progress, |mut end| {
+        let ran = self.run_on(ground, &context, resources, &mut files_of_slots, progress, |mut end| {
             if let RunEnd::Report(report) = &mut end {
                 report.isolation_note = decision.note;
             }
             end
-        })
+        });
+        ran.map(|(end, _domain)| end)
     }
 
     /// Runs the workflow to its end in an address space that was reserved before. `answer` gets the report while the domain still
-    /// exists, so that a process that ends with it need not take it down piece by piece.
+    /// exists, so that a process that ends with it need not take it down piece by piece. What it returns, and the domain.
     pub fn run_on<T>(
         &self,
         ground: ReservedDomain,
@@ -324,7 +325,7 @@ impl Ready {
         workflow_io: &mut dyn WorkflowIo,
         progress: Arc<dyn Progress>,
         answer: impl FnOnce(RunEnd) -> T,
-    ) -> Result<T, HostError> {
+    ) -> Result<(T, Domain), HostError> {
         let ended = |report| RunEnd::Report(Box::new(report));
         let clock = Clock::start(context.requested_ns);
         let mut scheduler =
@@ -370,16 +371,18 @@ impl Ready {
             if let Some(continuation) = continuation.take() {
                 domain.restore(continuation, |token, attempt| scheduler.config(token, attempt))?;
             } else if !makes_template && let Err(failure) = slots::fill(&domain, &self.plan, workflow_io) {
-                return Ok(answer(ended(scheduler.report(&domain, &clock, Some(*failure)))));
+                let report = scheduler.report(&domain, &clock, Some(*failure));
+                return Ok((answer(ended(report)), domain));
             }
             if let Err(failure) = events::give(&domain, std::mem::take(&mut events)) {
-                return Ok(answer(ended(scheduler.report(&domain, &clock, Some(*failure)))));
+                let report = scheduler.report(&domain, &clock, Some(*failure));
+                return Ok((answer(ended(report)), domain));
             }
             progress.point("domain-ready", monotonic_ns());
             domain.run(scheduler.driver())?;
             if let Some(suspended) = domain.take_suspended() {
                 domain.close_files();
-                return Ok(answer(RunEnd::Suspended(suspended)));
+                return Ok((answer(RunEnd::Suspended(suspended)), domain));
             }
             if let Some(unfit) = domain.take_unfit_template() {
                 return Err(HostError::Restore(unfit));
@@ -405,11 +408,12 @@ impl Ready {
                         }
                     }
                     domain.close_files();
-                    return Ok(answer(ended(report)));
+                    return Ok((answer(ended(report)), domain));
                 }
                 Outcome::Failed(failure) => {
                     domain.close_files();
-                    return Ok(answer(ended(scheduler.report(&domain, &clock, Some(failure)))));
+                    let report = scheduler.report(&domain, &clock, Some(failure));
+                    return Ok((answer(ended(report)), domain));
                 }
                 Outcome::RetryWorkflow(pause) => {
                     // An event that a checkpoint of the failed run has is not given again.

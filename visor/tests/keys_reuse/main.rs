@@ -16,7 +16,7 @@ mod memory;
 mod negative;
 mod remains;
 
-use memory::{Search, open_files, statics, timers};
+use memory::{Search, info_page, open_files, rights_outside_of_cells, statics, timers};
 use monohull_visor::domain::keys;
 use serde_json::json;
 use serve_support::{Server, StateFolder, eventually, single};
@@ -101,6 +101,10 @@ struct Found {
     same_statics: bool,
     /// Signals that are blocked or wait.
     signals: Vec<String>,
+    /// Whether the page that functions read is that of a process that has served none.
+    same_info: bool,
+    /// Memory of the domain that is accessible and does not belong to a cell.
+    rights: Vec<String>,
 }
 
 /// Serves some invocations in one process and looks at it.
@@ -118,6 +122,8 @@ fn look(server: &Server) -> Found {
         timers: timers(kept),
         same_statics: statics(kept) == statics(idle),
         signals: memory::signals(kept),
+        same_info: info_page(kept) == info_page(idle),
+        rights: rights_outside_of_cells(kept),
     }
 }
 
@@ -128,6 +134,8 @@ fn is_clean(isolation: &str, found: &Found) {
     assert!(found.files.iter().all(|files| *files == found.files[0]), "{isolation}: {found:?}");
     assert_eq!(found.timers, 1, "{isolation}: {found:?}");
     assert!(found.same_statics, "{isolation}: {found:?}");
+    assert!(found.same_info, "{isolation}: {found:?}");
+    assert_eq!(found.rights, [""; 0], "{isolation}: {found:?}");
     assert!(found.signals.iter().all(|set| set == "0000000000000000"), "{isolation}: {found:?}");
 }
 

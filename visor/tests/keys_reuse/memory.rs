@@ -1,5 +1,6 @@
 //! Another process as the kernel shows it to root: its pages, files, timers and signals.
 
+use monohull_abi::layout::{CARRIER_BASE, CARRIER_SIZE, CELLS_BASE, CELLS_END, INFO_BASE, INFO_SIZE, USER_END};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
@@ -153,6 +154,25 @@ pub(crate) fn statics(pid: i32) -> Vec<(String, Vec<u8>)> {
     found.retain(|(name, _)| ["mm.so", "stdio.so"].contains(&name.as_str()));
     assert!(!found.is_empty(), "modules have static data: {maps}");
     found
+}
+
+/// The page that functions read and trusted code writes to.
+pub(crate) fn info_page(pid: i32) -> Vec<u8> {
+    let mut bytes = vec![0; INFO_SIZE as usize];
+    let memory = File::open(format!("/proc/{pid}/mem")).expect("root may look");
+    memory.read_exact_at(&mut bytes, INFO_BASE).expect("it is mapped");
+    bytes
+}
+
+/// The accessible mappings of its domain, but for cells, the first carrier's block and the info page.
+pub(crate) fn rights_outside_of_cells(pid: i32) -> Vec<String> {
+    let own = [CARRIER_BASE..CARRIER_BASE + CARRIER_SIZE, INFO_BASE..INFO_BASE + INFO_SIZE, CELLS_BASE..CELLS_END];
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("root may look");
+    let is_other = |line: &&str| {
+        let start = line.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).expect("an address");
+        (CARRIER_BASE..USER_END).contains(&start) && !own.iter().any(|own| own.contains(&start))
+    };
+    maps.lines().filter(|line| !line.contains(" ---p ")).filter(is_other).map(str::to_owned).collect()
 }
 
 /// How many mappings a process has.

@@ -87,15 +87,15 @@ pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, S
     let (mut address_space, mut kept) = (address_space, None);
     loop {
         let kept = match serve_job(&channel, address_space, &settings, &mut kept) {
-            Ok(kept) => kept,
+            Ok((kept, next)) => {
+                address_space = next;
+                kept
+            }
             Err(status) => return status,
         };
-        match reset::stack(template).and_then(|()| reset::finish(template, kept)) {
-            Ok(next) => address_space = next,
-            Err(why) => {
-                eprintln!("{why}");
-                return FAILED;
-            }
+        if let Err(why) = reset::stack(template).and_then(|()| reset::finish(kept)) {
+            eprintln!("{why}");
+            return FAILED;
         }
         if channel.send(&FromWorker::Clean, &[]).is_err() {
             return NOT_NEEDED;
@@ -103,7 +103,8 @@ pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, S
     }
 }
 
-/// Takes a job, runs it and answers. The workflow that was kept, if the process stays for another job of it; else its exit status.
+/// Takes a job, runs it, answers, and resets its domain. If the process stays for another job of the workflow: the workflow, and where
+/// its next domain is made; else the exit status.
 ///
 /// All that this and its callees leave on the stack is below the caller's frame.
 #[inline(never)]
@@ -112,7 +113,7 @@ fn serve_job<'k>(
     address_space: ReservedDomain,
     settings: &DomainSettings,
     kept: &'k mut Option<Kept>,
-) -> Result<&'k Kept, i32> {
+) -> Result<(&'k Kept, ReservedDomain), i32> {
     let failed = |why: &str| {
         eprintln!("{why}");
         FAILED
@@ -133,11 +134,12 @@ fn serve_job<'k>(
         }
     };
     match run(channel.clone(), address_space, settings, &kept.workflow, job, answered) {
-        Ok(After::Stay) => {
+        Ok(Some(domain)) => {
+            let next = reset::domain(domain).map_err(|why| failed(&why))?;
             planted.leave(channel);
-            Ok(kept)
+            Ok((kept, next))
         }
-        Ok(After::End) => Err(DONE),
+        Ok(None) => Err(DONE),
         Err(error) => Err(failed(&format!("the answer cannot be sent: {error}"))),
     }
 }

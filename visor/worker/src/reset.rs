@@ -1,8 +1,8 @@
-//! What a process that stays for another job resets after each one, besides its domain.
+//! What a process that stays for another job resets after each one.
 //!
 //! ```text
 //!   first job with `stay`    freed memory is wiped from here on (`wiping`); its workflow is kept
-//!   ended as done            answer ─▶ domain dropped ─▶ stacks ─▶ descriptors, signals ─▶ a new reservation ─▶ Clean
+//!   ended as done            answer ─▶ domain ─▶ stacks ─▶ descriptors ─▶ Clean
 //!   ended otherwise          answer ─▶ the process ends
 //! ```
 //!
@@ -13,10 +13,10 @@
 
 use super::job::{Data, Received};
 use super::sandbox::SandboxTemplate;
-use monohull_domain::ReservedDomain;
 use monohull_domain::fault_injection::{self, Mitigation};
+use monohull_domain::{Domain, ReservedDomain};
 use monohull_engine::Ready;
-use monohull_sys::{descriptors, signals};
+use monohull_sys::descriptors;
 use std::hint::black_box;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 
@@ -45,15 +45,18 @@ pub(super) fn stack(template: &SandboxTemplate) -> Result<(), String> {
     template.stack.wipe_below().map_err(|error| format!("the stack cannot be wiped: {error}"))
 }
 
-/// Resets the rest, after the domain has been dropped; what the next one is made in.
-pub(super) fn finish(template: &SandboxTemplate, kept: &Kept) -> Result<ReservedDomain, String> {
-    if !fault_injection::disabled(Mitigation::ResetDescriptors) {
-        let closed = descriptors::close_from(kept.first_of_job);
-        closed.map_err(|error| format!("the files of the last job cannot be closed: {error}"))?;
+/// Resets the domain of the job; what the next one is made in.
+pub(super) fn domain(domain: Domain) -> Result<ReservedDomain, String> {
+    domain.reset().map_err(|error| format!("there cannot be another domain: {error}"))
+}
+
+/// Resets the rest, after the domain.
+pub(super) fn finish(kept: &Kept) -> Result<(), String> {
+    if fault_injection::disabled(Mitigation::ResetDescriptors) {
+        return Ok(());
     }
-    // The carrier's timers are gone; a signal of theirs that was blocked arrives now.
-    signals::unblock_all().map_err(|error| format!("signals cannot be unblocked: {error}"))?;
-    ReservedDomain::reserve_again(template.keys).map_err(|error| format!("there cannot be another domain: {error}"))
+    let closed = descriptors::close_from(kept.first_of_job);
+    closed.map_err(|error| format!("the files of the last job cannot be closed: {error}"))
 }
 
 /// What the program with which tests switch parts of the reset off leaves behind on purpose, so that each part has something to find.

@@ -9,7 +9,7 @@ use super::sent::seal_sent;
 use super::wiping;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::{Keeper, Suspended};
-use monohull_domain::{ReservedDomain, TIME_SLICE, keys};
+use monohull_domain::{Domain, ReservedDomain, TIME_SLICE, keys};
 use monohull_engine::{Ready, RunContext, RunEnd, Source, WorkflowIo, report_without_run};
 use monohull_ipc::channel::BODY_MAX;
 use monohull_report::failure::{Blame, FailureKind};
@@ -73,7 +73,7 @@ pub(super) enum After {
     Stay,
 }
 
-/// Runs a workflow and answers; `answered` is called while its domain is still there.
+/// Runs a workflow and answers; `answered` is called while its domain is still there. The domain, if the process stays for another job.
 pub(super) fn run(
     channel: Arc<SupervisorChannel>,
     address_space: ReservedDomain,
@@ -81,7 +81,7 @@ pub(super) fn run(
     workflow: &Ready,
     job: Received,
     answered: impl FnOnce(After),
-) -> io::Result<After> {
+) -> io::Result<Option<Domain>> {
     let Received { inputs, resources, wire, .. } = job;
     let notices = Notices::new(channel.clone());
     let reporter =
@@ -122,21 +122,23 @@ pub(super) fn run(
             }
         };
         answered(after);
-        Ok(after)
+        Ok::<After, io::Error>(after)
     };
     let ran = workflow.run_on(address_space, &context, resources, &mut workflow_io, reporter.clone(), answer);
-    ran.unwrap_or_else(|error| {
-        close();
-        if error.is_continuations() {
-            reporter.notices.finish();
-            reporter.send(&FromWorker::Unfit { why: error.to_string() }, &[])?;
-            return Ok(After::End);
-        }
-        let failure = Failure::blamed(FailureKind::Process, Blame::Host, error.to_string());
-        let isolation = keys::isolation(context.keys);
-        reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())?;
-        Ok(After::End)
-    })
+    let error = match ran {
+        Ok((after, domain)) => return Ok((after? == After::Stay).then_some(domain)),
+        Err(error) => error,
+    };
+    close();
+    if error.is_continuations() {
+        reporter.notices.finish();
+        reporter.send(&FromWorker::Unfit { why: error.to_string() }, &[])?;
+        return Ok(None);
+    }
+    let failure = Failure::blamed(FailureKind::Process, Blame::Host, error.to_string());
+    let isolation = keys::isolation(context.keys);
+    reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())?;
+    Ok(None)
 }
 
 /// Slots of a workflow in a worker: inputs that came with the job, outputs that go with the answer.

@@ -16,7 +16,7 @@ enum Off {
     Check(Check),
 }
 
-const NAMES: [(&str, Off); 29] = [
+const NAMES: [(&str, Off); 31] = [
     ("checker", Off::Mitigation(Mitigation::Checker)),
     ("tagging", Off::Mitigation(Mitigation::Tagging)),
     ("separate-keys", Off::Mitigation(Mitigation::SeparateKeys)),
@@ -32,7 +32,9 @@ const NAMES: [(&str, Off); 29] = [
     ("frames", Off::Mitigation(Mitigation::Frames)),
     ("reset-heap", Off::Mitigation(Mitigation::ResetHeap)),
     ("reset-stacks", Off::Mitigation(Mitigation::ResetStacks)),
-    ("reset-memory", Off::Mitigation(Mitigation::ResetMemory)),
+    ("reset-cells", Off::Mitigation(Mitigation::ResetCells)),
+    ("reset-arena", Off::Mitigation(Mitigation::ResetArena)),
+    ("reset-carriers", Off::Mitigation(Mitigation::ResetCarriers)),
     ("reset-timers", Off::Mitigation(Mitigation::ResetTimers)),
     ("reset-statics", Off::Mitigation(Mitigation::ResetStatics)),
     ("reset-descriptors", Off::Mitigation(Mitigation::ResetDescriptors)),

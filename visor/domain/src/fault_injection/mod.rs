@@ -51,9 +51,13 @@ pub enum Mitigation {
     ResetHeap,
     /// That the stacks of trusted code are.
     ResetStacks,
-    /// That the domain's memory is given back.
-    ResetMemory,
-    /// That the carriers' timers are deleted.
+    /// That cells are wiped.
+    ResetCells,
+    /// That the memory of slot buffers is given back.
+    ResetArena,
+    /// That the info page and what carriers have are put back.
+    ResetCarriers,
+    /// That the carriers' timers are deleted, and that of the first one is switched off.
     ResetTimers,
     /// That the modules' static data is put back.
     ResetStatics,

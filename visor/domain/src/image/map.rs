@@ -85,6 +85,7 @@ pub struct LoadedImage {
 }
 
 /// A page range that is put back to its first state when a cell is used again.
+#[derive(Debug)]
 pub struct Pristine {
     /// First address.
     pub address: u64,

@@ -125,6 +125,21 @@ impl Keys {
         }
     }
 
+    /// The key that the cell with this index gets in a new domain in which nothing has failed.
+    pub fn of_cell(&self, index: usize) -> Key {
+        match self.free {
+            Some(_) if !fault_injection::disabled(Mitigation::SeparateKeys) => Key(FIRST_FUNCTION_KEY + index as u32),
+            _ => Key::FUNCTIONS,
+        }
+    }
+
+    /// Takes a key that some pages have already.
+    pub fn claim(&self, key: Key) {
+        if let Some(free) = &self.free {
+            free.lock().expect("keys").retain(|free| *free != key);
+        }
+    }
+
     /// Releases a key, which no page has any more.
     pub fn release(&self, key: Key) {
         if let Some(free) = &self.free {
