@@ -52,10 +52,10 @@ impl Watchdog {
         *start = StartReport { kind: StartKind::Main, no_template: None };
         match self.templates.find(workflow) {
             Found::Refused(why) => start.no_template = Some(why.to_string()),
-            Found::Nothing if !self.is_ending() && self.registry.is_current(workflow) => {
-                if self.templates.begin(workflow) {
-                    tokio::spawn(self.clone().make_template(workflow.clone()));
-                }
+            Found::Nothing
+                if !self.is_ending() && self.registry.is_current(workflow) && self.templates.begin(workflow) =>
+            {
+                tokio::spawn(self.clone().make_template(workflow.clone()));
             }
             _ => {}
         }
