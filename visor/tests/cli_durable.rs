@@ -190,6 +190,13 @@ fn what_is_no_state_folder_is_refused_and_stays_as_it_is() {
     fs::write(path.join("state/meta.sqlite"), text).expect("written");
     refused(&monohull(path, &["run", "w.json", "--state", "state"]), 3, "the database of the state folder");
     assert_eq!(fs::read_to_string(path.join("state/meta.sqlite")).expect("a file"), text);
+    // A project with a folder of files: those that no invocation names would be removed.
+    fs::create_dir(path.join("files")).expect("made");
+    fs::write(path.join("files/photo"), "mine").expect("written");
+    let output = monohull(path, &["run", "w.json", "--state", "."]);
+    refused(&output, 3, "is not used as a state folder: it holds other files");
+    assert_eq!(fs::read_to_string(path.join("files/photo")).expect("a file"), "mine");
+    assert!(!path.join("meta.sqlite").exists());
 }
 
 /// Two processes look for work in one folder: each leg is run by one of them.

@@ -82,3 +82,20 @@ fn a_failure_stays_what_it_is() {
     let output = monohull(folder.path(), &["validate", "--json", "disk.img"]).stdout(full).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
+
+/// A workflow that waits, as was asked for, is not told without its output: the invocation's id is in it.
+#[test]
+fn that_a_workflow_waits_is_not_said_to_a_full_disk() {
+    let folder = folder();
+    let workflow = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows/durable/counter.json");
+    let run = |json: &[&str], stdout: Stdio| {
+        let mut command = monohull(folder.path(), &["run", "--state", "state", "--detach"]);
+        command.args(json).arg(&workflow).stdout(stdout).output().expect("monohull starts")
+    };
+    for json in [&[][..], &["--json"]] {
+        assert_eq!(run(json, Stdio::piped()).status.code(), Some(4));
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+        let output = run(json, full.into());
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+    }
+}

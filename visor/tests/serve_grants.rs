@@ -359,6 +359,39 @@ fn the_value_of_a_secret_appears_nowhere() {
     );
 }
 
+/// A secret that a function publishes, waits with, and fails with is in no answer about a durable invocation.
+#[test]
+fn the_value_of_a_secret_is_in_no_answer_about_what_waits() {
+    const VALUE: &str = "sk-live-4eC39HqLyjWDarjtT1zdp7dc";
+    let host = Host::new();
+    fs::write(host.at("key"), VALUE).expect("written");
+    let grants = host.grants(&json!({ "secrets": { "key": { "file": "key", "workflows": ["w"] } } }));
+    let server = Server::start_with(&["--suspend", "1s", "--grants", &grants]);
+    server.put_example("misbehave");
+    let mut document = single("w", "misbehave", &json!({ "args": { "how": "publish-variable" } }));
+    document["steps"][0]["secrets"] = json!({ "PRINTED": "key" });
+    server.put_workflow(&document);
+    server.post("/async-invoke/w?id=one", b"").expect(202);
+    let status = || server.get("/invocations/one").expect(200).json()["status"].clone();
+    eventually("it is suspended", || status() == "suspended");
+    let paths = ["/invocations", "/invocations/one", "/invocations/one/checkpoints", "/invocations/one/state/text"];
+    let hidden = |paths: &[&str]| {
+        for path in paths {
+            let text = server.get(path).expect(200).text();
+            // The positive control: it had the value, which stands there as its name.
+            assert!(!text.contains(VALUE) && text.contains("[secret key]"), "{path}: {text}");
+        }
+    };
+    hidden(&paths);
+    let shown = server.get("/invocations/one").expect(200).json();
+    assert_eq!(shown["waiting_for"][0]["event"], "event [secret key]", "{shown:#}");
+    assert_eq!(shown["published"], json!({ "text": "it is [secret key]", "name [secret key]": "text" }), "{shown:#}");
+    // The event has the name that the function has given it.
+    server.post(&format!("/invocations/one/events/event%20{VALUE}"), b"").expect(202);
+    eventually("it has failed", || status() == "failed");
+    hidden(&["/invocations/one", "/invocations/one/state/text"]);
+}
+
 #[test]
 fn a_secret_that_cannot_be_had_or_hidden_is_refused_without_being_shown() {
     let host = Host::new();

@@ -1,5 +1,5 @@
 //! Fails in every way a function can. Argument `how` chooses the way; `workflows/failures` has a file for each, but for
-//! `print-variable`, which is about secrets that only a server grants, and `rename-slot` and `unaligned-sleep`, which are about suspended
+//! `print-variable` and `publish-variable`, which are about secrets that only a server grants, and `rename-slot` and `unaligned-sleep`, which are about suspended
 //! workflows.
 //!
 //! Every way is a function of its own that is never inlined, so that a report can name it.
@@ -15,6 +15,7 @@ mod retry;
 mod terminal;
 mod waits;
 
+use monohull_std::durable;
 use monohull_std::env;
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
@@ -26,6 +27,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "panic" => panics(),
         "return-error" => return returns_an_error(),
         "print-variable" => prints_a_variable(),
+        "publish-variable" => return publishes_a_variable(),
         "exit-status" => process::exit(3),
 
         "null-write" => memory::null_write(),
@@ -93,6 +95,16 @@ fn prints_a_variable() {
     println!("{value}");
     eprintln!("it is {value:?}, which is printed twice: {value}");
     panic!("{value} is no secret any more");
+}
+
+/// Publishes an environment variable, waits for an event with a name that has it, and fails with it.
+#[inline(never)]
+fn publishes_a_variable() -> Result<(), Box<dyn Error>> {
+    let value = env::var("PRINTED")?;
+    durable::publish("text", &format!("it is {value}"))?;
+    durable::publish(&format!("name {value}"), "text")?;
+    durable::event(&format!("event {value}")).wait()?;
+    Err(format!("{value} is no secret any more").into())
 }
 
 #[inline(never)]

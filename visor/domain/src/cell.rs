@@ -28,6 +28,9 @@ const SMALL_ZEROS: u64 = 64 << 10;
 /// Heap growth from this size on asks for huge pages.
 const HUGE: u64 = 2 << 20;
 
+/// Bytes of an ended instance that are freed in one step.
+const FREED_AT_ONCE: u64 = 64 << 20;
+
 /// The addresses of the cell with this index.
 pub fn bounds(index: usize) -> UserBounds {
     UserBounds { start: cell_base(index), end: cell_base(index) + CELL_SIZE }
@@ -265,6 +268,31 @@ impl Cell {
         header - 8
     }
 
+    /// Frees a part of the memory of an instance that has ended, behind the first `freed` bytes of it: how many bytes those are now. `None`
+    /// if the rest is so little that [`Self::wipe`] can free it at once.
+    pub fn free_some(&self, space: &AddressSpace, freed: u64) -> Option<u64> {
+        let charged = || self.mapped.ranges().filter(|(_, state)| state.is_charged()).map(|(range, _)| range);
+        let of_cell = || self.zeros.iter().cloned().chain([self.heap(), self.thread_stacks()]);
+        let all = || of_cell().chain(charged());
+        let total: u64 = all().map(|range| range.end - range.start).sum();
+        if total.saturating_sub(freed) <= FREED_AT_ONCE {
+            return None;
+        }
+        let (mut skipped, mut left) = (freed, FREED_AT_ONCE);
+        for range in all() {
+            let start = range.start + skipped.min(range.end - range.start);
+            skipped -= start - range.start;
+            let end = range.end.min(start + left);
+            left -= end - start;
+            // What cannot be freed now is cleared with the cell.
+            space.discard(start..end).ok()?;
+            if left == 0 {
+                break;
+            }
+        }
+        Some(freed + FREED_AT_ONCE)
+    }
+
     /// Makes the cell fit for another instance of the same image; no thread of it exists any more. After an error the cell may
     /// still hold data of the old instance, and nothing may run in it before it has been cleared.
     pub fn wipe(&mut self, space: &AddressSpace) -> Result<(), AddressSpaceError> {
@@ -343,5 +371,37 @@ mod tests {
         assert_eq!(cell.clear(&space).expect("it is cleared"), 0);
         let _cell = make();
         assert_eq!(page_of_stack(), [0; PAGE as usize]);
+    }
+
+    /// What an instance leaves in its heap and in what it has mapped is freed piece by piece. Little is left to the wipe.
+    #[test]
+    fn much_memory_is_freed_in_steps() {
+        let _one = one_at_a_time();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
+        let image =
+            Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
+        let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
+        let mut cell = Cell::new(&space, 0, image, STACK, Key::FUNCTIONS).expect("a cell");
+        assert_eq!(cell.free_some(&space, 0), None, "there is little to free");
+        let heap = cell.grow_heap(&space, 2 * FREED_AT_ONCE + PAGE).expect("rights").expect("room");
+        let at = |step: u64| {
+            // SAFETY: a page of the heap, which no thread uses.
+            unsafe { &mut *((heap + step * FREED_AT_ONCE) as *mut u8) }
+        };
+        let held = |byte: u8| (0..3).map(|step| *at(step) == byte).collect::<Vec<_>>();
+        (0..3).for_each(|step| *at(step) = 7);
+        // The data of the image, which is zero at first, comes before the heap.
+        let zeros: u64 = cell.zeros.iter().map(|range| range.end - range.start).sum();
+        assert!(zeros < FREED_AT_ONCE);
+        let mut steps = vec![held(7)];
+        let mut freed = 0;
+        while let Some(more) = cell.free_some(&space, freed) {
+            assert_eq!(more - freed, FREED_AT_ONCE);
+            freed = more;
+            steps.push(held(7));
+        }
+        let (gone, left) = (false, true);
+        assert_eq!(steps, [[left, left, left], [gone, left, left], [gone, gone, left]]);
+        cell.wipe(&space).expect("memory that is not locked is wiped");
     }
 }

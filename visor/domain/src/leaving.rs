@@ -18,6 +18,8 @@ pub(super) struct Holdings {
     pub(super) run: u64,
     pub(super) park: u64,
     pub(super) modules: ReleaseProgress,
+    /// Bytes of its cell that have been freed, in the order of [`Cell::free_some`](super::cell::Cell::free_some).
+    pub(super) freed: u64,
 }
 
 /// How far the modules are with the end of an instance.

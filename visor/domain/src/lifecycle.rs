@@ -8,7 +8,7 @@
 //!                                                   cell wiped ◀── driver, if the run goes on ◀── event ◀──┘
 //! ```
 //!
-//! An instance may leave a million threads and hundreds of thousands of buffers behind. So its end is divided into steps of some
+//! An instance may leave a million threads, hundreds of thousands of buffers and gigabytes of memory behind. So its end is divided into steps of some
 //! milliseconds. What is left after a step is queued with the scheduler as [`Leaving`]; a carrier does other work before it
 //! continues. The instance keeps its cell and its key until all steps are done, and the run does not end before. Most instances
 //! need one step, which is done at once.
@@ -16,6 +16,7 @@
 //! Pending instances get cell and key strictly in their order.
 
 use super::carrier::{self, ticks};
+use super::cell::Cell;
 use super::cell_pool::CellLease;
 use super::checkpoint::Begun;
 use super::dispatcher::SchedulerGuard;
@@ -174,7 +175,7 @@ impl Shared {
         drop(scheduler);
         let result = threads.ending.expect("only ended instances are reclaimed");
         let modules = ReleaseProgress::default();
-        self.release_holdings(Holdings { id, result, run: threads.run, park: threads.park, modules });
+        self.release_holdings(Holdings { id, result, run: threads.run, park: threads.park, modules, freed: 0 });
     }
 
     /// Reclaims what an instance without threads holds, or a part of it.
@@ -183,9 +184,14 @@ impl Shared {
         if !self.hostcalls.modules.release(holdings.id, ending, &mut holdings.modules) {
             return self.put_off(self.lock(), Leaving::Holdings(holdings));
         }
-        let Holdings { id, result, run, park, modules } = holdings;
         // The module may never have been loaded, or not know of all.
-        self.files.pager.unmap_all(id);
+        self.files.pager.unmap_all(holdings.id);
+        let free_some = |cell: &mut Cell| cell.free_some(&self.space, holdings.freed);
+        if let Some(freed) = self.instance(holdings.id).and_then(|instance| instance.with_cell(free_some)).flatten() {
+            holdings.freed = freed;
+            return self.put_off(self.lock(), Leaving::Holdings(holdings));
+        }
+        let Holdings { id, result, run, park, modules, freed: _ } = holdings;
         let (instance, usage) = self.instances.remove(id);
         let usage = Usage { run, park, ..usage };
         let cell = instance.cell.lock().expect("cell").take();

@@ -8,6 +8,7 @@ use monohull_report::escape::shown;
 use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -55,9 +56,59 @@ pub enum StoreError {
         /// Which other user may change it.
         reason: String,
     },
+    /// The folder has something else in it.
+    #[error(
+        "{} is not used as a state folder: it holds other files ({}); choose an empty folder, or one that does not exist yet",
+        shown(path),
+        shown(Path::new(other))
+    )]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// One of the files.
+        other: OsString,
+    },
     /// The database.
     #[error(transparent)]
     Meta(#[from] MetaError),
+}
+
+/// Refuses a folder that is not empty and that no process has made a state folder: files that no row names are removed from it.
+fn check_content(folder: &Path) -> Result<(), StoreError> {
+    let found = foreign(folder).map_err(at(folder))?;
+    let Some(other) = found else { return Ok(()) };
+    // Only now: another process may be making it at this moment.
+    match folder.join(DATABASE).try_exists() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(StoreError::Foreign { path: folder.to_owned(), other }),
+        Err(error) => Err(at(folder)(error)),
+    }
+}
+
+/// Something in a folder that is not there when a state folder has been begun: its own folders are empty then.
+fn foreign(folder: &Path) -> io::Result<Option<OsString>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let own = match name.to_str() {
+            Some(CHECKPOINTS | FILES | OWNERS) => {
+                entry.file_type()?.is_dir() && fs::read_dir(entry.path())?.next().is_none()
+            }
+            // A folder that is a file system of its own may have this.
+            Some("lost+found") => true,
+            Some(name) => name == LOCK || name.starts_with(DATABASE),
+            None => false,
+        };
+        if !own {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
 /// An error about this file.
@@ -78,6 +129,7 @@ impl Store {
 
     fn open_as(folder: &Path, served: bool) -> Result<Store, StoreError> {
         let folder = std::path::absolute(folder).map_err(at(folder))?;
+        check_content(&folder)?;
         for name in ["", CHECKPOINTS, FILES, OWNERS] {
             let path = folder.join(name);
             DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(at(&path))?;
@@ -265,6 +317,34 @@ mod tests {
 
     fn named(start: &[u8]) -> Vec<[u8; 32]> {
         vec![start.try_into().expect("a hash")]
+    }
+
+    /// Files that no row names are removed: others' files must never be among them.
+    #[test]
+    fn a_folder_with_files_of_others_is_refused_and_stays_as_it_is() {
+        let folder = TempDir::new().expect("a folder");
+        for (name, is_taken) in
+            [("README", false), ("files/photo", false), ("checkpoints/old", false), ("owners", true)]
+        {
+            let state = folder.path().join(name.replace('/', "-"));
+            let file = state.join(name);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+            if is_taken { fs::create_dir(&file) } else { fs::write(&file, "mine") }.expect("made");
+            match Store::open(&state) {
+                Ok(_) => assert!(is_taken, "{name}: it is begun, and has nothing in it"),
+                Err(StoreError::Foreign { path, other }) => {
+                    assert_eq!((path, is_taken), (state.clone(), false));
+                    assert_eq!(Path::new(&other), Path::new(name).iter().next().expect("a name"));
+                    assert_eq!(fs::read_dir(&state).expect("a folder").count(), 1, "nothing is made in it");
+                    assert_eq!(fs::read_to_string(&file).expect("a file"), "mine");
+                }
+                Err(other) => panic!("{name}: {other}"),
+            }
+        }
+        // The positive control: what is a state folder is taken, whatever else is put there later.
+        let (_folder, store) = store();
+        fs::write(store.folder.join("README"), "mine").expect("written");
+        Store::open(&store.folder).expect("it has been a state folder before");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 
 use serde::Serialize;
 
+use super::exit::Exit;
 use monohull_report::escape::{self, Lines, Notation, Pieces};
 
 /// The first write to standard output that failed.
@@ -66,12 +67,13 @@ pub(super) fn failed(error: io::Error) {
     let _ = FAILED.set(error);
 }
 
-/// The exit code of a verb that has ended with `exit`, where `unwritten` stands for success without its output.
+/// The exit code of a verb that has ended with `exit`, where `unwritten` stands for success without its output. That a workflow waits, as was
+/// asked for, is a success too: who reads that code expects to find the invocation's id in the output.
 pub(super) fn finish(exit: u8, unwritten: u8) -> u8 {
     match FAILED.get() {
         Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             note(format_args!("monohull: standard output cannot be written: {error}"));
-            if exit == 0 { unwritten } else { exit }
+            if exit == 0 || exit == Exit::Suspended as u8 { unwritten } else { exit }
         }
         _ => exit,
     }

@@ -355,7 +355,7 @@ impl Watchdog {
         };
         let Some(reason) = error.reason() else { return };
         self.metrics.no_handshake(reason);
-        tracing::info!(peer = ?stream.peer(), reason, %error, "TLS handshake");
+        tracing::info!(peer = stream.peer().map(tracing::field::display), reason, %error, "TLS handshake");
         if matches!(error, HandshakeError::Http) {
             let wire = TimedStream::new(stream.clone(), self.settings.clients.clone());
             self.clone().serve_connection(stream, wire, Transport::HttpForHttps, guards, closing).await;
@@ -397,7 +397,7 @@ impl Watchdog {
             }
         };
         if let Err(error) = served {
-            tracing::debug!(%error, peer = ?stream.peer(), "connection");
+            tracing::debug!(%error, peer = stream.peer().map(tracing::field::display), "connection");
         }
     }
 

@@ -26,6 +26,7 @@ use crate::http::routes::{Call, Route};
 use crate::ids::hex;
 use crate::invocations::invocation::{Invocation, LogLine, Printed, Shown, Status};
 use crate::invocations::ledger::{Ledger, Start, Told, decode_printed, kept, meta_kept, now};
+use crate::invocations::redact::Redactor;
 use crate::registry::plan_once_registered;
 use crate::service::Watchdog;
 use sha2::{Digest, Sha256};
@@ -127,8 +128,8 @@ fn in_vain(id: &InvocationId, status: RowStatus, what: &str) -> ApiError {
     ApiError::conflict(format!("the invocation {id} is {} and cannot be {what}", status.name()))
 }
 
-/// Waits as a document.
-pub(crate) fn waiting_for(waits: &[Wait]) -> Vec<Value> {
+/// Waits as a document. A function chooses the names of its events.
+fn waiting_for(waits: &[Wait], redactor: &Redactor) -> Vec<Value> {
     let kind = |wait: &Wait| match (&wait.event, wait.until) {
         (Some(_), _) => "event",
         (None, Some(_)) => "time",
@@ -139,8 +140,8 @@ pub(crate) fn waiting_for(waits: &[Wait]) -> Vec<Value> {
             "kind": kind(wait),
             "step": wait.step,
             "instance": wait.instance,
-            "what": wait.what,
-            "event": wait.event,
+            "what": redactor.text(wait.what.clone()),
+            "event": wait.event.clone().map(|event| redactor.text(event)),
             "until": wait.until.map(date),
         })
     });
@@ -148,14 +149,14 @@ pub(crate) fn waiting_for(waits: &[Wait]) -> Vec<Value> {
 }
 
 /// What a list has of a durable invocation besides what it has of each.
-pub(crate) fn row_fields(row: &Row) -> Map<String, Value> {
+pub(crate) fn row_fields(row: &Row, redactor: &Redactor) -> Map<String, Value> {
     let fields = json!({
         "status": Status::from(row.status),
         "reason": row.reason,
         "becomes": row.wanted.map(RowStatus::name),
         "changed": date(row.changed),
         "due": row.due.map(date),
-        "waiting_for": waiting_for(&row.waits),
+        "waiting_for": waiting_for(&row.waits, redactor),
         "generation": row.generation,
         "attempts": row.attempts,
         "checkpoint": row.checkpoint.as_ref().map(|checkpoint| json!({ "bytes": checkpoint.bytes })),
@@ -182,12 +183,12 @@ fn is_token(text: &str) -> bool {
 
 impl Known {
     /// Its document.
-    pub(crate) fn show(&self) -> Shown {
+    pub(crate) fn show(&self, redactor: &Redactor) -> Shown {
         let shown = self.invocation.show();
         let Some(durable) = &self.row else { return shown };
-        let mut fields = row_fields(&durable.row);
+        let mut fields = row_fields(&durable.row, redactor);
         fields.insert("mail".to_owned(), durable.mail.into());
-        fields.insert("published".to_owned(), json!(durable.row.published));
+        fields.insert("published".to_owned(), json!(redactor.published(&durable.row.published)));
         fields.insert("parent".to_owned(), parent(&durable.lineage));
         let version = Start::decode(&durable.row.start).map(|start| Version::of(&start).name());
         fields.insert("version".to_owned(), version.into());
@@ -395,7 +396,7 @@ impl Watchdog {
                 .cloned()
                 .ok_or_else(|| ApiError::not_found("it has published nothing of this name"))
         });
-        let text = text.await?;
+        let text = self.secrets.redactor().text(text.await?);
         let response = Response::builder().header(CONTENT_TYPE, "text/plain; charset=utf-8");
         let response = response.header(X_CONTENT_TYPE_OPTIONS, "nosniff").body(Answer::from(text.into_bytes()));
         Ok(response.expect("the headers are constants"))
@@ -465,6 +466,7 @@ impl Watchdog {
         let [] = call.parameters([])?;
         self.refuse_if_not_durable(&call.name)?;
         let id = id_of(&call.name)?;
+        let redactor = self.secrets.redactor();
         let document = self.with_ledger(move |_, ledger| {
             let meta = ledger.meta();
             let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
@@ -475,7 +477,7 @@ impl Watchdog {
                     "at": date(kept.at),
                     "bytes": kept.checkpoint.bytes,
                     "due": kept.due.map(date),
-                    "waiting_for": waiting_for(&kept.waits),
+                    "waiting_for": waiting_for(&kept.waits, &redactor),
                 })
             };
             let checkpoints: Vec<_> = meta.history(&id).map_err(meta_kept)?.iter().map(checkpoint).collect();

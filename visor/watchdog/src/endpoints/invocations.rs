@@ -66,6 +66,7 @@ impl Watchdog {
         if let Some(filter) = wanted.filter() {
             let watchdog = self.clone();
             let rows = self.blocking(move |_| watchdog.ledger.newest(&filter, limit + 1).map_err(meta_kept)).await?;
+            let redactor = self.secrets.redactor();
             for row in rows {
                 let Some(start) = Start::decode(&row.start) else { continue };
                 let place = Place { accepted: row.started, id: row.id.to_string() };
@@ -73,7 +74,7 @@ impl Watchdog {
                 if row.status.is_end() {
                     summary.insert("duration_us".to_owned(), (row.changed.saturating_sub(row.started) / 1000).into());
                 }
-                summary.extend(row_fields(&row));
+                summary.extend(row_fields(&row, &redactor));
                 found.push((place, Value::Object(summary)));
             }
         }
@@ -89,7 +90,8 @@ impl Watchdog {
         let [wait] = call.parameters(["wait"])?;
         let known = self.find_ended(call, waits(wait.as_deref())?).await?;
         let invocation = known.invocation.clone();
-        self.written(&invocation, move || json(Response::builder(), &known.show())).await
+        let redactor = self.secrets.redactor();
+        self.written(&invocation, move || json(Response::builder(), &known.show(&redactor))).await
     }
 
     /// An answer that may contain an invocation's report. A long one is written on another thread.

@@ -529,7 +529,7 @@ pub(crate) fn kept(error: StoreError) -> ApiError {
     let full = match &error {
         StoreError::File { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge),
         StoreError::Meta(error) => error.is_full(),
-        StoreError::Shared { .. } => false,
+        StoreError::Shared { .. } | StoreError::Foreign { .. } => false,
     };
     match full {
         true => ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "storage", Blame::Host, error.to_string()),

@@ -4,6 +4,7 @@
 //! people without access to the secret; so the value is replaced by the name of the grant. This guards against mistakes only: a
 //! malicious function can encode the secret, or write it into its output, which is passed on unchanged.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
@@ -80,7 +81,14 @@ impl Redactor {
     pub(crate) fn report(&self, report: &RunReport) -> Option<RunReport> {
         let mut value = serde_json::to_value(report).ok()?;
         self.value(&mut value);
-        serde_json::from_value(value).ok()
+        let mut report: RunReport = serde_json::from_value(value).ok()?;
+        report.published = self.published(&report.published);
+        Some(report)
+    }
+
+    /// What a function has published: it chooses the names, too.
+    pub(crate) fn published(&self, published: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        published.iter().map(|(name, text)| (self.text(name.clone()), self.text(text.clone()))).collect()
     }
 
     pub(crate) fn refusal(&self, mut refusal: ApiError) -> ApiError {
