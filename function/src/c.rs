@@ -150,7 +150,7 @@ pub unsafe extern "C" fn monohull_send(
     let (invocation, name) = unsafe { (CStr::from_ptr(invocation).to_bytes(), CStr::from_ptr(name).to_bytes()) };
     // SAFETY: the caller's promise; of no bytes the address may be null.
     let bytes = if len == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(data, len) } };
-    status(crate::durable::send_event(invocation, name, bytes))
+    status(crate::send::send_event(invocation, name, bytes))
 }
 
 /// Makes a buffer of zeros with room for `capacity` bytes, of which none is in use.

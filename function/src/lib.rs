@@ -60,6 +60,8 @@ mod real_std;
 #[cfg(feature = "alloc")]
 #[doc(hidden)]
 pub mod rt;
+#[cfg(any(feature = "alloc", feature = "c"))]
+mod send;
 #[cfg(feature = "alloc")]
 pub mod slot;
 mod sys;

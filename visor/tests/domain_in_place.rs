@@ -102,7 +102,7 @@ impl Keeper for Kept {
 
 /// The answer to a capture that was kept.
 fn kept(taken: Vec<u64>, events: Vec<Event>) -> Answer {
-    Answer { next: Base::This, taken, events }
+    Answer { next: Base::This, taken, sent: 0, events }
 }
 
 /// Runs a workflow to its end.
@@ -195,7 +195,7 @@ fn changes_memory(steps: u64, from: usize) {
             _ => Base::This,
         };
         let taken = if next == Base::Before { Vec::new() } else { captured.events_taken.clone() };
-        Some(Answer { next, taken, events: Vec::new() })
+        Some(Answer { next, taken, sent: 0, events: Vec::new() })
     });
     let ended = run(&ready, None, Some((&kept, every)));
     assert_eq!(text(&ended, "result"), text(&expected, "result"));

@@ -43,10 +43,9 @@ use crate::sys;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use monohull_abi::event::EVENT_SEPARATOR;
-use monohull_abi::types::{Clock, InfoString, SlotView, fingerprint};
+use monohull_abi::types::{Clock, InfoString, SlotView};
 use monohull_abi::{Errno, number};
 
 /// A deadline that never comes.
@@ -273,23 +272,11 @@ pub fn publish(name: &str, text: &str) -> Result<(), EventError> {
 /// # }
 /// ```
 pub fn send(invocation: &str, name: &str, bytes: &[u8]) -> Result<(), EventError> {
-    send_event(invocation.as_bytes(), name.as_bytes(), bytes).map_err(|errno| {
+    crate::send::send_event(invocation.as_bytes(), name.as_bytes(), bytes).map_err(|errno| {
         let explained = sys::last_error_message();
         let message = if explained.is_empty() { alloc::format!("{errno}") } else { explained };
         EventError { errno, message: alloc::format!("sending event `{name}` to `{invocation}`: {message}") }
     })
-}
-
-/// How many events have been sent, by what they are called: each has a number that is the same if the instance is run again.
-static SENT: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
-
-/// The same with texts that may be none.
-pub(crate) fn send_event(invocation: &[u8], name: &[u8], bytes: &[u8]) -> Result<(), Errno> {
-    let text = [invocation, name].join(&b'\n');
-    let count = &SENT[(fingerprint(&text) % SENT.len() as u64) as usize];
-    let number = count.fetch_add(1, Ordering::Relaxed);
-    let (data, len) = (bytes.as_ptr() as u64, bytes.len() as u64);
-    sys::call(number::SEND, [text.as_ptr() as u64, text.len() as u64, data, len, number]).map(drop)
 }
 
 /// The bytes of a buffer, which is freed.

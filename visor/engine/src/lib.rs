@@ -391,7 +391,8 @@ impl Ready {
                 let why = domain.suspension_refused().or_else(|| scheduler.outcome().why());
                 let why = why.unwrap_or_else(|| "it has ended and was not ready before".to_owned());
                 let failure = Failure::blamed(FailureKind::Cancelled, Blame::Workflow, why);
-                return Ok(answer(ended(scheduler.report(&domain, &clock, Some(failure)))));
+                let report = scheduler.report(&domain, &clock, Some(failure));
+                return Ok((answer(ended(report)), domain));
             }
             match scheduler.outcome() {
                 Outcome::Done => {
