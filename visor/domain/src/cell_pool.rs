@@ -11,6 +11,7 @@
 //!
 //! Some cells of an ended domain are kept for the next one of their process, which takes a kept cell for an empty one: its
 //! instances get the cells, and the keys, that they would get in a new process.
+#![allow(clippy::vec_box, reason = "a cell is leased as a box, and is not moved")]
 
 use super::address_space::{AddressSpace, AddressSpaceError};
 use super::cell::{self, Cell};

@@ -42,6 +42,7 @@ pub struct ReservedDomain {
     pub(crate) carrier: Carrier,
     pub(crate) space: AddressSpace,
     /// Those that were kept from the domain before.
+    #[allow(clippy::vec_box, reason = "a cell is leased as a box, and is not moved")]
     pub(crate) cells: Vec<Box<Cell>>,
 }
 

@@ -47,18 +47,21 @@ mod pages;
 mod quiesce;
 pub mod record;
 pub(crate) mod restore;
+mod restore_error;
 mod suspension;
 mod template;
+mod template_use;
 
 pub use capture::{CaptureError, Wait};
 pub(crate) use changes::Changes;
 pub use check::Rejected;
 pub use keeper::{Answer, Base, Keeper};
 pub use record::{Continuation, Lineage};
-pub use restore::RestoreError;
+pub use restore_error::RestoreError;
 pub(crate) use suspension::Suspension;
-pub use template::TemplateUse;
-pub(crate) use template::{Begun, TemplateState, ready};
+pub(crate) use template::{Begun, ready};
+pub(crate) use template_use::TemplateState;
+pub use template_use::TemplateUse;
 
 use std::time::Duration;
 

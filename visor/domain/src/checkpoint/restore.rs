@@ -3,9 +3,9 @@
 use super::check::{Rejected, check};
 use super::pages;
 use super::record::{Continuation, InstanceRecord, ThreadState};
-use crate::address_space::AddressSpaceError;
+use super::restore_error::RestoreError;
 use crate::explanation::Explanations;
-use crate::hostcall::{self, RecordError};
+use crate::hostcall;
 use crate::instance::{Counters, Instance, InstanceConfig, Line, Output, cell_of};
 use crate::shared::Shared;
 use monohull_abi::layout::PAGE;
@@ -13,29 +13,6 @@ use monohull_abi::module::NEVER;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-
-/// A continuation cannot be gone on with.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what each means")]
-pub enum RestoreError {
-    #[error("it is damaged or was changed: {0}")]
-    Rejected(#[from] Rejected),
-    #[error("it has an instance that the workflow does not have")]
-    UnknownInstance,
-    #[error("there is no place for an instance")]
-    NoPlace,
-    #[error("its memory cannot be mapped: {0}")]
-    Memory(#[from] AddressSpaceError),
-    #[error(transparent)]
-    Module(#[from] RecordError),
-}
-
-impl RestoreError {
-    /// Whether the host is at fault, and not the continuation.
-    pub fn is_hosts(&self) -> bool {
-        matches!(self, RestoreError::Memory(_))
-    }
-}
 
 impl Shared {
     /// Rebuilds a captured domain in this one, which has not run yet. `config` is what the plan says of the instance with this token,

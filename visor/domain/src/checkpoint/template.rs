@@ -18,8 +18,10 @@
 
 use super::check::{Rejected, check_instance};
 use super::pages;
-use super::record::{Continuation, ThreadState};
-use super::restore::{RestoreError, check_runs};
+use super::record::ThreadState;
+use super::restore::check_runs;
+use super::restore_error::RestoreError;
+use super::template_use::TemplateUse;
 use crate::cell::Cell;
 use crate::fault::FaultHandler;
 use crate::instance::{InstanceConfig, cell_of};
@@ -30,8 +32,8 @@ use monohull_abi::number::{self, SYSTEM_ONLY};
 use monohull_abi::types::{InfoString, RANDOM_SHARED};
 use monohull_report::StartKind;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 /// The calls before READY. The handlers of `GET_STRING`, `GET_STRING_LEN` and `GETRANDOM` refuse a part of theirs.
 const COMMON: [u32; 23] = [
@@ -59,26 +61,6 @@ const COMMON: [u32; 23] = [
     number::CLOCK_GETTIME,
     number::NANOSLEEP,
 ];
-
-/// What a domain has to do with templates.
-#[derive(Clone, Debug, Default)]
-pub enum TemplateUse {
-    /// Its instances start from their images.
-    #[default]
-    No,
-    /// It ends with a template, where its only function says that it is ready. It has no inputs.
-    Make,
-    /// The first attempt of its only instance starts from this one.
-    From(Arc<Continuation>),
-}
-
-/// What has become of it.
-#[derive(Default)]
-pub(crate) struct TemplateState {
-    is_ready: AtomicBool,
-    is_used: AtomicBool,
-    unfit: Mutex<Option<RestoreError>>,
-}
 
 /// The first moments of an instance.
 pub(crate) struct Begun {

@@ -9,6 +9,7 @@
 //! live buffers: no other page of the arena is captured, and a capture has no business with another one.
 
 use super::modules::{NAMES, Saved};
+use super::record_error::RecordError;
 use crate::shared::Shared;
 use monohull_abi::module::SYSTEM_INSTANCE;
 use std::ops::Range;
@@ -25,28 +26,6 @@ pub struct ModuleRecord {
     pub bytes: Vec<u8>,
     /// The ranges of the arena, whole pages, whose contents belong to it.
     pub pages: Vec<Range<u64>>,
-}
-
-/// The state of a module cannot be captured, or its record is refused.
-#[derive(Debug, thiserror::Error)]
-#[error("{}{reason} (libos module `{module}`)", whose(function.as_deref(), *instance))]
-pub struct RecordError {
-    /// The module.
-    pub module: String,
-    /// The function of the instance, if that lives.
-    pub function: Option<String>,
-    /// The instance that is concerned.
-    pub instance: Option<u32>,
-    /// What it is about.
-    pub reason: String,
-}
-
-fn whose(function: Option<&str>, instance: Option<u32>) -> String {
-    match (function, instance) {
-        (Some(function), Some(instance)) => format!("function `{function}`, instance {instance}: "),
-        (None, Some(instance)) => format!("instance {instance}: "),
-        (_, None) => String::new(),
-    }
 }
 
 impl Shared {

@@ -1,0 +1,28 @@
+//! Why a continuation cannot be gone on with.
+
+use super::check::Rejected;
+use crate::address_space::AddressSpaceError;
+use crate::hostcall::RecordError;
+
+/// A continuation cannot be gone on with.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
+pub enum RestoreError {
+    #[error("it is damaged or was changed: {0}")]
+    Rejected(#[from] Rejected),
+    #[error("it has an instance that the workflow does not have")]
+    UnknownInstance,
+    #[error("there is no place for an instance")]
+    NoPlace,
+    #[error("its memory cannot be mapped: {0}")]
+    Memory(#[from] AddressSpaceError),
+    #[error(transparent)]
+    Module(#[from] RecordError),
+}
+
+impl RestoreError {
+    /// Whether the host is at fault, and not the continuation.
+    pub fn is_hosts(&self) -> bool {
+        matches!(self, RestoreError::Memory(_))
+    }
+}

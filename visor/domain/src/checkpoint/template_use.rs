@@ -1,0 +1,26 @@
+//! What a domain is to do with a template, and what has become of it: see [`super::template`].
+
+use super::record::Continuation;
+use super::restore_error::RestoreError;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+/// What a domain has to do with templates.
+#[derive(Clone, Debug, Default)]
+pub enum TemplateUse {
+    /// Its instances start from their images.
+    #[default]
+    No,
+    /// It ends with a template, where its only function says that it is ready. It has no inputs.
+    Make,
+    /// The first attempt of its only instance starts from this one.
+    From(Arc<Continuation>),
+}
+
+/// What has become of it.
+#[derive(Default)]
+pub(crate) struct TemplateState {
+    pub(super) is_ready: AtomicBool,
+    pub(super) is_used: AtomicBool,
+    pub(super) unfit: Mutex<Option<RestoreError>>,
+}
