@@ -148,7 +148,11 @@ enum Chore {
 
 fn main() -> ExitCode {
     let chore = Options::parse().chore;
-    let done = workspace::leave_other_root().and_then(|()| perform(chore));
+    let done = match chore {
+        // Cargo starts this with a test program, in the folder of any package.
+        Chore::RunTest { program, arguments } => flaky::run(&program, &arguments),
+        chore => workspace::leave_other_root().and_then(|()| perform(chore)),
+    };
     match done {
         Ok(status) => status,
         Err(why) => {
@@ -173,7 +177,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Test { keys: true, full, .. } => test::run_with_keys(Extent::new(full)),
         Chore::Test { network: true, full, .. } => test::run_network(Extent::new(full)),
         Chore::Test { arguments, full, .. } => test::run(&arguments, Extent::new(full)),
-        Chore::RunTest { program, arguments } => return flaky::run(&program, &arguments),
+        Chore::RunTest { .. } => unreachable!("`main` does this itself"),
         Chore::Vm(wish) => return vm::command(&wish),
         Chore::Bench { arguments } => bench::run(&arguments),
         Chore::Fetch => vm::fetch()
