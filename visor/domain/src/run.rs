@@ -8,6 +8,7 @@ use super::carrier::{self, Carrier, CarrierError, is_interrupt, ticks};
 use super::cell_pool::CellLease;
 use super::dispatcher::SchedulerGuard;
 use super::event::Event;
+use super::fault_injection::{self, Mitigation};
 use super::hostcall::futex_wait;
 use super::instance::{Instance, InstanceConfig};
 use super::sched::{Resources, Running, Work, wait_key};
@@ -59,7 +60,9 @@ impl Shared {
         if !self.options.time_stamp_counter {
             carrier.deny_time_stamp_counter()?;
         }
-        if let Some(slice) = self.options.time_slice {
+        if let Some(slice) = self.options.time_slice
+            && !fault_injection::disabled(Mitigation::TimeSlices)
+        {
             carrier.slice_time(slice);
         }
         let index = carrier.index();

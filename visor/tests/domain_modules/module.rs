@@ -122,7 +122,7 @@ fn say_long_report() {
     let mut write = |bytes: &[u8]| at += system_call([PWRITE, file, bytes.as_ptr() as u64, bytes.len() as u64, at, 0]) as u64;
     let names = (SIZE - HEAD.len() - TAIL.len()) / NAME.len() / 1000;
     let len = HEAD.len() + names * 1000 * NAME.len() + TAIL.len();
-    // Ended, the report's length in groups of seven bits, the report, no outputs.
+    // Ended, the report's length in groups of seven bits, the report, no outputs, no events for others.
     let group = |index: usize| (len >> (7 * index)) as u8 & 0x7f | if index < 3 { 0x80 } else { 0 };
     write(&[3, group(0), group(1), group(2), group(3)]);
     write(HEAD);
@@ -130,7 +130,7 @@ fn say_long_report() {
     thousand.chunks_exact_mut(NAME.len()).for_each(|place| place.copy_from_slice(NAME));
     (0..names).for_each(|_| write(&thousand));
     write(TAIL);
-    write(&[0]);
+    write(&[0, 0]);
     // All four seals.
     system_call([FCNTL, file, 1033, 15, 0, 0]);
     // Other processes of this user may have as many descriptors on their way as the kernel lets it have.

@@ -71,7 +71,8 @@ pub fn begin() {
 
 /// Whether it is this one.
 pub fn disabled(defence: Mitigation) -> bool {
-    OFF.get().is_some_and(|(_, off)| *off == Off::Mitigation(defence))
+    let hidden_by_slices = |off| defence == Mitigation::TimeSlices && off == Off::Check(Check::ExitControl);
+    OFF.get().is_some_and(|(_, off)| *off == Off::Mitigation(defence) || hidden_by_slices(*off))
 }
 
 /// A warning for the user of this program.
