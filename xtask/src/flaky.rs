@@ -24,7 +24,10 @@ const TIMEOUT: [&str; 4] = ["--foreground", "--verbose", "--kill-after=10", "900
 /// `cargo test` with all its tests, started by [`run`].
 pub(crate) fn cargo_test() -> Result<Command> {
     let this = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let runner = serde_json::json!([this.to_string_lossy(), "run-test"]);
+    let this = this.to_string_lossy();
+    // Cargo may have built it again meanwhile, as one of the programs of tests: then another one is there.
+    let this = this.strip_suffix(" (deleted)").unwrap_or(&this);
+    let runner = serde_json::json!([this, "run-test"]);
     // An array of strings is written alike in JSON and TOML.
     let config = format!("target.x86_64-unknown-linux-gnu.runner={runner}");
     Ok(shell::cargo(["--config", &config, "test", "--no-fail-fast"]))
