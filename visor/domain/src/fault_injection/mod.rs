@@ -47,8 +47,8 @@ pub enum Mitigation {
     Arguments,
     /// That entry frames are emptied when their instance ends.
     Frames,
-    /// The end of time slices. The kernel gives signal handlers the usual control words, so whoever runs after one has them: that would
-    /// hide that the exit does not set them.
+    /// The end of time slices. The kernel gives signal handlers the usual control words, so the thread that runs after one has them: that
+    /// would hide that the exit does not set them.
     TimeSlices,
     /// Between two uses of a process: that freed blocks of trusted memory are wiped.
     ResetHeap,

@@ -1,7 +1,7 @@
 //! Makes templates of functions, and gives them to invocations.
 //!
-//! The first invocation whose instance says that it is ready starts a process besides, which makes the template: without inputs, and for
-//! nobody. Until it is there, and whenever it is not, instances start from their image.
+//! The first invocation whose instance says that it is ready starts a process besides, which makes the template: without inputs, and
+//! for no invocation. Until it is there, and whenever it is not, instances start from their image.
 
 use std::sync::Arc;
 use std::time::Duration;
