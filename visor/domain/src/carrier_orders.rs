@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The promise: a carrier that enters user code of an instance that ends is preempted after it has bound the instance. The model has
-//! the statements of `carrier.rs`, `lifecycle.rs` and `run.rs` with their orderings. Without the fences both sides may miss the
+//! the statements of `carrier.rs`, `preemption.rs`, `lifecycle.rs` and `run.rs` with their orderings. Without the fences both sides may miss the
 //! other's store, which the last test shows.
 
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};

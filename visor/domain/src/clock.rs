@@ -17,7 +17,7 @@
 //! clocks: the host's time as this domain has it ([`DomainClock::host_now`]), with it the domain's, and the wall clock. It happens only
 //! while no carrier works. Where the kernel is given a time, it is converted back ([`DomainClock::on_kernel`]).
 
-use super::carrier::{clock_ns, monotonic_ns};
+use super::host_time::{clock_ns, monotonic_ns};
 use monohull_abi::module::NEVER;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;

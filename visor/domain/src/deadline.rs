@@ -9,9 +9,9 @@
 //! The report names what the instance was doing. While a carrier has a thread of it, only that carrier knows: it notes the place when it
 //! puts the thread down.
 
-use super::carrier;
 use super::event::Event;
 use super::instance::Instance;
+use super::preemption;
 use super::sched::Running;
 use super::shared::{Shared, cancelled};
 use super::{fault, this_thread};
@@ -26,7 +26,7 @@ impl Shared {
     /// stop.
     #[cold]
     pub(super) fn must_stop(&self, instance: &Instance) -> bool {
-        carrier::clear_attention(this_thread::carrier());
+        preemption::clear_attention(this_thread::carrier());
         self.end_if_late(instance);
         instance.stop.load(Ordering::Relaxed)
     }

@@ -5,8 +5,8 @@
 //!                 └─ else: condition variable
 //! ```
 
-use super::carrier::monotonic_ns;
 use super::epoll_set::EpollSet;
+use super::host_time::monotonic_ns;
 use super::instance::Instance;
 use super::poller::{FRAMES, Poller};
 use super::sched::{Armed, Scheduler, TimerKind, WakeUp, Woken};

@@ -1,9 +1,9 @@
 //! Why a domain could not be made or could not go on.
 
 use super::address_space::AddressSpaceError;
-use super::carrier::CarrierError;
 use super::gadgets::GadgetsError;
 use super::keys::KeysError;
+use super::thread_setup::CarrierError;
 
 /// A domain could not be made or could not go on.
 #[derive(Debug, thiserror::Error)]

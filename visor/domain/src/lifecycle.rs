@@ -15,7 +15,6 @@
 //!
 //! Pending instances get cell and key strictly in their order.
 
-use super::carrier::{self, ticks};
 use super::cell::Cell;
 use super::cell_pool::CellLease;
 use super::checkpoint::Begun;
@@ -23,8 +22,10 @@ use super::dispatcher::SchedulerGuard;
 use super::event::{Ended, Event};
 use super::explanation::Explanations;
 use super::fault_injection::{self, Mitigation};
+use super::host_time::ticks;
 use super::instance::{Counters, Instance, InstanceConfig, Output, Usage};
 use super::leaving::{Holdings, Leaving, ReleaseProgress};
+use super::preemption;
 use super::sched::THREADS_MAX;
 use super::shared::{Shared, cancelled};
 use super::this_thread;
@@ -129,8 +130,8 @@ impl Shared {
         // See `Carrier::bind_instance`.
         fence(Ordering::SeqCst);
         for index in 0..scheduler.carriers() {
-            if carrier::runs(index, &instance.stop) && index != this_thread::carrier() {
-                carrier::preempt(index);
+            if preemption::runs(index, &instance.stop) && index != this_thread::carrier() {
+                preemption::preempt(index);
             }
         }
         self.retire_threads(scheduler, instance.id);

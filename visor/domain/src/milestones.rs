@@ -1,6 +1,6 @@
 //! When a domain reached what its users measure.
 
-use super::carrier::ticks;
+use super::host_time::ticks;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Ticks of the time-stamp counter; 0 before.

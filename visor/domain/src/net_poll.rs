@@ -1,6 +1,6 @@
 //! Polling of the network stack of a workflow that has a device of its own; the stack is a libos module.
 
-use super::carrier::monotonic_ns;
+use super::host_time::monotonic_ns;
 use super::shared::Shared;
 use monohull_abi::number::NETWORK_BUSY;
 use monohull_network::Network;

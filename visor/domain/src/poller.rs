@@ -16,7 +16,7 @@
 //! Sockets are added when they are made, and armed for one event each time a thread waits: a socket without waiters
 //! costs nothing, and waiting cannot fail for lack of kernel memory.
 
-use super::carrier::monotonic_ns;
+use super::host_time::monotonic_ns;
 use super::sched::wait_key;
 use monohull_abi::network::{Readiness, WATCHED_NOW, ready};
 use std::collections::{HashMap, HashSet};

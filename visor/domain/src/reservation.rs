@@ -8,11 +8,13 @@
 //! ```
 
 use super::address_space::{Access, AddressSpace};
-use super::carrier::{self, Carrier, ThreadSetup};
+use super::carrier::Carrier;
 use super::cell::Cell;
 use super::error::DomainError;
 use super::fault_injection::{self, Mitigation};
 use super::keys::{self, Key, Keys};
+use super::processor;
+use super::thread_setup::ThreadSetup;
 use super::{fault, gadgets};
 use monohull_abi::layout::{INFO_BASE, INFO_SIZE};
 use monohull_trampoline::system::Variant;
@@ -20,7 +22,7 @@ use monohull_trampoline::system::Variant;
 /// What a process that forks others should do before, because they inherit it: the signal handlers, and the answers to
 /// questions that take long.
 pub fn prepare_forks(keys: bool) {
-    carrier::detect_processor();
+    processor::detect_processor();
     keys::support();
     fault::install(if keys { Variant::Keys } else { Variant::Plain });
     keep_large_blocks_apart();

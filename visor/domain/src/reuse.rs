@@ -40,9 +40,10 @@ impl Domain {
 #[cfg(test)]
 mod tests {
     use super::super::address_space::{Access, AddressSpace};
-    use super::super::carrier::{CARRIERS, Carrier};
+    use super::super::carrier::Carrier;
     use super::super::keys::{Key, Keys};
     use super::super::one_at_a_time;
+    use super::super::preemption::CARRIERS;
     use monohull_abi::layout::{CARRIER_BASE, CARRIER_SIZE, CarrierLine, INFO_BASE, INFO_SIZE, PAGE};
     use monohull_abi::module::NEVER;
     use std::sync::atomic::{AtomicBool, Ordering};

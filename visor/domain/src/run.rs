@@ -4,15 +4,19 @@
 //! slice of time. Then the carrier takes the next one. Between two threads there is nothing on the carrier's stack but this
 //! loop.
 
-use super::carrier::{self, Carrier, CarrierError, is_interrupt, ticks};
+use super::carrier::Carrier;
 use super::cell_pool::CellLease;
 use super::dispatcher::SchedulerGuard;
 use super::event::Event;
 use super::fault_injection::{self, Mitigation};
+use super::host_time::ticks;
 use super::hostcall::futex_wait;
 use super::instance::{Instance, InstanceConfig};
+use super::preemption;
+use super::preemption::is_interrupt;
 use super::sched::{Resources, Running, Work, wait_key};
 use super::shared::Shared;
+use super::thread_setup::CarrierError;
 use super::threads::{self, EndProcessOnPanic};
 use super::{fault, this_thread};
 use monohull_abi::module::{Call, Outcome, Wake};
@@ -178,7 +182,7 @@ impl Shared {
                 shared.carrier_failed(index, &error);
             }
         };
-        let started = carrier::allow_preempting_first()
+        let started = preemption::allow_preempting_first()
             .map_err(|error| error.to_string())
             .and_then(|()| threads::spawn(format!("carrier-{index}"), None, body).map_err(|error| error.to_string()));
         match started {
@@ -356,7 +360,7 @@ impl Shared {
     /// Serves a thread's call.
     #[inline]
     fn serve_thread(&self, call: &mut Call) -> Served<'_> {
-        carrier::note_call(call.carrier as usize, call.number);
+        preemption::note_call(call.carrier as usize, call.number);
         if call.number == u64::from(FUTEX_WAIT) {
             return match futex_wait(self, call) {
                 Ok(scheduler) => Served::FutexWait(scheduler),

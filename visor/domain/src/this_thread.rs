@@ -1,7 +1,7 @@
 //! What the calling thread does: which carrier it is, and the instance whose hostcall it serves.
 
-use super::carrier;
 use super::instance::Instance;
+use super::preemption;
 use monohull_abi::module::{Call, SYSTEM_INSTANCE};
 use std::cell::Cell;
 
@@ -61,5 +61,5 @@ pub(crate) fn exit_instance() {
 /// Whether the call that is being served on this thread is to stop half-way: its instance, or the run, has to end. Operations
 /// that take more than some milliseconds check this now and then.
 pub(crate) fn is_interrupted() -> bool {
-    carrier::is_interrupted(CARRIER.get())
+    preemption::is_interrupted(CARRIER.get())
 }

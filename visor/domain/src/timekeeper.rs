@@ -14,10 +14,11 @@
 //! It runs no user code. Since it reads user stacks for reports, it has a carrier block of its own, the last one: a signal
 //! stack and a context, by which a fault of such a read is survived.
 
-use super::carrier::{TIMEKEEPER_BLOCK, allow_preempting_first, survive_faults};
 use super::dispatcher::SchedulerGuard;
+use super::preemption::allow_preempting_first;
 use super::sched::Work;
 use super::shared::Shared;
+use super::thread_setup::{TIMEKEEPER_BLOCK, survive_faults};
 use super::threads::{self, EndProcessOnPanic};
 
 impl Shared {

@@ -3,7 +3,7 @@
 //! Every switch between threads takes a time stamp, so it must be cheap: the counter is read, and only a report
 //! converts, by comparing counter and clock over the whole run.
 
-use monohull_domain::carrier::{monotonic_ns, ticks};
+use monohull_domain::host_time::{monotonic_ns, ticks};
 
 /// The beginning of a run, on both scales.
 #[derive(Clone, Copy)]

@@ -37,8 +37,8 @@ pub use options::{Event, IsolationWish, RunOptions, modules_folder};
 pub use workflow_io::{Source, WorkflowIo};
 
 use clock::Clock;
-use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::{Continuation, Keeper, RestoreError, Suspended, TemplateUse};
+use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::image::map::{LoadError, LoadedImage};
 use monohull_domain::instance::InstanceConfig;
 use monohull_domain::{Domain, DomainError, EpollSet, Options, ReservedDomain, Sink, TIME_SLICE, keys};

@@ -3,7 +3,7 @@
 use crate::support;
 use crate::watch::{job, listen, one_step, run};
 use crate::{Spawners, Test};
-use monohull_visor::domain::carrier::monotonic_ns;
+use monohull_visor::domain::host_time::monotonic_ns;
 use monohull_visor::report::{FailureKind, Status};
 use monohull_visor::worker::{Cause, Data, Job, Notice};
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ pub(crate) struct Moment {
 
 impl Moment {
     pub(crate) fn now() -> Moment {
-        Moment { world: SystemTime::now(), begin: Instant::now(), ns: monohull_domain::carrier::monotonic_ns() }
+        Moment { world: SystemTime::now(), begin: Instant::now(), ns: monohull_domain::host_time::monotonic_ns() }
     }
 }
 

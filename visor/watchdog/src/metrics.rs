@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::invocations::invocation::End;
+use crate::invocations::record::End;
 use monohull_domain::hostcall::NAMES as MODULES;
 use monohull_durable::{Status as DurableStatus, Tally};
 use monohull_report::{RunReport, Status};
@@ -438,7 +438,7 @@ mod tests {
         let metrics = Metrics::new();
         let report = Some(serde_json::from_value(report).expect("a report"));
         let end = End {
-            status: crate::invocations::invocation::Status::Completed,
+            status: crate::invocations::status::Status::Completed,
             duration_us: 1000,
             report,
             result: Ok(Vec::new()),

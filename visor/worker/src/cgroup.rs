@@ -16,7 +16,7 @@
 //! group is the root. The next server removes what remains, as it does after a server that was killed. `monohull run` does
 //! the same for its one worker.
 
-use super::ProcessError;
+use super::error::ProcessError;
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT};
 use monohull_report::escape::shown;
 use monohull_sys::fork::{Fork, OnlyThread, ThreadIdAddress, exit_now};

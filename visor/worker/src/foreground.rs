@@ -2,7 +2,7 @@
 
 use super::cgroup::{CgroupMode, Membership};
 use super::{Data, IdleWorker, Job, Message, Notice, ProcessError, Running, Settings, Spawner, SuspendedRun};
-use monohull_domain::carrier::monotonic_ns;
+use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::keys;
 use monohull_engine::workflow_io::{OpenError, write_whole};
 use monohull_engine::{Delay, Event, HostError, Latest, Ready, RunOptions, modules_folder, mounts, report_without_run};
@@ -199,7 +199,7 @@ fn run_in(
     let inputs = if again { job.inputs } else { Vec::new() };
     let waiting = |run| {
         let whole = inputs.iter().map(|(slot, data)| Ok((slot.clone(), data.whole()?))).collect::<io::Result<_>>();
-        let inputs = whole.map_err(super::host("reading an input again"))?;
+        let inputs = whole.map_err(super::error::host("reading an input again"))?;
         Ok::<_, ProcessError>(Waiting { run, inputs, images: images.clone() })
     };
     let mut keep = keep.map(|keep| |run| Ok(keep.keep(waiting(run)?)));

@@ -1,11 +1,11 @@
 //! One invocation as data: all that a worker needs, and nothing about its origin.
 
-use super::ProcessError;
+use super::error::ProcessError;
 use super::protocol::{Content, ToWorker, WireJob, WorkerChannel};
 use super::template::JobTemplate;
 use monohull_domain::EpollSet;
-use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::Continuation;
+use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::mounts::Opened;
 use monohull_engine::{Event, HostError, Latest, Ready, RunResources, Source};
 use monohull_ipc::channel::FILES_MAX;

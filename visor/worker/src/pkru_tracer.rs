@@ -54,7 +54,7 @@ impl PkruTracer {
             let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
             let _ = stopped.set_options(options);
             signal = 0;
-        } else if HANDLED.contains(&signal) || signal == monohull_domain::carrier::timer_signal() {
+        } else if HANDLED.contains(&signal) || signal == monohull_domain::preemption::timer_signal() {
             self.open(stopped);
         }
         let _ = stopped.go_on(signal);

@@ -1,6 +1,6 @@
 //! The supervisor's way to send events to a workflow while it runs.
 
-use super::ProcessError;
+use super::error::ProcessError;
 use super::job::seal_events;
 use super::protocol::{ToWorker, WorkerChannel};
 use monohull_engine::Event;

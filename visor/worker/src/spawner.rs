@@ -4,13 +4,16 @@
 //! very beginning. The spawner maps what workers have in common, and then waits for requests to fork and for workers that end.
 
 use super::cgroup::{Membership, WorkerCgroup};
+use super::error::{ProcessError, host};
 use super::exit_status::status;
 use super::pkru_tracer::PkruTracer;
 use super::protocol::{
     ControlChannel, FromSpawner, FromWorker, SpawnerChannel, SupervisorChannel, ToSpawner, WorkerChannel,
 };
+use super::running::IdleWorker;
 use super::sandbox::{Inherit, SandboxTemplate};
-use super::{IdleWorker, ProcessError, Reaper, Settings, Stay, StderrTail, Worker, host, process};
+use super::supervised::{Reaper, Stay, StderrTail, Worker};
+use super::{Settings, process};
 use monohull_ipc::Message;
 use monohull_sys::fork::{Fork, OnlyThread, ThreadIdAddress, ThreadsError};
 use monohull_sys::spawner::{poll, wait_any};
@@ -131,7 +134,7 @@ impl AsFd for Spawner {
 
 impl Drop for Spawner {
     fn drop(&mut self) {
-        super::end(&self.pidfd);
+        super::supervised::end(&self.pidfd);
         let _ = waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED);
     }
 }
@@ -387,10 +390,10 @@ impl Worker {
             keys_silent,
             plan,
             suspendable,
-            captures: super::Captures::Never,
+            captures: super::supervised::Captures::Never,
             sends: false,
             listens: false,
-            unanswered: super::Unanswered::default(),
+            unanswered: super::post::Unanswered::default(),
             continues,
             answered,
             stay: Stay::No,

@@ -3,10 +3,10 @@
 //! Workers inherit the state after it: pages of the program that are mapped, memory of the allocator, values that are computed
 //! once. The function is a hostcall and nothing else, so no tenant's code runs in the spawner.
 
+use super::error::{ProcessError, host};
 use super::job::Job;
 use super::protocol::{FromWorker, WorkerChannel};
 use super::worker::{self, DomainSettings};
-use super::{ProcessError, host};
 use monohull_abi::layout::PAGE;
 use monohull_abi::number;
 use monohull_domain::ReservedDomain;

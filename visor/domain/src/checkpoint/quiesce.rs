@@ -14,7 +14,7 @@
 
 use super::capture::Then;
 use super::{CaptureError, Rejected};
-use crate::carrier;
+use crate::preemption;
 use crate::sched::{HALT_LIMIT_NS, Resources, Scheduler};
 use crate::shared::Shared;
 use monohull_abi::module::NEVER;
@@ -96,8 +96,8 @@ impl Shared {
         let carriers = self.lock().carriers();
         let instances = self.instances.live();
         let mut busy = (0..carriers).filter_map(|index| {
-            let instance = instances.iter().find(|instance| carrier::runs(index, &instance.stop))?;
-            Some((instance.described(), carrier::call_under_way(index)))
+            let instance = instances.iter().find(|instance| preemption::runs(index, &instance.stop))?;
+            Some((instance.described(), preemption::call_under_way(index)))
         });
         let limit = HALT_LIMIT_NS / 1_000_000;
         let why = match busy.next() {

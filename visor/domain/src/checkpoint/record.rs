@@ -5,9 +5,9 @@
 //!
 //! Times are domain time ([`clock`](crate::clock)) in ns.
 
-use crate::carrier::vector_state;
 pub use crate::fault::FaultHandler;
 pub use crate::mapped_ranges::RangeState;
+use crate::processor::vector_state;
 use monohull_trampoline::system::Registers;
 use monohull_trampoline::system::interrupted::{GENERAL, NoRegisters};
 use serde::{Deserialize, Serialize};

@@ -14,8 +14,8 @@
 //! * other trusted code: preemption and timer are recorded; a fault is Monohull's own and ends the process with a message.
 
 use super::tsc;
-use crate::carrier::{PREEMPT_SIGNAL, interrupts, on_preempt_signal, timer_signal};
 use crate::gadgets;
+use crate::preemption::{PREEMPT_SIGNAL, interrupts, on_preempt_signal, timer_signal};
 use monohull_trampoline::system::{FaultInfo, Variant, context_of, copy_recovery, exit_user_from_signal, signal_entry};
 use std::ffi::c_void;
 use std::sync::Mutex;

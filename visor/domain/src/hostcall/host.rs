@@ -3,10 +3,10 @@
 use super::modules;
 use super::state::shared;
 use crate::address_space::Access;
-use crate::carrier::clock_ns;
 use crate::cell::{self, Cell};
 use crate::fault_injection::{self, Mitigation};
 use crate::files::{self, Images};
+use crate::host_time::clock_ns;
 use crate::instance::cell_of;
 use crate::keys::Key;
 use crate::mapped_memory::{MappedMemory, Pages};

@@ -116,7 +116,7 @@ impl State {
         });
         let record = Record {
             version: VERSION,
-            elapsed_us: self.elapsed_us + scale.since_request(monohull_domain::carrier::ticks()),
+            elapsed_us: self.elapsed_us + scale.since_request(monohull_domain::host_time::ticks()),
             steps: steps.collect(),
             queue: self.queue.iter().copied().collect(),
             failed: self.failed.iter().map(|((step, index), failed)| (*step, *index, failed.clone())).collect(),

@@ -60,7 +60,7 @@ impl StepScheduler {
             isolation: isolation.to_owned(),
             isolation_note: None,
             cold_start_us: scale.since_request(first_entry),
-            duration_us: before + scale.since_request(monohull_domain::carrier::ticks()),
+            duration_us: before + scale.since_request(monohull_domain::host_time::ticks()),
             steps,
             modules,
             output: Default::default(),

@@ -13,13 +13,16 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::clock::ns_since_1970;
-use crate::endpoints::durable::{Known, row_fields, waits};
+use crate::endpoints::durable::waits;
+use crate::endpoints::known::{Known, row_fields};
 use crate::http::answer::Answer;
 use crate::http::content::Content;
 use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;
-use crate::invocations::invocation::{Invocation, LogLine, Status};
+use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Start, meta_kept};
+use crate::invocations::record::LogLine;
+use crate::invocations::status::Status;
 use crate::service::Watchdog;
 use monohull_report::Stream;
 use monohull_report::escape::{Line, Notation};
@@ -310,7 +313,7 @@ mod tests {
     use super::*;
     use crate::clock::Moment;
     use crate::http::trace::Trace;
-    use crate::invocations::invocation::Mode;
+    use crate::invocations::status::Mode;
     use hyper::HeaderMap;
     use monohull_workflow as workflow;
     use std::path::Path;

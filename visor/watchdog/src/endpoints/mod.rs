@@ -1,9 +1,12 @@
 //! The endpoints: what each route of [`crate::http::routes`] does.
 
+mod branches;
 pub(crate) mod durable;
+mod events;
 pub(crate) mod health;
 pub(crate) mod invocations;
 pub(crate) mod invoke;
+pub(crate) mod known;
 pub mod openapi;
 pub(crate) mod page;
 pub(crate) mod registered;

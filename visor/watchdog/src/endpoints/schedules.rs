@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::endpoints::durable::date;
+use crate::endpoints::known::date;
 use crate::endpoints::registered::no_content;
 use crate::execution::schedules::given;
 use crate::http::answer::Answer;

@@ -11,7 +11,7 @@ use monohull_durable::{MetaError, Status, StoreError};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::endpoints::durable::date;
+use crate::endpoints::known::date;
 use crate::http::answer::Answer;
 use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;

@@ -10,8 +10,10 @@ use crate::execution::run::Task;
 use crate::http::error::ApiError;
 use crate::invocations::callback::Callback;
 use crate::invocations::history::History;
-use crate::invocations::invocation::{End, Invocation, Mode};
+use crate::invocations::invocation::Invocation;
 use crate::invocations::journal::{Found, Journal};
+use crate::invocations::record::End;
+use crate::invocations::status::Mode;
 use crate::service::Watchdog;
 use crate::store::error::StateError;
 

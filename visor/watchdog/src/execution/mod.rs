@@ -2,6 +2,9 @@
 
 mod arrivals;
 pub(crate) mod asynchronous;
+pub(crate) mod basis;
+mod callbacks;
+pub(crate) mod checkpoints;
 pub(crate) mod durable;
 pub(crate) mod run;
 pub(crate) mod schedules;

@@ -15,9 +15,10 @@ use crate::clock::Moment;
 use crate::endpoints::durable::full;
 use crate::http::error::{ApiError, Blame};
 use crate::http::trace::Trace;
-use crate::invocations::invocation::{Invocation, Mode};
+use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{meta_kept, now};
 use crate::invocations::slots::{self, Given};
+use crate::invocations::status::Mode;
 use crate::service::Watchdog;
 
 /// How long is slept at most while a schedule is due later: the clock may be set meanwhile.

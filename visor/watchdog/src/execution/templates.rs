@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::invocations::templates::Found;
 use crate::invocations::workers::Run;
 use crate::service::Watchdog;
-use monohull_domain::carrier::monotonic_ns;
+use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_report::{RunReport, StartKind, StartReport};
 use monohull_worker::{Job, JobTemplate, Message, Template, may_have_template};

@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::invocations::invocation::{Invocation, Mode};
+use crate::invocations::invocation::Invocation;
+use crate::invocations::status::Mode;
 use crate::settings::Keep;
 
 /// What is remembered.
@@ -130,7 +131,7 @@ mod tests {
     use crate::clock::Moment;
     use crate::http::error::ApiError;
     use crate::http::trace::Trace;
-    use crate::invocations::invocation::Status;
+    use crate::invocations::status::Status;
     use hyper::HeaderMap;
     use monohull_workflow as workflow;
     use std::path::Path;

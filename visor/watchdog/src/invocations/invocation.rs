@@ -11,16 +11,10 @@
 //! The task that runs it writes here; others read here at the same time: the client that waits, clients that
 //! follow its lines, and the page.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
-use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::clock::{Moment, ms_since_1970, ns_since_1970};
@@ -28,7 +22,9 @@ use crate::http::content::Content;
 use crate::http::error::ApiError;
 use crate::http::trace::Trace;
 use crate::ids::random_id;
+use crate::invocations::record::{End, Head, LogLine, OVERHEAD, Point, Printed};
 use crate::invocations::size;
+use crate::invocations::status::{Mode, Status};
 use crate::invocations::workers::LargeMessagePermit;
 use monohull_report::{RunReport, Stream};
 use monohull_workflow::Plan;
@@ -40,192 +36,6 @@ const LINES_MAX: usize = 1 << 20;
 const POINTS_MAX: usize = 1024;
 /// The longest name of a point. A worker's own are shorter.
 const POINT_NAME_MAX: usize = 64;
-/// What a line or a point takes beside its text, about.
-const OVERHEAD: usize = 96;
-
-/// How far an invocation is, durable or not: the same words as [`monohull_durable::Status`]. In records of earlier versions two
-/// have other names.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Status {
-    /// It waits in the queue, or for the time at which it begins.
-    #[serde(alias = "queued")]
-    Pending,
-    /// A worker process runs it.
-    Running,
-    /// Of a durable one: it waits as a checkpoint.
-    Suspended,
-    /// Of a durable one: it goes on by hand alone.
-    Paused,
-    /// It did its work.
-    #[serde(alias = "done")]
-    Completed,
-    /// It failed.
-    Failed,
-    /// It was cancelled, or its client disconnected.
-    Cancelled,
-}
-
-impl From<monohull_durable::Status> for Status {
-    fn from(status: monohull_durable::Status) -> Status {
-        match status {
-            monohull_durable::Status::Pending => Status::Pending,
-            monohull_durable::Status::Running => Status::Running,
-            monohull_durable::Status::Suspended => Status::Suspended,
-            monohull_durable::Status::Paused => Status::Paused,
-            monohull_durable::Status::Completed => Status::Completed,
-            monohull_durable::Status::Failed => Status::Failed,
-            monohull_durable::Status::Cancelled => Status::Cancelled,
-        }
-    }
-}
-
-impl Status {
-    /// All of them.
-    pub(crate) const ALL: [Status; 7] = [
-        Status::Pending,
-        Status::Running,
-        Status::Suspended,
-        Status::Paused,
-        Status::Completed,
-        Status::Failed,
-        Status::Cancelled,
-    ];
-
-    /// Whether the status is final.
-    pub(crate) const fn is_final(self) -> bool {
-        matches!(self, Status::Completed | Status::Failed | Status::Cancelled)
-    }
-
-    /// Its name, as in JSON.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Status::Running => "running",
-            Status::Failed => "failed",
-            Status::Cancelled => "cancelled",
-            Status::Pending => "pending",
-            Status::Suspended => "suspended",
-            Status::Paused => "paused",
-            Status::Completed => "completed",
-        }
-    }
-}
-
-/// Whether the client waits for the answer on the same connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Mode {
-    Sync,
-    Async,
-}
-
-/// A moment on an invocation's timeline.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Point {
-    pub(crate) name: Cow<'static, str>,
-    /// Microseconds since the request was accepted.
-    pub(crate) at_us: u64,
-}
-
-/// A line that a function has printed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct LogLine {
-    pub(crate) at_us: u64,
-    pub(crate) step: String,
-    pub(crate) instance: u32,
-    pub(crate) stream: Stream,
-    pub(crate) text: String,
-}
-
-/// The fields of an invocation that do not depend on its outcome.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Head {
-    call_id: String,
-    trace: Trace,
-    workflow: String,
-    /// Milliseconds since 1970.
-    accepted_ms: u64,
-    /// Of the output slots that have one.
-    content_types: Vec<(String, String)>,
-}
-
-impl Head {
-    pub(crate) fn workflow(&self) -> &str {
-        &self.workflow
-    }
-
-    /// When it was accepted (ns since 1970).
-    pub(crate) fn accepted_ns(&self) -> u64 {
-        self.accepted_ms.saturating_mul(1_000_000)
-    }
-}
-
-/// What was recorded while an invocation ran.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Printed {
-    points: Vec<Point>,
-    lines: Vec<LogLine>,
-    lines_dropped: u64,
-}
-
-impl Printed {
-    /// Whether nothing was printed.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.lines_dropped == 0
-    }
-
-    /// The lines.
-    pub(crate) fn into_lines(self) -> Vec<LogLine> {
-        self.lines
-    }
-
-    /// Adds what was printed later; of the timelines the later one stays.
-    pub(crate) fn add(&mut self, later: Printed) {
-        self.points = later.points;
-        self.lines.extend(later.lines);
-        self.lines_dropped += later.lines_dropped;
-    }
-}
-
-/// What came of an invocation.
-#[derive(Debug)]
-pub(crate) struct End {
-    pub(crate) status: Status,
-    pub(crate) duration_us: u64,
-    /// The report of the workflow's process, if there is one. Printed lines are stored apart.
-    pub(crate) report: Option<RunReport>,
-    /// The output slots, by name.
-    pub(crate) result: Result<Vec<(String, Content)>, ApiError>,
-}
-
-/// An invocation's document. Its report, which may be long, is serialized in place.
-pub(crate) struct Shown {
-    rest: Map<String, Value>,
-    end: Option<Arc<End>>,
-}
-
-impl Shown {
-    /// With more fields.
-    pub(crate) fn with(mut self, more: Map<String, Value>) -> Shown {
-        self.rest.extend(more);
-        self
-    }
-}
-
-impl Serialize for Shown {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(None)?;
-        for (name, value) in &self.rest {
-            map.serialize_entry(name, value)?;
-        }
-        if let Some(end) = &self.end {
-            map.serialize_entry("report", &end.report)?;
-        }
-        map.end()
-    }
-}
 
 /// One invocation.
 #[derive(Debug)]
@@ -238,10 +48,10 @@ pub(crate) struct Invocation {
     /// The name of its workflow.
     pub(crate) workflow: String,
     /// What the bytes of output slots are, where the workflow says it.
-    content_types: Vec<(String, String)>,
+    pub(super) content_types: Vec<(String, String)>,
     pub(crate) mode: Mode,
     /// When it was accepted: milliseconds since 1970.
-    accepted_ms: u64,
+    pub(super) accepted_ms: u64,
     /// The same in ns, as far as it is known.
     accepted_ns: u64,
     /// The same on the clock that does not jump. Of an earlier server's, when this one read it.
@@ -261,15 +71,15 @@ pub(crate) struct Invocation {
 }
 
 #[derive(Debug)]
-struct Inner {
-    status: Status,
+pub(super) struct Inner {
+    pub(super) status: Status,
     points: Vec<Point>,
-    lines: Vec<LogLine>,
+    pub(super) lines: Vec<LogLine>,
     line_bytes: usize,
-    lines_dropped: u64,
-    end: Option<Arc<End>>,
+    pub(super) lines_dropped: u64,
+    pub(super) end: Option<Arc<End>>,
     /// Its end outlives this server.
-    recorded: bool,
+    pub(super) recorded: bool,
 }
 
 impl Invocation {
@@ -374,7 +184,7 @@ impl Invocation {
         if self.is_long() { PERMIT.acquire().await.ok() } else { None }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         // Each change is one statement.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -550,82 +360,5 @@ impl Invocation {
         });
         let points: usize = inner.points.iter().map(|point| point.name.len() + OVERHEAD).sum();
         (size_of::<Invocation>() + points + inner.line_bytes + report) as u64 + result
-    }
-
-    /// A line of a list.
-    pub(crate) fn summary(&self) -> Map<String, Value> {
-        let inner = self.lock();
-        let mut shown = Map::new();
-        let mut put = |name: &str, value: Value| shown.insert(name.to_owned(), value);
-        put("id", json!(self.id));
-        put("call_id", json!(self.call_id));
-        put("workflow", json!(self.workflow));
-        put("mode", json!(self.mode));
-        put("status", json!(inner.status));
-        put("accepted_ms", json!(self.accepted_ms));
-        put("traceparent", json!(self.trace.to_string()));
-        put("durable", json!(self.is_durable));
-        if let Some(end) = &inner.end {
-            put("duration_us", json!(end.duration_us));
-            if self.mode == Mode::Async && !self.is_durable {
-                put("recorded", json!(inner.recorded));
-            }
-            if let Err(refusal) = &end.result {
-                put("http_status", json!(refusal.status.as_u16()));
-                put("error_kind", json!(refusal.error.kind));
-            }
-        }
-        shown
-    }
-
-    /// The whole document, to be written as JSON.
-    pub(crate) fn show(&self) -> Shown {
-        let mut shown = self.summary();
-        shown.insert("points".to_owned(), json!(self.points()));
-        let inner = self.lock();
-        shown.insert("lines".to_owned(), json!(inner.lines.len()));
-        shown.insert("lines_dropped".to_owned(), json!(inner.lines_dropped));
-        let end = inner.end.clone();
-        drop(inner);
-        let Some(end) = end else { return Shown { rest: shown, end: None } };
-        match &end.result {
-            Ok(outputs) => {
-                let slots = outputs.iter().map(|(name, content)| (name.clone(), self.show_output(name, content)));
-                shown.insert("result".to_owned(), slots.collect());
-            }
-            Err(refusal) => {
-                // The report stands beside the error here.
-                shown.insert("error".to_owned(), json!(refusal.error));
-                shown.insert("error_status".to_owned(), json!(refusal.status.as_u16()));
-            }
-        }
-        Shown { rest: shown, end: Some(end) }
-    }
-
-    /// A small output as it is, a large one by its address.
-    fn show_output(&self, name: &str, content: &Content) -> Value {
-        let mut shown = json!({ "bytes": content.len(), "content_type": self.content_type(name) });
-        let path = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
-        shown["href"] = format!("/invocations/{}/outputs/{path}", self.id).into();
-        if let Content::Small(bytes) = content {
-            match std::str::from_utf8(bytes) {
-                Ok(text) => shown["text"] = text.into(),
-                Err(_) => shown["base64"] = BASE64.encode(bytes).into(),
-            }
-        }
-        shown
-    }
-
-    /// What an output slot's bytes are.
-    pub(crate) fn content_type(&self, slot: &str) -> &str {
-        let typed = self.content_types.iter().find(|(name, _)| name == slot);
-        typed.map_or("application/octet-stream", |(_, content_type)| content_type)
-    }
-}
-
-impl LogLine {
-    /// Bytes it takes, about.
-    fn size(&self) -> usize {
-        self.text.len() + self.step.len() + OVERHEAD
     }
 }

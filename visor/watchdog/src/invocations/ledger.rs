@@ -31,7 +31,7 @@ use tokio::sync::{Notify, broadcast};
 use crate::clock::ns_since_1970;
 use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
-use crate::invocations::invocation::{Head, Printed};
+use crate::invocations::record::{Head, Printed};
 use crate::settings::Keep;
 use crate::store::error::StateError;
 use crate::store::state_folder::StateFolder;

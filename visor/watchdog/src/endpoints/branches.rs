@@ -1,0 +1,223 @@
+//! Checkpoints of a durable invocation: listed, copied to new invocations, and gone back to.
+
+use std::sync::Arc;
+
+use hyper::http::Response;
+use monohull_durable::{Branched, Copied, Fork, History as _, InvocationId, Kept, Meta, has_branches};
+use monohull_report::text::quoted;
+use monohull_saved::{Engine, Saved};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::endpoints::durable::{full, id_of, id_of_key, idempotency_key, in_vain};
+use crate::endpoints::known::{date, parent, unknown, waiting_for};
+use crate::http::answer::Answer;
+use crate::http::error::{ApiError, json};
+use crate::http::routes::Call;
+use crate::invocations::ledger::{Ledger, meta_kept, now};
+use crate::registry::plan_once_registered;
+use crate::service::Watchdog;
+
+/// The most copies that one request makes.
+const COPIES_MAX: u32 = 1000;
+
+/// The body of a fork.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ForkOrder {
+    count: Option<u32>,
+    ids: Vec<String>,
+    at: Option<u64>,
+    paused: bool,
+}
+
+/// The body of a rewind.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RewindOrder {
+    to: u64,
+    /// The generation that it has: a request that is repeated does not take it back twice.
+    #[serde(default)]
+    from: Option<u64>,
+    #[serde(default)]
+    paused: bool,
+}
+
+impl Watchdog {
+    /// `GET …/checkpoints`.
+    pub(crate) async fn list_checkpoints(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
+        let [] = call.parameters([])?;
+        self.refuse_if_not_durable(&call.name)?;
+        let id = id_of(&call.name)?;
+        let redactor = self.secrets.redactor();
+        let document = self.with_ledger(move |_, ledger| {
+            let meta = ledger.meta();
+            let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
+            let checkpoint = |kept: &Kept| {
+                json!({
+                    "generation": kept.generation,
+                    "rewound_to": kept.rewound_to,
+                    "at": date(kept.at),
+                    "bytes": kept.checkpoint.bytes,
+                    "due": kept.due.map(date),
+                    "waiting_for": waiting_for(&kept.waits, &redactor),
+                })
+            };
+            let checkpoints: Vec<_> = meta.history(&id).map_err(meta_kept)?.iter().map(checkpoint).collect();
+            let parent = parent(&meta.lineage(&id).map_err(meta_kept)?);
+            Ok(json!({
+                "id": id.as_str(),
+                "generation": row.generation,
+                "parent": parent,
+                "checkpoints": checkpoints,
+            }))
+        });
+        Ok(json(Response::builder(), &document.await?))
+    }
+
+    /// `…/fork`.
+    pub(crate) async fn fork(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
+        let [] = call.parameters([])?;
+        self.refuse_if_not_durable(&call.name)?;
+        self.refuse_if_draining()?;
+        let id = id_of(&call.name)?;
+        let key = idempotency_key(call.request.headers())?.map(str::to_owned);
+        let order: ForkOrder = self.order(call).await?;
+        if order.count.is_some() && !order.ids.is_empty() {
+            return Err(ApiError::bad_request("a fork has `count` or `ids`, not both"));
+        }
+        let ids = order.ids.iter().map(|id| id.parse().map_err(|error: monohull_durable::InvalidId| error.to_string()));
+        let ids = ids.collect::<Result<Vec<InvocationId>, _>>().map_err(ApiError::bad_request)?;
+        let count = order.count.unwrap_or(1);
+        if !(1..=COPIES_MAX).contains(&count) || ids.len() > COPIES_MAX as usize {
+            return Err(ApiError::bad_request(format!("a fork makes 1 to {COPIES_MAX} copies")));
+        }
+        let most = self.settings.durable;
+        let document = self.with_ledger(move |_, ledger| {
+            // Held until the copies name the files too.
+            let _adding = ledger.adding()?;
+            let kept = ledger.branch(&id, order.at, "forked")?;
+            let mut meta = ledger.meta();
+            let ids = match (ids.is_empty(), &key) {
+                (false, _) => ids,
+                (true, Some(key)) => names_of_key(&id, key, count)?,
+                (true, None) => new_names(&*meta, &id, count)?,
+            };
+            if meta.living().map_err(meta_kept)? + ids.len() as u64 > most {
+                return Err(full(most));
+            }
+            let fork = Fork { id: &id, at: Some(kept.generation), copies: &ids, paused: order.paused };
+            let made = meta.fork(fork, now()).map_err(meta_kept)?;
+            let made = done(made, &id, kept.generation, "forked")?;
+            let mut copies = Vec::new();
+            for (copy, came) in ids.iter().zip(made) {
+                let row = if came == Copied::Taken { None } else { meta.get(copy).map_err(meta_kept)? };
+                let came = match came {
+                    Copied::New => "new",
+                    Copied::Same => "same",
+                    Copied::Taken => "taken",
+                };
+                let status = row.map(|row| row.status.name());
+                copies.push(json!({ "id": copy.as_str(), "came": came, "status": status }));
+            }
+            drop(meta);
+            ledger.changed(&id);
+            Ok(json!({ "id": id.as_str(), "generation": kept.generation, "copies": copies }))
+        });
+        Ok(json(Response::builder(), &document.await?))
+    }
+
+    /// `…/rewind`.
+    pub(crate) async fn rewind(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
+        let [] = call.parameters([])?;
+        self.refuse_if_not_durable(&call.name)?;
+        self.refuse_if_draining()?;
+        let id = id_of(&call.name)?;
+        let order: RewindOrder = self.order(call).await?;
+        let document = self.with_ledger(move |_, ledger| {
+            ledger.branch(&id, Some(order.to), "rewound")?;
+            let mut meta = ledger.meta();
+            let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
+            if order.from.is_some_and(|from| from != row.generation) {
+                let message = format!("the invocation {id} has generation {} now", row.generation);
+                return Err(ApiError::conflict(message));
+            }
+            let came = meta.rewind(&id, order.to, order.paused, now()).map_err(meta_kept)?;
+            let generation = done(came, &id, order.to, "rewound")?;
+            let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
+            drop(meta);
+            ledger.changed(&id);
+            let (status, due) = (row.status.name(), row.due.map(date));
+            Ok(json!({ "id": id.as_str(), "status": status, "generation": generation, "due": due }))
+        });
+        Ok(json(Response::builder(), &document.await?))
+    }
+}
+
+impl Ledger {
+    /// A checkpoint of an invocation that others can go on from, whose file is as it should be: a damaged one would pause what goes on from
+    /// it.
+    fn branch(&self, id: &InvocationId, at: Option<u64>, what: &str) -> Result<Kept, ApiError> {
+        let (row, history) = {
+            let meta = self.meta();
+            let row = meta.get(id).map_err(meta_kept)?.ok_or_else(unknown)?;
+            (row, meta.history(id).map_err(meta_kept)?)
+        };
+        if !has_branches(row.status) {
+            return Err(in_vain(id, row.status, what));
+        }
+        let at = at.unwrap_or(row.generation);
+        let has: Vec<u64> = history.iter().map(|kept| kept.generation).collect();
+        let found = history.into_iter().find(|kept| kept.generation == at);
+        let found = found.ok_or_else(|| no_checkpoint(id, at, &has))?;
+        let path = self.store().checkpoints().join(&found.checkpoint.file);
+        let plan = |document: &[u8], _: &Engine| plan_once_registered(&row.workflow, document);
+        match Saved::read(&path, self.key(), plan) {
+            Ok(_) => Ok(found),
+            Err(error) if error.is_hosts() => Err(ApiError::host(error.to_string())),
+            Err(error) => Err(ApiError::conflict(format!("checkpoint {at} of {id} cannot be gone on from: {error}"))),
+        }
+    }
+}
+
+fn no_checkpoint(id: &InvocationId, at: u64, has: &[u64]) -> ApiError {
+    let has: Vec<_> = has.iter().map(u64::to_string).collect();
+    let has = if has.is_empty() { "it has none".to_owned() } else { format!("it has {}", has.join(", ")) };
+    ApiError::conflict(format!("the invocation {id} has no checkpoint {at}: {has}"))
+}
+
+fn done<T>(came: Branched<T>, id: &InvocationId, at: u64, what: &str) -> Result<T, ApiError> {
+    match came {
+        Branched::Done(done) => Ok(done),
+        Branched::Unknown => Err(unknown()),
+        Branched::Refused(status) => Err(in_vain(id, status, what)),
+        Branched::NoCheckpoint(has) => Err(no_checkpoint(id, at, &has)),
+    }
+}
+
+/// A name for a copy: the invocation's own with an ending, as long as that is a name.
+fn with_ending(id: &InvocationId, ending: &str) -> Result<InvocationId, ApiError> {
+    let name = format!("{id}-{ending}");
+    name.parse().map_err(|_| ApiError::bad_request(format!("{} is too long for an id: name the copies", quoted(&name))))
+}
+
+/// Names that no invocation has.
+fn new_names(meta: &impl Meta, id: &InvocationId, count: u32) -> Result<Vec<InvocationId>, ApiError> {
+    let mut names = Vec::new();
+    for number in 1_u64.. {
+        if names.len() == count as usize {
+            break;
+        }
+        let name = with_ending(id, &number.to_string())?;
+        if meta.get(&name).map_err(meta_kept)?.is_none() {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// The names of copies that a request with a key makes: the same for the same key.
+fn names_of_key(id: &InvocationId, key: &str, count: u32) -> Result<Vec<InvocationId>, ApiError> {
+    let tag = &id_of_key(id.as_str(), key)[..8];
+    (1..=count).map(|number| with_ending(id, &format!("{tag}-{number}"))).collect()
+}

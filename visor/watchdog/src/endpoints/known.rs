@@ -1,0 +1,212 @@
+//! What is known of an invocation, durable or not.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use monohull_durable::{
+    History as _, Invocation as Row, InvocationId, Lineage, Meta, MetaError, Status as RowStatus, Wait,
+};
+use serde_json::{Map, Value, json};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
+
+use crate::endpoints::versions::Version;
+use crate::http::error::ApiError;
+use crate::http::routes::Call;
+use crate::invocations::invocation::Invocation;
+use crate::invocations::ledger::{Ledger, Start, Told, decode_printed, meta_kept};
+use crate::invocations::record::{LogLine, Printed};
+use crate::invocations::redact::Redactor;
+use crate::invocations::shown::Shown;
+use crate::invocations::status::Status;
+use crate::service::Watchdog;
+
+/// An invocation that was asked about.
+pub(crate) struct Known {
+    /// The one that a process runs, or what its row says.
+    pub(crate) invocation: Arc<Invocation>,
+    /// Of a durable one.
+    pub(crate) row: Option<Box<DurableRow>>,
+    /// What a durable one that runs has printed before.
+    pub(crate) earlier: Vec<LogLine>,
+}
+
+/// The row of a durable invocation, and what belongs to it.
+pub(crate) struct DurableRow {
+    pub(crate) row: Row,
+    mail: u64,
+    lineage: Lineage,
+    forks: Vec<InvocationId>,
+}
+
+/// A time in ns since 1970, as RFC 3339 has it.
+pub(crate) fn date(ns: u64) -> String {
+    let far = Duration::from_secs(253_402_300_799);
+    humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + Duration::from_nanos(ns).min(far)).to_string()
+}
+
+/// Waits as a document. A function chooses the names of its events.
+pub(crate) fn waiting_for(waits: &[Wait], redactor: &Redactor) -> Vec<Value> {
+    let kind = |wait: &Wait| match (&wait.event, wait.until) {
+        (Some(_), _) => "event",
+        (None, Some(_)) => "time",
+        (None, None) => "instance",
+    };
+    let waits = waits.iter().map(|wait| {
+        json!({
+            "kind": kind(wait),
+            "step": wait.step,
+            "instance": wait.instance,
+            "what": redactor.text(wait.what.clone()),
+            "event": wait.event.clone().map(|event| redactor.text(event)),
+            "until": wait.until.map(date),
+        })
+    });
+    waits.collect()
+}
+
+/// What a list has of a durable invocation besides what it has of each.
+pub(crate) fn row_fields(row: &Row, redactor: &Redactor) -> Map<String, Value> {
+    let fields = json!({
+        "status": Status::from(row.status),
+        "reason": row.reason,
+        "becomes": row.wanted.map(RowStatus::name),
+        "changed": date(row.changed),
+        "due": row.due.map(date),
+        "waiting_for": waiting_for(&row.waits, redactor),
+        "generation": row.generation,
+        "attempts": row.attempts,
+        "checkpoint": row.checkpoint.as_ref().map(|checkpoint| json!({ "bytes": checkpoint.bytes })),
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+pub(crate) fn parent(lineage: &Lineage) -> Value {
+    let Lineage { parent, copy, copies, .. } = lineage;
+    parent.as_ref().map_or(
+        Value::Null,
+        |(id, generation)| json!({ "id": id.as_str(), "generation": generation, "copy": copy, "copies": copies }),
+    )
+}
+
+pub(crate) fn unknown() -> ApiError {
+    let message = "no invocation has this id; those that ended long ago, or before many others, are forgotten";
+    ApiError::not_found(message)
+}
+
+impl Known {
+    /// Its document.
+    pub(crate) fn show(&self, redactor: &Redactor) -> Shown {
+        let shown = self.invocation.show();
+        let Some(durable) = &self.row else { return shown };
+        let mut fields = row_fields(&durable.row, redactor);
+        fields.insert("mail".to_owned(), durable.mail.into());
+        fields.insert("published".to_owned(), json!(redactor.published(&durable.row.published)));
+        fields.insert("parent".to_owned(), parent(&durable.lineage));
+        let version = Start::decode(&durable.row.start).map(|start| Version::of(&start).name());
+        fields.insert("version".to_owned(), version.into());
+        fields.insert("forks".to_owned(), durable.forks.iter().map(InvocationId::as_str).collect());
+        if !self.earlier.is_empty() {
+            fields.insert("lines".to_owned(), (self.invocation.lines().0.len() + self.earlier.len()).into());
+        }
+        shown.with(fields)
+    }
+}
+
+impl Ledger {
+    /// What is known of an invocation; `live` is the one that a process runs.
+    fn recall(&self, id: &InvocationId, live: Option<Arc<Invocation>>) -> Result<Option<Known>, ApiError> {
+        let (row, mail, lineage, forks, outputs, printed) = {
+            let meta = self.meta();
+            let all = || -> Result<_, MetaError> {
+                let Some(row) = meta.get(id)? else { return Ok(None) };
+                let outputs = if row.status == RowStatus::Completed { meta.outputs(id)? } else { Vec::new() };
+                let printed = meta.printed(id)?;
+                Ok(Some((row, meta.mail_count(id)?, meta.lineage(id)?, meta.forks(id)?, outputs, printed)))
+            };
+            match all().map_err(meta_kept)? {
+                Some(found) => found,
+                None => return Ok(None),
+            }
+        };
+        let mut said = Printed::default();
+        printed.iter().filter_map(|bytes| decode_printed(bytes)).for_each(|printed| said.add(printed));
+        let durable = |row| Some(Box::new(DurableRow { row, mail, lineage, forks }));
+        if let Some(invocation) = live.filter(|_| row.status == RowStatus::Running) {
+            return Ok(Some(Known { invocation, row: durable(row), earlier: said.into_lines() }));
+        }
+        let start = Start::decode(&row.start);
+        let start = start.ok_or_else(|| ApiError::host(format!("the row of {id} was written by another version")))?;
+        let invocation = Invocation::durable(id.to_string(), start.head, row.status.into());
+        invocation.print(said);
+        if row.status.is_end() {
+            let told: Option<Told> = row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
+            let told = told.unwrap_or_else(|| Told {
+                duration_us: row.changed.saturating_sub(row.started) / 1000,
+                report: None,
+                refusal: (row.status != RowStatus::Completed).then(|| ApiError::cancelled("it was cancelled by hand")),
+            });
+            let unreadable = |error: io::Error| ApiError::host(format!("an output of {id} cannot be read: {error}"));
+            let read =
+                |output: &monohull_durable::Output| Ok((output.slot.clone(), self.output(output).map_err(unreadable)?));
+            let result = match told.refusal {
+                Some(refusal) => Err(refusal),
+                None => Ok(outputs.iter().map(read).collect::<Result<Vec<_>, ApiError>>()?),
+            };
+            invocation.end_as_told(row.status.into(), told.duration_us, told.report, result);
+        }
+        Ok(Some(Known { invocation: Arc::new(invocation), row: durable(row), earlier: Vec::new() }))
+    }
+}
+
+impl Watchdog {
+    /// A durable invocation by its id, if there is one.
+    pub(crate) async fn recall(self: &Arc<Self>, id: &str) -> Result<Option<Known>, ApiError> {
+        let Ok(id) = id.parse::<InvocationId>() else { return Ok(None) };
+        let (watchdog, live) = (self.clone(), self.history.find(id.as_str()));
+        let recalled = spawn_blocking(move || watchdog.ledger.recall(&id, live)).await;
+        recalled.map_err(|error| ApiError::monohull(error.to_string()))?
+    }
+
+    /// An invocation of any kind.
+    pub(crate) async fn find(self: &Arc<Self>, id: &str) -> Result<Known, ApiError> {
+        if let Some(invocation) = self.history.find(id).filter(|invocation| !invocation.is_durable) {
+            return Ok(Known { invocation, row: None, earlier: Vec::new() });
+        }
+        self.recall(id).await?.ok_or_else(unknown)
+    }
+
+    /// The same, once it has ended or `wait` is over, whichever comes first.
+    pub(crate) async fn find_ended(self: &Arc<Self>, call: &Call, wait: Duration) -> Result<Known, ApiError> {
+        let until = Instant::now() + wait;
+        let mut changes = self.ledger.changes();
+        let gone = call.stream.gone(self.settings.clients.farewell);
+        let mut gone = std::pin::pin!(gone);
+        loop {
+            let known = self.find(&call.name).await?;
+            let has_ended = match &known.row {
+                Some(durable) => durable.row.status.is_end(),
+                None => known.invocation.ended().is_some(),
+            };
+            if has_ended || Instant::now() >= until || self.is_ending() {
+                return Ok(known);
+            }
+            let invocation = known.invocation.clone();
+            let change = async {
+                match known.row {
+                    None => drop(invocation.wait().await),
+                    // What was missed may have been about this one.
+                    Some(_) => while matches!(changes.recv().await, Ok(Some(id)) if id.as_str() != call.name) {},
+                }
+            };
+            tokio::select! {
+                _ = timeout_at(until, change) => {}
+                () = &mut gone => return self.find(&call.name).await,
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a durable invocation is started with, and what it goes on from.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use monohull_domain::checkpoint::Lineage;
+use monohull_domain::image::map::LoadedImage;
+use monohull_durable::{Adding, Claim, History as _, Mail, Meta, MetaError};
+use monohull_engine::{Event, Ready};
+use monohull_ipc::sealed::seal;
+use monohull_saved::{Engine, Saved};
+use monohull_worker::Data;
+use monohull_workflow::Plan;
+
+use crate::http::error::ApiError;
+use crate::invocations::ledger::{Ledger, Start};
+use crate::registry::plan_once_registered;
+use crate::service::Watchdog;
+
+/// What a claim goes on from.
+pub(crate) struct Basis {
+    pub(crate) start: Start,
+    pub(crate) document: Vec<u8>,
+    pub(crate) ready: Arc<Ready>,
+    pub(crate) inputs: Vec<(String, Data)>,
+    pub(crate) continuation: Option<OwnedFd>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) copy: (u32, u32),
+}
+
+/// Why there is nothing to go on from.
+pub(crate) enum NoBasis {
+    /// What is kept is damaged, or refers to what is not granted any more.
+    Pause(String),
+    /// It was run, its server ended, and it may not be run again.
+    Interrupted(Box<Start>),
+    /// The ledger cannot be used.
+    Host(String),
+}
+
+/// Whether the inputs of a workflow may be needed once more after it has begun.
+pub(crate) fn needs_inputs_later(plan: &Plan) -> bool {
+    plan.steps.iter().any(|step| step.retry.max_attempts > 1)
+}
+
+/// Whether a workflow allows that it is run again from its beginning: each step may be tried again, whatever has failed.
+pub(crate) fn may_begin_again(plan: &Plan) -> bool {
+    plan.steps.iter().all(|step| step.retry.max_attempts > 1 && step.retry.on.is_empty())
+}
+
+impl Watchdog {
+    /// Reads what is kept of an invocation.
+    pub(crate) fn basis(&self, claim: &Claim) -> Result<Basis, NoBasis> {
+        let ledger = &self.ledger;
+        let host = |error: &dyn std::fmt::Display| NoBasis::Host(error.to_string());
+        let start = Start::decode(&claim.start)
+            .ok_or("what it was started with cannot be read by this version of Monohull".to_owned())
+            .map_err(NoBasis::Pause)?;
+        if claim.checkpoint.is_none() && claim.attempt > 1 && !start.again {
+            return Err(NoBasis::Interrupted(Box::new(start)));
+        }
+        let (mail, lineage, history) = {
+            let meta = ledger.meta();
+            let mail = match meta.mail(&claim.held, 0) {
+                Err(error @ MetaError::Damaged { .. }) => return Err(NoBasis::Pause(error.to_string())),
+                mail => mail.map_err(|error| host(&error))?,
+            };
+            let lineage = meta.lineage(&claim.held.id).map_err(|error| host(&error))?;
+            (mail, lineage, meta.history(&claim.held.id).map_err(|error| host(&error))?)
+        };
+        let missing = |what: &str, error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => NoBasis::Pause(format!("{what} is missing")),
+            _ => NoBasis::Host(format!("{what} cannot be read: {error}")),
+        };
+        let document = ledger.read(&start.document).map_err(|error| missing("its workflow document", error))?;
+        let load = |name: &str, hash: &[u8; 32]| LoadedImage::open(name, &ledger.store().file(hash));
+        let ready = self.registry.prepare_again(start.head.workflow(), &document, &start.functions, load);
+        let ready = Arc::new(ready.map_err(NoBasis::Pause)?);
+        let input = |(slot, hash): &(String, [u8; 32])| {
+            let file = File::open(ledger.store().file(hash)).map_err(|error| missing("an input", error))?;
+            Ok((slot.clone(), Data::File(file.into())))
+        };
+        let is_needed = claim.checkpoint.is_none() || needs_inputs_later(ready.plan());
+        let inputs = start.inputs.iter().filter(|_| is_needed).map(input).collect::<Result<_, NoBasis>>()?;
+        let copy = (lineage.copy, lineage.copies);
+        let continuation = match &claim.checkpoint {
+            None => None,
+            Some(checkpoint) => {
+                let path = ledger.store().checkpoints().join(&checkpoint.file);
+                let plan = |document: &[u8], _: &Engine| plan_once_registered(start.head.workflow(), document);
+                let saved = Saved::read(&path, ledger.key(), plan).map_err(|error| match error.is_hosts() {
+                    true => host(&error),
+                    false => NoBasis::Pause(error.to_string()),
+                })?;
+                let hashes = ready.images().iter().map(|image| image.image.hash);
+                if !saved.functions.iter().map(|(_, hash, _)| *hash).eq(hashes) {
+                    return Err(NoBasis::Pause("its checkpoint is one of other images".to_owned()));
+                }
+                let mut continuation = saved.continuation;
+                let kept = history.into_iter().find(|kept| kept.generation == claim.generation);
+                continuation.wall = continuation.wall.saturating_add_signed(kept.map_or(0, |kept| kept.moved));
+                continuation.lineage = Lineage { generation: claim.generation, copy: copy.0, copies: copy.1 };
+                let encoded = postcard::to_extend(&continuation, Vec::new()).map_err(io::Error::other);
+                Some(encoded.and_then(|encoded| seal(&encoded, 0)).map_err(|error| host(&error))?)
+            }
+        };
+        let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
+        Ok(Basis { start, document, ready, inputs, continuation, events, copy })
+    }
+}
+
+impl Ledger {
+    /// Adds the files of a start.
+    pub(crate) fn add_start(
+        &self,
+        adding: &Adding,
+        head: crate::invocations::record::Head,
+        document: &[u8],
+        workflow: &Ready,
+        inputs: &[(String, Data)],
+        callback: Option<String>,
+    ) -> Result<Start, ApiError> {
+        let plan = workflow.plan();
+        let mut images = HashMap::new();
+        for image in workflow.distinct_images() {
+            images.insert(image.image.hash, self.add_image(adding, image)?);
+        }
+        let hashes = workflow.images().iter().map(|image| image.image.hash);
+        let functions = plan.functions.iter().zip(hashes).map(|(function, hash)| (function.name.clone(), hash));
+        Ok(Start {
+            head,
+            document: self.add_bytes(adding, document)?,
+            inputs: inputs
+                .iter()
+                .map(|(slot, data)| Ok((slot.clone(), self.add_data(adding, data)?)))
+                .collect::<Result<_, ApiError>>()?,
+            functions: functions.collect(),
+            callback,
+            again: may_begin_again(plan),
+        })
+    }
+}

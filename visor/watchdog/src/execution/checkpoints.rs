@@ -1,0 +1,152 @@
+//! The checkpoint of a run that waits: its file, and the commit that names it.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use monohull_domain::checkpoint::Continuation;
+use monohull_durable::{Adding, Checkpoint, Commit, InvocationId, Outbox, Wait};
+use monohull_engine::Ready;
+use monohull_ipc::sealed::read_sealed;
+use monohull_report::{Outgoing, RunReport};
+use monohull_saved::{Engine, FileError, Saved, Written};
+use monohull_worker::SuspendedRun;
+use monohull_workflow::Plan;
+
+use crate::http::error::{ApiError, Blame};
+use crate::invocations::ledger::Ledger;
+use crate::registry::plan_once_registered;
+
+/// Bytes of a continuation besides memory of instances and slots.
+const CONTINUATION_MORE: u64 = 64 << 20;
+
+/// The most waits that are kept of one invocation, and the most bytes of a text in them: they are a worker's own words.
+const WAITS_MAX: usize = 1000;
+const WAIT_TEXT_MAX: usize = 256;
+
+/// What is needed to write the checkpoint of a run that waits.
+pub(crate) struct Waits<'w> {
+    pub(crate) id: &'w InvocationId,
+    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
+    pub(crate) document: &'w [u8],
+    pub(crate) ready: &'w Ready,
+    pub(crate) copy: (u32, u32),
+}
+
+impl Ledger {
+    /// Writes the checkpoint of a run that waits: the commit that names it, which is to be made before the other is dropped, and the events that
+    /// leave with it.
+    pub(crate) fn write_checkpoint(
+        &self,
+        waits: &Waits<'_>,
+        run: SuspendedRun,
+    ) -> Result<(Commit, Outbox, Adding), ApiError> {
+        let plan = waits.ready.plan();
+        let most = most_bytes(plan);
+        if run.bytes > most {
+            return Err(ApiError::monohull(format!("its continuation has {} bytes, and may have {most}", run.bytes)));
+        }
+        let lost = |why: String| ApiError::monohull(format!("the workflow's process has sent {why}"));
+        let bytes = read_sealed(run.continuation.as_fd(), most).map_err(|error| lost(error.to_string()))?;
+        let mut continuation: Continuation = match postcard::take_from_bytes(&bytes) {
+            Ok((continuation, [])) => continuation,
+            _ => return Err(lost("a continuation that cannot be read".to_owned())),
+        };
+        drop(bytes);
+        if waits.generation == 1 {
+            continuation.run_deadline = own_deadline(&plan.name, waits.document, plan, continuation.run_deadline)?;
+        }
+        let images = waits.ready.images().iter().map(|image| (image.image.hash, image.image.bytes));
+        let functions = plan.functions.iter().zip(images);
+        let (file, copy) = (file_of(&plan.name), waits.copy);
+        let saved = Saved {
+            workflow: plan.name.clone(),
+            generation: waits.generation,
+            document: waits.document.to_vec(),
+            functions: functions.map(|(function, (hash, bytes))| (function.name.clone(), hash, bytes)).collect(),
+            engine: Engine {
+                file,
+                settings: Vec::new(),
+                outputs: Vec::new(),
+                inputs: Vec::new(),
+                events: Vec::new(),
+                given: 0,
+                copy,
+            },
+            continuation,
+        };
+        let adding = self.adding()?;
+        let folder = self.store().checkpoints();
+        let name = new_name(&folder, waits.id, waits.epoch);
+        let Written { path, bytes, .. } = saved.write(&folder, &name, self.key(), None).map_err(unwritten)?;
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = |mut text: String| {
+            text.truncate(text.floor_char_boundary(WAIT_TEXT_MAX));
+            text
+        };
+        let of_wait = |wait: monohull_domain::checkpoint::Wait| Wait {
+            step: text(wait.step),
+            instance: wait.index,
+            what: text(wait.what),
+            until: wait.until,
+            event: wait.event.map(text),
+        };
+        let listed = run.waits.into_iter().take(WAITS_MAX).map(of_wait).collect();
+        let checkpoint = Checkpoint { file, bytes };
+        let (taken, published) = (run.events_taken, run.published);
+        let sent = outbox(plan, run.sent);
+        Ok((Commit::Suspended { checkpoint, due: run.until, waits: listed, taken, published }, sent, adding))
+    }
+}
+
+/// The most bytes that the rest of a run of this plan has.
+fn most_bytes(plan: &Plan) -> u64 {
+    let of_step = |step: &monohull_workflow::plan::Step| {
+        u64::from(step.instances.most()).saturating_mul(step.memory.saturating_add(step.stack).saturating_add(64 << 10))
+    };
+    let instances = plan.steps.iter().map(of_step).fold(0, u64::saturating_add);
+    instances.saturating_add(plan.limits.slots).saturating_add(CONTINUATION_MORE)
+}
+
+/// Events that leave with a commit, if the plan permits it.
+fn outbox(plan: &Plan, events: Vec<Outgoing>) -> Outbox {
+    Outbox { events, workflows: plan.sends_to.clone() }
+}
+
+/// The events that leave with the end of a run. They are no part of its report.
+pub(crate) fn take_sent(plan: &Plan, report: Option<&mut RunReport>) -> Outbox {
+    outbox(plan, report.map(|report| std::mem::take(&mut report.sent)).unwrap_or_default())
+}
+
+/// When the time of a workflow is up that was captured for the first time: its own timeout is not the server's, which is for the time in a
+/// process.
+fn own_deadline(name: &str, document: &[u8], plan: &Plan, captured: Option<u64>) -> Result<Option<u64>, ApiError> {
+    let own = plan_once_registered(name, document).map_err(ApiError::monohull)?.limits.timeout;
+    let more = own.zip(plan.limits.timeout).map(|(own, had)| own.saturating_sub(had).as_nanos());
+    let more = more.map(|more| u64::try_from(more).unwrap_or(u64::MAX));
+    Ok(captured.zip(more).map(|(at, more)| at.saturating_add(more)))
+}
+
+fn file_of(workflow: &str) -> PathBuf {
+    format!("{workflow}.json").into()
+}
+
+fn unwritten(error: FileError) -> ApiError {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match &error {
+        FileError::Unwritable { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge) => {
+            ApiError::new(hyper::StatusCode::INSUFFICIENT_STORAGE, "storage", Blame::Host, error.to_string())
+        }
+        FileError::Continuation(_) => ApiError::monohull(error.to_string()),
+        _ => ApiError::host(error.to_string()),
+    }
+}
+
+/// A name for a checkpoint that no file has: copies may still have files of an invocation that was removed and whose id is used again.
+fn new_name(folder: &Path, id: &InvocationId, epoch: u64) -> String {
+    let name = format!("{id}.{epoch}");
+    let others = (2..).map(|number: u64| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.clone()).chain(others);
+    names.find(|name| !folder.join(format!("{name}.checkpoint")).exists()).unwrap_or(name)
+}

@@ -1,0 +1,249 @@
+//! The states of a worker: it waits for its first job, runs one, or has been reset and waits for another of the same workflow.
+//!
+//! ```text
+//! IdleWorker ── assign ──▶ Running ── into_clean ──▶ CleanWorker
+//!                             ▲                           │
+//!                             └────────── assign ─────────┘
+//! ```
+
+use crate::cgroup::WorkerCgroup;
+use crate::error::{ProcessError, host};
+use crate::job::{self, Job};
+use crate::message::{Message, WorkerMessage};
+use crate::post::Post;
+use crate::protocol::ToWorker;
+use crate::supervised::{Captures, Stay, Worker};
+use crate::template::JobTemplate;
+use monohull_engine::{Event, Ready};
+use monohull_report::Sandbox;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How long a worker may take from its fork until it is ready. It takes well under a millisecond. An error is better than a
+/// longer wait on a host that is so busy.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+
+/// A worker that waits for a job. Its process ends when this is dropped.
+#[derive(Debug)]
+pub struct IdleWorker {
+    pub(crate) worker: Worker,
+    sandbox: Sandbox,
+}
+
+impl IdleWorker {
+    /// Waits until the worker is ready.
+    pub(crate) fn new(mut worker: Worker) -> Result<IdleWorker, ProcessError> {
+        if !worker.channel.wait(Some(READY_LIMIT)).map_err(host("waiting for a new process"))? {
+            let text = format!("it was not ready within {READY_LIMIT:?}");
+            return Err(ProcessError::Refused(text));
+        }
+        let first = loop {
+            match worker.receive()? {
+                Some(WorkerMessage::Message(Message::Stderr)) => {}
+                other => break other,
+            }
+        };
+        match first {
+            Some(WorkerMessage::Ready(mut sandbox)) => {
+                sandbox.cgroup = worker.cgroup.as_ref().map_or(sandbox.cgroup, WorkerCgroup::describe);
+                Ok(IdleWorker { worker, sandbox })
+            }
+            Some(WorkerMessage::Refused(why)) => Err(ProcessError::Refused(why)),
+            Some(WorkerMessage::Message(Message::Died(death))) => Err(ProcessError::Refused(death.failure().message)),
+            Some(WorkerMessage::Message(_)) | None => {
+                Err(ProcessError::Refused("unexpected message in this state".to_owned()))
+            }
+        }
+    }
+
+    /// The sandbox that is in force.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.worker.pid
+    }
+
+    /// Whether it still waits. A worker whose process has ended was killed, which the spawner may not have reported yet. A worker
+    /// that sends something before its job violates the protocol.
+    pub fn is_waiting(&self) -> bool {
+        self.worker.is_silent()
+    }
+
+    /// Sends the worker its one job.
+    pub fn assign(mut self, job: &Job) -> Result<Running, ProcessError> {
+        let plan = job.workflow.plan();
+        self.worker.plan = Some(plan.clone());
+        self.worker.suspendable = job.suspend.is_some() || matches!(job.template, JobTemplate::Make);
+        self.worker.captures = if job.goes_on { Captures::Next } else { Captures::Never };
+        self.worker.sends = job.sends;
+        self.worker.listens = job.may_listen();
+        self.worker.continues = job.continuation.is_some() || job.template.template().is_some();
+        if let Some(cgroup) = &mut self.worker.cgroup {
+            // A capture on its way: as it was made, and as sealed memory.
+            let copies = match job.template {
+                _ if job.goes_on => 2,
+                JobTemplate::Make => 2,
+                JobTemplate::From(_) => 1,
+                JobTemplate::No => 0,
+            };
+            cgroup.limit(plan, copies).map_err(host("limiting the memory of a process"))?;
+            self.sandbox.cgroup = cgroup.describe();
+        }
+        self.worker.send(job, false)?;
+        Ok(Running { worker: self.worker, sandbox: self.sandbox, before: 0 })
+    }
+}
+
+/// A worker that has served jobs of one workflow, has been reset, and waits for another one. Its process ends when this is dropped.
+#[derive(Debug)]
+pub struct CleanWorker {
+    pub(crate) worker: Worker,
+    sandbox: Sandbox,
+    workflow: Weak<Ready>,
+    served: u64,
+}
+
+impl CleanWorker {
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.worker.pid
+    }
+
+    /// How many jobs it has served.
+    pub fn served(&self) -> u64 {
+        self.served
+    }
+
+    /// Whether this is the very workflow that it serves, and not another version of it.
+    pub fn serves(&self, workflow: &Arc<Ready>) -> bool {
+        std::ptr::eq(self.workflow.as_ptr(), Arc::as_ptr(workflow))
+    }
+
+    /// Whether that workflow exists still.
+    pub fn is_needed(&self) -> bool {
+        self.workflow.strong_count() > 0
+    }
+
+    /// Whether it still waits, as [`IdleWorker::is_waiting`] says.
+    pub fn is_waiting(&self) -> bool {
+        self.worker.is_silent()
+    }
+
+    /// Sends the worker another job of its workflow. A worker is not given another's.
+    pub fn assign(mut self, job: &Job) -> Result<Running, ProcessError> {
+        if !self.serves(&job.workflow) || !job.may_stay() {
+            return Err(ProcessError::Unfit("a process cannot serve another workflow than before".to_owned()));
+        }
+        self.worker.answered = false;
+        self.worker.continues = job.template.template().is_some();
+        self.worker.suspendable = job.suspend.is_some() || matches!(job.template, JobTemplate::Make);
+        self.worker.sends = job.sends;
+        self.worker.send(job, true)?;
+        Ok(Running { worker: self.worker, sandbox: self.sandbox, before: self.served })
+    }
+}
+
+/// A worker with a job. Its process ends at once when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    pub(crate) worker: Worker,
+    pub(crate) sandbox: Sandbox,
+    /// How many jobs it has served before this one.
+    pub(crate) before: u64,
+}
+
+impl Running {
+    /// The next message, if there is one now. A worker that violates the protocol is killed and reported as dead. After
+    /// [`Message::Died`] there is none.
+    pub fn next_message(&mut self) -> Result<Option<Message>, ProcessError> {
+        match self.worker.receive()? {
+            None => Ok(None),
+            Some(WorkerMessage::Message(Message::Ended { mut report, outputs })) => {
+                report.sandbox = Some(self.sandbox.clone());
+                report.process = None;
+                Ok(Some(Message::Ended { report, outputs }))
+            }
+            Some(WorkerMessage::Message(message)) => Ok(Some(message)),
+            Some(WorkerMessage::Ready(_) | WorkerMessage::Refused(_)) => {
+                Ok(Some(Message::Died(self.worker.protocol_violation("unexpected message in this state"))))
+            }
+        }
+    }
+
+    /// Whether [`Running::next_message`] may take a while because the next message has many megabytes. The message is received here, if
+    /// there is one, and read there.
+    pub fn next_is_long(&mut self) -> bool {
+        let worker = &mut self.worker;
+        if worker.dead {
+            return false;
+        }
+        let received = worker.received.get_or_insert_with(|| worker.channel.try_receive_packet());
+        matches!(received, Ok(Some(Some(packet))) if packet.is_spilled())
+    }
+
+    /// Waits until there is a message; false if that takes longer than `limit`.
+    pub fn wait(&self, limit: Option<Duration>) -> Result<bool, ProcessError> {
+        if self.worker.dead || self.worker.received.is_some() {
+            return Ok(true);
+        }
+        self.worker.channel.wait(limit).map_err(host("waiting for a workflow"))
+    }
+
+    /// The worker after [`Message::Clean`]; `None` at any other time, and if it has written to its standard error: whatever it says
+    /// there is about something that went wrong.
+    pub fn into_clean(mut self) -> Option<CleanWorker> {
+        let Stay::Clean(workflow) = std::mem::take(&mut self.worker.stay) else { return None };
+        let clean = self.worker.stderr.pieces == 0 && !self.worker.dead;
+        let Running { worker, sandbox, before } = self;
+        clean.then_some(CleanWorker { worker, sandbox, workflow, served: before + 1 })
+    }
+
+    /// Answers a [`Message::Captured`]: whether it is kept now, whether the next one has to be whole, and events that have come since. A
+    /// process that has ended meanwhile is no error here.
+    pub fn answer(&mut self, kept: bool, whole: bool, events: &[Event]) -> Result<(), ProcessError> {
+        if self.worker.captures != Captures::Unanswered {
+            return Ok(());
+        }
+        self.worker.captures = Captures::Next;
+        let events = (!events.is_empty()).then(|| job::seal_events(events)).transpose();
+        let events = events.map_err(host("passing on events"))?;
+        let files: Vec<_> = events.iter().map(AsFd::as_fd).collect();
+        match self.worker.channel.send(&ToWorker::Kept { kept, whole, events: events.is_some() }, &files) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            sent => sent.map_err(host("answering a capture")),
+        }
+    }
+
+    /// What sends it events while it runs, if its job says that it listens.
+    pub fn post(&self) -> io::Result<Option<Post>> {
+        let Worker { channel, unanswered, .. } = &self.worker;
+        self.worker.listens.then(|| Post::new(channel, unanswered)).transpose()
+    }
+
+    /// Kills the process. [`Message::Died`] follows.
+    pub fn kill(&self) {
+        self.worker.kill();
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.worker.pid
+    }
+
+    /// The sandbox that is in force.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+}
+
+/// Readable when a message waits.
+impl AsFd for Running {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.worker.channel.as_fd()
+    }
+}
