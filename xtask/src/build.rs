@@ -15,6 +15,7 @@
 
 use crate::workspace::{Package, Workspace, root};
 use crate::{Result, c_programs, libc, programs, shell, wasi};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -51,17 +52,50 @@ fn build() -> Result {
     let workspace = Workspace::load()?;
     visor()?;
     libc::build(&workspace)?;
-    for module in workspace.modules() {
-        let name = module.name.trim_start_matches("monohull-libos-");
-        link(&workspace, module, MODULE_FLAGS, &root().join(format!("target/modules/{name}.so")))?;
-    }
-    for image in workspace.images() {
-        link(&workspace, image, IMAGE_FLAGS, &root().join(format!("target/images/{}.so", image.name)))?;
-    }
+    modules(&workspace)?;
+    images(&workspace, |_| true)?;
     examples(&workspace)?;
     programs::build(&workspace)?;
     c_programs::build(&workspace)?;
     wasi::build(&workspace)
+}
+
+/// What these workflows of `workflows/` need: the visor, the modules, and the images over monohull-std that they name.
+pub(crate) fn for_workflows(names: &[&str]) -> Result {
+    let workspace = Workspace::load()?;
+    let mut wanted = BTreeSet::new();
+    for name in names {
+        wanted.extend(images_of(&root().join(format!("workflows/{name}.json")))?);
+    }
+    visor()?;
+    modules(&workspace)?;
+    images(&workspace, |image| wanted.contains(image))
+}
+
+/// The names of the images that a workflow file has, without `.so`.
+fn images_of(file: &Path) -> Result<Vec<String>> {
+    let fail = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let text = std::fs::read(file).map_err(|error| fail(&error))?;
+    let workflow: serde_json::Value = serde_json::from_slice(&text).map_err(|error| fail(&error))?;
+    let functions = workflow["functions"].as_object().into_iter().flat_map(|functions| functions.values());
+    let stem = |path: &str| Some(Path::new(path).file_stem()?.to_str()?.to_owned());
+    Ok(functions.filter_map(|function| stem(function["image"].as_str()?)).collect())
+}
+
+fn modules(workspace: &Workspace) -> Result {
+    for module in workspace.modules() {
+        let name = module.name.trim_start_matches("monohull-libos-");
+        link(workspace, module, MODULE_FLAGS, &root().join(format!("target/modules/{name}.so")))?;
+    }
+    Ok(())
+}
+
+/// The images over monohull-std, those with wanted names.
+fn images(workspace: &Workspace, is_wanted: impl Fn(&str) -> bool) -> Result {
+    for image in workspace.images().filter(|image| is_wanted(&image.name)) {
+        link(workspace, image, IMAGE_FLAGS, &root().join(format!("target/images/{}.so", image.name)))?;
+    }
+    Ok(())
 }
 
 /// The examples over Rust's own std, as a user builds them.
@@ -150,4 +184,16 @@ pub(crate) fn install(from: &Path, to: &Path) -> Result {
     std::fs::rename(&aside, to).map_err(fail)?;
     eprintln!("{:>12} {}", "Linked", to.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workflow_file_names_its_images() {
+        let images = images_of(&root().join("workflows/word-count.json")).expect("it is there");
+        assert_eq!(images, ["word-count-map", "word-count-merge", "word-count-reduce", "word-count-split"]);
+        assert!(images_of(&root().join("workflows/none.json")).is_err_and(|error| error.contains("none.json")));
+    }
 }
