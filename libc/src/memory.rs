@@ -232,7 +232,14 @@ pub(crate) fn madvise([address, len, advice, ..]: [u64; 6]) -> Answer {
     if let Some(file) = mappings.files.iter().find(|file| file.holds(address, len.min(file.len)))
         && Advice::from_raw(advice).is_some()
     {
-        host::call(number::FILE_MADVISE, [file.start, address - file.start, len, advice]);
+        let (start, mut done) = (address - file.start, 0);
+        // What is needed now is filled some at a time.
+        while done < len {
+            match host::call(number::FILE_MADVISE, [file.start, start + done, len - done, advice]) {
+                ..=0 => break,
+                filled => done += filled as u64,
+            }
+        }
     }
     0
 }

@@ -21,7 +21,7 @@ use crate::sys::files;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use monohull_abi::file::{Advice as Raw, map};
+use monohull_abi::file::{Advice as Raw, FILLED_AT_ONCE, map};
 
 /// How to map a file.
 #[derive(Clone, Debug, Default)]
@@ -109,7 +109,11 @@ impl MmapOptions {
         let flags = if self.populate { flags | map::POPULATE } else { flags };
         let address = files::map(file.descriptor(), self.offset, len, flags)?;
         // SAFETY: what has been mapped is not at address 0.
-        Ok(Mapping { address: unsafe { NonNull::new_unchecked(address as *mut u8) }, len: len as usize })
+        let mapping = Mapping { address: unsafe { NonNull::new_unchecked(address as *mut u8) }, len: len as usize };
+        if self.populate && len > FILLED_AT_ONCE {
+            mapping.advise(Advice::WillNeed, FILLED_AT_ONCE as usize, (len - FILLED_AT_ONCE) as usize)?;
+        }
+        Ok(mapping)
     }
 }
 

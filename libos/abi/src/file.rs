@@ -53,7 +53,7 @@ pub mod open {
 pub mod map {
     /// The mapping may be written to: what is written is its own, the file stays as it is.
     pub const WRITE: u64 = 1;
-    /// Fill it now, not when it is touched.
+    /// Fill the first [`FILLED_AT_ONCE`](super::FILLED_AT_ONCE) bytes now, not when they are touched.
     pub const POPULATE: u64 = 1 << 1;
     /// All of them.
     pub const ALL: u64 = (1 << 2) - 1;
@@ -61,6 +61,8 @@ pub mod map {
 
 /// The `len` of `FILE_MMAP` that stands for all that comes after the offset.
 pub const TO_THE_END: u64 = u64::MAX;
+/// Most bytes of a mapping that one call fills, so that other threads of the carrier get their turn in between.
+pub const FILLED_AT_ONCE: u64 = 1 << 20;
 /// Most mappings of one instance.
 pub const MAPPINGS_MAX: usize = 1024;
 

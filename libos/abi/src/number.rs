@@ -240,7 +240,8 @@ hostcalls! {
         FILE_MMAP = 160,
         /// `(address)` → 0. Takes back the mapping that begins there.
         FILE_MUNMAP = 161,
-        /// `(address, offset, len, Advice)` → 0. Announces how a part of the mapping that begins there will be used.
+        /// `(address, offset, len, Advice)` → bytes filled. Announces how a part of the mapping that begins there will be used. What is
+        /// needed now is filled up to [`FILLED_AT_ONCE`](crate::file::FILLED_AT_ONCE) by one call.
         FILE_MADVISE = 162,
         /// `(address, writable: 0 or 1)` → 0. Whether the mapping that begins there may be written to.
         FILE_MPROTECT = 163,

@@ -26,7 +26,9 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
-use monohull_abi::file::{Advice, Extent, FILE_SIZE_MAX, FilePin, MAPPINGS_MAX, PATH_MAX, TO_THE_END, map};
+use monohull_abi::file::{
+    Advice, Extent, FILE_SIZE_MAX, FILLED_AT_ONCE, FilePin, MAPPINGS_MAX, PATH_MAX, TO_THE_END, map,
+};
 use monohull_abi::module::{Call, Ending, Released, SYSTEM_INSTANCE};
 use monohull_abi::{Errno, number};
 use monohull_module::record::{RecordsRef, Refused, fields};
@@ -216,7 +218,8 @@ impl MappedFiles {
             return Err(self.refuse(call, Errno::Invalid, format_args!("there is no advice {advice}")));
         };
         let advised = self.host.advise_file(call.instance, address, offset, len, advice);
-        advised.map(|()| 0).map_err(|errno| match errno {
+        let filled = if advice == Advice::WillNeed { len.min(FILLED_AT_ONCE) } else { 0 };
+        advised.map(|()| filled).map_err(|errno| match errno {
             Errno::Io => self.refuse(call, errno, format_args!("the file cannot be read there")),
             _ => self.refuse_address(call, address),
         })

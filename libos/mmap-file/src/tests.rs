@@ -1,7 +1,7 @@
 //! The module with the real descriptor table and file system, on a visor in miniature.
 
 use crate::{MAPPINGS_AT_ONCE, MONOHULL_MODULE};
-use monohull_abi::file::{MountInfo, MountKind, TO_THE_END, map, open};
+use monohull_abi::file::{Advice, FILLED_AT_ONCE, MountInfo, MountKind, TO_THE_END, map, open};
 use monohull_abi::layout::PAGE;
 use monohull_abi::module::Ending;
 use monohull_abi::{Errno, number};
@@ -113,6 +113,20 @@ fn files_and_mappings_of_others_are_out_of_reach() {
     assert_eq!(domain.touch_mapping(A, address), content()[..100]);
     assert_eq!(a.call(number::FILE_MUNMAP, [address]), Ok(0));
     assert_eq!(a.call(number::FILE_MUNMAP, [address]), Err(Errno::Invalid), "once");
+}
+
+#[test]
+fn what_is_needed_now_is_filled_some_at_a_time() {
+    let domain = domain();
+    let files = domain.files(A);
+    let len = LEN as u64;
+    let address = mapped(files, file(files, "/f"), 0, len).expect("mapped");
+    let needed = |offset, len| files.call(number::FILE_MADVISE, [address, offset, len, Advice::WillNeed as u64]);
+    assert_eq!(needed(0, len), Ok(FILLED_AT_ONCE));
+    assert_eq!(needed(len - 5000, 5000), Ok(5000));
+    assert_eq!(needed(FILLED_AT_ONCE, len), Err(Errno::Invalid), "all of it must be there");
+    let advised = files.call(number::FILE_MADVISE, [address, 0, len, Advice::Random as u64]);
+    assert_eq!(advised, Ok(0), "nothing is filled");
 }
 
 #[test]

@@ -82,8 +82,15 @@ pub(crate) fn unmap(address: u64) {
 
 /// Announces how a part of a mapping will be used.
 pub(crate) fn advise_mapping(address: u64, offset: u64, len: u64, advice: Advice) -> io::Result<()> {
-    call(number::FILE_MADVISE, [address, offset, len, advice as u64])?;
-    Ok(())
+    let mut done = 0;
+    loop {
+        // What is needed now is filled some at a time.
+        let filled = call(number::FILE_MADVISE, [address, offset + done, len - done, advice as u64])?;
+        done += filled;
+        if filled == 0 || done >= len {
+            return Ok(());
+        }
+    }
 }
 
 /// Changes whether a mapping may be written to.

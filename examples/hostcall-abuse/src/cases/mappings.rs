@@ -73,7 +73,7 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
     for writable in [2, MIN, MAX] {
         cases.refused("neither yes nor no", FILE_MPROTECT, &[fixed, writable], Invalid);
     }
-    cases.add("a part of it", FILE_MADVISE, &[copy, PAGE, 1, Advice::WillNeed as u64], 0);
+    cases.add("a part of it", FILE_MADVISE, &[copy, PAGE, 1, Advice::WillNeed as u64], 1);
 
     // As buffers: what can be read is read, and what is fixed is not written.
     cases.add("from a mapping", FILE_PWRITE, &[file, fixed, LEN, 0], LEN as i64);

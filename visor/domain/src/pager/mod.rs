@@ -32,7 +32,7 @@ use super::instance::{Instance, cell_of};
 use faults::Faults;
 use mapping::{AROUND, Mapping};
 use monohull_abi::Errno;
-use monohull_abi::file::{Advice, MAPPINGS_MAX, MapRequest, map};
+use monohull_abi::file::{Advice, FILLED_AT_ONCE, MAPPINGS_MAX, MapRequest, map};
 use monohull_abi::layout::{
     CELL_SIZE, CELLS_BASE, CELLS_END, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET, page_down, page_up,
 };
@@ -49,9 +49,6 @@ const DOMAIN_MAX: usize = 12 * 1024;
 const SMALL: u64 = AROUND * PAGE;
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
-/// Most bytes of a mapping that the kernel is given to read or write in one system call.
-const POPULATED_AT_ONCE: u64 = 1 << 20;
-
 const _: () = assert!(THREAD_STACKS_OFFSET < MAPPINGS_OFFSET && MAPPINGS_OFFSET < CELL_SIZE);
 
 /// The mapped files of a domain.
@@ -160,11 +157,15 @@ impl Pager {
         let space = &self.table.space;
         // Under this lock: `fail_all` sets its flag before it locks each mapping.
         let mut state = mapping.lock();
-        if !populate
-            && mapping.len > SMALL
+        if mapping.len > if populate { FILLED_AT_ONCE } else { SMALL }
             && let Some(faults) = self.faults()
         {
-            return mapping.open(space, faults, &mut state).map_err(|_| Errno::OutOfMemory);
+            mapping.open(space, faults, &mut state).map_err(|_| Errno::OutOfMemory)?;
+            drop(state);
+            return match populate {
+                true => mapping.populate(faults, 0, FILLED_AT_ONCE).map_err(fill_error),
+                false => Ok(()),
+            };
         }
         mapping.fill_all(space, &state)
     }
@@ -230,7 +231,9 @@ impl Pager {
             return Err(Errno::Invalid);
         }
         match (advice, self.known_faults()) {
-            (Advice::WillNeed, Some(faults)) => mapping.populate(faults, place, len).map_err(|_| Errno::Io),
+            (Advice::WillNeed, Some(faults)) => {
+                mapping.populate(faults, place, len.min(FILLED_AT_ONCE)).map_err(fill_error)
+            }
             (Advice::WillNeed, None) => Ok(()),
             (order, _) => {
                 mapping.set_order(order);
@@ -253,7 +256,7 @@ impl Pager {
             return len;
         }
         let Some(mapping) = self.table.around(address) else { return len };
-        let len = len.min(POPULATED_AT_ONCE);
+        let len = len.min(FILLED_AT_ONCE);
         let _ = mapping.populate(faults, page_down(address - mapping.range.start), len + address % PAGE);
         len
     }
@@ -277,6 +280,11 @@ impl Pager {
             _ => FaultedMapping { what: format!("`/{path}`, mapped there, which is read-only"), lost: false },
         })
     }
+}
+
+/// Why a part of a mapping could not be filled.
+fn fill_error(error: std::io::Error) -> Errno {
+    if error.kind() == std::io::ErrorKind::TimedOut { Errno::TimedOut } else { Errno::Io }
 }
 
 impl MappingTable {
