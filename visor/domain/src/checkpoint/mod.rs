@@ -36,6 +36,7 @@
 //! **Time.** While a workflow is suspended its clock runs up to its next timer and then stops. A sleep ends in time, and a
 //! timeout does not pass because the workflow was not resumed.
 
+mod adopt;
 mod answer;
 pub(crate) mod capture;
 mod changes;

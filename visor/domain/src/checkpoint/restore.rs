@@ -1,5 +1,6 @@
 //! From a continuation to a domain that goes on with it.
 
+use super::adopt::adopt_memory;
 use super::check::{Rejected, check};
 use super::pages;
 use super::record::{Continuation, InstanceRecord, ThreadState};
@@ -84,20 +85,7 @@ impl Shared {
         let lease = self.cells.lease_at(cell_of(record.id)).ok_or(RestoreError::NoPlace)?;
         let mut cell = self.cells.prepare(lease, &config.image, config.stack_size)?;
         self.milestones.mapped();
-        if cell.heap().start != record.heap_start {
-            return Err(Rejected::Heap.into());
-        }
-        if !cell.adopt(&self.space, record.heap, record.stacks, &record.free_stacks)? {
-            return Err(Rejected::Heap.into());
-        }
-        let mapped: Vec<_> = record.mapped.iter().map(|mapped| (mapped.range(), mapped.state)).collect();
-        let (memory, room, key) = cell.mapped_mut();
-        if !memory.adopt(&self.space, key, &room, &mapped)? {
-            return Err(Rejected::MappedMemory.into());
-        }
-        if let Some(handler) = &record.fault_handler {
-            handler.check(&config.image.image, cell.image_base()).map_err(Rejected::from)?;
-        }
+        adopt_memory(&self.space, &mut cell, &record, &config)?;
         writable.extend(pages::writable(&cell));
         // Accounts are computed, not read: this is what an instance is charged for what it has. Modules charge for the rest.
         let stacks = (record.threads.len() as u64 - 1) * config.stack_size;

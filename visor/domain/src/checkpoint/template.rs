@@ -16,6 +16,7 @@
 //!
 //! **A template is untrusted**, like any continuation: each field is checked when it is used.
 
+use super::adopt::adopt_memory;
 use super::check::{Rejected, check_instance};
 use super::pages;
 use super::record::ThreadState;
@@ -183,17 +184,7 @@ impl Shared {
         if thread.registers.is_some() || record.stacks != 0 {
             return Err(Rejected::Stacks.into());
         }
-        if cell.heap().start != record.heap_start || !cell.adopt(&self.space, record.heap, 0, &[])? {
-            return Err(Rejected::Heap.into());
-        }
-        let mapped: Vec<_> = record.mapped.iter().map(|mapped| (mapped.range(), mapped.state)).collect();
-        let (memory, room, key) = cell.mapped_mut();
-        if !memory.adopt(&self.space, key, &room, &mapped)? {
-            return Err(Rejected::MappedMemory.into());
-        }
-        if let Some(handler) = &record.fault_handler {
-            handler.check(&config.image.image, cell.image_base()).map_err(Rejected::from)?;
-        }
+        adopt_memory(&self.space, cell, record, config)?;
         check_runs(&template.pages, &mut pages::writable(cell))?;
         for run in &template.pages {
             // SAFETY: checked above; the cell has no thread yet.
