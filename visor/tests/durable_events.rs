@@ -358,7 +358,7 @@ fn an_event_for_another_invocation_leaves_with_the_commit() {
     assert_eq!(log(path, "s"), "go: x\non: \n");
     let refused = "sending event `paid` to `r`: the workflow file does not permit it: `sends_to` names no workflow";
     assert_eq!(log(path, "n"), format!("go: x\n{refused}\non: \n"));
-    // A run without a state folder has nobody to send to.
+    // A run without a state folder has no receiver.
     let args = [
         "run",
         "sender.json",

@@ -275,7 +275,7 @@ fn what_is_published_is_read_without_waking_it() {
     assert_eq!(document(&monohull(path, &plain))["published"], json!({ "count": "0" }));
 }
 
-/// A wait for a secret name is completed by whoever knows it, once.
+/// A wait for a secret name is completed by a client that knows it, once.
 #[test]
 fn a_callback_is_completed_by_its_token() {
     let folder = TempDir::new().expect("a folder");

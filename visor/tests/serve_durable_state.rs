@@ -56,7 +56,7 @@ fn a_counter_is_served_by_name() {
     assert_eq!((count(&server, "visits"), count(&server, "other")), ("17".to_owned(), "0".to_owned()));
 }
 
-/// A callback is completed without the server's token by its own, while it is waited for, and once. Whoever lacks it can neither send
+/// A callback is completed without the server's token by its own, while it is waited for, and once. Without it a client can neither send
 /// anything nor find out what there is.
 #[test]
 fn only_a_callbacks_token_completes_it() {

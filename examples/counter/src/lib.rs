@@ -9,7 +9,7 @@ use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::slot::SlotString;
 
-/// Counts until the event `close`, and fills the slot `total`. With `confirm` somebody who knows a secret has to agree to the end.
+/// Counts until the event `close`, and fills the slot `total`. With `confirm` a client that knows a secret has to agree to the end.
 #[monohull::main]
 fn main(confirm: Option<bool>) -> Result<(), Box<dyn Error>> {
     let mut count = 0i64;

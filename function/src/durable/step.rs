@@ -27,7 +27,7 @@ use monohull_abi::types::{Info, InfoString, fingerprint};
 
 /// An effect on the outside, such as a payment.
 ///
-/// If the process is killed, what it has done since the last wait is done again. Whoever is asked to do it recognises that by the key, which
+/// If the process is killed, what it has done since the last wait is done again. The service that is asked to do it recognises that by the key, which
 /// is the same then: an HTTP service gets it as its `Idempotency-Key`, a database as the primary key of a row.
 ///
 /// ```no_run

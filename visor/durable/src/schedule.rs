@@ -10,7 +10,7 @@
 //! one invocation, whenever a process is killed. It only moves forward: a clock that is set back starts nothing a second time, and a
 //! schedule then waits until the time that it has come to.
 //!
-//! Times that nobody has looked at (no server ran, or the clock was set forward) have been *missed*. [`Missed`] says what becomes of them.
+//! Times that passed unnoticed (no server ran, or the clock was set forward) have been *missed*. [`Missed`] says what becomes of them.
 //! Nothing here reads a clock.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Events that come for a workflow while it runs: from the supervisor to the domain's inbox.
 //!
-//! The supervisor sends no others until these have been acknowledged, so that a worker which reads nothing keeps nobody waiting.
+//! The supervisor sends no others until these have been acknowledged, so that a worker which reads nothing blocks no sender.
 
 use super::job::read_events;
 use super::protocol::{FromWorker, SupervisorChannel, ToWorker};

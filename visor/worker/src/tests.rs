@@ -439,7 +439,7 @@ fn events_are_acknowledged_before_others_are_sent() {
     let event = monohull_engine::Event { number: 7, name: "paid".to_owned(), bytes: b"17".to_vec() };
     for _ in 0..2 {
         assert!(post.send(std::slice::from_ref(&event)).expect("sent"));
-        // A worker that reads nothing keeps nobody waiting.
+        // A worker that reads nothing blocks no sender.
         assert!(!post.is_free() && !post.send(std::slice::from_ref(&event)).expect("not sent"));
         let packet = impostor.theirs.receive().expect("received").expect("a message");
         assert!(matches!(packet.read(), Ok(ToWorker::Events)));

@@ -1,7 +1,7 @@
 //! Hashes of pages, by which a capture finds what has changed since the one before.
 //!
 //! The function is NH (RFC 4418) with words of 64 bits: the sum of (m₀ + k₀)(m₁ + k₁), (m₂ + k₂)(m₃ + k₃), … modulo 2¹²⁸. Two pages that
-//! differ have the same hash with a probability of 2⁻⁶⁴ at most, whoever chose them, as long as the key is random and not known. It takes one
+//! differ have the same hash with a probability of 2⁻⁶⁴ at most, also for pages that an attacker chose, as long as the key is random and not known. It takes one
 //! multiplication for sixteen bytes, so a page costs about what reading it costs; SHA-256 would take longer than copying the page.
 //!
 //! The hashes serve one process and leave it neither in a file nor in a message. Files have SHA-256.

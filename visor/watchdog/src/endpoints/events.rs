@@ -22,7 +22,7 @@ fn is_token(text: &str) -> bool {
 }
 
 impl Watchdog {
-    /// `/callbacks/ID/TOKEN`: sends the event whose name is the token. Whoever knows it may, so only an invocation that waits for it now is
+    /// `/callbacks/ID/TOKEN`: sends the event whose name is the token. A client that knows it may, so only an invocation that waits for it now is
     /// sent it: others have nothing to send, and learn nothing.
     pub(crate) async fn complete_callback(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let (id, token) = (id_of(&call.name).map_err(|_| unknown())?, call.slot.clone());

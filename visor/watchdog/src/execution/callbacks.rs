@@ -9,7 +9,7 @@ use crate::invocations::callback::Callback;
 use crate::service::Watchdog;
 
 impl Watchdog {
-    /// Tells the end of a durable invocation, if somebody is to be told.
+    /// Calls back after the end of a durable invocation, if it has a callback.
     pub(crate) async fn call_back_durable(self: &Arc<Self>, id: &InvocationId) {
         let (watchdog, of) = (self.clone(), id.clone());
         let owed = spawn_blocking(move || -> Result<Option<String>, MetaError> {
@@ -34,7 +34,7 @@ impl Watchdog {
         }
     }
 
-    /// Tells the ends that an earlier server has not told.
+    /// Makes the calls back that an earlier server has not made.
     pub(crate) async fn call_back_late_durable(self: Arc<Self>) {
         let watchdog = self.clone();
         let owed = spawn_blocking(move || watchdog.ledger.meta().owed()).await;

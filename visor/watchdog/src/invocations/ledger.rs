@@ -233,7 +233,7 @@ impl Ledger {
 
     /// An invocation has changed: those who wait for it look again, and what may be due is looked at.
     pub(crate) fn changed(&self, id: &InvocationId) {
-        // Without receivers nobody waits.
+        // Without receivers there is no wait.
         let _ = self.changes.send(Some(id.clone()));
         self.hurry.notify_one();
     }
