@@ -35,6 +35,13 @@ typedef struct monohull_buffer {
 #define MONOHULL_WRONG_TYPE (-1001)
 #define MONOHULL_NEVER_FILLED (-1002)
 
+/* How a child has ended. Of one that was refused or whose outputs are too large the message says more. */
+#define MONOHULL_CHILD_COMPLETED 0
+#define MONOHULL_CHILD_FAILED 1
+#define MONOHULL_CHILD_CANCELLED 2
+#define MONOHULL_CHILD_REFUSED 3
+#define MONOHULL_CHILD_TOO_LARGE 4
+
 /* Waits until a slot is filled, and takes its buffer: bytes or text. */
 int monohull_take(const char *slot, monohull_buffer *buffer);
 /* Takes it if the slot is filled now; else MONOHULL_NOT_FOUND. */
@@ -51,6 +58,17 @@ int monohull_state(const char *name, const char *text);
 /* Sends an event to the invocation of an id, with the next checkpoint of this one or its end; MONOHULL_NOT_PERMITTED if `sends_to` of the
  * workflow file names no workflow, or there is no other invocation. */
 int monohull_send(const char *invocation, const char *name, const void *data, size_t len);
+/* Starts an invocation of another workflow as a child, with the next checkpoint of this one or its end. The same id with the same workflow and input is the
+ * same child. With `detached` 1 it goes on when this invocation has ended, and its end is not told; else 0. MONOHULL_NOT_PERMITTED if `starts` of
+ * the workflow file does not name the workflow. */
+int monohull_start_child(const char *workflow, const char *id, const void *input, size_t len, int detached);
+/* Waits until a child has ended, or for `timeout` nanoseconds (UINT64_MAX: for ever): how it has ended, MONOHULL_CHILD_COMPLETED and so on, or a negative
+ * error. What is told of it is in the buffer, which is then the caller's. */
+int monohull_join(const char *id, uint64_t timeout, monohull_buffer *end);
+/* What an output slot of a child has: it lies in the buffer of `monohull_join`. With `slot` NULL the message, which says why a child failed. */
+int monohull_child_output(const monohull_buffer *end, const char *slot, const uint8_t **data, size_t *len);
+/* Cancels a child, with the next checkpoint of this invocation. */
+int monohull_cancel_child(const char *id);
 /* Makes a buffer of zeros with room for `capacity` bytes, of which none is in use. */
 int monohull_make(size_t capacity, monohull_buffer *buffer);
 /* To be called before the first write to a buffer that was taken. */

@@ -12,6 +12,8 @@ use crate::slot::host as sys;
 #[cfg(not(test))]
 use crate::sys;
 use core::ffi::{CStr, c_char, c_int};
+use monohull_abi::child::{CHILD_EVENT, DETACHED, Outcome};
+use monohull_abi::event::INVOCATION_ID_MAX;
 use monohull_abi::types::{BYTES_FINGERPRINT, Clock, Info, SlotView, TAKE_NOW, TEXT_FINGERPRINT, TypeDesc};
 use monohull_abi::{Errno, number};
 
@@ -34,6 +36,9 @@ const TEXT: (&str, u64) = ("str", TEXT_FINGERPRINT);
 fn describe((name, fingerprint): (&'static str, u64)) -> TypeDesc {
     TypeDesc { fingerprint, name: name.as_ptr() as u64, name_len: name.len() as u64, element_size: 1 }
 }
+
+/// The id of a child and the name of a workflow with a line break between them, and one byte more.
+const CHILD_TEXT: usize = 2 * INVOCATION_ID_MAX + 2;
 
 /// 0, or the number of an error, negated.
 fn status(done: Result<(), Errno>) -> c_int {
@@ -151,6 +156,104 @@ pub unsafe extern "C" fn monohull_send(
     // SAFETY: the caller's promise; of no bytes the address may be null.
     let bytes = if len == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(data, len) } };
     status(crate::send::send_event(invocation, name, bytes))
+}
+
+/// Starts a child, with the next checkpoint of this invocation or its end: see `durable::start`. With `detached` 1 it goes on when this invocation has
+/// ended, and its end is not told; else 0.
+///
+/// # Safety
+/// `workflow` and `id` are texts that end with a zero byte; `input` has `len` bytes.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_start_child(
+    workflow: *const c_char,
+    id: *const c_char,
+    input: *const u8,
+    len: usize,
+    detached: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let (workflow, id) = unsafe { (CStr::from_ptr(workflow).to_bytes(), CStr::from_ptr(id).to_bytes()) };
+    let (text, text_len) = joined([id, b"\n", workflow]);
+    let flags = if detached == 0 { 0 } else { DETACHED };
+    let args = [text.as_ptr() as u64, text_len as u64, input as u64, len as u64, flags];
+    status(sys::call(number::CHILD_START, args).map(drop))
+}
+
+/// Texts one behind another. A longer one is cut, and refused as too long.
+fn joined(texts: [&[u8]; 3]) -> ([u8; CHILD_TEXT], usize) {
+    let mut text = [0; CHILD_TEXT];
+    let mut len = 0;
+    for (place, &byte) in text.iter_mut().zip(texts.into_iter().flatten()) {
+        *place = byte;
+        len += 1;
+    }
+    (text, len)
+}
+
+/// Waits until a child has ended, or for so many nanoseconds: see `durable::Child::join`. How it has ended, or a negative error. The buffer has what is
+/// told of its end, for `monohull_child_output`.
+///
+/// # Safety
+/// `id` is a text that ends with a zero byte; `end` can be written to.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_join(id: *const c_char, timeout: u64, end: *mut Buffer) -> c_int {
+    // SAFETY: the caller's promise.
+    let id = unsafe { CStr::from_ptr(id) }.to_bytes();
+    let (name, len) = joined([CHILD_EVENT.as_bytes(), b"", id]);
+    let taken = take_event(&name[..len], timeout).map(|(_, buffer)| buffer);
+    // SAFETY: the caller's promise.
+    unsafe { end.write(taken.unwrap_or(NONE)) };
+    taken.map_or_else(|errno| status(Err(errno)), |buffer| {
+        // SAFETY: the system has given this instance the buffer, with so many bytes in use.
+        match Outcome::parse(unsafe { core::slice::from_raw_parts(buffer.data, buffer.len) }) {
+            Some(outcome) => outcome.ending as c_int,
+            None => status(Err(Errno::Io)),
+        }
+    })
+}
+
+/// The content of an output slot of a child that has ended: 0, or `MONOHULL_NOT_FOUND`. It lies in the buffer. A null slot stands for the message.
+///
+/// # Safety
+/// `end` is a buffer that `monohull_join` has filled and the caller owns; `slot` is null or a text that ends with a zero byte; `data` and `len` can be
+/// written to.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_child_output(
+    end: *const Buffer,
+    slot: *const c_char,
+    data: *mut *const u8,
+    len: *mut usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Buffer { data: bytes, len: bytes_len, .. } = unsafe { end.read() };
+    // SAFETY: the caller's promise.
+    let told = if bytes.is_null() { &[] } else { unsafe { core::slice::from_raw_parts(bytes, bytes_len) } };
+    let found = Outcome::parse(told).and_then(|told| {
+        if slot.is_null() {
+            return Some(told.message.as_bytes());
+        }
+        // SAFETY: the caller's promise.
+        let slot = unsafe { CStr::from_ptr(slot) }.to_bytes();
+        told.outputs().find(|(name, _)| name.as_bytes() == slot).map(|(_, bytes)| bytes)
+    });
+    let (at, size) = found.map_or((core::ptr::null(), 0), |found| (found.as_ptr(), found.len()));
+    // SAFETY: the caller's promise.
+    unsafe {
+        data.write(at);
+        len.write(size);
+    }
+    status(found.map(drop).ok_or(Errno::NotFound))
+}
+
+/// Cancels a child, with the next checkpoint of this invocation: see `durable::Child::cancel`.
+///
+/// # Safety
+/// `id` is a text that ends with a zero byte.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_cancel_child(id: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let id = unsafe { CStr::from_ptr(id) }.to_bytes();
+    status(sys::call(number::CHILD_CANCEL, [id.as_ptr() as u64, id.len() as u64]).map(drop))
 }
 
 /// Makes a buffer of zeros with room for `capacity` bytes, of which none is in use.
@@ -329,6 +432,40 @@ mod tests {
         let sent = sys::outgoing();
         let texts: Vec<_> = sent.iter().map(|(text, bytes, _)| (text.as_str(), bytes.as_slice())).collect();
         assert_eq!(texts, [("order-17\npaid", &b"17"[..]), ("order-17\npaid", b"")]);
+    }
+
+    #[test]
+    fn children_are_started_and_joined_in_c() {
+        let mut end = NONE;
+        // SAFETY: the arguments are valid.
+        unsafe {
+            assert_eq!(monohull_start_child(c"thumbnail".as_ptr(), c"one".as_ptr(), b"17".as_ptr(), 2, 0), 0);
+            assert_eq!(monohull_start_child(c"log".as_ptr(), c"two".as_ptr(), core::ptr::null(), 0, 1), 0);
+            let late = monohull_join(c"one".as_ptr(), 5, &mut end);
+            assert_eq!((late, end.data.is_null()), (Errno::TimedOut.to_value() as c_int, true));
+            let output = |end: &Buffer, slot: *const c_char| {
+                let (mut data, mut len) = (core::ptr::null(), 9);
+                let came = monohull_child_output(end, slot, &mut data, &mut len);
+                (came, if data.is_null() { Vec::new() } else { core::slice::from_raw_parts(data, len).to_vec() })
+            };
+            sys::send("child:one", b"\0\0\0\0\0\x01\0\0\0s\x02\0\0\017");
+            assert_eq!(monohull_join(c"one".as_ptr(), u64::MAX, &mut end), 0);
+            assert_eq!(output(&end, c"s".as_ptr()), (0, b"17".to_vec()));
+            assert_eq!(output(&end, c"t".as_ptr()).0, Errno::NotFound.to_value() as c_int);
+            monohull_discard(&mut end);
+            assert_eq!(output(&end, c"s".as_ptr()).0, Errno::NotFound.to_value() as c_int);
+            sys::send("child:one", b"\x01\x03\0\0\0bad");
+            assert_eq!(monohull_join(c"one".as_ptr(), 0, &mut end), 1);
+            assert_eq!(output(&end, core::ptr::null()), (0, b"bad".to_vec()));
+            monohull_discard(&mut end);
+            sys::send("child:one", b"?");
+            assert_eq!(monohull_join(c"one".as_ptr(), 0, &mut end), Errno::Io.to_value() as c_int);
+            monohull_discard(&mut end);
+            assert_eq!(monohull_cancel_child(c"one".as_ptr()), 0);
+        }
+        let sent = sys::outgoing();
+        assert_eq!(sent[0], (String::from("one\nthumbnail"), b"17".to_vec(), 0));
+        assert_eq!(sent[1], (String::from("two\nlog"), Vec::new(), DETACHED));
     }
 
     #[test]

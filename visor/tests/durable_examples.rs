@@ -303,3 +303,18 @@ fn a_callback_is_completed_by_its_token() {
     assert!(done(&to(&["wake"])).contains("c  counter completed"));
     assert_eq!(read(path, "total"), "0\n");
 }
+
+/// Ordinary code waits: it suspends the workflow all the same.
+#[test]
+fn a_sleep_and_a_receive_suspend_by_themselves() {
+    let folder = TempDir::new().expect("a folder");
+    let steps = json!([{ "name": "waits", "function": "family", "args": { "does": ["doze 1300", "recv 1300"] } }]);
+    program::write_workflow_of(folder.path(), "waits", "family", &steps);
+    let args = ["run", "w.json", "--state", "state", "--id", "one", "--detach", "--output", "result=result.txt"];
+    let output = monohull(folder.path(), &args);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    done(&monohull(folder.path(), &["wake", "--state", "state", "--skip-time"]));
+    let shown = document(&monohull(folder.path(), &["show", "one", "--state", "state", "--json"]));
+    assert_eq!((&shown["status"], &shown["generation"]), (&json!("completed"), &json!(2)), "{shown}");
+    assert_eq!(read(folder.path(), "result.txt"), "nothing was received: true\n");
+}

@@ -30,6 +30,7 @@ fn abuse(carriers: u32) -> Value {
         "files": [{ "at": "/work", "memory": "1MiB" }],
         "outputs": ["verdicts", "victim-says"],
         "sends_to": ["*"],
+        "starts": ["thumbnail"],
     })
 }
 

@@ -52,6 +52,17 @@ fn one_mistake(text: &str, column: usize, message: &str, expected: &str) {
 }
 
 #[test]
+fn a_list_of_children_that_is_wrong() {
+    top_mistake(r#""starts":"thumbnail""#, 9, "`starts` is a string", "an array of the names of workflows");
+    top_mistake(r#""starts":[1]"#, 10, "an entry of `starts` is a number", "a name");
+    for name in ["*", "../w", ""] {
+        top_mistake(&format!(r#""starts":["{name}"]"#), 10, "an entry of `starts`", "a letter or digit first");
+    }
+    let checked = check_bytes(Path::new("w.json"), with_top(r#""starts":["a","w"]"#).as_bytes());
+    assert_eq!(checked.plan.expect("it is right").starts, ["a", "w"]);
+}
+
+#[test]
 fn a_network_that_is_wrong() {
     top_mistake(r#""network":1"#, 10, "`network` is a number", "a mode, or an object with a `mode`");
     top_mistake(r#""network":"hots""#, 10, "is `hots`, did you mean `host`?", "`host` or `tap`");

@@ -172,6 +172,7 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
 
     published(cases, own);
     sending(cases);
+    children(cases);
 
     for (label, address) in cases.addresses.bad(room(26, 1)) {
         cases.refused(&format!("room {label}"), LAST_ERROR_MESSAGE, &[address, 256], Fault);
@@ -321,8 +322,56 @@ fn sending(cases: &mut Cases<'_>) {
     for len in [MIN, MAX, (1 << 20) + 1] {
         cases.refused("a content that is too long", SEND, &[text, 13, word, len, 0], Errno::NoSpace);
     }
+    cases.refused("the end of a child", SEND, &[keep(*b"order-17\nchild:a"), 16, word, 4, 0], Invalid);
     for broken in [[0xff; 16], [b'\n'; 16], *b"../order-17\npaid", *b"order-17-is-paid", *b"order-17-and-on\n"] {
         cases.refused("a receiver that is none", SEND, &[keep(broken), 16, word, 4, 0], Invalid);
+    }
+}
+
+/// Only what the workflow file names is started, and a child has an id and a bounded input.
+fn children(cases: &mut Cases<'_>) {
+    let (text, word) = (keep(*b"one\nthumbnail"), keep(*b"word"));
+    let permitted = hostcall(CHILD_START, [text, 13, word, 4, 0, 0]) != NotPermitted.to_value();
+    // Its reason is read, so that no case finds it.
+    let _ = crate::explain();
+    let room_of_id = Box::leak(Box::new([0u8; 64])).as_mut_ptr() as u64;
+    cases.add("the id of an invocation", CHILD_ID, &[text, 3, room_of_id, 64], 20);
+    cases.add("a part of an id", CHILD_ID, &[text, 3, room_of_id, 4], 4);
+    cases.bad("a child", CHILD_ID, &[HERE, 16, room_of_id, 64], want(16, 1));
+    cases.bad("room", CHILD_ID, &[text, 3, HERE, 20], room(20, 1));
+    for len in [0, 4, MIN, MAX, 65] {
+        cases.refused("a child that is none", CHILD_ID, &[text, len, room_of_id, 64], Invalid);
+    }
+    if !permitted {
+        for data in [text, 0, u64::MAX] {
+            for len in [0, 13, MIN, MAX] {
+                cases.refused("without permission", CHILD_START, &[data, len, data, len, 0], NotPermitted);
+                cases.refused("without permission", CHILD_CANCEL, &[data, len], NotPermitted);
+            }
+        }
+        return;
+    }
+    cases.add("a child", CHILD_START, &[text, 13, word, 4, 0], 0);
+    cases.add("one that is detached", CHILD_START, &[text, 13, word, 0, 1], 0);
+    cases.add("one that is cancelled", CHILD_CANCEL, &[text, 3], 0);
+    cases.bad("a workflow", CHILD_START, &[HERE, 16, word, 4, 0], want(16, 1));
+    cases.bad("an input", CHILD_START, &[text, 13, HERE, 16, 0], want(16, 1));
+    cases.bad("a child", CHILD_CANCEL, &[HERE, 16], want(16, 1));
+    for flags in [2, 3, MIN, MAX] {
+        cases.refused("no such flag", CHILD_START, &[text, 13, word, 4, flags], Invalid);
+    }
+    for len in [0, 3, 4, MIN, MAX, 130] {
+        cases.refused("a child of no workflow", CHILD_START, &[text, len, word, 4, 0], Invalid);
+    }
+    for len in [MIN, MAX, (1 << 20) + 1] {
+        cases.refused("an input that is too long", CHILD_START, &[text, 13, word, len, 0], Errno::NoSpace);
+    }
+    for broken in [[0xff; 16], [b'\n'; 16], *b"../one\nthumbnai", *b"one-of-thumbnail", *b"one\n../../../etc"] {
+        cases.refused("a child that is none", CHILD_START, &[keep(broken), 16, word, 4, 0], Invalid);
+    }
+    cases.refused("another workflow", CHILD_START, &[keep(*b"one\nalbum"), 9, word, 4, 0], NotPermitted);
+    for len in [0, 4, MIN, MAX, 65] {
+        cases.refused("a child that is none", CHILD_CANCEL, &[text, len], Invalid);
     }
 }
 
@@ -378,7 +427,7 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 fn numbers(cases: &mut Cases<'_>) {
     let system =
         [192, SLOT_PEEK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN, EVENTS_OPEN];
-    for number in (18..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
+    for number in (18..21).chain(24..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

@@ -8,6 +8,7 @@
 //! | [`step()`] | an effect on the outside: with a key that makes it safe to repeat, and tried again if it fails |
 //! | [`scope()`] | undoes finished steps if a later one fails |
 //! | [`send`] | an event for another invocation |
+//! | [`start`], [`Child::join`] | an invocation of another workflow, and how it has ended |
 //! | [`publish`] | a text that is read from outside while the workflow waits |
 //!
 //! These are ordinary blocking calls, at any depth, in any thread. While all of a workflow only waits it may be suspended: it is a file then,
@@ -30,9 +31,12 @@
 //! # }
 //! ```
 
+mod child;
 mod scope;
 mod step;
 
+pub use crate::instance::generation;
+pub use child::{Child, Ending, Outcome, start, start_detached};
 pub use scope::{Scope, scope};
 pub use step::{Step, step};
 
@@ -248,11 +252,7 @@ pub fn publish(name: &str, text: &str) -> Result<(), EventError> {
     let args = [name.as_ptr() as u64, name.len() as u64, text.as_ptr() as u64, text.len() as u64];
     match sys::call(number::PUBLISH, args) {
         Ok(_) => Ok(()),
-        Err(errno) => {
-            let explained = sys::last_error_message();
-            let message = if explained.is_empty() { alloc::format!("{errno}") } else { explained };
-            Err(EventError { errno, message: alloc::format!("publishing `{name}`: {message}") })
-        }
+        Err(errno) => Err(event_error(errno, &alloc::format!("publishing `{name}`"))),
     }
 }
 
@@ -262,7 +262,7 @@ pub fn publish(name: &str, text: &str) -> Result<(), EventError> {
 /// started again after a failure sends what it has sent before at the same place, with the same content, no second time.
 ///
 /// `sends_to` of the workflow file names the workflows whose invocations may be sent events. Whether there is such an invocation, and whether
-/// it takes any, is known only when the event leaves: one that cannot be sent then is in the log. Up to 256 events and 4 MiB leave at a time.
+/// it takes any, is known only when the event leaves: `monohull show` has those that could not be sent, and so has the page of a server. Up to 256 events and 4 MiB leave at a time.
 ///
 /// ```no_run
 /// # use monohull::durable;
@@ -272,11 +272,16 @@ pub fn publish(name: &str, text: &str) -> Result<(), EventError> {
 /// # }
 /// ```
 pub fn send(invocation: &str, name: &str, bytes: &[u8]) -> Result<(), EventError> {
-    crate::send::send_event(invocation.as_bytes(), name.as_bytes(), bytes).map_err(|errno| {
-        let explained = sys::last_error_message();
-        let message = if explained.is_empty() { alloc::format!("{errno}") } else { explained };
-        EventError { errno, message: alloc::format!("sending event `{name}` to `{invocation}`: {message}") }
-    })
+    crate::send::send_event(invocation.as_bytes(), name.as_bytes(), bytes)
+        .map_err(|errno| event_error(errno, &alloc::format!("sending event `{name}` to `{invocation}`")))
+}
+
+/// What went wrong with a call of this kind.
+#[cold]
+fn event_error(errno: Errno, what: &str) -> EventError {
+    let explained = sys::last_error_message();
+    let message = if explained.is_empty() { alloc::format!("{errno}") } else { explained };
+    EventError { errno, message: alloc::format!("{what}: {message}") }
 }
 
 /// The bytes of a buffer, which is freed.

@@ -171,7 +171,19 @@ impl Arena {
                 self.explanation = "the event's name is empty".to_string();
                 Err(Errno::Invalid)
             }
-            number::SEND => {
+            number::CHILD_START if text(a, b).starts_with('\n') => {
+                self.explanation = "the child's id is empty".to_string();
+                Err(Errno::Invalid)
+            }
+            number::CHILD_CANCEL => Ok(0),
+            number::CHILD_ID => {
+                let id = text(a, b) + "-invocation";
+                // SAFETY: the shim passes the address of so many bytes.
+                let to = unsafe { core::slice::from_raw_parts_mut(c as *mut u8, d as usize) };
+                to[..id.len()].copy_from_slice(id.as_bytes());
+                Ok(id.len() as u64)
+            }
+            number::SEND | number::CHILD_START => {
                 // SAFETY: the shim passes the address of so many bytes.
                 let bytes = unsafe { core::slice::from_raw_parts(c as *const u8, d as usize) }.to_vec();
                 self.outgoing.push((text(a, b), bytes, e));

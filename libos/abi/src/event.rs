@@ -40,6 +40,11 @@ pub fn is_event_name(name: &str) -> bool {
     (1..=EVENT_NAME_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
 }
 
+/// Whether only the system may send events of this name: the [ends of children](crate::child).
+pub fn is_reserved_event(name: &str) -> bool {
+    name.starts_with(crate::child::CHILD_EVENT)
+}
+
 /// What is between two names of a list.
 pub const EVENT_SEPARATOR: char = '\n';
 /// Most names in a list.

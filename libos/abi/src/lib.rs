@@ -30,6 +30,7 @@
 #![no_std]
 
 pub mod call;
+pub mod child;
 pub mod errno;
 pub mod event;
 pub mod file;

@@ -76,6 +76,15 @@ hostcalls! {
         /// `()` → 1 if the instance has started from a template, else 0. The point at which a template of the function is made: what comes
         /// before must be the same for all instances.
         READY = 17,
+        /// `(id and workflow, their len, input, len, flags)` → 0. Starts a child: an invocation of another workflow, with the next checkpoint or the
+        /// end of this one. Between id and workflow is a line break. The same again is the same child. With the flag
+        /// [`crate::child::DETACHED`] it goes on when this invocation has ended. `NotPermitted` if this run may not start it, `TooMany` and
+        /// `NoSpace` as for [`SEND`].
+        CHILD_START = 21,
+        /// `(id, len)` → 0. Cancels a child, with the next checkpoint.
+        CHILD_CANCEL = 22,
+        /// `(id, len, buffer, len)` → bytes copied. The id of the invocation that a child of this id is or would be.
+        CHILD_ID = 23,
     }
     "mm" {
         /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.

@@ -262,6 +262,7 @@ mod tests {
             keeper: None,
             inbox: None,
             no_sending: None,
+            starts: Ok(Vec::new()),
             published: Default::default(),
             lineage: Default::default(),
             template: Default::default(),

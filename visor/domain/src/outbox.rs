@@ -1,4 +1,4 @@
-//! Events that functions have sent to other invocations: they leave with the next checkpoint, or with the end.
+//! What functions have sent to other invocations, and the children that they have started: it leaves with the next checkpoint, or with the end.
 //!
 //! ```text
 //!   SEND ─▶ here ── a copy goes with each capture ─▶ kept: forgotten here
@@ -9,8 +9,11 @@
 //! and are in no checkpoint.
 
 use monohull_abi::Errno;
-use monohull_abi::event::{EVENT_BYTES_MAX, OUTBOX_BYTES, OUTBOX_EVENTS, is_event_name, is_invocation_id};
-use monohull_report::Outgoing;
+use monohull_abi::child::is_child_id;
+use monohull_abi::event::{
+    EVENT_BYTES_MAX, OUTBOX_BYTES, OUTBOX_EVENTS, is_event_name, is_invocation_id, is_reserved_event,
+};
+use monohull_report::{Outgoing, What};
 use std::sync::{Mutex, MutexGuard};
 
 /// What has not left.
@@ -56,7 +59,12 @@ fn bytes(events: &[Outgoing]) -> usize {
 }
 
 fn may_be_named(event: &Outgoing) -> bool {
-    is_invocation_id(&event.to) && is_event_name(&event.name)
+    match event.what {
+        What::Event => is_invocation_id(&event.to) && is_event_name(&event.name) && !is_reserved_event(&event.name),
+        // Names of workflows have the same letters.
+        What::Start { .. } => is_child_id(&event.to) && is_invocation_id(&event.name),
+        What::Cancel => is_child_id(&event.to) && event.name.is_empty() && event.bytes.is_empty(),
+    }
 }
 
 /// Whether a run can have sent these: what comes from its process is not believed.
@@ -70,13 +78,36 @@ mod tests {
     use super::*;
 
     fn event(to: &str, name: &str, bytes: usize) -> Outgoing {
-        Outgoing { to: to.to_owned(), name: name.to_owned(), bytes: vec![0; bytes], origin: "s/0/0".to_owned() }
+        Outgoing { what: What::Event, to: to.to_owned(), name: name.to_owned(), bytes: vec![0; bytes], origin: "s/0/0".to_owned() }
+    }
+
+    #[test]
+    fn children_are_named_as_invocations_are() {
+        let outbox = Outbox::default();
+        let child = |what, to: &str, name: &str, bytes| Outgoing { what, ..event(to, name, bytes) };
+        let start = What::Start { detached: false };
+        for good in [child(start, "one", "thumbnail", 3), child(What::Cancel, "one", "", 0)] {
+            assert_eq!(outbox.send(good), Ok(()));
+        }
+        assert!(may_be_sent(&outbox.all()));
+        for bad in [
+            child(start, "", "w", 0),
+            child(start, "a/b", "w", 0),
+            child(start, "a", "", 0),
+            child(start, "a", "../w", 0),
+            child(What::Cancel, "a", "w", 0),
+            child(What::Cancel, "", "", 0),
+            child(What::Cancel, "a", "", 1),
+        ] {
+            assert!(!may_be_sent(std::slice::from_ref(&bad)));
+            assert_eq!(outbox.send(bad), Err(Errno::Invalid));
+        }
     }
 
     #[test]
     fn there_are_as_many_as_may_be_and_no_more() {
         let outbox = Outbox::default();
-        for (to, name) in [("", "e"), ("a/b", "e"), ("..", "e"), ("a", ""), ("a", "\n"), (&*"x".repeat(65), "e")] {
+        for (to, name) in [("a", "child:b"), ("", "e"), ("a/b", "e"), ("..", "e"), ("a", ""), ("a", "\n"), (&*"x".repeat(65), "e")] {
             assert_eq!(outbox.send(event(to, name, 0)), Err(Errno::Invalid));
         }
         assert_eq!(outbox.send(event("a", "e", EVENT_BYTES_MAX + 1)), Err(Errno::NoSpace));

@@ -49,6 +49,11 @@ impl Status {
         }
     }
 
+    /// Whether it can be claimed once it is due.
+    pub const fn is_waiting(self) -> bool {
+        matches!(self, Status::Pending | Status::Suspended)
+    }
+
     /// Whether nothing follows.
     pub const fn is_end(self) -> bool {
         matches!(self, Status::Completed | Status::Failed | Status::Cancelled)

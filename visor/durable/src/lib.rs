@@ -36,6 +36,7 @@
 //! | [`Meta`] | the transactions: what each does, and what it refuses |
 //! | [`Mail`] | events from outside, kept until an invocation takes them |
 //! | [`Outbox`] | events that an invocation sends to others, with its commit |
+//! | [`Child`], [`Outcome`] | invocations that others have started, and how their ends are told |
 //! | [`History`] | the transactions on earlier checkpoints: fork and rewind |
 //! | [`Schedule`] | workflows that are started at times of a cron expression |
 //! | [`Left`], [`Filter`], [`Bounds`] | what a server needs besides: results for later, lists by time, and bounds |
@@ -44,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+mod children;
 mod history;
 mod id;
 mod invocation;
@@ -56,6 +58,7 @@ mod served;
 mod sqlite;
 mod store;
 
+pub use children::{Child, OUTCOMES_MAX, Outcome};
 pub use history::{Branched, Copied, Fork, History, KEEP, KEEP_MAX, Kept, Lineage, has_branches};
 pub use id::{InvalidId, InvocationId};
 pub use invocation::{Checkpoint, Invocation, Status, Wait};
@@ -70,5 +73,5 @@ pub use schedule::{
     Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Step, Times,
 };
 pub use served::{Bounds, Filter, Left, Output, PRINTED_MAX, Tally};
-pub use sqlite::Sqlite;
+pub use sqlite::{Lost, Sqlite};
 pub use store::{Adding, Store, StoreError};

@@ -7,7 +7,8 @@
 //! An event is the mailbox's until a commit names it: then it is in the checkpoint of that commit. So an invocation gets each event once,
 //! whenever its process is killed.
 
-use monohull_abi::event::{EVENT_BYTES_MAX, EVENT_NAME_MAX, is_event_name};
+use monohull_abi::child::CHILD_EVENT;
+use monohull_abi::event::{EVENT_BYTES_MAX, EVENT_NAME_MAX, is_event_name, is_reserved_event};
 
 /// The most events that wait for an invocation.
 pub const MAIL_MAX: u64 = 1000;
@@ -32,6 +33,9 @@ pub enum InvalidMail {
     /// Its name.
     #[error("the name of an event has 1 to {EVENT_NAME_MAX} bytes of text without control characters")]
     Name,
+    /// Its name is the system's.
+    #[error("no event can be sent whose name begins with `{CHILD_EVENT}`: that is how ends of children are told")]
+    Reserved,
     /// Its contents.
     #[error("an event has at most {EVENT_BYTES_MAX} bytes")]
     TooLong,
@@ -45,6 +49,9 @@ impl<'a> NewMail<'a> {
     pub fn new(name: &'a str, bytes: &'a [u8], key: Option<&'a str>) -> Result<NewMail<'a>, InvalidMail> {
         if !is_event_name(name) {
             return Err(InvalidMail::Name);
+        }
+        if is_reserved_event(name) {
+            return Err(InvalidMail::Reserved);
         }
         if bytes.len() > EVENT_BYTES_MAX {
             return Err(InvalidMail::TooLong);
@@ -108,6 +115,7 @@ mod tests {
         assert!(NewMail::new("paid", &[0; EVENT_BYTES_MAX], Some("k")).is_ok());
         let refused = |name, bytes, key| NewMail::new(name, bytes, key).expect_err("it cannot be sent");
         assert_eq!(refused("", b"", None), InvalidMail::Name);
+        assert_eq!(refused("child:one", b"", None), InvalidMail::Reserved);
         assert_eq!(refused("a\nb", b"", None), InvalidMail::Name);
         assert_eq!(refused("a", &[0; EVENT_BYTES_MAX + 1], None), InvalidMail::TooLong);
         assert_eq!(refused("a", b"", Some("")), InvalidMail::Key);

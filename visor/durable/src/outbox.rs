@@ -1,8 +1,9 @@
-//! Events that an invocation sends to others: they reach the mailboxes in the transaction of its commit.
+//! What an invocation sends to others, and the children that it starts: in the transaction of its commit.
 //!
 //! ```text
 //!   commit of the sender ─┬─ checkpoint, events taken, …
-//!                         └─ each event ─▶ mailbox of its receiver, which is due if it waits for it
+//!                         ├─ each event ─▶ mailbox of its receiver, which is due if it waits for it
+//!                         └─ each start of a child ─▶ an invocation, which is due
 //! ```
 //!
 //! So an event is sent if the state is kept in which the sender has sent it, and a sender that is killed before that sends it when it comes there
@@ -10,23 +11,40 @@
 //! back, is a duplicate.
 
 use crate::InvocationId;
-use monohull_report::Outgoing;
+use monohull_report::{Outgoing, What};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
 /// The workflow of any name, in a list of those that may be sent events.
 pub const ANY_WORKFLOW: &str = "*";
 
-/// Events that leave with a commit.
+/// What leaves with a commit.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outbox {
-    /// The events, in the order in which they were sent.
+    /// Events, starts and ends of children, in the order in which they were sent.
     pub events: Vec<Outgoing>,
     /// The workflows whose invocations may be sent some: the sender's workflow file names them.
     pub workflows: Vec<String>,
+    /// For each start of a child what its invocation is started with, or why it cannot be.
+    pub starts: Vec<Result<Vec<u8>, String>>,
 }
 
 impl Outbox {
+    /// What a workflow sends that may send events to these workflows. What a child is started with is asked for each.
+    pub fn new(
+        events: Vec<Outgoing>,
+        workflows: &[String],
+        mut start: impl FnMut(&Outgoing) -> Result<Vec<u8>, String>,
+    ) -> Outbox {
+        let starts = events.iter().filter(|event| matches!(event.what, What::Start { .. })).map(&mut start).collect();
+        Outbox { events, workflows: workflows.to_vec(), starts }
+    }
+
+    /// Whether it changes children.
+    pub fn has_children(&self) -> bool {
+        self.events.iter().any(|event| event.what != What::Event)
+    }
+
     /// Whether an invocation of this workflow may be sent events.
     pub(crate) fn permits(&self, workflow: &str) -> bool {
         self.workflows.iter().any(|name| name == workflow || name == ANY_WORKFLOW)
@@ -34,23 +52,26 @@ impl Outbox {
 
     /// The invocations that are named.
     pub fn receivers(&self) -> impl Iterator<Item = InvocationId> {
-        self.events.iter().filter_map(|event| event.to.parse().ok())
+        let events = self.events.iter().filter(|event| event.what == What::Event);
+        events.filter_map(|event| event.to.parse().ok())
     }
 }
 
-/// An event that was not sent. The commit is made without it.
+/// An event that was not sent, or a child that was not started. The commit is made without it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Undelivered {
-    /// To which invocation.
+    /// What it is.
+    pub what: What,
+    /// To which invocation, or which child.
     pub to: String,
-    /// Its name.
+    /// The event's name, or the workflow of the child.
     pub name: String,
     /// Why.
     pub why: WhyUndelivered,
 }
 
-/// Why an event was not sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Why.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WhyUndelivered {
     /// There is no such invocation.
     Unknown,
@@ -62,19 +83,32 @@ pub enum WhyUndelivered {
     Full,
     /// Another event has its key.
     KeyTaken,
+    /// A child cannot be started.
+    NotStarted(String),
 }
 
-impl fmt::Display for Undelivered {
+impl fmt::Display for WhyUndelivered {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = match self.why {
+        to.write_str(match self {
             WhyUndelivered::Unknown => "there is no such invocation",
             WhyUndelivered::NotPermitted => "`sends_to` of the workflow file does not name its workflow",
             WhyUndelivered::Ended => "it has ended",
             WhyUndelivered::Full => "as many events wait for it as may",
             WhyUndelivered::KeyTaken => "another event has its key",
-        };
+            WhyUndelivered::NotStarted(why) => why,
+        })
+    }
+}
+
+impl fmt::Display for Undelivered {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [receiver, name] = [&self.to, &self.name].map(monohull_report::escape::shown);
-        write!(to, "event `{name}` was not sent to `{receiver}`: {why}")
+        let why = monohull_report::escape::shown(&self.why.to_string()).to_string();
+        match self.what {
+            What::Event => write!(to, "event `{name}` was not sent to `{receiver}`: {why}"),
+            What::Start { .. } => write!(to, "child `{receiver}` of workflow `{name}` was not started: {why}"),
+            What::Cancel => write!(to, "child `{receiver}` was not cancelled: {why}"),
+        }
     }
 }
 

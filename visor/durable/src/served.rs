@@ -3,7 +3,7 @@
 //! A command line prints what functions print, and writes outputs to files of its user. A server keeps both for later requests, so they are part
 //! of the transaction that says how far an invocation has come.
 
-use crate::{InvocationId, Outbox, Status};
+use crate::{InvocationId, Outbox, Outcome, Status};
 
 /// An output slot of an invocation that has completed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,8 +25,10 @@ pub struct Left {
     pub outputs: Vec<Output>,
     /// Where the end is to be told. It is owed until [`Sqlite::paid`](crate::Sqlite::paid).
     pub callback: Option<String>,
-    /// Events for other invocations.
+    /// Events for other invocations, and children.
     pub sent: Outbox,
+    /// Of an end: what its parent is told, if it has one.
+    pub outcome: Outcome,
 }
 
 /// Which invocations a list has.

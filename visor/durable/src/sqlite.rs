@@ -4,8 +4,10 @@
 //! takes the write lock at its beginning (`IMMEDIATE`), so that what it reads is what it changes, and is on the disk when it ends
 //! (`synchronous = FULL`).
 
+mod children;
 mod mail;
 mod outbox;
+mod undelivered;
 
 use crate::mail::{Mail, NewMail, Sent};
 use crate::meta::{
@@ -20,6 +22,8 @@ use std::time::Duration;
 mod history;
 mod schedule;
 mod served;
+
+pub use undelivered::Lost;
 
 /// "Mono" in the header of the file: `file(1)` and other programs see whose it is.
 const APPLICATION: i64 = 0x4d6f_6e6f;
@@ -104,6 +108,8 @@ impl Sqlite {
         transaction.execute_batch(history::PARENTS)?;
         transaction.execute_batch(served::SCHEMA)?;
         transaction.execute_batch(schedule::SCHEMA)?;
+        transaction.execute_batch(children::SCHEMA)?;
+        transaction.execute_batch(undelivered::SCHEMA)?;
         transaction.commit()?;
         // Readers and the writer do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -256,6 +262,8 @@ impl Meta for Sqlite {
             mail::remove(&transaction, id)?;
             history::purge(&transaction, id)?;
             served::remove(&transaction, id)?;
+            undelivered::remove(&transaction, id)?;
+            children::purge(&transaction, id)?;
         }
         transaction.commit()?;
         Ok(removed > 0)
@@ -464,7 +472,8 @@ fn text(value: serde_json::Result<String>) -> rusqlite::Result<String> {
     value.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
-/// Changes a row to what an invocation is now. One that has ended has no events. The files that no history names any more.
+/// Changes a row to what an invocation is now. One that has ended has no events and no children, and its parent is told. The files that no history
+/// names any more.
 fn store(connection: &Connection, row: &Invocation) -> Result<Vec<Checkpoint>, MetaError> {
     if row.status.is_end() {
         mail::remove_events(connection, &row.id)?;
@@ -490,6 +499,9 @@ fn store(connection: &Connection, row: &Invocation) -> Result<Vec<Checkpoint>, M
         row.report,
         text(serde_json::to_string(&row.published))?,
     ])?;
+    if row.status.is_end() {
+        children::ended(connection, row)?;
+    }
     history::leave_out(connection, row)
 }
 

@@ -363,6 +363,7 @@ impl Ready {
                 keeper: context.keeper.clone(),
                 inbox: context.inbox.clone(),
                 no_sending: no_sending(&self.plan, context.sends),
+                starts: starts(&self.plan, context.sends),
                 published: context.published.clone(),
                 lineage,
                 template: resources.template.clone(),
@@ -436,6 +437,17 @@ fn no_sending(plan: &Plan, sends: bool) -> Option<&'static str> {
             Some("only a run with a state folder, or of a workflow that is registered with a server, can send events")
         }
         (false, true) => None,
+    }
+}
+
+/// The workflows of which functions of a plan may start children, or why there are none.
+fn starts(plan: &Plan, sends: bool) -> Result<Vec<String>, &'static str> {
+    match (plan.starts.is_empty(), sends) {
+        (true, _) => Err("the workflow file does not permit it: `starts` names no workflow"),
+        (_, false) => {
+            Err("only a run with a state folder, or of a workflow that is registered with a server, can start children")
+        }
+        (false, true) => Ok(plan.starts.clone()),
     }
 }
 

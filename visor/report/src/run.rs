@@ -286,6 +286,16 @@ mod base64_text {
     }
 }
 
+impl Content {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Content::Text(text) => text.as_bytes(),
+            Content::Bytes(bytes) => bytes,
+        }
+    }
+}
+
 impl From<Vec<u8>> for Content {
     fn from(bytes: Vec<u8>) -> Content {
         match String::from_utf8(bytes) {

@@ -325,6 +325,7 @@ fn workflow(name: &str, image: &str) -> String {
         time_stamp_counter: TimeStampCounter::default(),
         process: None,
         sends_to: Vec::new(),
+        starts: Vec::new(),
     };
     // A document of plain strings and numbers always has a JSON form.
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"

@@ -84,6 +84,9 @@ pub(super) struct Run {
     /// Move the workflow's clock where it only waits for a time, instead of waiting: a month passes in milliseconds
     #[arg(long, conflicts_with_all = ["watch", "suspend", "checkpoint_every"])]
     skip_time: bool,
+    /// The file of a workflow that functions start as a child; without it `NAME.json` beside the file that names it
+    #[arg(long = "child", value_name = "FILE", requires = "state")]
+    children: Vec<PathBuf>,
     /// Give the workflow an event at its start: `NAME=PATH` says what is in the file
     #[arg(long = "event", value_name = "NAME=PATH", value_parser = durable::send::named_file, conflicts_with_all = ["watch", "suspend", "state"])]
     events: Vec<(String, PathBuf)>,
@@ -211,6 +214,10 @@ impl Run {
     }
 
     fn run_durably(&self, state: &Path, plan: &Plan, document: Vec<u8>, isolation: IsolationWish) -> Exit {
+        let (children, _images) = match durable::child_files::find(plan, &self.file, &self.children) {
+            Ok(found) => found,
+            Err(error) => return self.refuse(Exit::Usage, "workflow", &error),
+        };
         let Origin { file, document, settings, outputs, .. } = self.origin(document, None);
         durable::start::run(durable::start::Request {
             state,
@@ -225,7 +232,9 @@ impl Run {
                 inputs: Vec::new(),
                 functions: Vec::new(),
                 checkpoint_every: self.checkpoint_every,
+                children: Vec::new(),
             },
+            children,
             detach: self.detach,
             keep: self.keep,
             json: self.json,

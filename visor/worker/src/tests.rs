@@ -465,6 +465,7 @@ fn sends(impostor: &Impostor, sent: &[u8]) {
 #[test]
 fn what_a_worker_has_sent_is_not_believed() {
     let event = |to: &str, bytes: usize| monohull_report::Outgoing {
+        what: monohull_report::What::Event,
         to: to.to_owned(),
         name: "paid".to_owned(),
         bytes: vec![0; bytes],

@@ -273,6 +273,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         time_stamp_counter: shape.time_stamp_counter,
         process: shape.process,
         sends_to: shape.sends_to,
+        starts: shape.starts,
         network: shape.network.in_folder(folder),
     }
 }

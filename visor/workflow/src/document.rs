@@ -86,6 +86,11 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = RECEIVER_PATTERN)))]
     pub sends_to: Vec<String>,
+    /// The workflows of which functions may start children. Default: none, because what is started has the rights of its own
+    /// workflow file, and takes part of the machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(regex(pattern = NAME_PATTERN)))]
+    pub starts: Vec<String>,
     /// What the workflow may reach of the network: a mode, or an object that also has lists of addresses. Default:
     /// nothing, because most functions need no network, and a function cannot attack what it cannot reach.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -39,6 +39,8 @@ pub struct Plan {
     pub process: Option<ProcessUse>,
     /// The workflows to whose invocations it may send events; `*` for all.
     pub sends_to: Vec<String>,
+    /// The workflows of which it may start children.
+    pub starts: Vec<String>,
     /// What it may reach of the network.
     pub network: monohull_network::Plan,
 }

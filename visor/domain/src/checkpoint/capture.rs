@@ -10,6 +10,7 @@ use crate::hostcall::RecordError;
 use crate::instance::{Instance, Usage};
 use crate::sched::{Scheduler, Unfit};
 use crate::shared::Shared;
+use monohull_abi::child::CHILD_EVENT;
 use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::module::NEVER;
 use monohull_abi::number;
@@ -239,7 +240,7 @@ impl Shared {
                 let events = thread.name.as_deref().filter(|_| thread.call == number::EVENT_WAIT);
                 // Each event of a list ends the wait.
                 let found: Vec<Wait> = match events.map(|names| names.split(EVENT_SEPARATOR)) {
-                    Some(names) => names.map(|name| wait(format!("for event `{name}`"), Some(name))).collect(),
+                    Some(names) => names.map(|name| wait(waited_for(name), Some(name))).collect(),
                     None => vec![wait(what.to_owned(), None)],
                 };
                 for wait in found {
@@ -263,5 +264,13 @@ impl Shared {
 
     fn name_of(&self, id: u32) -> String {
         self.instance(id).map_or_else(|| "an instance".to_owned(), |instance| instance.described())
+    }
+}
+
+/// What a wait for events of a name is for.
+fn waited_for(event: &str) -> String {
+    match event.strip_prefix(CHILD_EVENT) {
+        Some(child) => format!("for child `{child}`"),
+        None => format!("for event `{event}`"),
     }
 }

@@ -1,5 +1,7 @@
 //! The hostcalls the visor serves itself: instances, threads, futexes, facts.
 
+use super::copies::{caller, read_bytes, refused, write_bytes};
+use super::leaving::{child_cancel, child_id, child_start, publish, send};
 use crate::address_space::AddressSpaceError;
 use crate::checkpoint;
 use crate::dispatcher::SchedulerGuard;
@@ -7,15 +9,11 @@ use crate::fault::{FaultHandler, add_place_of_call};
 use crate::instance::Instance;
 use crate::sched::wait_key;
 use crate::shared::Shared;
-use monohull_abi::event::{
-    EVENT_BYTES_MAX, EVENT_NAME_MAX, EVENT_SEPARATOR, INVOCATION_ID_MAX, OUTBOX_BYTES, OUTBOX_EVENTS,
-};
 use monohull_abi::layout::MAPPINGS_OFFSET;
 use monohull_abi::module::{Call, NEVER, Outcome, Wake};
-use monohull_abi::types::{AbortKind, Info, InfoString, PUBLISHED_BYTES, PUBLISHED_NAMES};
-use monohull_abi::user::{AccessError, CheckedSlice, UserSlice};
+use monohull_abi::types::{AbortKind, Info, InfoString};
+use monohull_abi::user::{CheckedSlice, UserSlice};
 use monohull_abi::{Errno, number};
-use monohull_report::Outgoing;
 use monohull_report::failure::{Failure, FailureKind};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -66,19 +64,12 @@ pub(crate) fn bind(domain: &Shared) {
         FAULT_HANDLER => |domain, call| fault_handler(domain, call).into(),
         PUBLISH => |domain, call| publish(domain, call).into(),
         SEND => |domain, call| common(domain, call, send),
+        CHILD_START => |domain, call| common(domain, call, child_start),
+        CHILD_CANCEL => |domain, call| common(domain, call, child_cancel),
+        CHILD_ID => |domain, call| common(domain, call, child_id),
         READY => checkpoint::ready,
         HOST_FILES => |domain, call| super::host_files::serve(domain, call).into(),
     }
-}
-
-/// The instance that makes a call; system callers have none.
-fn caller<'d>(domain: &'d Shared, call: &Call) -> Result<&'d Instance, Errno> {
-    domain.caller(call).ok_or(Errno::Invalid)
-}
-
-fn refused(domain: &Shared, call: &Call, refusal: AccessError) -> Errno {
-    domain.explain(call, refusal.to_string());
-    refusal.into()
 }
 
 fn exit(domain: &Shared, call: &mut Call) -> Outcome {
@@ -338,68 +329,6 @@ fn fault_handler(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     Ok(0)
 }
 
-fn publish(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
-    caller(domain, call)?;
-    let [name, name_len, text, len, ..] = call.args;
-    let read = |what: &str, address, len, most: usize| {
-        if len > most as u64 {
-            domain.explain(call, format!("{what} has {len} bytes, more than {most}"));
-            return Err(Errno::NoSpace);
-        }
-        String::from_utf8(read_bytes(domain, call, address, len)?).map_err(|_| {
-            domain.explain(call, format!("{what} is not UTF-8"));
-            Errno::Invalid
-        })
-    };
-    let name = read("the name", name, name_len, EVENT_NAME_MAX)?;
-    let text = read("what is published", text, len, PUBLISHED_BYTES)?;
-    domain.published.set(&name, text).inspect_err(|errno| {
-        let why = match errno {
-            Errno::TooMany => format!("a workflow publishes under at most {PUBLISHED_NAMES} names"),
-            Errno::NoSpace => format!("a workflow publishes at most {PUBLISHED_BYTES} bytes, with the names"),
-            _ => "the name is empty, or has a control character".to_owned(),
-        };
-        domain.explain(call, why);
-    })?;
-    Ok(0)
-}
-
-fn send(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
-    let instance = caller(domain, call)?;
-    if let Some(why) = domain.options.no_sending {
-        domain.explain(call, why.to_owned());
-        return Err(Errno::NotPermitted);
-    }
-    let [text, text_len, data, len, number, ..] = call.args;
-    let wrong = || {
-        let id = format!("the id of an invocation has 1 to {INVOCATION_ID_MAX} letters, digits, `-` and `_`");
-        let name = format!("the name of an event 1 to {EVENT_NAME_MAX} bytes without control characters");
-        domain.explain(call, format!("{id}, and {name}"));
-        Errno::Invalid
-    };
-    if text_len > (INVOCATION_ID_MAX + 1 + EVENT_NAME_MAX) as u64 {
-        return Err(wrong());
-    }
-    if len > EVENT_BYTES_MAX as u64 {
-        domain.explain(call, format!("an event has at most {EVENT_BYTES_MAX} bytes"));
-        return Err(Errno::NoSpace);
-    }
-    let text = String::from_utf8(read_bytes(domain, call, text, text_len)?).map_err(|_| wrong())?;
-    let (to, name) = text.split_once(EVENT_SEPARATOR).ok_or_else(wrong)?;
-    let bytes = read_bytes(domain, call, data, len)?;
-    let origin = format!("{}/{}/{number}", instance.config.labels.step, instance.config.index);
-    let sent = domain.outbox.send(Outgoing { to: to.to_owned(), name: name.to_owned(), bytes, origin });
-    sent.map(|()| 0).inspect_err(|errno| match errno {
-        Errno::TooMany => {
-            domain.explain(call, format!("a workflow sends at most {OUTBOX_EVENTS} events between two checkpoints"));
-        }
-        Errno::NoSpace => {
-            domain.explain(call, format!("a workflow sends at most {OUTBOX_BYTES} bytes between two checkpoints"));
-        }
-        _ => _ = wrong(),
-    })
-}
-
 /// Serves a call, unless a template is being made of which this would not be a part of all instances.
 fn common(domain: &Shared, call: &mut Call, serve: fn(&Shared, &mut Call) -> Result<u64, Errno>) -> Outcome {
     domain.refuse_own(call).unwrap_or_else(|| serve(domain, call).into())
@@ -425,21 +354,4 @@ fn explain(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let [buffer, len, ..] = call.args;
     let text = domain.explanation(call);
     write_bytes(domain, call, buffer, len, text.as_bytes())
-}
-
-/// Copies as much as fits into a function's buffer.
-fn write_bytes(domain: &Shared, call: &Call, buffer: u64, len: u64, bytes: &[u8]) -> Result<u64, Errno> {
-    let part = &bytes[..bytes.len().min(usize::try_from(len).unwrap_or(usize::MAX))];
-    let slice = UserSlice::<u8>::new(buffer, part.len() as u64);
-    let slice = slice.check(domain.host(), call).map_err(|r| refused(domain, call, r))?;
-    slice.write(part).map_err(|r| refused(domain, call, r))?;
-    Ok(part.len() as u64)
-}
-
-fn read_bytes(domain: &Shared, call: &Call, address: u64, len: u64) -> Result<Vec<u8>, Errno> {
-    let slice = UserSlice::<u8>::new(address, len);
-    let slice = slice.check(domain.host(), call).map_err(|r| refused(domain, call, r))?;
-    let mut bytes = vec![MaybeUninit::uninit(); len as usize];
-    let bytes = slice.read_at(0, &mut bytes).map_err(|r| refused(domain, call, r))?;
-    Ok(bytes.to_vec())
 }

@@ -1,6 +1,7 @@
 //! Hostcalls on the trusted side: the dispatch table, the visor's own calls, the modules that serve the rest.
 
 mod caller;
+mod copies;
 mod core;
 mod datagrams;
 mod dispatch;
@@ -8,6 +9,7 @@ mod host;
 mod host_files;
 mod hostcalls;
 mod https;
+mod leaving;
 mod modules;
 mod network;
 mod port;

@@ -117,6 +117,7 @@ impl History for Sqlite {
             )?;
             set(&transaction, id, &new)?;
             insert(&transaction, id, &Kept { rewound_to: None, ..kept.clone() })?;
+            super::children::copied(&transaction, &row.id, id, kept.generation, now)?;
             made.push(Copied::New);
         }
         transaction.commit()?;
@@ -148,6 +149,7 @@ impl History for Sqlite {
         // The oldest may go, and its file is swept later.
         trim(&transaction, id)?;
         super::store(&transaction, &row)?;
+        super::children::rewound(&transaction, id, to, row.generation, now)?;
         transaction.commit()?;
         Ok(Branched::Done(row.generation))
     }

@@ -62,6 +62,31 @@ pub(super) fn send(
     Ok(Sent::New)
 }
 
+/// Keeps an event of the system's own, if none of its name waits. It is bounded by its sender. One that has ended has no events.
+pub(super) fn deliver(
+    connection: &Connection,
+    id: &InvocationId,
+    name: &str,
+    bytes: &[u8],
+    now: u64,
+) -> Result<(), MetaError> {
+    let Some(mut row) = find(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
+    let waits: bool = connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM mail WHERE invocation = ?1 AND name = ?2 AND bytes IS NOT NULL)")?
+        .query_row(params![id.as_str(), name], |row| row.get(0))?;
+    if waits {
+        return Ok(());
+    }
+    connection
+        .prepare_cached("INSERT INTO mail (invocation, name, bytes) VALUES (?1, ?2, ?3)")?
+        .execute(params![id.as_str(), name, bytes])?;
+    if waits_for(&row.waits, name) && make_due(&mut row, now) {
+        row.changed = now;
+        super::store(connection, &row)?;
+    }
+    Ok(())
+}
+
 /// The events with numbers above `after` that wait for an invocation, in the order in which they were sent.
 pub(super) fn waiting(connection: &Connection, id: &InvocationId, after: u64) -> Result<Vec<Mail>, MetaError> {
     let mut query = connection.prepare_cached(
@@ -89,6 +114,7 @@ pub(super) fn count(connection: &Connection, id: &InvocationId) -> Result<u64, M
 pub(super) fn take(connection: &Connection, row: &mut Invocation, taken: &[u64], now: u64) -> Result<(), MetaError> {
     let id = row.id.as_str();
     for number in taken {
+        super::children::joined(connection, row, *number)?;
         let number = integer(*number);
         connection
             .prepare_cached("DELETE FROM mail WHERE number = ?1 AND invocation = ?2 AND key IS NULL")?

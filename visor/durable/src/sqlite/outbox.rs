@@ -1,14 +1,14 @@
 //! What leaves with a commit, in its transaction.
 
-use super::{find, mail};
+use super::{children, find, mail};
 use crate::InvocationId;
 use crate::mail::{NewMail, Sent};
 use crate::meta::MetaError;
 use crate::outbox::{Outbox, Undelivered, WhyUndelivered, key};
-use monohull_report::Outgoing;
+use monohull_report::{Outgoing, What};
 use rusqlite::Connection;
 
-/// Sends the events of an outbox; those that cannot be sent.
+/// Sends what is in an outbox; what cannot be sent.
 pub(super) fn send(
     connection: &Connection,
     sender: &InvocationId,
@@ -16,9 +16,18 @@ pub(super) fn send(
     now: u64,
 ) -> Result<Vec<Undelivered>, MetaError> {
     let mut undelivered = Vec::new();
+    let mut starts = outbox.starts.iter();
     for event in &outbox.events {
-        if let Some(why) = send_one(connection, sender, outbox, event, now)? {
-            undelivered.push(Undelivered { to: event.to.clone(), name: event.name.clone(), why });
+        let failed = match event.what {
+            What::Event => send_one(connection, sender, outbox, event, now)?,
+            What::Start { detached } => {
+                let unknown = Err("nothing is known of its workflow".to_owned());
+                children::start(connection, sender, event, detached, starts.next().unwrap_or(&unknown), now)?
+            }
+            What::Cancel => children::cancel(connection, sender, &event.to, now)?,
+        };
+        if let Some(why) = failed {
+            undelivered.push(Undelivered { what: event.what, to: event.to.clone(), name: event.name.clone(), why });
         }
     }
     Ok(undelivered)
@@ -88,12 +97,14 @@ mod tests {
 
     fn to(receivers: &[&str], bytes: &[u8], origin: &str) -> Outbox {
         let event = |to: &&str| Outgoing {
+            what: What::Event,
             to: (*to).to_owned(),
             name: "paid".to_owned(),
             bytes: bytes.to_vec(),
             origin: origin.to_owned(),
         };
-        Outbox { events: receivers.iter().map(event).collect(), workflows: vec!["w".to_owned()] }
+        let workflows = vec!["w".to_owned()];
+        Outbox { events: receivers.iter().map(event).collect(), workflows, starts: Vec::new() }
     }
 
     #[test]
@@ -135,7 +146,7 @@ mod tests {
         let held = claim(&mut meta, "sender");
         let receivers = ["nobody", "../r", "", "other", "done", "r"];
         let undelivered = wait(&mut meta, &held, to(&receivers, b"1", "s/0/0")).expect("committed");
-        let why: Vec<_> = undelivered.iter().map(|it| (it.to.as_str(), it.why)).collect();
+        let why: Vec<_> = undelivered.iter().map(|it| (it.to.as_str(), it.why.clone())).collect();
         use WhyUndelivered::{Ended, NotPermitted, Unknown};
         let expected =
             [("nobody", Unknown), ("../r", Unknown), ("", Unknown), ("other", NotPermitted), ("done", Ended)];

@@ -1,6 +1,8 @@
 //! Results, lists and bounds in the SQLite file.
 
-use super::{CLAIMABLE, COLUMNS, Sqlite, commit_in, find, insert, integer, number, outbox, time};
+use super::{
+    CLAIMABLE, COLUMNS, Sqlite, children, commit_in, find, insert, integer, number, outbox, time, undelivered,
+};
 use crate::meta::{Commit, Committed, Held, Meta, MetaError, NewInvocation, Started};
 use crate::served::{Bounds, Filter, Left, Output, PRINTED_MAX, Tally};
 use crate::{Invocation, InvocationId, Outbox, Status, Undelivered};
@@ -51,7 +53,8 @@ impl Sqlite {
         transaction.execute("UPDATE invocation SET status = 1, epoch = 1 WHERE id = ?1", params![new.id.as_str()])?;
         commit_in(&transaction, &held, commit, now)?;
         leave(&transaction, new.id, left)?;
-        outbox::send(&transaction, new.id, &left.sent, now)?;
+        let lost = outbox::send(&transaction, new.id, &left.sent, now)?;
+        undelivered::add(&transaction, new.id, &lost, now)?;
         transaction.commit()?;
         Ok(Started::New)
     }
@@ -59,10 +62,14 @@ impl Sqlite {
     /// [`Meta::commit`], and in the same transaction what is left for those who ask later.
     pub fn commit_with(&mut self, held: &Held, commit: &Commit, left: &Left, now: u64) -> Result<Committed, MetaError> {
         let transaction = self.begin()?;
+        if let Commit::Ended { well, .. } = commit {
+            children::prepare(&transaction, &held.id, *well, &left.outcome)?;
+        }
         let mut committed = commit_in(&transaction, held, commit, now)?;
         leave(&transaction, &held.id, left)?;
         // Behind the sender's own row, which may be a receiver's too.
         committed.undelivered = outbox::send(&transaction, &held.id, &left.sent, now)?;
+        undelivered::add(&transaction, &held.id, &committed.undelivered, now)?;
         transaction.commit()?;
         Ok(committed)
     }

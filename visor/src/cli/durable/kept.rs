@@ -144,14 +144,14 @@ impl<'a> Checkpoints<'a> {
         Ok((Waits { checkpoint, base, due: run.until, waits: waits.collect(), taken, published, sent }, adding))
     }
 
-    fn commit(&mut self, written: Waits) -> Result<Committed, StoreError> {
+    fn commit(&mut self, written: Waits, adding: &Adding) -> Result<Committed, StoreError> {
         let Waits { checkpoint, base, due, waits, taken, published, sent } = written;
         let before = self.last.as_ref().filter(|_| base.depth() > 0);
         let parent = before.map(|last| last.checkpoint.clone());
         let (whole, since) = before.map_or((checkpoint.bytes, 0), |last| (last.whole, last.since + checkpoint.bytes));
         let last = Last { base, checkpoint: checkpoint.clone(), whole, since };
         let commit = Commit::Checkpointed { checkpoint, parent, due, waits, taken, published };
-        let sent = Outbox { events: sent, workflows: self.plan.sends_to.clone() };
+        let sent = outbox(self.store, adding, self.plan, self.start, sent);
         let left = Left { sent, ..Left::default() };
         let committed = self.store.meta()?.commit_with(&self.claim.held, &commit, &left, now())?;
         note_undelivered(&self.claim.held, &committed);
@@ -186,13 +186,13 @@ impl Keep for Checkpoints<'_> {
     fn keep(&mut self, captured: Waiting) -> Next {
         // Until the commit names the file.
         let base = self.last.as_ref().map(|last| &last.base);
-        let (written, _adding) = match self.write_on(captured, base) {
+        let (written, adding) = match self.write_on(captured, base) {
             Ok(written) => written,
             Err(error @ FileError::Unwritable { .. }) => return self.not_kept(&error),
             Err(error) if error.is_hosts() => return self.not_kept(&error),
             Err(error) => return self.stop(Stopped::Wrong(error)),
         };
-        match self.commit(written) {
+        match self.commit(written, &adding) {
             Ok(Committed { status: Status::Running, .. }) => {}
             Ok(Committed { status, .. }) => return self.stop(Stopped::Became(status)),
             Err(StoreError::Meta(error @ MetaError::Stale(_))) => return self.stop(Stopped::NotOwner(error)),
@@ -211,6 +211,14 @@ fn new_name(folder: &Path, claim: &Claim) -> String {
     let others = (2..).map(|number: u64| format!("{name}-{number}"));
     let mut names = std::iter::once(name.clone()).chain(others);
     names.find(|name| !folder.join(format!("{name}.checkpoint")).exists()).unwrap_or(name)
+}
+
+/// What leaves with a commit, before which nothing is removed that is being added.
+pub(super) fn outbox(store: &Store, adding: &Adding, plan: &Plan, start: &Start, events: Vec<Outgoing>) -> Outbox {
+    Outbox::new(events, &plan.sends_to, |child| {
+        let add = |mut input: &[u8]| store.add_file(adding, &mut input).map_err(|error| error.to_string());
+        start.child(&child.name, &child.bytes, add)
+    })
 }
 
 /// Says which events were not sent.

@@ -15,13 +15,13 @@ use super::super::output;
 use super::super::progress::Terminal;
 use super::super::setting::{Setting, saved_plan};
 use super::super::suspend::{self, SHORTEST_WAIT, date};
-use super::kept::{Checkpoints, Stopped, Waits, note_undelivered, remove};
+use super::kept::{Checkpoints, Stopped, Waits, note_undelivered, outbox, remove};
 use super::started_with::Start;
 use super::{Trouble, due, now};
 use monohull_checkpoint::Key;
 use monohull_domain::checkpoint::Lineage;
 use monohull_durable::{
-    Adding, Claim, Commit, History, Invocation, Left, Mail, Meta, MetaError, Outbox, Status, Store, Wait,
+    Adding, Claim, Commit, History, Invocation, Left, Mail, Meta, MetaError, Outbox, Outcome, Status, Store, Wait,
 };
 use monohull_engine::{Event, IsolationWish, RunOptions};
 use monohull_ipc::sealed::seal;
@@ -111,15 +111,17 @@ pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trou
     // What has been added is not removed before the commit names it.
     let (commit, ended, sent, _adding) = match mail.and_then(|mail| from(store, &claim, branch, mail, &key)) {
         Ok(from) => {
-            let plan = from.plan.clone();
+            let (plan, started) = (from.plan.clone(), from.start.clone());
             match go_on(store, &mut claim, from, how, &key) {
                 Came::Waits(commit, events, adding) => {
-                    (commit, None, Outbox { events, workflows: plan.sends_to }, Some(adding))
+                    let sent = outbox(store, &adding, &plan, &started, events);
+                    (commit, None, sent, Some(adding))
                 }
                 Came::Other(commit, report) => {
+                    let adding = store.adding()?;
                     let events = report.as_ref().map(|report| report.sent.clone()).unwrap_or_default();
-                    let sent = Outbox { events, workflows: plan.sends_to.clone() };
-                    (commit, report.map(|report| (*report, plan)), sent, None)
+                    let sent = outbox(store, &adding, &plan, &started, events);
+                    (commit, report.map(|report| (*report, plan)), sent, Some(adding))
                 }
                 Came::Committed(status) => return Ok(Leg { status, ended: None }),
                 Came::Trouble(error) => return Err(error.into()),
@@ -130,11 +132,26 @@ pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trou
     if let Commit::Released { reason, due } = &commit {
         output::note(format_args!("monohull: invocation {}: {reason}; again at {}", claim.held.id, date(*due)));
     }
-    let left = Left { sent, ..Left::default() };
+    let outcome = ended.as_ref().map(|(report, _)| outcome(report)).unwrap_or_default();
+    let left = Left { sent, outcome, ..Left::default() };
     let committed = store.meta()?.commit_with(&claim.held, &commit, &left, now())?;
     note_undelivered(&claim.held, &committed);
     remove(store, &committed.obsolete);
     Ok(Leg { status: committed.status, ended })
+}
+
+/// What its parent is told of one that has ended.
+fn outcome(report: &RunReport) -> Outcome {
+    let message = report.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
+    let bytes = report.output.values().map(|output| output.bytes).sum();
+    if !Outcome::has_room(bytes) {
+        return Outcome { message, outputs: Vec::new(), left_out: Some(bytes) };
+    }
+    let outputs = report.output.iter().filter_map(|(slot, output)| {
+        let content = output.content.as_ref()?;
+        Some((slot.clone(), content.bytes().to_vec()))
+    });
+    Outcome { message, outputs: outputs.collect(), left_out: None }
 }
 
 /// Reads what is kept of an invocation, or says why that cannot be gone on with.

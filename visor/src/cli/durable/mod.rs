@@ -6,7 +6,9 @@
 //! `monohull-durable` keeps them. Here is what runs one from a claim to its next wait (`leg`), keeps it on the way (`kept`), and what is
 //! shown.
 
+pub(super) mod child_files;
 pub(super) mod control;
+mod family;
 pub(super) mod fork;
 mod kept;
 pub(super) mod leg;
@@ -19,6 +21,7 @@ pub(super) mod wake;
 
 use super::exit::Exit;
 use super::suspend::date;
+use monohull_abi::child::CHILD_EVENT;
 use monohull_durable::{InvalidMail, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, MetaError, Store, StoreError, Wait};
 use monohull_report::escape::shown;
 use monohull_saved::FileError;
@@ -154,10 +157,19 @@ fn now() -> u64 {
 
 /// When an invocation with these waits goes on, for people: with what it means if there is no time.
 fn due(at: Option<u64>, waits: &[Wait]) -> String {
-    let events: Vec<_> = waits.iter().filter_map(|wait| wait.event.as_deref()).collect();
-    match at {
-        Some(at) => date(at),
-        None if events.is_empty() => "by hand".to_owned(),
-        None => format!("with event {}", shown(&events.join(", "))),
+    let (mut events, mut children) = (Vec::new(), Vec::new());
+    for event in waits.iter().filter_map(|wait| wait.event.as_deref()) {
+        match event.strip_prefix(CHILD_EVENT) {
+            Some(child) => children.push(child),
+            None => events.push(event),
+        }
+    }
+    let list = |what: &str, names: &[&str]| format!("{what} {}", shown(&names.join(", ")));
+    match (at, events.is_empty(), children.is_empty()) {
+        (Some(at), ..) => date(at),
+        (None, true, true) => "by hand".to_owned(),
+        (None, false, true) => list("with event", &events),
+        (None, true, false) => list("with the end of child", &children),
+        (None, false, false) => list("with event", &events) + &list(" or the end of child", &children),
     }
 }

@@ -3,6 +3,7 @@
 use super::super::exit::Exit;
 use super::super::{concat_help, fail, output, suspend};
 use super::fork::Tree;
+use super::family::Family;
 use super::{State, Trouble, leg};
 use clap::Args;
 use monohull_durable::{Invocation, InvocationId, Meta};
@@ -26,30 +27,31 @@ pub(in super::super) struct Show {
 impl Show {
     pub(in super::super) fn run(&self) -> Exit {
         match self.find() {
-            Ok((row, tree, mail)) => {
-                self.print(&row, &tree, mail);
+            Ok((row, tree, mail, family)) => {
+                self.print(&row, &tree, mail, &family);
                 Exit::Done
             }
             Err(trouble) => fail(trouble.exit(), &trouble),
         }
     }
 
-    /// The invocation, its place in the tree of copies, and how many events wait for it.
-    fn find(&self) -> Result<(Invocation, Tree, u64), Trouble> {
+    /// The invocation, its place in the tree of copies, how many events wait for it, and its children.
+    fn find(&self) -> Result<(Invocation, Tree, u64, Family), Trouble> {
         let store = self.state.open()?;
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
         let row = meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))?;
-        Ok((row, Tree::of(&meta, &self.id)?, meta.mail_count(&self.id)?))
+        Ok((row, Tree::of(&meta, &self.id)?, meta.mail_count(&self.id)?, Family::of(&meta, &self.id)?))
     }
 
-    fn print(&self, row: &Invocation, tree: &Tree, mail: u64) {
+    fn print(&self, row: &Invocation, tree: &Tree, mail: u64, family: &Family) {
         let mut document = leg::describe(row);
         document["mail"] = mail.into();
         if self.json {
             document["report"] =
                 row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or(Value::Null);
             document["parent"] = tree.parent();
+            family.add_to(&mut document);
             document["forks"] = tree.forks.iter().map(InvocationId::as_str).collect();
             output::json(&document);
             return;
@@ -77,6 +79,7 @@ impl Show {
             output::text(format_args!("{:<12}{} = {}\n", "published", shown(name), Line(text)));
         }
         output::text(tree);
+        output::text(family);
         if let Some(checkpoint) = &row.checkpoint {
             output::text(format_args!(
                 "{:<12}{} ({} bytes)\n",

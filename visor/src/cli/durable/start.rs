@@ -3,10 +3,10 @@
 use super::super::exit::Exit;
 use super::super::{output, suspend};
 use super::leg::{self, How};
-use super::started_with::Start;
+use super::started_with::{Start, Startable};
 use super::{Trouble, now};
 use monohull_durable::{
-    Claimed, History, Invocation, InvocationId, Meta, NewInvocation, Owner, Started, Status, Store, Want,
+    Adding, Claimed, History, Invocation, InvocationId, Meta, NewInvocation, Owner, Started, Status, Store, Want,
 };
 use monohull_host_files::input::{self as input_file, InputError};
 use monohull_report::RunReport;
@@ -32,6 +32,8 @@ pub(in super::super) struct Request<'a> {
     pub(in super::super) inputs: &'a [(String, PathBuf)],
     /// What was started, without the hashes.
     pub(in super::super) start: Start,
+    /// The workflows that it may start, with the images' paths as they are now.
+    pub(in super::super) children: Vec<ChildFile>,
     pub(in super::super) detach: bool,
     /// How many checkpoints are kept, if not as usual.
     pub(in super::super) keep: Option<u32>,
@@ -39,15 +41,26 @@ pub(in super::super) struct Request<'a> {
     pub(in super::super) how: How,
 }
 
+/// A workflow that may be started as a child.
+pub(in super::super) struct ChildFile {
+    pub(in super::super) file: PathBuf,
+    pub(in super::super) plan: Plan,
+    pub(in super::super) document: Vec<u8>,
+}
+
 /// Starts an invocation, and follows it to its end, or with `detach` to its first wait.
 pub(in super::super) fn run(request: Request<'_>) -> Exit {
-    let (json, detach) = (request.json, request.detach);
-    let how = request.how;
+    let (json, how) = (request.json, request.how);
+    let until = match (request.detach, request.children.is_empty()) {
+        (true, _) => Until::Waits,
+        (false, true) => Until::Ends,
+        (false, false) => Until::EndsWithChildren,
+    };
     let followed = start(request).and_then(|(store, id)| {
         if !json {
             output::note(format_args!("monohull: invocation {id}"));
         }
-        follow(&store, &id, detach, json, how)
+        follow(&store, &id, until, json, how)
     });
     match followed {
         Ok(exit) => exit,
@@ -61,27 +74,14 @@ fn start(request: Request<'_>) -> Result<(Store, InvocationId), Trouble> {
     // Checkpoints are sealed: without a key the invocation could not be kept at its first wait.
     super::super::checkpoint::own_key()?;
     let adding = store.adding()?;
-    for function in &plan.functions {
-        let what = format!("the image of function `{}`:", function.name);
-        let image = input_file::open_regular(&function.image, false).map_err(io::Error::from);
-        let mut image = image.map_err(Trouble::unreadable(what, &function.image))?;
-        start.functions.push((function.name.clone(), store.add_file(&adding, &mut image)?));
-    }
-    for input in &plan.inputs {
-        let chosen = request.inputs.iter().find(|(slot, _)| *slot == input.slot).map(|(_, path)| path);
-        let Some(path) = chosen.or(input.path.as_ref()) else { continue };
-        let unreadable =
-            |error: InputError| Trouble::unreadable(format!("input slot `{}`:", input.slot), path)(error.into());
-        let hash = if path.as_os_str().is_empty() {
-            store.add_file(&adding, &mut io::empty())?
-        } else {
-            let mut from = input_file::open(path).map_err(unreadable)?.bounded(plan.limits.slots);
-            store.add_file(&adding, &mut from).map_err(|error| match from.take_error() {
-                Some(error) => unreadable(error),
-                None => error.into(),
-            })?
-        };
-        start.inputs.push((input.slot.clone(), hash));
+    start.functions = add_images(&store, &adding, plan)?;
+    start.inputs = add_inputs(&store, &adding, plan, request.inputs)?;
+    for ChildFile { file, plan, document } in request.children {
+        let functions = add_images(&store, &adding, &plan)?;
+        let inputs = add_inputs(&store, &adding, &plan, &[])?;
+        let slots = plan.inputs.iter().map(|input| &input.slot);
+        let free = slots.filter(|slot| !inputs.iter().any(|(filled, _)| filled == *slot)).cloned().collect();
+        start.children.push(Startable { name: plan.name, file, document, inputs, free, functions });
     }
     let random = || format!("{:016x}", RandomState::new().hash_one(0)).parse().expect("letters and digits");
     let id = request.id.cloned().unwrap_or_else(random);
@@ -104,10 +104,65 @@ fn start(request: Request<'_>) -> Result<(Store, InvocationId), Trouble> {
     }
 }
 
-/// Goes on with an invocation whenever it is due, until it has ended.
-fn follow(store: &Store, id: &InvocationId, detach: bool, json: bool, how: How) -> Result<Exit, Trouble> {
+/// Keeps the images of a workflow's functions.
+fn add_images(store: &Store, adding: &Adding, plan: &Plan) -> Result<Vec<(String, [u8; 32])>, Trouble> {
+    let mut functions = Vec::new();
+    for function in &plan.functions {
+        let what = format!("the image of function `{}`:", function.name);
+        let image = input_file::open_regular(&function.image, false).map_err(io::Error::from);
+        let mut image = image.map_err(Trouble::unreadable(what, &function.image))?;
+        functions.push((function.name.clone(), store.add_file(adding, &mut image)?));
+    }
+    Ok(functions)
+}
+
+/// Keeps what fills its input slots: these files, or else those that its own file names.
+fn add_inputs(
+    store: &Store,
+    adding: &Adding,
+    plan: &Plan,
+    given: &[(String, PathBuf)],
+) -> Result<Vec<(String, [u8; 32])>, Trouble> {
+    let mut inputs = Vec::new();
+    for input in &plan.inputs {
+        let chosen = given.iter().find(|(slot, _)| *slot == input.slot).map(|(_, path)| path);
+        let Some(path) = chosen.or(input.path.as_ref()) else { continue };
+        let unreadable =
+            |error: InputError| Trouble::unreadable(format!("input slot `{}`:", input.slot), path)(error.into());
+        let hash = if path.as_os_str().is_empty() {
+            store.add_file(adding, &mut io::empty())?
+        } else {
+            let mut from = input_file::open(path).map_err(unreadable)?.bounded(plan.limits.slots);
+            store.add_file(adding, &mut from).map_err(|error| match from.take_error() {
+                Some(error) => unreadable(error),
+                None => error.into(),
+            })?
+        };
+        inputs.push((input.slot.clone(), hash));
+    }
+    Ok(inputs)
+}
+
+/// How far an invocation is followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// To its first wait.
+    Waits,
+    /// To its end.
+    Ends,
+    /// To its end, and its children on the way: it waits for them.
+    EndsWithChildren,
+}
+
+/// Goes on with an invocation whenever it is due.
+fn follow(store: &Store, id: &InvocationId, until: Until, json: bool, how: How) -> Result<Exit, Trouble> {
     let owner = store.owner()?;
+    let (detach, children) = (until == Until::Waits, until == Until::EndsWithChildren);
     loop {
+        // Time is skipped only if none of them is due.
+        if children && run_child(store, &owner, id, false, how)? {
+            continue;
+        }
         match claim(store, &owner, id, how.skip_time)? {
             Claimed::Yes(claim) => {
                 let leg = leg::run(store, *claim, how)?;
@@ -119,6 +174,9 @@ fn follow(store: &Store, id: &InvocationId, detach: bool, json: bool, how: How) 
                 }
             }
             Claimed::Paused(_) | Claimed::Nothing => {}
+        }
+        if children && how.skip_time && run_child(store, &owner, id, true, how)? {
+            continue;
         }
         let Some(row) = store.meta()?.get(id)? else { return Err(Trouble::Unknown(id.clone())) };
         match row.status {
@@ -132,11 +190,47 @@ fn follow(store: &Store, id: &InvocationId, detach: bool, json: bool, how: How) 
             _ => {}
         }
         let now = now();
-        match row.due {
+        let due = if children { first_due(store, id, row.due)? } else { row.due };
+        match due {
             Some(due) if due > now => sleep(Duration::from_nanos(due - now).min(NAP)),
             _ => sleep(LOOK),
         }
     }
+}
+
+/// Goes on with one that an invocation has started and that is due, or as if it were; whether there was one.
+fn run_child(store: &Store, owner: &Owner, id: &InvocationId, skip: bool, how: How) -> Result<bool, Trouble> {
+    for child in below(store, id)? {
+        match claim(store, owner, &child, skip)? {
+            Claimed::Yes(claim) => {
+                leg::run(store, *claim, how)?;
+                return Ok(true);
+            }
+            Claimed::Paused(id) => output::note(format_args!("monohull: child {id} is paused: too many attempts")),
+            Claimed::Nothing => {}
+        }
+    }
+    Ok(false)
+}
+
+/// All that an invocation has started, and that these have started.
+fn below(store: &Store, id: &InvocationId) -> Result<Vec<InvocationId>, Trouble> {
+    let meta = store.meta()?;
+    let mut relatives = meta.relatives(id)?;
+    if let Some((parent, _)) = meta.started_by(id)? {
+        relatives.retain(|relative| *relative != parent);
+    }
+    Ok(relatives)
+}
+
+/// When it or one below it is due.
+fn first_due(store: &Store, id: &InvocationId, own: Option<u64>) -> Result<Option<u64>, Trouble> {
+    let mut first = own;
+    for child in below(store, id)? {
+        let due = store.meta()?.get(&child)?.filter(|row| row.status.is_waiting()).and_then(|row| row.due);
+        first = [first, due].into_iter().flatten().min();
+    }
+    Ok(first)
 }
 
 fn claim(store: &Store, owner: &Owner, id: &InvocationId, skip_time: bool) -> Result<Claimed, Trouble> {

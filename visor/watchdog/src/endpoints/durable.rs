@@ -106,8 +106,14 @@ impl Watchdog {
         }
         self.refuse_if_not_durable(&call.name)?;
         let id = id_of(&call.name)?;
-        let came = self.with_ledger(move |_, ledger| ledger.control(&id, control, what).map(|came| (id, came))).await?;
-        let (id, (status, becomes)) = came;
+        let came = self.with_ledger(move |watchdog, ledger| {
+            let came = ledger.control(&id, control, what)?;
+            if control == Control::Cancel {
+                watchdog.settle(&id);
+            }
+            Ok((id, came))
+        });
+        let (id, (status, becomes)) = came.await?;
         let becomes = becomes.map(RowStatus::name);
         Ok(json(Response::builder(), &json!({ "id": id.as_str(), "status": status.name(), "becomes": becomes })))
     }
@@ -130,6 +136,7 @@ impl Watchdog {
                 invocation.cancel();
             }
             ledger.changed(&id);
+            watchdog.settle(&id);
             Ok(())
         })
         .await?;

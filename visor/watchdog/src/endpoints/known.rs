@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use monohull_abi::event::is_reserved_event;
 use monohull_durable::{
-    History as _, Invocation as Row, InvocationId, Lineage, Meta, MetaError, Status as RowStatus, Wait,
+    Child, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, MetaError, Sqlite, Status as RowStatus, Wait,
 };
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
@@ -38,6 +39,14 @@ pub(crate) struct DurableRow {
     mail: u64,
     lineage: Lineage,
     forks: Vec<InvocationId>,
+    family: Family,
+}
+
+/// What started it, what it has started, and what it could not.
+struct Family {
+    started_by: Option<(InvocationId, String)>,
+    children: Vec<Child>,
+    undelivered: Vec<Lost>,
 }
 
 /// A time in ns since 1970, as RFC 3339 has it.
@@ -49,6 +58,7 @@ pub(crate) fn date(ns: u64) -> String {
 /// Waits as a document. A function chooses the names of its events.
 pub(crate) fn waiting_for(waits: &[Wait], redactor: &Redactor) -> Vec<Value> {
     let kind = |wait: &Wait| match (&wait.event, wait.until) {
+        (Some(event), _) if is_reserved_event(event) => "child",
         (Some(_), _) => "event",
         (None, Some(_)) => "time",
         (None, None) => "instance",
@@ -110,6 +120,7 @@ impl Known {
         let version = Start::decode(&durable.row.start).map(|start| Version::of(&start).name());
         fields.insert("version".to_owned(), version.into());
         fields.insert("forks".to_owned(), durable.forks.iter().map(InvocationId::as_str).collect());
+        fields.extend(durable.family.fields(redactor));
         if !self.earlier.is_empty() {
             fields.insert("lines".to_owned(), (self.invocation.lines().0.len() + self.earlier.len()).into());
         }
@@ -117,16 +128,53 @@ impl Known {
     }
 }
 
+impl Family {
+    fn of(meta: &Sqlite, id: &InvocationId) -> Result<Family, MetaError> {
+        let (started_by, children) = (meta.started_by(id)?, meta.children(id)?);
+        Ok(Family { started_by, children, undelivered: meta.undelivered(id)? })
+    }
+
+    fn fields(&self, redactor: &Redactor) -> [(String, Value); 3] {
+        let started_by = self.started_by.as_ref().map(|(id, name)| json!({ "id": id.as_str(), "child": name }));
+        let child = |child: &Child| {
+            json!({
+                "child": child.name,
+                "id": child.id.as_str(),
+                "workflow": child.workflow,
+                "detached": child.detached,
+                "status": child.status.map(Status::from),
+                "joined": child.joined,
+            })
+        };
+        // A function chooses these texts.
+        let lost = |lost: &Lost| {
+            json!({
+                "at": date(lost.at),
+                "what": lost.what,
+                "to": redactor.text(lost.to.clone()),
+                "name": redactor.text(lost.name.clone()),
+                "why": redactor.text(lost.why.clone()),
+            })
+        };
+        [
+            ("started_by".to_owned(), started_by.unwrap_or_default()),
+            ("children".to_owned(), self.children.iter().map(child).collect()),
+            ("undelivered".to_owned(), self.undelivered.iter().map(lost).collect()),
+        ]
+    }
+}
+
 impl Ledger {
     /// What is known of an invocation; `live` is the one that a process runs.
     fn recall(&self, id: &InvocationId, live: Option<Arc<Invocation>>) -> Result<Option<Known>, ApiError> {
-        let (row, mail, lineage, forks, outputs, printed) = {
+        let (row, mail, lineage, forks, family, outputs, printed) = {
             let meta = self.meta();
             let all = || -> Result<_, MetaError> {
                 let Some(row) = meta.get(id)? else { return Ok(None) };
                 let outputs = if row.status == RowStatus::Completed { meta.outputs(id)? } else { Vec::new() };
                 let printed = meta.printed(id)?;
-                Ok(Some((row, meta.mail_count(id)?, meta.lineage(id)?, meta.forks(id)?, outputs, printed)))
+                let (lineage, forks, family) = (meta.lineage(id)?, meta.forks(id)?, Family::of(&meta, id)?);
+                Ok(Some((row, meta.mail_count(id)?, lineage, forks, family, outputs, printed)))
             };
             match all().map_err(meta_kept)? {
                 Some(found) => found,
@@ -135,7 +183,7 @@ impl Ledger {
         };
         let mut said = Printed::default();
         printed.iter().filter_map(|bytes| decode_printed(bytes)).for_each(|printed| said.add(printed));
-        let durable = |row| Some(Box::new(DurableRow { row, mail, lineage, forks }));
+        let durable = |row| Some(Box::new(DurableRow { row, mail, lineage, forks, family }));
         if let Some(invocation) = live.filter(|_| row.status == RowStatus::Running) {
             return Ok(Some(Known { invocation, row: durable(row), earlier: said.into_lines() }));
         }

@@ -246,7 +246,7 @@ function controls(shown, path, checkpoints) {
   if (LIVING.includes(shown.status)) {
     const name = make("input", { name: "event", required: "", size: "20", autocomplete: "off" });
     const content = make("input", { name: "content", size: "40", autocomplete: "off" });
-    const expected = shown.waiting_for.find((wait) => wait.event);
+    const expected = shown.waiting_for.find((wait) => wait.kind === "event");
     if (expected) name.value = expected.event;
     const form = make("form", { id: "event" }, make("label", {}, "Event ", name), make("label", {}, " says ", content), " ",
       make("button", {}, "Send"));
@@ -284,10 +284,21 @@ function durably(shown, path, checkpoints) {
       `, generation ${shown.parent.generation}`)]);
   }
   if (shown.forks.length) facts.push(["copies of it", make("span", {}, shown.forks.flatMap((id) => [link(id), " "]))]);
+  if (shown.started_by) {
+    facts.push(["started by", make("span", {}, link(shown.started_by.id), `, as its child ${shown.started_by.child}`)]);
+  }
   const parts = [make("h2", {}, "Durable"), table(["", ""], facts.filter(([, value]) => value !== ""))];
   if (shown.waiting_for.length) {
     parts.push(table(["step", "waits for", "until"], shown.waiting_for.map((wait) =>
       [`${wait.step}[${wait.instance}]`, wait.what, wait.until || ""])));
+  }
+  if (shown.children.length) {
+    parts.push(make("div", { id: "children" }, table(["child", "workflow", "invocation", "status"], shown.children.map((child) =>
+      [child.child, child.workflow, link(child.id), `${child.status || "removed"}${child.detached ? ", detached" : ""}`]))));
+  }
+  if (shown.undelivered.length) {
+    parts.push(make("div", { id: "undelivered" }, table(["could not be", "to", "name", "at", "because"], shown.undelivered.map((lost) =>
+      [{ event: "sent", start: "started", cancel: "cancelled" }[lost.what], lost.to, lost.name, lost.at, lost.why]))));
   }
   return [...parts, controls(shown, path, checkpoints)];
 }

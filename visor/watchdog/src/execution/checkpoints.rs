@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use monohull_domain::checkpoint::Continuation;
-use monohull_durable::{Adding, Checkpoint, Commit, InvocationId, Outbox, Wait};
+use monohull_durable::{Adding, Checkpoint, Commit, InvocationId, Wait};
 use monohull_engine::Ready;
 use monohull_ipc::sealed::read_sealed;
 use monohull_report::{Outgoing, RunReport};
@@ -35,13 +35,13 @@ pub(crate) struct Waits<'w> {
 }
 
 impl Ledger {
-    /// Writes the checkpoint of a run that waits: the commit that names it, which is to be made before the other is dropped, and the events that
-    /// leave with it.
+    /// Writes the checkpoint of a run that waits: the commit that names it, which is to be made before the other is dropped, and what
+    /// leaves with it.
     pub(crate) fn write_checkpoint(
         &self,
         waits: &Waits<'_>,
         run: SuspendedRun,
-    ) -> Result<(Commit, Outbox, Adding), ApiError> {
+    ) -> Result<(Commit, Vec<Outgoing>, Adding), ApiError> {
         let plan = waits.ready.plan();
         let most = most_bytes(plan);
         if run.bytes > most {
@@ -95,8 +95,8 @@ impl Ledger {
         let listed = run.waits.into_iter().take(WAITS_MAX).map(of_wait).collect();
         let checkpoint = Checkpoint { file, bytes };
         let (taken, published) = (run.events_taken, run.published);
-        let sent = outbox(plan, run.sent);
-        Ok((Commit::Suspended { checkpoint, due: run.until, waits: listed, taken, published }, sent, adding))
+        let commit = Commit::Suspended { checkpoint, due: run.until, waits: listed, taken, published };
+        Ok((commit, run.sent, adding))
     }
 }
 
@@ -109,14 +109,9 @@ fn most_bytes(plan: &Plan) -> u64 {
     instances.saturating_add(plan.limits.slots).saturating_add(CONTINUATION_MORE)
 }
 
-/// Events that leave with a commit, if the plan permits it.
-fn outbox(plan: &Plan, events: Vec<Outgoing>) -> Outbox {
-    Outbox { events, workflows: plan.sends_to.clone() }
-}
-
-/// The events that leave with the end of a run. They are no part of its report.
-pub(crate) fn take_sent(plan: &Plan, report: Option<&mut RunReport>) -> Outbox {
-    outbox(plan, report.map(|report| std::mem::take(&mut report.sent)).unwrap_or_default())
+/// What leaves with the end of a run. It is no part of its report.
+pub(crate) fn take_sent(report: Option<&mut RunReport>) -> Vec<Outgoing> {
+    report.map(|report| std::mem::take(&mut report.sent)).unwrap_or_default()
 }
 
 /// When the time of a workflow is up that was captured for the first time: its own timeout is not the server's, which is for the time in a

@@ -76,9 +76,16 @@ impl Watchdog {
                 let waits =
                     Waits { id: &id, epoch: 1, generation: 1, document: &document, ready: &workflow, copy: (0, 0) };
                 let (commit, sent, adding) = ledger.write_checkpoint(&waits, run)?;
+                let sent = watchdog.outbox(&adding, &id, workflow.plan(), sent);
                 let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
                 let left = Left { printed: encode_printed(&of_call.printed()), sent, ..Left::default() };
-                ledger.start_suspended(&id, &start, &commit, &left)
+                let family = left.sent.has_children().then_some(id.clone());
+                ledger.start_suspended(&id, &start, &commit, &left)?;
+                drop(adding);
+                if let Some(id) = family {
+                    watchdog.settle(&id);
+                }
+                Ok(())
             })?;
             if was_recorded {
                 // The ledger tells of it now. A record that stays is passed over by the next server.
@@ -230,10 +237,10 @@ impl Watchdog {
         };
         let may_try_again = claim.checkpoint.is_some() || start.again;
         let printed = encode_printed(&invocation.printed());
-        let mut left = Left { printed, ..Left::default() };
+        let (left, mut sent) = (Left { printed, ..Left::default() }, Vec::new());
         let (status, report, result) = match came {
             Some(Came::Suspended(run, _)) => {
-                let kept = self.write_leg(&claim, document, ready, copy, run).await;
+                let kept = self.write_leg(&claim, document, ready.clone(), copy, run).await;
                 match kept {
                     Ok((commit, sent, adding)) => {
                         self.commit(&claim, commit, Left { sent, ..left }).await;
@@ -250,7 +257,7 @@ impl Watchdog {
             }
             Some(Came::Ended(ended)) => {
                 let (mut report, result) = *ended;
-                left.sent = take_sent(ready.plan(), report.as_mut());
+                sent = take_sent(report.as_mut());
                 let (report, result) = self.redact(report, result).await;
                 let status = if result.is_ok() { Status::Completed } else { Status::Failed };
                 (status, report, result)
@@ -268,7 +275,7 @@ impl Watchdog {
                 self.metrics.not_resumed("host");
                 let commit = later(&claim, refusal.error.message.clone());
                 // What it has sent it sends again.
-                self.commit(&claim, commit, Left { sent: Outbox::default(), ..left }).await;
+                self.commit(&claim, commit, left).await;
                 return self.leave(&invocation, Status::Suspended);
             }
             _ => {}
@@ -278,7 +285,10 @@ impl Watchdog {
         let (of_claim, was_cancelled) = (claim.clone(), status == Status::Cancelled);
         let kept = spawn_blocking(move || {
             let adding = watchdog.ledger.adding()?;
-            let mut left = Left { callback: url, ..left };
+            let id = &of_claim.held.id;
+            let sent = watchdog.outbox(&adding, id, ready.plan(), sent);
+            let outcome = watchdog.ledger.outcome(id, &told.result)?;
+            let mut left = Left { callback: url, sent, outcome, ..left };
             let outputs = told.result.as_deref().unwrap_or_default();
             for (slot, content) in outputs {
                 let hash = watchdog.ledger.add_content(&adding, content)?;
@@ -338,7 +348,9 @@ impl Watchdog {
         let written = spawn_blocking(move || {
             let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);
             let waits = Waits { id, epoch, generation, document: &document, ready: &ready, copy };
-            watchdog.ledger.write_checkpoint(&waits, run)
+            let (commit, sent, adding) = watchdog.ledger.write_checkpoint(&waits, run)?;
+            let sent = watchdog.outbox(&adding, id, ready.plan(), sent);
+            Ok((commit, sent, adding))
         });
         written.await.map_err(|error| ApiError::monohull(error.to_string()))?
     }
@@ -354,10 +366,17 @@ impl Watchdog {
     async fn commit(self: &Arc<Self>, claim: &Arc<Claim>, commit: Commit, left: Left) {
         let both = Arc::new((commit, left));
         loop {
-            let (watchdog, of_claim, both) = (self.clone(), claim.clone(), both.clone());
-            let done = spawn_blocking(move || watchdog.ledger.commit(&of_claim.held, &both.0, &both.1)).await;
+            let (watchdog, of_claim, of_both) = (self.clone(), claim.clone(), both.clone());
+            let done = spawn_blocking(move || watchdog.ledger.commit(&of_claim.held, &of_both.0, &of_both.1)).await;
             match done {
-                Ok(Ok(_)) | Err(_) => return,
+                Ok(Ok(committed)) => {
+                    if committed.status.is_end() || both.1.sent.has_children() {
+                        let (watchdog, id) = (self.clone(), claim.held.id.clone());
+                        let _ = spawn_blocking(move || watchdog.settle(&id)).await;
+                    }
+                    return;
+                }
+                Err(_) => return,
                 Ok(Err(error @ MetaError::Stale(_))) => return tracing::warn!(%error, "a leg counts for nothing"),
                 Ok(Err(error)) => {
                     tracing::error!(id = %claim.held.id, %error, "a commit is tried again");

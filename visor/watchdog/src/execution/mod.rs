@@ -5,6 +5,7 @@ pub(crate) mod asynchronous;
 pub(crate) mod basis;
 mod callbacks;
 pub(crate) mod checkpoints;
+mod children;
 pub(crate) mod durable;
 pub(crate) mod run;
 pub(crate) mod schedules;

@@ -28,11 +28,11 @@ use crate::invocations::status::{Mode, Status};
 use crate::invocations::workers::{KeptRun, Run};
 use crate::service::Watchdog;
 use monohull_domain::host_time::monotonic_ns;
-use monohull_durable::Outbox;
+use monohull_durable::InvocationId;
 use monohull_engine::mounts::{self, Opened};
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
-use monohull_report::{self as report, Failure, ProcessKind, ProcessReport, RunReport};
+use monohull_report::{self as report, Failure, Outgoing, ProcessKind, ProcessReport, RunReport};
 use monohull_worker::{Data, IdleWorker, Job, JobTemplate, Message, Notice, Post, SuspendedRun};
 use monohull_workflow::plan::ProcessUse;
 
@@ -219,8 +219,8 @@ impl Watchdog {
             None => (Status::Cancelled, (None, Err(self.given_up()))),
         };
         drop(hold);
-        let sent = take_sent(workflow.plan(), report.as_mut());
-        if let Err(refusal) = self.send_all(&invocation, sent).await {
+        let sent = take_sent(report.as_mut());
+        if let Err(refusal) = self.send_all(&invocation, &workflow, sent).await {
             (status, result) = (Status::Failed, Err(refusal));
         }
         let (report, result) = self.redact(report, result).await;
@@ -251,15 +251,28 @@ impl Watchdog {
         }
     }
 
-    /// Sends the events of an invocation that has ended without a wait.
-    async fn send_all(self: &Arc<Self>, invocation: &Invocation, sent: Outbox) -> Result<(), ApiError> {
-        if sent.events.is_empty() {
+    /// Sends the events of an invocation that has ended without a wait, and starts those of its children that do not end with it.
+    async fn send_all(
+        self: &Arc<Self>,
+        invocation: &Invocation,
+        workflow: &Arc<Ready>,
+        sent: Vec<Outgoing>,
+    ) -> Result<(), ApiError> {
+        if sent.is_empty() {
             return Ok(());
         }
-        let id = invocation.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
-        let watchdog = self.clone();
-        let done = spawn_blocking(move || watchdog.ledger.send_all(&id, &sent)).await;
-        done.map_err(|error| ApiError::monohull(error.to_string())).flatten()
+        let id: InvocationId = invocation.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
+        let (watchdog, workflow) = (self.clone(), workflow.clone());
+        let done = spawn_blocking(move || {
+            let adding = watchdog.ledger.adding()?;
+            let sent = watchdog.outbox(&adding, &id, workflow.plan(), sent);
+            watchdog.ledger.send_all(&id, &sent)?;
+            if sent.has_children() {
+                watchdog.settle(&id);
+            }
+            Ok(())
+        });
+        done.await.map_err(|error| ApiError::monohull(error.to_string())).flatten()
     }
 
     /// Why an invocation was stopped.

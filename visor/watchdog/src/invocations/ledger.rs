@@ -71,7 +71,7 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    fn encode(&self) -> Result<Vec<u8>, ApiError> {
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, ApiError> {
         postcard::to_extend(self, vec![VERSION]).map_err(|error| ApiError::monohull(error.to_string()))
     }
 

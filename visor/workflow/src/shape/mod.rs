@@ -41,6 +41,7 @@ pub(super) struct Shape<'a> {
     pub(super) time_stamp_counter: TimeStampCounter,
     pub(super) process: Option<ProcessUse>,
     pub(super) sends_to: Vec<String>,
+    pub(super) starts: Vec<String>,
     pub(super) network: net::Plan,
 }
 
@@ -63,6 +64,7 @@ const DOCUMENT: &[&str] = &[
     "time_stamp_counter",
     "process",
     "sends_to",
+    "starts",
     "network",
     "description",
     "$schema",
@@ -98,6 +100,7 @@ impl Reader<'_> {
             self.word(value, "`process`", "`per-invocation` or `reused`", &words)
         });
         let sends_to = fields.get("sends_to").map(|value| self.sends_to(value)).unwrap_or_default();
+        let starts = fields.get("starts").map(|value| self.starts(value)).unwrap_or_default();
         let network = fields.get("network").map(|value| self.network(value)).unwrap_or_default();
         if let Some(value) = fields.get("network") {
             self.check_origins(value, &steps);
@@ -115,6 +118,7 @@ impl Reader<'_> {
             time_stamp_counter: counter.unwrap_or_default(),
             process,
             sends_to,
+            starts,
             network,
         })
     }
@@ -135,6 +139,18 @@ impl Reader<'_> {
             names.push(name);
         }
         self.each_once(names, "`sends_to`").iter().map(|name| name.value.to_owned()).collect()
+    }
+
+    /// Reads the names of workflows.
+    fn starts(&mut self, value: &Value<'_>) -> Vec<String> {
+        let Some(array) = self.array(value, "`starts`", "an array of the names of workflows") else {
+            return Vec::new();
+        };
+        let mut names = Vec::new();
+        for element in &array.elements {
+            names.extend(self.name(element, "an entry of `starts`"));
+        }
+        self.each_once(names, "`starts`").iter().map(|name| name.value.to_owned()).collect()
     }
 
     fn functions<'a>(&mut self, value: &'a Value<'a>) -> Vec<Function<'a>> {
