@@ -203,13 +203,16 @@ pub unsafe extern "C" fn monohull_join(id: *const c_char, timeout: u64, end: *mu
     let taken = take_event(&name[..len], timeout).map(|(_, buffer)| buffer);
     // SAFETY: the caller's promise.
     unsafe { end.write(taken.unwrap_or(NONE)) };
-    taken.map_or_else(|errno| status(Err(errno)), |buffer| {
-        // SAFETY: the system has given this instance the buffer, with so many bytes in use.
-        match Outcome::parse(unsafe { core::slice::from_raw_parts(buffer.data, buffer.len) }) {
-            Some(outcome) => outcome.ending as c_int,
-            None => status(Err(Errno::Io)),
-        }
-    })
+    taken.map_or_else(
+        |errno| status(Err(errno)),
+        |buffer| {
+            // SAFETY: the system has given this instance the buffer, with so many bytes in use.
+            match Outcome::parse(unsafe { core::slice::from_raw_parts(buffer.data, buffer.len) }) {
+                Some(outcome) => outcome.ending as c_int,
+                None => status(Err(Errno::Io)),
+            }
+        },
+    )
 }
 
 /// The content of an output slot of a child that has ended: 0, or `MONOHULL_NOT_FOUND`. It lies in the buffer. A null slot stands for the message.

@@ -129,7 +129,7 @@ fn an_album_has_a_child_for_each_picture_and_one_that_fails_is_handled() {
     let expected = pair([("hull", "completed"), ("empty", "failed"), ("sail", "completed")]);
     assert_eq!(children(folder.path(), "state", "boats"), expected);
     let text = done(folder.path(), &["show", "boats"]);
-    assert!(text.contains("child       hull (thumbnail): hull-") && text.contains(" completed, joined\n"), "{text}");
+    assert!(text.contains("child       hull (thumbnail): hull-") && text.contains(" completed\n"), "{text}");
     let hull = child_of(folder.path(), "boats", "hull");
     let text = done(folder.path(), &["show", &hull]);
     assert!(text.contains("started by  boats, as its child hull\n"), "{text}");
@@ -242,7 +242,10 @@ fn only_what_the_workflow_file_names_is_started() {
     assert_eq!(log, expected);
     assert_eq!(count(path, "state"), 2, "parent and b");
     let text = done(path, &["show", "parent"]);
-    assert!(text.contains("not started child c of child at ") && text.contains(": the workflow `child` takes no input\n"), "{text}");
+    assert!(
+        text.contains("not started child c of child at ") && text.contains(": the workflow `child` takes no input\n"),
+        "{text}"
+    );
     // Without the permission nothing is started at all, and without a state folder neither.
     write(path, "denied", &["start child a", "nap 1300"], &[], &json!({}));
     let denied = "starting child `a` of `child`: the workflow file does not permit it: `starts` names no workflow\n";

@@ -313,7 +313,7 @@ fn a_sleep_and_a_receive_suspend_by_themselves() {
     let args = ["run", "w.json", "--state", "state", "--id", "one", "--detach", "--output", "result=result.txt"];
     let output = monohull(folder.path(), &args);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
-    done(&monohull(folder.path(), &["wake", "--state", "state", "--skip-time"]));
+    done(&monohull(folder.path(), &["wake", "--state", "state", "--wait"]));
     let shown = document(&monohull(folder.path(), &["show", "one", "--state", "state", "--json"]));
     assert_eq!((&shown["status"], &shown["generation"]), (&json!("completed"), &json!(2)), "{shown}");
     assert_eq!(read(folder.path(), "result.txt"), "nothing was received: true\n");

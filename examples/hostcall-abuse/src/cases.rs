@@ -366,7 +366,7 @@ fn children(cases: &mut Cases<'_>) {
     for len in [MIN, MAX, (1 << 20) + 1] {
         cases.refused("an input that is too long", CHILD_START, &[text, 13, word, len, 0], Errno::NoSpace);
     }
-    for broken in [[0xff; 16], [b'\n'; 16], *b"../one\nthumbnai", *b"one-of-thumbnail", *b"one\n../../../etc"] {
+    for broken in [[0xff; 16], [b'\n'; 16], *b"../one\nthumbnail", *b"one-of-thumbnail", *b"one\n../../../etc"] {
         cases.refused("a child that is none", CHILD_START, &[keep(broken), 16, word, 4, 0], Invalid);
     }
     cases.refused("another workflow", CHILD_START, &[keep(*b"one\nalbum"), 9, word, 4, 0], NotPermitted);

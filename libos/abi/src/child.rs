@@ -115,7 +115,8 @@ mod tests {
         assert_eq!(whole, [5, 5 + 5 + 6, bytes.len()]);
         bytes[0] = 5;
         assert_eq!(Outcome::parse(&bytes), None);
-        for no in [&[0, 255, 255, 255, 255][..], &[1, 1, 0, 0, 0, 0xff], &[0, 0, 0, 0, 0, 1, 0, 0, 0, 0xff, 0, 0, 0, 0]] {
+        for no in [&[0, 255, 255, 255, 255][..], &[1, 1, 0, 0, 0, 0xff], &[0, 0, 0, 0, 0, 1, 0, 0, 0, 0xff, 0, 0, 0, 0]]
+        {
             assert_eq!(Outcome::parse(no), None);
         }
     }

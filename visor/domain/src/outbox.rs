@@ -78,7 +78,13 @@ mod tests {
     use super::*;
 
     fn event(to: &str, name: &str, bytes: usize) -> Outgoing {
-        Outgoing { what: What::Event, to: to.to_owned(), name: name.to_owned(), bytes: vec![0; bytes], origin: "s/0/0".to_owned() }
+        Outgoing {
+            what: What::Event,
+            to: to.to_owned(),
+            name: name.to_owned(),
+            bytes: vec![0; bytes],
+            origin: "s/0/0".to_owned(),
+        }
     }
 
     #[test]
@@ -107,7 +113,9 @@ mod tests {
     #[test]
     fn there_are_as_many_as_may_be_and_no_more() {
         let outbox = Outbox::default();
-        for (to, name) in [("a", "child:b"), ("", "e"), ("a/b", "e"), ("..", "e"), ("a", ""), ("a", "\n"), (&*"x".repeat(65), "e")] {
+        for (to, name) in
+            [("a", "child:b"), ("", "e"), ("a/b", "e"), ("..", "e"), ("a", ""), ("a", "\n"), (&*"x".repeat(65), "e")]
+        {
             assert_eq!(outbox.send(event(to, name, 0)), Err(Errno::Invalid));
         }
         assert_eq!(outbox.send(event("a", "e", EVENT_BYTES_MAX + 1)), Err(Errno::NoSpace));

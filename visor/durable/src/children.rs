@@ -41,7 +41,7 @@ pub struct Child {
     pub detached: bool,
     /// What it is; `None` if it was removed.
     pub status: Option<Status>,
-    /// Whether its parent has taken its end.
+    /// Whether its parent had taken its end at its last checkpoint.
     pub joined: bool,
 }
 

@@ -66,7 +66,8 @@ pub(super) fn send(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     }
     let bytes = read_bytes(domain, call, data, len)?;
     let origin = format!("{}/{}/{number}", instance.config.labels.step, instance.config.index);
-    let sent = domain.outbox.send(Outgoing { what: What::Event, to: to.to_owned(), name: name.to_owned(), bytes, origin });
+    let sent =
+        domain.outbox.send(Outgoing { what: What::Event, to: to.to_owned(), name: name.to_owned(), bytes, origin });
     sent.map(|()| 0).inspect_err(|errno| match bound(*errno) {
         Some(why) => domain.explain(call, why),
         None => _ = wrong(),

@@ -52,7 +52,8 @@ struct Known {
     outcome: Option<Vec<u8>>,
 }
 
-const COLUMNS: &str = "number, parent, name, id, workflow, digest, detached, depth, since, gone, joined, ending, outcome";
+const COLUMNS: &str =
+    "number, parent, name, id, workflow, digest, detached, depth, since, gone, joined, ending, outcome";
 
 impl Sqlite {
     /// What an invocation knows of its children, in the order in which it has started them.
@@ -108,7 +109,9 @@ pub(super) fn start(
             return refuse("its id is that of another child, with another workflow or input".to_owned());
         }
         connection
-            .prepare_cached("UPDATE child SET since = iif(gone IS NULL, since, ?2), gone = NULL, joined = NULL WHERE number = ?1")?
+            .prepare_cached(
+                "UPDATE child SET since = iif(gone IS NULL, since, ?2), gone = NULL, joined = NULL WHERE number = ?1",
+            )?
             .execute(params![known.number, since])?;
         tell(connection, &Known { gone: None, joined: None, ..known }, now)?;
         return Ok(None);
@@ -211,9 +214,11 @@ pub(super) fn ended(connection: &Connection, row: &Invocation) -> Result<(), Met
             known.outcome = None;
         }
         known.ending = Some(ending);
-        connection
-            .prepare_cached("UPDATE child SET ending = ?2, outcome = ?3 WHERE number = ?1")?
-            .execute(params![known.number, ending as u8, known.outcome])?;
+        connection.prepare_cached("UPDATE child SET ending = ?2, outcome = ?3 WHERE number = ?1")?.execute(params![
+            known.number,
+            ending as u8,
+            known.outcome
+        ])?;
         tell(connection, &known, now)?;
     }
     for known in many(connection, "WHERE parent = ?1 AND ending IS NULL AND detached = 0", [id])? {
@@ -230,9 +235,11 @@ pub(super) fn joined(connection: &Connection, row: &Invocation, number: u64) -> 
         .query_row(params![integer(number), id], |row| row.get(0))
         .optional()?;
     if let Some(child) = name.as_deref().and_then(|name| name.strip_prefix(CHILD_EVENT)) {
-        connection
-            .prepare_cached("UPDATE child SET joined = ?3 WHERE parent = ?1 AND name = ?2")?
-            .execute(params![id, child, integer(row.generation)])?;
+        connection.prepare_cached("UPDATE child SET joined = ?3 WHERE parent = ?1 AND name = ?2")?.execute(params![
+            id,
+            child,
+            integer(row.generation)
+        ])?;
     }
     Ok(())
 }

@@ -77,9 +77,11 @@ pub(super) fn deliver(
     if waits {
         return Ok(());
     }
-    connection
-        .prepare_cached("INSERT INTO mail (invocation, name, bytes) VALUES (?1, ?2, ?3)")?
-        .execute(params![id.as_str(), name, bytes])?;
+    connection.prepare_cached("INSERT INTO mail (invocation, name, bytes) VALUES (?1, ?2, ?3)")?.execute(params![
+        id.as_str(),
+        name,
+        bytes
+    ])?;
     if waits_for(&row.waits, name) && make_due(&mut row, now) {
         row.changed = now;
         super::store(connection, &row)?;

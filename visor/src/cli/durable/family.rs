@@ -31,9 +31,7 @@ impl Family {
                 "joined": child.joined,
             })
         };
-        let lost = |lost: &Lost| {
-            json!({ "at": date(lost.at), "what": lost.what, "to": lost.to, "name": lost.name, "why": lost.why })
-        };
+        let lost = |lost: &Lost| json!({ "at": date(lost.at), "what": lost.what, "to": lost.to, "name": lost.name, "why": lost.why });
         document["started_by"] = started_by.unwrap_or_default();
         document["children"] = self.children.iter().map(child).collect();
         document["undelivered"] = self.undelivered.iter().map(lost).collect();

@@ -2,8 +2,8 @@
 
 use super::super::exit::Exit;
 use super::super::{concat_help, fail, output, suspend};
-use super::fork::Tree;
 use super::family::Family;
+use super::fork::Tree;
 use super::{State, Trouble, leg};
 use clap::Args;
 use monohull_durable::{Invocation, InvocationId, Meta};

@@ -92,7 +92,8 @@ impl Start {
     pub(super) fn files(bytes: &[u8]) -> Vec<[u8; 32]> {
         let start = Start::decode(bytes).into_iter();
         let all = start.flat_map(|start| {
-            let of_children = start.children.into_iter().flat_map(|child| child.inputs.into_iter().chain(child.functions));
+            let of_children =
+                start.children.into_iter().flat_map(|child| child.inputs.into_iter().chain(child.functions));
             start.inputs.into_iter().chain(start.functions).chain(of_children)
         });
         all.map(|(_, hash)| hash).collect()

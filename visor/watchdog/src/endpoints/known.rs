@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use monohull_abi::event::is_reserved_event;
 use monohull_durable::{
-    Child, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, MetaError, Sqlite, Status as RowStatus, Wait,
+    Child, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, MetaError, Sqlite, Status as RowStatus,
+    Wait,
 };
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;

@@ -65,8 +65,8 @@ impl Watchdog {
             let mut relatives = Vec::new();
             for relative in meta.relatives(id)? {
                 let row = monohull_durable::Meta::get(&*meta, &relative)?;
-                let ends = row
-                    .is_some_and(|row| row.status == RowStatus::Running && row.wanted == Some(RowStatus::Cancelled));
+                let ends =
+                    row.is_some_and(|row| row.status == RowStatus::Running && row.wanted == Some(RowStatus::Cancelled));
                 relatives.push((relative, ends));
             }
             Ok(relatives)
@@ -105,9 +105,8 @@ impl Ledger {
             return Ok(Outcome { left_out: Some(bytes), ..Outcome::default() });
         }
         let unreadable = |error: std::io::Error| ApiError::host(format!("an output cannot be read: {error}"));
-        let read = |(slot, content): &(String, Content)| {
-            Ok((slot.clone(), content.read().map_err(unreadable)?.to_vec()))
-        };
+        let read =
+            |(slot, content): &(String, Content)| Ok((slot.clone(), content.read().map_err(unreadable)?.to_vec()));
         let outputs = outputs.iter().map(read).collect::<Result<_, ApiError>>()?;
         Ok(Outcome { outputs, ..Outcome::default() })
     }

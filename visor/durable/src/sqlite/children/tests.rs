@@ -154,7 +154,10 @@ fn a_child_is_started_once_and_its_end_is_told_once() {
     // Another input is another child, and needs another id.
     let undelivered = world.wait_as(&held, &["x"], &[], vec![start_of("a", "2")]);
     let why = undelivered[0].to_string();
-    assert_eq!(why, "child `a` of workflow `w` was not started: its id is that of another child, with another workflow or input");
+    assert_eq!(
+        why,
+        "child `a` of workflow `w` was not started: its id is that of another child, with another workflow or input"
+    );
     assert_eq!(world.meta.undelivered(&id("p")).expect("read")[0].what, "start");
 }
 
@@ -188,7 +191,8 @@ fn however_a_parent_ends_its_children_are_cancelled_unless_they_are_detached() {
         for gone in [a.clone(), of(&a, "below"), run, d] {
             assert!(world.meta.purge(&id(&gone)).expect("removed"), "{gone}");
         }
-        let rows: i64 = world.meta.connection.query_row("SELECT count(*) FROM child", [], |row| row.get(0)).expect("read");
+        let rows: i64 =
+            world.meta.connection.query_row("SELECT count(*) FROM child", [], |row| row.get(0)).expect("read");
         assert_eq!(rows, 0, "nothing is left of them");
     }
 }
