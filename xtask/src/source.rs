@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 const DOWNLOADER: &str = "/usr/lib/apt/apt-helper";
 
 /// One version of a project's source.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub(crate) struct Source {
     /// The project's name.
     pub(crate) name: &'static str,

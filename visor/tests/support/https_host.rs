@@ -1,6 +1,9 @@
 //! A host that is reached over TLS, with a certificate authority of the test's own.
+#![allow(dead_code, reason = "each test program uses a part")]
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
+};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{self, Read, Write};
@@ -46,6 +49,10 @@ impl Authority {
     pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // What it signs has rcgen's own name, and who signs for himself would have the same.
+        params.distinguished_name.push(DnType::CommonName, "authority of a test");
+        // OpenSSL's strict verification, which is Python's, wants an authority to say what its key is for.
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a certificate");
         let folder = TempDir::new().expect("a folder");
         std::fs::write(folder.path().join("roots.pem"), issuer.pem()).expect("written");
@@ -62,14 +69,27 @@ impl Authority {
         self.folder.path()
     }
 
-    fn config(&self, name: &str) -> Arc<ServerConfig> {
+    /// A certificate for this name, and its key.
+    fn signed(&self, name: &str) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new([name.to_owned()]).expect("a name");
-        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate").der().clone();
+        let mut params = CertificateParams::new([name.to_owned()]).expect("a name");
+        params.use_authority_key_identifier_extension = true;
+        (params.signed_by(&key, &self.issuer).expect("a certificate"), key)
+    }
+
+    /// The same, as a text.
+    pub(crate) fn sign(&self, name: &str) -> String {
+        let (certificate, key) = self.signed(name);
+        certificate.pem() + &key.serialize_pem()
+    }
+
+    fn config(&self, name: &str) -> Arc<ServerConfig> {
+        let (certificate, key) = self.signed(name);
         let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let config = config.expect("versions").with_no_client_auth().with_single_cert(vec![certificate], key);
+        let config =
+            config.expect("versions").with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key);
         Arc::new(config.expect("a certificate and its key"))
     }
 }

@@ -10,7 +10,9 @@
 //!
 //! `HASH` is that of everything an image depends on: the source, the flags, the compiler, its driver and the libc.
 
+mod bzip2;
 mod jq;
+mod liblzma;
 mod lua;
 mod minigzip;
 mod quickjs;
@@ -29,12 +31,14 @@ const DRIVER: [&str; 2] = ["visor/src/cli/cc.rs", "visor/src/cli/c_toolchain.rs"
 /// Flags of the compiler, and what is linked.
 const LIBC: [&str; 4] = ["cc-flags", "ld-flags", "image.map", "libmonohull_c.a"];
 
+pub(crate) use bzip2::BZIP2;
+pub(crate) use liblzma::LIBLZMA;
 pub(crate) use minigzip::ZLIB;
 pub(crate) use quickjs::QUICKJS_SOURCE;
 pub(crate) use sqlite::SQLITE_LIBRARY;
 
 /// A program, or the objects of a library.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub(crate) struct Program {
     /// The image's name.
     name: &'static str,

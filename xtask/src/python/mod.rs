@@ -3,17 +3,18 @@
 //! ```text
 //! source ── edits ─▶ source/ ─┬─ gcc ─────────▶ host/python       compiles the library, and what the build itself needs
 //!                             └─ monohull cc ─▶ libpython3.13.a   every module that needs no library which is not here
-//! zlib, SQLite ─── monohull cc ───────────────▶ libz.a, libsqlite3.a
+//! OpenSSL, zlib, … ─ monohull cc ─────────────▶ libssl.a, libcrypto.a, libz.a, …
 //! python/*.py, source/Lib ── host/python freeze.py ─▶ library.bin, library.c
 //! python/*.c ─────────────────────────────────────────┴─▶ target/python/python.so, to which `monohull build app.py` adds a program
 //! ```
 //!
-//! The first two take seven minutes on two processors, once: they lie in `target/python-build/HASH`, where the hash is that of what they
+//! The first two take eight minutes on two processors, once: they lie in `target/python-build/HASH`, where the hash is that of what they
 //! depend on. So this is no part of `cargo xtask build`.
 
+mod openssl;
 mod settings;
 
-use crate::c_programs::{SQLITE_LIBRARY, ZLIB};
+use crate::c_programs::{BZIP2, LIBLZMA, Program, SQLITE_LIBRARY, ZLIB};
 use crate::workspace::{Workspace, root};
 use crate::{Result, apt, build, libc, shell};
 use settings::{CONFIGURE, EDITS, FLAGS, HOST_CONFIGURE, SITE, SOURCE};
@@ -28,6 +29,13 @@ const ARCHIVES: [&str; 4] = [
     "Modules/_hacl/libHacl_Hash_SHA2.a",
     "Modules/expat/libexpat.a",
     "Modules/_decimal/libmpdec/libmpdec.a",
+];
+/// Libraries whose C files are compiled as they are: what `configure` calls each, the archive without `lib` and `.a`, and headers.
+const LIBRARIES: [(&str, Program, &str, &[&str]); 4] = [
+    ("ZLIB", ZLIB, "z", &["zlib.h", "zconf.h"]),
+    ("LIBSQLITE3", SQLITE_LIBRARY, "sqlite3", &["extsrc/sqlite3.h"]),
+    ("BZIP2", BZIP2, "bz2", &["bzlib.h"]),
+    ("LIBLZMA", LIBLZMA, "lzma", &["src/liblzma/api/lzma.h", "src/liblzma/api/lzma"]),
 ];
 /// Our C files, and the table that `freeze.py` writes.
 const OURS: [&str; 3] = ["main.c", "module.c", "program.c"];
@@ -57,6 +65,7 @@ fn name() -> Result<String> {
     let compiler = shell::output(Command::new("gcc").arg("--version"))?;
     let mut hasher = DefaultHasher::new();
     (SOURCE.sha256, EDITS, SITE, HOST_CONFIGURE, CONFIGURE, FLAGS, compiler).hash(&mut hasher);
+    (LIBRARIES, openssl::SOURCE.sha256, openssl::CONFIGURE).hash(&mut hasher);
     for file in ["cc-flags", "ld-flags"] {
         let path = libc::folder().join("lib").join(file);
         fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?.hash(&mut hasher);
@@ -83,7 +92,7 @@ impl Build {
         for (file, from, to) in EDITS {
             edit(&source.join(file), from, to)?;
         }
-        shell::heading(&format!("compile Python {}: seven minutes, once", SOURCE.version));
+        shell::heading(&format!("compile Python {}: eight minutes, once", SOURCE.version));
         let host = self.make("host")?;
         shell::run(self.configure(&host).args(HOST_CONFIGURE).env("CC", "gcc"))?;
         shell::run(make(&host).arg("python"))?;
@@ -96,11 +105,11 @@ impl Build {
         configure.args(CONFIGURE).arg(format!("--with-build-python={}", host.join("python").display()));
         configure.env("CONFIG_SITE", target.join("config.site")).env("CC", format!("{} cc", self.monohull.display()));
         configure.env("MONOHULL_LIBC", libc::folder()).env("PKG_CONFIG", "false");
-        for library in ["ZLIB", "LIBSQLITE3"] {
+        for (library, _, archive, _) in LIBRARIES {
             configure.arg(format!("{library}_CFLAGS=-I{}", here("libraries")));
+            configure.arg(format!("{library}_LIBS=-L{} -l{archive}", here("libraries")));
         }
-        configure.arg(format!("ZLIB_LIBS=-L{} -lz", here("libraries")));
-        configure.arg(format!("LIBSQLITE3_LIBS=-L{} -lsqlite3", here("libraries")));
+        configure.arg(format!("--with-openssl={}", here("openssl"))).arg("--with-openssl-rpath=no");
         shell::run(configure.arg(format!("OPT={FLAGS}")))?;
         shell::run(make(&target).env("MONOHULL_LIBC", libc::folder()).args(ARCHIVES))?;
         apt::write(&done, "")
@@ -118,18 +127,16 @@ impl Build {
         configure
     }
 
-    /// zlib and SQLite, with their headers, in `libraries`.
+    /// The libraries with their headers: OpenSSL as an installation has it, the others in `libraries`.
     fn libraries(&self, target: &Path) -> Result {
-        let folder = target.join("libraries");
-        for (library, archive, headers) in
-            [(ZLIB, "libz.a", &["zlib.h", "zconf.h"][..]), (SQLITE_LIBRARY, "libsqlite3.a", &["extsrc/sqlite3.h"][..])]
-        {
-            let work = target.join("library");
+        let (folder, work) = (target.join("libraries"), target.join("library"));
+        openssl::build(&self.monohull, &work, &target.join("openssl"))?;
+        apt::make(&folder)?;
+        for (_, library, archive, headers) in LIBRARIES {
             let files = library.compile(&self.monohull, &work)?;
-            apt::make(&folder)?;
-            shell::run(Command::new("ar").arg("rcsD").arg(folder.join(archive)).args(files))?;
+            shell::run(Command::new("ar").arg("rcsD").arg(folder.join(format!("lib{archive}.a"))).args(files))?;
             for header in headers {
-                shell::run(Command::new("cp").arg(work.join(header)).arg(&folder))?;
+                shell::run(Command::new("cp").arg("-r").arg(work.join(header)).arg(&folder))?;
             }
             apt::remove(&work)?;
         }
@@ -155,10 +162,12 @@ impl Build {
         let image = work.join("python.so");
         let mut cc = self.cc();
         cc.arg(PROGRAM).args(&objects).args(ARCHIVES.map(|archive| target.join(archive)));
-        cc.args(["libz.a", "libsqlite3.a"].map(|archive| target.join("libraries").join(archive)));
+        cc.args(openssl::ARCHIVES.map(|archive| target.join("openssl/lib").join(archive)));
+        cc.args(LIBRARIES.map(|(_, _, archive, _)| target.join(format!("libraries/lib{archive}.a"))));
         shell::run(cc.args(["-lm", "-Wl,-S", "-o"]).arg(&image))?;
         let folder = root().join("target/python");
         build::install(&self.folder.join("source/LICENSE"), &folder.join("LICENSE-python"))?;
+        build::install(&target.join("openssl/LICENSE.txt"), &folder.join("LICENSE-openssl"))?;
         build::install(&image, &folder.join("python.so"))?;
         apt::remove(work)
     }

@@ -43,22 +43,18 @@ pub(super) const CONFIGURE: &[&str] = &[
 pub(super) const FLAGS: &str = "-DNDEBUG -O2 -fwrapv";
 
 /// What `configure` cannot find out without running a program, and modules that are left out: they need libraries (ctypes, curses, dbm, tk, readline,
-/// uuid, bz2, lzma, OpenSSL), other processes (multiprocessing, posixshmem), a terminal, or the system's log.
+/// uuid), other processes (multiprocessing, posixshmem), a terminal, or the system's log.
 pub(super) const SITE: &str = "\
 ac_cv_file__dev_ptmx=no
 ac_cv_file__dev_ptc=no
 ac_cv_buggy_getaddrinfo=no
-py_cv_module__bz2=n/a
 py_cv_module__ctypes=n/a
 py_cv_module__curses=n/a
 py_cv_module__curses_panel=n/a
 py_cv_module__dbm=n/a
 py_cv_module__gdbm=n/a
-py_cv_module__hashlib=n/a
-py_cv_module__lzma=n/a
 py_cv_module__multiprocessing=n/a
 py_cv_module__posixshmem=n/a
-py_cv_module__ssl=n/a
 py_cv_module__tkinter=n/a
 py_cv_module__uuid=n/a
 py_cv_module_readline=n/a
