@@ -173,9 +173,11 @@ pub unsafe extern "C" fn monohull_start_child(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let (workflow, id) = unsafe { (CStr::from_ptr(workflow).to_bytes(), CStr::from_ptr(id).to_bytes()) };
+    // SAFETY: the caller's promise; of no bytes the address may be null.
+    let input = if len == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(input, len) } };
     let (text, text_len) = joined([id, b"\n", workflow]);
     let flags = if detached == 0 { 0 } else { DETACHED };
-    let args = [text.as_ptr() as u64, text_len as u64, input as u64, len as u64, flags];
+    let args = [text.as_ptr() as u64, text_len as u64, input.as_ptr() as u64, len as u64, flags];
     status(sys::call(number::CHILD_START, args).map(drop))
 }
 
