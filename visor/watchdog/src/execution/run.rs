@@ -193,10 +193,11 @@ impl Watchdog {
         self.history.begin(task.invocation.clone());
         let guard = self.work.track();
         let watchdog = self.clone();
-        tokio::spawn(async move {
+        // In a box: the runtime moves a task several times.
+        tokio::spawn(Box::pin(async move {
             let _guard = guard;
             watchdog.execute(task).await;
-        });
+        }));
     }
 
     async fn execute(self: &Arc<Self>, task: Task) {
