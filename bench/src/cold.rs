@@ -61,6 +61,7 @@ fn make_template(spawner: &Spawner, ready: &Arc<Ready>) -> Result<Template> {
     listen(&mut running, |message| match message {
         Message::Suspended(made) => Some(Template::of(ready, made, 1 << 30).map_err(|error| error.to_string())),
         Message::Ended { report, .. } => Some(Err(format!("there is no template: {:?}", report.error))),
+        Message::Done { .. } => Some(Err("there is no template: it has ended".to_owned())),
         _ => None,
     })?
 }
@@ -93,12 +94,14 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
         let job = function.job(&ready, template.clone());
         let start = Instant::now();
         let mut running = worker.assign(&job).map_err(|error| wrong(&error))?;
-        let first = listen(&mut running, |message| match message {
-            Message::Ended { report, .. } => {
-                let at = report.timeline.iter().find(|point| point.name == "first-instruction");
-                at.map(|point| point.at_ns.saturating_sub(job.requested_ns) as f64)
-            }
-            _ => None,
+        let first = listen(&mut running, |message| {
+            let timeline = match message {
+                Message::Ended { report, .. } => report.timeline.clone(),
+                Message::Done { report, .. } => report.timeline(),
+                _ => return None,
+            };
+            let at = timeline.iter().find(|point| point.name == "first-instruction");
+            at.map(|point| point.at_ns.saturating_sub(job.requested_ns) as f64)
         })?;
         let answered = start.elapsed();
         listen(&mut running, |message| matches!(message, Message::Died(_)).then_some(()))?;

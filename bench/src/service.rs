@@ -131,6 +131,23 @@ pub(crate) fn apache(program: &Path) -> Result<Running> {
     listening("Apache", Running { child, address: SocketAddr::from(([127, 0, 0, 1], port)), folder })
 }
 
+/// Where `cargo xtask bench` leaves wasmtime's program.
+pub(crate) fn wasmtime_program() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wasmtime-cli/bin/wasmtime")
+}
+
+/// `wasmtime serve` of a component that answers nothing: an instance for each request.
+pub(crate) fn wasmtime() -> Result<Running> {
+    let folder = folder("wasmtime")?;
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let address = port.map_err(|error| format!("a port for wasmtime: {error}"))?;
+    let mut command = Command::new(wasmtime_program());
+    command.args(["serve", "--addr", &address.to_string(), concat!(env!("CARGO_MANIFEST_DIR"), "/peers/nothing.wat")]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let child = child.map_err(|error| format!("wasmtime serve: {error}"))?;
+    listening("wasmtime serve", Running { child, address, folder })
+}
+
 /// nginx, as `cargo xtask bench` fetches it, with an empty file at `/empty` and a process for each processor.
 pub(crate) fn nginx() -> Result<Running> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/nginx/bookworm/nginx");

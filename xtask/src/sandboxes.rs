@@ -1,5 +1,5 @@
-//! The sandboxes that benchmarks compare with: Debian's gVisor, and the library of wasmtime as Python's package index has
-//! it. Both are fetched and never installed; what cannot be fetched is skipped by its scenario, which says so.
+//! The sandboxes that benchmarks compare with: Debian's gVisor, the library of wasmtime as Python's package index has it, and its
+//! program as cargo compiles it. All stay in `target`; what cannot be had is skipped by its scenario, which says so.
 
 use crate::apt::{self, Apt};
 use crate::workspace::root;
@@ -11,6 +11,9 @@ use std::process::{Command, Stdio};
 const WASMTIME: &str =
     "wasmtime==50.0.1 --hash=sha256:cc14c3a17654e0394e0225b11813532ef0cd7bd1e222a0c5494cdedaabeddac4\n";
 
+/// The program of the same release, which serves HTTP.
+const WASMTIME_PROGRAM: [&str; 3] = ["wasmtime-cli", "--version", "=50.0.1"];
+
 /// Fetches what is not there yet.
 pub(crate) fn ready() {
     let gvisor = apt::cached("gvisor", "fetch gVisor to compare with: about 6 MB, once", |apt: &Apt, folder| {
@@ -20,6 +23,21 @@ pub(crate) fn ready() {
         if let Err(why) = fetched {
             eprintln!("{name} is not to be had: {why}");
         }
+    }
+}
+
+/// Compiles wasmtime's program, once. That takes many minutes, so only what needs it asks for it.
+pub(crate) fn wasmtime_program() {
+    let folder = root().join("target/wasmtime-cli");
+    if folder.join("bin/wasmtime").exists() {
+        return;
+    }
+    shell::heading("compile wasmtime-cli to compare with: some ten minutes, once");
+    let mut install = shell::cargo(["install", "--quiet", "--locked"]);
+    // Not what this workspace is compiled with.
+    install.args(WASMTIME_PROGRAM).arg("--root").arg(&folder).env_remove("RUSTFLAGS");
+    if let Err(why) = apt::make(&folder).and_then(|()| shell::run(&mut install)) {
+        eprintln!("wasmtime-cli IS NOT TO BE HAD, and `wasmtime serve` is not measured: {why}");
     }
 }
 

@@ -98,6 +98,12 @@ pub(crate) const ALL: &[Scenario] = &[
         lacks: nothing,
     },
     Scenario {
+        name: "reused-wasmtime",
+        about: "the same no-op, against `wasmtime serve`, which makes an instance for each request",
+        run: reused::wasmtime,
+        lacks: reused::lacks_wasmtime,
+    },
+    Scenario {
         name: "reused-memory",
         about: "what processes that wait for another invocation take of memory, against 1 MiB each",
         run: reused::memory,

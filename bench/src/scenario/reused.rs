@@ -94,6 +94,43 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
     ])
 }
 
+pub(super) fn lacks_wasmtime() -> Option<String> {
+    let program = service::wasmtime_program();
+    let lack = format!("there is no {}, which `cargo xtask bench reused-wasmtime` compiles", program.display());
+    (!program.exists()).then_some(lack)
+}
+
+/// The same no-op; against an instance of WebAssembly for each request.
+pub(super) fn wasmtime(effort: Effort) -> Result<Vec<Row>> {
+    let ours = service::monohull(&["--process", "reused"])?;
+    service::register(ours.address, "nothing", "no-op", &json!({}))?;
+    let theirs = service::wasmtime()?;
+    let sides =
+        [(&ours, http::request("POST", "/invoke/nothing", b"")), (&theirs, http::request("GET", "/nothing", b""))];
+    let each = effort.size(2000, 20);
+    let mut all: [Vec<Served>; 2] = Default::default();
+    for round in 0..=effort.rounds {
+        for ((server, request), served) in sides.iter().zip(&mut all) {
+            let came = serve(server, request, CLIENTS, each)?;
+            if round > 0 {
+                served.push(came);
+            }
+        }
+    }
+    type Figure = fn(&Served) -> f64;
+    let figures: [(&str, Figure, Option<f64>); 3] = [
+        ("processor time per request", |served| served.processor, Some(0.7)),
+        ("time per request", |served| served.load.per_request, None),
+        ("p99", |served| served.load.p99, None),
+    ];
+    let rows = figures.into_iter().map(|(what, figure, limit)| {
+        let [ours, theirs] = all.each_ref().map(|served| samples(served, figure));
+        let name = "wasmtime serve, an instance each";
+        Row::new(format!("reused no-op: {what}"), (ours, theirs), name, Unit::Microseconds, limit)
+    });
+    Ok(rows.collect())
+}
+
 /// One megabyte of numbers, one request after the other.
 fn sort(effort: Effort) -> Result<Vec<Row>> {
     let text = numbers(effort.size(open_loop::LINES, 100));

@@ -66,6 +66,9 @@ const MADV_GUARD_INSTALL: i32 = 102;
 /// 65 000.
 const DOMAIN_RANGES_MAX: usize = 4096;
 
+/// Memory that takes some microseconds to give back.
+pub(crate) const SMALL: u64 = 1 << 20;
+
 /// One page of zeros to copy from.
 static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 
@@ -183,6 +186,15 @@ impl AddressSpace {
     /// Whether files have been mapped into cells.
     pub(crate) fn has_mapped_files(&self) -> bool {
         self.maps_files.load(Ordering::Relaxed)
+    }
+
+    /// Whether little has been used outside of cells.
+    pub(crate) fn is_small(&self) -> bool {
+        let used = DROPPED
+            .iter()
+            .zip(&self.used)
+            .map(|(dropped, end)| end.load(Ordering::Relaxed).saturating_sub(dropped.start));
+        !self.has_mapped_files() && used.max().is_none_or(|most| most <= SMALL)
     }
 
     /// What has been used outside of cells is part of the bare reservation again; but for the first carrier's block and the info page,

@@ -116,20 +116,38 @@ impl Carrier {
             // SAFETY: the timer is this carrier's, and nothing knows of it any more.
             checked("timer_delete", unsafe { libc::syscall(libc::SYS_timer_delete, preempt_timer) })?;
         }
-        // The timers are quiet. A signal of theirs that was blocked arrives now.
-        signals::unblock_all().map_err(|source| CarrierError::Host { what: "unblocking signals", source })?;
-        let stack = signal_stack(self.index);
-        // SAFETY: the stack is this carrier's, and no handler runs on it.
-        checked("the alternate signal stack", unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) }.into())?;
-        if !fault_injection::disabled(Mitigation::ResetCarriers) {
-            // Registers of user code that was interrupted.
-            let start = stack.ss_sp as u64;
-            space.discard(start..start + stack.ss_size as u64)?;
+        if self.has_handled_signals() {
+            self.forget_signals(space)?;
         }
         self.setup.write_first_state(space);
         state.clear();
         state.tid.store(self.tid, Ordering::Release);
         (self.slice, self.fruitless, self.key, self.frames) = (NEVER, 0, None, 0);
+        Ok(())
+    }
+
+    /// Whether a handler has run on the signal stack since the stack was empty. The kernel's frame begins at the top, where it is never
+    /// all zero: it holds registers, and how long it is.
+    pub(super) fn has_handled_signals(&self) -> bool {
+        let stack = signal_stack(self.index);
+        let top = stack.ss_sp as u64 + stack.ss_size as u64;
+        // SAFETY: the stack's highest page, which trusted code may read as long as there is a carrier. No handler runs.
+        let words = unsafe { std::slice::from_raw_parts((top - PAGE) as *const u64, PAGE as usize / 8) };
+        words.iter().any(|word| *word != 0)
+    }
+
+    /// Undoes what signals have left: what was blocked when a handler ended without `sigreturn`, a stack that the kernel has switched
+    /// off, and registers of user code that was interrupted. The timers are quiet.
+    fn forget_signals(&self, space: &AddressSpace) -> Result<(), CarrierError> {
+        // A signal that was blocked arrives now.
+        signals::unblock_all().map_err(|source| CarrierError::Host { what: "unblocking signals", source })?;
+        let stack = signal_stack(self.index);
+        // SAFETY: the stack is this carrier's, and no handler runs on it.
+        checked("the alternate signal stack", unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) }.into())?;
+        if !fault_injection::disabled(Mitigation::ResetCarriers) {
+            let start = stack.ss_sp as u64;
+            space.discard(start..start + stack.ss_size as u64)?;
+        }
         Ok(())
     }
 

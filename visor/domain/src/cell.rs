@@ -131,6 +131,13 @@ impl Cell {
         self.heap_start..self.heap_end
     }
 
+    /// Bytes that have been made accessible besides image and main stack.
+    pub fn used(&self) -> u64 {
+        let mapped = self.mapped.ranges().filter(|(_, state)| state.is_charged()).map(|(range, _)| range);
+        let ranges = mapped.chain([self.heap(), self.thread_stacks()]);
+        ranges.map(|range| range.end - range.start).sum()
+    }
+
     /// What the instance has mapped.
     pub fn mapped(&self) -> &MappedMemory {
         &self.mapped

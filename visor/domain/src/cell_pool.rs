@@ -13,7 +13,7 @@
 //! instances get the cells, and the keys, that they would get in a new process.
 #![allow(clippy::vec_box, reason = "a cell is leased as a box, and is not moved")]
 
-use super::address_space::{AddressSpace, AddressSpaceError};
+use super::address_space::{AddressSpace, AddressSpaceError, SMALL};
 use super::cell::{self, Cell};
 use super::fault_injection::{self, Mitigation};
 use super::image::map::LoadedImage;
@@ -102,6 +102,16 @@ impl CellPool {
             space.reset(cell_base(kept.len())..cell_base(used))?;
         }
         Ok(kept)
+    }
+
+    /// Whether there is little in them.
+    pub(crate) fn is_small(&self) -> bool {
+        let states = self.lock();
+        let used = |state: &CellState| match state {
+            CellState::Dirty(cell) | CellState::Warm { cell, .. } | CellState::Kept(cell) => cell.used(),
+            CellState::Empty | CellState::Leased | CellState::Failed(_) => 0,
+        };
+        states.cells.len() <= KEPT_MAX && states.cells.iter().map(used).sum::<u64>() <= SMALL
     }
 
     /// Uses only the first cells.

@@ -142,6 +142,11 @@ impl Domain {
 }
 
 impl Domain {
+    /// Whether it has so little memory that a [reset](Self::reset) takes no longer than to send a message.
+    pub fn is_small(&self) -> bool {
+        self.shared.cells.is_small() && self.shared.space.is_small()
+    }
+
     /// Ends the domain, which has run, and takes it apart: the calling thread as its first carrier, the cells, and the address space.
     /// `None` if something else still has it.
     pub(super) fn take_apart(self) -> Option<(Carrier, CellPool, Arc<AddressSpace>)> {

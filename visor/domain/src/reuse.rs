@@ -41,9 +41,10 @@ impl Domain {
 mod tests {
     use super::super::address_space::{Access, AddressSpace};
     use super::super::carrier::Carrier;
+    use super::super::fault;
     use super::super::keys::{Key, Keys};
     use super::super::one_at_a_time;
-    use super::super::preemption::CARRIERS;
+    use super::super::preemption::{CARRIERS, timer_signal};
     use monohull_abi::layout::{CARRIER_BASE, CARRIER_SIZE, CarrierLine, INFO_BASE, INFO_SIZE, PAGE};
     use monohull_abi::module::NEVER;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,6 +74,7 @@ mod tests {
         let context = || unsafe { std::slice::from_raw_parts((CARRIER_BASE + CARRIER_SIZE - PAGE) as *const u8, 256) };
         let first = (info(), context().to_vec());
         let timer = CARRIERS[0].timer_id();
+        assert!(!carrier.has_handled_signals());
 
         // An invocation, and what its handlers leave on the signal stack.
         let stop = AtomicBool::new(true);
@@ -86,6 +88,7 @@ mod tests {
             (&raw mut (*line.add(3)).thread_header).write(7);
         }
         assert!(is_armed(timer) && carrier.has_attention() && info() != first.0, "otherwise this shows nothing");
+        assert!(carrier.has_handled_signals());
 
         carrier.rest().expect("it rests");
         assert!(!is_armed(timer));
@@ -97,9 +100,29 @@ mod tests {
         assert_eq!((info(), context().to_vec()), first);
         // SAFETY: as above.
         assert_eq!(unsafe { of_handlers.read() }, 0);
+        assert!(!carrier.has_handled_signals());
         // It is usable.
         stop.store(false, Ordering::Relaxed);
         carrier.bind_instance(&space, Key::FUNCTIONS, &stop, NEVER - 1).expect("bound");
         carrier.unbind_instance();
+    }
+
+    /// Whatever is on the signal stack after one, it is found.
+    #[test]
+    fn a_signal_that_was_handled_is_noticed() {
+        let _one = one_at_a_time();
+        let mut space = AddressSpace::reserve(Keys::disabled()).expect("address space");
+        fault::install(space.keys().variant());
+        space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
+        let mut carrier = Carrier::new(&space, 0).expect("a carrier");
+        for _ in 0..3 {
+            assert!(!carrier.has_handled_signals());
+            // SAFETY: the signal's handler is installed, and this thread has its stack.
+            assert_eq!(unsafe { libc::raise(timer_signal()) }, 0);
+            assert!(carrier.has_handled_signals());
+            carrier.rest().expect("it rests");
+            space.drop_used().expect("it is dropped");
+            carrier.renew(&space).expect("it is renewed");
+        }
     }
 }

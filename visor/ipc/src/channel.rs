@@ -59,6 +59,22 @@ pub struct Channel<S, R> {
     messages: PhantomData<fn(S) -> R>,
 }
 
+/// Room for one packet after the other. It holds nothing in between.
+pub struct Room(Box<[u8]>);
+
+impl Room {
+    /// Room for the longest packet; a longer one is cut off, and refused for that.
+    pub fn new() -> Room {
+        Room(vec![0; HEADER + INLINE_MAX].into())
+    }
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room::new()
+    }
+}
+
 /// A message that was received, or a text.
 pub struct Message<R> {
     body: Vec<u8>,
@@ -148,6 +164,14 @@ impl<S, R> Channel<S, R> {
         let mut body = vec![0; len];
         let received = packet::receive::<SPACE_ALL>(&self.socket, &mut body, true)?;
         body.truncate(received.len);
+        self.packet(body, received)?.map(Packet::load).transpose()
+    }
+
+    /// The same with room for the longest packet, which takes one system call.
+    pub fn receive_in(&self, room: &mut Room) -> Result<Option<Message<R>>, ChannelError> {
+        let received = packet::receive::<SPACE_ALL>(&self.socket, &mut room.0, true)?;
+        let body = room.0[..received.len].to_vec();
+        room.0[..received.len].fill(0);
         self.packet(body, received)?.map(Packet::load).transpose()
     }
 
@@ -260,7 +284,10 @@ impl<S: Serialize, R> Channel<S, R> {
 }
 
 fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
-    let encoded = postcard::to_extend(message, vec![VERSION, INLINE]);
+    // Most messages fit, so that no part of one is copied while it grows.
+    let mut bytes = Vec::with_capacity(1024);
+    bytes.extend([VERSION, INLINE]);
+    let encoded = postcard::to_extend(message, bytes);
     encoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
@@ -273,5 +300,29 @@ impl<S, R> AsFd for Channel<S, R> {
 impl<S, R> From<Channel<S, R>> for OwnedFd {
     fn from(channel: Channel<S, R>) -> OwnedFd {
         channel.socket
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_holds_nothing_of_a_packet_that_was_received_in_it() {
+        let (ours, theirs) = Channel::<Vec<u8>, Vec<u8>>::pair().expect("a socket");
+        let mut room = Room::new();
+        // The longest that travels in a packet, and one that does not.
+        for length in [1, INLINE_MAX - 3, INLINE_MAX + 1] {
+            ours.send(&vec![7; length], &[]).expect("sent");
+            let message = theirs.receive_in(&mut room).expect("a message").expect("not the end");
+            assert_eq!(message.read().expect("bytes"), vec![7; length]);
+            assert!(room.0.iter().all(|byte| *byte == 0), "{length}");
+        }
+        // A longer packet is refused, and no part of it stays.
+        packet::transmit(&ours.socket, &vec![1; HEADER + INLINE_MAX + 1], &[], true).expect("sent");
+        assert!(matches!(theirs.receive_in(&mut room), Err(ChannelError::TooLarge)));
+        assert!(room.0.iter().all(|byte| *byte == 0));
+        drop(ours);
+        assert!(theirs.receive_in(&mut room).expect("the end").is_none());
     }
 }

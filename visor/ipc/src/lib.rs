@@ -29,5 +29,5 @@ mod packet;
 pub mod request;
 pub mod sealed;
 
-pub use channel::{Channel, ChannelError, Message, Packet};
+pub use channel::{Channel, ChannelError, Message, Packet, Room};
 pub use request::{Protocol, Requester, Responder};

@@ -59,6 +59,10 @@ pub(crate) fn listen(mut running: Running) -> Received {
                 received.report = Some(report);
                 received.outputs = outputs;
             }
+            Some(Message::Done { report, outputs }) => {
+                received.report = Some(Box::new(report.unpack().expect("a report")));
+                received.outputs = outputs;
+            }
             Some(Message::Died(death)) => {
                 received.death = Some(death);
                 assert!(running.next_message().expect("a readable channel").is_none(), "nothing comes after a death");

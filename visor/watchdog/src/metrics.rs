@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -15,9 +15,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::invocations::record::End;
+use crate::invocations::report::Report;
 use monohull_domain::hostcall::NAMES as MODULES;
 use monohull_durable::{Status as DurableStatus, Tally};
 use monohull_report::{RunReport, Status};
+use monohull_worker::Summary;
 use monohull_workflow::bounds::INSTANCES_MAX;
 
 /// The `Content-Type` of what [`Metrics::encode`] gives.
@@ -62,7 +64,7 @@ struct ByReason {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ByModule {
-    module: String,
+    module: &'static str,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -137,6 +139,20 @@ pub(crate) struct Metrics {
     durable_schedules: Gauge,
     resumes: Counter,
     not_resumed: Family<ByReason, Counter>,
+    known: Known,
+}
+
+/// Counters that an invocation counts in whatever it does, so that they need not be found each time.
+#[derive(Default)]
+struct Known {
+    /// Of a new process, and of one that has served others.
+    processes: [OnceLock<Counter>; 2],
+    /// At the beginning, and at a template.
+    starts: [OnceLock<Counter>; 2],
+    /// In, and out.
+    bytes: [OnceLock<Counter>; 2],
+    /// In the order of their names' list.
+    modules: [OnceLock<Counter>; MODULES.len()],
 }
 
 /// Values that are read when the metrics are requested.
@@ -187,6 +203,7 @@ impl Metrics {
             durable_schedules: Gauge::default(),
             resumes: Counter::default(),
             not_resumed: Family::default(),
+            known: Known::default(),
         };
         metrics.registered()
     }
@@ -303,8 +320,10 @@ impl Metrics {
         self.count(workflow, outcome);
         let seconds = Duration::from_micros(end.duration_us).as_secs_f64();
         self.durations.get_or_create(&ByWorkflow { workflow: workflow.to_owned() }).observe(seconds);
-        if let Some(report) = &end.report {
-            self.reported(report, end.duration_us);
+        match &end.report {
+            Some(Report::Whole(report)) => self.reported(report, end.duration_us),
+            Some(Report::Packed(packed, _)) => self.summarized(packed.summary(), end.duration_us),
+            None => {}
         }
     }
 
@@ -319,35 +338,50 @@ impl Metrics {
     /// The report may come from hostile hands: it started no later than it ended, what it moved is bounded, and no name in it
     /// becomes a label that is not one of ours.
     fn reported(&self, report: &RunReport, duration_us: u64) {
-        if report.cold_start_us > 0 {
-            let cold_start = report.cold_start_us.min(duration_us);
-            self.cold_starts.observe(Duration::from_micros(cold_start).as_secs_f64());
+        let mut summary = Summary { cold_start_us: report.cold_start_us, ..Summary::default() };
+        for (bit, name) in MODULES.iter().enumerate() {
+            summary.modules |= u32::from(report.modules.iter().any(|module| module == name)) << bit;
         }
-        for module in MODULES.iter().filter(|name| report.modules.iter().any(|module| module == *name)) {
-            self.modules.get_or_create(&ByModule { module: (*module).to_owned() }).inc();
-        }
-        let (mut taken, mut handed) = (0u64, 0u64);
         for instance in report.steps.iter().flat_map(|step| &step.instances).take(INSTANCES_MAX as usize) {
-            taken = taken.saturating_add(instance.bytes_in);
-            handed = handed.saturating_add(instance.bytes_out);
+            summary.bytes_in = summary.bytes_in.saturating_add(instance.bytes_in);
+            summary.bytes_out = summary.bytes_out.saturating_add(instance.bytes_out);
             if let (Status::Failed, Some(error)) = (instance.status, &instance.error) {
                 self.faults.get_or_create(&ByKind { kind: error.kind.name() }).inc();
             }
         }
-        self.bytes.get_or_create(&ByDirection { direction: "in" }).inc_by(taken.min(BYTES_MAX));
-        self.bytes.get_or_create(&ByDirection { direction: "out" }).inc_by(handed.min(BYTES_MAX));
+        self.summarized(summary, duration_us);
+    }
+
+    /// The same of a summary, for failures.
+    fn summarized(&self, summary: Summary, duration_us: u64) {
+        if summary.cold_start_us > 0 {
+            let cold_start = summary.cold_start_us.min(duration_us);
+            self.cold_starts.observe(Duration::from_micros(cold_start).as_secs_f64());
+        }
+        for (bit, module) in MODULES.iter().enumerate().filter(|(bit, _)| summary.modules & 1 << bit != 0) {
+            let counter = || self.modules.get_or_create_owned(&ByModule { module });
+            self.known.modules[bit].get_or_init(counter).inc();
+        }
+        let directions = [("in", summary.bytes_in), ("out", summary.bytes_out)];
+        for ((direction, bytes), known) in directions.into_iter().zip(&self.known.bytes) {
+            known
+                .get_or_init(|| self.bytes.get_or_create_owned(&ByDirection { direction }))
+                .inc_by(bytes.min(BYTES_MAX));
+        }
     }
 
     /// Counts an invocation that a process is given, which has served others before or not.
     pub(crate) fn given_to_process(&self, reused: bool) {
         let process = if reused { "reused" } else { "new" };
-        self.processes.get_or_create(&ByProcess { process }).inc();
+        let counter = || self.processes.get_or_create_owned(&ByProcess { process });
+        self.known.processes[usize::from(reused)].get_or_init(counter).inc();
     }
 
     /// Counts an invocation whose instance begins at a template, or at its beginning.
     pub(crate) fn started(&self, at_template: bool) {
         let start = if at_template { "template" } else { "main" };
-        self.starts.get_or_create(&ByStart { start }).inc();
+        let counter = || self.starts.get_or_create_owned(&ByStart { start });
+        self.known.starts[usize::from(at_template)].get_or_init(counter).inc();
     }
 
     /// Counts a durable invocation that goes on from a checkpoint.
@@ -436,7 +470,7 @@ mod tests {
             "steps": [step], "modules": ["made-up", "mm"], "output": {}, "error": null,
         });
         let metrics = Metrics::new();
-        let report = Some(serde_json::from_value(report).expect("a report"));
+        let report = Some(serde_json::from_value::<RunReport>(report).expect("a report").into());
         let end = End {
             status: crate::invocations::status::Status::Completed,
             duration_us: 1000,

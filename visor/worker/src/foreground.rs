@@ -258,6 +258,10 @@ fn follow(
         running.wait(left)?;
         match (running.next_message()?, watcher) {
             (Some(Message::Ended { report, outputs }), _) => return Ok(Ok(Answer::Ended(report, outputs))),
+            (Some(Message::Done { report, outputs }), _) => {
+                let report = report.unpack().map_err(|error| ProcessError::Refused(error.to_string()))?;
+                return Ok(Ok(Answer::Ended(Box::new(report), outputs)));
+            }
             (Some(Message::Suspended(suspended)), _) => return Ok(Ok(Answer::Suspended(suspended))),
             (Some(Message::Captured(run)), _) => {
                 let begin = Instant::now();

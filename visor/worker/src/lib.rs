@@ -29,6 +29,7 @@
 //! let mut running = spawner.idle_worker()?.assign(&job)?;
 //! while running.wait(None)? {
 //!     match running.next_message()? {
+//!         Some(Message::Done { report, .. }) => println!("{:?}", report.unpack()?.status),
 //!         Some(Message::Ended { report, .. }) => println!("{:?}", report.status),
 //!         Some(Message::Died(_)) => break,
 //!         _ => {}
@@ -48,6 +49,7 @@ mod foreground;
 mod job;
 mod message;
 mod notices;
+mod packed_report;
 mod pkru_tracer;
 mod post;
 mod process;
@@ -68,6 +70,7 @@ pub use exit_status::{Cause, Death};
 pub use foreground::{Continuing, Keep, Next, Ran, Waiting, run, run_from, run_kept};
 pub use job::{Data, Job};
 pub use message::{Message, SuspendedRun};
+pub use packed_report::{PackedReport, Summary};
 pub use post::Post;
 pub use protocol::Notice;
 pub use running::{CleanWorker, IdleWorker, Running};

@@ -2,6 +2,7 @@
 
 use crate::exit_status::Death;
 use crate::job::Data;
+use crate::packed_report::PackedReport;
 use crate::protocol::{Content, Notice};
 use monohull_domain::checkpoint::Wait;
 use monohull_ipc as ipc;
@@ -42,6 +43,13 @@ pub enum Message {
         /// The output slots.
         outputs: Vec<(String, Data)>,
     },
+    /// The same of a workflow that is done, with nothing unusual in its report.
+    Done {
+        /// The report.
+        report: PackedReport,
+        /// The output slots.
+        outputs: Vec<(String, Data)>,
+    },
     /// The workflow only waits, as it was asked to report. Its process ends by itself now.
     Suspended(SuspendedRun),
     /// The workflow as it was a moment ago. It goes on, and sends another one after [`Running::answer`] at the earliest.
@@ -65,6 +73,8 @@ pub enum Message {
 pub(crate) enum WorkerMessage {
     Ready(Sandbox),
     Refused(String),
+    /// A packed report, which has not been read, and the outputs.
+    Done(Vec<u8>, Vec<(String, Data)>),
     Message(Message),
 }
 

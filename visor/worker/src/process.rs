@@ -10,8 +10,9 @@ use super::exit_status::status::{DONE, FAILED, NOT_NEEDED, REFUSED};
 use super::protocol::{FromWorker, SupervisorChannel};
 use super::reset::{self, Kept, Planted};
 use super::sandbox::SandboxTemplate;
-use super::worker::{After, DomainSettings, run, take_job};
+use super::worker::{After, DomainSettings, HeldAnswer, Left, run, take_job};
 use monohull_domain::ReservedDomain;
+use monohull_ipc::Room;
 use monohull_report::escape::shown;
 use monohull_sys::fork::{OnlyThread, exit_now};
 use monohull_sys::spawner::be_traced;
@@ -86,25 +87,31 @@ pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, S
     let settings = DomainSettings { modules: template.modules.clone(), keys: template.keys, silent };
     let (mut address_space, mut kept) = (address_space, None);
     loop {
-        let kept = match serve_job(&channel, address_space, &settings, &mut kept) {
-            Ok((kept, next)) => {
+        let (kept, answer) = match serve_job(&channel, address_space, &settings, &mut kept) {
+            Ok((kept, next, answer)) => {
                 address_space = next;
-                kept
+                (kept, answer)
             }
             Err(status) => return status,
         };
-        if let Err(why) = reset::stack(template).and_then(|()| reset::finish(kept)) {
+        let reset = reset::stack(template).and_then(|()| reset::finish(kept));
+        let sent = match answer {
+            Some(answer) => answer.send(&channel, reset.is_ok()),
+            None if reset.is_ok() => channel.send(&FromWorker::Clean, &[]),
+            None => Ok(()),
+        };
+        if let Err(why) = reset {
             eprintln!("{why}");
             return FAILED;
         }
-        if channel.send(&FromWorker::Clean, &[]).is_err() {
+        if sent.is_err() {
             return NOT_NEEDED;
         }
     }
 }
 
-/// Takes a job, runs it, answers, and resets its domain. If the process stays for another job of the workflow: the workflow, and where
-/// its next domain is made; else the exit status.
+/// Takes a job, runs it, answers, and resets its domain. If the process stays for another job of the workflow: the workflow, where its
+/// next domain is made, and an answer that has not been sent; else the exit status.
 ///
 /// All that this and its callees leave on the stack is below the caller's frame.
 #[inline(never)]
@@ -113,12 +120,13 @@ fn serve_job<'k>(
     address_space: ReservedDomain,
     settings: &DomainSettings,
     kept: &'k mut Option<Kept>,
-) -> Result<(&'k Kept, ReservedDomain), i32> {
+) -> Result<(&'k Kept, ReservedDomain, Option<HeldAnswer>), i32> {
     let failed = |why: &str| {
         eprintln!("{why}");
         FAILED
     };
-    let mut job = take_job(channel).map_err(|why| failed(&why))?.ok_or(NOT_NEEDED)?;
+    let room = kept.as_mut().map(|kept| kept.room.get_or_insert_with(Room::new));
+    let mut job = take_job(channel, room).map_err(|why| failed(&why))?.ok_or(NOT_NEEDED)?;
     if let Some(workflow) = job.workflow.take() {
         if kept.is_some() {
             return Err(failed("a job has come with another workflow"));
@@ -134,10 +142,17 @@ fn serve_job<'k>(
         }
     };
     match run(channel.clone(), address_space, settings, &kept.workflow, job, answered) {
-        Ok(Some(domain)) => {
-            let next = reset::domain(domain).map_err(|why| failed(&why))?;
+        Ok(Some(Left { domain, answer })) => {
+            let next = match reset::domain(domain) {
+                Ok(next) => next,
+                Err(why) => {
+                    // That it cannot go on is no reason to lose what it has done.
+                    let _ = answer.map(|answer| answer.send(channel, false));
+                    return Err(failed(&why));
+                }
+            };
             planted.leave(channel);
-            Ok((kept, next))
+            Ok((kept, next, answer))
         }
         Ok(None) => Err(DONE),
         Err(error) => Err(failed(&format!("the answer cannot be sent: {error}"))),

@@ -1,8 +1,8 @@
 //! Messages between supervisor, spawner and workers. Each goes over a [`Channel`].
 //!
 //! ```text
-//! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Notice*, Ended, (Clean) ──▶ supervisor
-//!               Job ──▶ worker, after Clean       worker ── Notice*, Ended, (Clean) ──▶ supervisor
+//! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Notice*, Ended | Done, (Clean) ──▶ supervisor
+//!               Job ──▶ worker, after Clean       worker ── Notice*, Ended | Done, (Clean) ──▶ supervisor
 //!               Kept ──▶ worker, after Captured   worker ── Captured, before another one not until Kept ──▶ supervisor
 //!               Events ──▶ worker that listens    worker ── EventsTaken, before which there are no others ──▶ supervisor
 //! supervisor ── Fork ──▶ spawner ── Forked ──▶ supervisor        spawner ── Died ──▶ supervisor
@@ -204,6 +204,17 @@ pub(super) enum FromWorker {
     Died {
         /// See above.
         status: i32,
+    },
+    /// The workflow has ended as done, and there is nothing unusual about it.
+    Done {
+        /// The report, packed.
+        #[serde(with = "serde_bytes")]
+        report: Vec<u8>,
+        /// As [`FromWorker::Ended`] has them.
+        #[serde(deserialize_with = "not_too_many")]
+        outputs: Vec<(String, Content)>,
+        /// The same as [`FromWorker::Clean`] behind it.
+        clean: bool,
     },
 }
 

@@ -16,6 +16,7 @@ use super::sandbox::SandboxTemplate;
 use monohull_domain::fault_injection::{self, Mitigation};
 use monohull_domain::{Domain, ReservedDomain};
 use monohull_engine::Ready;
+use monohull_ipc::Room;
 use monohull_sys::descriptors;
 use std::hint::black_box;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
@@ -23,6 +24,8 @@ use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 /// The workflow of a process that stays.
 pub(super) struct Kept {
     pub(super) workflow: Ready,
+    /// Where jobs are received after the first.
+    pub(super) room: Option<Room>,
     /// The first descriptor after those of its images: what a job brings or makes comes behind them.
     first_of_job: i32,
 }
@@ -32,7 +35,7 @@ impl Kept {
     pub(super) fn new(workflow: Ready) -> Kept {
         let images = workflow.images().iter().map(|image| image.sealed().as_raw_fd());
         let last = images.fold(super::worker::CHANNEL_FD, i32::max);
-        Kept { workflow, first_of_job: last + 1 }
+        Kept { workflow, room: None, first_of_job: last + 1 }
     }
 }
 

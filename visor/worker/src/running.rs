@@ -10,6 +10,7 @@ use crate::cgroup::WorkerCgroup;
 use crate::error::{ProcessError, host};
 use crate::job::{self, Job};
 use crate::message::{Message, WorkerMessage};
+use crate::packed_report::PackedReport;
 use crate::post::Post;
 use crate::protocol::ToWorker;
 use crate::supervised::{Captures, Stay, Worker};
@@ -52,7 +53,7 @@ impl IdleWorker {
             }
             Some(WorkerMessage::Refused(why)) => Err(ProcessError::Refused(why)),
             Some(WorkerMessage::Message(Message::Died(death))) => Err(ProcessError::Refused(death.failure().message)),
-            Some(WorkerMessage::Message(_)) | None => {
+            Some(WorkerMessage::Message(_) | WorkerMessage::Done(..)) | None => {
                 Err(ProcessError::Refused("unexpected message in this state".to_owned()))
             }
         }
@@ -95,7 +96,7 @@ impl IdleWorker {
             self.sandbox.cgroup = cgroup.describe();
         }
         self.worker.send(job, false)?;
-        Ok(Running { worker: self.worker, sandbox: self.sandbox, before: 0 })
+        Ok(Running { worker: self.worker, sandbox: Arc::new(self.sandbox), before: 0 })
     }
 }
 
@@ -103,7 +104,7 @@ impl IdleWorker {
 #[derive(Debug)]
 pub struct CleanWorker {
     pub(crate) worker: Worker,
-    sandbox: Sandbox,
+    sandbox: Arc<Sandbox>,
     workflow: Weak<Ready>,
     served: u64,
 }
@@ -152,7 +153,7 @@ impl CleanWorker {
 #[derive(Debug)]
 pub struct Running {
     pub(crate) worker: Worker,
-    pub(crate) sandbox: Sandbox,
+    pub(crate) sandbox: Arc<Sandbox>,
     /// How many jobs it has served before this one.
     pub(crate) before: u64,
 }
@@ -164,10 +165,14 @@ impl Running {
         match self.worker.receive()? {
             None => Ok(None),
             Some(WorkerMessage::Message(Message::Ended { mut report, outputs })) => {
-                report.sandbox = Some(self.sandbox.clone());
+                report.sandbox = Some(Sandbox::clone(&self.sandbox));
                 report.process = None;
                 Ok(Some(Message::Ended { report, outputs }))
             }
+            Some(WorkerMessage::Done(report, outputs)) => match PackedReport::receive(report, self.sandbox.clone()) {
+                Ok(report) => Ok(Some(Message::Done { report, outputs })),
+                Err(error) => Ok(Some(Message::Died(self.worker.protocol_violation(error)))),
+            },
             Some(WorkerMessage::Message(message)) => Ok(Some(message)),
             Some(WorkerMessage::Ready(_) | WorkerMessage::Refused(_)) => {
                 Ok(Some(Message::Died(self.worker.protocol_violation("unexpected message in this state"))))
@@ -194,8 +199,13 @@ impl Running {
         self.worker.channel.wait(limit).map_err(host("waiting for a workflow"))
     }
 
-    /// The worker after [`Message::Clean`]; `None` at any other time, and if it has written to its standard error: whatever it says
-    /// there is about something that went wrong.
+    /// Whether it has reset itself: after [`Message::Clean`], and after a [`Message::Done`] that says so.
+    pub fn is_clean(&self) -> bool {
+        matches!(self.worker.stay, Stay::Clean(_))
+    }
+
+    /// The worker when it [has reset itself](Self::is_clean); `None` at any other time, and if it has written to its standard error:
+    /// whatever it says there is about something that went wrong.
     pub fn into_clean(mut self) -> Option<CleanWorker> {
         let Stay::Clean(workflow) = std::mem::take(&mut self.worker.stay) else { return None };
         let clean = self.worker.stderr.pieces == 0 && !self.worker.dead;

@@ -170,11 +170,17 @@ impl Worker {
     ) -> Result<WorkerMessage, ChannelError> {
         let unexpected = |what: &str| ChannelError::Malformed(what.to_owned());
         let ipc::Message { mut files, sender, spilled, .. } = packet;
-        if spilled && !matches!(message, FromWorker::Ended { .. }) {
+        if spilled && !matches!(message, FromWorker::Ended { .. } | FromWorker::Done { .. }) {
             return Err(unexpected("only an answer may be that long"));
         }
         if !files.is_empty()
-            && !matches!(message, FromWorker::Ended { .. } | FromWorker::Suspended { .. } | FromWorker::Captured { .. })
+            && !matches!(
+                message,
+                FromWorker::Ended { .. }
+                    | FromWorker::Done { .. }
+                    | FromWorker::Suspended { .. }
+                    | FromWorker::Captured { .. }
+            )
         {
             return Err(unexpected("only an answer may have files"));
         }
@@ -196,7 +202,18 @@ impl Worker {
             }
             FromWorker::Refused(why) => return Ok(WorkerMessage::Refused(why)),
             FromWorker::Notice(notice) => Message::Notice(notice),
-            FromWorker::Ended { .. } if self.answered => return Err(unexpected("a second answer")),
+            FromWorker::Ended { .. } | FromWorker::Done { .. } if self.answered => {
+                return Err(unexpected("a second answer"));
+            }
+            FromWorker::Done { report, outputs, clean } => {
+                let plan = self.plan.as_ref().ok_or_else(|| unexpected("an answer to nothing"))?;
+                let outputs = take_outputs(outputs, files, plan)?;
+                self.answered = true;
+                if clean {
+                    self.is_reset()?;
+                }
+                return Ok(WorkerMessage::Done(report, outputs));
+            }
             FromWorker::Ended { report, outputs, .. } => {
                 let plan = self.plan.as_ref().ok_or_else(|| unexpected("an answer to nothing"))?;
                 let outputs = take_outputs(outputs, files, plan)?;
@@ -243,13 +260,10 @@ impl Worker {
                 self.answered = true;
                 Message::Unfit { why }
             }
-            FromWorker::Clean => match (std::mem::take(&mut self.stay), self.answered) {
-                (Stay::Asked(workflow), true) => {
-                    self.stay = Stay::Clean(workflow);
-                    Message::Clean
-                }
-                _ => return Err(unexpected("a reset that was not asked for")),
-            },
+            FromWorker::Clean => {
+                self.is_reset()?;
+                Message::Clean
+            }
             FromWorker::Died { status } => match self.reaper {
                 Reaper::Spawner(pid) if pid == sender => {
                     let cause = cause_of(status);
@@ -258,6 +272,17 @@ impl Worker {
                 _ => return Err(unexpected("an exit status that the spawner has not sent")),
             },
         }))
+    }
+
+    /// It says that it has reset itself.
+    fn is_reset(&mut self) -> Result<(), ChannelError> {
+        match (std::mem::take(&mut self.stay), self.answered) {
+            (Stay::Asked(workflow), true) => {
+                self.stay = Stay::Clean(workflow);
+                Ok(())
+            }
+            _ => Err(ChannelError::Malformed("a reset that was not asked for".to_owned())),
+        }
     }
 
     /// The other end is closed: the process ends, or pretends to. It is killed in either case.

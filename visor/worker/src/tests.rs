@@ -73,7 +73,7 @@ impl Impostor {
             stay: Stay::No,
             dead: false,
         };
-        Impostor { running: Running { worker, sandbox: Sandbox::default(), before: 0 }, theirs, process }
+        Impostor { running: Running { worker, sandbox: Arc::default(), before: 0 }, theirs, process }
     }
 
     fn send(&self, bytes: &[u8], files: &[BorrowedFd<'_>]) {
@@ -354,8 +354,13 @@ fn a_malformed_report_is_refused() {
     let deep = [vec![b'['; 60_000], vec![b']'; 3]].concat();
     for report in [b"{}".to_vec(), b"nonsense".to_vec(), deep] {
         let impostor = Impostor::new();
+        let packed = FromWorker::Done { report: report.clone(), outputs: Vec::new(), clean: false };
         impostor.message(&FromWorker::Ended { report, outputs: Vec::new(), sent: false }, &[]);
         impostor.refuses("cannot be read");
+        let impostor = Impostor::new();
+        impostor.message(&packed, &[]);
+        // One is too long to be looked at.
+        impostor.refuses("was sent");
     }
 }
 

@@ -14,7 +14,6 @@ use monohull_domain::image::map::LoadedImage;
 use monohull_domain::image::{Access, Image, Segment};
 use monohull_engine::{HostError, Ready};
 use monohull_ipc::sealed::seal;
-use monohull_report::{RunReport, Status};
 use monohull_workflow as workflow;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,18 +29,14 @@ pub(super) fn run(settings: DomainSettings) -> Result<(), ProcessError> {
     let (ours, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
     let job = Job::new(Arc::new(workflow().map_err(host("making a workflow"))?), Vec::new());
     job.send(&ours, false)?;
-    let job = worker::take_job(&theirs).map_err(ProcessError::Refused)?;
+    let job = worker::take_job(&theirs, None).map_err(ProcessError::Refused)?;
     let mut job = job.ok_or(ProcessError::SpawnerEnded)?;
     let workflow = job.workflow.take().ok_or(ProcessError::SpawnerEnded)?;
     worker::run(Arc::new(theirs), address_space, &settings, &workflow, job, |_| ()).map_err(host("answering"))?;
     match ours.receive().ok().flatten().and_then(|packet| packet.read().ok()) {
-        Some(FromWorker::Ended { report, .. }) if is_done(&report) => Ok(()),
+        Some(FromWorker::Done { .. }) => Ok(()),
         _ => Err(ProcessError::Refused("a workflow that does nothing failed".to_owned())),
     }
-}
-
-fn is_done(report: &[u8]) -> bool {
-    serde_json::from_slice::<RunReport>(report).is_ok_and(|report| report.status == Status::Done)
 }
 
 fn workflow() -> std::io::Result<Ready> {

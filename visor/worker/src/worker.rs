@@ -4,6 +4,7 @@ use super::arrivals;
 use super::captures::Captures;
 use super::job::{Data, Received, seal_continuation};
 use super::notices::{Notices, OmittedLines};
+use super::packed_report::pack;
 use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
 use super::sent::seal_sent;
 use super::wiping;
@@ -11,6 +12,7 @@ use monohull_domain::checkpoint::{Keeper, Suspended};
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::{Domain, ReservedDomain, TIME_SLICE, keys};
 use monohull_engine::{Ready, RunContext, RunEnd, Source, WorkflowIo, report_without_run};
+use monohull_ipc::Room;
 use monohull_ipc::channel::BODY_MAX;
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Status, Stream};
@@ -33,11 +35,15 @@ const REPORT_MAX: usize = BODY_MAX as usize / 2;
 /// The pause before an answer is sent again for which the kernel had no room.
 const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
-/// Waits for the job; `None` if the other end is closed.
-pub(super) fn take_job(channel: &SupervisorChannel) -> Result<Option<Received>, String> {
-    let mut files = Vec::new();
+/// Waits for the job; `None` if the other end is closed. A process that serves many has room to receive in.
+pub(super) fn take_job(channel: &SupervisorChannel, room: Option<&mut Room>) -> Result<Option<Received>, String> {
+    let (mut files, mut room) = (Vec::new(), room);
     loop {
-        let Some(mut packet) = channel.receive().map_err(|error| error.to_string())? else { return Ok(None) };
+        let received = match &mut room {
+            Some(room) => channel.receive_in(room),
+            None => channel.receive(),
+        };
+        let Some(mut packet) = received.map_err(|error| error.to_string())? else { return Ok(None) };
         let message = packet.read();
         files.append(&mut packet.files);
         match message.map_err(|error| error.to_string())? {
@@ -73,7 +79,29 @@ pub(super) enum After {
     Stay,
 }
 
-/// Runs a workflow and answers; `answered` is called while its domain is still there. The domain, if the process stays for another job.
+/// What is left of a run in a process that stays for another job.
+pub(super) struct Left {
+    pub(super) domain: Domain,
+    /// The answer, if it is to be sent when all has been reset. That is one message less for both sides, where to reset takes no longer
+    /// than to send one.
+    pub(super) answer: Option<HeldAnswer>,
+}
+
+/// An answer that has not been sent.
+pub(super) struct HeldAnswer {
+    report: Vec<u8>,
+    outputs: Vec<(String, Content)>,
+}
+
+impl HeldAnswer {
+    /// Sends it, and says whether the process is ready for another job.
+    pub(super) fn send(self, channel: &SupervisorChannel, clean: bool) -> io::Result<()> {
+        let HeldAnswer { report, outputs } = self;
+        channel.send(&FromWorker::Done { report, outputs, clean }, &[])
+    }
+}
+
+/// Runs a workflow and answers; `answered` is called while its domain is still there. What is left, if the process stays for another job.
 pub(super) fn run(
     channel: Arc<SupervisorChannel>,
     address_space: ReservedDomain,
@@ -81,7 +109,7 @@ pub(super) fn run(
     workflow: &Ready,
     job: Received,
     answered: impl FnOnce(After),
-) -> io::Result<Option<Domain>> {
+) -> io::Result<Option<Left>> {
     let Received { inputs, resources, wire, .. } = job;
     let notices = Notices::new(channel.clone());
     let reporter =
@@ -110,23 +138,29 @@ pub(super) fn run(
     let close = || captures.iter().for_each(|captures| captures.close());
     let answer = |end| {
         close();
-        let after = match end {
+        let (after, held) = match end {
             RunEnd::Report(report) => {
-                let done = report.status == Status::Done && report.error.is_none();
-                reporter.answer(*report, outputs.take())?;
-                if done && wire.stay { After::Stay } else { After::End }
+                let stays = wire.stay && report.status == Status::Done && report.error.is_none();
+                let held = reporter.answer(*report, outputs.take(), stays)?;
+                (if stays { After::Stay } else { After::End }, held)
             }
             RunEnd::Suspended(suspended) => {
                 reporter.answer_suspended(*suspended)?;
-                After::End
+                (After::End, None)
             }
         };
         answered(after);
-        Ok::<After, io::Error>(after)
+        Ok::<_, io::Error>((after, held))
     };
     let ran = workflow.run_on(address_space, &context, resources, &mut workflow_io, reporter.clone(), answer);
     let error = match ran {
-        Ok((after, domain)) => return Ok((after? == After::Stay).then_some(domain)),
+        Ok((answered, domain)) => {
+            let (after, mut answer) = answered?;
+            if let Some(held) = answer.take_if(|_| !domain.is_small()) {
+                held.send(&reporter.channel, false)?;
+            }
+            return Ok((after == After::Stay).then_some(Left { domain, answer }));
+        }
         Err(error) => error,
     };
     close();
@@ -137,7 +171,7 @@ pub(super) fn run(
     }
     let failure = Failure::blamed(FailureKind::Process, Blame::Host, error.to_string());
     let isolation = keys::isolation(context.keys);
-    reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())?;
+    reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new(), false)?;
     Ok(None)
 }
 
@@ -218,8 +252,13 @@ impl Reporter {
 }
 
 impl Reporter {
-    /// Sends the answer.
-    fn answer(&self, mut report: RunReport, outputs: Vec<(String, Data)>) -> io::Result<()> {
+    /// Sends the answer; what is to be sent later, if the answer may be held.
+    fn answer(
+        &self,
+        mut report: RunReport,
+        outputs: Vec<(String, Data)>,
+        may_hold: bool,
+    ) -> io::Result<Option<HeldAnswer>> {
         let mut points = std::mem::take(&mut *self.points.lock().expect("points"));
         points.append(&mut report.timeline);
         points.push(Point { name: "answered".to_owned(), at_ns: monotonic_ns() });
@@ -229,7 +268,6 @@ impl Reporter {
         if self.lines {
             keep_omitted(&mut report, omitted);
         }
-        let sent = seal_sent(&std::mem::take(&mut report.sent))?;
         let mut files = Vec::new();
         let outputs = outputs.into_iter().map(|(slot, data)| match data {
             Data::Bytes(bytes) => (slot, Content::Bytes(bytes)),
@@ -239,9 +277,17 @@ impl Reporter {
             }
         });
         let outputs = outputs.collect();
+        if let Some(report) = pack(&report) {
+            if may_hold && files.is_empty() {
+                return Ok(Some(HeldAnswer { report, outputs }));
+            }
+            let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+            return self.send(&FromWorker::Done { report, outputs, clean: false }, &files).map(|()| None);
+        }
+        let sent = seal_sent(&std::mem::take(&mut report.sent))?;
         let files: Vec<_> = files.iter().chain(&sent).map(AsFd::as_fd).collect();
         let report = encode(report, REPORT_MAX)?;
-        self.send(&FromWorker::Ended { report, outputs, sent: sent.is_some() }, &files)
+        self.send(&FromWorker::Ended { report, outputs, sent: sent.is_some() }, &files).map(|()| None)
     }
 
     /// Sends the rest of the workflow instead.

@@ -115,6 +115,12 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         kernel: None,
         why: "tens of thousands of runs are too much for this processor",
     },
+    LeftOut {
+        program: "serve_soak",
+        tests: &[],
+        kernel: None,
+        why: "thousands of invocations are too much for this processor; `serve_reuse` and `keys_reuse` run here",
+    },
     LeftOut { program: "e2e_handover", tests: &[], kernel: None, why: "`keys_attacks` does the same, in fewer rounds" },
     LeftOut {
         program: "e2e_wasi",

@@ -92,7 +92,7 @@ impl Watchdog {
         });
         let response = match answered {
             Ok(response) => response,
-            Err(refusal) => self.refused(refusal, &invocation, &end).await?,
+            Err(refusal) => Box::pin(self.refused(refusal, &invocation, &end)).await?,
         };
         Ok(named(response, &invocation, &end))
     }
@@ -236,7 +236,7 @@ impl Watchdog {
         let plan = workflow.plan().clone();
         let taken = move || slots::inputs(&plan, &parts.headers, content);
         // It takes time to take a large document apart.
-        let slots = if small { taken()? } else { self.blocking(|_| taken()).await? };
+        let slots = if small { taken()? } else { Box::pin(self.blocking(|_| taken())).await? };
         Ok(Inputs { slots, hold })
     }
 
@@ -354,7 +354,7 @@ fn name(headers: &mut HeaderMap, invocation: &Invocation) {
 fn named(mut response: Response<Answer>, invocation: &Invocation, end: &End) -> Response<Answer> {
     name(response.headers_mut(), invocation);
     if let Some(report) = &end.report {
-        let seconds = format!("{:.6}", report.cold_start_us as f64 / 1e6);
+        let seconds = format!("{:.6}", report.cold_start_us() as f64 / 1e6);
         response.headers_mut().extend(HeaderValue::try_from(seconds).ok().map(|value| (COLD_START, value)));
     }
     invocation.point("replied");

@@ -20,6 +20,7 @@ use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, Start, Told, decode_printed, meta_kept};
 use crate::invocations::record::{LogLine, Printed};
 use crate::invocations::redact::Redactor;
+use crate::invocations::report::Report;
 use crate::invocations::shown::Shown;
 use crate::invocations::status::Status;
 use crate::service::Watchdog;
@@ -206,7 +207,7 @@ impl Ledger {
                 Some(refusal) => Err(refusal),
                 None => Ok(outputs.iter().map(read).collect::<Result<Vec<_>, ApiError>>()?),
             };
-            invocation.end_as_told(row.status.into(), told.duration_us, told.report, result);
+            invocation.end_as_told(row.status.into(), told.duration_us, told.report.map(Report::from), result);
         }
         Ok(Some(Known { invocation: Arc::new(invocation), row: durable(row), earlier: Vec::new() }))
     }

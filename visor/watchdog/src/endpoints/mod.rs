@@ -26,6 +26,14 @@ use crate::service::Watchdog;
 impl Watchdog {
     /// Answers a request that may be answered.
     pub(crate) async fn answer(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
+        if call.route == Route::Invoke {
+            return self.invoke(call).await;
+        }
+        // In a box: each request is moved together with room for all that it may wait for.
+        Box::pin(self.answer_any(call)).await
+    }
+
+    async fn answer_any(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let put = call.request.method() == Method::PUT;
         let delete = call.request.method() == Method::DELETE;
         match call.route {

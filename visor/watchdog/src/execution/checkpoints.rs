@@ -8,13 +8,14 @@ use monohull_domain::checkpoint::Continuation;
 use monohull_durable::{Adding, Checkpoint, Commit, InvocationId, Wait};
 use monohull_engine::Ready;
 use monohull_ipc::sealed::read_sealed;
-use monohull_report::{Outgoing, RunReport};
+use monohull_report::Outgoing;
 use monohull_saved::{Engine, FileError, Saved, Written};
 use monohull_worker::SuspendedRun;
 use monohull_workflow::Plan;
 
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::ledger::Ledger;
+use crate::invocations::report::Report;
 use crate::registry::plan_once_registered;
 
 /// Bytes of a continuation besides memory of instances and slots.
@@ -110,7 +111,8 @@ fn most_bytes(plan: &Plan) -> u64 {
 }
 
 /// What leaves with the end of a run. It is no part of its report.
-pub(crate) fn take_sent(report: Option<&mut RunReport>) -> Vec<Outgoing> {
+pub(crate) fn take_sent(report: Option<&mut Report>) -> Vec<Outgoing> {
+    let report = report.and_then(Report::whole_mut);
     report.map(|report| std::mem::take(&mut report.sent)).unwrap_or_default()
 }
 

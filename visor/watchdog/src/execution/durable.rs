@@ -33,6 +33,7 @@ use crate::invocations::admission::QueueSlot;
 use crate::invocations::callback::Callback;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Told, encode_printed, meta_kept, now};
+use crate::invocations::report::Report;
 use crate::invocations::status::{Mode, Status};
 use crate::service::Watchdog;
 
@@ -296,7 +297,11 @@ impl Watchdog {
             }
             let refusal = told.result.as_ref().err().cloned();
             let well = refusal.is_none();
-            let told = Told { duration_us: told.duration_us, report: told.report.clone(), refusal };
+            let told = Told {
+                duration_us: told.duration_us,
+                report: told.report.clone().and_then(Report::into_whole),
+                refusal,
+            };
             let commit = match was_cancelled {
                 // It was marked as cancelled before its process was stopped, and becomes that now.
                 true if watchdog.is_marked(&of_claim) => {

@@ -24,6 +24,7 @@ use crate::http::request_body::Hold;
 use crate::invocations::admission::QueueSlot;
 use crate::invocations::callback::Callback;
 use crate::invocations::invocation::Invocation;
+use crate::invocations::report::Report;
 use crate::invocations::status::{Mode, Status};
 use crate::invocations::workers::{KeptRun, Run};
 use crate::service::Watchdog;
@@ -41,6 +42,9 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// How long a process may take to reset itself; it takes some ten microseconds.
 const RESET: Duration = Duration::from_secs(5);
+
+/// Why a process is not used again that says that it has reset itself.
+const NOT_SILENT: &str = "it has written to its standard error";
 
 /// Bytes of an error in the log.
 const LOGGED_MAX: usize = 4 << 10;
@@ -165,7 +169,7 @@ impl Postman {
 }
 
 /// How a run ended, if it was not given up.
-pub(crate) type Ended = (Option<RunReport>, Result<Vec<(String, Content)>, ApiError>);
+pub(crate) type Ended = (Option<Report>, Result<Vec<(String, Content)>, ApiError>);
 
 /// How a run came to its end.
 pub(crate) enum Came {
@@ -189,16 +193,18 @@ impl Watchdog {
         self.history.begin(task.invocation.clone());
         let guard = self.work.track();
         let watchdog = self.clone();
-        tokio::spawn(async move {
+        // In a box: the runtime moves a task several times.
+        tokio::spawn(Box::pin(async move {
             let _guard = guard;
             watchdog.execute(task).await;
-        });
+        }));
     }
 
     async fn execute(self: &Arc<Self>, task: Task) {
         let Task { invocation, workflow, document, inputs, slot, callback } = task;
         let Inputs { slots, hold } = inputs;
         let _sure = EndGuard(&invocation);
+        // What few invocations wait for is in boxes here and below: the task of each is moved as a whole when it is made.
         let run = self.run(&invocation, workflow.clone(), slots, &slot, document.is_some());
         let came = tokio::select! {
             biased;
@@ -209,7 +215,7 @@ impl Watchdog {
             Some(Came::Suspended(suspended, inputs)) => {
                 let workflow = workflow.clone();
                 let waits = First { invocation: &invocation, workflow, document, callback: callback.as_ref() };
-                match self.become_durable(waits, suspended, inputs).await {
+                match Box::pin(self.become_durable(waits, suspended, inputs)).await {
                     Ok(()) => return,
                     Err(refusal) => (Status::Failed, (None, Err(refusal))),
                 }
@@ -220,19 +226,23 @@ impl Watchdog {
         };
         drop(hold);
         let sent = take_sent(report.as_mut());
-        if let Err(refusal) = self.send_all(&invocation, &workflow, sent).await {
+        if !sent.is_empty()
+            && let Err(refusal) = Box::pin(self.send_all(&invocation, &workflow, sent)).await
+        {
             (status, result) = (Status::Failed, Err(refusal));
         }
-        let (report, result) = self.redact(report, result).await;
+        if !self.secrets.redactor().is_empty() {
+            (report, result) = Box::pin(self.redact(report, result)).await;
+        }
         let result = result.and_then(|outputs| self.keepable(&invocation, outputs));
         invocation.point("ended");
         let end = invocation.ending(status, report, result);
-        let recorded = self.record(&invocation, &end).await;
+        let recorded = invocation.mode == Mode::Async && Box::pin(self.record(&invocation, &end)).await;
         // The client may send the next request as soon as it has the answer. An end that waits for the disk keeps its queue
         // slot, so there is a bounded number of them.
         drop(slot);
         invocation.end(end, recorded);
-        self.remember(&invocation).await;
+        Box::pin(self.remember(&invocation)).await;
         if invocation.is_long() {
             let (watchdog, invocation) = (self.clone(), invocation.clone());
             let _ = spawn_blocking(move || watchdog.log_end(&invocation)).await;
@@ -242,10 +252,10 @@ impl Watchdog {
         invocation.release_permit();
         if let Some(callback) = callback {
             match self.callbacks.try_acquire() {
-                Ok(_turn) => self.call_back(&invocation, &callback).await,
+                Ok(_turn) => Box::pin(self.call_back(&invocation, &callback)).await,
                 Err(_) => {
                     tracing::warn!(id = invocation.id, "no callback: too many are under way");
-                    self.called_back(&invocation).await;
+                    Box::pin(self.called_back(&invocation)).await;
                 }
             }
         }
@@ -300,24 +310,24 @@ impl Watchdog {
         };
         let reused = self.reuses(&workflow);
         let kept = if reused { self.kept.take(&workflow).map(Process::Kept) } else { None };
-        let worker = async {
-            match kept {
-                Some(kept) => Ok(kept),
-                None => self.workers.idle_worker().await.map(Process::New),
-            }
-        };
-        let process = match timeout_at(latest, worker).await {
-            Ok(Ok(process)) => process,
-            Ok(Err(refusal)) => return refusal.into(),
-            Err(_) => {
-                let message = format!("no worker process was available within {:?}", self.settings.timeout);
-                return ApiError::deadline(message, Blame::Host).into();
-            }
+        let process = match kept {
+            Some(kept) => kept,
+            None => match Box::pin(timeout_at(latest, self.workers.idle_worker())).await {
+                Ok(Ok(worker)) => Process::New(worker),
+                Ok(Err(refusal)) => return refusal.into(),
+                Err(_) => {
+                    let message = format!("no worker process was available within {:?}", self.settings.timeout);
+                    return ApiError::deadline(message, Blame::Host).into();
+                }
+            },
         };
         invocation.set_running();
-        let files = match self.open_files(&workflow).await {
-            Ok(files) => files,
-            Err(refusal) => return refusal.into(),
+        let files = match workflow.is_self_contained() {
+            true => Vec::new(),
+            false => match Box::pin(self.open_files(&workflow)).await {
+                Ok(files) => files,
+                Err(refusal) => return refusal.into(),
+            },
         };
         let own = Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout);
         let deadline = latest.min(own);
@@ -392,16 +402,17 @@ impl Watchdog {
     /// Replaces secrets in the report and the error. Outputs are the workflow's data, and remain unchanged.
     pub(crate) async fn redact(
         &self,
-        report: Option<RunReport>,
+        report: Option<Report>,
         result: Result<Vec<(String, Content)>, ApiError>,
-    ) -> (Option<RunReport>, Result<Vec<(String, Content)>, ApiError>) {
+    ) -> (Option<Report>, Result<Vec<(String, Content)>, ApiError>) {
         let redactor = self.secrets.redactor();
         if redactor.is_empty() {
             return (report, result);
         }
         // A report may be long.
         let redacted = spawn_blocking(move || {
-            let report = report.and_then(|report| redactor.report(&report));
+            let report = report.and_then(Report::into_whole).and_then(|report| redactor.report(&report));
+            let report = report.map(Report::from);
             (report, result.map_err(|refusal| redactor.refusal(refusal)))
         });
         redacted.await.unwrap_or_else(|error| (None, Err(ApiError::monohull(error.to_string()))))
@@ -449,9 +460,23 @@ impl Watchdog {
                     }
                     let report = RunReport { process: Some(used), ..*report };
                     let ended = self.ended(invocation, report, outputs);
-                    if stays && ended.1.is_ok() && !self.is_ending() {
-                        tokio::spawn(self.clone().keep(run));
+                    self.keep_if(stays && ended.1.is_ok(), run);
+                    return Came::Ended(Box::new(ended));
+                }
+                Ok(Message::Done { report, outputs }) => {
+                    if let Some(permit) = run.take_permit() {
+                        invocation.set_long(Some(permit));
                     }
+                    // The report of one that is recorded, or that secrets are taken out of, is needed now.
+                    let ended = if invocation.mode == Mode::Sync && redactor.is_empty() {
+                        (Some(Report::Packed(report, used)), contents(outputs))
+                    } else {
+                        match report.unpack() {
+                            Ok(report) => self.ended(invocation, RunReport { process: Some(used), ..report }, outputs),
+                            Err(error) => return ApiError::monohull(error.to_string()).into(),
+                        }
+                    };
+                    self.keep_if(stays && ended.1.is_ok(), run);
                     return Came::Ended(Box::new(ended));
                 }
                 Ok(Message::Clean) => {
@@ -474,6 +499,22 @@ impl Watchdog {
         wanted && workflow.is_self_contained() && self.registry.is_current(workflow)
     }
 
+    /// Keeps a process that is to stay; else it ends.
+    fn keep_if(self: &Arc<Self>, stays: bool, run: Run) {
+        if !stays || self.is_ending() {
+            return;
+        }
+        if !run.is_clean() {
+            tokio::spawn(self.clone().keep(run));
+            return;
+        }
+        let pid = run.pid();
+        match run.into_kept() {
+            Some(kept) => self.kept.put(kept),
+            None => tracing::warn!(pid, why = NOT_SILENT, "a process could not be used again, and has ended"),
+        }
+    }
+
     /// Keeps a process that has answered, once it has reset itself. If it does or says anything else it ends.
     async fn keep(self: Arc<Self>, mut run: Run) {
         let pid = run.pid();
@@ -483,7 +524,7 @@ impl Watchdog {
                 Ok(Ok(Message::Clean)) => match run.into_kept() {
                     Some(kept) if self.is_ending() => return drop(kept),
                     Some(kept) => return self.kept.put(kept),
-                    None => break "it has written to its standard error".to_owned(),
+                    None => break NOT_SILENT.to_owned(),
                 },
                 // The reason why it ends, most likely.
                 Ok(Ok(Message::Stderr)) => {}
@@ -513,16 +554,12 @@ impl Watchdog {
         }
         let result = match (&report.error, report.status) {
             (Some(failure), _) => Err(ApiError::failed(failure)),
-            (None, report::Status::Done) => outputs
-                .into_iter()
-                .map(|(slot, data)| Ok((slot, Content::of_output(data)?)))
-                .collect::<std::io::Result<Vec<_>>>()
-                .map_err(|error| ApiError::host(format!("an output slot cannot be read: {error}"))),
+            (None, report::Status::Done) => contents(outputs),
             (None, status) => {
                 Err(ApiError::monohull(format!("the workflow ended as {}, without a reason", status.name())))
             }
         };
-        (Some(report), result)
+        (Some(report.into()), result)
     }
 
     /// The result of an asynchronous invocation, if it is small enough to be kept.
@@ -569,11 +606,18 @@ impl Watchdog {
             kind,
             error,
             duration_us = end.duration_us,
-            cold_start_us = end.report.as_ref().map(|report| report.cold_start_us),
+            cold_start_us = end.report.as_ref().map(Report::cold_start_us),
             timeline_us = points.join(" "),
             "invocation"
         );
     }
+}
+
+/// What output slots held.
+fn contents(outputs: Vec<(String, Data)>) -> Result<Vec<(String, Content)>, ApiError> {
+    let contents = outputs.into_iter().map(|(slot, data)| Ok((slot, Content::of_output(data)?)));
+    let unreadable = |error: std::io::Error| ApiError::host(format!("an output slot cannot be read: {error}"));
+    contents.collect::<std::io::Result<_>>().map_err(unreadable)
 }
 
 #[cfg(test)]

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use crate::invocations::report::Report;
 use crate::invocations::templates::Found;
 use crate::invocations::workers::Run;
 use crate::service::Watchdog;
 use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::{Delay, Latest, Ready};
-use monohull_report::{RunReport, StartKind, StartReport};
+use monohull_report::{StartKind, StartReport};
 use monohull_worker::{Job, JobTemplate, Message, Template, may_have_template};
 
 /// How long a function may take until it is ready. One that takes longer has no template.
@@ -39,7 +40,9 @@ impl Watchdog {
     }
 
     /// Completes what a report says of the start, and has a template made if there is none.
-    pub(crate) fn note_start(self: &Arc<Self>, workflow: &Arc<Ready>, report: &mut RunReport) {
+    pub(crate) fn note_start(self: &Arc<Self>, workflow: &Arc<Ready>, report: &mut Report) {
+        // One that is packed says nothing of a start.
+        let Some(report) = report.whole_mut() else { return };
         let Some(start) = &mut report.start else { return };
         if !may_have_template(workflow) {
             report.start = None;
@@ -113,6 +116,7 @@ impl Watchdog {
                     let why = report.error.map_or_else(|| "it was not ready".to_owned(), |failure| failure.message);
                     return Err(NotMade::Never(why));
                 }
+                Message::Done { .. } => return Err(NotMade::Never("it was not ready".to_owned())),
                 Message::Died(death) => return Err(NotMade::Never(death.failure().message)),
                 _ => {}
             }

@@ -6,11 +6,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use nix::sys::socket::{MsgFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep, sleep};
@@ -162,9 +164,23 @@ impl AsyncRead for TimedStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             std::task::ready!(each!(&*self.stream, stream => stream.poll_read_ready(cx)))?;
-            match each!(&*self.stream, stream => stream.try_read(buffer.initialize_unfilled())) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done.map(|read| buffer.advance(read))),
+            let room = buffer.initialize_unfilled();
+            let mut read = None;
+            let mut receive = |stream: RawFd| {
+                let bytes = *read.insert(recv(stream, room, MsgFlags::empty())?);
+                // There was less than would have fit, so there is no more: the runtime need not find that out by another call. An
+                // end of the stream is noted apart.
+                if (1..room.len()).contains(&bytes) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            };
+            let done =
+                each!(&*self.stream, stream => stream.try_io(Interest::READABLE, || receive(stream.as_raw_fd())));
+            match (read, done) {
+                (Some(bytes), _) => {
+                    buffer.advance(bytes);
+                    return Poll::Ready(Ok(()));
+                }
+                (None, Err(error)) if error.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(error)),
+                (None, _) => {}
             }
         }
     }

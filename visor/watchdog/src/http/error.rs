@@ -19,7 +19,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::http::answer::Answer;
 use crate::store::error::StateError;
 use monohull_report::failure;
-use monohull_report::{Failure, FailureKind, RunReport};
+use monohull_report::{Failure, FailureKind};
 
 /// The kind of the error that a request lacks an input slot.
 pub const MISSING_INPUT: &str = "missing-input";
@@ -256,7 +256,7 @@ impl ApiError {
     }
 
     /// The same with all that is known of the run. It is added for each answer, and stored once.
-    pub(crate) fn with_report(mut self, report: Option<&RunReport>) -> ApiError {
+    pub(crate) fn with_report(mut self, report: Option<&impl Serialize>) -> ApiError {
         self.error.report = report.and_then(|report| to_raw_value(report).ok());
         self
     }

@@ -179,8 +179,8 @@ mod tests {
             "steps": [], "modules": [long], "output": {}, "error": error,
         });
         let invocation = invocation();
-        let report = serde_json::from_value(report).expect("a report");
-        invocation.end(invocation.ending(Status::Failed, Some(report), Err(ApiError::monohull(""))), true);
+        let report: monohull_report::RunReport = serde_json::from_value(report).expect("a report");
+        invocation.end(invocation.ending(Status::Failed, Some(report.into()), Err(ApiError::monohull(""))), true);
         assert!(invocation.size() > 200_000, "{}", invocation.size());
     }
 
@@ -191,8 +191,8 @@ mod tests {
             "steps": [], "modules": vec![""; 10_000], "output": {}, "error": null,
         });
         let invocation = invocation();
-        let report = serde_json::from_value(report).expect("a report");
-        invocation.end(invocation.ending(Status::Completed, Some(report), Ok(Vec::new())), true);
+        let report: monohull_report::RunReport = serde_json::from_value(report).expect("a report");
+        invocation.end(invocation.ending(Status::Completed, Some(report.into()), Ok(Vec::new())), true);
         assert!(invocation.size() > 10_000 * size_of::<String>() as u64, "{}", invocation.size());
     }
 

@@ -23,10 +23,10 @@ use crate::http::error::ApiError;
 use crate::http::trace::Trace;
 use crate::ids::random_id;
 use crate::invocations::record::{End, Head, LogLine, OVERHEAD, Point, Printed};
-use crate::invocations::size;
+use crate::invocations::report::Report;
 use crate::invocations::status::{Mode, Status};
 use crate::invocations::workers::LargeMessagePermit;
-use monohull_report::{RunReport, Stream};
+use monohull_report::Stream;
 use monohull_workflow::Plan;
 
 /// Bytes of printed lines that are kept of one invocation. Each instance's output is limited by its workflow; this bounds
@@ -214,12 +214,13 @@ impl Invocation {
         if name.len() > POINT_NAME_MAX {
             return;
         }
-        let at_us = self.before_us + at_ns.saturating_sub(self.begin_ns) / 1000;
-        let mut inner = self.lock();
-        // Both sides record some points; the first one counts.
-        if inner.points.len() < POINTS_MAX && !inner.points.iter().any(|point| point.name == name) {
-            inner.points.push(Point { name: name.into(), at_us });
-        }
+        let at_us = self.at_us(at_ns);
+        add_point(&mut self.lock().points, name, at_us);
+    }
+
+    /// Microseconds from its acceptance to a point in time.
+    fn at_us(&self, at_ns: u64) -> u64 {
+        self.before_us + at_ns.saturating_sub(self.begin_ns) / 1000
     }
 
     /// Keeps a line, as long as there is room.
@@ -242,7 +243,7 @@ impl Invocation {
     pub(crate) fn ending(
         &self,
         status: Status,
-        report: Option<RunReport>,
+        report: Option<Report>,
         result: Result<Vec<(String, Content)>, ApiError>,
     ) -> Arc<End> {
         Arc::new(End { status, duration_us: self.elapsed_us(), report, result })
@@ -253,7 +254,7 @@ impl Invocation {
         &self,
         status: Status,
         duration_us: u64,
-        report: Option<RunReport>,
+        report: Option<Report>,
         result: Result<Vec<(String, Content)>, ApiError>,
     ) {
         self.end(Arc::new(End { status, duration_us, report, result }), true);
@@ -345,7 +346,14 @@ impl Invocation {
 
     /// Its timeline, in order. Two processes record points, and those of the worker arrive later.
     pub(crate) fn points(&self) -> Vec<Point> {
-        let mut points = self.lock().points.clone();
+        let (mut points, end) = {
+            let inner = self.lock();
+            (inner.points.clone(), inner.end.clone())
+        };
+        let packed = end.iter().filter_map(|end| end.report.as_ref()).flat_map(Report::timeline);
+        for point in packed.filter(|point| point.name.len() <= POINT_NAME_MAX) {
+            add_point(&mut points, point.name, self.at_us(point.at_ns));
+        }
         points.sort_by_key(|point| point.at_us);
         points
     }
@@ -353,12 +361,19 @@ impl Invocation {
     /// Bytes it takes to remember it, about.
     pub(crate) fn size(&self) -> u64 {
         let inner = self.lock();
-        let report = inner.end.as_ref().and_then(|end| end.report.as_ref()).map_or(0, size::of_report);
+        let report = inner.end.as_ref().and_then(|end| end.report.as_ref()).map_or(0, Report::size);
         let result = inner.end.as_ref().map_or(0, |end| match &end.result {
             Ok(outputs) => outputs.iter().map(|(_, content)| content.len()).sum(),
             Err(refusal) => refusal.error.message.len() as u64,
         });
         let points: usize = inner.points.iter().map(|point| point.name.len() + OVERHEAD).sum();
         (size_of::<Invocation>() + points + inner.line_bytes + report) as u64 + result
+    }
+}
+
+/// Both sides record some points; the first one counts.
+fn add_point(points: &mut Vec<Point>, name: String, at_us: u64) {
+    if points.len() < POINTS_MAX && !points.iter().any(|point| point.name == name) {
+        points.push(Point { name: name.into(), at_us });
     }
 }

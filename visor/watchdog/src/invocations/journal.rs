@@ -27,6 +27,7 @@ use crate::ids::is_id;
 use crate::invocations::callback::Callback;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::record::{End, Head, Printed};
+use crate::invocations::report::Report;
 use crate::invocations::status::Status;
 use crate::store::atomic_file::{CorruptFile, ReadError, list, name_of, put_marked, read_marked, remove};
 use crate::store::error::{StateError, at};
@@ -182,7 +183,7 @@ impl Journal {
             duration_us: end.duration_us,
             ended_ms: now_ms(),
             printed: invocation.printed(),
-            report: end.report.clone(),
+            report: end.report.clone().and_then(Report::into_whole),
             refusal,
             outputs: outputs.iter().map(|(name, content)| (name.clone(), content.len())).collect(),
         };
@@ -246,7 +247,7 @@ fn read_record(path: &Path) -> Result<(Invocation, Option<Duration>), ReadError>
         invocation.set_long(None);
     }
     let result = end.refusal.map_or(Ok(outputs), Err);
-    let (status, duration_us, report) = (end.status, end.duration_us, end.report);
+    let (status, duration_us, report) = (end.status, end.duration_us, end.report.map(Report::from));
     if !status.is_final() {
         return Err(ReadError::corrupt("its status is not final"));
     }

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::http::content::Content;
 use crate::http::error::ApiError;
 use crate::http::trace::Trace;
+use crate::invocations::report::Report;
 use crate::invocations::status::Status;
-use monohull_report::{RunReport, Stream};
+use monohull_report::Stream;
 
 /// What a line or a point takes beside its text, about.
 pub(crate) const OVERHEAD: usize = 96;
@@ -96,7 +97,7 @@ pub(crate) struct End {
     pub(crate) status: Status,
     pub(crate) duration_us: u64,
     /// The report of the workflow's process, if there is one. Printed lines are stored apart.
-    pub(crate) report: Option<RunReport>,
+    pub(crate) report: Option<Report>,
     /// The output slots, by name.
     pub(crate) result: Result<Vec<(String, Content)>, ApiError>,
 }

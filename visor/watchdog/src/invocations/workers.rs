@@ -224,7 +224,12 @@ impl Run {
         Ok(Run { running: Some(running), watched, pid, permit: None })
     }
 
-    /// A process that has been reset and waits, after [`Message::Clean`]; `None` otherwise, and the process ends.
+    /// Whether it has answered and has been reset.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.running.as_ref().is_some_and(Running::is_clean)
+    }
+
+    /// A process that [has been reset](Self::is_clean) and waits; `None` otherwise, and the process ends.
     pub(crate) fn into_kept(self) -> Option<KeptRun> {
         let worker = self.running?.into_clean()?;
         Some(KeptRun { worker, watched: self.watched })
@@ -240,7 +245,8 @@ impl Run {
                 self.next_long().await?
             } else {
                 let message = running.next_message().map_err(|error| failed(&error))?;
-                if message.is_none() {
+                // One that has been reset says nothing more: should it do so it is found out before it gets another job.
+                if message.is_none() || running.is_clean() {
                     ready.clear_ready();
                 }
                 message

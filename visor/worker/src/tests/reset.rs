@@ -44,6 +44,52 @@ impl Impostor {
     }
 }
 
+/// The answer of one that has reset itself before it answered.
+fn clean_answer() -> FromWorker {
+    let failure = Failure::blamed(FailureKind::Error, Blame::Function, "none");
+    let mut report = monohull_engine::report_without_run(&plan(), "process", 0, failure);
+    (report.status, report.error) = (Status::Done, None);
+    let report = packed_report::pack(&report).expect("there is nothing unusual in it");
+    FromWorker::Done { report, outputs: Vec::new(), clean: true }
+}
+
+#[test]
+fn an_answer_may_say_that_its_worker_is_reset() {
+    let workflow = version();
+    let mut impostor = Impostor::to_stay(&workflow);
+    impostor.message(&clean_answer(), &[]);
+    assert!(matches!(impostor.running.next_message().expect("receiving"), Some(Message::Done { .. })));
+    assert!(impostor.running.is_clean());
+    let clean = impostor.running.into_clean().expect("it is clean");
+    assert!(clean.is_waiting() && clean.serves(&workflow));
+    assert_eq!(clean.served(), 1);
+    drop(clean);
+    impostor.process.wait().expect("it is our child");
+
+    // A second message that says so is none.
+    let mut impostor = Impostor::to_stay(&workflow);
+    impostor.message(&clean_answer(), &[]);
+    assert!(matches!(impostor.running.next_message().expect("receiving"), Some(Message::Done { .. })));
+    impostor.message(&FromWorker::Clean, &[]);
+    impostor.refuses("a reset that was not asked for");
+
+    // Nor is it taken at its word if it has complained.
+    let mut complains = Impostor::to_stay(&workflow);
+    complains.send(b"something is wrong", &[]);
+    assert!(matches!(complains.running.next_message().expect("receiving"), Some(Message::Stderr)));
+    complains.message(&clean_answer(), &[]);
+    assert!(matches!(complains.running.next_message().expect("receiving"), Some(Message::Done { .. })));
+    assert!(complains.running.into_clean().is_none());
+    assert!(!complains.process.wait().expect("it is our child").success(), "it was ended");
+}
+
+#[test]
+fn an_answer_of_one_that_was_not_to_stay_does_not_say_that_it_is_reset() {
+    let impostor = Impostor::new();
+    impostor.message(&clean_answer(), &[]);
+    impostor.refuses("a reset that was not asked for");
+}
+
 #[test]
 fn a_reset_that_was_not_asked_for_is_refused() {
     let mut impostor = Impostor::new();
