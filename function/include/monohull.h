@@ -29,11 +29,15 @@ typedef struct monohull_buffer {
 #define MONOHULL_NOT_PERMITTED (-1)
 #define MONOHULL_NOT_FOUND (-2)
 #define MONOHULL_OUT_OF_MEMORY (-12)
+#define MONOHULL_BUSY (-16)
 #define MONOHULL_EXISTS (-17)
 #define MONOHULL_INVALID (-22)
+#define MONOHULL_MESSAGE_TOO_LONG (-90)
+#define MONOHULL_TOO_MANY (-105)
 #define MONOHULL_TIMED_OUT (-110)
 #define MONOHULL_WRONG_TYPE (-1001)
 #define MONOHULL_NEVER_FILLED (-1002)
+#define MONOHULL_GIVEN_AWAY (-1003)
 
 /* How a child has ended. Of one that was refused or whose outputs are too large the message says more. */
 #define MONOHULL_CHILD_COMPLETED 0
@@ -88,6 +92,16 @@ uint64_t monohull_attempt(void);
 /* Says that the function is ready for its inputs: what comes before is the same for all instances, and later ones start here. 1 if this one
  * has, else 0. Slots, events, files, output, threads and random numbers come afterwards, or there is no template to start from. */
 int monohull_ready(void);
+
+/* Captures the memory of this instance, which has one thread: 0, and a number in `checkpoint`. Returns 1 once more for each
+ * monohull_rewind to it, with the value that came with that in `value`, of `len` bytes. Before the call `*len` is the room in `value`. Memory is
+ * what it was at the capture; files, slots, output and time do not go back. Flush `stdout` before. */
+int monohull_capture(uint64_t *checkpoint, unsigned char *value, size_t *len);
+/* Goes back there. Returns only if it is refused: MONOHULL_GIVEN_AWAY if memory of then names something that has been closed or given away,
+ * MONOHULL_BUSY if there are other threads, ... Nothing has changed then. */
+int monohull_rewind(uint64_t checkpoint, const unsigned char *value, size_t len);
+/* Frees a checkpoint. */
+int monohull_forget(uint64_t checkpoint);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
 //!
 //! Unit tests do not export the names: their program is linked with this library too, which has them already.
 
+use crate::alone;
 #[cfg(test)]
 use crate::slot::host as sys;
 #[cfg(not(test))]
@@ -14,7 +15,9 @@ use crate::sys;
 use core::ffi::{CStr, c_char, c_int};
 use monohull_abi::child::{CHILD_EVENT, DETACHED, Outcome};
 use monohull_abi::event::INVOCATION_ID_MAX;
-use monohull_abi::types::{BYTES_FINGERPRINT, Clock, Info, SlotView, TAKE_NOW, TEXT_FINGERPRINT, TypeDesc};
+use monohull_abi::types::{
+    BYTES_FINGERPRINT, Captured, Clock, Info, REWIND_FORGET, SlotView, TAKE_NOW, TEXT_FINGERPRINT, TypeDesc,
+};
 use monohull_abi::{Errno, number};
 
 /// A buffer that the caller owns: `monohull_buffer` of the header.
@@ -355,6 +358,42 @@ pub extern "C" fn monohull_attempt() -> u64 {
     sys::info(Info::Attempt)
 }
 
+/// Captures the memory of this instance, which has one thread: 0, and its number in `checkpoint`. Returns once more for each
+/// [`monohull_rewind`] there: 1, the number, and the value that came with it in `value`, of `len` bytes. `value` has room for `*len` bytes, and both lie in memory
+/// of the program itself, not in a slot buffer. Buffers of standard output are the program's to flush before.
+///
+/// # Safety
+/// `checkpoint` and `len` can be written to, `value` for `*len` bytes, until the checkpoint has been freed.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_capture(checkpoint: *mut u64, value: *mut u8, len: *mut usize) -> c_int {
+    let mut here = Captured::default();
+    // SAFETY: the caller's promise.
+    let room = unsafe { *len };
+    let answer = alone::call(number::CAPTURE, [(&raw mut here) as u64, value as u64, room as u64]);
+    // SAFETY: the caller's promise.
+    unsafe {
+        *checkpoint = here.checkpoint;
+        *len = here.len as usize;
+    }
+    answer.map_or_else(|errno| errno.to_value() as c_int, |resumed| resumed as c_int)
+}
+
+/// Makes memory what it was at a checkpoint, where [`monohull_capture`] returns again. Returns only if it is refused; nothing has changed
+/// then.
+///
+/// # Safety
+/// `value` can be read for `len` bytes.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_rewind(checkpoint: u64, value: *const u8, len: usize) -> c_int {
+    status(alone::call(number::REWIND, [checkpoint, value as u64, len as u64, 0]).map(drop))
+}
+
+/// Frees a checkpoint.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn monohull_forget(checkpoint: u64) -> c_int {
+    status(sys::call(number::REWIND, [checkpoint, 0, 0, REWIND_FORGET]).map(drop))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -506,6 +545,10 @@ mod tests {
             ("NOT_PERMITTED", Errno::NotPermitted),
             ("INVALID", Errno::Invalid),
             ("TIMED_OUT", Errno::TimedOut),
+            ("BUSY", Errno::Busy),
+            ("TOO_MANY", Errno::TooMany),
+            ("MESSAGE_TOO_LONG", Errno::MessageTooLong),
+            ("GIVEN_AWAY", Errno::GivenAway),
         ];
         for (name, errno) in numbers {
             let line: String = std::format!("#define MONOHULL_{name} ({})", errno.to_value());

@@ -1,5 +1,5 @@
 //! What a function has that an ordinary program does not: [slots](slot), its [instance](mod@instance), the arguments of its step by name,
-//! [permanent errors](Permanent), and [waits for events and times](durable).
+//! [permanent errors](Permanent), [waits for events and times](durable), and [going back](continuation).
 //!
 //! The crate works over either std, because it needs neither: memory comes from the global allocator, everything else is
 //! hostcalls.
@@ -41,11 +41,15 @@ extern crate std;
 #[cfg(test)]
 extern crate self as monohull;
 
+#[cfg(any(feature = "alloc", feature = "c"))]
+mod alone;
 #[cfg(feature = "alloc")]
 mod arguments;
 #[cfg(feature = "c")]
 #[allow(unsafe_code, reason = "functions for C, which passes pointers")]
 pub mod c;
+#[cfg(feature = "alloc")]
+pub mod continuation;
 #[cfg(feature = "alloc")]
 pub mod durable;
 #[cfg(feature = "alloc")]

@@ -1,5 +1,6 @@
 //! What ties slots and `main` to Rust's own std.
 
+use crate::continuation::{CaptureError, RewindError};
 use crate::durable::EventError;
 use crate::slot::{SlotError, SlotVec};
 use monohull_abi::Errno;
@@ -25,6 +26,18 @@ impl From<SlotError> for io::Error {
 
 impl From<EventError> for io::Error {
     fn from(error: EventError) -> io::Error {
+        io::Error::new(kind(error.errno()), error)
+    }
+}
+
+impl From<CaptureError> for io::Error {
+    fn from(error: CaptureError) -> io::Error {
+        io::Error::new(kind(error.errno()), error)
+    }
+}
+
+impl From<RewindError> for io::Error {
+    fn from(error: RewindError) -> io::Error {
         io::Error::new(kind(error.errno()), error)
     }
 }

@@ -60,6 +60,7 @@ pub mod alloc;
 #[allow(unsafe_code, reason = "the processor is asked by an instruction")]
 pub mod arch;
 pub mod collections;
+pub mod continuation;
 pub mod durable;
 pub mod env;
 pub mod ffi;

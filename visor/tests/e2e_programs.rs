@@ -90,6 +90,12 @@ fn slots_by_the_header_for_c() {
     assert_eq!(support::text(&report, "upper"), "EINE WöRTERFOLGE");
 }
 
+/// A search by `monohull.h` that goes back where it was wrong; files, threads.
+#[test]
+fn going_back_by_the_header_for_c() {
+    refuses(&document("rewind"), &[]);
+}
+
 /// Connections that are made, refused and in progress, with non-blocking sockets.
 #[test]
 fn connecting_without_waiting() {

@@ -9,7 +9,8 @@
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU32, Ordering};
 use monohull_abi::number;
-use monohull_abi::types::MemoryStats;
+use monohull_abi::types::{Clock, MemoryStats};
+use monohull_std::continuation::{Captured, capture, rewind};
 use monohull_std::error::Error;
 use monohull_std::mmap::Mmap;
 use monohull_std::net::UdpSocket;
@@ -26,6 +27,7 @@ fn main(
     bytes: Option<usize>,
     cell_bytes: Option<usize>,
     threads: Option<usize>,
+    pages: Option<usize>,
 ) -> Result<(), Box<dyn Error>> {
     let bytes = bytes.unwrap_or(0);
     match what.as_str() {
@@ -44,6 +46,7 @@ fn main(
             leave(&[("worst", worst), ("glimpses", glimpses)]);
         }
         "alone" => leave(&[("worst", (0..count).map(|_| slot_calls()).fold(0.0, f64::max))]),
+        "rewind" => leave(&[("rewind", rewinds(count, bytes, pages.unwrap_or(0))?)]),
         "stay" => stay(count, bytes, threads.unwrap_or(0))?,
         "nothing" => {}
         "time" => _ = black_box(Instant::now()),
@@ -106,6 +109,29 @@ fn stay(milliseconds: u64, bytes: usize, threads: usize) -> Result<(), Box<dyn E
     hostcall(number::FUTEX_WAKE, [OVER.as_ptr() as u64, u64::MAX, 0, 0, 0, 0]);
     waiting.into_iter().for_each(|one| _ = one.join());
     Ok(())
+}
+
+/// Writes so many pages of a heap of so many bytes, and goes back, so often.
+fn rewinds(count: u64, bytes: usize, pages: usize) -> Result<f64, Box<dyn Error>> {
+    let now = || hostcall(number::CLOCK_GETTIME, [Clock::Monotonic as u64, 0, 0, 0, 0, 0]) as u64;
+    let mut heap = vec![1_u8; bytes];
+    let (checkpoint, rewinds, value) = match capture()? {
+        Captured::Original(checkpoint) => (checkpoint, 0, Vec::new()),
+        Captured::Resumed { checkpoint, value, rewinds } => (checkpoint, rewinds, value),
+    };
+    // The first time after the capture is not measured.
+    let start = if rewinds < 2 { now() } else { u64::from_le_bytes(value[..].try_into()?) };
+    if rewinds <= count {
+        for byte in heap.iter_mut().step_by(bytes / pages.max(1)).take(pages) {
+            *byte = byte.wrapping_add(1);
+        }
+        black_box(&mut heap);
+        rewind(&checkpoint, &start.to_le_bytes());
+    }
+    match heap.iter().step_by(4096).all(|byte| *byte == 1) {
+        true => Ok((now() - start) as f64 / count as f64),
+        false => Err("memory is not what it was".into()),
+    }
 }
 
 /// Two threads take turns on one carrier. A turn is two switches, out of one thread and into the other: one parks, the

@@ -5,6 +5,7 @@ mod mapped;
 mod mappings;
 mod neighbour;
 mod queues;
+mod rewind;
 mod sockets;
 
 pub(crate) use sockets::{Network, connection};
@@ -123,6 +124,7 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     mapped::all(&mut cases, &own);
     slots(&mut cases, &own);
     events(&mut cases, &own);
+    rewind::all(&mut cases, &own);
     output(&mut cases, &own);
     files::all(&mut cases, &own);
     mappings::all(&mut cases, &own);
@@ -425,9 +427,22 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 }
 
 fn numbers(cases: &mut Cases<'_>) {
-    let system =
-        [192, SLOT_PEEK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN, EVENTS_OPEN];
-    for number in (18..21).chain(24..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
+    let system = [
+        192,
+        SLOT_PEEK,
+        SLOT_PIN,
+        SLOT_UNPIN,
+        SLOT_NEXT,
+        SLOT_HELD,
+        RAMFS,
+        FATFS,
+        HOST_FILES,
+        FILE_PIN,
+        FILE_UNPIN,
+        FILE_HELD,
+        EVENTS_OPEN,
+    ];
+    for number in [20].into_iter().chain(24..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

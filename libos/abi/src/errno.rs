@@ -88,11 +88,13 @@ pub enum Errno {
     WrongType = 1001,
     /// No instance is left that could fill this slot.
     NeverFilled = 1002,
+    /// What the caller's memory names has been closed or given away.
+    GivenAway = 1003,
 }
 
 impl Errno {
     /// All error numbers, for the conversion back and for the documentation test.
-    pub const ALL: [Errno; 41] = [
+    pub const ALL: [Errno; 42] = [
         Errno::NotPermitted,
         Errno::NotFound,
         Errno::Io,
@@ -134,6 +136,7 @@ impl Errno {
         Errno::HostUnreachable,
         Errno::WrongType,
         Errno::NeverFilled,
+        Errno::GivenAway,
     ];
 
     /// The value a hostcall returns for this error.
@@ -193,6 +196,7 @@ impl Errno {
             Errno::HostUnreachable => "the host cannot be reached",
             Errno::WrongType => "the slot holds another type",
             Errno::NeverFilled => "no instance is left that could fill this slot",
+            Errno::GivenAway => "what the memory names has been closed or given away",
         }
     }
 }

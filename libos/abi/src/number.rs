@@ -76,6 +76,12 @@ hostcalls! {
         /// `()` → 1 if the instance has started from a template, else 0. The point at which a template of the function is made: what comes
         /// before must be the same for all instances.
         READY = 17,
+        /// `([`crate::types::Captured`] out, buffer, len)` → 0, and once more 1 for each `REWIND` to this point, with the value that was given
+        /// there in the buffer. Both lie in the caller's cell. The instance has one thread.
+        CAPTURE = 18,
+        /// `(checkpoint, value, len, flags)`. Memory is again what it was at that `CAPTURE`, which returns with the value; does not return. With the flag
+        /// [`crate::types::REWIND_FORGET`] → 0: frees the checkpoint, and goes nowhere.
+        REWIND = 19,
         /// `(id and workflow, their len, input, len, flags)` → 0. Starts a child: an invocation of another workflow, with the next checkpoint or the
         /// end of this one. Between id and workflow is a line break. The same again is the same child. With the flag
         /// [`crate::child::DETACHED`] it goes on when this invocation has ended. `NotPermitted` if this run may not start it, `TooMany` and
@@ -261,6 +267,8 @@ hostcalls! {
         FILE_PIN = 203,
         /// System only: `(pin)` → 0.
         FILE_UNPIN = 204,
+        /// System only: `(instance, descriptor)` → the first of the instance's descriptors behind one; 0 if there is none.
+        FILE_HELD = 206,
     }
     "core" {
         /// System only: as `RAMFS`, for granted directories of the host.
@@ -279,5 +287,7 @@ hostcalls! {
         /// System only: `(name, name len, FilledSlot out, name out, name capacity)` → length of the name of the filled slot that
         /// follows `name` in byte order; 0 if there is none. An empty `name` comes before all others.
         SLOT_NEXT = 196,
+        /// System only: `(instance, address, HeldBuffer out)` → 1, and the first buffer that the instance holds behind an address; 0 if there is none.
+        SLOT_HELD = 197,
     }
 }

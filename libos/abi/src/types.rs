@@ -261,6 +261,35 @@ pub struct FilledSlot {
     pub producer: u64,
 }
 
+/// A buffer that an instance holds (`SLOT_HELD`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct HeldBuffer {
+    /// First byte.
+    pub address: u64,
+    /// Bytes available.
+    pub capacity: u64,
+}
+
+/// Where a function is after `CAPTURE`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Captured {
+    /// The checkpoint, a number that means nothing to another instance.
+    pub checkpoint: u64,
+    /// How often `REWIND` has gone back to it; 0 at the capture itself.
+    pub rewinds: u64,
+    /// Bytes of the value that came with the last one.
+    pub len: u64,
+}
+
+/// Most checkpoints that an instance has at a time (`CAPTURE`).
+pub const CHECKPOINTS_MAX: usize = 128;
+/// Most bytes of the value that `REWIND` passes on.
+pub const REWIND_VALUE_MAX: usize = 64 << 10;
+/// `REWIND` flag: free the checkpoint, and go nowhere.
+pub const REWIND_FORGET: u64 = 1;
+
 /// What an instance and its domain use (`MEMORY_STATS`), in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]

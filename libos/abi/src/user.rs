@@ -81,6 +81,10 @@ unsafe impl Plain for crate::types::SlotView {}
 unsafe impl Plain for crate::types::SlotInfo {}
 // SAFETY: two u64.
 unsafe impl Plain for crate::types::FilledSlot {}
+// SAFETY: two u64.
+unsafe impl Plain for crate::types::HeldBuffer {}
+// SAFETY: three u64.
+unsafe impl Plain for crate::types::Captured {}
 // SAFETY: five u64.
 unsafe impl Plain for crate::types::MemoryStats {}
 // SAFETY: two u32, a u64, two u32, then u64-sized integers: no padding.

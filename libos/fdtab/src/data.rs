@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 use monohull_abi::file::{
     AT_POSITION, FILE_SIZE_MAX, FileStat, FsOp, IoVec, KEEP_FLAGS, LOWEST_FREE, VECTOR_MAX, Whence, open,
 };
-use monohull_abi::module::Call;
+use monohull_abi::module::{Call, SYSTEM_INSTANCE};
 use monohull_abi::user::{UserSlice, write_one};
 use monohull_abi::{Errno, Outcome};
 
@@ -292,6 +292,15 @@ impl Files {
                 },
             }
         }))
+    }
+
+    /// The first descriptor of an instance behind one, for trusted callers.
+    pub(crate) fn held_behind(&self, call: &mut Call) -> Result<u64, Errno> {
+        let [instance, descriptor, ..] = call.args;
+        if call.instance != SYSTEM_INSTANCE {
+            return Err(Errno::NotPermitted);
+        }
+        Ok(self.tables.find(instance as u32).and_then(|table| table.behind(descriptor)).unwrap_or(0))
     }
 
     pub(crate) fn flags(&self, call: &mut Call) -> Outcome {

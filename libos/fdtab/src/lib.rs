@@ -81,6 +81,7 @@ module! {
         number::FILE_REALPATH => Files::real_path,
         number::FILE_PIN => Files::pin,
         number::FILE_UNPIN => Files::unpin,
+        number::FILE_HELD => Files::held_behind,
     }
 }
 

@@ -124,6 +124,11 @@ impl Table {
         self.used().filter_map(|descriptor| Some((descriptor, self.get(descriptor)?))).collect()
     }
 
+    /// The first descriptor in use behind one.
+    pub(crate) fn behind(&self, descriptor: u64) -> Option<u64> {
+        self.used().find(|used| *used > descriptor)
+    }
+
     fn used(&self) -> impl Iterator<Item = u64> {
         let used = *self.used.lock();
         (0..DESCRIPTORS_MAX as u64).filter(move |d| used[*d as usize / 64] & 1 << (d % 64) != 0)

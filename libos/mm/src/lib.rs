@@ -69,6 +69,7 @@ module! {
         number::SLOT_PIN => Memory::pin,
         number::SLOT_UNPIN => Memory::unpin,
         number::SLOT_NEXT => Memory::next,
+        number::SLOT_HELD => Memory::held_behind,
         number::EVENT_WAIT => Memory::event_wait,
     }
 }

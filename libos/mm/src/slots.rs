@@ -226,6 +226,16 @@ impl Memory {
         Ok(len as u64)
     }
 
+    pub(crate) fn held_behind(&self, call: &mut Call) -> Result<u64, Errno> {
+        self.trusted_only(call)?;
+        let [instance, address, out, ..] = call.args;
+        let instance = u32::try_from(instance).map_err(|_| Errno::Invalid)?;
+        let found = self.table.lock().held_behind(instance, address);
+        let Some(held) = found else { return Ok(0) };
+        self.write_out(call, out, held, "the address for the buffer")?;
+        Ok(1)
+    }
+
     fn read_type(&self, call: &Call, address: u64) -> Result<TypeDesc, Errno> {
         read_one(self.host.raw(), call, address)
             .map_err(|refusal| self.refuse(call, "the description of the type", refusal))

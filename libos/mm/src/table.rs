@@ -37,7 +37,7 @@ use hashbrown::HashMap;
 use monohull_abi::event::RESERVED;
 use monohull_abi::layout::page_up;
 use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
-use monohull_abi::types::{FilledSlot, SlotInfo, SlotView};
+use monohull_abi::types::{FilledSlot, HeldBuffer, SlotInfo, SlotView};
 use monohull_module::HostRef;
 
 type Hasher = foldhash::fast::FixedState;
@@ -452,6 +452,17 @@ impl Table {
             let (_, slot) = self.filled(name)?;
             let bytes = slot.content.bytes().unwrap_or(0);
             Some((&**name, FilledSlot { bytes, producer: slot.producer.into() }))
+        })
+    }
+
+    /// The first buffer that an instance holds behind an address.
+    pub(crate) fn held_behind(&self, id: u32, address: u64) -> Option<HeldBuffer> {
+        let behind = self.instances.get(&id)?.addresses.range((Bound::Excluded(address), Bound::Unbounded));
+        behind.into_iter().find_map(|address| match self.buffers.get(address)? {
+            Buffer { run, state: BufferState::Held { by, .. }, .. } if *by == id => {
+                Some(HeldBuffer { address: *address, capacity: run.bytes() })
+            }
+            _ => None,
         })
     }
 

@@ -46,6 +46,8 @@ impl Access {
 pub enum AddressSpaceError {
     #[error("another workflow domain exists in this process")]
     Taken,
+    #[error("there are too many ranges of mapped memory")]
+    TooManyRanges,
     #[error("the host refused to {what} {bytes} bytes at {address:#x}: {source}")]
     Refused {
         /// What was tried.
@@ -167,6 +169,23 @@ impl AddressSpace {
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
         map(&range, access.flags(), flags, file.as_raw_fd(), offset, "map an image into")?;
         // A fresh mapping has key 0, whatever was there before.
+        if self.keys.in_force() { self.protect(range, access, key) } else { Ok(()) }
+    }
+
+    /// The same for the copy of a cell's own memory, for which the host sets nothing aside beforehand.
+    pub(crate) fn map_copy(
+        &self,
+        range: Range<u64>,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        access: Access,
+        key: Key,
+    ) -> Result<(), AddressSpaceError> {
+        check(&range);
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        // Without rights until the pages have their key.
+        let first = if self.keys.in_force() { Access::None } else { access };
+        map(&range, first.flags(), flags, file.as_raw_fd(), offset, "map a copy into")?;
         if self.keys.in_force() { self.protect(range, access, key) } else { Ok(()) }
     }
 

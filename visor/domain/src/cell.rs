@@ -13,11 +13,16 @@ use super::address_space::{Access, AddressSpace, AddressSpaceError};
 use super::image::Access as SegmentAccess;
 use super::image::map::{LoadedImage, Pristine};
 use super::keys::Key;
-use super::mapped_memory::MappedMemory;
+use super::mapped_memory::{MappedMemory, rights};
+use super::ranges::joined;
+use super::rewinding::{PointError, Points, Record};
 use monohull_abi::layout::{
     CELL_SIZE, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base, page_down, page_up,
 };
 use monohull_abi::module::UserBounds;
+use monohull_trampoline::system::copy;
+use std::io;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -65,6 +70,8 @@ pub struct Cell {
     /// Thread stacks that have ever been used, and those among them that are free.
     stacks: u32,
     free_stacks: Vec<u32>,
+    /// Checkpoints of the instance, and the copy of its memory that data, heap and mapped memory are mappings of.
+    points: Option<Box<Points>>,
 }
 
 impl Cell {
@@ -93,6 +100,7 @@ impl Cell {
             mapped: MappedMemory::default(),
             stacks: 0,
             free_stacks: Vec::new(),
+            points: None,
         })
     }
 
@@ -300,9 +308,122 @@ impl Cell {
         Some(freed + FREED_AT_ONCE)
     }
 
+    /// Its checkpoints, if it has ever had one.
+    pub(crate) fn points(&mut self) -> Option<&mut Points> {
+        self.points.as_deref_mut()
+    }
+
+    /// Writable data of the image.
+    fn data(&self) -> impl Iterator<Item = Range<u64>> {
+        let data = self.pristine.iter().map(|first| first.address..first.address + first.bytes.len() as u64);
+        data.chain(self.zeros.iter().cloned())
+    }
+
+    /// What a checkpoint copies of the main stack, whose thread has this stack pointer; `None` if that is no place of it.
+    pub(crate) fn live_stack(&self, user_rsp: u64) -> Option<Range<u64>> {
+        let stack = self.stack(None);
+        let is_inside = (stack.start + PAGE..stack.end - THREAD_HEADER_SIZE).contains(&user_rsp);
+        (is_inside && user_rsp.is_multiple_of(8)).then_some(user_rsp..stack.end)
+    }
+
+    /// Adds a checkpoint of the memory as it is now: its number. The instance's only thread is in a call with `record.user_rsp`, which has a
+    /// [live stack](Self::live_stack). After an error of the host the instance must end.
+    pub(crate) fn add_point(
+        &mut self,
+        space: &AddressSpace,
+        mut record: Record,
+        charge: impl Fn(i64) -> bool,
+    ) -> Result<u64, PointError> {
+        let base = self.base();
+        let fixed = joined(self.data().chain([self.heap()]).collect());
+        let mapped: Vec<_> = self.mapped.ranges().collect();
+        let charged = mapped.iter().filter(|(_, state)| state.is_charged()).map(|(range, _)| range.clone());
+        let all: Vec<_> = fixed.iter().cloned().chain(charged).collect();
+        (record.heap_end, record.mapped, record.images) = (self.heap_end, mapped, self.mapped.images_made());
+        if self.points.is_none() {
+            self.points = Some(Box::new(Points::new(base)?));
+        }
+        let (key, room) = (self.key, self.heap_end + PAGE..base + THREAD_STACKS_OFFSET);
+        let points = self.points.as_deref_mut().expect("it has just been made");
+        if !self.mapped.is_copied() && !self.mapped.may_be_rebuilt(space, &record.mapped) {
+            return Err(PointError::Mappings);
+        }
+        let number = points.add(&all, record, charge)?;
+        points.back(space, key, base, &fixed)?;
+        if !self.mapped.is_copied() {
+            let mapped: Vec<_> = self.mapped.ranges().collect();
+            self.mapped.rebuild(space, key, room, &mapped, points.file(), base)?;
+        }
+        Ok(number)
+    }
+
+    /// Bytes that would be charged more for heap and mapped memory as a checkpoint has them. An error if there may not be so many ranges.
+    pub(crate) fn cost_of_point(&self, space: &AddressSpace, number: u64) -> Result<i64, PointError> {
+        let points = self.points.as_deref().ok_or(PointError::Unknown(number))?;
+        let (record, _) = points.record(number)?;
+        if !self.mapped.shows(&record.mapped) && !self.mapped.may_be_rebuilt(space, &record.mapped) {
+            return Err(PointError::Mappings);
+        }
+        let charged = record.mapped.iter().filter(|(_, state)| state.is_charged());
+        let then: u64 = charged.map(|(range, _)| range.end - range.start).sum();
+        Ok(then as i64 - self.mapped.charged() as i64 - (self.heap_end - record.heap_end) as i64)
+    }
+
+    /// Makes the memory what it was at a checkpoint, and frees those that came later: the record of the checkpoint, and how often that has
+    /// been done. After an error of the host the instance must end.
+    pub(crate) fn go_back(
+        &mut self,
+        space: &AddressSpace,
+        number: u64,
+        charge: impl Fn(i64) -> bool,
+    ) -> Result<(&Record, u64), PointError> {
+        let (base, key) = (self.base(), self.key);
+        let data: Vec<_> = self.data().collect();
+        let points = self.points.as_deref_mut().ok_or(PointError::Unknown(number))?;
+        let heap_end = points.find(number)?.0.heap_end;
+        if heap_end < self.heap_end {
+            space.reset(heap_end..self.heap_end)?;
+            self.heap_end = heap_end;
+        }
+        let room = self.heap_end + PAGE..base + THREAD_STACKS_OFFSET;
+        points.go_back(number, charge)?;
+        let (record, rewinds) = points.record(number)?;
+        for range in joined(data.into_iter().chain(iter::once(self.heap_start..heap_end)).collect()) {
+            points.show(space, key, base, range)?;
+        }
+        if self.mapped.shows(&record.mapped) {
+            for (range, state) in record.mapped.iter().filter(|(_, state)| state.is_charged()) {
+                space.discard(range.clone()).or_else(|_| {
+                    space.map_copy(range.clone(), points.file(), range.start - base, rights(*state), key)
+                })?;
+            }
+        } else {
+            self.mapped.rebuild(space, key, room, &record.mapped, points.file(), base)?;
+        }
+        let stack = &record.stack;
+        // SAFETY: the main stack above its guard, whose thread is in the call that does this; a fault is survived.
+        if !unsafe { copy(record.user_rsp as *mut u8, stack.as_ptr(), stack.len()) } {
+            return Err(PointError::Memory(io::Error::from_raw_os_error(libc::EFAULT)));
+        }
+        Ok((record, rewinds))
+    }
+
+    /// Frees a part of the copy of an instance that has ended: whether it was so much that the rest can wait.
+    pub(crate) fn free_some_of_copy(&mut self) -> bool {
+        self.points.as_deref_mut().is_some_and(Points::free_some)
+    }
+
     /// Makes the cell fit for another instance of the same image; no thread of it exists any more. After an error the cell may
     /// still hold data of the old instance, and nothing may run in it before it has been cleared.
     pub fn wipe(&mut self, space: &AddressSpace) -> Result<(), AddressSpaceError> {
+        if self.points.is_some() {
+            // What is a mapping of the copy becomes anonymous memory, which is zero. Heap and mapped memory do so below.
+            for range in joined(self.data().collect()) {
+                space.reset(range.clone())?;
+                space.protect(range, Access::ReadWrite, self.key)?;
+            }
+            self.points = None;
+        }
         for pages in &self.pristine {
             // SAFETY: these are the writable pages they were copied from.
             unsafe {
@@ -344,9 +465,11 @@ impl Cell {
 
 #[cfg(test)]
 mod tests {
+    use super::super::carrier::Carrier;
     use super::super::keys::Keys;
-    use super::super::one_at_a_time;
+    use super::super::{install_fault_handlers, one_at_a_time};
     use super::*;
+    use monohull_abi::layout::{INFO_BASE, INFO_SIZE};
     use std::path::Path;
 
     const STACK: u64 = 64 << 10;
@@ -410,5 +533,57 @@ mod tests {
         let (gone, left) = (false, true);
         assert_eq!(steps, [[left, left, left], [gone, left, left], [gone, gone, left]]);
         cell.wipe(&space).expect("memory that is not locked is wiped");
+    }
+
+    #[test]
+    fn memory_goes_back_to_each_checkpoint_and_nothing_of_the_copy_is_left_in_a_wiped_cell() {
+        let _one = one_at_a_time();
+        install_fault_handlers();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
+        let image =
+            Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
+        let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
+        space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
+        let _carrier = Carrier::new(&space, 0).expect("a carrier");
+        let mut cell = Cell::new(&space, 0, image, STACK, Key::FUNCTIONS).expect("a cell");
+        let charged = std::cell::Cell::new(0_i64);
+        let charge = |bytes: i64| {
+            charged.set(charged.get() + bytes);
+            true
+        };
+        let heap = cell.grow_heap(&space, 4 * PAGE).expect("rights").expect("room");
+        let user_rsp = cell.stack(None).end - 4096;
+        let page = |index: u64| {
+            // SAFETY: a page of the heap, which no thread uses.
+            unsafe { &mut *((heap + index * PAGE) as *mut [u8; PAGE as usize]) }
+        };
+        let record = || Record { user_rsp, stack: vec![5; 4096], ..Record::default() };
+        page(0).fill(1);
+        let first = cell.add_point(&space, record(), charge).expect("a checkpoint");
+        let alone = charged.get();
+        page(0)[4000] = 2;
+        page(1).fill(2);
+        let second = cell.add_point(&space, record(), charge).expect("a checkpoint");
+        assert!(charged.get() >= alone + 2 * PAGE as i64, "two pages have changed");
+        page(1).fill(3);
+        page(2).fill(3);
+        assert_eq!(cell.go_back(&space, second, charge).expect("it goes back").1, 1);
+        assert_eq!((page(0)[0], page(0)[4000], page(1)[7], page(2)[7]), (1, 2, 2, 0));
+        page(3).fill(4);
+        let grown = cell.grow_heap(&space, PAGE).expect("rights").expect("room");
+        cell.go_back(&space, first, charge).expect("it goes back");
+        assert_eq!((*page(0), *page(1), *page(3)), ([1; 4096], [0; 4096], [0; 4096]));
+        assert_eq!((cell.heap().end, charged.get()), (grown, alone), "what came later has gone");
+        assert!(matches!(cell.go_back(&space, second, charge), Err(PointError::Unknown(_))));
+        // SAFETY: the top of the main stack, which no thread uses.
+        assert_eq!(unsafe { *(user_rsp as *const u8) }, 5);
+
+        let mapped = || std::fs::read_to_string("/proc/self/maps").expect("mappings").contains("monohull-rewind");
+        assert!(mapped(), "otherwise this shows nothing");
+        page(0).fill(7);
+        cell.wipe(&space).expect("memory that is not locked is wiped");
+        assert!(!mapped());
+        cell.grow_heap(&space, 4 * PAGE).expect("rights").expect("room");
+        assert!((0..4).all(|index| *page(index) == [0; 4096]));
     }
 }

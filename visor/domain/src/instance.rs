@@ -130,6 +130,8 @@ pub struct Instance {
     pub explanations: Explanations,
     /// Where its faults go on, if it has said so.
     pub fault_handler: Mutex<Option<FaultHandler>>,
+    /// It has checkpoints, which are told of numbers that it opens and closes.
+    pub watched: AtomicBool,
 }
 
 /// Output of an instance, bounded.

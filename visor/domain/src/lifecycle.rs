@@ -81,6 +81,7 @@ impl Shared {
             lines: Mutex::new(Output::default()),
             explanations: Explanations::default(),
             fault_handler: Mutex::new(begun.fault_handler),
+            watched: AtomicBool::new(false),
             config,
         });
         instance.counters.load.store(ticks() - begin, Ordering::Relaxed);
@@ -187,6 +188,10 @@ impl Shared {
         }
         // The module may never have been loaded, or not know of all.
         self.files.pager.unmap_all(holdings.id);
+        let instance = self.instance(holdings.id);
+        if instance.and_then(|instance| instance.with_cell(Cell::free_some_of_copy)) == Some(true) {
+            return self.put_off(self.lock(), Leaving::Holdings(holdings));
+        }
         let free_some = |cell: &mut Cell| cell.free_some(&self.space, holdings.freed);
         if let Some(freed) = self.instance(holdings.id).and_then(|instance| instance.with_cell(free_some)).flatten() {
             holdings.freed = freed;

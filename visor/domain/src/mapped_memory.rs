@@ -56,9 +56,82 @@ pub struct MappedMemory {
     /// Mappings of the kernel that images have made, at most: what takes their place may have another origin than its neighbours, so this
     /// never falls while the instance lives. They count as ranges.
     divided: usize,
+    /// How often an image has been mapped.
+    images_made: u64,
+    /// All that is charged has been mapped from a copy of the cell, and nothing has been mapped or freed since.
+    copied: bool,
 }
 
 impl MappedMemory {
+    /// How often an image has been mapped.
+    pub(super) fn images_made(&self) -> u64 {
+        self.images_made
+    }
+
+    /// Whether pages show the image's file.
+    pub(super) fn has_images(&self) -> bool {
+        self.images_made > 0
+    }
+
+    /// Whether all that is charged is a mapping of the cell's copy, or nothing is charged.
+    pub(super) fn is_copied(&self) -> bool {
+        self.copied || self.charged == 0
+    }
+
+    /// Whether these ranges are what is mapped, and all that is charged of them is a mapping of the cell's copy.
+    pub(super) fn shows(&self, ranges: &[(Range<u64>, RangeState)]) -> bool {
+        self.is_copied() && self.ranges().eq(ranges.iter().cloned())
+    }
+
+    /// Whether there may be mappings for [`MappedMemory::rebuild`] with these ranges.
+    pub(super) fn may_be_rebuilt(&self, space: &AddressSpace, ranges: &[(Range<u64>, RangeState)]) -> bool {
+        let (before, after) = (self.count(), Self::mappings_of(ranges));
+        let may = space.count_ranges(before, after);
+        if may {
+            space.count_ranges(after, before);
+        }
+        may
+    }
+
+    fn mappings_of(ranges: &[(Range<u64>, RangeState)]) -> usize {
+        ranges.len() + DIVIDES * ranges.iter().filter(|(_, state)| state.is_charged()).count()
+    }
+
+    /// Maps these ranges in place of what is mapped; what is charged among them shows the copy of the cell that begins at `base`. After an
+    /// error the instance must end. Charging is the caller's.
+    pub(super) fn rebuild(
+        &mut self,
+        space: &AddressSpace,
+        key: Key,
+        room: Range<u64>,
+        ranges: &[(Range<u64>, RangeState)],
+        copy: BorrowedFd<'_>,
+        base: u64,
+    ) -> Result<(), AddressSpaceError> {
+        let after = Self::mappings_of(ranges);
+        if !space.count_ranges(self.count(), after) {
+            return Err(AddressSpaceError::TooManyRanges);
+        }
+        (self.ranges, self.images) = (MappedRanges::default(), MappedRanges::default());
+        (self.charged, self.divided) = (0, after - ranges.len());
+        if let Some(area) = &mut self.area {
+            *area = area.start.min(room.start)..area.end;
+            // Heap may have grown into the lowest part of it.
+            space.reset(room.clone())?;
+            Self::prepare_room(space, key, room)?;
+        }
+        for (range, state) in ranges {
+            self.ranges.set(range.clone(), Some(*state));
+            if state.is_charged() {
+                space.map_copy(range.clone(), copy, range.start - base, rights(*state), key)?;
+                self.images.set(range.clone(), Some(RangeState::ReadWrite));
+                self.charged += range.end - range.start;
+            }
+        }
+        self.copied = true;
+        Ok(())
+    }
+
     /// Bytes charged.
     pub(super) fn charged(&self) -> u64 {
         self.charged
@@ -161,6 +234,7 @@ impl MappedMemory {
         let map = |space: &AddressSpace, range| space.map_file(range, file, offset, Access::ReadWrite, pages.key);
         let mapped = self.change(pages, range.clone(), DIVIDES, |_| Some(RangeState::ReadWrite), map);
         if matches!(mapped, Ok(()) | Err(Errno::OutOfMemory)) {
+            self.images_made += 1;
             self.images.set(range, Some(RangeState::ReadWrite));
         }
         mapped
@@ -207,6 +281,7 @@ impl MappedMemory {
         if !self.covers(range.clone()) {
             return Err(Errno::Fault);
         }
+        self.copied = false;
         let (old, before) = (self.ranges.within(&range), self.count());
         if old.iter().all(|(_, state)| *state == RangeState::Reserved && to(*state) == Some(*state)) {
             return Ok(());
@@ -273,9 +348,12 @@ impl MappedMemory {
         if self.area.is_some() {
             return Ok(());
         }
-        let area = room.clone();
         // It is reset at the end, however far this comes.
-        self.area = Some(area.clone());
+        self.area = Some(room.clone());
+        Self::prepare_room(space, key, room.clone())
+    }
+
+    fn prepare_room(space: &AddressSpace, key: Key, area: Range<u64>) -> Result<(), AddressSpaceError> {
         let last = area.end - PAGE..area.end;
         space.protect(area, Access::None, key)?;
         space.protect(last.clone(), Access::ReadWrite, key)?;
@@ -323,6 +401,7 @@ impl MappedMemory {
         self.ranges = MappedRanges::default();
         self.images = MappedRanges::default();
         (self.charged, self.divided) = (0, 0);
+        (self.images_made, self.copied) = (0, false);
         match self.area.take() {
             Some(area) => space.reset(area),
             None => Ok(()),
@@ -334,7 +413,7 @@ impl MappedMemory {
 const DIVIDES: usize = 2;
 
 /// The kernel's rights of pages in a state.
-fn rights(state: RangeState) -> Access {
+pub(super) fn rights(state: RangeState) -> Access {
     match state {
         RangeState::Reserved | RangeState::Hidden => Access::None,
         RangeState::Read => Access::Read,

@@ -10,7 +10,7 @@ use super::dispatcher::SchedulerGuard;
 use super::event::Event;
 use super::fault_injection::{self, Mitigation};
 use super::host_time::ticks;
-use super::hostcall::futex_wait;
+use super::hostcall::{futex_wait, note_numbers};
 use super::instance::{Instance, InstanceConfig};
 use super::preemption;
 use super::preemption::is_interrupt;
@@ -284,6 +284,9 @@ impl Shared {
             }
             if instance.stop.load(Ordering::Relaxed) {
                 return Stopped::Ended(running);
+            }
+            if instance.watched.load(Ordering::Relaxed) {
+                note_numbers(instance, &running.frame);
             }
             if carrier.has_attention() {
                 if self.must_stop(instance) {

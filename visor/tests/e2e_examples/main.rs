@@ -11,6 +11,7 @@ mod harness;
 mod modules;
 mod real_std;
 mod report;
+mod search;
 mod sort;
 mod tour;
 mod word_count;

@@ -16,6 +16,7 @@ const EXPECTED: &[Expected] = &[
     ("forked", &[], &["mm", "stdio", "time"]),
     ("function-chain", &[], &["mm"]),
     ("jq", &[("orders", b"[{\"customer\": \"Ada\", \"price\": 3.5}]")], &["fdtab", "mm", "stdio"]),
+    ("generator", &[], &["mm", "stdio"]),
     ("json-report", &[], &["mm", "stdio"]),
     ("log-analytics", &[], &["fdtab", "mm", "mmap-file", "ramfs"]),
     ("lua", &[("orders", b"Ada 3.50\n")], &["mm", "stdio", "time"]),
@@ -39,6 +40,7 @@ const EXPECTED: &[Expected] = &[
     ("real-std", &[], &["fdtab", "mm", "ramfs", "stdio", "time"]),
     ("sqlite3", &[("orders", b"Ada,3.50\n")], &["fdtab", "mm", "stdio"]),
     ("std-tour", &[], &["mm", "stdio", "time"]),
+    ("sudoku", &[], &["mm", "stdio"]),
     ("wasi-tour", &[("text", b"typed\n")], &["fdtab", "mm", "ramfs", "stdio", "time"]),
     ("word-count", &[("text", b"one fish two fish\n")], &["mm"]),
 ];

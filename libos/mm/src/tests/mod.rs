@@ -15,7 +15,9 @@ mod threads;
 use crate::MONOHULL_MODULE;
 use monohull_abi::layout::PAGE;
 use monohull_abi::module::{Call, Ending};
-use monohull_abi::types::{BYTES_FINGERPRINT, FilledSlot, MemoryStats, SlotInfo, SlotView, TAKE_NOW, fingerprint};
+use monohull_abi::types::{
+    BYTES_FINGERPRINT, FilledSlot, HeldBuffer, MemoryStats, SlotInfo, SlotView, TAKE_NOW, fingerprint,
+};
 use monohull_abi::{Errno, number};
 use monohull_module_testing::{CountingHeap, Domain, Step};
 use std::ops::Deref;
@@ -142,6 +144,21 @@ impl Mm {
         let args = [name.as_ptr() as u64, name.len() as u64, out, to, text.len() as u64, 0];
         let len = Errno::from_value(self.system(number::SLOT_PEEK, args))?;
         Ok((info, text[..len as usize].to_vec()))
+    }
+
+    /// The buffers that an instance holds: their addresses and capacities.
+    fn held(&self, instance: u32) -> Vec<(u64, u64)> {
+        let mut found: Vec<(u64, u64)> = Vec::new();
+        loop {
+            let mut held = HeldBuffer::default();
+            let behind = found.last().map_or(0, |(address, _)| *address);
+            let args = [instance.into(), behind, (&raw mut held) as u64, 0, 0, 0];
+            match self.system(number::SLOT_HELD, args) {
+                0 => return found,
+                answer => assert_eq!(answer, 1),
+            }
+            found.push((held.address, held.capacity));
+        }
     }
 
     /// The filled slot after `name`: its own name, its bytes and its producer.

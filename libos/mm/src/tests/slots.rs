@@ -198,3 +198,23 @@ fn filled_slots_are_listed_in_order_with_their_producers() {
     mm.take(B, "part.2", WORDS).unwrap();
     assert_eq!(mm.next("part.10").map(|(name, _)| name).as_deref(), Some("é"), "a taken slot is not filled");
 }
+
+#[test]
+fn what_an_instance_holds_is_listed_without_what_it_has_given_away_or_freed() {
+    let mm = Mm::start();
+    assert_eq!(mm.held(A), []);
+    let [kept, given, freed] = [100, 5000, 100].map(|bytes| mm.alloc(A, bytes));
+    let other = mm.alloc(B, 100);
+    let mut all = [(kept, 4096), (given, 8192), (freed, 4096)];
+    all.sort_unstable();
+    assert_eq!(mm.held(A), all);
+    assert_eq!(mm.publish(A, "given", given, 5, BYTES), 0);
+    assert_eq!(mm.free(A, freed), 0);
+    assert_eq!((mm.held(A), mm.held(B)), ([(kept, 4096)].into(), [(other, 4096)].into()));
+    let view = mm.take(B, "given", BYTES).unwrap();
+    assert!(mm.held(B).contains(&(view.address, 8192)));
+    assert_eq!(mm.free(B, view.address), 0);
+    assert_eq!(mm.held(B), [(other, 4096)], "an input that is kept for a retry is not the function's");
+    let out = mm.place(A, &[0; 16]);
+    assert_eq!(mm.call(A, number::SLOT_HELD, [A.into(), 0, out, 0, 0, 0]), Errno::NotPermitted.to_value());
+}

@@ -8,6 +8,7 @@ use crate::driver::Driver;
 use crate::host_time::monotonic_ns;
 use crate::hostcall::RecordError;
 use crate::instance::{Instance, Usage};
+use crate::ranges::joined;
 use crate::sched::{Scheduler, Unfit};
 use crate::shared::Shared;
 use monohull_abi::child::CHILD_EVENT;
@@ -31,6 +32,8 @@ pub enum CaptureError {
     MappedFiles,
     #[error("{instance} has mapped memory that it has made inaccessible, which cannot be captured with what it holds")]
     HiddenMemory { instance: String },
+    #[error("{instance} has checkpoints of its own, which would not be gone back to in another process")]
+    Checkpoints { instance: String },
     #[error("{instance} waits for a slot or an event whose name is no longer in its memory")]
     Name { instance: String },
     #[error("an instance is being ended")]
@@ -97,7 +100,7 @@ impl Shared {
         let (instances, mut found) = captured;
         let mut modules = Vec::new();
         for module in self.save_modules()? {
-            let ranges = pages::joined(module.pages);
+            let ranges = joined(module.pages);
             for range in ranges.iter().cloned() {
                 // SAFETY: buffers of the arena that their module has named are readable, and nothing runs.
                 unsafe { pages::of_range(range, &mut found) };
@@ -162,8 +165,11 @@ impl Shared {
         mut threads: Vec<ThreadRecord>,
         into: &mut Found,
     ) -> Result<InstanceRecord, CaptureError> {
-        let cell = instance.cell.lock().expect("cell");
-        let cell = cell.as_deref().ok_or(CaptureError::Ending)?;
+        let mut cell = instance.cell.lock().expect("cell");
+        let cell = cell.as_deref_mut().ok_or(CaptureError::Ending)?;
+        if cell.points().is_some_and(|points| points.len() > 0) {
+            return Err(CaptureError::Checkpoints { instance: instance.described() });
+        }
         for thread in &mut threads {
             if let Some(registers) = &thread.registers {
                 thread.user_rsp = pages::bound_of_use(cell, (thread.stack, registers.sp));

@@ -102,19 +102,6 @@ pub(super) fn writable(cell: &Cell) -> Vec<Range<u64>> {
         .collect()
 }
 
-/// The same pages as few ranges: ascending, with gaps between them.
-pub(super) fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_unstable_by_key(|range| range.start);
-    let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
-    }
-    joined
-}
-
 /// Writes captured pages back.
 ///
 /// # Safety

@@ -8,6 +8,7 @@ use super::restore_error::RestoreError;
 use crate::explanation::Explanations;
 use crate::hostcall;
 use crate::instance::{Counters, Instance, InstanceConfig, Line, Output, cell_of};
+use crate::ranges::joined;
 use crate::shared::Shared;
 use monohull_abi::layout::PAGE;
 use monohull_abi::module::NEVER;
@@ -52,7 +53,7 @@ impl Shared {
                 hostcall::ModuleRecord { name: module.name, bytes: module.bytes, pages: Vec::new() }
             })
             .collect();
-        let buffers = pages::joined(self.restore_modules(&modules)?);
+        let buffers = joined(self.restore_modules(&modules)?);
         recorded.sort_unstable();
         if !recorded.iter().copied().eq(buffers.iter().map(|range| (range.start, range.end - range.start))) {
             return Err(Rejected::ModulePages.into());
@@ -106,6 +107,7 @@ impl Shared {
             lines: Mutex::new(Output::restored(lines, record.lines_cost, record.lines_full)),
             explanations: Explanations::restored(record.refusal),
             fault_handler: Mutex::new(record.fault_handler),
+            watched: AtomicBool::new(false),
             config,
         });
         self.instances.insert(instance.clone(), charged);

@@ -68,6 +68,8 @@ pub(crate) fn bind(domain: &Shared) {
         CHILD_CANCEL => |domain, call| common(domain, call, child_cancel),
         CHILD_ID => |domain, call| common(domain, call, child_id),
         READY => checkpoint::ready,
+        CAPTURE => super::rewind::capture,
+        REWIND => super::rewind::rewind,
         HOST_FILES => |domain, call| super::host_files::serve(domain, call).into(),
     }
 }
@@ -155,7 +157,7 @@ fn thread_open(domain: &Shared, call: &Call, instance: &Instance, entry: u64, ar
 }
 
 /// The stack slot of the calling thread; `None` for a main thread.
-fn stack_of_caller(domain: &Shared, call: &Call) -> Option<u32> {
+pub(super) fn stack_of_caller(domain: &Shared, call: &Call) -> Option<u32> {
     let scheduler = domain.lock();
     domain.thread_of(&scheduler, call).and_then(|thread| scheduler.stack(thread))
 }

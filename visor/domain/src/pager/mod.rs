@@ -36,6 +36,7 @@ use monohull_abi::file::{Advice, FILLED_AT_ONCE, MAPPINGS_MAX, MapRequest, map};
 use monohull_abi::layout::{
     CELL_SIZE, CELLS_BASE, CELLS_END, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET, page_down, page_up,
 };
+use monohull_abi::module::UserBounds;
 pub(crate) use source::Source;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -150,6 +151,11 @@ impl Pager {
             Err(_) => _ = account.charge(-(size as i64)),
         }
         mapped
+    }
+
+    /// Whether an instance has mapped files, of which these are the addresses of its cell.
+    pub(super) fn has_any(&self, cell: UserBounds) -> bool {
+        self.table.lock().range(cell.start..cell.end).next().is_some()
     }
 
     /// Makes a new mapping accessible.

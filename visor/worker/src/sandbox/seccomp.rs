@@ -174,7 +174,8 @@ const WORKER: &[Entry<'static>] = &[
     Entry(
         libc::SYS_memfd_create,
         Rules::If(&[without(1, libc::MFD_HUGETLB as i32)]),
-        "large answers are sent as sealed memory (`ipc::sealed`)",
+        "large answers are sent as sealed memory (`ipc::sealed`); copies of memory that functions go back to \
+         (`domain::rewinding`)",
     ),
     Entry(libc::SYS_pwrite64, Rules::Any, "as for `memfd_create`"),
     Entry(libc::SYS_ftruncate, Rules::Any, "as for `memfd_create`"),
