@@ -26,6 +26,7 @@ mod miri;
 mod network;
 mod nginx;
 mod programs;
+mod pyperformance;
 mod python;
 mod sandboxes;
 mod shell;

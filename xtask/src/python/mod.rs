@@ -18,7 +18,7 @@ mod settings;
 use crate::c_programs::{BZIP2, LIBLZMA, Program, SQLITE_LIBRARY, ZLIB};
 use crate::workspace::{Workspace, root};
 use crate::{Result, apt, build, cxx, libc, shell};
-use settings::{CONFIGURE, EDITS, FLAGS, HOST_CONFIGURE, SITE, SOURCE};
+use settings::{CONFIGURE, EDITS, FLAGS, HOST_CONFIGURE, PEER_CONFIGURE, PEER_SITE, SITE, SOURCE};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -76,6 +76,14 @@ pub(crate) fn build(packages: &[Package]) -> Result {
     build.forget_others(&folder)
 }
 
+/// An interpreter of the host for comparisons, from the same source and with the same options: minutes, once.
+pub(crate) fn of_the_host() -> Result<PathBuf> {
+    let folder = root().join("target/python-build");
+    let _held = apt::lock(&folder)?;
+    let build = Build { monohull: PathBuf::new(), folder: folder.join(name()?) };
+    build.peer()
+}
+
 /// What everything in the build's folder depends on, as a name.
 fn name() -> Result<String> {
     let compiler = shell::output(Command::new("gcc").arg("--version"))?;
@@ -129,6 +137,29 @@ impl Build {
         shell::run(configure.arg(format!("OPT={FLAGS}")))?;
         shell::run(make(&target).env("MONOHULL_LIBC", libc::folder()).args(ARCHIVES))?;
         apt::write(&done, "")
+    }
+
+    /// The interpreter of the host, with the modules that need no other library.
+    fn peer(&self) -> Result<PathBuf> {
+        let source = self.folder.join("source");
+        if !source.exists() {
+            return Err(
+                "`cargo xtask build --python` has to be repeated: what the interpreter is built from has changed"
+                    .to_owned(),
+            );
+        }
+        let folder = self.make("peer")?;
+        let (python, done) = (folder.join("python"), folder.join("done"));
+        if !done.exists() {
+            shell::heading("compile Python for the host, to compare with: four minutes, once");
+            apt::write(&folder.join("config.site"), &format!("{SITE}{PEER_SITE}"))?;
+            let mut configure = self.configure(&folder);
+            configure.args(PEER_CONFIGURE).env("CONFIG_SITE", folder.join("config.site")).env("CC", "gcc");
+            shell::run(configure.env("PKG_CONFIG", "false").arg(format!("OPT={FLAGS}")))?;
+            shell::run(make(&folder).arg("python"))?;
+            apt::write(&done, "")?;
+        }
+        Ok(python)
     }
 
     fn make(&self, name: &str) -> Result<PathBuf> {
