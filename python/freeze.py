@@ -1,8 +1,10 @@
 """Makes read-only data of Python's standard library, and of the modules in this folder that belong to it.
 
-    build-python freeze.py LIBRARY OUT      LIBRARY is the folder `Lib` of CPython's source
+    build-python freeze.py LIBRARY OUT              LIBRARY is the folder `Lib` of CPython's source
+    build-python freeze.py LIBRARY OUT PACKAGES     and packages of others, from the folder that holds them
 
-In OUT are then `library.bin`, the bytecode of all modules, and `library.c`, the table by which the interpreter finds it.
+In OUT are then `library.bin`, the bytecode of all modules, and `library.c`, the table by which the interpreter finds it. The file
+`modules` in PACKAGES names modules in C that are linked, each by its name and its function.
 """
 
 import marshal
@@ -37,9 +39,13 @@ def library(folder):
         yield name, path, is_package
 
 
-def main(folder, out):
+def main(folder, out, packages=None):
     here = pathlib.Path(__file__).parent
     modules = list(library(pathlib.Path(folder)))
+    linked = []
+    if packages is not None:
+        modules += library(pathlib.Path(packages))
+        linked = [line.split() for line in (pathlib.Path(packages) / "modules").read_text().splitlines()]
     modules += [(name, here / f"{file}.py", False) for file, name in OURS.items()]
     data, table = bytearray(), []
     for name, path, is_package in modules:
@@ -54,6 +60,10 @@ def main(folder, out):
         f'        ".incbin \\"{out / "library.bin"}\\"\\n.previous");\n'
         'extern const unsigned char monohull_bytecode[] __attribute__((visibility("hidden")));\n'
         "const struct _frozen monohull_library[] = {\n" + "\n".join(table) + "\n    {0, 0, 0, 0},\n};\n"
+        + "".join(f"PyMODINIT_FUNC {function}(void);\n" for _, function in linked)
+        + "struct _inittab monohull_modules[] = {\n"
+        + "".join(f'    {{"{name}", {function}}},\n' for name, function in linked)
+        + "    {0, 0},\n};\n"
     )
     (out / "library.c").write_text(text)
 

@@ -13,7 +13,9 @@
 /* How deep C may call itself: each level is accounted for with so many bytes of the stack, which the workflow limits. */
 #define LEVEL 1024
 
+/* What `freeze.py` has made of the library, and modules in C that are linked and belong to no part of CPython. */
 extern const struct _frozen monohull_library[];
+extern struct _inittab monohull_modules[];
 PyMODINIT_FUNC PyInit__monohull(void);
 
 /* The linker's: a segment of its own behind everything else, whose file part `monohull build` replaces. It begins with the length of what
@@ -90,6 +92,7 @@ int main(int argc, char **argv) {
 
     PyImport_FrozenModules = monohull_library;
     if (PyImport_AppendInittab("_monohull", PyInit__monohull) < 0) return 1;
+    if (PyImport_ExtendInittab(monohull_modules) < 0) return 1;
     PyConfig config;
     PyConfig_InitPythonConfig(&config);
     status = configure(&config, argc, argv, has_program);

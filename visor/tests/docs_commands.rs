@@ -51,6 +51,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "monohull c++",
         "the C++ standard library takes minutes to compile; `cxx_programs` builds many",
     ),
+    ("docs/programs.md", "cargo xtask build --python", "the interpreter and numpy take minutes to compile"),
     ("docs/programs.md", "cmake ", "the project is the reader's; `cli_programs` has one"),
     ("docs/service.md", "cargo xtask build", "builds the workspace"),
     (

@@ -331,6 +331,18 @@ fn what_does_not_exist_is_refused() {
     assert!(errors[0].contains("cannot start another (fork"), "{errors:#?}");
 }
 
+/// numpy, if the interpreter has it.
+#[test]
+#[ignore = "the interpreter and numpy take minutes to compile: `cargo xtask build --python --with numpy`"]
+fn numpy_computes_in_memory_of_slots() {
+    let folder = built(include_str!("python/numpy.py"));
+    fs::write(folder.path().join("given.txt"), "some bytes").expect("written");
+    let workflow = json!({ "inputs": [{ "slot": "given", "path": "given.txt" }], "outputs": ["squares"] });
+    let report = run(folder.path(), &json!({ "memory": "1GiB" }), &workflow);
+    assert_eq!(printed(&report), ["all right"], "{report:#}");
+    assert_eq!(report["output"]["squares"]["bytes"], 8000, "{report:#}");
+}
+
 /// The interpreter alone is a function too.
 #[test]
 #[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]

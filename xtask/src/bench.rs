@@ -1,7 +1,7 @@
 //! Builds everything and hands over to the benchmark program.
 
 use crate::workspace::{Workspace, root};
-use crate::{Result, apache, build, network, nginx, sandboxes, shell};
+use crate::{Result, apache, build, network, nginx, pyperformance, sandboxes, shell};
 use std::process::Command;
 
 /// Runs `monohull-bench` with these arguments.
@@ -14,6 +14,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     if needs_wasmtime_program(arguments) {
         sandboxes::wasmtime_program();
     }
+    pyperformance::ready();
     shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull-bench", "-p", "bench-program"]))?;
     let program = Workspace::load()?.target().join("release/monohull-bench");
     shell::run(Command::new(program).args(arguments).current_dir(root()))

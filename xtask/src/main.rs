@@ -26,6 +26,7 @@ mod miri;
 mod network;
 mod nginx;
 mod programs;
+mod pyperformance;
 mod python;
 mod sandboxes;
 mod shell;
@@ -74,6 +75,9 @@ enum Chore {
         /// Build the interpreter of Python programs, which takes minutes the first time, and what it needs alone.
         #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs"])]
         python: bool,
+        /// With this package as a part of the interpreter.
+        #[arg(long, requires = "python", value_name = "PACKAGE")]
+        with: Vec<python::Package>,
         /// Build the C++ standard library, which takes minutes the first time, and what it needs alone.
         #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python"])]
         cxx: bool,
@@ -167,7 +171,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Build { libc: true, .. } => build::libc(),
         Chore::Build { c_programs: true, .. } => build::c_programs(),
         Chore::Build { programs: true, .. } => build::published(),
-        Chore::Build { python: true, .. } => python::build(),
+        Chore::Build { python: true, with, .. } => python::build(&with),
         Chore::Build { cxx: true, .. } => cxx::build(),
         Chore::Build { libc_tests: true, .. } => libc_tests::build(),
         Chore::Build { wasi: true, .. } => build::wasi(),

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
 
 /// The tests of Python programs, for which the interpreter is compiled first: for that they are ignored otherwise.
 fn python_programs() -> Result<Count> {
-    python::build()?;
+    python::build(&[python::Package::Numpy])?;
     ignored_tests("python_*")
 }
 

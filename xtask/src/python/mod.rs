@@ -11,13 +11,14 @@
 //! The first two take eight minutes on two processors, once: they lie in `target/python-build/HASH`, where the hash is that of what they
 //! depend on. So this is no part of `cargo xtask build`.
 
+mod numpy;
 mod openssl;
 mod settings;
 
 use crate::c_programs::{BZIP2, LIBLZMA, Program, SQLITE_LIBRARY, ZLIB};
 use crate::workspace::{Workspace, root};
-use crate::{Result, apt, build, libc, shell};
-use settings::{CONFIGURE, EDITS, FLAGS, HOST_CONFIGURE, SITE, SOURCE};
+use crate::{Result, apt, build, cxx, libc, shell};
+use settings::{CONFIGURE, EDITS, FLAGS, HOST_CONFIGURE, PEER_CONFIGURE, PEER_SITE, SITE, SOURCE};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -44,20 +45,43 @@ const EXAMPLES: [&str; 1] = ["invoices.py"];
 /// Where a program's archive will be in memory, from the image's start: behind everything else, of which there are 20 MiB.
 const PROGRAM: &str = "-Wl,--section-start=.monohull.program=0x4000000";
 
-/// Builds the visor, the libc and the interpreter.
-pub(crate) fn build() -> Result {
+/// How many pages the data may be moved by so that no address in the code spells an instruction that the checker refuses.
+const PADDINGS: usize = 8;
+
+/// A package with modules in C that the interpreter can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Package {
+    /// numpy, which takes three minutes more, and the C++ standard library
+    Numpy,
+}
+
+/// Builds the visor, the libc and the interpreter with these packages.
+pub(crate) fn build(packages: &[Package]) -> Result {
     let workspace = Workspace::load()?;
     build::visor()?;
     libc::build(&workspace)?;
+    let has_numpy = packages.contains(&Package::Numpy);
+    if has_numpy {
+        cxx::build()?;
+    }
     let folder = root().join("target/python-build");
     apt::make(&folder)?;
     // Two builds at a time share the folder.
     let _held = apt::lock(&folder)?;
     let build = Build { monohull: workspace.target().join("release/monohull"), folder: folder.join(name()?) };
     build.interpreter()?;
-    build.link(&folder.join("work"))?;
+    let packages = if has_numpy { Some(build.numpy()?) } else { None };
+    build.link(&folder.join("work"), packages.as_deref())?;
     build.examples()?;
     build.forget_others(&folder)
+}
+
+/// An interpreter of the host for comparisons, from the same source and with the same options: minutes, once.
+pub(crate) fn of_the_host() -> Result<PathBuf> {
+    let folder = root().join("target/python-build");
+    let _held = apt::lock(&folder)?;
+    let build = Build { monohull: PathBuf::new(), folder: folder.join(name()?) };
+    build.peer()
 }
 
 /// What everything in the build's folder depends on, as a name.
@@ -93,12 +117,12 @@ impl Build {
             edit(&source.join(file), from, to)?;
         }
         shell::heading(&format!("compile Python {}: eight minutes, once", SOURCE.version));
+        let target = self.make("target")?;
+        self.libraries(&target)?;
         let host = self.make("host")?;
         shell::run(self.configure(&host).args(HOST_CONFIGURE).env("CC", "gcc"))?;
         shell::run(make(&host).arg("python"))?;
 
-        let target = self.make("target")?;
-        self.libraries(&target)?;
         apt::write(&target.join("config.site"), SITE)?;
         let here = |path: &str| target.join(path).display().to_string();
         let mut configure = self.configure(&target);
@@ -113,6 +137,29 @@ impl Build {
         shell::run(configure.arg(format!("OPT={FLAGS}")))?;
         shell::run(make(&target).env("MONOHULL_LIBC", libc::folder()).args(ARCHIVES))?;
         apt::write(&done, "")
+    }
+
+    /// The interpreter of the host, with the modules that need no other library.
+    fn peer(&self) -> Result<PathBuf> {
+        let source = self.folder.join("source");
+        if !source.exists() {
+            return Err(
+                "`cargo xtask build --python` has to be repeated: what the interpreter is built from has changed"
+                    .to_owned(),
+            );
+        }
+        let folder = self.make("peer")?;
+        let (python, done) = (folder.join("python"), folder.join("done"));
+        if !done.exists() {
+            shell::heading("compile Python for the host, to compare with: four minutes, once");
+            apt::write(&folder.join("config.site"), &format!("{SITE}{PEER_SITE}"))?;
+            let mut configure = self.configure(&folder);
+            configure.args(PEER_CONFIGURE).env("CONFIG_SITE", folder.join("config.site")).env("CC", "gcc");
+            shell::run(configure.env("PKG_CONFIG", "false").arg(format!("OPT={FLAGS}")))?;
+            shell::run(make(&folder).arg("python"))?;
+            apt::write(&done, "")?;
+        }
+        Ok(python)
     }
 
     fn make(&self, name: &str) -> Result<PathBuf> {
@@ -143,33 +190,66 @@ impl Build {
         Ok(())
     }
 
-    /// The image, in `target/python`, with the licence beside it.
-    fn link(&self, work: &Path) -> Result {
+    /// numpy's folder of packages, in a folder that is called after what decides how numpy is built.
+    fn numpy(&self) -> Result<PathBuf> {
+        let mut hasher = DefaultHasher::new();
+        numpy::hash(&mut hasher);
+        let folder = self.folder.join(format!("numpy-{:016x}", hasher.finish()));
+        numpy::build(&self.monohull, &folder, &self.folder.join("host"), &self.folder.join("target"))?;
+        Ok(folder.join("packages"))
+    }
+
+    /// The image, in `target/python`, with the licences beside it.
+    fn link(&self, work: &Path, packages: Option<&Path>) -> Result {
         let (ours, target) = (root().join("python"), self.folder.join("target"));
         apt::remove(work)?;
         apt::make(work)?;
         let mut freeze = Command::new(self.folder.join("host/python"));
-        shell::run(freeze.arg(ours.join("freeze.py")).arg(self.folder.join("source/Lib")).arg(work))?;
+        shell::run(freeze.arg(ours.join("freeze.py")).arg(self.folder.join("source/Lib")).arg(work).args(packages))?;
         let files = OURS.map(|file| ours.join(file)).into_iter().chain([work.join("library.c")]);
         let mut objects = Vec::new();
         for file in files {
             let object = work.join(file.file_name().unwrap_or_default()).with_extension("o");
-            let mut cc = self.cc();
+            let mut cc = self.driver("cc");
             cc.args(["-O2", "-Wall", "-Werror", "-I"]).arg(self.folder.join("source/Include")).arg("-I").arg(&target);
             shell::run(cc.arg("-c").arg(&file).arg("-o").arg(&object))?;
             objects.push(object);
         }
+        if let Some(packages) = packages {
+            let mut theirs = libc::list(&packages.join("objects"))?;
+            theirs.sort();
+            objects.extend(theirs);
+            build::install(&packages.join("LICENSE"), &root().join("target/python/LICENSE-numpy"))?;
+        }
         let image = work.join("python.so");
-        let mut cc = self.cc();
-        cc.arg(PROGRAM).args(&objects).args(ARCHIVES.map(|archive| target.join(archive)));
-        cc.args(openssl::ARCHIVES.map(|archive| target.join("openssl/lib").join(archive)));
-        cc.args(LIBRARIES.map(|(_, _, archive, _)| target.join(format!("libraries/lib{archive}.a"))));
-        shell::run(cc.args(["-lm", "-Wl,-S", "-o"]).arg(&image))?;
+        let language = if packages.is_some() { "c++" } else { "cc" };
+        let done = (0..PADDINGS).find_map(|pages| self.link_padded(&objects, &image, language, pages).transpose());
+        done.unwrap_or_else(|| {
+            Err("the code of the interpreter spells instructions that the checker refuses".to_owned())
+        })?;
         let folder = root().join("target/python");
         build::install(&self.folder.join("source/LICENSE"), &folder.join("LICENSE-python"))?;
         build::install(&target.join("openssl/LICENSE.txt"), &folder.join("LICENSE-openssl"))?;
         build::install(&image, &folder.join("python.so"))?;
         apt::remove(work)
+    }
+
+    /// Links the image with so many pages in front of the other data; nothing if the checker refuses it.
+    fn link_padded(&self, objects: &[PathBuf], image: &Path, language: &str, pages: usize) -> Result<Option<()>> {
+        let (work, target) = (image.with_file_name(""), self.folder.join("target"));
+        let (source, padding) = (work.join("padding.c"), work.join("padding.o"));
+        apt::write(&source, &format!("char monohull_padding[{pages} * 4096 + 1] = {{1}};\n"))?;
+        shell::run(self.driver("cc").arg("-c").arg(&source).arg("-o").arg(&padding))?;
+        let mut link = self.driver(language);
+        link.args([PROGRAM, "-Wl,-u,monohull_padding"]).arg(padding).args(objects);
+        link.args(ARCHIVES.map(|archive| target.join(archive)));
+        link.args(openssl::ARCHIVES.map(|archive| target.join("openssl/lib").join(archive)));
+        link.args(LIBRARIES.map(|(_, _, archive, _)| target.join(format!("libraries/lib{archive}.a"))));
+        shell::run(link.args(["-lm", "-Wl,-S", "-o"]).arg(image))?;
+        let mut check = Command::new(&self.monohull);
+        let check = check.arg("check").arg(image).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let accepted = check.map_err(|error| format!("{}: {error}", self.monohull.display()))?.success();
+        Ok(accepted.then_some(()))
     }
 
     /// The programs of `workflows/python`, as a user builds them.
@@ -182,10 +262,11 @@ impl Build {
         Ok(())
     }
 
-    fn cc(&self) -> Command {
-        let mut cc = Command::new(&self.monohull);
-        cc.arg("cc").env("MONOHULL_LIBC", libc::folder());
-        cc
+    /// `monohull cc` or `monohull c++`.
+    fn driver(&self, language: &str) -> Command {
+        let mut driver = Command::new(&self.monohull);
+        driver.arg(language).env("MONOHULL_LIBC", libc::folder());
+        driver
     }
 
     /// Removes builds with other settings: each takes 400 MB.

@@ -39,6 +39,25 @@ pub(super) const CONFIGURE: &[&str] = &[
     "MODULE_BUILDTYPE=static",
 ];
 
+/// One for the host that benchmarks compare with.
+pub(super) const PEER_CONFIGURE: &[&str] = &[
+    "--disable-shared",
+    "--without-ensurepip",
+    "--disable-test-modules",
+    "--with-pymalloc",
+    "MODULE_BUILDTYPE=static",
+];
+
+/// What it is without: modules of libraries that the host may have or not.
+pub(super) const PEER_SITE: &str = "\
+py_cv_module__bz2=n/a
+py_cv_module__hashlib=n/a
+py_cv_module__lzma=n/a
+py_cv_module__sqlite3=n/a
+py_cv_module__ssl=n/a
+py_cv_module_zlib=n/a
+";
+
 /// The interpreter's own optimisation.
 pub(super) const FLAGS: &str = "-DNDEBUG -O2 -fwrapv";
 
