@@ -3,6 +3,7 @@
 //! ```text
 //!   first job with `stay`    freed memory is wiped from here on (`wiping`); its workflow is kept
 //!   ended as done            answer ─▶ domain ─▶ stacks ─▶ descriptors ─▶ Clean
+//!     with little memory               domain ─▶ stacks ─▶ descriptors ─▶ answer, which says so; it is wiped as all freed memory is
 //!   ended otherwise          answer ─▶ the process ends
 //! ```
 //!
