@@ -5,6 +5,7 @@
 //! one number: nanoseconds per operation.
 
 mod calls;
+mod copy;
 mod files;
 mod fork;
 mod mapped;
@@ -35,6 +36,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
     match name {
         "getppid" => Ok(calls::getppid(number(0)?)),
         "swapcontext" => calls::swapcontext_pairs(number(0)?),
+        "copy" => Ok(copy::copies(number(0)?, number(1)?)),
         "cold" => crate::cold::measure(arguments.first().map_or("", String::as_str), number(1)?),
         "spawn" => spawn::spawn_wait(number(0)?, arguments.get(1..).unwrap_or_default()),
         "fork" => fork::fork_exit_wait(number(0)?),

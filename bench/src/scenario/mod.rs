@@ -17,6 +17,7 @@ mod park;
 mod plan;
 mod programs;
 mod reused;
+mod rewind;
 mod sandboxes;
 mod serve;
 mod slot_holder;
@@ -143,6 +144,12 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "checkpoint",
         about: "a suspended workflow: its file, against what is allowed; going on, against starting; a computation with checkpoints, against none",
         run: checkpoint::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "rewind",
+        about: "16 MiB taken back in place, of which some were written, against copying 16 MiB",
+        run: rewind::run,
         lacks: nothing,
     },
     Scenario {

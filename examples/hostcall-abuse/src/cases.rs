@@ -442,7 +442,9 @@ fn numbers(cases: &mut Cases<'_>) {
         FILE_HELD,
         EVENTS_OPEN,
     ];
-    for number in [20].into_iter().chain(24..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
+    for number in
+        [20].into_iter().chain(24..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system)
+    {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {
