@@ -30,8 +30,8 @@ const BENCHMARKS: [&str; 18] = [
     "pickle:unpickle",
     "pidigits",
     "raytrace",
-    "regex_compile",
     "regex_effbot",
+    "regex_v8",
     "richards",
     "spectral_norm",
 ];

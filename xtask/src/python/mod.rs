@@ -234,14 +234,15 @@ impl Build {
         apt::remove(work)
     }
 
-    /// Links the image with so many pages in front of the other data; nothing if the checker refuses it.
+    /// Links the image with so many pages in front of the other constants and variables; nothing if the checker refuses it.
     fn link_padded(&self, objects: &[PathBuf], image: &Path, language: &str, pages: usize) -> Result<Option<()>> {
         let (work, target) = (image.with_file_name(""), self.folder.join("target"));
         let (source, padding) = (work.join("padding.c"), work.join("padding.o"));
-        apt::write(&source, &format!("char monohull_padding[{pages} * 4096 + 1] = {{1}};\n"))?;
+        let array = format!("[{pages} * 4096 + 1] = {{1}};\n");
+        apt::write(&source, &format!("const char monohull_constants{array}char monohull_variables{array}"))?;
         shell::run(self.driver("cc").arg("-c").arg(&source).arg("-o").arg(&padding))?;
         let mut link = self.driver(language);
-        link.args([PROGRAM, "-Wl,-u,monohull_padding"]).arg(padding).args(objects);
+        link.args([PROGRAM, "-Wl,-u,monohull_constants,-u,monohull_variables"]).arg(padding).args(objects);
         link.args(ARCHIVES.map(|archive| target.join(archive)));
         link.args(openssl::ARCHIVES.map(|archive| target.join("openssl/lib").join(archive)));
         link.args(LIBRARIES.map(|(_, _, archive, _)| target.join(format!("libraries/lib{archive}.a"))));
