@@ -131,7 +131,10 @@ fn a_queue_that_watches_a_socket_refuses_and_goes_on() {
 #[test]
 fn queues_that_no_instance_has_are_refused() {
     // A thread has one domain at a time.
-    let captured = World::new().domain.capture().unwrap();
+    let mut world = World::new();
+    world.ok(QUEUE_NEW, []);
+    let captured = world.domain.capture().unwrap();
+    drop(world);
     let sockets: Vec<u32> = Vec::new();
     let resumes = |queues: &[(u32, u64, Vec<u64>)]| {
         let record = postcard::to_allocvec(&(&sockets, queues)).unwrap();
