@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <utime.h>
 
 static void descriptors(void)
 {
@@ -81,12 +82,52 @@ static void known(void)
 	CHECK(faccessat(AT_FDCWD, "/folder", X_OK, 0) == 0);
 	FAILS(readlink("/one", (char[9]){0}, 9), EINVAL);
 	FAILS(readlink("/none", (char[9]){0}, 9), ENOENT);
-	CHECK(chmod("/one", 0600) == 0 && chown("/one", 1, 1) == 0 && utimes("/one", 0) == 0);
+	CHECK(chmod("/one", 0600) == 0 && chown("/one", 1, 1) == 0);
 	FAILS(chmod("/none", 0600), ENOENT);
 	struct statfs room;
 	CHECK(statfs("/", &room) == 0 && room.f_bsize == 4096 && room.f_namelen == 255 && room.f_bavail > 0 && room.f_ffree > 0);
 	CHECK(umask(022) == 0);
 	FAILS(syscall(SYS_getxattr, "/one", "user.x", 0, 0), EOPNOTSUPP);
+}
+
+static int times_are(const char *path, long read, long written)
+{
+	struct stat found;
+	return stat(path, &found) == 0 && found.st_atim.tv_sec == read && found.st_mtim.tv_sec == written;
+}
+
+static void times(void)
+{
+	struct timespec both[2] = {{.tv_sec = 100, .tv_nsec = 5}, {.tv_sec = 200, .tv_nsec = 999999999}};
+	struct stat found;
+	CHECK(utimensat(AT_FDCWD, "/one", both, 0) == 0 && times_are("/one", 100, 200));
+	CHECK(stat("/one", &found) == 0 && found.st_atim.tv_nsec == 5 && found.st_mtim.tv_nsec == 999999999);
+	both[0].tv_nsec = UTIME_OMIT, both[1].tv_sec = 300;
+	int file = open("/one", O_RDONLY), folder = open("/folder", O_RDONLY | O_DIRECTORY);
+	CHECK(futimens(file, both) == 0 && times_are("/one", 100, 300));
+	CHECK(read(file, &(char){0}, 1) == 1 && times_are("/one", 100, 300));
+	both[0].tv_nsec = UTIME_NOW, both[1].tv_nsec = UTIME_OMIT;
+	time_t now = time(0);
+	CHECK(futimens(file, both) == 0 && stat("/one", &found) == 0);
+	CHECK(found.st_atim.tv_sec >= now && found.st_mtim.tv_sec == 300);
+	CHECK(utime("/one", &(struct utimbuf){-5, -6}) == 0 && times_are("/one", -5, -6));
+	CHECK(utimes("/one", (struct timeval[2]){{7, 1}, {8, 2}}) == 0 && times_are("/one", 7, 8));
+	both[0] = both[1] = (struct timespec){.tv_sec = 9};
+	CHECK(futimens(folder, both) == 0 && times_are("/folder", 9, 9));
+	CHECK(unlink("/one") == 0 && futimens(file, both) == 0 && fstat(file, &found) == 0 && found.st_mtim.tv_sec == 9);
+	int again = open("/one", O_CREAT | O_WRONLY, 0600);
+	CHECK(write(again, "x", 1) == 1 && stat("/one", &found) == 0 && found.st_mtim.tv_sec >= now && found.st_atim.tv_sec >= now);
+	CHECK(utimes("/one", 0) == 0 && utimensat(AT_FDCWD, "/dev/null", 0, 0) == 0 && futimens(1, 0) == 0);
+	FAILS(utimes("/none", 0), ENOENT);
+	FAILS(utimes("/one/more", 0), ENOTDIR);
+	FAILS(futimens(999, 0), EBADF);
+	FAILS(utimensat(AT_FDCWD, "/one", 0, 1), EINVAL);
+	both[1].tv_nsec = 1000000000;
+	FAILS(utimensat(AT_FDCWD, "/one", both, 0), EINVAL);
+	FAILS(utimensat(folder, "none", 0, 0), ENOENT);
+	both[0].tv_nsec = both[1].tv_nsec = UTIME_OMIT;
+	CHECK(utimensat(AT_FDCWD, "/none", both, 0) == 0);
+	close(file), close(folder), close(again);
 }
 
 static void directories(void)
@@ -150,6 +191,7 @@ int main(void)
 {
 	descriptors();
 	known();
+	times();
 	directories();
 	streams();
 	return end();

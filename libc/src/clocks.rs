@@ -49,6 +49,23 @@ pub(crate) fn now(clock: u64) -> u64 {
     host::call(number::CLOCK_GETTIME, [which as u64]).max(0) as u64
 }
 
+/// When a wait of so many nanoseconds that begins now is over: 0 for one that looks and does not wait, `u64::MAX` for one without end.
+pub(crate) fn deadline(nanoseconds: u64) -> u64 {
+    match nanoseconds {
+        0 | u64::MAX => nanoseconds,
+        _ => now(MONOTONIC).saturating_add(nanoseconds),
+    }
+}
+
+/// Whether a deadline has come.
+pub(crate) fn has_passed(deadline: u64) -> bool {
+    match deadline {
+        0 => true,
+        u64::MAX => false,
+        _ => deadline <= now(MONOTONIC),
+    }
+}
+
 /// Whether a clock's number is one of Linux's: those of processor time (2, 3) read as the monotonic one.
 fn known(clock: u64) -> bool {
     clock <= 11 && clock != 10

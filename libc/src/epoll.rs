@@ -225,10 +225,10 @@ impl Epoll {
     }
 
     /// Waits in the queue, and adds the sockets that it reports: whether something has been posted.
-    fn wait_for_sockets(&self, out: &mut Vec<Event>, most: usize, nanoseconds: u64) -> Result<bool, Answer> {
+    fn wait_for_sockets(&self, out: &mut Vec<Event>, most: usize, deadline: u64) -> Result<bool, Answer> {
         let mut room = [QueueEvent::default(); QUEUE_EVENTS_MAX];
         let room = &mut room[..(most - out.len()).min(QUEUE_EVENTS_MAX)];
-        let count = match self.queue.wait(room, nanoseconds) {
+        let count = match self.queue.wait(room, deadline) {
             error @ ..0 => return Err(error),
             count => count as usize,
         };
@@ -257,19 +257,15 @@ impl Epoll {
     }
 
     fn wait(&self, most: usize, nanoseconds: u64) -> Result<Vec<Event>, Answer> {
-        let start = clocks::now(clocks::MONOTONIC);
+        let deadline = clocks::deadline(nanoseconds);
         let mut found = Vec::new();
         if core::mem::take(&mut self.watched.hold().sockets_first) {
             self.wait_for_sockets(&mut found, most, 0)?;
         }
         loop {
             self.look_at_locals(&mut found, most);
-            let left = match nanoseconds {
-                _ if !found.is_empty() => 0,
-                0 | u64::MAX => nanoseconds,
-                _ => nanoseconds.saturating_sub(clocks::now(clocks::MONOTONIC).saturating_sub(start)),
-            };
-            let posted = found.len() < most && self.wait_for_sockets(&mut found, most, left)?;
+            let until = if found.is_empty() { deadline } else { 0 };
+            let posted = found.len() < most && self.wait_for_sockets(&mut found, most, until)?;
             if !found.is_empty() {
                 // Another thread that waits looks as well: a post of which this one made nothing may be for it.
                 if self.waiting.load(Ordering::Relaxed) > 1 {
@@ -277,7 +273,7 @@ impl Epoll {
                 }
                 return Ok(found);
             }
-            if left == 0 && !posted {
+            if !posted && clocks::has_passed(deadline) {
                 return Ok(found);
             }
         }

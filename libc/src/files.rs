@@ -1,11 +1,12 @@
 //! Files and directories over `FILE_*`.
 //!
 //! There are no owners, no permissions but read-only mounts, no links: what Linux reports of them is the same for every
-//! file. Times can be read and not set.
+//! file.
 
 mod directories;
 mod flags;
 mod status;
+mod times;
 mod transfer;
 
 pub(crate) use directories::{
@@ -16,6 +17,7 @@ pub(crate) use status::{
     accept_descriptor, accept_path, accept_path_at, access, faccessat, fstat, fstatfs, newfstatat, readlink,
     readlinkat, stat, statfs, statx,
 };
+pub(crate) use times::utimensat;
 pub(crate) use transfer::{pread, preadv, preadv2, pwrite, pwritev, pwritev2, read, readv, write, writev};
 
 use crate::descriptors::{self, Kind};
@@ -61,6 +63,11 @@ impl Path {
             },
         };
         Ok(Path { from, bytes })
+    }
+
+    /// Whether it is one of the devices that can be opened everywhere.
+    fn is_device(&self) -> bool {
+        matches!(self.bytes, b"/dev/null" | b"/dev/zero" | b"/dev/urandom" | b"/dev/random")
     }
 
     fn call(&self, number: u32) -> Answer {

@@ -131,9 +131,14 @@ impl Drop for Waiting {
     }
 }
 
+/// Nanoseconds until a deadline.
+fn left(deadline: u64) -> u64 {
+    deadline.saturating_sub(clocks::now(clocks::MONOTONIC))
+}
+
 /// Looks until one is ready or the time is over: how many are ready.
 pub(crate) fn wait(wishes: &mut [Wish], nanoseconds: u64) -> Answer {
-    let start = clocks::now(clocks::MONOTONIC);
+    let deadline = clocks::deadline(nanoseconds);
     let mut pause = PAUSE.0;
     let mut waiting = None;
     loop {
@@ -142,17 +147,13 @@ pub(crate) fn wait(wishes: &mut [Wish], nanoseconds: u64) -> Answer {
             wish.found = if wish.descriptor < 0 { 0 } else { look(wish) };
             ready += i64::from(wish.found != 0);
         }
-        let left = match nanoseconds {
-            u64::MAX => u64::MAX,
-            _ => nanoseconds.saturating_sub(clocks::now(clocks::MONOTONIC).saturating_sub(start)),
-        };
-        if ready > 0 || left == 0 {
+        if ready > 0 || clocks::has_passed(deadline) {
             return ready;
         }
         match &waiting {
             Some(Ok(Waiting { queue, .. })) => {
                 let mut events = [QueueEvent::default(); 8];
-                let answer = queue.wait(&mut events, left);
+                let answer = queue.wait(&mut events, deadline);
                 if answer < 0 {
                     return answer;
                 }
@@ -162,12 +163,12 @@ pub(crate) fn wait(wishes: &mut [Wish], nanoseconds: u64) -> Answer {
                 }
             }
             Some(Err(_)) => {
-                host::call(number::NANOSLEEP, [pause.min(left)]);
+                host::call(number::NANOSLEEP, [pause.min(left(deadline))]);
                 pause = (pause * 2).min(PAUSE.1);
             }
-            // Nothing can become ready. A workflow that sleeps can be suspended; one that waits in a queue cannot.
-            None if left != u64::MAX && !wishes.iter().any(Wish::can_change) => {
-                host::call(number::NANOSLEEP, [left]);
+            // Nothing can become ready.
+            None if deadline != u64::MAX && !wishes.iter().any(Wish::can_change) => {
+                host::call(number::NANOSLEEP, [left(deadline)]);
             }
             // What has changed before it was watched is found by looking once more.
             None => waiting = Some(Waiting::new(wishes)),

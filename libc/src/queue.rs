@@ -28,9 +28,9 @@ impl Queue {
         host::call(number::QUEUE_SET, [self.0, socket, u64::from(events), data])
     }
 
-    /// Waits at most `nanoseconds` (`u64::MAX`: for ever) for something to report: how many events were written.
-    pub(crate) fn wait(&self, room: &mut [QueueEvent], nanoseconds: u64) -> Answer {
-        let call = [self.0, room.as_mut_ptr() as u64, room.len() as u64, nanoseconds];
+    /// Waits until a [deadline](crate::clocks::deadline) for something to report: how many events were written.
+    pub(crate) fn wait(&self, room: &mut [QueueEvent], deadline: u64) -> Answer {
+        let call = [self.0, room.as_mut_ptr() as u64, room.len() as u64, deadline];
         let answer = host::call(number::QUEUE_WAIT, call);
         if answer == of_host(Errno::Deadlock.to_value()) {
             host::abort("every thread waits, and nothing is left that could wake one")

@@ -7,7 +7,8 @@
 //! | `stat`, `lstat`, `fstat`, `newfstatat`, `statx`, `access` | `FILE_STAT`, `FILE_FSTAT` | no owners; modes are 755, 644, and without `w` on read-only mounts |
 //! | `getdents64` | `FILE_GETDENTS` | without `.` and `..` |
 //! | `mkdir`, `rmdir`, `unlink`, `rename`, `truncate`, `fsync`, `chdir`, `getcwd` and their kin | the hostcall of that name | `renameat2` without flags |
-//! | `chmod`, `chown`, `utimensat`, `flock`, `fadvise64`, `umask` | nothing: accepted | owners, modes and locks do not exist; times cannot be set |
+//! | `utimensat` | `FILE_SET_TIMES` | file systems keep times as exactly as they can |
+//! | `chmod`, `chown`, `flock`, `fadvise64`, `umask` | nothing: accepted | owners, modes and locks do not exist |
 //! | `symlink`, `link` | refused | `readlink` answers `EINVAL` for what exists |
 //! | `dup`, `fcntl`, `close`, `close_range` | `FILE_DUP`, `FILE_FLAGS`, `FILE_CLOSE`, `SOCKET_CLOSE` | 1024 descriptors; record locks are accepted; `O_CLOEXEC` means nothing |
 //! | `pipe2`, `socketpair`, `eventfd2` | memory, `FUTEX_WAIT`, `FUTEX_WAKE` | from thread to thread of the instance; 64 KiB in a pipe; pairs are streams of `AF_UNIX`; closing the other end answers `EPIPE`, without a signal |
@@ -113,7 +114,7 @@ table! {
     260 "fchownat" files::accept_path_at,
     269 "faccessat" files::faccessat,
     439 "faccessat2" files::faccessat,
-    280 "utimensat" files::accept_path_at,
+    280 "utimensat" files::utimensat,
     285 "fallocate" files::fallocate,
     295 "preadv" files::preadv,
     296 "pwritev" files::pwritev,

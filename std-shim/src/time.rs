@@ -127,6 +127,11 @@ impl SystemTime {
         SystemTime { ns: i128::from(sys::clock(Clock::Realtime)) }
     }
 
+    /// Nanoseconds since 1970.
+    pub(crate) fn since_1970(self) -> i128 {
+        self.ns
+    }
+
     /// Time passed since `earlier`.
     pub fn duration_since(&self, earlier: SystemTime) -> Result<Duration, SystemTimeError> {
         let difference = duration(self.ns.abs_diff(earlier.ns));

@@ -3,7 +3,7 @@
 mod support;
 
 use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, INFO_BASE, PAGE, THREAD_STACKS_OFFSET, cell_base};
-use monohull_abi::number::{EXIT, FUTEX_WAIT, NANOSLEEP, SLOT_TAKE, THREAD_JOIN};
+use monohull_abi::number::{EXIT, FUTEX_WAIT, NANOSLEEP, QUEUE_WAIT, SLOT_TAKE, THREAD_JOIN};
 use monohull_visor::domain::checkpoint::record::RangeState::{self, Hidden, Read, ReadWrite, Reserved};
 use monohull_visor::domain::checkpoint::record::{FaultHandler, MappedRecord, ThreadRecord, ThreadState};
 use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError};
@@ -264,6 +264,8 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
         (Rejected::Call(EXIT), with(sleeps, |thread| thread.call = EXIT)),
         (Rejected::Call(FUTEX_WAIT), with(futex, |thread| thread.state = ThreadState::Returns(0))),
         (Rejected::Wait, with(joins, |thread| thread.state = ThreadState::TimedOut)),
+        (Rejected::Wait, with(sleeps, |thread| (thread.call, thread.args[0]) = (QUEUE_WAIT, 64))),
+        (Rejected::Order, with(sleeps, |thread| (thread.call, thread.args[0]) = (QUEUE_WAIT, 63))),
         (Rejected::FutexAddress, with(futex, |thread| thread.args[0] = 0x1000)),
         (Rejected::FutexAddress, with(futex, |thread| thread.args[0] += 1 << 36)),
         (Rejected::Name, with(takes, |thread| thread.name = None)),

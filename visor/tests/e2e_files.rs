@@ -106,6 +106,8 @@ fn a_granted_directory_has_no_way_out() {
             ["rename", "/host/file", "/host/up/file"],
             ["rename", "/host/up/secret", "/host/taken"],
             ["remove", "/host/pipe"],
+            ["age", "/host/link", "1"],
+            ["age", "/host/up/secret", "1"],
             ["read", "/host/file"],
         ]),
     );
@@ -114,10 +116,12 @@ fn a_granted_directory_has_no_way_out() {
     let (controls, rest) = results.split_at(3);
     assert_eq!(controls, ["granted", "inner", "file inner"], "{lines:#?}");
     assert!(rest.iter().all(|result| !result.contains("SECRET")), "{lines:#?}");
-    let ["NotFound", "NotFound", "NotFound", attacks @ .., "removed", "granted"] = rest else { panic!("{lines:#?}") };
+    let ["NotFound", "NotFound", "NotFound", attacks @ .., "removed", aged, below, "granted"] = rest else {
+        panic!("{lines:#?}")
+    };
     // ELOOP has no kind of its own.
     let refused = ["Uncategorized", "PermissionDenied"];
-    assert!(attacks.iter().all(|result| refused.contains(result)), "{lines:#?}");
+    assert!(attacks.iter().chain([aged, below]).all(|result| refused.contains(result)), "{lines:#?}");
     host.intact();
     drop(socket);
 }
@@ -198,6 +202,8 @@ fn a_hard_link_is_the_file_and_its_name_goes_alone() {
 #[test]
 fn what_is_granted_to_be_read_cannot_be_changed() {
     let host = Host::new();
+    let written = || fs::metadata(host.at("granted/file")).expect("it is there").modified().expect("a time");
+    let before = written();
     let report = tried(
         host.mount("read"),
         json!([
@@ -207,13 +213,47 @@ fn what_is_granted_to_be_read_cannot_be_changed() {
             ["make", "/host/new"],
             ["remove", "/host/file"],
             ["rename", "/host/file", "/host/new"],
+            ["age", "/host/file", "1"],
+            ["age", "/host", "1"],
         ]),
     );
     let results: Vec<&str> = said(&report).iter().map(|line| line.rsplit_once(": ").expect("a result").1).collect();
     assert_eq!(results[0], "granted");
     assert!(results[1..].iter().all(|result| *result == "ReadOnlyFilesystem"), "{results:?}");
     assert_eq!(fs::read_to_string(host.at("granted/file")).expect("it is there"), "granted");
+    assert_eq!(written(), before);
     assert_eq!(fs::read_dir(host.at("granted")).expect("it is there").count(), 2);
+}
+
+/// Files in memory keep both times, an image when a file was written, in steps of two seconds, and a granted directory what its host keeps.
+#[test]
+fn times_of_files_are_set() {
+    let host = Host::new();
+    let image = image(&host.at("outside"));
+    let files = json!([
+        { "at": "/m", "memory": "1MiB" },
+        { "at": "/d", "image": image, "access": "write" },
+        { "at": "/host", "directory": host.at("granted"), "access": "write" },
+    ]);
+    let tries = json!([
+        ["write", "/m/file", "x"],
+        ["age", "/m/file", "1000000001"],
+        ["age", "/d/file", "1000000001"],
+        ["age", "/host/file", "1000000001"],
+        ["age", "/m", "1000000001"],
+    ]);
+    let report = tried(files, tries);
+    assert_eq!(
+        said(&report)[1..],
+        [
+            "age /m/file 1000000001: 1000000001 1000000001",
+            "age /d/file 1000000001: 1000000000 1000000000",
+            "age /host/file 1000000001: 1000000001 1000000001",
+            "age /m 1000000001: 1000000001 1000000001",
+        ]
+    );
+    let written = fs::metadata(host.at("granted/file")).expect("it is there").modified().expect("a time");
+    assert_eq!(written.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs(), 1_000_000_001);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 #![deny(unsafe_code)]
 
 use monohull_std::error::Error;
-use monohull_std::fs::{self, File};
+use monohull_std::fs::{self, File, FileTimes};
 use monohull_std::io;
 use monohull_std::prelude::*;
+use monohull_std::time::{Duration, SystemTime};
 
 #[monohull::main]
 fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
@@ -32,6 +33,8 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
                 }
                 format!("{reads} times")
             }
+            // Both by a descriptor that is open for reading, which is no right to change anything.
+            ["age", path, seconds] => shown(age(path, seconds.parse()?)),
             ["link", from, to] => shown(fs::hard_link(from, to).map(|()| "linked")),
             // Changes below a folder again and again while another process changes what its path leads to: how often each was made.
             ["storm", beside, folder, times] => storm(beside, folder, times.parse()?),
@@ -66,6 +69,16 @@ fn shown(result: io::Result<impl AsRef<str>>) -> String {
 
 fn grow(path: &str, bytes: u64) -> io::Result<&'static str> {
     File::options().write(true).create(true).open(path)?.set_len(bytes).map(|()| "grown")
+}
+
+/// The file was read and written so many seconds after 1970.
+fn age(path: &str, seconds: u64) -> io::Result<String> {
+    let file = File::open(path)?;
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    file.set_times(FileTimes::new().set_accessed(time).set_modified(time))?;
+    let known = fs::metadata(path)?;
+    let seconds = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Ok(format!("{} {}", seconds(known.accessed()?), seconds(known.modified()?)))
 }
 
 fn storm(beside: &str, folder: &str, times: u32) -> String {

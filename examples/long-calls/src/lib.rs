@@ -11,7 +11,7 @@ use monohull_abi::file::{FIRST_DESCRIPTOR, IoVec, VECTOR_MAX};
 use monohull_abi::layout::PAGE;
 use monohull_abi::network::QueueEvent;
 use monohull_abi::number;
-use monohull_abi::types::{BYTES_FINGERPRINT, MapAccess, SlotView, TAKE_NOW, TypeDesc};
+use monohull_abi::types::{BYTES_FINGERPRINT, Clock, MapAccess, SlotView, TAKE_NOW, TypeDesc};
 use monohull_std::error::Error;
 use monohull_std::fs::{self, File};
 use monohull_std::io::{self, Read, Write};
@@ -193,7 +193,8 @@ impl Queue {
     fn wait(&self, most: Duration) {
         let mut events = [QueueEvent::default(); 8];
         let (to, room) = (events.as_mut_ptr() as u64, events.len() as u64);
-        checked(number::QUEUE_WAIT, [self.0, to, room, most.as_nanos() as u64, 0, 0]);
+        let now = checked(number::CLOCK_GETTIME, [Clock::Monotonic as u64, 0, 0, 0, 0, 0]);
+        checked(number::QUEUE_WAIT, [self.0, to, room, now + most.as_nanos() as u64, 0, 0]);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{host, local};
 use monohull_abi::file::{FileKind, FileStat, NAME_MAX};
 use monohull_abi::number;
 
-const AT_EMPTY_PATH: u64 = 0x1000;
+pub(super) const AT_EMPTY_PATH: u64 = 0x1000;
 const S_IFDIR: u32 = 0o040_000;
 const S_IFREG: u32 = 0o100_000;
 const S_IFCHR: u32 = 0o020_000;
@@ -36,7 +36,8 @@ pub(super) struct Stat {
 const _: () = assert!(size_of::<Stat>() == 144);
 
 fn time(nanoseconds: i64) -> Timespec {
-    Timespec::new(nanoseconds.max(0) as u64)
+    const SECOND: i64 = 1_000_000_000;
+    Timespec { seconds: nanoseconds.div_euclid(SECOND), nanoseconds: nanoseconds.rem_euclid(SECOND) }
 }
 
 fn mode(file: &FileStat) -> u32 {
@@ -66,7 +67,7 @@ impl Stat {
             size: file.size as i64,
             block: BLOCK as i64,
             blocks: file.size.div_ceil(512) as i64,
-            accessed: time(file.accessed.max(file.modified)),
+            accessed: time(file.accessed),
             modified: time(file.modified),
             changed: time(file.modified),
             reserved: [0; 3],
@@ -108,9 +109,7 @@ fn known_by_path(directory: u64, path: u64, flags: u64) -> Result<(Stat, FileSta
         return known(directory);
     }
     let path = Path::read(directory, path)?;
-    if path.bytes.starts_with(b"/dev/")
-        && matches!(path.bytes, b"/dev/null" | b"/dev/zero" | b"/dev/urandom" | b"/dev/random")
-    {
+    if path.is_device() {
         let file = FileStat::default();
         return Ok((Stat::of(S_IFCHR | 0o666, &file), file));
     }
@@ -227,7 +226,7 @@ pub(crate) fn faccessat([directory, path, mode, ..]: [u64; 6]) -> Answer {
     }
 }
 
-/// `chmod(path, …)`, `chown`, `utimensat` of what exists: accepted, and nothing changes.
+/// `chmod(path, …)`, `chown` of what exists: accepted, and nothing changes.
 pub(crate) fn accept_path([path, ..]: [u64; 6]) -> Answer {
     known_by_path(HERE, path, 0).map_or_else(|error| error, |_| 0)
 }

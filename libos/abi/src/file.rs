@@ -14,6 +14,8 @@ pub const AT_POSITION: u64 = u64::MAX;
 pub const LOWEST_FREE: u64 = u64::MAX;
 /// The `flags` of `FILE_FLAGS` that change nothing.
 pub const KEEP_FLAGS: u64 = u64::MAX;
+/// The time of `FILE_SET_TIMES` that stays as it is; others are nanoseconds since 1970.
+pub const KEEP_TIME: i64 = i64::MIN;
 /// Longest path in bytes.
 pub const PATH_MAX: usize = 4096;
 /// Longest name of a file in bytes.
@@ -329,6 +331,10 @@ pub enum FsOp {
     Unpin = 14,
     /// `(path, len)` → 0. The names in a directory survive a crash of the host afterwards, where the mount outlives the domain.
     SyncDirectory = 15,
+    /// `(path, len, read, written)` → 0. Sets these times, but for [`KEEP_TIME`], as exactly as the file system keeps them.
+    SetTimes = 16,
+    /// `(node, path, len, read, written)` → 0. The same of an open file. The path is that by which it was opened.
+    SetNodeTimes = 17,
 }
 
 impl FsOp {
@@ -342,7 +348,7 @@ impl FsOp {
 
     /// The operation and the mount.
     pub const fn from_word(word: u64) -> Option<(FsOp, u32)> {
-        const ALL: [FsOp; 16] = [
+        const ALL: [FsOp; 18] = [
             FsOp::Open,
             FsOp::Close,
             FsOp::Read,
@@ -359,6 +365,8 @@ impl FsOp {
             FsOp::Pin,
             FsOp::Unpin,
             FsOp::SyncDirectory,
+            FsOp::SetTimes,
+            FsOp::SetNodeTimes,
         ];
         let op = (word & 0xff) as usize;
         if op < ALL.len() { Some((ALL[op], (word >> 8) as u32)) } else { None }

@@ -188,6 +188,9 @@ hostcalls! {
         FILE_FLAGS = 117,
         /// `(dir, path, len, buffer, len)` → bytes of the absolute path of something that exists.
         FILE_REALPATH = 118,
+        /// `(dir, path, len, read, written: ns since 1970, or [`crate::file::KEEP_TIME`])` → 0. Sets when a file was last read and
+        /// written. Without a path it is the open file `dir` itself.
+        FILE_SET_TIMES = 119,
     }
     "socket" {
         /// System only: `()` → 1 while data that functions have written has not been sent.
@@ -237,8 +240,8 @@ hostcalls! {
         /// `(queue, socket, events: [`crate::network::ready`], data)` → 0. Watches a socket, in place of what was watched of it; no
         /// longer, if `events` has no direction.
         QUEUE_SET = 145,
-        /// `(queue, [`crate::network::QueueEvent`] array, most, timeout in ns or u64::MAX)` → how many were written; 0 after the
-        /// timeout. Parks until there is one.
+        /// `(queue, [`crate::network::QueueEvent`] array, most, deadline in ns of the monotonic clock or u64::MAX)` → how
+        /// many were written; 0 after the deadline. Parks until there is one.
         QUEUE_WAIT = 146,
         /// `(queue, data)` → 0. An event of this data, reported once, however often it is posted before.
         QUEUE_POST = 147,

@@ -11,6 +11,13 @@ use monohull_module::Checked;
 /// The largest file that FAT can hold.
 pub(crate) const SIZE_MAX: u64 = u32::MAX as u64;
 
+/// Writes down when the bytes of what has this slot last changed.
+pub(crate) fn set_modified(image: &Mapped, slot: u64, ns: i64) -> Result<(), Errno> {
+    let (date, time) = encode_time(ns);
+    image.write(slot + 22, &time.to_le_bytes())?;
+    image.write(slot + 24, &date.to_le_bytes())
+}
+
 /// An open file.
 pub(crate) struct File {
     /// Where the library finds it.
@@ -107,13 +114,6 @@ impl File {
     pub(crate) fn has_size(&mut self, size: u64) {
         self.clear = if size < self.size { size } else { self.clear.max(size) };
         self.size = size;
-    }
-
-    /// Writes down when its bytes last changed.
-    pub(crate) fn set_modified(&self, image: &Mapped, ns: i64) -> Result<(), Errno> {
-        let (date, time) = encode_time(ns);
-        image.write(self.slot + 22, &time.to_le_bytes())?;
-        image.write(self.slot + 24, &date.to_le_bytes())
     }
 
     /// Where the bytes of a range lie, which is inside the file.

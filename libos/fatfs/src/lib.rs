@@ -32,7 +32,7 @@ use alloc::vec::Vec;
 use monohull_abi::file::{Extent, FileStat, MOUNTS_MAX};
 use monohull_abi::module::Call;
 use monohull_abi::{Errno, number};
-use monohull_module::fs::{FileSystem, Listing, serve};
+use monohull_module::fs::{FileSystem, Listing, Times, serve};
 use monohull_module::record::{RecordsRef, Refused};
 use monohull_module::{Checked, HostRef, Module, Once, Segments, module};
 use volume::Volume;
@@ -121,6 +121,14 @@ impl FileSystem for FatFs {
 
     fn rename(&self, mount: u32, from: &str, to: &str) -> Result<(), Errno> {
         self.volume(mount)?.rename(from, to)
+    }
+
+    fn set_times(&self, mount: u32, path: &str, times: Times) -> Result<(), Errno> {
+        self.volume(mount)?.set_times(path, times)
+    }
+
+    fn set_node_times(&self, mount: u32, node: u64, times: Times) -> Result<(), Errno> {
+        self.volume(mount)?.set_node_times(node, times)
     }
 
     fn resize(&self, mount: u32, node: u64, size: u64) -> Result<(), Errno> {

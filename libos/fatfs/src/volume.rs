@@ -1,6 +1,6 @@
 //! One mounted image.
 
-use crate::file::{File, SIZE_MAX};
+use crate::file::{File, SIZE_MAX, set_modified};
 use crate::files::{Files, Place};
 use crate::image::{Mapped, errno_of, errno_of_damage};
 use alloc::borrow::ToOwned;
@@ -12,8 +12,8 @@ use monohull_abi::Errno;
 use monohull_abi::file::{Extent, FileKind, FileStat, NAME_MAX, open};
 use monohull_fat::check::left_over;
 use monohull_fat::edit::{EditError, Editor};
-use monohull_fat::{ASIDE, Entry, Found, Geometry, decode_time, entries, find, runs};
-use monohull_module::fs::{Listing, in_pieces};
+use monohull_fat::{ASIDE, Entry, Found, Geometry, decode_time, encode_time, entries, find, runs};
+use monohull_module::fs::{Listing, Times, in_pieces};
 use monohull_module::{Checked, FutexMutex, HostRef};
 
 /// A file that grows gets at most this many bytes of clusters more than it needs; they go back when it is closed.
@@ -196,9 +196,33 @@ impl Volume {
     /// Writes down when a file's bytes last changed.
     fn stamp(&self, node: u64, place: &Place) -> Result<(), Errno> {
         match place.modified() {
-            Some(time) => place.write(node, |file| file.set_modified(&self.image, time)),
+            Some(time) => place.write(node, |file| set_modified(&self.image, file.slot, time)),
             None => Ok(()),
         }
+    }
+
+    /// Sets when a file or directory was written. When it was read is not kept, and the root has no times.
+    pub(crate) fn set_times(&self, path: &str, times: Times) -> Result<(), Errno> {
+        let (Found::Entry(entry), Some(written)) = (self.find(path)?, times.written) else { return Ok(()) };
+        self.mark();
+        // Against a close that writes down another time.
+        let _editor = self.editor.lock();
+        match self.files.at(entry.slot) {
+            Some(node) => self.files.place(node)?.touch(as_kept(written)),
+            None => set_modified(&self.image, entry.slot, written)?,
+        }
+        Ok(())
+    }
+
+    /// The same of an open file.
+    pub(crate) fn set_node_times(&self, node: u64, times: Times) -> Result<(), Errno> {
+        let place = self.files.place(node)?;
+        place.read(node, |_| Ok(()))?;
+        if let Some(written) = times.written {
+            self.mark();
+            place.touch(as_kept(written));
+        }
+        Ok(())
     }
 
     pub(crate) fn read(&self, node: u64, offset: u64, to: Checked) -> Result<u64, Errno> {
@@ -509,6 +533,12 @@ impl Drop for Volume {
     fn drop(&mut self) {
         self.editor.lock().close();
     }
+}
+
+/// A time as the image keeps it: in steps of two seconds, from 1980 to 2107.
+fn as_kept(ns: i64) -> i64 {
+    let (date, time) = encode_time(ns);
+    decode_time(date, time)
 }
 
 /// Whether a name that lies in an image can be shown.

@@ -244,6 +244,29 @@ impl Files {
         }))
     }
 
+    /// Sets the times of the descriptor's file. It need not be open for writing, but its mount must be writable.
+    pub(crate) fn set_open_times(&self, call: &mut Call, [read, written]: [u64; 2]) -> Outcome {
+        outcome(self.with_open(call, |files, call, open| {
+            let location = files.mounts.locate(&open.path)?;
+            let set = match location {
+                Location::OnMount(mount, _) if files.mounts.get(mount).info.read_only != 0 => Err(Errno::ReadOnly),
+                Location::OnMount(mount, path) => {
+                    let _guard = files.lock_paths(call, location)?;
+                    match &open.directory {
+                        Some(_) => files.mounts.request_path(FsOp::SetTimes, mount, path, [read, written, 0]),
+                        None => {
+                            let path = [path.as_ptr() as u64, path.len() as u64];
+                            let args = [open.node, path[0], path[1], read, written];
+                            files.mounts.request(FsOp::SetNodeTimes, mount, args).map(|_| 0)
+                        }
+                    }
+                }
+                Location::AboveMounts => Err(Errno::ReadOnly),
+            };
+            set.map_err(|errno| files.refuse(call, errno, format_args!("{errno}")))
+        }))
+    }
+
     pub(crate) fn sync(&self, call: &mut Call) -> Outcome {
         outcome(self.with_open(call, |files, call, open| {
             let synced = match (&open.directory, open.mount) {

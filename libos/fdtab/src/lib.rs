@@ -79,6 +79,7 @@ module! {
         number::FILE_GETCWD => Files::working_directory,
         number::FILE_FLAGS => Files::flags,
         number::FILE_REALPATH => Files::real_path,
+        number::FILE_SET_TIMES => Files::set_times,
         number::FILE_PIN => Files::pin,
         number::FILE_UNPIN => Files::unpin,
         number::FILE_HELD => Files::held_behind,

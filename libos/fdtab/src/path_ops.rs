@@ -121,6 +121,19 @@ impl Files {
         })
     }
 
+    pub(crate) fn set_times(&self, call: &mut Call) -> Outcome {
+        let [directory, _, len, read, written, _] = call.args;
+        if len == 0 && directory != WORKING_DIRECTORY {
+            return self.set_open_times(call, [read, written]);
+        }
+        self.change(call, Errno::ReadOnly, |files, path, mount, rest| {
+            if path.directory {
+                files.mounts.stat(Location::OnMount(mount, rest)).and_then(|stat| files.fits(path, stat))?;
+            }
+            files.mounts.request_path(FsOp::SetTimes, mount, rest, [read, written, 0])
+        })
+    }
+
     /// A change of the file at a path. `between` is the answer for a directory above mount points.
     fn change(
         &self,

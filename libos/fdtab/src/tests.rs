@@ -248,7 +248,7 @@ fn a_huge_offset_costs_little() {
 #[test]
 fn only_functions_have_descriptors() {
     let domain = one();
-    for number in number::FILE_OPEN..=number::FILE_REALPATH {
+    for number in number::FILE_OPEN..=number::FILE_SET_TIMES {
         assert_eq!(domain.system(number, [3, 0, 0, 0, 0, 0]), Errno::NotPermitted.to_value(), "{number}");
     }
     assert_eq!(domain.call(ME, number::RAMFS, [0; 6]), Errno::NotPermitted.to_value());
@@ -285,4 +285,55 @@ fn directories_are_bases_of_paths() {
     assert_eq!(domain.charged(ME), 24, "the copy of the directory is charged");
     domain.call(ME, number::FILE_CLOSE, [d, 0, 0, 0, 0, 0]);
     assert_eq!(domain.charged(ME), 0);
+}
+
+#[test]
+fn times_are_set_by_path_and_by_descriptor_where_the_mount_is_writable() {
+    let read_only = (MountInfo { kind: MountKind::Memory, read_only: 1, size: 1 << 20 }, "/fixed".to_string());
+    let domain = domain(vec![memory("/m", 1 << 20), read_only]);
+    let files = domain.files(ME);
+    let descriptor = files.make("/m/f");
+    files.make_directory("/m/d").unwrap();
+    let times = |name: &str| stat(&domain, name).map(|stat| (stat.accessed, stat.modified)).unwrap();
+    files.set_times("/m/f", [Some(5), Some(-6)]).unwrap();
+    assert_eq!(times("/m/f"), (5, -6));
+    let reader = files.open("/m/f", open::READ).unwrap();
+    files.set_open_times(reader, [None, Some(7)]).unwrap();
+    assert_eq!(times("/m/f"), (5, 7));
+    files.set_open_times(descriptor, [Some(i64::MAX), None]).unwrap();
+    assert_eq!(times("/m/f"), (i64::MAX, 7));
+    files.read_at(reader, 4, 0).unwrap();
+    assert_eq!(times("/m/f"), (i64::MAX, 7), "reading leaves no trace");
+    domain.set_time(1, 1000);
+    files.write(descriptor, b"x").unwrap();
+    assert_eq!(times("/m/f"), (i64::MAX, 1000));
+    // Of a file without a name, and of a directory, which has one time.
+    files.remove_file("/m/f").unwrap();
+    files.set_open_times(reader, [Some(1), Some(2)]).unwrap();
+    let known = files.stat_open(reader).unwrap();
+    assert_eq!((known.accessed, known.modified), (1, 2));
+    let again = files.make("/m/f");
+    assert_eq!(times("/m/f"), (1000, 1000), "another file of the same name");
+    files.set_times("/m/d/", [None, Some(8)]).unwrap();
+    let directory = files.open("/m/d", open::READ | open::DIRECTORY).unwrap();
+    assert_eq!(times("/m/d"), (8, 8));
+    files.set_open_times(directory, [Some(3), None]).unwrap();
+    assert_eq!(times("/m/d"), (8, 8));
+    let root = files.open("/", open::READ | open::DIRECTORY).unwrap();
+    let fixed = files.open("/fixed", open::READ | open::DIRECTORY).unwrap();
+    for open in [root, fixed] {
+        assert_eq!(files.set_open_times(open, [Some(1), Some(1)]), Err(Errno::ReadOnly));
+    }
+    for (path, errno) in [
+        ("/", Errno::ReadOnly),
+        ("/fixed", Errno::ReadOnly),
+        ("/m/none", Errno::NotFound),
+        ("/m/f/", Errno::NotDirectory),
+        ("/m/f/none", Errno::NotDirectory),
+        ("/none", Errno::NotFound),
+    ] {
+        assert_eq!(files.set_times(path, [Some(1), Some(1)]), Err(errno), "{path}");
+    }
+    files.close(again).unwrap();
+    assert_eq!(files.set_open_times(again, [Some(1), Some(1)]), Err(Errno::BadDescriptor));
 }

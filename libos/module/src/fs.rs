@@ -9,7 +9,7 @@ use crate::{HostRef, Module};
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use monohull_abi::Errno;
-use monohull_abi::file::{DirEntry, Extent, FileKind, FileStat, FsOp, PATH_MAX};
+use monohull_abi::file::{DirEntry, Extent, FileKind, FileStat, FsOp, KEEP_TIME, PATH_MAX};
 use monohull_abi::module::{Call, SYSTEM_INSTANCE};
 use monohull_abi::user::{UserSlice, write_one};
 
@@ -43,11 +43,32 @@ pub trait FileSystem: Module {
     fn sync(&self, mount: u32, node: u64) -> Result<(), Errno>;
     /// Writes the names in a directory to stable storage.
     fn sync_directory(&self, mount: u32, path: &str) -> Result<(), Errno>;
+    /// Sets when what a path leads to was last read and written, as exactly as the file system keeps that.
+    fn set_times(&self, mount: u32, path: &str, times: Times) -> Result<(), Errno>;
+    /// The same of an open node.
+    fn set_node_times(&self, mount: u32, node: u64, times: Times) -> Result<(), Errno>;
     /// The extents of a range inside the file. The bytes stay at these addresses, and belong to the file, until `unpin` gets the
     /// returned number.
     fn pin(&self, mount: u32, node: u64, offset: u64, len: u64) -> Result<(u64, Vec<Extent>), Errno>;
     /// Ends a pin.
     fn unpin(&self, mount: u32, node: u64, pin: u64) -> Result<(), Errno>;
+}
+
+/// Times to be set, in ns since 1970; `None` stays as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Times {
+    /// When it was last read.
+    pub read: Option<i64>,
+    /// When it was last written.
+    pub written: Option<i64>,
+}
+
+impl Times {
+    /// As two arguments have them.
+    fn of([read, written]: [u64; 2]) -> Times {
+        let time = |argument: u64| Some(argument as i64).filter(|time| *time != KEEP_TIME);
+        Times { read: time(read), written: time(written) }
+    }
 }
 
 /// Serves the number of a file system.
@@ -98,6 +119,8 @@ pub fn serve<F: FileSystem>(fs: &F, host: HostRef, call: &mut Call) -> Result<u6
         }
         FsOp::Resize => fs.resize(mount, a, b).map(|()| 0),
         FsOp::Sync => fs.sync(mount, a).map(|()| 0),
+        FsOp::SetTimes => fs.set_times(mount, first.read(host, call, a, b)?, Times::of([c, d])).map(|()| 0),
+        FsOp::SetNodeTimes => fs.set_node_times(mount, a, Times::of([d, e])).map(|()| 0),
         FsOp::SyncDirectory => fs.sync_directory(mount, first.read(host, call, a, b)?).map(|()| 0),
         FsOp::Pin => {
             let (pin, extents) = fs.pin(mount, a, b, c)?;

@@ -56,6 +56,14 @@ pub(crate) struct FileRecord {
     pub(crate) chunks: Vec<(u64, u64)>,
 }
 
+/// When a file was read, as that was set.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AccessedRecord {
+    pub(crate) mount: u32,
+    pub(crate) place: u32,
+    pub(crate) at: i64,
+}
+
 /// What is wrong with a record.
 pub(crate) enum Damage {
     /// The tree would be larger than its mount allows, or the host has no memory.

@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 use monohull_abi::file::{Extent, FileStat, MOUNTS_MAX, MountKind};
 use monohull_abi::module::Call;
 use monohull_abi::{Errno, number};
-use monohull_module::fs::{FileSystem, Listing, serve};
+use monohull_module::fs::{FileSystem, Listing, Times, serve};
 use monohull_module::record::{RecordsRef, Refused};
 use monohull_module::{Checked, HostRef, Module, Segments, module};
 use tree::{Tree, TreeCell};
@@ -53,12 +53,15 @@ impl Module for RamFs {
         Some(RamFs { host, trees: Segments::new(MOUNTS_MAX) })
     }
 
+    /// Since version 2 a record has when files were read, where that was set.
+    const RECORD_VERSION: u32 = 2;
+
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
         self.save_trees(records)
     }
 
-    fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
-        self.restore_trees(record)
+    fn restore(&self, version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
+        self.restore_trees(version, record)
     }
 }
 
@@ -122,6 +125,14 @@ impl FileSystem for RamFs {
 
     fn rename(&self, mount: u32, from: &str, to: &str) -> Result<(), Errno> {
         self.tree(mount)?.rename(from, to)
+    }
+
+    fn set_times(&self, mount: u32, path: &str, times: Times) -> Result<(), Errno> {
+        self.tree(mount)?.set_times(path, times)
+    }
+
+    fn set_node_times(&self, mount: u32, node: u64, times: Times) -> Result<(), Errno> {
+        self.tree(mount)?.nodes.set_times(node, times)
     }
 
     fn resize(&self, mount: u32, node: u64, size: u64) -> Result<(), Errno> {

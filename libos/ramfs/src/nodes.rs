@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicI64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{DESCRIPTORS_MAX, Extent, FileKind, FileStat};
 use monohull_abi::layout::CELL_COUNT;
-use monohull_module::fs::in_pieces;
+use monohull_module::fs::{Times, in_pieces};
 use monohull_module::record::Refused;
 use monohull_module::{Checked, FutexMutex, FutexRwLock, HostRef, Segments};
 
@@ -22,6 +22,9 @@ use monohull_module::{Checked, FutexMutex, FutexRwLock, HostRef, Segments};
 const FILES_MAX: usize = 1 << 17;
 /// What each file is charged besides its bytes.
 const OVERHEAD: u64 = 512;
+
+/// When a file was read of which that has not been set: when it was written.
+const AS_MODIFIED: i64 = i64::MIN;
 
 /// Most descriptors of a file.
 const OPENED_MAX: u32 = (DESCRIPTORS_MAX * CELL_COUNT) as u32;
@@ -55,6 +58,8 @@ struct Numbers {
 struct Slot {
     file: FutexRwLock<Place>,
     modified: AtomicI64,
+    /// When it was read, if that has been set: what reads it leaves no trace.
+    accessed: AtomicI64,
 }
 
 /// What is in it.
@@ -101,6 +106,7 @@ impl Nodes {
         };
         let now = self.host.realtime() as i64;
         slot.modified.store(now, Ordering::Relaxed);
+        slot.accessed.store(AS_MODIFIED, Ordering::Relaxed);
         let mut place = slot.file.write();
         let body = Body::new(self.host, self.quota.clone());
         place.file = Some(File { body, named: true, opened: 0, created: now });
@@ -133,6 +139,21 @@ impl Nodes {
             PlaceRecord { generation: place.generation, file }
         };
         (slots.map(describe).collect(), numbers.free.clone())
+    }
+
+    /// When files were read of which that has been set, by index.
+    pub(crate) fn accessed(&self) -> Vec<(u32, i64)> {
+        let next = self.numbers.lock().next;
+        let slots = (0..next).filter_map(|index| Some((index, self.slots.get(index as usize)?)));
+        let there = slots.filter(|(_, slot)| slot.file.read().file.is_some());
+        let set = there.map(|(index, slot)| (index, slot.accessed.load(Ordering::Relaxed)));
+        set.filter(|(_, time)| *time != AS_MODIFIED).collect()
+    }
+
+    /// Sets that of a file that a record has; false if there is none.
+    pub(crate) fn restore_accessed(&self, index: u32, time: i64) -> bool {
+        let slot = self.slots.get(index as usize).filter(|slot| slot.file.read().file.is_some());
+        slot.inspect(|slot| slot.accessed.store(time, Ordering::Relaxed)).is_some()
     }
 
     /// Passes on the bytes of all files, in the order of their places.
@@ -180,6 +201,7 @@ impl Nodes {
             }
             self.quota.charge(OVERHEAD)?;
             slot.modified.store(modified, Ordering::Relaxed);
+            slot.accessed.store(AS_MODIFIED, Ordering::Relaxed);
             let mut body = Body::new(self.host, self.quota.clone());
             if !body.restore(size, &chunks, bytes)? {
                 return Err(Damage::Place(index));
@@ -239,11 +261,22 @@ impl Nodes {
         self.change(node, |file| file.body.resize(size))
     }
 
+    pub(crate) fn set_times(&self, node: u64, times: Times) -> Result<(), Errno> {
+        let slot = self.slot(node)?;
+        let place = slot.file.read();
+        place.get(node)?;
+        for (time, word) in [(times.read, &slot.accessed), (times.written, &slot.modified)] {
+            time.inspect(|time| word.store(*time, Ordering::Relaxed));
+        }
+        Ok(())
+    }
+
     pub(crate) fn stat(&self, node: u64) -> Result<FileStat, Errno> {
         let slot = self.slot(node)?;
         let place = slot.file.read();
         let file = place.get(node)?;
         let modified = slot.modified.load(Ordering::Relaxed);
+        let accessed = Some(slot.accessed.load(Ordering::Relaxed)).filter(|time| *time != AS_MODIFIED);
         Ok(FileStat {
             kind: FileKind::File as u32,
             read_only: 0,
@@ -252,7 +285,7 @@ impl Nodes {
             links: file.named.into(),
             node: node + 1,
             modified,
-            accessed: modified,
+            accessed: accessed.unwrap_or(modified),
             created: file.created,
         })
     }

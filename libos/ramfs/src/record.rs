@@ -1,14 +1,14 @@
 //! Trees as records: names and numbers first, then the bytes of the files.
 //!
 //! ```text
-//!  record    | trees: directories, names, places of files, free numbers | bytes of the first file | of the second | …
+//!  record    | trees: directories, names, places, free numbers | when files were read, where set | bytes of the first file | …
 //! ```
 //!
 //! The record has no type that contains itself: a directory names its parent, which comes before it. Numbers of files and
 //! directories are kept, because functions see them and descriptors lead to them. What a tree holds is charged again.
 
 use crate::RamFs;
-use crate::fields::{Damage, DirectoryRecord, NameRecord, TreeRecord};
+use crate::fields::{AccessedRecord, Damage, DirectoryRecord, NameRecord, TreeRecord};
 use crate::names::{Directory, Entry};
 use crate::nodes::Nodes;
 use crate::tree::{DIRECTORIES, Names, OVERHEAD, Tree};
@@ -34,20 +34,35 @@ impl RamFs {
         let names: Vec<_> = trees.iter().map(|tree| tree.names.lock()).collect();
         let described: Vec<TreeRecord<'_>> =
             trees.iter().zip(&names).map(|(tree, names)| tree.describe(names)).collect();
-        records.write(&described)?;
+        let of_tree = |tree: &&Tree| {
+            let mount = tree.mount;
+            tree.nodes.accessed().into_iter().map(move |(place, at)| AccessedRecord { mount, place, at })
+        };
+        let accessed: Vec<_> = trees.iter().flat_map(of_tree).collect();
+        records.write(&(described, accessed))?;
         for tree in trees {
             tree.nodes.save_bytes(|bytes| records.write_bytes(bytes))?;
         }
         Ok(())
     }
 
-    pub(crate) fn restore_trees(&self, record: &[u8]) -> Result<(), Refused> {
-        let (trees, mut bytes): (Vec<TreeRecord<'_>>, &[u8]) = fields_and_rest(record)?;
+    pub(crate) fn restore_trees(&self, version: u32, record: &[u8]) -> Result<(), Refused> {
+        let (trees, accessed, mut bytes): (Vec<TreeRecord<'_>>, Vec<AccessedRecord>, &[u8]) = match version {
+            1 => fields_and_rest(record).map(|(trees, bytes)| (trees, Vec::new(), bytes))?,
+            _ => fields_and_rest(record).map(|((trees, accessed), bytes)| (trees, accessed, bytes))?,
+        };
         rise(trees.iter().map(|tree| tree.mount), "the trees")?;
         for record in trees {
             let mount = record.mount;
             let tree = self.tree(mount).map_err(|_| Refused::new(format_args!("mount {mount} is no memory")))?;
             tree.restore(record, &mut bytes).map_err(|damage| self.refused(mount, format_args!("{damage}")))?;
+        }
+        rise(accessed.iter().map(|record| (record.mount, record.place)), "the times of files")?;
+        for AccessedRecord { mount, place, at } in accessed {
+            let tree = self.trees.get(mount as usize).and_then(|cell| cell.get());
+            if !tree.is_some_and(|tree| tree.nodes.restore_accessed(place, at)) {
+                return Err(self.refused(mount, format_args!("its record is damaged: a time of file {place}")));
+            }
         }
         match bytes {
             [] => Ok(()),

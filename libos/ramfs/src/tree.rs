@@ -8,7 +8,7 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use monohull_abi::Errno;
 use monohull_abi::file::{FileKind, FileStat, open};
-use monohull_module::fs::Listing;
+use monohull_module::fs::{Listing, Times};
 use monohull_module::{FutexMutex, HostRef, Once};
 
 /// Where the tree of a mount is made when it is first used.
@@ -87,6 +87,17 @@ impl Tree {
             Some(Entry::Directory(directory)) => Ok(self.stat_directory(directory)),
             None => Ok(self.stat_directory(&names.root)),
         }
+    }
+
+    /// A directory has one time: when its names last changed.
+    pub(crate) fn set_times(&self, path: &str, times: Times) -> Result<(), Errno> {
+        let mut names = self.names.lock();
+        if let Some(Entry::File(node)) = names.root.entry(path)? {
+            return self.nodes.set_times(*node, times);
+        }
+        let directory = names.root.find_mut(path)?;
+        directory.modified = times.written.unwrap_or(directory.modified);
+        Ok(())
     }
 
     fn stat_directory(&self, directory: &Directory) -> FileStat {

@@ -102,12 +102,15 @@ impl Module for Sockets {
         Released::InputsIntact
     }
 
+    /// Since version 2 a record has queues.
+    const RECORD_VERSION: u32 = 2;
+
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
         self.save_sockets(records)
     }
 
-    fn restore(&self, _version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
-        self.restore_sockets(record, records)
+    fn restore(&self, version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        self.restore_sockets(version, record, records)
     }
 
     fn poll(&self) {

@@ -10,10 +10,11 @@
 //! A socket that is closed is not watched any more: a queue does not keep it open.
 
 use crate::Sockets;
-use crate::network::{ARMED, DEADLINE, Network};
+use crate::network::{ARMED, Network};
 use crate::table::Socket;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
 use core::ops::Bound::{Excluded, Included, Unbounded};
 use monohull_abi::module::{Call, Wake};
 use monohull_abi::network::{
@@ -71,9 +72,23 @@ impl Queues {
         theirs
     }
 
-    /// A queue, if there is one: its instance, and its number.
-    pub(crate) fn first(&self) -> Option<(u32, u64)> {
-        self.by_number.keys().next().copied()
+    /// All queues, by instance and number.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u32, u64, &Arc<Queue>)> {
+        self.by_number.iter().map(|((instance, number), queue)| (*instance, *number, queue))
+    }
+
+    /// Makes a queue. Its number is one that the instance has not in use.
+    pub(crate) fn add(&mut self, host: HostRef, network: Option<&Arc<dyn Network>>, place: (u32, u64)) -> Arc<Queue> {
+        self.made += 1;
+        let queue = Arc::new(Queue {
+            key: KEY_TAG | self.made,
+            host,
+            network: network.cloned(),
+            posted: FutexMutex::default(),
+            watched: FutexMutex::default(),
+        });
+        self.by_number.insert(place, queue.clone());
+        queue
     }
 }
 
@@ -130,8 +145,18 @@ impl Queue {
         }
     }
 
+    /// What has been posted and not reported, upwards.
+    pub(crate) fn posts(&self) -> Vec<u64> {
+        self.posted.lock().iter().copied().collect()
+    }
+
+    /// A socket that it watches and that is open.
+    pub(crate) fn a_watched_socket(&self) -> Option<Arc<Socket>> {
+        self.watched.lock().by_handle.values().find_map(|watched| watched.socket.upgrade())
+    }
+
     /// False if there is no room for one more.
-    fn post(&self, data: u64) -> bool {
+    pub(crate) fn post(&self, data: u64) -> bool {
         let mut posted = self.posted.lock();
         if posted.len() >= QUEUE_POSTS_MAX && !posted.contains(&data) {
             return false;
@@ -255,15 +280,7 @@ impl Sockets {
             return Err(self.host.explain(call, Errno::TooMany, why));
         }
         let number = number.unwrap_or(count as u64);
-        queues.made += 1;
-        let queue = Arc::new(Queue {
-            key: KEY_TAG | queues.made,
-            host: self.host,
-            network: self.network.clone(),
-            posted: FutexMutex::default(),
-            watched: FutexMutex::default(),
-        });
-        queues.by_number.insert((call.instance, number), queue);
+        queues.add(self.host, self.network.as_ref(), (call.instance, number));
         Ok(number)
     }
 
@@ -299,12 +316,13 @@ impl Sockets {
         closed.map(|_| 0).ok_or(Errno::BadDescriptor).map_err(|_| self.no_queue(call, call.args[0]))
     }
 
+    /// The deadline is a time and not a duration, so that the handler can run again with nothing but its arguments.
     pub(crate) fn queue_wait(&self, call: &mut Call) -> Outcome {
         self.try_queue_wait(call).unwrap_or_else(Outcome::error)
     }
 
     fn try_queue_wait(&self, call: &mut Call) -> Result<Outcome, Errno> {
-        let [number, out, most, timeout, ..] = call.args;
+        let [number, out, most, deadline, ..] = call.args;
         let queue = self.find_queue(call, number)?;
         if most == 0 {
             return Err(self.host.explain(call, Errno::Invalid, format_args!("there is no room for an event")));
@@ -332,11 +350,9 @@ impl Sockets {
         match call.wake {
             Wake::TimedOut => return Ok(Outcome::ready(0)),
             Wake::Deadlock => return Err(Errno::Deadlock),
-            _ if timeout == 0 => return Ok(Outcome::ready(0)),
-            Wake::First => call.scratch[DEADLINE] = self.host.now().saturating_add(timeout),
-            Wake::Woken => {}
+            Wake::First | Wake::Woken if deadline == 0 || deadline <= self.host.now() => return Ok(Outcome::ready(0)),
+            Wake::First | Wake::Woken => {}
         }
-        let deadline = call.scratch[DEADLINE];
         queue.wait(call, deadline, changes);
         Ok(Outcome::park())
     }

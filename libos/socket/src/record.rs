@@ -1,19 +1,28 @@
-//! Sockets as records.
+//! Sockets and queues as records.
 //!
 //! A socket that listens and one for datagrams are addresses: they are made again there, if the workflow's network list of that time
 //! permits it. What waits in them, connections that no function has accepted and datagrams that none has read, is lost
 //! as a network loses it. A connection has a peer that knows its state, so it refuses, with its number and the peer's address.
+//!
+//! A queue is what has been posted to it and not reported. One that watches a socket is a place where a network is waited for, and refuses
+//! with the socket's number and address. Threads that wait in a queue find it by its number when their handlers run again.
 
 use crate::Sockets;
 use crate::network::Network;
-use crate::table::{Kind, Socket, Table};
+use crate::queue::Queue;
+use crate::table::{Kind, Socket, Table, Tables};
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::sync::atomic::Ordering;
 use monohull_abi::Errno;
-use monohull_abi::network::{BACKLOG_MAX, SOCKETS_MAX, SocketAddress, SocketEnd, SocketOption};
+use monohull_abi::network::{
+    BACKLOG_MAX, QUEUE_POSTS_MAX, QUEUES_MAX, SOCKETS_MAX, SocketAddress, SocketEnd, SocketOption,
+};
 use monohull_module::record::{RecordsRef, Refused, fields, rise};
 use serde::{Deserialize, Serialize};
 
@@ -48,20 +57,35 @@ enum KindRecord {
     Datagram { peer: Option<SocketAddr> },
 }
 
+/// A queue, by its instance's number for it.
+#[derive(Serialize, Deserialize)]
+struct QueueRecord {
+    instance: u32,
+    number: u64,
+    /// What has been posted and not reported, upwards.
+    posted: Vec<u64>,
+}
+
 impl Sockets {
     pub(crate) fn save_sockets(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
-        if let Some((instance, number)) = self.queues.lock().first() {
-            return Err(Refused::of(instance, format_args!("its queue {number} is open")));
-        }
         let tables = self.tables.lock();
         let described = tables.all().map(|(instance, table)| describe_table(instance, table));
-        records.write(&described.collect::<Result<Vec<_>, _>>()?)
+        let described = described.collect::<Result<Vec<_>, _>>();
+        let queues = self.queues.lock();
+        // What it watches says more than that there is a connection.
+        let queues = queues.all().map(|(instance, number, queue)| describe_queue(&tables, instance, number, queue));
+        let queues = queues.collect::<Result<Vec<_>, _>>()?;
+        records.write(&(described?, queues))
     }
 
-    pub(crate) fn restore_sockets(&self, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
-        let tables: Vec<TableRecord> = fields(record)?;
+    pub(crate) fn restore_sockets(&self, version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        let (tables, queues): (Vec<TableRecord>, Vec<QueueRecord>) = match version {
+            1 => (fields(record)?, Vec::new()),
+            _ => fields(record)?,
+        };
         rise(tables.iter().map(|table| table.instance), "the instances")?;
         let live = records.instances();
+        self.restore_queues(queues, &live)?;
         for table in tables {
             let instance = table.instance;
             if !live.contains(&instance) {
@@ -75,6 +99,48 @@ impl Sockets {
         }
         Ok(())
     }
+
+    fn restore_queues(&self, queues: Vec<QueueRecord>, live: &BTreeSet<u32>) -> Result<(), Refused> {
+        rise(queues.iter().map(|queue| (queue.instance, queue.number)), "the queues")?;
+        let mut all = self.queues.lock();
+        for QueueRecord { instance, number, posted } in queues {
+            if !live.contains(&instance) {
+                return Err(Refused::new(format_args!("there is no instance {instance}")));
+            }
+            if number >= QUEUES_MAX as u64 || posted.len() > QUEUE_POSTS_MAX {
+                return Err(Refused::of(instance, format_args!("its record is damaged: queue {number}")));
+            }
+            rise(posted.iter(), "the posts of a queue")?;
+            let queue = all.add(self.host, self.network.as_ref(), (instance, number));
+            for data in posted {
+                queue.post(data);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn describe_queue(tables: &Tables, instance: u32, number: u64, queue: &Queue) -> Result<QueueRecord, Refused> {
+    let Some(watched) = queue.a_watched_socket() else {
+        return Ok(QueueRecord { instance, number, posted: queue.posts() });
+    };
+    let known = tables.all().find(|(other, _)| *other == instance).and_then(|(_, table)| table.number_of(&watched));
+    let known = known.map_or_else(|| "a socket".to_owned(), |number| format!("socket {number}"));
+    let what = |what: &str, end| match address(&watched, end) {
+        Some(at) => format!("{what} {at}"),
+        None => "is not connected".to_owned(),
+    };
+    let what = match watched.kind {
+        Kind::Listener { .. } => what("listens at", SocketEnd::Local),
+        Kind::Stream => what("is connected to", SocketEnd::Peer),
+        Kind::Datagram => what("receives at", SocketEnd::Local),
+    };
+    Err(Refused::of(instance, format_args!("its queue {number} watches {known}, which {what}")))
+}
+
+fn address(socket: &Socket, end: SocketEnd) -> Option<SocketAddr> {
+    let name = socket.network.name(socket.handle, end).ok();
+    name.as_ref().and_then(SocketAddress::decode)
 }
 
 fn describe_table(instance: u32, table: &Table) -> Result<TableRecord, Refused> {
@@ -97,11 +163,7 @@ fn describe_table(instance: u32, table: &Table) -> Result<TableRecord, Refused> 
 }
 
 fn describe(instance: u32, number: u32, socket: &Socket) -> Result<SocketRecord, Refused> {
-    let address = |end| {
-        let name = socket.network.name(socket.handle, end).ok();
-        name.as_ref().and_then(SocketAddress::decode)
-    };
-    let peer = address(SocketEnd::Peer);
+    let peer = address(socket, SocketEnd::Peer);
     let kind = match (socket.kind, peer) {
         (Kind::Listener { backlog }, _) => KindRecord::Listener { backlog },
         (Kind::Datagram, peer) => KindRecord::Datagram { peer },
@@ -112,7 +174,7 @@ fn describe(instance: u32, number: u32, socket: &Socket) -> Result<SocketRecord,
             return Err(Refused::of(instance, format_args!("its socket {number} is a connection that begins or ends")));
         }
     };
-    let at = address(SocketEnd::Local);
+    let at = address(socket, SocketEnd::Local);
     Ok(SocketRecord {
         kind,
         at: at.ok_or_else(|| Refused::of(instance, format_args!("its socket {number} has no address")))?,

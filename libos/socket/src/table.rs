@@ -161,6 +161,11 @@ impl Table {
         &self.sockets
     }
 
+    /// A number of a socket.
+    pub(crate) fn number_of(&self, socket: &Arc<Socket>) -> Option<usize> {
+        self.sockets.iter().position(|other| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, socket)))
+    }
+
     /// Numbers that are not in use.
     pub(crate) fn free(&self) -> &[u32] {
         &self.free

@@ -6,9 +6,10 @@ use crate::path::Path;
 use crate::string::String;
 use crate::sync::Arc;
 use crate::sys::files::{self, Descriptor};
+use crate::time::SystemTime;
 use crate::vec::Vec;
 use core::fmt;
-use monohull_abi::file::open;
+use monohull_abi::file::{KEEP_TIME, open};
 
 /// An open file; closed when it is dropped.
 pub struct File(Descriptor);
@@ -22,6 +23,32 @@ pub struct OpenOptions {
     truncate: bool,
     create: bool,
     create_new: bool,
+}
+
+/// Times to be set ([`File::set_times`]); those that are not named stay as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileTimes {
+    accessed: Option<SystemTime>,
+    modified: Option<SystemTime>,
+}
+
+impl FileTimes {
+    /// None.
+    pub fn new() -> FileTimes {
+        FileTimes::default()
+    }
+
+    /// When it was last read.
+    pub fn set_accessed(mut self, time: SystemTime) -> FileTimes {
+        self.accessed = Some(time);
+        self
+    }
+
+    /// When it was last written.
+    pub fn set_modified(mut self, time: SystemTime) -> FileTimes {
+        self.modified = Some(time);
+        self
+    }
 }
 
 impl File {
@@ -53,6 +80,22 @@ impl File {
     /// The same.
     pub fn sync_data(&self) -> io::Result<()> {
         self.0.sync()
+    }
+
+    /// Sets when the file was read and written, as exactly as its file system keeps that.
+    pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
+        let ns = |time: Option<SystemTime>| match time.map(SystemTime::since_1970) {
+            None => Ok(KEEP_TIME),
+            Some(ns) => {
+                i64::try_from(ns).ok().filter(|ns| *ns != KEEP_TIME).ok_or(Error::from(ErrorKind::InvalidInput))
+            }
+        };
+        self.0.set_times(ns(times.accessed)?, ns(times.modified)?)
+    }
+
+    /// Sets when the file was written.
+    pub fn set_modified(&self, time: SystemTime) -> io::Result<()> {
+        self.set_times(FileTimes::new().set_modified(time))
     }
 
     /// Cuts the file, or extends it with zeros.

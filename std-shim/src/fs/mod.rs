@@ -9,7 +9,7 @@ mod metadata;
 mod path;
 
 pub use dir::{DirBuilder, DirEntry, ReadDir, read_dir};
-pub use file::{File, OpenOptions};
+pub use file::{File, FileTimes, OpenOptions};
 pub use metadata::{FileType, Metadata, Permissions};
 
 use crate::io::{self, Error, ErrorKind, Read, Write};

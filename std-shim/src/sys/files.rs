@@ -156,6 +156,12 @@ impl Descriptor {
         Ok(())
     }
 
+    /// Sets when it was read and written, in ns since 1970, or [`KEEP_TIME`](monohull_abi::file::KEEP_TIME).
+    pub(crate) fn set_times(&self, read: i64, written: i64) -> io::Result<()> {
+        call(number::FILE_SET_TIMES, [self.0, 0, 0, read as u64, written as u64])?;
+        Ok(())
+    }
+
     pub(crate) fn sync(&self) -> io::Result<()> {
         call(number::FILE_FSYNC, [self.0])?;
         Ok(())

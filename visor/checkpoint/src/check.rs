@@ -23,7 +23,8 @@ use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CELL_COUNT, CELL_SIZE, CELLS_BASE, MAPPINGS_OFFSET, MAX_STACK_SIZE, MIN_STACK_SIZE, PAGE,
     THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base,
 };
-use monohull_abi::number::{self, EVENT_WAIT, FUTEX_WAIT, NANOSLEEP, SLOT_TAKE, SYSTEM_ONLY, THREAD_JOIN};
+use monohull_abi::network::QUEUES_MAX;
+use monohull_abi::number::{self, EVENT_WAIT, FUTEX_WAIT, NANOSLEEP, QUEUE_WAIT, SLOT_TAKE, SYSTEM_ONLY, THREAD_JOIN};
 use monohull_abi::types::SLOT_NAME_MAX;
 use monohull_report::text::quoted;
 use std::collections::{BTreeMap, BTreeSet};
@@ -369,6 +370,7 @@ fn state(record: &ThreadRecord, cell: &Cell<'_>) -> Reason {
         WaitOn::Thread { .. } => THREAD_JOIN,
         WaitOn::Slot { .. } => SLOT_TAKE,
         WaitOn::Event { .. } => EVENT_WAIT,
+        WaitOn::Queue { .. } => QUEUE_WAIT,
     };
     if record.frame.number != call {
         return Err("what it waits for does not belong to the hostcall that it makes");
@@ -384,6 +386,8 @@ fn state(record: &ThreadRecord, cell: &Cell<'_>) -> Reason {
         WaitOn::Thread { number } if u64::from(*number) != record.frame.args[0] => {
             Err("it waits for another thread than it named")
         }
+        WaitOn::Queue { number } if *number != record.frame.args[0] => Err("it waits in another queue than it named"),
+        WaitOn::Queue { number } if *number >= QUEUES_MAX as u64 => Err("it waits in a queue that no instance has"),
         WaitOn::Slot { name } if name.is_empty() || name.len() > SLOT_NAME_MAX => {
             Err("it waits for a slot whose name is empty or too long")
         }
@@ -393,10 +397,12 @@ fn state(record: &ThreadRecord, cell: &Cell<'_>) -> Reason {
 }
 
 /// What those in one queue have in common: threads that wait for the first of several events are in one queue, whichever events these are.
-fn queue_of(on: &WaitOn) -> WaitOn {
+/// Queues have numbers of their instance's own. Futex words are identified by their address, which only one instance has.
+fn queue_of(instance: u32, on: &WaitOn) -> (Option<u32>, WaitOn) {
     match on {
-        WaitOn::Event { name } => WaitOn::Event { name: event_queue_of(name).to_owned() },
-        on => on.clone(),
+        WaitOn::Event { name } => (None, WaitOn::Event { name: event_queue_of(name).to_owned() }),
+        WaitOn::Queue { .. } => (Some(instance), on.clone()),
+        on => (None, on.clone()),
     }
 }
 
@@ -418,8 +424,7 @@ fn scheduler(record: &SchedulerRecord, threads: &BTreeMap<u32, &ThreadRecord>) -
         let mut thing = None;
         for number in queue {
             let on = threads.get(number).and_then(|thread| match &thread.state {
-                // Futex words are identified by their address, which only one instance has.
-                ThreadState::Waiting { on, .. } if *on != WaitOn::Time => Some(queue_of(on)),
+                ThreadState::Waiting { on, .. } if *on != WaitOn::Time => Some(queue_of(thread.instance, on)),
                 _ => None,
             });
             if on.is_none() || thing.is_some() && thing != on || !queued.insert(*number) {

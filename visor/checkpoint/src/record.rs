@@ -314,6 +314,11 @@ pub enum WaitOn {
         /// The event's name, or a list of names.
         name: String,
     },
+    /// What other threads of the instance post to a queue.
+    Queue {
+        /// The queue's number.
+        number: u64,
+    },
 }
 
 /// Which threads run next, and which wait in which order.

@@ -6,7 +6,7 @@ use monohull_checkpoint::record::Contents;
 use monohull_checkpoint::{Checkpoint, Packing, Trust};
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::{KEY, child, child_contents, contents, memory, sample, sealed};
+use support::{KEY, child, child_contents, contents, memory, queue, queue_contents, sample, sealed};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -39,10 +39,19 @@ fn format_1_with_the_file_of_a_parent_is_read() {
     check("format-1-child.checkpoint", Packing::Raw, &child_contents());
 }
 
+#[test]
+fn format_1_with_threads_that_wait_in_queues_is_read() {
+    check("format-1-queue.checkpoint", Packing::Raw, &queue_contents());
+}
+
 /// How well pages are compressed may change with the library, so only raw ones are compared.
 #[test]
 fn this_version_writes_what_is_kept() {
-    let kept = [("format-1-raw.checkpoint", sample(Packing::Raw)), ("format-1-child.checkpoint", child())];
+    let kept = [
+        ("format-1-raw.checkpoint", sample(Packing::Raw)),
+        ("format-1-child.checkpoint", child()),
+        ("format-1-queue.checkpoint", queue()),
+    ];
     for (name, written) in kept {
         let written = sealed(&written);
         if fs::read(golden(name)).ok().as_ref() != Some(&written) {

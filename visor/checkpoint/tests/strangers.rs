@@ -4,7 +4,7 @@ mod support;
 
 use monohull_abi::call::SYSTEM_INSTANCE;
 use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, PAGE, cell_base};
-use monohull_abi::number::{EVENT_WAIT, NULL, SYSTEM_ONLY};
+use monohull_abi::number::{EVENT_WAIT, NULL, QUEUE_WAIT, SYSTEM_ONLY};
 use monohull_checkpoint::record::*;
 use monohull_checkpoint::{Checkpoint, Error, Packing, Trust};
 use support::{CELLS, IDS, Parts, STACK, contents, sample};
@@ -65,6 +65,17 @@ const ATTACKS: &[Attack] = &[
     (|c| waits_for_event(c, ""), "an event of a name that none can have"),
     (|c| waits_for_event(c, "a\0"), "an event of a name that none can have"),
     (|c| waits_for_event(c, &"x".repeat(129)), "an event of a name that none can have"),
+    (|c| waits_in_queue(c, 3, 2, 3), "it waits in another queue than it named"),
+    (|c| waits_in_queue(c, 3, 64, 64), "it waits in a queue that no instance has"),
+    (|c| waits_in_queue(c, 3, u64::MAX, u64::MAX), "it waits in a queue that no instance has"),
+    (
+        |c| {
+            waits_in_queue(c, 3, 1, 1);
+            waits_in_queue(c, 4, 1, 1);
+            c.scheduler.queues = vec![vec![2, 0x10_0001], vec![3, 4]];
+        },
+        "it is in a queue of others' waits",
+    ),
     // Queues by which threads are lost, or run twice.
     (|c| c.scheduler.ready.push(5), "it is in the ready queue twice, or is not ready"),
     (|c| c.scheduler.ready.push(4), "it is in the ready queue twice, or is not ready"),
@@ -122,6 +133,13 @@ const ATTACKS: &[Attack] = &[
 fn waits_for_event(contents: &mut Contents, name: &str) {
     contents.threads[4].frame.number = EVENT_WAIT;
     contents.threads[4].state = waits(WaitOn::Event { name: name.to_owned() });
+}
+
+/// A thread waits in the queue of this number, and has named that one.
+fn waits_in_queue(contents: &mut Contents, thread: usize, number: u64, named: u64) {
+    let thread = &mut contents.threads[thread];
+    (thread.frame.number, thread.frame.args[0]) = (QUEUE_WAIT, named);
+    thread.state = waits(WaitOn::Queue { number });
 }
 
 fn waits(on: WaitOn) -> ThreadState {

@@ -6,8 +6,9 @@ use monohull_abi::file::{NAME_MAX, PATH_MAX, open};
 use nix::dir::{Dir, Type};
 use nix::errno::Errno as HostErrno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2, renameat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat};
+use nix::sys::stat::{FileStat, Mode, SFlag, UtimensatFlags, fstat, futimens, mkdirat, utimensat};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
+use nix::sys::time::TimeSpec;
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use std::fs::File;
 use std::io;
@@ -135,6 +136,34 @@ impl Directory {
     pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
         let ((from_parent, from), (to_parent, to)) = (self.parent(from)?, self.parent(to)?);
         renameat(&from_parent, from, &to_parent, to).map_err(errno_of)
+    }
+
+    /// Sets when what is at a path was last read and written, in ns since 1970; `None` stays as it is. With a `node`, only if it is that
+    /// one: between looking and setting another may take its place, which is in the granted directory as well.
+    pub(super) fn set_times(
+        &self,
+        path: &str,
+        (read, written): (Option<i64>, Option<i64>),
+        node: Option<u64>,
+    ) -> Result<(), Errno> {
+        if !self.writable {
+            return Err(Errno::ReadOnly);
+        }
+        let known = self.known(path)?;
+        if node.is_some_and(|node| node != known.node) {
+            return Err(Errno::NotFound);
+        }
+        let time = |ns: Option<i64>| match ns {
+            Some(ns) => TimeSpec::new(ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000)),
+            None => TimeSpec::UTIME_OMIT,
+        };
+        let (read, written) = (time(read), time(written));
+        if path.is_empty() {
+            let root = self.resolve("", OFlag::O_RDONLY | OFlag::O_DIRECTORY, Mode::empty())?;
+            return futimens(&root, &read, &written).map_err(errno_of);
+        }
+        let (parent, name) = self.parent(path)?;
+        utimensat(&parent, name, &read, &written, UtimensatFlags::NoFollowSymlink).map_err(errno_of)
     }
 
     /// Waits until the names in a directory are on the disk. Where nothing can be changed there is nothing to wait for.
@@ -265,6 +294,7 @@ mod tests {
             assert_eq!(directory.rename("f", path), Err(Errno::NotPermitted), "{path}");
             assert_eq!(directory.rename(path, "g"), Err(Errno::NotPermitted), "{path}");
             assert_eq!(directory.list(path, 0), Err(Errno::NotPermitted), "{path}");
+            assert_eq!(directory.set_times(path, (None, Some(1)), None), Err(Errno::NotPermitted), "{path}");
         }
         for path in ["..", "d/..", "/", "f", "d/../../secret"] {
             assert!(directory.sync(path).is_err(), "{path}");
@@ -287,8 +317,32 @@ mod tests {
         assert_eq!(directory.remove_file("f"), Err(Errno::ReadOnly));
         assert_eq!(directory.remove_directory("d"), Err(Errno::ReadOnly));
         assert_eq!(directory.rename("f", "g"), Err(Errno::ReadOnly));
+        assert_eq!(directory.set_times("f", (Some(1), Some(1)), None), Err(Errno::ReadOnly));
         let (known, file) = directory.open_file("f", open::READ).expect("the control");
         assert!(known.size == 1 && file.is_some());
+    }
+
+    #[test]
+    fn times_are_set_of_what_is_there_and_of_nothing_else() {
+        let (folder, directory) = granted(true);
+        std::os::unix::fs::symlink(folder.path().join("secret"), folder.path().join("granted/link")).expect("a link");
+        let secret = || fs::metadata(folder.path().join("secret")).expect("it is there").modified().expect("a time");
+        let before = secret();
+        for (path, written) in [("f", 7), ("d", -1_500_000_000), ("", 1_795_185_317_000_000_123)] {
+            let read = directory.known(path).expect("there").accessed;
+            assert_eq!(directory.set_times(path, (None, Some(written)), None), Ok(()), "{path}");
+            let known = directory.known(path).expect("there");
+            assert_eq!((known.accessed, known.modified), (read, written), "{path}");
+        }
+        assert_eq!(directory.set_times("f", (Some(9), None), None), Ok(()));
+        let known = directory.known("f").expect("there");
+        assert_eq!((known.accessed, known.modified), (9, 7));
+        // Another file has the path of the one that is meant.
+        assert_eq!(directory.set_times("f", (None, Some(1)), Some(known.node + 1)), Err(Errno::NotFound));
+        assert_eq!(directory.set_times("f", (None, Some(8)), Some(known.node)), Ok(()), "the control");
+        assert_eq!(directory.set_times("link", (None, Some(1)), None), Err(Errno::Link));
+        assert_eq!(directory.set_times("none", (None, Some(1)), None), Err(Errno::NotFound));
+        assert_eq!((directory.known("f").expect("there").modified, secret()), (8, before));
     }
 
     #[test]

@@ -33,6 +33,7 @@ fn answer(directory: &Directory, request: Request<'_>) -> Result<(Reply, Option<
         Request::RemoveDirectory(path) => directory.remove_directory(path).map(done),
         Request::RemoveFile(path) => directory.remove_file(path).map(done),
         Request::Rename(from, to) => directory.rename(from, to).map(done),
+        Request::SetTimes { path, read, written, node } => directory.set_times(path, (read, written), node).map(done),
         Request::SyncDirectory(path) => directory.sync(path).map(done),
     }
 }

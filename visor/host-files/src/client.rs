@@ -60,6 +60,17 @@ impl Client {
         self.ask(&Request::Rename(from, to)).map(drop)
     }
 
+    /// Sets when what is at a path was last read and written, in ns since 1970. With a `node`, only if it is that one of the host's
+    /// file system: [`Errno::NotFound`] if another has its path.
+    pub fn set_times(
+        &self,
+        path: &str,
+        (read, written): (Option<i64>, Option<i64>),
+        node: Option<u64>,
+    ) -> Result<(), Errno> {
+        self.ask(&Request::SetTimes { path, read, written, node }).map(drop)
+    }
+
     /// Makes sure that the names in a directory stay.
     pub fn sync_directory(&self, path: &str) -> Result<(), Errno> {
         self.ask(&Request::SyncDirectory(path)).map(drop)

@@ -34,6 +34,8 @@ pub(super) enum Request<'p> {
     RemoveFile(&'p str),
     /// The first gets the name of the second.
     Rename(&'p str, &'p str),
+    /// Sets when it was last read and written, in ns since 1970, if it has this number on the host's file system. `None` stays as it is.
+    SetTimes { path: &'p str, read: Option<i64>, written: Option<i64>, node: Option<u64> },
     /// The names in a directory are to survive a crash of the host.
     SyncDirectory(&'p str),
 }

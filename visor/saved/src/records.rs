@@ -169,6 +169,7 @@ fn wait(record: &domain::ThreadRecord) -> Result<WaitOn, String> {
         number::EVENT_WAIT => {
             WaitOn::Event { name: record.name.clone().ok_or("a thread waits for an event without a name")? }
         }
+        number::QUEUE_WAIT => WaitOn::Queue { number: first },
         call => return Err(format!("a thread waits in hostcall {call}")),
     })
 }
@@ -306,7 +307,7 @@ fn thread_back(record: &ThreadRecord) -> Result<domain::ThreadRecord, String> {
         ThreadState::Waiting { on, deadline } => {
             let name = match on {
                 WaitOn::Slot { name } | WaitOn::Event { name } => Some(name.clone()),
-                WaitOn::Time | WaitOn::Futex { .. } | WaitOn::Thread { .. } => None,
+                WaitOn::Time | WaitOn::Futex { .. } | WaitOn::Thread { .. } | WaitOn::Queue { .. } => None,
             };
             (domain::ThreadState::Waits { until: *deadline }, name)
         }

@@ -55,6 +55,7 @@ fn continuation() -> Continuation {
         domain::ThreadRecord { args: [0; 6], ..thread(4, Some(4), 0, 0, domain::ThreadState::Returns(-3)) },
         thread(5, Some(5), number::FUTEX_WAIT, heap_start, domain::ThreadState::TimedOut),
         thread(6, Some(6), number::NANOSLEEP, 0, domain::ThreadState::Woken),
+        thread(7, Some(7), number::QUEUE_WAIT, 9, waits(Some(CLOCK + 40))),
     ];
     let instance = domain::InstanceRecord {
         id: 0x300,
@@ -68,7 +69,7 @@ fn continuation() -> Continuation {
         deadline: Some(CLOCK + 90),
         heap_start,
         heap: 8 * PAGE,
-        stacks: 7,
+        stacks: 8,
         free_stacks: vec![3],
         mapped: vec![
             mapped(8, 4, domain::RangeState::Reserved),
@@ -96,8 +97,8 @@ fn continuation() -> Continuation {
         pending: vec![(2 << 32, 1)],
         scheduler: domain::SchedulerRecord {
             ready: vec![5, 4, 6],
-            queues: vec![vec![0], vec![2], vec![3]],
-            free: vec![(1 << 20) + 7],
+            queues: vec![vec![0], vec![2], vec![3], vec![7]],
+            free: vec![(1 << 20) + 8],
             timers: vec![(CLOCK + 30, 9)],
         },
         modules: vec![domain::ModuleRecord {
@@ -175,8 +176,8 @@ fn instances_threads_and_pages_are_records_of_the_format() {
     let bytes = file(&contents);
     let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");
     assert_eq!(contents.instances.len(), 1);
-    assert_eq!((contents.instances[0].function, contents.threads.len()), (1, 7));
-    assert_eq!(contents.threads.iter().map(|thread| thread.position).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!((contents.instances[0].function, contents.threads.len()), (1, 8));
+    assert_eq!(contents.threads.iter().map(|thread| thread.position).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 7]);
     let counts: Vec<_> = count_pages(&contents, checkpoint.runs())
         .into_iter()
         .map(|(kind, pages)| (kind.name(), pages.here, pages.zero))
@@ -214,10 +215,10 @@ fn what_no_suspended_workflow_has_is_refused() {
             (other.heap_start, other.heap_end) = (other.heap_start + CELL_SIZE, other.heap_end + CELL_SIZE);
             c.instances.push(other);
             let mut main =
-                ThreadRecord { number: 7, instance: 0x401, stack: None, position: 1, ..c.threads[4].clone() };
+                ThreadRecord { number: 8, instance: 0x401, stack: None, position: 1, ..c.threads[4].clone() };
             main.frame.user_rsp = cell_base(1) + STACK - 256;
             c.threads.push(main);
-            c.scheduler.ready.push(7);
+            c.scheduler.ready.push(8);
             c.scheduler.free.clear();
         }),
         ("two deadlines", |c| c.scheduler.timers.push(TimerRecord { at: CLOCK, what: Timer::Run })),
@@ -278,7 +279,7 @@ fn a_damaged_page_is_refused() {
 fn a_continuation_that_no_checkpoint_can_have_is_not_written() {
     let folder = tempfile::TempDir::new().expect("a folder");
     type Change = fn(&mut Continuation);
-    let changes: [Change; 10] = [
+    let changes: [Change; 11] = [
         |c| c.instances[0].function = "other".to_owned(),
         |c| c.instances[0].id = u32::MAX,
         |c| c.instances[0].heap = u64::MAX,
@@ -286,6 +287,7 @@ fn a_continuation_that_no_checkpoint_can_have_is_not_written() {
         |c| c.instances[0].threads[3].name = None,
         |c| c.instances[0].threads[0].args[0] = u64::MAX,
         |c| c.instances[0].threads[1].call = number::EXIT,
+        |c| c.instances[0].threads[7].args[0] = 64,
         |c| c.pages[0].address = 0,
         |c| c.modules[0].pages[0].0 = 0,
         |c| c.unchanged.push((c.instances[0].heap_start + PAGE, PAGE)),

@@ -28,9 +28,9 @@ pub struct Template {
 }
 
 impl Template {
-    /// The template that a process of this workflow has made, if it has no more than so many bytes.
-    pub fn of(workflow: &Arc<Ready>, made: &SuspendedRun, most: u64) -> io::Result<Template> {
-        let bytes = read_sealed(&made.continuation, most)?;
+    /// The template that a process of this workflow has made, the continuation with which it ended, if it has no more than so many bytes.
+    pub fn of(workflow: &Arc<Ready>, continuation: &OwnedFd, most: u64) -> io::Result<Template> {
+        let bytes = read_sealed(continuation, most)?;
         let file = seal(&bytes, 0)?;
         Ok(Template { of: Arc::downgrade(workflow), file, bytes: bytes.len() as u64 })
     }

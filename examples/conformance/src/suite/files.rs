@@ -1,10 +1,11 @@
 //! `std::fs`, in the folder that the environment variable `FOLDER` names, which is empty.
 
 use super::check;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io::prelude::*;
 use std::io::{BufReader, BufWriter, ErrorKind, SeekFrom};
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 use std::{env, io};
 
 fn kind<T>(result: io::Result<T>) -> Result<T, ErrorKind> {
@@ -63,6 +64,30 @@ fn whole() {
     check!("not_text", {
         let _ = fs::write("raw", b"\xff\xfe");
         (kind(fs::read_to_string("raw")), kind(fs::remove_file("raw")))
+    });
+    check!("set_times", {
+        let time = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let file = OpenOptions::new().write(true).open("copy");
+        let times = FileTimes::new().set_accessed(time(1_000_000_000)).set_modified(time(1_000_000_002));
+        let set = file.and_then(|file| file.set_times(times));
+        let known = fs::metadata("copy");
+        let found =
+            known.and_then(|m| Ok((m.accessed()? == time(1_000_000_000), m.modified()? == time(1_000_000_002))));
+        (kind(set), kind(found))
+    });
+    check!("set_modified_leaves_the_rest", {
+        let time = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let set = File::open("copy").and_then(|file| file.set_modified(time(1_100_000_000)));
+        let known = fs::metadata("copy");
+        let found =
+            known.and_then(|m| Ok((m.accessed()? == time(1_000_000_000), m.modified()? == time(1_100_000_000))));
+        (kind(set), kind(found))
+    });
+    check!("written_after_it_was_set", {
+        let written = OpenOptions::new().write(true).open("copy").and_then(|mut file| file.write(b"x"));
+        let known =
+            fs::metadata("copy").and_then(|m| Ok(m.modified()? > UNIX_EPOCH + Duration::from_secs(1_700_000_000)));
+        (kind(written), kind(known))
     });
     check!("remove_file", (kind(fs::remove_file("copy")), kind(fs::remove_file("copy")), kind(names("."))));
 }

@@ -1,7 +1,7 @@
 //! The calls on files. The workflow mounts a file system in memory at `/work`, and nothing else.
 
 use super::{Cases, HERE, MAX, MIN, Own, keep, room, want};
-use monohull_abi::Errno::{BadDescriptor, Fault, Invalid, InvalidName, NameTooLong, NotFound};
+use monohull_abi::Errno::{BadDescriptor, Fault, Invalid, InvalidName, NameTooLong, NotFound, ReadOnly};
 use monohull_abi::file::{FileStat, IoVec, NAME_MAX, PATH_MAX, VECTOR_MAX, WORKING_DIRECTORY, open};
 use monohull_abi::number::*;
 use monohull_std::prelude::*;
@@ -57,7 +57,7 @@ fn paths(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         ("a path to where nothing is mounted", text("/elsewhere"), NotFound),
         ("a way out of the mount", text("/work/../../elsewhere"), NotFound),
     ];
-    let takes_path: [(u32, [u64; 2]); 7] = [
+    let takes_path: [(u32, [u64; 2]); 8] = [
         (FILE_OPEN, [open::READ, 0]),
         (FILE_STAT, [own.bytes, 0]),
         (FILE_MKDIR, [0, 0]),
@@ -65,6 +65,7 @@ fn paths(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         (FILE_UNLINK, [0, 0]),
         (FILE_CHDIR, [0, 0]),
         (FILE_REALPATH, [own.bytes, 512]),
+        (FILE_SET_TIMES, [MIN, MIN]),
     ];
     for (call, [a, b]) in takes_path {
         cases.bad("a path", call, &[MAX, HERE, 16, a, b], want(16, 1));
@@ -94,6 +95,16 @@ fn paths(cases: &mut Cases<'_>, own: &Own, good: &Good) {
             &[MAX, path, len, dir, name, name_len],
             BadDescriptor,
         );
+    }
+    for dir in [0, 2, good.directory + 100, 1 << 32 | good.file, MIN] {
+        cases.refused("an open file it has not", FILE_SET_TIMES, &[dir, 0, 0, 1, 1], BadDescriptor);
+    }
+    cases.refused("the root, which is no mount", FILE_SET_TIMES, &[MAX, text("/").0, 1, 1, 1], ReadOnly);
+    for (read, written) in [(MIN, MIN), (1, MIN), (MIN, 1), (MAX, MAX), (MIN + 1, i64::MAX as u64)] {
+        cases.add("its own file", FILE_SET_TIMES, &[MAX, path, len, read, written], 0);
+        for open in [good.file, good.directory] {
+            cases.add("what it has open", FILE_SET_TIMES, &[open, HERE, 0, read, written], 0);
+        }
     }
     cases.add("its own name", FILE_RENAME, &[MAX, path, len, MAX, path, len], 0);
     cases.bad("room", FILE_STAT, &[MAX, path, len, HERE], room(STAT, 8));

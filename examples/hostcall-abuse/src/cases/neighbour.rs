@@ -29,9 +29,10 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
         cases.refused("a file of another instance", call, &[file, own.bytes, 0, 0], BadDescriptor);
     }
     cases.refused("a file of another instance", FILE_MMAP, &[file, 0, 16, 0], BadDescriptor);
+    cases.refused("a file of another instance", FILE_SET_TIMES, &[file, 0, 0, 1, 1], BadDescriptor);
     cases.refused("a file of another instance", FILE_DUP, &[file, MAX], BadDescriptor);
     let (name, len) = ("n".as_ptr() as u64, 1);
-    for call in [FILE_OPEN, FILE_STAT, FILE_MKDIR, FILE_RMDIR, FILE_UNLINK, FILE_CHDIR, FILE_REALPATH] {
+    for call in [FILE_OPEN, FILE_STAT, FILE_MKDIR, FILE_RMDIR, FILE_UNLINK, FILE_CHDIR, FILE_REALPATH, FILE_SET_TIMES] {
         cases.refused("a directory of another instance", call, &[file, name, len, 1, 0], BadDescriptor);
     }
     for [from, to] in [[file, WORKING_DIRECTORY], [WORKING_DIRECTORY, file]] {

@@ -1,7 +1,7 @@
 //! Files, as one instance sees them: hostcalls of the descriptor table with Rust's types.
 
 use crate::Domain;
-use monohull_abi::file::{DirEntry, FileKind, FileStat, LOWEST_FREE, WORKING_DIRECTORY, open};
+use monohull_abi::file::{DirEntry, FileKind, FileStat, KEEP_TIME, LOWEST_FREE, WORKING_DIRECTORY, open};
 use monohull_abi::{Errno, number};
 
 /// The calls of one instance.
@@ -16,6 +16,10 @@ impl Domain {
     pub fn files(&self, instance: u32) -> Files<'_> {
         Files { domain: self, instance }
     }
+}
+
+fn arguments(times: [Option<i64>; 2]) -> [u64; 2] {
+    times.map(|time| time.unwrap_or(KEEP_TIME) as u64)
 }
 
 impl Files<'_> {
@@ -110,6 +114,18 @@ impl Files<'_> {
     /// Cuts or extends.
     pub fn resize(&self, descriptor: u64, size: u64) -> Result<(), Errno> {
         self.call(number::FILE_FTRUNCATE, [descriptor, size]).map(drop)
+    }
+
+    /// Sets when a file was read and written; `None` stays as it is.
+    pub fn set_times(&self, path: &str, times: [Option<i64>; 2]) -> Result<(), Errno> {
+        let ([dir, path, len], [read, written]) = (self.path(path), arguments(times));
+        self.call(number::FILE_SET_TIMES, [dir, path, len, read, written]).map(drop)
+    }
+
+    /// The same of an open file.
+    pub fn set_open_times(&self, descriptor: u64, times: [Option<i64>; 2]) -> Result<(), Errno> {
+        let [read, written] = arguments(times);
+        self.call(number::FILE_SET_TIMES, [descriptor, 0, 0, read, written]).map(drop)
     }
 
     /// What is known of a path.

@@ -302,3 +302,39 @@ fn a_directory_is_synced_as_a_file_is() {
     files.call(number::FILE_FSYNC, [file]).unwrap();
     assert_eq!(domain.image_syncs(), 3);
 }
+
+/// In steps of two seconds, and when it was read not at all. What is known of a file is the same while it is open and afterwards.
+#[test]
+fn times_are_kept_as_exactly_as_fat_can() {
+    const SECOND: i64 = 1_000_000_000;
+    for kind in KINDS {
+        let domain = domain(formatted(kind));
+        let files = domain.files(ME);
+        let written = |path: &str| files.stat(path).map(|stat| (stat.accessed, stat.modified)).unwrap();
+        let descriptor = files.make("/fat/a file with a long name");
+        files.make_directory("/fat/d").unwrap();
+        let kept = |seconds: i64| (seconds * SECOND, seconds * SECOND);
+        files.set_open_times(descriptor, [Some(5), Some(1_000_000_001 * SECOND + 7)]).unwrap();
+        assert_eq!(written("/fat/a file with a long name"), kept(1_000_000_000));
+        files.set_times("/fat/A FILE with a long name", [None, Some(1_100_000_003 * SECOND)]).unwrap();
+        assert_eq!(written("/fat/a file with a long name"), kept(1_100_000_002), "it is open");
+        files.close(descriptor).unwrap();
+        assert_eq!(written("/fat/a file with a long name"), kept(1_100_000_002));
+        files.set_times("/fat/a file with a long name", [Some(1), Some(1_200_000_000 * SECOND)]).unwrap();
+        files.set_times("/fat/d", [None, Some(1_300_000_000 * SECOND)]).unwrap();
+        assert_eq!(
+            (written("/fat/a file with a long name"), written("/fat/d")),
+            (kept(1_200_000_000), kept(1_300_000_000))
+        );
+        files.set_times("/fat/d", [Some(1), None]).unwrap();
+        assert_eq!(written("/fat/d"), kept(1_300_000_000));
+        for (set, found) in [(0, 315_532_800), (i64::MAX, 4_354_819_198)] {
+            files.set_times("/fat/d", [None, Some(set)]).unwrap();
+            assert_eq!(written("/fat/d"), kept(found));
+        }
+        assert_eq!(files.set_times("/fat", [None, Some(1)]), Ok(()), "the root has no times, and nothing changes");
+        assert_eq!(files.set_times("/fat/none", [None, Some(1)]), Err(Errno::NotFound));
+        assert_eq!(files.set_open_times(descriptor, [None, Some(1)]), Err(Errno::BadDescriptor));
+        assert_eq!(checked(domain).findings, []);
+    }
+}

@@ -23,6 +23,8 @@ enum Step {
     Remove(usize),
     Rename(usize, usize),
     Enter(usize),
+    SetTimes(usize, Option<i64>, Option<i64>),
+    SetOpenTimes(u64, Option<i64>, Option<i64>),
     Stat(usize),
     StatOpen(u64),
     Entries(u64, u64),
@@ -42,6 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let offset = prop_oneof![0..3000u64, 0..40_000u64, Just((2 << 20) - 7), Just(5 << 20)];
     let len = prop_oneof![0..20usize, 0..9000usize];
+    let time = || prop_oneof![Just(None), (-5..9i64).prop_map(Some)];
     prop_oneof![
         6 => (name.clone(), flags).prop_map(|(name, flags)| Step::Open(name, flags)),
         2 => file.clone().prop_map(Step::Close),
@@ -55,6 +58,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => name.clone().prop_map(Step::Remove),
         3 => (name.clone(), name.clone()).prop_map(|(from, to)| Step::Rename(from, to)),
         1 => name.clone().prop_map(Step::Enter),
+        2 => (name.clone(), time(), time()).prop_map(|(name, read, written)| Step::SetTimes(name, read, written)),
+        2 => (file.clone(), time(), time()).prop_map(|(file, read, written)| Step::SetOpenTimes(file, read, written)),
         2 => name.prop_map(Step::Stat),
         2 => file.clone().prop_map(Step::StatOpen),
         3 => (file, 30..200u64).prop_map(|(file, room)| Step::Entries(file, room)),
@@ -95,6 +100,8 @@ fn run(domain: &Domain, step: &Step, round: usize) -> String {
             let args = [monohull_abi::file::WORKING_DIRECTORY, path, NAMES[name].len() as u64];
             format!("{:?}", files.call(number::FILE_CHDIR, args))
         }
+        Step::SetTimes(name, read, written) => format!("{:?}", files.set_times(NAMES[name], [read, written])),
+        Step::SetOpenTimes(file, read, written) => format!("{:?}", files.set_open_times(file, [read, written])),
         // With the number of the file, which functions may compare.
         Step::Stat(name) => format!("{:?}", files.stat(NAMES[name])),
         Step::StatOpen(file) => format!("{:?}", files.stat_open(file)),

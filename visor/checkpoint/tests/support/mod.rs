@@ -6,7 +6,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use monohull_abi::layout::{ARENA_BASE, PAGE, THREAD_STACKS_OFFSET, cell_base};
-use monohull_abi::number::{FUTEX_WAIT, NANOSLEEP, NULL, SLOT_TAKE, THREAD_JOIN};
+use monohull_abi::number::{FUTEX_WAIT, NANOSLEEP, NULL, QUEUE_WAIT, SLOT_TAKE, THREAD_JOIN};
 use monohull_checkpoint::record::*;
 use monohull_checkpoint::{CheckpointId, Hash, Heat, Key, Layout, Packing, Pages, Processor, seal, write};
 use serde::Serialize;
@@ -200,7 +200,27 @@ pub(crate) fn child_contents() -> Contents {
     Contents { chain, ..contents() }
 }
 
+/// What the sample says, where threads of both instances wait in the queues of the same number.
+pub(crate) fn queue_contents() -> Contents {
+    let mut contents = contents();
+    for (at, deadline) in [(2, Some(6_000_000_000)), (3, None), (4, None)] {
+        let thread = &mut contents.threads[at];
+        (thread.frame.number, thread.frame.args[0]) = (QUEUE_WAIT, 1);
+        thread.state = ThreadState::Waiting { on: WaitOn::Queue { number: 1 }, deadline };
+    }
+    contents.scheduler.queues = vec![vec![0x10_0001], vec![3, 2], vec![4]];
+    contents
+}
+
 /// That as a file, without a seal.
+pub(crate) fn queue() -> Vec<u8> {
+    let memory = memory();
+    let mut file = Vec::new();
+    write(&mut file, &queue_contents(), &pages(&memory), Packing::Raw).expect("the sample is good");
+    file
+}
+
+/// The child as a file, without a seal.
 pub(crate) fn child() -> Vec<u8> {
     let memory = memory();
     let mut file = Vec::new();

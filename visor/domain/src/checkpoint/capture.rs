@@ -233,6 +233,7 @@ impl Shared {
                     number::FUTEX_WAIT => "for another of its threads",
                     number::THREAD_JOIN => "for the end of a thread",
                     number::NANOSLEEP => "in a sleep",
+                    number::QUEUE_WAIT => "for what is posted to a queue",
                     _ => "for a slot",
                 };
                 let wait = |what: String, event: Option<&str>| Wait {
@@ -260,6 +261,12 @@ impl Shared {
     }
 
     fn unfit(&self, Unfit { instance, call }: Unfit) -> CaptureError {
+        // Which socket it is that a queue watches, its module knows.
+        if call == Some(number::QUEUE_WAIT.into())
+            && let Err(refused) = self.save_modules()
+        {
+            return refused.into();
+        }
         let name = self.name_of(instance);
         let call = match call {
             Some(call) => u32::try_from(call).ok().and_then(number::name_of).unwrap_or("an unknown call").to_owned(),

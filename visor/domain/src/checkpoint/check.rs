@@ -11,6 +11,7 @@ use crate::sched::{CHUNK, INDEX_BITS, THREADS_MAX, WAITS};
 use monohull_abi::event::{event_queue_of, is_event_list};
 use monohull_abi::layout::{CELL_COUNT, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::module::SYSTEM_INSTANCE;
+use monohull_abi::network::QUEUES_MAX;
 use monohull_abi::number;
 use monohull_abi::types::{MAP_RANGES_MAX, SLOT_NAME_MAX};
 use std::collections::{HashMap, HashSet};
@@ -185,10 +186,11 @@ fn check_thread(record: &InstanceRecord, config: &InstanceConfig, thread: &Threa
         return Err(Rejected::Call(thread.call));
     }
     let has_end = matches!(thread.state, ThreadState::TimedOut | ThreadState::Waits { until: Some(_) });
-    if has_end && !matches!(thread.call, number::FUTEX_WAIT | number::NANOSLEEP | number::EVENT_WAIT) {
+    if has_end && matches!(thread.call, number::THREAD_JOIN | number::SLOT_TAKE) {
         return Err(Rejected::Wait);
     }
     match thread.call {
+        number::QUEUE_WAIT if thread.args[0] >= QUEUES_MAX as u64 => Err(Rejected::Wait),
         number::FUTEX_WAIT if !(base..base + MAPPINGS_OFFSET).contains(&thread.args[0]) => Err(Rejected::FutexAddress),
         number::THREAD_JOIN => {
             let target = |other: &&ThreadRecord| u64::from(other.number) == thread.args[0];

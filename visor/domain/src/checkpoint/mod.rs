@@ -24,7 +24,8 @@
 //! no handler runs, and no module's lock is held. The capture happens under the locks of driver and scheduler.
 //!
 //! **What.** [`capture`]: threads are ready, or wait in one of the calls that need nothing but their arguments: `FUTEX_WAIT`,
-//! `THREAD_JOIN`, `NANOSLEEP`, `SLOT_TAKE` and `EVENT_WAIT`. A thread in any other call is a refusal that names the call, and the run goes on.
+//! `THREAD_JOIN`, `NANOSLEEP`, `SLOT_TAKE`, `EVENT_WAIT`, and `QUEUE_WAIT` of a queue that watches no socket. A thread in any other call is a
+//! refusal that names the call, and the run goes on.
 //!
 //! **Back.** [`restore`] takes an untrusted record, see [`check`]. Limits come from the plan, not from the record.
 //!

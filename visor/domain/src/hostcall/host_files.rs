@@ -7,7 +7,7 @@
 use crate::files::{Mount, Source};
 use crate::shared::Shared;
 use monohull_abi::Errno;
-use monohull_abi::file::{DirEntry, FileKind, FileStat, FsOp, PATH_MAX};
+use monohull_abi::file::{DirEntry, FileKind, FileStat, FsOp, KEEP_TIME, PATH_MAX};
 use monohull_abi::module::{Call, SYSTEM_INSTANCE};
 use monohull_abi::user::{UserSlice, write_one};
 use monohull_host_files::{Client, Known, known_of};
@@ -87,10 +87,22 @@ pub(crate) fn serve(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
             // SAFETY: as above.
             unsafe { libc::fdatasync(file) as isize }
         }),
+        FsOp::SetTimes => directory(domain)?.set_times(&path(a, b)?, times([c, d]), None).map(|()| 0),
+        // A grant to read gives descriptors too, and the kernel sets times by those. So the broker sets them, which knows the grant.
+        FsOp::SetNodeTimes => {
+            let node = known_of(&*files.get(a)?)?.node;
+            directory(domain)?.set_times(&path(b, c)?, times([d, e]), Some(node)).map(|()| 0)
+        }
         FsOp::SyncDirectory => directory(domain)?.sync_directory(&path(a, b)?).map(|()| 0),
         // What there is to know of it is its descriptor, which the visor has.
         FsOp::Pin | FsOp::Unpin => Ok(0),
     }
+}
+
+/// When it was read and written; `None` stays as it is.
+fn times(arguments: [u64; 2]) -> (Option<i64>, Option<i64>) {
+    let [read, written] = arguments.map(|time| Some(time as i64).filter(|time| *time != KEEP_TIME));
+    (read, written)
 }
 
 fn client(mounts: &[Mount], mount: u32) -> Result<&Arc<Client>, Errno> {

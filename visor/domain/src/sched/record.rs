@@ -12,8 +12,14 @@ use monohull_abi::number;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The calls in which a thread can be captured: they need nothing but their arguments to be taken up again.
-pub(crate) const WAITS: [u32; 5] =
-    [number::FUTEX_WAIT, number::THREAD_JOIN, number::NANOSLEEP, number::SLOT_TAKE, number::EVENT_WAIT];
+pub(crate) const WAITS: [u32; 6] = [
+    number::FUTEX_WAIT,
+    number::THREAD_JOIN,
+    number::NANOSLEEP,
+    number::SLOT_TAKE,
+    number::EVENT_WAIT,
+    number::QUEUE_WAIT,
+];
 
 /// A thread that cannot be captured as it stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -318,6 +318,7 @@ fn thread(record: &ThreadRecord, contents: &Contents) -> Thread {
             WaitOn::Futex { address } => ("word", Some(format!("{address:#x}")), *deadline),
             WaitOn::Thread { number } => ("thread", Some(format!("{number:#x}")), *deadline),
             WaitOn::Slot { name } => ("slot", Some(name.clone()), *deadline),
+            WaitOn::Queue { number } => ("queue", Some(number.to_string()), *deadline),
             WaitOn::Event { name } => ("event", Some(name.replace(EVENT_SEPARATOR, " or ")), *deadline),
         },
     };
@@ -346,6 +347,7 @@ impl Thread {
             "word" => format!("waits for the word at {on}"),
             "thread" => format!("waits for the end of thread {on}"),
             "slot" => format!("waits for slot {}", quoted(on)),
+            "queue" => format!("waits for what is posted to queue {on}"),
             "event" => format!("waits for event {}", quoted(on)),
             "interrupted" => format!("was interrupted at {on}"),
             _ => "is ready".to_owned(),
