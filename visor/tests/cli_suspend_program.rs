@@ -87,3 +87,33 @@ fn a_c_program_goes_on_with_all_that_its_threads_wait_for() {
     let step = json!({ "args": { "argv": ["2", "1500"] } });
     goes_on("images/libc-waits.so", &step, 2, &["56 checks, 0 failures"]);
 }
+
+/// tokio with all its features: its runtime waits in `epoll`, its timers there.
+#[test]
+fn a_runtime_of_tokio_goes_on_in_another_process() {
+    goes_on(
+        "programs/images/servers.so",
+        &json!({ "args": { "naps": 2, "milliseconds": 1500 } }),
+        2,
+        &[
+            "nap 1, received Some(0), reader done: false",
+            "nap 2, received Some(1), reader done: false",
+            "pair: before, after",
+            "late: true",
+            "channel: [0, 1, 2], all sent",
+            "threads: true, ticks, 1",
+            "time: true",
+        ],
+    );
+}
+
+/// SQLite in the midst of a transaction: an open journal, pages that have been written, a question that is half answered.
+#[test]
+fn a_transaction_of_sqlite_goes_on_in_another_process() {
+    goes_on(
+        "programs/images/database.so",
+        &json!({ "args": { "nap": 1500 } }),
+        2,
+        &["waits", "nap: 1 to 9000, 9000 rows; ok, 9999 rows"],
+    );
+}

@@ -1,10 +1,11 @@
-//! SQLite in a file: the argument `--path=…` names it.
+//! SQLite in a file: the argument `--path=…` names it. With `--nap=…` it waits for so many milliseconds within a transaction.
 //!
 //! Each part prints one line, with results that do not change from run to run.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::time::Duration;
+use std::{env, fs, thread};
 
 use rusqlite::{Connection, ErrorCode, params};
 
@@ -13,8 +14,12 @@ type Outcome = Result<String, Box<dyn Error>>;
 type Part = (&'static str, fn(&Path) -> Outcome);
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = env::args().find_map(|argument| argument.strip_prefix("--path=").map(PathBuf::from));
-    let path = path.unwrap_or_else(|| env::temp_dir().join("database.db"));
+    let argument = |name: &str| env::args().find_map(|argument| argument.strip_prefix(name).map(str::to_owned));
+    let path = argument("--path=").map_or_else(|| env::temp_dir().join("database.db"), PathBuf::from);
+    if let Some(nap) = argument("--nap=") {
+        println!("nap: {}", naps(&path, Duration::from_millis(nap.parse()?))?);
+        return Ok(());
+    }
     let parts: [Part; 5] = [("rows", rows), ("journal", journal), ("locks", locks), ("log", log), ("whole", whole)];
     for (name, run) in parts {
         println!("{name}: {}", run(&path)?);
@@ -57,10 +62,32 @@ fn journal(path: &Path) -> Outcome {
     Ok(format!("{during}, {left} and again {back}, {}", fs::exists(&journal)?))
 }
 
+/// Within a transaction whose pages are partly written, with its journal open and a question half answered.
+fn naps(path: &Path, nap: Duration) -> Outcome {
+    rows(path)?;
+    let connection = Connection::open(path)?;
+    connection.execute_batch("PRAGMA cache_size = 5; BEGIN IMMEDIATE; DELETE FROM ships WHERE id > 9000")?;
+    let mut question = connection.prepare("SELECT id FROM ships ORDER BY id")?;
+    let mut answers = question.query([])?;
+    let first: i64 = answers.next()?.ok_or("there are rows")?.get(0)?;
+    println!("waits");
+    thread::sleep(nap);
+    let mut count = 1;
+    let mut last = first;
+    while let Some(row) = answers.next()? {
+        (count, last) = (count + 1, row.get(0)?);
+    }
+    connection
+        .execute_batch("UPDATE ships SET mass = 1 WHERE id <= 10; ROLLBACK; BEGIN; DELETE FROM ships WHERE id = 1")?;
+    thread::sleep(nap);
+    connection.execute_batch("COMMIT")?;
+    Ok(format!("{first} to {last}, {count} rows; {}", whole(path)?))
+}
+
 /// Connections of one program exclude each other.
 fn locks(path: &Path) -> Outcome {
     let (mut one, other) = (Connection::open(path)?, Connection::open(path)?);
-    other.busy_timeout(std::time::Duration::ZERO)?;
+    other.busy_timeout(Duration::ZERO)?;
     let transaction = one.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let busy = other.execute("DELETE FROM ships", []).map_err(|error| error.sqlite_error_code());
     transaction.execute("UPDATE ships SET mass = 0 WHERE id = 1", [])?;

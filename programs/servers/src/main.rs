@@ -1,6 +1,8 @@
 //! tokio with all its features, and HTTP by axum, reqwest and ureq, all in one program that is server and client.
 //!
-//! Each part prints one line, with results that do not change from run to run.
+//! Each part prints one line, with results that do not change from run to run. With the argument `--naps=…` it only waits.
+
+mod waits;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,6 +23,9 @@ type Outcome = Result<String, Box<dyn Error>>;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    if let Some(naps) = waits::Naps::from_arguments() {
+        return waits::all(naps).await;
+    }
     println!("tasks: {}", tasks().await?);
     println!("timers: {}", timers().await?);
     println!("blocking: {}", blocking().await?);

@@ -9,7 +9,7 @@
 //! process that has got it can change it for the next. They are a copy, so that they are charged to this process, and not to the one that
 //! made them.
 
-use super::{ProcessError, SuspendedRun};
+use super::error::ProcessError;
 use monohull_domain::checkpoint::{Continuation, TemplateUse};
 use monohull_engine::Ready;
 use monohull_ipc::sealed::{read_sealed, seal};

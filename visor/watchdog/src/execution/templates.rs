@@ -109,7 +109,7 @@ impl Watchdog {
                         let why = format!("it has {} bytes when it is ready, and at most {limit} are kept", made.bytes);
                         return Err(NotMade::Never(why));
                     }
-                    let template = Template::of(workflow, &made, limit);
+                    let template = Template::of(workflow, &made.continuation, limit);
                     return template.map_err(|error| NotMade::Now(error.to_string()));
                 }
                 Message::Ended { report, .. } => {
