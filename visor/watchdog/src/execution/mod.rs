@@ -7,6 +7,8 @@ mod callbacks;
 pub(crate) mod checkpoints;
 mod children;
 pub(crate) mod durable;
+mod messages;
+pub(crate) mod process;
 pub(crate) mod run;
 pub(crate) mod schedules;
 mod templates;

@@ -8,8 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::{spawn_blocking, yield_now};
-use tokio::time::error::Elapsed;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use bytes::Bytes;
@@ -18,6 +17,8 @@ use crate::execution::arrivals::Arrivals;
 use crate::execution::basis::needs_inputs_later;
 use crate::execution::checkpoints::take_sent;
 use crate::execution::durable::First;
+use crate::execution::messages::{MessageReader, Postman};
+use crate::execution::process::Process;
 use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
 use crate::http::request_body::Hold;
@@ -26,7 +27,7 @@ use crate::invocations::callback::Callback;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::report::Report;
 use crate::invocations::status::{Mode, Status};
-use crate::invocations::workers::{KeptRun, Run};
+use crate::invocations::workers::Run;
 use crate::service::Watchdog;
 use monohull_domain::host_time::monotonic_ns;
 use monohull_durable::InvocationId;
@@ -34,7 +35,7 @@ use monohull_engine::mounts::{self, Opened};
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
 use monohull_report::{self as report, Failure, Outgoing, ProcessKind, ProcessReport, RunReport};
-use monohull_worker::{Data, IdleWorker, Job, JobTemplate, Message, Notice, Post, SuspendedRun};
+use monohull_worker::{Data, Job, JobTemplate, Message, Notice, SuspendedRun};
 use monohull_workflow::plan::ProcessUse;
 
 /// The time after its own deadline in which a workflow may report that it has missed it; then its process is killed.
@@ -78,94 +79,6 @@ pub(crate) struct Inputs {
     pub(crate) slots: Vec<(String, Data)>,
     /// The budget's part that they take, also while the workflow's process has them.
     pub(crate) hold: Hold,
-}
-
-/// The process for an invocation.
-pub(crate) enum Process {
-    /// A new one.
-    New(IdleWorker),
-    /// One that has served invocations of the same workflow.
-    Kept(KeptRun),
-}
-
-impl Process {
-    /// A new one, which ends with its job.
-    pub(crate) fn alone(worker: IdleWorker) -> (Process, ProcessReport) {
-        (Process::New(worker), ProcessReport { kind: ProcessKind::PerInvocation, before: 0 })
-    }
-
-    fn pid(&self) -> i32 {
-        match self {
-            Process::New(worker) => worker.pid(),
-            Process::Kept(run) => run.worker().pid(),
-        }
-    }
-
-    /// How many invocations it has served.
-    fn served(&self) -> u64 {
-        match self {
-            Process::New(_) => 0,
-            Process::Kept(run) => run.worker().served(),
-        }
-    }
-
-    fn start(self, job: &Job) -> Result<Run, ApiError> {
-        match self {
-            Process::New(worker) => Run::start(worker, job),
-            Process::Kept(run) => run.start(job),
-        }
-    }
-}
-
-/// Reads the messages of a worker. A worker that sends without pause would otherwise occupy the event loop and escape its
-/// deadline, because its next message is always ready: so each message after the first yields to other tasks.
-struct MessageReader {
-    latest: Instant,
-    received: bool,
-}
-
-impl MessageReader {
-    async fn next<T>(&mut self, next: impl Future<Output = T>) -> Result<T, Elapsed> {
-        let next = async {
-            if std::mem::replace(&mut self.received, true) {
-                yield_now().await;
-            }
-            next.await
-        };
-        timeout_at(self.latest, next).await
-    }
-}
-
-/// Brings a leg the events that arrive while it runs.
-struct Postman {
-    post: Option<Post>,
-    arrivals: Option<Arrivals>,
-}
-
-impl Postman {
-    /// Waits for what the process says next, and brings it events meanwhile. At most those of one message are on their way.
-    async fn deliver_until<T>(&mut self, next: impl Future<Output = T>) -> T {
-        let Postman { post: Some(post), arrivals: Some(arrivals) } = self else { return next.await };
-        tokio::pin!(next);
-        loop {
-            let events = tokio::select! {
-                biased;
-                said = &mut next => return said,
-                events = arrivals.next(), if post.is_free() => events,
-            };
-            match post.send(&events) {
-                Ok(true) => {
-                    arrivals.given(&events);
-                    continue;
-                }
-                // It has ended, as a rule: the mailbox has them.
-                Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "events wait"),
-            }
-            arrivals.not_given();
-            return next.await;
-        }
-    }
 }
 
 /// How a run ended, if it was not given up.
@@ -618,37 +531,4 @@ fn contents(outputs: Vec<(String, Data)>) -> Result<Vec<(String, Content)>, ApiE
     let contents = outputs.into_iter().map(|(slot, data)| Ok((slot, Content::of_output(data)?)));
     let unreadable = |error: std::io::Error| ApiError::host(format!("an output slot cannot be read: {error}"));
     contents.collect::<std::io::Result<_>>().map_err(unreadable)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::future::ready;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    /// Each message is ready before it is read, as with a process that sends faster than it is read.
-    #[tokio::test]
-    async fn a_worker_that_sends_without_pause_blocks_no_task_and_misses_no_deadline() {
-        let turns = Arc::new(AtomicU32::new(0));
-        let others = turns.clone();
-        let other = tokio::spawn(async move {
-            loop {
-                others.fetch_add(1, Ordering::Relaxed);
-                yield_now().await;
-            }
-        });
-        let mut reader = MessageReader { latest: Instant::now() + Duration::from_secs(3600), received: false };
-        for _ in 0..100 {
-            reader.next(ready(())).await.expect("there is time");
-        }
-        let turns = turns.load(Ordering::Relaxed);
-        assert!(turns >= 99, "other tasks ran {turns} times during 100 messages");
-        other.abort();
-        reader.latest = Instant::now();
-        let mut cut_off = false;
-        for _ in 0..1_000_000 {
-            cut_off = cut_off || reader.next(ready(())).await.is_err();
-        }
-        assert!(cut_off, "the deadline ends the reading, although messages are ready");
-    }
 }

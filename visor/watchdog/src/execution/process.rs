@@ -1,0 +1,43 @@
+//! The process for an invocation: a new one, or one that has served others of the same workflow.
+
+use crate::http::error::ApiError;
+use crate::invocations::workers::{KeptRun, Run};
+use monohull_report::{ProcessKind, ProcessReport};
+use monohull_worker::{IdleWorker, Job};
+
+/// The process for an invocation.
+pub(crate) enum Process {
+    /// A new one.
+    New(IdleWorker),
+    /// One that has served invocations of the same workflow.
+    Kept(KeptRun),
+}
+
+impl Process {
+    /// A new one, which ends with its job.
+    pub(crate) fn alone(worker: IdleWorker) -> (Process, ProcessReport) {
+        (Process::New(worker), ProcessReport { kind: ProcessKind::PerInvocation, before: 0 })
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        match self {
+            Process::New(worker) => worker.pid(),
+            Process::Kept(run) => run.worker().pid(),
+        }
+    }
+
+    /// How many invocations it has served.
+    pub(crate) fn served(&self) -> u64 {
+        match self {
+            Process::New(_) => 0,
+            Process::Kept(run) => run.worker().served(),
+        }
+    }
+
+    pub(crate) fn start(self, job: &Job) -> Result<Run, ApiError> {
+        match self {
+            Process::New(worker) => Run::start(worker, job),
+            Process::Kept(run) => run.start(job),
+        }
+    }
+}
