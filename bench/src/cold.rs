@@ -59,7 +59,9 @@ fn make_template(spawner: &Spawner, ready: &Arc<Ready>) -> Result<Template> {
     let job = Job { template: JobTemplate::Make, ..Job::new(ready.clone(), Vec::new()) };
     let mut running = worker.assign(&job).map_err(|error| error.to_string())?;
     listen(&mut running, |message| match message {
-        Message::Suspended(made) => Some(Template::of(ready, made, 1 << 30).map_err(|error| error.to_string())),
+        Message::Suspended(made) => {
+            Some(Template::of(ready, &made.continuation, 1 << 30).map_err(|error| error.to_string()))
+        }
         Message::Ended { report, .. } => Some(Err(format!("there is no template: {:?}", report.error))),
         Message::Done { .. } => Some(Err("there is no template: it has ended".to_owned())),
         _ => None,

@@ -492,7 +492,7 @@ mod tests {
                 let came = monohull_child_output(end, slot, &mut data, &mut len);
                 (came, if data.is_null() { Vec::new() } else { core::slice::from_raw_parts(data, len).to_vec() })
             };
-            sys::send("child:one", b"\0\0\0\0\0\x01\0\0\0s\x02\0\0\017");
+            sys::send("child:one", b"\0\0\0\0\0\x01\0\0\0s\x02\0\0\x0017");
             assert_eq!(monohull_join(c"one".as_ptr(), u64::MAX, &mut end), 0);
             assert_eq!(output(&end, c"s".as_ptr()), (0, b"17".to_vec()));
             assert_eq!(output(&end, c"t".as_ptr()).0, Errno::NotFound.to_value() as c_int);

@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(sent[0], ("one\nthumbnail".to_string(), b"picture".to_vec(), 0));
         assert_eq!(sent[1], ("two\nlog".to_string(), Vec::new(), DETACHED));
         assert_eq!(child.join_within(Duration::from_secs(1)), Ok(None));
-        send("child:one", b"\0\0\0\0\0\x01\0\0\0s\x02\0\0\017");
+        send("child:one", b"\0\0\0\0\0\x01\0\0\0s\x02\0\0\x0017");
         let outcome = child.join().expect("it has ended");
         assert!(outcome.is_completed() && outcome.message().is_empty());
         assert_eq!((outcome.output("s"), outcome.output("t")), (Some(&b"17"[..]), None));

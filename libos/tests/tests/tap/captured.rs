@@ -136,7 +136,9 @@ fn queues_that_no_instance_has_are_refused() {
     let captured = world.domain.capture().unwrap();
     drop(world);
     let sockets: Vec<u32> = Vec::new();
-    let resumes = |queues: &[(u32, u64, Vec<u64>)]| {
+    /// The instance of a queue, its number, what was posted to it.
+    type Queue = (u32, u64, Vec<u64>);
+    let resumes = |queues: &[Queue]| {
         let record = postcard::to_allocvec(&(&sockets, queues)).unwrap();
         let mut captured = captured.clone();
         captured.records = vec![[&2u32.to_le_bytes(), &record[..]].concat()];
@@ -144,7 +146,7 @@ fn queues_that_no_instance_has_are_refused() {
     };
     let posts: Vec<u64> = (0..=QUEUE_POSTS_MAX as u64).collect();
     assert_eq!(resumes(&[(ME, 0, posts[1..].to_vec()), (ME, 63, vec![1, 2])]), Ok(()), "the positive control");
-    let attacks: [(&str, &[(u32, u64, Vec<u64>)]); 6] = [
+    let attacks: [(&str, &[Queue]); 6] = [
         ("there is no instance", &[(ME + 1, 0, vec![])]),
         ("queue 64", &[(ME, 64, vec![])]),
         ("queue 0", &[(ME, 0, posts)]),
