@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 /// A workflow that waits, without a process.
 #[derive(Debug)]
 pub struct SuspendedRun {
-    /// The rest of it: a sealed memfd, for [`Job::continuation`].
+    /// The rest of it: a sealed memfd, for [`Job::continuation`](crate::Job::continuation).
     pub continuation: OwnedFd,
     /// How many bytes that has.
     pub bytes: u64,
@@ -52,9 +52,9 @@ pub enum Message {
     },
     /// The workflow only waits, as it was asked to report. Its process ends by itself now.
     Suspended(SuspendedRun),
-    /// The workflow as it was a moment ago. It goes on, and sends another one after [`Running::answer`] at the earliest.
+    /// The workflow as it was a moment ago. It goes on, and sends another one after [`Running::answer`](crate::Running::answer) at the earliest.
     Captured(SuspendedRun),
-    /// Events that were sent with a [`Post`] have come, and others may be sent.
+    /// Events that were sent with a [`Post`](crate::Post) have come, and others may be sent.
     EventsTaken,
     /// The continuation that it was to go on with is damaged, or another workflow's. Its process ends by itself now.
     Unfit {
@@ -63,7 +63,7 @@ pub enum Message {
     },
     /// The worker has written to its standard error. [`Death::stderr`] has the text.
     Stderr,
-    /// The workflow had ended as done, and the process is ready for another job: [`Running::into_clean`].
+    /// The workflow had ended as done, and the process is ready for another job: [`Running::into_clean`](crate::Running::into_clean).
     Clean,
     /// The process has ended. This is the last message.
     Died(Death),
