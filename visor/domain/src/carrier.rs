@@ -329,7 +329,7 @@ impl Carrier {
         CARRIERS[self.index].attention.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a signal has interrupted trusted code of this carrier since [`clear_attention`].
+    /// Whether a signal has interrupted trusted code of this carrier since [`clear_attention`](crate::preemption::clear_attention).
     pub fn has_attention(&self) -> bool {
         CARRIERS[self.index].attention.load(Ordering::Relaxed)
     }
