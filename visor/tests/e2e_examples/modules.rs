@@ -51,7 +51,14 @@ const PIXEL: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02
 /// Folders of workflows that other tests run, and where those name them.
 const ELSEWHERE: [(&str, &[&str]); 5] = [
     ("disk", &[include_str!("../e2e_photos.rs")]),
-    ("durable", &[include_str!("../durable_events.rs"), include_str!("../durable_examples.rs")]),
+    (
+        "durable",
+        &[
+            include_str!("../durable_events.rs"),
+            include_str!("../durable_examples.rs"),
+            include_str!("../serve_children.rs"),
+        ],
+    ),
     ("failures", &[include_str!("../e2e_failures.rs")]),
     (
         "network",

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 /// The guest's memory in MiB; its files may take half of it, those that tests write among them.
-const MEMORY: u32 = 3072;
+const MEMORY: u32 = 4096;
 /// How long all items may take in one kernel, and one of them.
 const LIMIT: Duration = Duration::from_secs(3600);
 const ITEM_SECONDS: u32 = 1500;
