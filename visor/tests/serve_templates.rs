@@ -35,6 +35,11 @@ fn has_templates(server: &Server, count: u64) {
     eventually("templates are made", || metric(server, "monohull_templates") == count);
 }
 
+/// Waits until a workflow has a template. If one cannot be made at the moment, the next invocation asks for it again.
+fn starts_from_template(server: &Server, name: &str) {
+    eventually("it starts from a template", || invoke(server, name, "text").1 == template_start());
+}
+
 fn main_start() -> Value {
     json!({ "kind": "main" })
 }
@@ -51,8 +56,7 @@ fn later_invocations_start_from_a_template_and_answer_the_same() {
         server.put_workflow(&workflow("letters", "", "a"));
         let (ordinary, start) = invoke(&server, "letters", "the first input");
         assert_eq!((&start, &ordinary["template"]), (&main_start(), &"false".into()), "{process}");
-        // If a template cannot be made at the moment, the next invocation asks for it again.
-        eventually("it starts from a template", || invoke(&server, "letters", "the first input").1 == template_start());
+        starts_from_template(&server, "letters");
         let [main, template] = ["main", "template"].map(|kind| format!("monohull_starts_total{{start=\"{kind}\"}}"));
         let before = (metric(&server, &main), metric(&server, &template));
         let mut drawn = Vec::new();
@@ -79,14 +83,15 @@ fn a_template_is_of_one_workflow_and_of_one_version() {
         let (_, start) = invoke(&server, name, "text");
         assert_eq!(start, main_start(), "{name} has nothing of another workflow");
     }
-    has_templates(&server, 2);
     for (name, label) in [("one", "secret of one"), ("other", "secret of the other")] {
+        starts_from_template(&server, name);
         let (told, start) = invoke(&server, name, "text");
         assert_eq!((&start, &told["label"]), (&template_start(), &label.into()));
     }
     server.put_workflow(&workflow("one", "", "a new version"));
     let (told, start) = invoke(&server, "one", "text");
     assert_eq!((&start, &told["label"]), (&main_start(), &"a new version".into()));
+    starts_from_template(&server, "one");
     has_templates(&server, 2);
     // A function that is changed: these bytes are another image, and do the same.
     let mut changed = image_bytes("prepared");
@@ -124,15 +129,14 @@ fn templates_are_bounded_and_the_one_that_was_not_used_for_longest_goes_first() 
     let server = Server::start_with(&["--prefork", "2"]);
     server.put_example("prepared");
     server.put_workflow(&workflow("size", "", ""));
-    invoke(&server, "size", "text");
-    has_templates(&server, 1);
+    starts_from_template(&server, "size");
     // Room for two.
     let limit = (metric(&server, "monohull_template_bytes") * 5 / 2) >> 10;
     let server = Server::start_with(&["--prefork", "2", "--template-bytes", &format!("{limit}KiB")]);
     server.put_example("prepared");
     for (count, name) in [(1, "a"), (2, "b"), (2, "c")] {
         server.put_workflow(&workflow(name, "", ""));
-        eventually("it starts from a template", || invoke(&server, name, "text").1 == template_start());
+        starts_from_template(&server, name);
         has_templates(&server, count);
         assert!(metric(&server, "monohull_template_bytes") <= limit << 10);
     }
