@@ -36,6 +36,10 @@ use std::ffi::c_void;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+/// How long a domain that makes a template may take to come to rest. No invocation waits for it, and a busy host must not leave a
+/// version of a workflow without a template for good.
+const REST_LIMIT_NS: u64 = 30_000_000_000;
+
 /// The calls before READY. The handlers of `GET_STRING`, `GET_STRING_LEN` and `GETRANDOM` refuse a part of theirs.
 const COMMON: [u32; 23] = [
     number::NULL,
@@ -86,7 +90,7 @@ pub(crate) fn ready(domain: &Shared, call: &mut Call) -> Outcome {
     }
     // Not a step further: the thread goes on in other domains, where the call returns 1.
     let mut scheduler = domain.lock();
-    scheduler.begin_halt(domain.clock.host_now());
+    scheduler.begin_halt(domain.clock.host_now().saturating_add(REST_LIMIT_NS));
     drop(scheduler);
     Outcome { tag: Outcome::YIELD, value: 1 }
 }

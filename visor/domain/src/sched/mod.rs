@@ -81,7 +81,7 @@ pub(super) struct Scheduler<I> {
     done: bool,
     /// The next run is the rest of one that was captured.
     goes_on: bool,
-    /// Since when the domain is to come to rest (monotonic ns), if it is.
+    /// By when the domain is to come to rest (monotonic ns), if it is.
     halting: Option<u64>,
     /// Counts the choices of work, so that no kind of it is starved by another.
     tick: u32,

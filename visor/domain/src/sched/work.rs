@@ -179,7 +179,8 @@ impl<I: Clone> Scheduler<I> {
     fn halts<R: Resources>(&mut self, resources: &R) -> bool {
         if self.halting.is_none() {
             let at = resources.halts_at();
-            self.halting = (at != NEVER).then(|| resources.now()).filter(|now| *now >= at);
+            let now = (at != NEVER).then(|| resources.now()).filter(|now| *now >= at);
+            self.halting = now.map(|now| now.saturating_add(HALT_LIMIT_NS));
         }
         self.halting.is_some()
     }
@@ -189,12 +190,13 @@ impl<I: Clone> Scheduler<I> {
         if self.is_halted() {
             return Work::Halt;
         }
-        let latest = self.halting.map_or(NEVER, |since| since.saturating_add(HALT_LIMIT_NS));
+        let latest = self.halting.unwrap_or(NEVER);
         if now >= latest {
             self.end_halt();
             return Work::GiveUpHalt;
         }
-        let until = self.next_timer().min(latest);
+        // A halt that has more time is looked at again as often.
+        let until = self.next_timer().min(latest).min(now.saturating_add(HALT_LIMIT_NS));
         self.carriers.sleep(carrier, until);
         Work::Idle(until)
     }
@@ -302,9 +304,9 @@ impl<I> Scheduler<I> {
         self.halting.is_some() && self.is_at_rest() && !works && !begun
     }
 
-    /// No thread is put on a carrier any more.
-    pub(crate) fn begin_halt(&mut self, now: u64) {
-        self.halting = Some(now);
+    /// No thread is put on a carrier any more, until all are back. At `latest` it is given up.
+    pub(crate) fn begin_halt(&mut self, latest: u64) {
+        self.halting = Some(latest);
     }
 
     /// Threads run again.
