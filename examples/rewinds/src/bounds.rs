@@ -65,7 +65,7 @@ pub(crate) fn limit() {
         words.iter_mut().step_by(4096).for_each(|byte| *byte = byte.wrapping_add(1));
         match capture() {
             Ok(Captured::Original(checkpoint)) => points.push(checkpoint),
-            Ok(Captured::Resumed { .. }) => panic!("nobody goes back"),
+            Ok(Captured::Resumed { .. }) => panic!("there is no rewind here"),
             Err(error) => break error,
         }
     };

@@ -35,7 +35,7 @@ pub(crate) fn slots() {
     input.discard();
 }
 
-/// A buffer that memory of then would have once more is somebody else's.
+/// A buffer that memory of then would have once more is another instance's.
 pub(crate) fn given_away() {
     let mut buffer = SlotVec::<u8>::with_slot("given");
     buffer.extend_from_slice(b"hello");
@@ -68,7 +68,7 @@ pub(crate) fn descriptors() {
         // The position does not go back.
         read.read_exact(&mut byte).expect("a byte");
         assert_eq!(u64::from(byte[0]), u64::from(b'0') + rewinds);
-        // What is opened and closed since is nobody's any more.
+        // What is opened and closed since does not exist any more.
         drop(File::open("/mem/kept").expect("a file"));
         fs::write(format!("/mem/{rewinds}"), "1").expect("written");
         // And one stays open, without a name in memory.

@@ -86,7 +86,7 @@ pub(crate) fn foreign() {
     words.fill(7);
     drop(SlotVec::<u64>::with_slot(&slot("tried", index)));
     SlotBuffer::<[u64]>::from_slot(&slot("tried", 1 - index)).expect("the other one has tried").discard();
-    assert!(words.iter().all(|word| *word == 7), "nobody has gone back");
+    assert!(words.iter().all(|word| *word == 7), "no rewind has happened");
     if index > 0 {
         // One result.
         hostcall(number::EXIT, [0; 6]);

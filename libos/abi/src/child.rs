@@ -1,6 +1,6 @@
 //! Children: invocations that a function starts, and how their ends are told to it.
 //!
-//! The end of a child is an event in the mailbox of its parent. Its name begins with [`CHILD_EVENT`], and nobody else may send one of such a
+//! The end of a child is an event in the mailbox of its parent. Its name begins with [`CHILD_EVENT`], and only the system may send one of such a
 //! name. Its content is an [`Outcome`]:
 //!
 //! ```text

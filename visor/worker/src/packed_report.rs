@@ -1,4 +1,4 @@
-//! The report of a run that ended as most do: it travels as few bytes, and is put together when somebody asks for it.
+//! The report of a run that ended as most do: it travels as few bytes, and is decoded when it is asked for.
 //!
 //! ```text
 //!   worker      RunReport ── pack ─▶ bytes in the answer     a report with anything unusual travels as JSON

@@ -225,7 +225,7 @@ struct Places<'h> {
     value: CheckedSlice<'h, u8>,
 }
 
-/// They lie in the cell: a slot buffer may be somebody else's at the time of a rewind.
+/// They lie in the cell: a slot buffer may be another instance's at the time of a rewind.
 fn places<'d>(domain: &'d Shared, call: &Call, out: u64, (value, room): (u64, u64)) -> Result<Places<'d>, Stop> {
     let out = UserSlice::new(out, 1).check_cell(domain.host(), call).map_err(|r| refused(domain, call, r))?;
     let value = UserSlice::new(value, room).check_cell(domain.host(), call).map_err(|r| refused(domain, call, r))?;

@@ -1,4 +1,4 @@
-//! The report of an invocation that has ended. That of one that went as most do stays as its process has packed it until somebody asks.
+//! The report of an invocation that has ended. That of one that went as most do stays as its process has packed it until it is asked for.
 
 use std::borrow::Cow;
 
