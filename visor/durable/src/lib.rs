@@ -73,5 +73,5 @@ pub use schedule::{
     Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Step, Times,
 };
 pub use served::{Bounds, Filter, Left, Output, PRINTED_MAX, Tally};
-pub use sqlite::{Lost, Sqlite};
+pub use sqlite::{Family, Lost, Sqlite};
 pub use store::{Adding, Store, StoreError};

@@ -5,6 +5,7 @@
 //! (`synchronous = FULL`).
 
 mod children;
+mod family;
 mod mail;
 mod outbox;
 mod undelivered;
@@ -23,6 +24,7 @@ mod history;
 mod schedule;
 mod served;
 
+pub use family::Family;
 pub use undelivered::Lost;
 
 /// "Mono" in the header of the file: `file(1)` and other programs see whose it is.

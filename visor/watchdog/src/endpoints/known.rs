@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use monohull_abi::event::is_reserved_event;
 use monohull_durable::{
-    Child, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, MetaError, Sqlite, Status as RowStatus,
+    Child, Family, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, MetaError, Status as RowStatus,
     Wait,
 };
 use serde_json::{Map, Value, json};
@@ -42,13 +42,6 @@ pub(crate) struct DurableRow {
     lineage: Lineage,
     forks: Vec<InvocationId>,
     family: Family,
-}
-
-/// What started it, what it has started, and what it could not.
-struct Family {
-    started_by: Option<(InvocationId, String)>,
-    children: Vec<Child>,
-    undelivered: Vec<Lost>,
 }
 
 /// A time in ns since 1970, as RFC 3339 has it.
@@ -122,7 +115,7 @@ impl Known {
         let version = Start::decode(&durable.row.start).map(|start| Version::of(&start).name());
         fields.insert("version".to_owned(), version.into());
         fields.insert("forks".to_owned(), durable.forks.iter().map(InvocationId::as_str).collect());
-        fields.extend(durable.family.fields(redactor));
+        fields.extend(family_fields(&durable.family, redactor));
         if !self.earlier.is_empty() {
             fields.insert("lines".to_owned(), (self.invocation.lines().0.len() + self.earlier.len()).into());
         }
@@ -130,40 +123,34 @@ impl Known {
     }
 }
 
-impl Family {
-    fn of(meta: &Sqlite, id: &InvocationId) -> Result<Family, MetaError> {
-        let (started_by, children) = (meta.started_by(id)?, meta.children(id)?);
-        Ok(Family { started_by, children, undelivered: meta.undelivered(id)? })
-    }
-
-    fn fields(&self, redactor: &Redactor) -> [(String, Value); 3] {
-        let started_by = self.started_by.as_ref().map(|(id, name)| json!({ "id": id.as_str(), "child": name }));
-        let child = |child: &Child| {
-            json!({
-                "child": child.name,
-                "id": child.id.as_str(),
-                "workflow": child.workflow,
-                "detached": child.detached,
-                "status": child.status.map(Status::from),
-                "joined": child.joined,
-            })
-        };
-        // A function chooses these texts.
-        let lost = |lost: &Lost| {
-            json!({
-                "at": date(lost.at),
-                "what": lost.what,
-                "to": redactor.text(lost.to.clone()),
-                "name": redactor.text(lost.name.clone()),
-                "why": redactor.text(lost.why.clone()),
-            })
-        };
-        [
-            ("started_by".to_owned(), started_by.unwrap_or_default()),
-            ("children".to_owned(), self.children.iter().map(child).collect()),
-            ("undelivered".to_owned(), self.undelivered.iter().map(lost).collect()),
-        ]
-    }
+/// The invocations around a durable one, as fields of its document.
+fn family_fields(family: &Family, redactor: &Redactor) -> [(String, Value); 3] {
+    let started_by = family.started_by.as_ref().map(|(id, name)| json!({ "id": id.as_str(), "child": name }));
+    let child = |child: &Child| {
+        json!({
+            "child": child.name,
+            "id": child.id.as_str(),
+            "workflow": child.workflow,
+            "detached": child.detached,
+            "status": child.status.map(Status::from),
+            "joined": child.joined,
+        })
+    };
+    // A function chooses these texts.
+    let lost = |lost: &Lost| {
+        json!({
+            "at": date(lost.at),
+            "what": lost.what,
+            "to": redactor.text(lost.to.clone()),
+            "name": redactor.text(lost.name.clone()),
+            "why": redactor.text(lost.why.clone()),
+        })
+    };
+    [
+        ("started_by".to_owned(), started_by.unwrap_or_default()),
+        ("children".to_owned(), family.children.iter().map(child).collect()),
+        ("undelivered".to_owned(), family.undelivered.iter().map(lost).collect()),
+    ]
 }
 
 impl Ledger {
@@ -175,7 +162,7 @@ impl Ledger {
                 let Some(row) = meta.get(id)? else { return Ok(None) };
                 let outputs = if row.status == RowStatus::Completed { meta.outputs(id)? } else { Vec::new() };
                 let printed = meta.printed(id)?;
-                let (lineage, forks, family) = (meta.lineage(id)?, meta.forks(id)?, Family::of(&meta, id)?);
+                let (lineage, forks, family) = (meta.lineage(id)?, meta.forks(id)?, meta.family(id)?);
                 Ok(Some((row, meta.mail_count(id)?, lineage, forks, family, outputs, printed)))
             };
             match all().map_err(meta_kept)? {
