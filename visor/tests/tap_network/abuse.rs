@@ -59,7 +59,7 @@ fn every_abuse_is_refused_and_explained_and_harmless() {
         assert_eq!(tried("what waited: 16 (expected 16)"), 1, "{verdicts}");
         assert_eq!(
             (tried("a socket of another instance"), tried("a file of another instance")),
-            (12, 15),
+            (12, 16),
             "{verdicts}"
         );
         assert_eq!(tried(" that is closed during a call"), 7, "{verdicts}");
