@@ -88,8 +88,36 @@ static void robust(void)
 	CHECK(pthread_mutex_lock(&mutex) == 0 && pthread_mutex_unlock(&mutex) == 0);
 }
 
+static pthread_mutex_t twice;
+
+static void *locks_twice(void *unused)
+{
+	long wrong = pthread_mutex_lock(&twice) | pthread_mutex_lock(&twice);
+	wrong |= pthread_mutex_unlock(&twice) | pthread_mutex_unlock(&twice);
+	flockfile(stdout);
+	funlockfile(stdout);
+	return (void *)wrong;
+}
+
+/* More threads one after the other than their numbers have bits for, if musl keeps two of its own beside them. */
+static void many(void)
+{
+	pthread_mutexattr_t recursive;
+	pthread_mutexattr_init(&recursive);
+	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&twice, &recursive);
+	int at = 0;
+	for (; at < 33000; at++) {
+		pthread_t thread;
+		void *wrong = 0;
+		if (pthread_create(&thread, 0, locks_twice, 0) || pthread_join(thread, &wrong) || wrong) break;
+	}
+	CHECK(at == 33000);
+}
+
 int main(void)
 {
+	many();
 	pthread_t threads[8];
 	CHECK(pthread_key_create(&key, destroy) == 0);
 	for (long at = 0; at < 8; at++) CHECK(pthread_create(&threads[at], 0, count, (void *)at) == 0);

@@ -20,6 +20,9 @@ use monohull_trampoline::thread_entry;
 
 /// The main thread's number, and the process's.
 pub(crate) const MAIN: u64 = 1;
+/// The part of a thread's number that is the program's number for it: musl keeps two bits of its own beside one, which is an `int`. The number's
+/// low 20 bits, where the thread is in the system's table, tell it from all other living threads.
+const NUMBER: u64 = (1 << 29) - 1;
 /// `CLONE_THREAD`.
 const THREAD: c_int = 0x10000;
 
@@ -45,10 +48,15 @@ extern "C" fn begin(word: u64) -> ! {
     let own = header::own();
     own.thread_pointer.set(start.thread_pointer);
     own.clear.set(start.clear);
-    own.number.set(host::info(Info::Thread) + MAIN);
+    own.number.set(number_of(host::info(Info::Thread)));
     store_number(start.number, own.number.get());
     (start.function)(start.argument);
     exit()
+}
+
+/// The program's number of a thread that is not the main one.
+const fn number_of(thread: u64) -> u64 {
+    MAIN + 1 + (thread & NUMBER)
 }
 
 fn store_number(at: *const AtomicU32, number: u64) {
@@ -77,7 +85,7 @@ pub unsafe extern "C" fn __clone(
     if spawned < 0 {
         return EAGAIN as c_int;
     }
-    let spawned = spawned as u64 + MAIN;
+    let spawned = number_of(spawned as u64);
     store_number(number, spawned);
     spawned as c_int
 }
