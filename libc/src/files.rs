@@ -22,8 +22,8 @@ pub(crate) use transfer::{pread, preadv, preadv2, pwrite, pwritev, pwritev2, rea
 
 use crate::descriptors::{self, Kind};
 use crate::errno::{Answer, EFAULT, EINVAL, ENOSYS, ENOTDIR, EOPNOTSUPP, ESPIPE};
-use crate::host;
 use crate::local::{self, Local};
+use crate::{host, memory};
 use core::ffi::{CStr, c_char};
 use monohull_abi::file::{WORKING_DIRECTORY, open};
 use monohull_abi::number;
@@ -146,7 +146,12 @@ pub(crate) fn openat([directory, path, flags, ..]: [u64; 6]) -> Answer {
         let (bytes, len) = (path.bytes.as_ptr() as u64, path.bytes.len() as u64);
         match host::call(number::FILE_OPEN, [path.from, bytes, len, wanted]) {
             error @ ..0 => error,
-            file => descriptors::add(Kind::File(file as u64)),
+            file => {
+                if wanted & open::TRUNCATE != 0 {
+                    memory::resized(file as u64, 0, || 0);
+                }
+                descriptors::add(Kind::File(file as u64))
+            }
         }
     })
 }
@@ -173,7 +178,8 @@ pub(crate) fn ftruncate([descriptor, size, ..]: [u64; 6]) -> Answer {
     if (size as i64) < 0 {
         return EINVAL;
     }
-    with_file(descriptor, EINVAL, |file| host::call(number::FILE_FTRUNCATE, [file, size]))
+    let truncate = |file| memory::resized(file, size, || host::call(number::FILE_FTRUNCATE, [file, size]));
+    with_file(descriptor, EINVAL, truncate)
 }
 
 /// `fallocate(descriptor, mode, offset, length)`: extends a file, with mode 0.
@@ -190,11 +196,15 @@ pub(crate) fn fallocate([descriptor, mode, offset, len, ..]: [u64; 6]) -> Answer
 
 /// `fsync(descriptor)`, `fdatasync(descriptor)`.
 pub(crate) fn fsync([descriptor, ..]: [u64; 6]) -> Answer {
-    with_file(descriptor, EINVAL, |file| host::call(number::FILE_FSYNC, [file]))
+    with_file(descriptor, EINVAL, |file| match memory::write_back(file) {
+        0 => host::call(number::FILE_FSYNC, [file]),
+        error => error,
+    })
 }
 
 /// Makes the written data of all open files safe.
 pub(crate) fn sync_all() -> Answer {
+    memory::write_back_all();
     for descriptor in 0..descriptors::MOST as u64 {
         with_file(descriptor, 0, |file| host::call(number::FILE_FSYNC, [file]));
     }

@@ -15,7 +15,7 @@
 //! musl's own objects. `LINKING.md` describes how a program is linked against the archive.
 //!
 //! The system calls, what they become and their limits are the table of [`table`]. What does not exist here (processes,
-//! signals, shared writable mappings, …) is refused with one line on the standard error that names it ([`refuse`]).
+//! signals, new code, …) is refused with one line on the standard error that names it ([`refuse`]).
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(

@@ -2,7 +2,7 @@
 
 use crate::errno::{Answer, ECHILD, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM, ESRCH};
 use crate::refuse::{Missing, refuse};
-use crate::{clocks, files, host, threads};
+use crate::{clocks, files, host, memory, threads};
 use monohull_abi::number;
 use monohull_abi::types::{Info, MemoryStats, RANDOM_SHARED};
 
@@ -24,6 +24,7 @@ pub(crate) fn getpid(_: [u64; 6]) -> Answer {
 
 /// `exit_group(status)`.
 pub(crate) fn exit_group([status, ..]: [u64; 6]) -> Answer {
+    memory::write_back_all();
     host::exit((status & 0xff) as i32)
 }
 
@@ -59,7 +60,10 @@ pub(crate) fn tgkill([_, to, signal, ..]: [u64; 6]) -> Answer {
 
 fn send(to: u64, signal: u64) -> Answer {
     match signal {
-        SIGABRT => host::abort("abort() was called"),
+        SIGABRT => {
+            memory::write_back_all();
+            host::abort("abort() was called")
+        }
         0 if to == threads::MAIN || to == threads::gettid([0; 6]) as u64 => 0,
         0 => ESRCH,
         _ => refuse(Missing::Signal, EPERM),

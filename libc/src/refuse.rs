@@ -18,7 +18,7 @@ pub(crate) enum Missing {
     Exec,
     /// Sending a signal.
     Signal,
-    /// Memory that is written through to a file.
+    /// A shared mapping of a file that overlaps another one in part.
     SharedMapping,
     /// Memory that is both data and code, or becomes code.
     Executable,
@@ -42,7 +42,9 @@ impl Missing {
             Missing::Fork => "a function is one process and cannot start another (fork, vfork, posix_spawn)",
             Missing::Exec => "a function cannot become another program (exec)",
             Missing::Signal => "there are no signals (kill, raise); a handler that is set is never called",
-            Missing::SharedMapping => "a file cannot be mapped to be written through (MAP_SHARED with PROT_WRITE)",
+            Missing::SharedMapping => {
+                "parts of a file that overlap, or that have no number, cannot be mapped to be written through (MAP_SHARED)"
+            }
             Missing::Executable => "memory cannot be executed unless the image brought it along (PROT_EXEC)",
             Missing::IoUring => "there is no io_uring",
             Missing::Cancel => "a thread cannot be cancelled (pthread_cancel)",

@@ -3,6 +3,7 @@
 
 mod support;
 
+use monohull_visor::disk::Disk;
 use monohull_visor::engine::RunOptions;
 use monohull_visor::report::{RunReport, Silent, Status};
 use serde_json::{Value, json};
@@ -58,7 +59,31 @@ fn files_directories_and_descriptors() {
 
 #[test]
 fn the_heap_and_mappings() {
-    refuses(&document("memory"), &["(PROT_EXEC)", "(MAP_SHARED with PROT_WRITE)"]);
+    refuses(&document("memory"), &["(PROT_EXEC)"]);
+}
+
+/// On each kind of mount. What was stored last is in the file when the instance has ended.
+#[test]
+fn stores_in_mapped_files_and_writes_to_them_meet() {
+    let granted = tempfile::tempdir().expect("a folder");
+    let image = granted.path().join("disk.img");
+    Disk::create(&image, 4 << 20, false).expect("an image");
+    let mounts = [
+        json!({ "at": "/", "memory": "16MiB" }),
+        json!({ "at": "/", "image": image, "access": "write" }),
+        json!({ "at": "/", "directory": granted.path(), "access": "write" }),
+    ];
+    for mount in mounts {
+        let mut document = document("shared_files");
+        document["files"] = json!([mount]);
+        refuses(&document, &["(MAP_SHARED)"]);
+        let looks =
+            json!({ "name": "looks", "function": "program", "after": ["program"], "args": { "argv": ["last"] } });
+        document["steps"].as_array_mut().expect("steps").push(looks);
+        let report = support::run(&document);
+        let lines = &report.steps[1].instances[0].lines;
+        assert_eq!(lines[0].text, "1 checks, 0 failures", "{mount} {lines:#?} {:#?}", report.error);
+    }
 }
 
 /// A program that defines `malloc` replaces the libc's.

@@ -96,14 +96,17 @@ fn locks(path: &Path) -> Outcome {
     Ok(format!("{}, then {changed} rows", busy == Err(Some(ErrorCode::DatabaseBusy))))
 }
 
-/// A write-ahead log. Its index is in the connection's memory, because the file is locked for as long as it is open.
+/// A write-ahead log, of which two connections share the index.
 fn log(path: &Path) -> Outcome {
     let connection = Connection::open(path)?;
-    connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE")?;
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     for number in 0..100 {
         connection.execute("INSERT INTO ships (name) VALUES (?1)", [format!("late {number}")])?;
     }
+    let other = Connection::open(path)?;
+    let late: i64 = other.query_row("SELECT count(*) FROM ships WHERE name LIKE 'late%'", [], |row| row.get(0))?;
+    assert_eq!(late, 100);
+    drop(other);
     let back: String = connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))?;
     Ok(format!("{mode}, and {back}"))
 }
