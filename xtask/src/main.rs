@@ -10,6 +10,7 @@ mod bench;
 mod browser;
 mod build;
 mod c_programs;
+mod c_suites;
 mod ci;
 mod circles;
 mod count;
@@ -84,8 +85,11 @@ enum Chore {
         /// Build the tests of C libraries of musl's authors as functions, and what they need alone.
         #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "cxx"])]
         libc_tests: bool,
-        /// Build the compiler and the runtime of WebAssembly programs, and programs for tests, alone.
+        /// Build the test suites that C programs of other projects bring along, and what they need alone.
         #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "cxx", "libc_tests"])]
+        c_suites: bool,
+        /// Build the compiler and the runtime of WebAssembly programs, and programs for tests, alone.
+        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "cxx", "libc_tests", "c_suites"])]
         wasi: bool,
     },
     /// Builds everything, and installs the program, its modules, manual pages and completions below a folder.
@@ -174,6 +178,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Build { python: true, with, .. } => python::build(&with),
         Chore::Build { cxx: true, .. } => cxx::build(),
         Chore::Build { libc_tests: true, .. } => libc_tests::build(),
+        Chore::Build { c_suites: true, .. } => c_suites::build(),
         Chore::Build { wasi: true, .. } => build::wasi(),
         Chore::Build { .. } => build::everything(),
         Chore::Install { prefix } => install::run(&prefix),

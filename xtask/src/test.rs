@@ -3,7 +3,7 @@
 use crate::count::{Count, count};
 use crate::extent::Extent;
 use crate::workspace::Workspace;
-use crate::{Result, browser, build, cxx, fat_tools, flaky, libc_tests, lint, network, python, shell, vm};
+use crate::{Result, browser, build, c_suites, cxx, fat_tools, flaky, libc_tests, lint, network, python, shell, vm};
 
 /// Tells tests that go through many cases to go through all of them.
 const EXHAUSTIVE: &str = "MONOHULL_EXHAUSTIVE";
@@ -38,6 +38,7 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
         total.add(python_programs()?);
         total.add(cxx_programs()?);
         total.add(libc_tests()?);
+        total.add(c_suites()?);
     }
     // The same suite where there are protection keys; arguments are for the programs of this machine alone.
     if arguments.is_empty() {
@@ -64,6 +65,12 @@ fn cxx_programs() -> Result<Count> {
 fn libc_tests() -> Result<Count> {
     libc_tests::build()?;
     ignored_tests("libc_tests")
+}
+
+/// The suites of SQLite, zlib, jq and QuickJS, likewise.
+fn c_suites() -> Result<Count> {
+    c_suites::build()?;
+    ignored_tests("c_suites")
 }
 
 /// Runs the ignored tests of test programs of the visor.

@@ -4,17 +4,20 @@
 use super::{Files, Program};
 use crate::source::Source;
 
+/// The source, with its tests.
+pub(crate) const JQ_SOURCE: Source = Source {
+    name: "jq",
+    version: "1.7.1",
+    addresses: [
+        "http://deb.debian.org/debian/pool/main/j/jq/jq_1.7.1.orig.tar.gz",
+        "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/j/jq/jq_1.7.1.orig.tar.gz",
+    ],
+    sha256: "fc75b1824aba7a954ef0886371d951c3bf4b6e0a921d1aefc553f309702d6ed1",
+};
+
 pub(super) const JQ: Program = Program {
     name: "jq",
-    source: &Source {
-        name: "jq",
-        version: "1.7.1",
-        addresses: [
-            "http://deb.debian.org/debian/pool/main/j/jq/jq_1.7.1.orig.tar.gz",
-            "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/j/jq/jq_1.7.1.orig.tar.gz",
-        ],
-        sha256: "fc75b1824aba7a954ef0886371d951c3bf4b6e0a921d1aefc553f309702d6ed1",
-    },
+    source: &JQ_SOURCE,
     before: &[
         // As its makefile has them.
         r##"echo '#define JQ_VERSION "1.7.1"' > src/version.h

@@ -32,8 +32,9 @@ const DRIVER: [&str; 2] = ["visor/src/cli/cc.rs", "visor/src/cli/c_toolchain.rs"
 const LIBC: [&str; 4] = ["cc-flags", "ld-flags", "image.map", "libmonohull_c.a"];
 
 pub(crate) use bzip2::BZIP2;
+pub(crate) use jq::JQ_SOURCE;
 pub(crate) use liblzma::LIBLZMA;
-pub(crate) use minigzip::ZLIB;
+pub(crate) use minigzip::{ZLIB, ZLIB_TESTS};
 pub(crate) use quickjs::QUICKJS_SOURCE;
 pub(crate) use sqlite::SQLITE_LIBRARY;
 
@@ -59,6 +60,8 @@ enum Files {
     Of(&'static str, &'static [&'static str]),
     /// These.
     These(&'static [&'static str]),
+    /// These, and one more.
+    With(&'static [&'static str], &'static str),
 }
 
 /// All of them.
@@ -98,8 +101,13 @@ impl Program {
         Ok(hasher.finish())
     }
 
+    /// The image's name.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Compiles and links it as `image`.
-    fn build(&self, monohull: &Path, folder: &Path, image: &Path) -> Result {
+    pub(crate) fn build(&self, monohull: &Path, folder: &Path, image: &Path) -> Result {
         let work = folder.join("work");
         let objects = self.compile(monohull, &work)?;
         let new = work.join("image.so");
@@ -134,6 +142,7 @@ impl Program {
     fn files(&self, source: &Path) -> Result<Vec<PathBuf>> {
         let (folder, without) = match self.files {
             Files::These(files) => return Ok(files.iter().map(|file| source.join(file)).collect()),
+            Files::With(files, last) => return Ok(files.iter().chain([&last]).map(|file| source.join(file)).collect()),
             Files::Of(folder, without) => (folder, without),
         };
         let mut files = libc::list(&source.join(folder))?;

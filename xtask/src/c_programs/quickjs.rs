@@ -3,7 +3,7 @@
 use super::{Files, Program};
 use crate::source::Source;
 
-/// The source, of which the interpreter for WASI is made as well.
+/// The source, with its tests. The interpreter for WASI is made of it as well.
 pub(crate) const QUICKJS_SOURCE: Source = Source {
     name: "quickjs",
     version: "2025.04.26",

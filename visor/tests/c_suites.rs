@@ -1,0 +1,188 @@
+//! The test suites that C programs of other projects bring along, run as functions: SQLite's, zlib's, jq's and QuickJS's. All of it succeeds,
+//! but for what `docs/programs.md` lists with the reason.
+//!
+//! What is needed is built by `cargo xtask build --c-suites`, so the tests are ignored where they are not asked for:
+//! `cargo test -p monohull-visor --test c_suites -- --ignored`. `cargo xtask test --full` does both.
+
+mod support;
+
+use monohull_visor::report::{RunReport, Status};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
+
+/// The least number of SQLite's tests that succeed.
+const AT_LEAST: u64 = 250_000;
+
+/// A folder or an image of the suites.
+fn part(name: &str) -> PathBuf {
+    support::root().join("target/c-suites").join(name)
+}
+
+/// A folder for reading.
+fn mount(at: &str, directory: &Path) -> Value {
+    json!({ "at": at, "directory": directory, "access": "read" })
+}
+
+/// Runs a program with these arguments and folders, and with some memory for its own files.
+fn run(image: &Path, arguments: &[&str], mounts: &[Value], environment: &Value) -> RunReport {
+    let mut files = vec![json!({ "at": "/work", "memory": "2GiB" }), json!({ "at": "/tmp", "memory": "256MiB" })];
+    files.extend_from_slice(mounts);
+    support::run(&json!({
+        "name": "suite",
+        "functions": { "program": { "image": image } },
+        "files": files,
+        "steps": [{
+            "name": "program", "function": "program", "args": { "argv": arguments }, "env": environment,
+            "memory": "1GiB", "stack": "8MiB",
+        }],
+        "limits": { "timeout": "300s" },
+    }))
+}
+
+/// What it printed.
+fn lines(report: &RunReport) -> Vec<&str> {
+    let instance = report.steps[0].instances.first();
+    instance.map(|instance| instance.lines.iter().map(|line| line.text.as_str()).collect()).unwrap_or_default()
+}
+
+/// What it printed, after it has succeeded.
+#[track_caller]
+fn printed(report: &RunReport) -> Vec<&str> {
+    let lines = lines(report);
+    assert_eq!(report.status, Status::Done, "{lines:#?} {:#?}", report.error);
+    lines
+}
+
+/// An image that `cargo xtask build` makes.
+fn image(name: &str) -> PathBuf {
+    support::root().join("target/images").join(name).with_extension("so")
+}
+
+#[test]
+#[ignore = "its source is unpacked: `cargo xtask build --c-suites`"]
+fn jq() {
+    for (file, tests) in [("jq.test", 447), ("man.test", 224), ("base64.test", 7), ("optional.test", 3)] {
+        let path = format!("/jq/tests/{file}");
+        let arguments = ["-L", "/jq/tests/modules", "--run-tests", &path];
+        // Two of the manual's examples show the variable of an author's shell.
+        let report = run(&image("jq"), &arguments, &[mount("/jq", &part("jq"))], &json!({ "PAGER": "less" }));
+        let last = format!("{tests} of {tests} tests passed (0 malformed, 0 skipped)");
+        assert_eq!(printed(&report).last(), Some(&&*last), "{file}");
+    }
+}
+
+#[test]
+#[ignore = "its source is unpacked: `cargo xtask build --c-suites`"]
+fn quickjs() {
+    let run = |arguments: &[&str]| run(&image("quickjs"), arguments, &[mount("/js", &part("quickjs"))], &json!({}));
+    for name in ["closure", "language", "builtin", "loop", "bigint", "worker", "cyclic_import"] {
+        let path = format!("/js/tests/test_{name}.js");
+        let report = run(&["--std", &path]);
+        assert!(printed(&report).iter().all(|line| !line.contains("rror")), "{name}: {:#?}", lines(&report));
+    }
+    // The last of these starts a program.
+    let report = run(&["/js/tests/test_std.js"]);
+    assert!(lines(&report).iter().any(|line| line.trim().starts_with("at test_popen ")), "{:#?}", lines(&report));
+}
+
+#[test]
+#[ignore = "its programs are compiled: `cargo xtask build --c-suites`"]
+fn zlib() {
+    let report = run(&part("images/example.so"), &["/tmp/foo.gz"], &[], &json!({}));
+    let words = printed(&report);
+    for test in ["gzread(): hello, hello!", "large_inflate(): OK", "inflate with dictionary: hello, hello!"] {
+        assert!(words.contains(&test), "{test}: {words:#?}");
+    }
+    let report = run(&part("images/infcover.so"), &[], &[], &json!({}));
+    assert!(printed(&report).iter().any(|line| line.starts_with("inflate_fast")), "{:#?}", lines(&report));
+}
+
+/// The files of SQLite's suite that its authors call `veryquick`, which their scripts list.
+fn files_of_sqlite() -> Vec<String> {
+    let source = part("sqlite");
+    let lists = fs::read_to_string(source.join("test/permutations.test")).expect("the source of SQLite");
+    let list = |start: &str| -> BTreeSet<String> {
+        let from = &lists[lists.find(start).unwrap_or_else(|| panic!("no {start}"))..];
+        let from = &from[from.find('{').expect("a list") + 1..];
+        from[..from.find('}').expect("its end")].split_whitespace().map(str::to_owned).collect()
+    };
+    let mut slow = list("set alltests [test_set $alltests -exclude {\n  all.test");
+    slow.extend(list("set allquicktests [test_set $alltests -exclude {"));
+    let parts = ["malloc", "ioerr", "fault", "bigfile", "_err", "fts5corrupt", "fts5big", "fts5aj", "rbucrash"];
+    let mut files = Vec::new();
+    for folder in
+        ["test", "ext/rtree", "ext/fts5/test", "ext/expert", "ext/recover", "ext/rbu", "ext/intck", "ext/session"]
+    {
+        for entry in fs::read_dir(source.join(folder)).expect("a folder of the source") {
+            let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
+            let quick = !slow.contains(&name) && !parts.iter().any(|part| name.contains(part));
+            if name.ends_with(".test") && quick {
+                files.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// The files that the table of `docs/programs.md` leaves out.
+fn left_out() -> BTreeSet<String> {
+    let text = fs::read_to_string(support::root().join("docs/programs.md")).expect("docs/programs.md");
+    let rows = text.lines().skip_while(|line| !line.starts_with("| tests of SQLite |")).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let cells = rows.map(|row| row.split('|').nth(1).expect("a row has cells").to_owned());
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// How many of the file's tests failed, of how many, if it came to its end.
+fn counted(lines: &[&str]) -> Option<(u64, u64)> {
+    let line = lines.iter().find(|line| line.contains(" errors out of "))?;
+    let mut words = line.split_whitespace();
+    Some((words.next()?.parse().ok()?, words.nth(3)?.parse().ok()?))
+}
+
+/// Each file is a function of its own: what one leaves behind does not matter to the next.
+#[test]
+#[ignore = "its interpreter is compiled: `cargo xtask build --c-suites`"]
+fn sqlite() {
+    let scripts = tempfile::tempdir().expect("a folder");
+    // Tests work in the folder where the program starts.
+    let script = "cd /work\nset argv0 [lindex $argv 0]\nset argv [lrange $argv 1 end]\nsource $argv0\n";
+    fs::write(scripts.path().join("start.tcl"), script).expect("written");
+    let mounts =
+        [mount("/sqlite", &part("sqlite")), mount("/tcl", &part("tcl/library")), mount("/scripts", scripts.path())];
+    let (files, left_out) = (files_of_sqlite(), left_out());
+    let name = |file: &str| file.rsplit('/').next().unwrap_or_default().trim_end_matches(".test").to_owned();
+    let known: BTreeSet<_> = files.iter().map(|file| name(file)).collect();
+    let unknown: Vec<_> = left_out.difference(&known).collect();
+    assert!(unknown.is_empty(), "listed, but not there: {unknown:?}");
+    let (next, wrong, succeeded) = (Mutex::new(files.iter()), Mutex::new(Vec::new()), Mutex::new(0));
+    let work = || {
+        while let Some(file) = { next.lock().expect("not poisoned").next() } {
+            let path = format!("/sqlite/{file}");
+            let arguments = ["/scripts/start.tcl", &path, "--verbose=0"];
+            let report = run(&part("images/testfixture.so"), &arguments, &mounts, &json!({ "TCL_LIBRARY": "/tcl" }));
+            let lines = lines(&report);
+            let counted = counted(&lines);
+            let fine = report.status == Status::Done && counted.is_some_and(|(errors, _)| errors == 0);
+            match (fine, left_out.contains(&name(file))) {
+                (true, false) => *succeeded.lock().expect("not poisoned") += counted.map_or(0, |(_, all)| all),
+                (false, true) => {}
+                (true, true) => wrong.lock().expect("not poisoned").push(format!("{file} succeeds, but is listed")),
+                (false, false) => {
+                    let said: Vec<_> = lines.iter().filter(|line| !line.contains("Time: ")).take(4).collect();
+                    wrong.lock().expect("not poisoned").push(format!("{file}: {:?} {said:#?}", report.error));
+                }
+            }
+        }
+    };
+    thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
+    let wrong = wrong.into_inner().expect("not poisoned");
+    assert!(wrong.is_empty(), "{} of {} files:\n{}", wrong.len(), files.len(), wrong.join("\n"));
+    let succeeded = succeeded.into_inner().expect("not poisoned");
+    assert!(succeeded >= AT_LEAST, "only {succeeded} tests");
+}

@@ -1,0 +1,122 @@
+//! The test suites that C programs of other projects bring along, for `visor/tests/c_suites.rs`.
+//!
+//! ```text
+//! jq, QuickJS   files that the images of `cargo xtask build` read         target/c-suites/jq, quickjs
+//! zlib          two programs                                              target/c-suites/images/example.so, infcover.so
+//! SQLite        an interpreter of Tcl, by the program's own makefile,     target/c-suites/images/testfixture.so
+//!               for which Tcl is built as well                            target/c-suites/sqlite, tcl
+//! ```
+
+use crate::c_programs::{JQ_SOURCE, QUICKJS_SOURCE, ZLIB_TESTS};
+use crate::source::Source;
+use crate::workspace::{Workspace, root};
+use crate::{Result, apt, build, libc, shell};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// SQLite as its authors keep it, with its tests. The images of programs are made of the one file that they publish as well.
+const SQLITE: Source = Source {
+    name: "sqlite3",
+    version: "3.46.1",
+    addresses: [
+        "http://deb.debian.org/debian/pool/main/s/sqlite3/sqlite3_3.46.1.orig.tar.xz",
+        "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/s/sqlite3/sqlite3_3.46.1.orig.tar.xz",
+    ],
+    sha256: "d0cdd2ece271b29e7ce18095745d892517ee26d0f270065b3a25c2e9eb11639c",
+};
+
+const TCL: Source = Source {
+    name: "tcl",
+    version: "8.6.16",
+    addresses: [
+        "http://deb.debian.org/debian/pool/main/t/tcl8.6/tcl8.6_8.6.16+dfsg.orig.tar.gz",
+        "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/t/tcl8.6/tcl8.6_8.6.16+dfsg.orig.tar.gz",
+    ],
+    sha256: "c3b6a803ea2e55cafa8b4b52546a6b3bb3722927dcf4bebe3a6549fd353702ea",
+};
+
+/// What Tcl's `configure` would find out by starting a program, which the host cannot.
+const TCL_KNOWN: [(&str, &str); 3] =
+    [("tcl_cv_strtoul_unbroken", "ok"), ("tcl_cv_strstr_unbroken", "ok"), ("ac_cv_func_memcmp_working", "yes")];
+
+/// Builds the programs, and unpacks what tests read.
+pub(crate) fn build() -> Result {
+    build::c_programs()?;
+    let workspace = Workspace::load()?;
+    let monohull = workspace.target().join("release/monohull");
+    let folder = root().join("target/c-suites");
+    apt::make(&folder)?;
+    // Two builds at a time share the folder.
+    let _held = apt::lock(&folder)?;
+    let images = folder.join("images");
+    apt::remove(&images)?;
+    apt::make(&images)?;
+    for (source, name) in [(&JQ_SOURCE, "jq"), (&QUICKJS_SOURCE, "quickjs")] {
+        apt::remove(&folder.join(name))?;
+        source.unpack(&folder.join(name))?;
+    }
+    for program in ZLIB_TESTS {
+        program.build(&monohull, &folder, &images.join(program.name()).with_extension("so"))?;
+    }
+    let tcl = tcl(&monohull, &folder)?;
+    sqlite(&monohull, &folder, &tcl, &images.join("testfixture.so"))
+}
+
+/// A command of the host's in a folder, whose output is not shown.
+fn quiet(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder).env("MONOHULL_LIBC", libc::folder()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Tcl's library, as its own makefile builds it: the folder of its source.
+fn tcl(monohull: &Path, folder: &Path) -> Result<PathBuf> {
+    let source = folder.join("tcl");
+    apt::remove(&source)?;
+    TCL.unpack(&source)?;
+    shell::heading(&format!("compile Tcl {}", TCL.version));
+    let unix = source.join("unix");
+    let mut configure = quiet(unix.join("configure"), &unix);
+    configure.env("CC", format!("{} cc", monohull.display())).envs(TCL_KNOWN);
+    shell::run(configure.args(["--host=x86_64-linux-musl", "--disable-shared"]))?;
+    shell::run(quiet("make", &unix).args(["-j2", "libtcl8.6.a"]))?;
+    Ok(source)
+}
+
+/// SQLite's tests are scripts for this interpreter, in which its library is linked.
+fn sqlite(monohull: &Path, folder: &Path, tcl: &Path, image: &Path) -> Result {
+    let source = folder.join("sqlite");
+    apt::remove(&source)?;
+    SQLITE.unpack(&source)?;
+    let tclsh = tclsh(folder)?;
+    shell::heading(&format!("compile the tests of SQLite {}", SQLITE.version));
+    shell::run(quiet(source.join("configure"), &source).env("CC", "gcc").args(["--disable-tcl", "--disable-shared"]))?;
+    let tclsh = format!("TCLSH_CMD={}", tclsh.display());
+    shell::run(quiet("make", &source).args([&*tclsh, "sqlite3.c"]))?;
+    let flags = "-O1 -w -I. -Isrc -Iext/rtree -Iext/fts3 -Iext/async -Iext/session -Iext/userauth -DNDEBUG \
+        -DSQLITE_THREADSAFE=1 -DSQLITE_ENABLE_MATH_FUNCTIONS";
+    let here = tcl.display();
+    shell::run(quiet("make", &source).arg("testfixture").arg(tclsh).args([
+        format!("TCC={} cc {flags}", monohull.display()),
+        "LTLINK=$(TCC)".to_owned(),
+        format!("LIBTCL=-I{here}/generic -I{here}/unix -I{here}/compat/zlib {here}/unix/libtcl8.6.a"),
+        "TLIBS=-lm".to_owned(),
+    ]))?;
+    apt::rename(&source.join("testfixture"), image)
+}
+
+/// The host's own interpreter of Tcl, by which SQLite's source is made.
+fn tclsh(folder: &Path) -> Result<PathBuf> {
+    let tree = apt::cached("tclsh", "fetch an interpreter of Tcl: about 20 MB, once", |apt, new| {
+        apt.unpack(&["tcl8.6"], &[], new)
+    })?;
+    let program = folder.join("tclsh");
+    let tree = tree.display();
+    let script = format!(
+        "#!/bin/sh\nTCL_LIBRARY={tree}/usr/share/tcltk/tcl8.6 exec {tree}/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 --inhibit-cache \
+         --library-path {tree}/lib/x86_64-linux-gnu:{tree}/usr/lib/x86_64-linux-gnu {tree}/usr/bin/tclsh8.6 \"$@\"\n"
+    );
+    apt::write(&program, &script)?;
+    shell::run(Command::new("chmod").arg("+x").arg(&program))?;
+    Ok(program)
+}
