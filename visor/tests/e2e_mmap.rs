@@ -150,6 +150,62 @@ fn small_clusters_are_the_same() {
     }
 }
 
+/// Where the domain alone changes a file it is shown, and no page is waited for.
+#[test]
+fn a_file_that_nobody_else_writes_to_is_shown_without_a_wait() {
+    let host = Host::new();
+    let waits = |mount: Value| {
+        let report = support::run(&json!({
+            "name": "shown",
+            "functions": { "mmap-probe": { "image": "mmap-probe" } },
+            "steps": [{ "name": "map", "function": "mmap-probe", "args": { "how": "read", "folder": "/data" } }],
+            "files": [mount],
+        }));
+        fine(&report);
+        report.mapped_files.expect("something was mapped").faults
+    };
+    assert_eq!(waits(host.image("write")), 0);
+    for shared in [host.image("read"), host.image("copy"), host.directory("write")] {
+        assert!(waits(shared.clone()) > 0, "{shared}");
+    }
+}
+
+/// Ten thousand random steps beside a model: maps, looks, stores, cuts, takes back.
+#[test]
+fn whatever_happens_to_a_file_a_page_stays_as_it_was_first_seen() {
+    let host = Host::new();
+    for mount in [memory(), host.image("write"), host.image("copy"), host.directory("write")] {
+        let how = if mount.get("directory").is_some() { "model-but-cut" } else { "model" };
+        let report = tried(how, mount.clone());
+        let said = fine(&report);
+        assert!(said.last().is_some_and(|line| line.starts_with("10000 steps: ")), "{mount}: {said:?}");
+    }
+    let mut left = monohull_visor::disk::Disk::open(&host.0.path().join("disk.img"), true).expect("it can be used");
+    assert!(left.check(false).expect("readable").findings.is_empty());
+}
+
+#[test]
+fn what_an_instance_has_seen_stays_when_another_one_writes_the_file() {
+    let step = |name: &str| {
+        json!({ "name": name, "function": "mmap-probe", "args": { "how": name, "folder": "/data" }, "timeout": "600s",
+                "memory": "64MiB" })
+    };
+    let mounts: [fn(&Host) -> Value; 4] =
+        [|_| memory(), |host| host.image("write"), |host| host.image("copy"), |host| host.directory("write")];
+    for mount in mounts {
+        let host = Host::new();
+        let mount = mount(&host);
+        let report = support::run(&json!({
+            "name": "together",
+            "functions": { "mmap-probe": { "image": "mmap-probe" } },
+            "steps": [step("watch"), step("change")],
+            "files": [&mount],
+        }));
+        let said = ["seen", "what was seen stays", "a new mapping shows what was written"];
+        assert_eq!(fine(&report), said, "{mount}");
+    }
+}
+
 #[test]
 fn reading_from_start_to_end_waits_seldom() {
     let host = Host::new();
@@ -271,11 +327,11 @@ fn a_file_that_loses_its_end_is_a_report_with_its_name_and_the_place() {
         for access in ["read", "write"] {
             let host = Host::new();
             let mount = if is_image { host.image(access) } else { host.directory(access) };
-            let report = watched("touch-last", mount, cut(&host, what));
+            let report = watched("touch-late", mount, cut(&host, what));
             let error = report.steps[0].instances[0].error.as_ref();
             let error = error.unwrap_or_else(|| panic!("{what}, {access}: {:?}", lines(&report)));
             assert_eq!((error.kind, error.blame), (FailureKind::MemoryFault, Blame::Host), "{}", error.message);
-            let place = format!("byte {} of `/data/big`, mapped there, which cannot be read", BIG - 1);
+            let place = format!("byte {} of `/data/big`, mapped there, which cannot be read", BIG - BIG % 4096 - 1);
             assert!(error.message.contains(&place), "{what}, {access}: {}", error.message);
             assert!(error.ip.is_some(), "{error:#?}");
         }
@@ -284,9 +340,9 @@ fn a_file_that_loses_its_end_is_a_report_with_its_name_and_the_place() {
 
 #[test]
 fn a_hostcall_that_reads_what_is_lost_fails_and_the_function_goes_on() {
-    for (what, is_image) in [("disk.img", true), ("granted/big", false)] {
+    for (what, access) in [("disk.img", "read"), ("disk.img", "write"), ("granted/big", "read")] {
         let host = Host::new();
-        let mount = if is_image { host.image("read") } else { host.directory("read") };
+        let mount = if what == "disk.img" { host.image(access) } else { host.directory(access) };
         let report = watched("write-out", mount, cut(&host, what));
         let lines = fine(&report);
         assert!(lines[2].starts_with("refused: "), "{lines:?}");

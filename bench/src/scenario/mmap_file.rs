@@ -1,6 +1,7 @@
 //! A file of 256 MiB, mapped anew for each pass and gone over in order, in no order and in part: from memory, from a disk image
 //! and from a granted directory, against the kernel's own mapping of a file on the host's file system with its pages in the
-//! cache. The kernel maps pages that are there already; ours are copies.
+//! cache. The kernel maps pages that are there already. So do mappings of files that the workflow alone changes, in memory and in an
+//! image that it has to itself; pages of a granted directory are copies.
 
 use crate::harness::{Effort, Result, Row, Samples, Unit};
 use crate::ours::{self, Workflow};

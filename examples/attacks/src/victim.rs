@@ -1,8 +1,8 @@
 //! The victim: keeps a secret on its stack, in its heap, its image's data and a slot buffer, and says at the end whether
 //! everything is as it was.
 //!
-//! `what` says how it spends its time until then: `watch` waits, `map` waits with a file mapped that is full of the secret, `busy`
-//! counts for long stretches. Two never come to an end: `call` makes hostcalls as fast as it can, `sleep` lies in one.
+//! `what` says how it spends its time until then: `watch` waits, `map` waits with a file mapped that is full of the secret, `show` with
+//! one that is large enough for its own pages to be mapped, `busy` counts for long stretches. Two never come to an end: `call` makes hostcalls as fast as it can, `sleep` lies in one.
 
 use crate::SECRET;
 use crate::own::own_key;
@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::number;
 use monohull_std::error::Error;
 use monohull_std::fs::OpenOptions;
-use monohull_std::io::Write;
+use monohull_std::io::{Seek, SeekFrom, Write};
 use monohull_std::mmap::{Advice, MmapMut, MmapOptions};
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotVec};
@@ -23,6 +23,8 @@ const LARGE: usize = 4 << 20;
 
 /// Where in its file nothing is filled in yet.
 const UNFILLED: usize = 256 << 10;
+/// Bytes of a file whose own pages are mapped.
+const SHOWN: usize = 2 << 20;
 
 /// The secret in the image's data.
 static DATA: AtomicU64 = AtomicU64::new(SECRET);
@@ -71,7 +73,11 @@ pub(crate) fn watch(how: &str) -> Result<(), Box<dyn Error>> {
         own_key().into(),
         TURNS.as_ptr() as u64,
     ]);
-    let file = if how == "map" { Some(map()?) } else { None };
+    let file = match how {
+        "map" => Some(map(2 * UNFILLED)?),
+        "show" => Some(map(SHOWN)?),
+        _ => None,
+    };
     if let Some(file) = &file {
         addresses.extend_from_slice(&[file.as_ptr() as u64, &raw const file[UNFILLED] as u64]);
     }
@@ -101,15 +107,18 @@ fn control_words_are_usual() -> bool {
     mxcsr & !0x3f == 0x1f80 && x87 == 0x37f
 }
 
-/// A file that is full of the secret, mapped to be read and written. Of its pages the first is there, and the one at [`UNFILLED`] is
-/// made at the first access.
-fn map() -> Result<MmapMut, Box<dyn Error>> {
+/// A file that is full of the secret, mapped to be read and written. Of its pages the first is there, a copy, and the one at [`UNFILLED`]
+/// is made at the first access, or is the file's.
+fn map(bytes: usize) -> Result<MmapMut, Box<dyn Error>> {
     let mut file = OpenOptions::new().read(true).write(true).create(true).open("/map/secret")?;
-    file.write_all(&SECRET.to_ne_bytes().repeat(2 * UNFILLED / 8))?;
-    let file = MmapOptions::new().map_copy(&file)?;
-    file.advise(Advice::Random)?;
-    black_box(file[0]);
-    Ok(file)
+    file.write_all(&SECRET.to_ne_bytes().repeat(bytes / 8))?;
+    let map = MmapOptions::new().map_copy(&file)?;
+    map.advise(Advice::Random)?;
+    black_box(map[0]);
+    // What a mapping shows is copied for it before it changes.
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(&SECRET.to_ne_bytes())?;
+    Ok(map)
 }
 
 /// Counts, until the attacker is done.

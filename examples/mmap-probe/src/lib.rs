@@ -2,7 +2,9 @@
 #![no_std]
 #![deny(unsafe_code)]
 
+mod model;
 mod shows;
+mod together;
 #[allow(unsafe_code, reason = "wrong uses of mappings are this module's purpose")]
 mod wrong;
 
@@ -20,6 +22,10 @@ fn main(how: String, folder: String) -> Result<()> {
         "everything" => shows::everything(&folder).and_then(|()| shows::cut(&folder)),
         "everything-but-cut" => shows::everything(&folder),
         "read" => shows::the_same_as_read(&folder),
+        "model" => model::walk(&folder, 10_000, true),
+        "model-but-cut" => model::walk(&folder, 10_000, false),
+        "watch" => together::watch(&folder),
+        "change" => together::change(&folder),
         "threads" => shows::many_threads(&folder),
         "write-read-only" => wrong::write_read_only(&folder),
         "write-after-read-only" => wrong::write_after_read_only(&folder),
@@ -27,7 +33,7 @@ fn main(how: String, folder: String) -> Result<()> {
         "after-unmap" => wrong::after_unmap(&folder),
         "past-the-end" => wrong::past_the_end(&folder),
         "in-the-gap" => wrong::in_the_gap(&folder),
-        "touch-last" => wrong::touch_last(&folder),
+        "touch-late" => wrong::touch_late(&folder),
         "write-out" => wrong::write_out(&folder),
         "too-many" => wrong::too_many(&folder),
         "too-large" => wrong::too_large(&folder),

@@ -224,9 +224,14 @@ service_table! {
     fn mount(&domain, index: u32, info: *mut MountInfo, point: *mut u8, capacity: usize) -> i64;
     /// Zeroed memory for the contents of files, which the module reaches by the copying services alone: first address,
     /// or 0.
-    fn store_alloc(bytes: u64) -> u64;
+    fn store_alloc(&domain, bytes: u64) -> u64;
     /// Frees such memory, with its size.
-    fn store_free(address: u64, bytes: u64);
+    fn store_free(&domain, address: u64, bytes: u64);
+    /// To be called before bytes are stored to such memory, or to a mapped image: a mapping of a file that shows them gets a copy of
+    /// its own first. A number for `store_ended`; or an error negated, and nothing may be stored.
+    fn store_begins(&domain, address: u64, bytes: u64) -> i64;
+    /// That store is over.
+    fn store_ended(&domain, number: u64);
     /// Maps the disk image behind mount `index`, once, for the copying services: first address, or an error negated.
     fn image_map(&domain, index: u32, len: *mut u64) -> i64;
     /// Waits until what was written to that image is on the host's disk: 0, or an error negated.

@@ -8,6 +8,8 @@
 //! ```text
 //!   function's buffer (Checked) ◀── one copy ──▶ Memory { address, len }      a Store is Memory that is given back
 //! ```
+//!
+//! A mapped file may show pages of it. So the visor is told of each store, before it begins and when it is over.
 
 use crate::HostRef;
 use core::mem::MaybeUninit;
@@ -108,6 +110,7 @@ impl Memory {
     /// Copies `from` to `offset`.
     pub fn write(&self, offset: u64, from: &[u8]) -> Result<(), Errno> {
         let to = self.range(offset, from.len() as u64)?;
+        let _store = StoreUnderWay::begin(self.host, to, from.len() as u64)?;
         // SAFETY: `from` is readable; the range is this memory's, and faults are survived.
         Errno::from_value(unsafe { self.host.raw().write_user(to, from.as_ptr(), from.len()) })
             .map_err(|_| Errno::Io)
@@ -130,6 +133,7 @@ impl Memory {
     /// buffer is not there, `Io` if this memory is not.
     pub fn copy_in(&self, offset: u64, from: Checked) -> Result<(), Errno> {
         let to = self.range(offset, from.len)?;
+        let _store = StoreUnderWay::begin(self.host, to, from.len)?;
         // SAFETY: as in `copy_out`, the other way round.
         let status = unsafe { self.host.raw().read_user(to as *mut u8, from.address, from.len as usize) };
         Errno::from_value(status).map(drop).map_err(|errno| match is_there(self.host, from.address, from.len) {
@@ -141,6 +145,7 @@ impl Memory {
     /// Copies to other memory.
     pub fn copy_to(&self, other: &Memory, len: u64) -> Result<(), Errno> {
         let (from, to) = (self.range(0, len)?, other.range(0, len)?);
+        let _store = StoreUnderWay::begin(self.host, to, len)?;
         // SAFETY: both ranges are such memory; they belong to different values, which do not overlap.
         Errno::from_value(unsafe { self.host.raw().write_user(to, from as *const u8, len as usize) })
             .map_err(|_| Errno::Io)
@@ -154,7 +159,9 @@ impl Memory {
 
     /// Fills a range with zeros.
     pub fn zero(&self, offset: u64, len: u64) -> Result<(), Errno> {
-        zero(self.host, self.range(offset, len)?, len).map_err(|_| Errno::Io)
+        let to = self.range(offset, len)?;
+        let _store = StoreUnderWay::begin(self.host, to, len)?;
+        zero(self.host, to, len).map_err(|_| Errno::Io)
     }
 
     /// The address of a range, if all of it lies inside.
@@ -163,6 +170,27 @@ impl Memory {
             Some(end) if end <= self.len => Ok(self.address + offset),
             _ => Err(Errno::Io),
         }
+    }
+}
+
+/// A store that is under way. A mapped file may show the very pages: the visor keeps for it what they held before.
+struct StoreUnderWay {
+    host: HostRef,
+    number: u64,
+}
+
+impl StoreUnderWay {
+    fn begin(host: HostRef, address: u64, len: u64) -> Result<StoreUnderWay, Errno> {
+        // SAFETY: no conditions.
+        let number = Errno::from_value(unsafe { host.raw().store_begins(address, len) })?;
+        Ok(StoreUnderWay { host, number })
+    }
+}
+
+impl Drop for StoreUnderWay {
+    fn drop(&mut self) {
+        // SAFETY: the number is that of a store that has begun, and has ended by now.
+        unsafe { self.host.raw().store_ended(self.number) }
     }
 }
 

@@ -40,6 +40,15 @@ impl Access {
     }
 }
 
+/// How pages are to be used that the kernel puts in place beforehand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PageUse {
+    /// They are read.
+    Read,
+    /// They are written to, so that a private mapping has pages of its own.
+    Write,
+}
+
 /// The address space could not be changed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each means")]
@@ -172,7 +181,7 @@ impl AddressSpace {
         if self.keys.in_force() { self.protect(range, access, key) } else { Ok(()) }
     }
 
-    /// The same for the copy of a cell's own memory, for which the host sets nothing aside beforehand.
+    /// The same, but the host sets no memory aside for pages that may be written to.
     pub(crate) fn map_copy(
         &self,
         range: Range<u64>,
@@ -182,6 +191,7 @@ impl AddressSpace {
         key: Key,
     ) -> Result<(), AddressSpaceError> {
         check(&range);
+        self.note_use(&range);
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
         // Without rights until the pages have their key.
         let first = if self.keys.in_force() { Access::None } else { access };
@@ -288,6 +298,26 @@ impl AddressSpace {
         check(&range);
         // SAFETY: a hint does not change what the memory holds.
         unsafe { libc::madvise(range.start as *mut _, size(&range), libc::MADV_HUGEPAGE) };
+    }
+
+    /// Has the kernel do now what it does when each of these pages is read or, to get the mapping its own, written to. What can be
+    /// done before an error is done.
+    pub(crate) fn populate(&self, range: Range<u64>, page_use: PageUse) -> std::io::Result<()> {
+        check(&range);
+        let advice = match page_use {
+            PageUse::Read => libc::MADV_POPULATE_READ,
+            PageUse::Write => libc::MADV_POPULATE_WRITE,
+        };
+        loop {
+            // SAFETY: the range lies in the reservation; what the pages hold stays.
+            if unsafe { libc::madvise(range.start as *mut _, size(&range), advice) } == 0 {
+                return Ok(());
+            }
+            let error = std::io::Error::last_os_error();
+            if error.kind() != std::io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
     }
 
     /// Makes one page inside accessible memory fault. True if the kernel could do so without splitting the mapping,

@@ -90,6 +90,8 @@ struct Shared {
     stores: Value<u64>,
     /// How often one was to be written to the disk.
     syncs: Value<u64>,
+    /// Stores to files that have begun and are not over.
+    under_way: Value<u64>,
     memory: Locked<Memory>,
     time: Value<(u64, u64)>,
     woken: Locked<Vec<u64>>,
@@ -174,6 +176,7 @@ impl Domain {
             files: Locked::default(),
             stores: Value::new(u64::MAX),
             syncs: Value::new(0),
+            under_way: Value::new(0),
             memory: Locked::default(),
             time: Value::new((0, 0)),
             woken: Locked::default(),
@@ -481,6 +484,7 @@ impl Drop for Domain {
     fn drop(&mut self) {
         self.stop();
         CURRENT.set(std::ptr::null());
+        assert!(std::thread::panicking() || self.shared.under_way.get() == 0, "each store that begins ends");
     }
 }
 

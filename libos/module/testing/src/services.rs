@@ -305,14 +305,28 @@ impl HostServices for Services {
         name.len() as i64
     }
 
-    unsafe extern "C" fn store_alloc(bytes: u64) -> u64 {
+    unsafe extern "C" fn store_alloc(_: *mut c_void, bytes: u64) -> u64 {
         // SAFETY: modules do not ask for nothing.
         unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes as usize, 1).unwrap()) as u64 }
     }
 
-    unsafe extern "C" fn store_free(address: u64, bytes: u64) {
+    unsafe extern "C" fn store_free(_: *mut c_void, address: u64, bytes: u64) {
         // SAFETY: the memory came from `store_alloc` with the same size.
         unsafe { std::alloc::dealloc(address as *mut u8, Layout::from_size_align(bytes as usize, 1).unwrap()) }
+    }
+
+    /// Mappings are not filled before a test looks at them, see [`crate::Domain::touch_mapping`]: there is nothing to keep.
+    unsafe extern "C" fn store_begins(domain: *mut c_void, _: u64, _: u64) -> i64 {
+        // SAFETY: as in `pin`.
+        let under_way = unsafe { &shared(domain).under_way };
+        under_way.set(under_way.get() + 1);
+        0
+    }
+
+    unsafe extern "C" fn store_ended(domain: *mut c_void, _: u64) {
+        // SAFETY: as in `pin`.
+        let under_way = unsafe { &shared(domain).under_way };
+        under_way.set(under_way.get().checked_sub(1).expect("a store that has begun"));
     }
 
     unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -> i64 {

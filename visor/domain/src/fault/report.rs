@@ -137,7 +137,8 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
         return Failure::new(FailureKind::MemoryFault, text);
     }
     let address = fault.address;
-    let touched = own(instance, address).then(|| domain.files.pager.touched(address)).flatten();
+    let no_page = fault.signal == libc::SIGBUS;
+    let touched = own(instance, address).then(|| domain.files.pager.touched(address, no_page)).flatten();
     if let Some(FaultedMapping { what, lost: true }) = &touched {
         let mut failure = Failure::blamed(FailureKind::MemoryFault, Blame::Host, format!("touched {what}"));
         failure.address = Some(address);
@@ -174,7 +175,7 @@ fn owner_of(domain: &Shared, instance: &Instance, address: u64) -> String {
         return "the null page".into();
     }
     if own(instance, address) {
-        if let Some(touched) = domain.files.pager.touched(address) {
+        if let Some(touched) = domain.files.pager.touched(address, false) {
             return touched.what;
         }
         return instance.with_cell(|cell| part_of_cell(cell, address)).unwrap_or("its own cell").into();

@@ -72,7 +72,7 @@ fn kind_of(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Option<(F
         // Without an address: a privileged instruction, or one that is denied.
         libc::SIGSEGV if fault.code != SI_KERNEL => {
             let address = fault.address;
-            let is_lost = || domain.files.pager.touched(address).is_some_and(|touched| touched.lost);
+            let is_lost = || domain.files.pager.touched(address, false).is_some_and(|touched| touched.lost);
             (address < NULL_ZONE || own(instance, address) && !is_lost()).then_some((FaultKind::Memory, address))
         }
         libc::SIGILL => Some((FaultKind::IllegalInstruction, 0)),

@@ -11,11 +11,12 @@
 //! file meanwhile.
 
 use super::mount::{ImageAccess, Mount, Source};
+use crate::pager::Window;
 use monohull_abi::file::ImageIdentity;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 
@@ -55,6 +56,21 @@ impl Images {
         let place = (mapping.address, mapping.len);
         images.insert(index, mapping);
         Ok(place)
+    }
+
+    /// The image's file behind an address, from there on. Only of images that this domain alone has: others may be changed by a
+    /// process that is not asked to keep what a mapping has shown, and in a private copy the file is not what modules see.
+    pub(crate) fn window<'m>(&self, mounts: &'m [Mount], address: u64) -> Option<Window<'m>> {
+        let images = self.0.lock().expect("images");
+        let inside = |mapping: &Mapping| (mapping.address..mapping.address + mapping.len).contains(&address);
+        let (index, mapping) = images.iter().find(|(_, mapping)| inside(mapping))?;
+        let Some(Source::Image { file, access: ImageAccess::Write }) =
+            mounts.get(*index as usize).map(|mount| &mount.source)
+        else {
+            return None;
+        };
+        let offset = address - mapping.address;
+        Some(Window { file: file.as_fd(), offset, len: mapping.len - offset })
     }
 
     /// What identifies the file behind an image.

@@ -10,10 +10,10 @@ mod host;
 mod image;
 mod mount;
 mod open;
+mod pool;
 mod store;
 
 pub(super) use image::Images;
 pub use image::claim_image;
 pub use mount::{ImageAccess, Mount, Source};
 pub(super) use open::OpenFiles;
-pub(super) use store::{store_alloc, store_free};

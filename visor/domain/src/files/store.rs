@@ -1,24 +1,78 @@
 //! Memory for the contents of files in memory.
 //!
-//! Small pieces come from the heap. Large ones are mappings of their own, aligned to huge pages and asking for them: a
-//! file of many megabytes then costs a page fault for every two megabytes instead of one for every four kilobytes.
+//! Small pieces come from the heap. Those of large files are pieces of a memory file, which mappings can show ([`super::pool`]). If
+//! there is none, they are mappings of their own. Either asks for huge pages: a file of many megabytes then costs a page fault for
+//! every two megabytes instead of one for every four kilobytes.
 
+use super::mount::{Mount, Source};
+use super::pool::{PIECE, Pool, unmap};
+use crate::pager::Window;
 use std::alloc::Layout;
+use std::sync::OnceLock;
 
-/// Pieces from this size on are mappings.
-const HUGE: u64 = 2 << 20;
+/// Pieces from this size on do not come from the heap.
+const LARGE: u64 = PIECE;
 
 /// What a small piece is aligned to.
 const ALIGN: usize = 4096;
 
-/// Zeroed memory: its address, or 0.
-pub(crate) fn store_alloc(bytes: u64) -> u64 {
-    let Some(layout) = layout(bytes) else { return 0 };
-    if bytes < HUGE {
-        // SAFETY: the size is not zero.
-        return unsafe { std::alloc::alloc_zeroed(layout) } as u64;
+/// The memory of all files in memory of a domain.
+#[derive(Debug, Default)]
+pub(crate) struct Stores {
+    /// Made for the first large piece; `None` if it could not be.
+    pool: OnceLock<Option<Pool>>,
+}
+
+impl Stores {
+    /// Zeroed memory: its address, or 0.
+    pub(crate) fn alloc(&self, mounts: &[Mount], bytes: u64) -> u64 {
+        let Some(layout) = layout(bytes) else { return 0 };
+        if bytes < LARGE {
+            // SAFETY: the size is not zero.
+            return unsafe { std::alloc::alloc_zeroed(layout) } as u64;
+        }
+        let pool = (bytes == PIECE).then(|| self.pool.get_or_init(|| Pool::new(size(mounts)).ok()));
+        pool.and_then(|pool| pool.as_ref()?.take()).unwrap_or_else(|| map(bytes))
     }
-    let room = bytes + HUGE;
+
+    /// Takes it back.
+    ///
+    /// # Safety
+    /// The address came from [`Stores::alloc`] with this size, and the memory is used no more.
+    pub(crate) unsafe fn free(&self, address: u64, bytes: u64) {
+        let Some(layout) = layout(bytes) else { return };
+        if bytes < LARGE {
+            // SAFETY: the caller's promise.
+            return unsafe { std::alloc::dealloc(address as *mut u8, layout) };
+        }
+        if !self.pool().is_some_and(|pool| pool.put(address)) {
+            // SAFETY: the caller's promise.
+            unsafe { unmap(address, bytes) };
+        }
+    }
+
+    /// The file behind an address of such memory, if there is one.
+    pub(crate) fn window(&self, address: u64) -> Option<Window<'_>> {
+        self.pool()?.window(address)
+    }
+
+    fn pool(&self) -> Option<&Pool> {
+        self.pool.get()?.as_ref()
+    }
+}
+
+/// Bytes that files in memory may have: what each mount allows, and a piece that replaces another.
+fn size(mounts: &[Mount]) -> u64 {
+    let of_mount = |mount: &Mount| match mount.source {
+        Source::Memory { size } => size.saturating_add(2 * PIECE),
+        _ => 0,
+    };
+    mounts.iter().map(of_mount).fold(0, u64::saturating_add)
+}
+
+/// A mapping of its own: its address, or 0.
+fn map(bytes: u64) -> u64 {
+    let room = bytes + PIECE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping where the kernel likes; it replaces nothing.
     let mapped =
@@ -27,7 +81,7 @@ pub(crate) fn store_alloc(bytes: u64) -> u64 {
         return 0;
     }
     let (start, end) = (mapped as u64, mapped as u64 + room);
-    let address = start.next_multiple_of(HUGE);
+    let address = start.next_multiple_of(PIECE);
     // SAFETY: what is unmapped lies in the new mapping, outside of what is returned. Advice may be ignored.
     unsafe {
         unmap(start, address - start);
@@ -37,30 +91,6 @@ pub(crate) fn store_alloc(bytes: u64) -> u64 {
     address
 }
 
-/// Takes it back.
-///
-/// # Safety
-/// The address came from [`store_alloc`] with this size, and the memory is used no more.
-pub(crate) unsafe fn store_free(address: u64, bytes: u64) {
-    let Some(layout) = layout(bytes) else { return };
-    // SAFETY: the caller's promise.
-    unsafe {
-        match bytes < HUGE {
-            true => std::alloc::dealloc(address as *mut u8, layout),
-            false => unmap(address, bytes),
-        }
-    }
-}
-
 fn layout(bytes: u64) -> Option<Layout> {
     Layout::from_size_align(usize::try_from(bytes).ok()?, ALIGN).ok().filter(|layout| layout.size() > 0)
-}
-
-/// # Safety
-/// The range is whole pages of a mapping that is not used any more.
-unsafe fn unmap(address: u64, bytes: u64) {
-    if bytes > 0 {
-        // SAFETY: the caller's promise.
-        unsafe { libc::munmap(address as *mut libc::c_void, bytes as usize) };
-    }
 }

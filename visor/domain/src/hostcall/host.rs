@@ -5,7 +5,7 @@ use super::state::shared;
 use crate::address_space::Access;
 use crate::cell::{self, Cell};
 use crate::fault_injection::{self, Mitigation};
-use crate::files::{self, Images};
+use crate::files::Images;
 use crate::host_time::clock_ns;
 use crate::instance::cell_of;
 use crate::keys::Key;
@@ -64,7 +64,8 @@ unsafe fn map(domain: &Shared, instance: u32, request: &MapRequest) -> Result<u6
         }
     };
     let path = String::from_utf8_lossy(path).into_owned();
-    domain.files.pager.map(&instance, account, request, path, source)
+    let window = |address| domain.files.window(&domain.options.mounts, address);
+    domain.files.pager.map(&instance, account, request, path, source, window)
 }
 
 /// Bytes of mapped memory that are freed under one lock. Freeing many takes long, and other threads of the instance need it.
@@ -412,13 +413,26 @@ impl HostServices for Services {
         name.len().min(capacity) as i64
     }
 
-    unsafe extern "C" fn store_alloc(bytes: u64) -> u64 {
-        files::store_alloc(bytes)
+    unsafe extern "C" fn store_alloc(domain: *mut c_void, bytes: u64) -> u64 {
+        // SAFETY: see `shared`.
+        let domain = unsafe { shared(domain) };
+        domain.files.stores.alloc(&domain.options.mounts, bytes)
     }
 
-    unsafe extern "C" fn store_free(address: u64, bytes: u64) {
-        // SAFETY: the module frees what `store_alloc` returned, with the same size.
-        unsafe { files::store_free(address, bytes) }
+    unsafe extern "C" fn store_free(domain: *mut c_void, address: u64, bytes: u64) {
+        // SAFETY: see `shared`; the module frees what `store_alloc` returned, with the same size.
+        unsafe { shared(domain).files.stores.free(address, bytes) }
+    }
+
+    unsafe extern "C" fn store_begins(domain: *mut c_void, address: u64, bytes: u64) -> i64 {
+        // SAFETY: see `shared`.
+        let begun = unsafe { shared(domain) }.files.pager.store_begins(address, bytes);
+        begun.map_or_else(Errno::to_value, |number| number as i64)
+    }
+
+    unsafe extern "C" fn store_ended(domain: *mut c_void, number: u64) {
+        // SAFETY: see `shared`.
+        unsafe { shared(domain) }.files.pager.store_ended(number);
     }
 
     unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -> i64 {

@@ -10,25 +10,42 @@
 //! end, with more and more behind it. So what a function has read of a mapping never changes, even if the file is written to,
 //! and nothing that happens to the file later removes a page.
 //!
+//! Copying costs a fresh page. Where the bytes are pages of a file that the domain alone changes ([`Window`]: files in memory, images
+//! that it has to itself) the mapping shows these pages instead, as the kernel's own mappings do, and the copy is made before they
+//! change:
+//!
+//! ```text
+//!   mapping   │ shown │ copies │ shown │ …          shown: MAP_PRIVATE of the file    copies: userfaultfd
+//!                ▲
+//!   store to a file ─▶ Shown: which mappings ─▶ the kernel makes their copies ─▶ the bytes are stored
+//! ```
+//!
+//! What remains different: if another process cuts such a file, pages that were shown are gone, even those that had been touched.
+//!
 //! The descriptor and the thread are made for the first mapping that is not filled when it is made. Small mappings are, and all
 //! mappings where the kernel refuses `userfaultfd`; the report then has a note.
 //!
-//! Locks: the table's, and each mapping's own. Neither is held together with another lock, nor while pages are touched that
-//! could be missing; see [`thread`].
+//! Locks: the table's, that of what is shown, and each mapping's own. None is held together with another lock, nor while pages are
+//! touched that could be missing; see [`thread`].
 
 pub mod faults;
 mod mapping;
+mod runs;
 mod scratch;
+mod shown;
 mod source;
+mod stores;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod window;
 
 use super::account::Account;
 use super::address_space::AddressSpace;
 use super::cell;
 use super::epoll_set::EpollSet;
 use super::instance::{Instance, cell_of};
+use super::this_thread::is_interrupted;
 use faults::Faults;
 use mapping::{AROUND, Mapping};
 use monohull_abi::Errno;
@@ -37,12 +54,15 @@ use monohull_abi::layout::{
     CELL_SIZE, CELLS_BASE, CELLS_END, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET, page_down, page_up,
 };
 use monohull_abi::module::UserBounds;
+use runs::Planned;
+use shown::Shown;
 pub(crate) use source::Source;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use thread::PagerThread;
+pub(crate) use window::Window;
 
 /// Most mappings of all instances together: each takes up to three of the kernel's, of which a process has some 65 000.
 const DOMAIN_MAX: usize = 12 * 1024;
@@ -67,6 +87,8 @@ pub(super) struct Pager {
 struct MappingTable {
     space: Arc<AddressSpace>,
     by_start: Mutex<BTreeMap<u64, Arc<Mapping>>>,
+    /// What of it is shown, and the stores that have to keep it.
+    shown: Shown,
     /// Page faults that have been served.
     served: AtomicU64,
     /// The thread has ended by a failure.
@@ -99,6 +121,7 @@ impl Pager {
         let table = MappingTable {
             space,
             by_start: Mutex::default(),
+            shown: Shown::default(),
             served: AtomicU64::new(0),
             failed: AtomicBool::new(false),
         };
@@ -117,14 +140,15 @@ impl Pager {
         })
     }
 
-    /// Maps a part of a file into the cell of an instance: its first address.
-    pub(super) fn map(
+    /// Maps a part of a file into the cell of an instance: its first address. `window` finds the files that can be shown.
+    pub(super) fn map<'f>(
         &self,
         instance: &Instance,
         account: &Account,
         request: &MapRequest,
         path: String,
         source: Source,
+        window: impl Fn(u64) -> Option<Window<'f>>,
     ) -> Result<u64, Errno> {
         if request.len == 0 || request.len > CELL_SIZE - MAPPINGS_OFFSET {
             return Err(Errno::NoSpace);
@@ -133,14 +157,15 @@ impl Pager {
         if !account.charge(size as i64) {
             return Err(Errno::OutOfMemory);
         }
+        let plan = runs::plan(&source, request.len, window);
         let make = |range: Range<u64>| {
             let place = (path, request.offset);
             let writable = request.flags & map::WRITE != 0;
             Mapping::new(range, request.len, instance.id, instance.key, place, source, writable)
         };
         let mapped = self.table.enter(instance, size, make).and_then(|mapping| {
-            let filled = self.fill_or_watch(&mapping, request.flags & map::POPULATE != 0);
-            filled.inspect_err(|_| self.end(&mapping))?;
+            let made = self.make_accessible(&mapping, plan, request.flags & map::POPULATE != 0);
+            made.inspect_err(|_| self.end(&mapping))?;
             Ok(mapping.range.start)
         });
         match mapped {
@@ -158,12 +183,31 @@ impl Pager {
         self.table.lock().range(cell.start..cell.end).next().is_some()
     }
 
-    /// Makes a new mapping accessible.
+    /// Makes a new mapping accessible: what can be is shown.
+    fn make_accessible(&self, mapping: &Arc<Mapping>, plan: Vec<Planned<'_>>, populate: bool) -> Result<(), Errno> {
+        let space = &self.table.space;
+        let runs = plan.iter().map(|planned| planned.run.clone());
+        let shows = !plan.is_empty() && self.table.shown.enter(mapping, runs.collect());
+        if shows {
+            mapping.show(space, &mut mapping.lock(), plan)?;
+        }
+        self.fill_or_watch(mapping, populate)?;
+        if shows {
+            // No lock is held: a store may be in want of the mapping's.
+            self.table.shown.wait_for_stores(is_interrupted)?;
+        }
+        match shows && populate {
+            true => mapping.prefetch(space, 0, FILLED_AT_ONCE).map_err(fill_error),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes what is not shown of a new mapping accessible.
     fn fill_or_watch(&self, mapping: &Mapping, populate: bool) -> Result<(), Errno> {
         let space = &self.table.space;
         // Under this lock: `fail_all` sets its flag before it locks each mapping.
         let mut state = mapping.lock();
-        if mapping.len > if populate { FILLED_AT_ONCE } else { SMALL }
+        if mapping.not_shown(&state) > if populate { FILLED_AT_ONCE } else { SMALL }
             && let Some(faults) = self.faults()
         {
             mapping.open(space, faults, &mut state).map_err(|_| Errno::OutOfMemory)?;
@@ -220,6 +264,7 @@ impl Pager {
     /// Removes a mapping. Its addresses are free only after its pages have been removed.
     fn end(&self, mapping: &Arc<Mapping>) {
         mapping.end(&self.table.space, self.known_faults());
+        self.table.shown.remove(mapping);
         self.table.lock().remove(&mapping.range.start);
     }
 
@@ -236,16 +281,27 @@ impl Pager {
         if place.checked_add(len).is_none_or(|end| end > mapping.len) {
             return Err(Errno::Invalid);
         }
-        match (advice, self.known_faults()) {
-            (Advice::WillNeed, Some(faults)) => {
-                mapping.populate(faults, place, len.min(FILLED_AT_ONCE)).map_err(fill_error)
-            }
-            (Advice::WillNeed, None) => Ok(()),
-            (order, _) => {
-                mapping.set_order(order);
-                Ok(())
-            }
+        if advice != Advice::WillNeed {
+            mapping.set_order(advice);
+            return Ok(());
         }
+        let len = len.min(FILLED_AT_ONCE);
+        mapping.prefetch(&self.table.space, place, len).map_err(fill_error)?;
+        match self.known_faults() {
+            Some(faults) => mapping.populate(faults, place, len).map_err(fill_error),
+            None => Ok(()),
+        }
+    }
+
+    /// Trusted code is about to store bytes at an address of its own: what mappings show of them is kept for these. A number for
+    /// [`Pager::store_ended`]. `OutOfMemory` if the host has no memory for that; then nothing may be stored.
+    pub(super) fn store_begins(&self, address: u64, len: u64) -> Result<u64, Errno> {
+        self.table.shown.store_begins(address, len, |mapping, bytes| mapping.keep(&self.table.space, bytes))
+    }
+
+    /// The store is over.
+    pub(super) fn store_ended(&self, number: u64) {
+        self.table.shown.store_ended(number);
     }
 
     /// Changes whether a mapping may be written to.
@@ -267,13 +323,15 @@ impl Pager {
         len
     }
 
-    /// What a function has touched, if it was a mapping.
-    pub(super) fn touched(&self, address: u64) -> Option<FaultedMapping> {
+    /// What a function has touched, if it was a mapping. `no_page`: the kernel has found no page behind what is mapped.
+    pub(super) fn touched(&self, address: u64, no_page: bool) -> Option<FaultedMapping> {
         let mapping = self.table.around(address)?;
         let state = mapping.lock();
         let (place, path) = (address - mapping.range.start, &mapping.path);
-        Some(match &state.truncated {
-            Some((page, why)) if place / PAGE >= *page => {
+        let removed = state.truncated.as_ref().filter(|(page, _)| place / PAGE >= *page).map(|(_, why)| &**why);
+        let lost = removed.or_else(|| state.lost(place / PAGE).filter(|_| no_page));
+        Some(match lost {
+            Some(why) => {
                 let byte = mapping.offset + place;
                 FaultedMapping {
                     what: format!("byte {byte} of `/{path}`, mapped there, which cannot be read: {why}"),

@@ -4,6 +4,7 @@
 use super::MappingTable;
 use super::faults::Faults;
 use super::mapping::Mapping;
+use super::shown::Shown;
 use super::source::Source;
 use crate::address_space::{Access, AddressSpace};
 use crate::carrier::Carrier;
@@ -43,6 +44,7 @@ impl Scene {
         let table = MappingTable {
             space: Arc::new(space),
             by_start: Mutex::new([(START, mapping.clone())].into()),
+            shown: Shown::default(),
             served: AtomicU64::new(0),
             failed: AtomicBool::new(false),
         };

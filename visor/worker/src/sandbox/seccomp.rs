@@ -73,6 +73,8 @@ pub fn allowed_calls() -> Vec<(i64, &'static str)> {
 const EXECUTABLE: i32 = libc::PROT_EXEC;
 /// `MADV_GUARD_INSTALL` of `linux/mman.h`.
 const GUARD_INSTALL: i32 = 102;
+/// `MADV_COLLAPSE` of `linux/mman.h`.
+const COLLAPSE: i32 = 25;
 /// Flags of `openat` that a worker has no use for.
 const CHANGING: i32 =
     libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_PATH | libc::O_DIRECTORY;
@@ -138,9 +140,19 @@ const WORKER: &[Entry<'static>] = &[
     Entry(libc::SYS_pkey_free, Rules::Any, "as for `pkey_alloc`"),
     Entry(
         libc::SYS_madvise,
-        Rules::OneOf(2, &[libc::MADV_DONTNEED, libc::MADV_HUGEPAGE, GUARD_INSTALL, libc::MADV_POPULATE_WRITE]),
+        Rules::OneOf(
+            2,
+            &[
+                libc::MADV_DONTNEED,
+                libc::MADV_HUGEPAGE,
+                COLLAPSE,
+                GUARD_INSTALL,
+                libc::MADV_POPULATE_READ,
+                libc::MADV_POPULATE_WRITE,
+            ],
+        ),
         "memory given back by ended instances, by the allocator and with the cookie; huge pages; guard pages \
-         (`domain::region`); pages put in place beforehand (`sys::prefault`)",
+         (`domain::region`); pages put in place beforehand (`sys::prefault`, `domain::pager`)",
     ),
     Entry(libc::SYS_brk, Rules::Any, "the allocator: small blocks"),
     Entry(libc::SYS_mremap, Rules::If(&[is(3, libc::MREMAP_MAYMOVE)]), "the allocator: large blocks that grow"),
@@ -175,7 +187,7 @@ const WORKER: &[Entry<'static>] = &[
         libc::SYS_memfd_create,
         Rules::If(&[without(1, libc::MFD_HUGETLB as i32)]),
         "large answers are sent as sealed memory (`ipc::sealed`); copies of memory that functions go back to \
-         (`domain::rewinding`)",
+         (`domain::rewinding`); files in memory (`domain::files`)",
     ),
     Entry(libc::SYS_pwrite64, Rules::Any, "as for `memfd_create`"),
     Entry(libc::SYS_ftruncate, Rules::Any, "as for `memfd_create`"),
@@ -186,8 +198,8 @@ const WORKER: &[Entry<'static>] = &[
     ),
     Entry(
         libc::SYS_fallocate,
-        Rules::OneOf(1, &[libc::FALLOC_FL_KEEP_SIZE]),
-        "space for what is written to holes of disk images",
+        Rules::OneOf(1, &[libc::FALLOC_FL_KEEP_SIZE, libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE]),
+        "space for what is written to holes of disk images; memory of removed files is given back (`domain::files`)",
     ),
     Entry(
         libc::SYS_pwritev2,
