@@ -41,7 +41,7 @@ fn start() -> Server {
 }
 
 fn ledger(state: &StateFolder) -> Sqlite {
-    Store::open_served(&state.path().join("durable")).and_then(|store| store.meta()).expect("a store")
+    Store::open_served(&state.path().join("durable"), None).and_then(|store| store.meta()).expect("a store")
 }
 
 /// Defines a schedule of each minute in the ledger of a server that does not run, as it was so many minutes ago.

@@ -106,7 +106,9 @@ impl Error {
     pub fn is_hosts(&self) -> bool {
         match self {
             Error::Ancestor { error, .. } => error.is_hosts(),
-            error => matches!(error, Error::Io { .. } | Error::Processor { .. }),
+            // A reader that knows more than the host may say that what it reads was changed.
+            Error::Io { source, .. } => source.kind() != io::ErrorKind::InvalidData,
+            error => matches!(error, Error::Processor { .. }),
         }
     }
 }

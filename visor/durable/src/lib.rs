@@ -18,10 +18,13 @@
 //! ```text
 //!   meta.sqlite         rows of invocations, of their checkpoints and events; what counts
 //!   checkpoints/        ID.EPOCH….checkpoint, sealed files of monohull-checkpoint
-//!   files/              images of functions and inputs, by their SHA-256
+//!   files/              images of functions, and inputs and outputs, by their SHA-256
 //!   owners/             one locked file for each process that runs invocations
 //!   files.lock          whether files are being added
 //! ```
+//!
+//! With a key checkpoints, inputs, outputs and values of rows are encrypted (`monohull-state-key`), and the last two kinds of files are called by a hash
+//! that is made with the key. Names, times, states, lengths and images are not.
 //!
 //! **One transaction** takes an invocation from one state to the next. Files are complete and on the disk before the
 //! transaction that names them; those that no row names are removed ([`Store::sweep`]). So a process that is killed at any
@@ -57,6 +60,7 @@ mod schedule;
 mod served;
 mod sqlite;
 mod store;
+mod value;
 
 pub use children::{Child, OUTCOMES_MAX, Outcome};
 pub use history::{Branched, Copied, Fork, History, KEEP, KEEP_MAX, Kept, Lineage, has_branches};
@@ -73,5 +77,5 @@ pub use schedule::{
     Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Step, Times,
 };
 pub use served::{Bounds, Filter, Left, Output, PRINTED_MAX, Tally};
-pub use sqlite::{Family, Lost, Sqlite};
+pub use sqlite::{Family, Lost, Sqlite, Unlock};
 pub use store::{Adding, Store, StoreError};

@@ -4,8 +4,11 @@
 
 use crate::mail::{Mail, NewMail, Sent};
 use crate::outbox::Undelivered;
+use crate::value::{self, INPUTS};
 use crate::{Checkpoint, History, Invocation, InvocationId, Status, Wait};
+use monohull_report::escape::shown;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Claims of an invocation, one after another, that may end without a commit. Then it is paused: what kills its process each time
 /// must not be run for ever.
@@ -177,7 +180,7 @@ pub enum Controlled {
 pub enum MetaError {
     /// The database cannot be used.
     #[error("the database of the state folder: {0}")]
-    Database(#[from] rusqlite::Error),
+    Database(#[source] rusqlite::Error),
     /// It has a version that this program does not know.
     #[error("the database of the state folder has version {found}; this Monohull knows version {known}")]
     Version {
@@ -195,6 +198,36 @@ pub enum MetaError {
         /// Whether it is a server's.
         served: bool,
     },
+    /// It is encrypted, and there is no key.
+    #[error("the state folder {} is encrypted: `--state-key FILE` names the file of its key", shown(folder))]
+    KeyMissing {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// It is not encrypted, and there is a key.
+    #[error(
+        "the state folder {} is not encrypted, and stays so: use it without `--state-key`, or choose an empty folder",
+        shown(folder)
+    )]
+    NotEncrypted {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// It is encrypted with another key.
+    #[error(
+        "{} is not the key of the state folder {}: `--state-key` names the file of its key",
+        shown(file),
+        shown(folder)
+    )]
+    WrongKey {
+        /// The folder.
+        folder: PathBuf,
+        /// The file of the key.
+        file: PathBuf,
+    },
+    /// There is no memory or no random number for a key.
+    #[error("the key of the state folder cannot be made or kept: {0}")]
+    Key(#[source] std::io::Error),
     /// A row has a value that no transaction writes.
     #[error("the database of the state folder is damaged: invocation `{id}` has a wrong {what}")]
     Damaged {
@@ -221,6 +254,20 @@ pub enum MetaError {
     Stale(InvocationId),
 }
 
+impl From<rusqlite::Error> for MetaError {
+    fn from(error: rusqlite::Error) -> MetaError {
+        let message = match &error {
+            rusqlite::Error::SqliteFailure(_, Some(message)) => value::read_changed(message),
+            _ => None,
+        };
+        match message {
+            Some((INPUTS, what, name)) => MetaError::Schedule { name, what },
+            Some((_, what, id)) => MetaError::Damaged { id, what },
+            None => MetaError::Database(error),
+        }
+    }
+}
+
 impl MetaError {
     /// Whether the file is no database any more, or has values that no transaction writes.
     pub fn is_damage(&self) -> bool {
@@ -228,8 +275,20 @@ impl MetaError {
         match self {
             MetaError::Database(error) => matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)),
             MetaError::Damaged { .. } | MetaError::Schedule { .. } | MetaError::Check(_) => true,
-            MetaError::Foreign | MetaError::Version { .. } | MetaError::Other { .. } | MetaError::Stale(_) => false,
+            MetaError::Foreign
+            | MetaError::Version { .. }
+            | MetaError::Other { .. }
+            | MetaError::KeyMissing { .. }
+            | MetaError::NotEncrypted { .. }
+            | MetaError::WrongKey { .. }
+            | MetaError::Key(_)
+            | MetaError::Stale(_) => false,
         }
+    }
+
+    /// Whether another key is needed, or none.
+    pub fn is_of_key(&self) -> bool {
+        matches!(self, MetaError::KeyMissing { .. } | MetaError::NotEncrypted { .. } | MetaError::WrongKey { .. })
     }
 
     /// Whether the disk, or what this process may have of it, is full.

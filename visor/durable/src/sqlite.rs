@@ -2,9 +2,10 @@
 //!
 //! One row for each invocation, one for each checkpoint that is kept ([`history`]), and one for each event ([`mail`]). Each transaction
 //! takes the write lock at its beginning (`IMMEDIATE`), so that what it reads is what it changes, and is on the disk when it ends
-//! (`synchronous = FULL`).
+//! (`synchronous = FULL`). What invocations were given and have made of it is encrypted if the folder has a key ([`encrypted`]).
 
 mod children;
+mod encrypted;
 mod family;
 mod mail;
 mod outbox;
@@ -16,14 +17,17 @@ use crate::meta::{
     Want,
 };
 use crate::{Checkpoint, Invocation, InvocationId, Status};
+use monohull_state_key::{KeyFile, StateKey};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 mod history;
 mod schedule;
 mod served;
 
+pub use encrypted::Unlock;
 pub use family::Family;
 pub use undelivered::Lost;
 
@@ -63,7 +67,7 @@ const SCHEMA: &str = "
 
 /// The columns, in the order in which [`read`] takes them.
 const COLUMNS: &str = "id, workflow, status, started, changed, due, epoch, attempts, generation, owner, checkpoint, waits, \
-    reason, wanted, start, report, published";
+    reason, wanted, decrypted(start, 'start', id), decrypted(report, 'report', id), decrypted_text(published, 'published', id)";
 
 /// What can be claimed. The query planner sees by it that the index is enough.
 const CLAIMABLE: &str = "due IS NOT NULL AND status IN (0, 2)";
@@ -72,12 +76,13 @@ const CLAIMABLE: &str = "due IS NOT NULL AND status IN (0, 2)";
 #[derive(Debug)]
 pub struct Sqlite {
     connection: Connection,
+    key: Option<Arc<StateKey>>,
 }
 
 impl Sqlite {
     /// Opens the file, or makes it. A file of another program or of a newer version is refused and stays as it is; so is a server's, unless
-    /// it is opened by one (`served`), and the other way round.
-    pub fn open(path: &Path, served: bool) -> Result<Sqlite, MetaError> {
+    /// it is opened by one (`served`), and the other way round; and one that this key does not open, or that has none.
+    pub fn open(path: &Path, served: bool, unlock: Unlock<'_>) -> Result<Sqlite, MetaError> {
         let (own, others) = if served { (SERVED, APPLICATION) } else { (APPLICATION, SERVED) };
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
@@ -88,8 +93,9 @@ impl Sqlite {
         connection.pragma_update(None, "synchronous", "FULL")?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let pragma = |name| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        match (pragma("application_id")?, pragma("user_version")?) {
-            (found, VERSION) if found == own => {}
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let key = match (pragma("application_id")?, pragma("user_version")?) {
+            (found, VERSION) if found == own => encrypted::open(&transaction, folder, unlock)?,
             (found, _) if found == others => return Err(MetaError::Other { served: !served }),
             (application, found) if application == own => return Err(MetaError::Version { found, known: VERSION }),
             (0, 0)
@@ -100,9 +106,10 @@ impl Sqlite {
                 transaction.execute_batch(history::SCHEMA)?;
                 transaction.pragma_update(None, "application_id", own)?;
                 transaction.pragma_update(None, "user_version", VERSION)?;
+                encrypted::begin(&transaction, unlock)?
             }
             _ => return Err(MetaError::Foreign),
-        }
+        };
         for table in ["invocation", "history"] {
             add_published(&transaction, table)?;
         }
@@ -115,7 +122,22 @@ impl Sqlite {
         transaction.commit()?;
         // Readers and the writer do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;
-        Ok(Sqlite { connection })
+        if key.is_some() {
+            // What is sorted is decrypted, and is not for a file.
+            connection.pragma_update(None, "temp_store", "MEMORY")?;
+        }
+        encrypted::add_functions(&connection, key.as_ref())?;
+        Ok(Sqlite { connection, key })
+    }
+
+    /// The key that encrypts what is in the folder, if there is one.
+    pub fn key(&self) -> Option<&Arc<StateKey>> {
+        self.key.as_ref()
+    }
+
+    /// Lets the key of another file open the folder, and not that of the first one any more.
+    pub fn change_key(&mut self, folder: &Path, from: &KeyFile, to: &KeyFile) -> Result<(), MetaError> {
+        encrypted::change(&mut self.connection, folder, from, to)
     }
 
     /// Looks whether the file contradicts itself. It is read as a whole, unless it has more than so many bytes: then this says nothing.
@@ -150,12 +172,21 @@ impl Meta for Sqlite {
         let found = match want {
             Want::Due => {
                 let first = format!("WHERE {CLAIMABLE} AND due <= ?1 ORDER BY due, id LIMIT 1");
-                one(&transaction, &first, params![integer(now)])?
+                one(&transaction, &first, params![integer(now)])
             }
             Want::Id(id) => {
                 let this = format!("WHERE {CLAIMABLE} AND due <= ?1 AND id = ?2");
-                one(&transaction, &this, params![integer(now), id.as_str()])?
+                one(&transaction, &this, params![integer(now), id.as_str()])
             }
+        };
+        let found = match found {
+            // The others go on.
+            Err(MetaError::Damaged { id, what }) if id.parse::<InvocationId>().is_ok() => {
+                let id = pause_damaged(&transaction, &id, what, now)?;
+                transaction.commit()?;
+                return Ok(Claimed::Paused(id));
+            }
+            found => found?,
         };
         let Some(mut found) = found else { return Ok(Claimed::Nothing) };
         found.changed = now;
@@ -339,10 +370,21 @@ impl Invocation {
 
 fn insert(connection: &Connection, new: &NewInvocation<'_>, now: u64) -> Result<(), MetaError> {
     connection.execute(
-        "INSERT INTO invocation (id, workflow, status, started, changed, due, start) VALUES (?1, ?2, 0, ?3, ?3, ?4, ?5)",
+        "INSERT INTO invocation (id, workflow, status, started, changed, due, start, published) VALUES (?1, ?2, 0, ?3, ?3, ?4, \
+         encrypted(?5, 'start', ?1), encrypted_text('{}', 'published', ?1))",
         params![new.id.as_str(), new.workflow, integer(now), integer(new.due), new.start],
     )?;
     Ok(())
+}
+
+/// Pauses an invocation whose row has a wrong value. What else its row has stays as it is.
+fn pause_damaged(connection: &Connection, id: &str, what: &'static str, now: u64) -> Result<InvocationId, MetaError> {
+    let damaged = MetaError::Damaged { id: id.to_owned(), what };
+    connection.execute(
+        "UPDATE invocation SET status = ?2, changed = ?3, reason = ?4 WHERE id = ?1",
+        params![id, number(Status::Paused), integer(now), damaged.to_string()],
+    )?;
+    id.parse().map_err(|_| damaged)
 }
 
 /// Adds the column of what was published to a table of before there was one.
@@ -483,7 +525,8 @@ fn store(connection: &Connection, row: &Invocation) -> Result<Vec<Checkpoint>, M
     let checkpoint = row.checkpoint.as_ref().map(|checkpoint| text(serde_json::to_string(checkpoint))).transpose()?;
     let mut change = connection.prepare_cached(
         "UPDATE invocation SET status = ?2, changed = ?3, due = ?4, epoch = ?5, attempts = ?6, generation = ?7, owner = ?8, \
-         checkpoint = ?9, waits = ?10, reason = ?11, wanted = ?12, report = ?13, published = ?14 WHERE id = ?1",
+         checkpoint = ?9, waits = ?10, reason = ?11, wanted = ?12, report = encrypted(?13, 'report', ?1), published = encrypted_text(?14, 'published', ?1) \
+         WHERE id = ?1",
     )?;
     change.execute(params![
         row.id.as_str(),

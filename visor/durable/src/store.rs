@@ -1,18 +1,21 @@
 //! A state folder: the database, and the files that its rows name.
 
-use crate::Sqlite;
 use crate::meta::{Meta, MetaError};
 use crate::owner::{Owner, is_alive};
+use crate::{Sqlite, Unlock};
 use monohull_checkpoint::{NewFile, Replace};
 use monohull_report::escape::shown;
+use monohull_state_key::{Error as DecryptError, KeyFile, Place, StateKey};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const CHECKPOINTS: &str = "checkpoints";
@@ -21,6 +24,8 @@ const OWNERS: &str = "owners";
 /// Held shared from before a file is added until a row names it, and alone while files are removed.
 const LOCK: &str = "files.lock";
 const DATABASE: &str = "meta.sqlite";
+/// What an invocation was given or has made, as a kind of what is encrypted.
+const DATA: &str = "data";
 
 /// A state folder.
 #[derive(Debug)]
@@ -28,6 +33,8 @@ pub struct Store {
     folder: PathBuf,
     /// It is a server's.
     served: bool,
+    /// What encrypts the files and the values of rows.
+    key: Option<Arc<StateKey>>,
 }
 
 /// While it lives no file is removed that no row names yet.
@@ -117,17 +124,18 @@ fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
 }
 
 impl Store {
-    /// Opens a state folder, or makes it: for its owner alone.
-    pub fn open(folder: &Path) -> Result<Store, StoreError> {
-        Store::open_as(folder, false)
+    /// Opens a state folder, or makes it: for its owner alone. One that is new is encrypted if there is a key; one that is there needs the key that
+    /// it was made with, or none.
+    pub fn open(folder: &Path, key: Option<&KeyFile>) -> Result<Store, StoreError> {
+        Store::open_as(folder, false, key)
     }
 
     /// The same for a server. Command lines leave its folder alone, as they do not know what its invocations were started with.
-    pub fn open_served(folder: &Path) -> Result<Store, StoreError> {
-        Store::open_as(folder, true)
+    pub fn open_served(folder: &Path, key: Option<&KeyFile>) -> Result<Store, StoreError> {
+        Store::open_as(folder, true, key)
     }
 
-    fn open_as(folder: &Path, served: bool) -> Result<Store, StoreError> {
+    fn open_as(folder: &Path, served: bool, key: Option<&KeyFile>) -> Result<Store, StoreError> {
         let folder = std::path::absolute(folder).map_err(at(folder))?;
         check_content(&folder)?;
         for name in ["", CHECKPOINTS, FILES, OWNERS] {
@@ -135,18 +143,19 @@ impl Store {
             DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(at(&path))?;
         }
         check_owner(&folder)?;
-        let store = Store { folder, served };
-        store.meta()?;
+        let unlock = key.map_or(Unlock::Nothing, Unlock::File);
+        let key = Sqlite::open(&folder.join(DATABASE), served, unlock)?.key().cloned();
+        let store = Store { folder, served, key };
         // All files of the folder itself are there from the beginning.
         store.lock_file()?;
         Ok(store)
     }
 
     /// The same, if there is one.
-    pub fn open_existing(folder: &Path) -> Result<Store, StoreError> {
+    pub fn open_existing(folder: &Path, key: Option<&KeyFile>) -> Result<Store, StoreError> {
         let database = folder.join(DATABASE);
         match database.try_exists() {
-            Ok(true) => Store::open(folder),
+            Ok(true) => Store::open(folder, key),
             Ok(false) => Err(at(folder)(io::Error::new(io::ErrorKind::NotFound, "it is no state folder"))),
             Err(error) => Err(at(&database)(error)),
         }
@@ -154,7 +163,18 @@ impl Store {
 
     /// Its database. A process that forks must not have it open.
     pub fn meta(&self) -> Result<Sqlite, StoreError> {
-        Ok(Sqlite::open(&self.folder.join(DATABASE), self.served)?)
+        let unlock = self.key.as_ref().map_or(Unlock::Nothing, Unlock::Opened);
+        Ok(Sqlite::open(&self.folder.join(DATABASE), self.served, unlock)?)
+    }
+
+    /// Lets the key of another file open the folder, and not that of the first one any more. Processes that have it open go on.
+    pub fn change_key(&self, from: &KeyFile, to: &KeyFile) -> Result<(), StoreError> {
+        Ok(self.meta()?.change_key(&self.folder, from, to)?)
+    }
+
+    /// What encrypts what is in the folder, if it has a key.
+    pub fn key(&self) -> Option<&Arc<StateKey>> {
+        self.key.as_ref()
     }
 
     /// This process as an owner of invocations.
@@ -197,14 +217,41 @@ impl Store {
 
     /// Where the file with this content is, if it was added.
     pub fn file(&self, hash: &[u8; 32]) -> PathBuf {
-        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.folder.join(FILES).join(hash)
+        self.folder.join(FILES).join(name_of(hash))
     }
 
-    /// Adds a file with the bytes that `from` has, and gives their SHA-256. One that is there is not added again.
+    /// Adds a file with the bytes that `from` has, and gives their SHA-256. One that is there is not added again. It is code: it is not encrypted.
     pub fn add_file(&self, _adding: &Adding, from: &mut impl Read) -> Result<[u8; 32], StoreError> {
         let folder = self.folder.join(FILES);
-        let (mut new, hash) = copy(&folder, from).map_err(at(&folder))?;
+        let new = NewFile::beside(&folder.join("new")).map_err(at(&folder))?;
+        let hash = copy(from, &mut new.file()).map_err(at(&folder))?;
+        self.publish(new, hash)
+    }
+
+    /// Adds a file with what an invocation was given or has made, and gives its hash. It is encrypted if the folder has a key.
+    pub fn add_data(&self, adding: &Adding, from: &mut impl Read) -> Result<[u8; 32], StoreError> {
+        let Some(key) = &self.key else { return self.add_file(adding, from) };
+        let folder = self.folder.join(FILES);
+        let mut add = || {
+            let new = NewFile::beside(&folder.join("new"))?;
+            let mut to = key.encrypting(new.file())?;
+            let hash = key.digest(DATA, &copy(from, &mut to)?)?;
+            to.finish(Place { kind: DATA, name: &name_of(&hash) })?;
+            Ok((new, hash))
+        };
+        let (new, hash) = add().map_err(at(&folder))?;
+        self.publish(new, hash)
+    }
+
+    /// What [`Store::add_data`] gives for contents with this SHA-256.
+    pub fn hash_of_data(&self, sha256: [u8; 32]) -> Result<[u8; 32], StoreError> {
+        match &self.key {
+            None => Ok(sha256),
+            Some(key) => key.digest(DATA, &sha256).map_err(at(&self.folder)),
+        }
+    }
+
+    fn publish(&self, mut new: NewFile, hash: [u8; 32]) -> Result<[u8; 32], StoreError> {
         let path = self.file(&hash);
         new.set_name(path.file_name().unwrap_or_default());
         match new.publish(Replace::No) {
@@ -212,6 +259,22 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(hash),
             Err(error) => Err(at(&path)(error)),
         }
+    }
+
+    /// The content of a file that [`Store::add_data`] has added. One that was changed is [`io::ErrorKind::InvalidData`]. What is decrypted is a memory
+    /// file.
+    pub fn open_data(&self, hash: &[u8; 32]) -> io::Result<File> {
+        let mut file = File::open(self.file(hash))?;
+        let Some(key) = &self.key else { return Ok(file) };
+        let mut plain = File::from(memfd_create(c"monohull-data", MFdFlags::MFD_CLOEXEC)?);
+        let place = Place { kind: DATA, name: &name_of(hash) };
+        match key.decrypt_file(place, &mut file, &mut plain) {
+            Ok(()) => {}
+            Err(DecryptError::Io(error)) => return Err(error),
+            Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+        }
+        plain.rewind()?;
+        Ok(plain)
     }
 
     /// Removes files that no row names; how many. None while another process adds some: the next time does.
@@ -270,17 +333,21 @@ fn check_owner(folder: &Path) -> Result<(), StoreError> {
     Err(StoreError::Shared { path: folder.to_owned(), reason })
 }
 
-/// A file without a name in `folder` with what `from` has, and its SHA-256.
-fn copy(folder: &Path, from: &mut impl Read) -> io::Result<(NewFile, [u8; 32])> {
-    let new = NewFile::beside(&folder.join("new"))?;
+/// What a file is called.
+fn name_of(hash: &[u8; 32]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Copies all that `from` has; its SHA-256.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<[u8; 32]> {
     let mut hash = Sha256::new();
     let mut piece = vec![0; 1 << 20];
     loop {
         match from.read(&mut piece) {
-            Ok(0) => return Ok((new, hash.finalize().into())),
+            Ok(0) => return Ok(hash.finalize().into()),
             Ok(len) => {
                 hash.update(&piece[..len]);
-                new.file().write_all(&piece[..len])?;
+                to.write_all(&piece[..len])?;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -302,7 +369,7 @@ mod tests {
 
     fn store() -> (TempDir, Store) {
         let folder = TempDir::new().expect("a folder");
-        let store = Store::open(&folder.path().join("state")).expect("a new one");
+        let store = Store::open(&folder.path().join("state"), None).expect("a new one");
         (folder, store)
     }
 
@@ -330,7 +397,7 @@ mod tests {
             let file = state.join(name);
             fs::create_dir_all(file.parent().expect("a folder")).expect("made");
             if is_taken { fs::create_dir(&file) } else { fs::write(&file, "mine") }.expect("made");
-            match Store::open(&state) {
+            match Store::open(&state, None) {
                 Ok(_) => assert!(is_taken, "{name}: it is begun, and has nothing in it"),
                 Err(StoreError::Foreign { path, other }) => {
                     assert_eq!((path, is_taken), (state.clone(), false));
@@ -344,7 +411,7 @@ mod tests {
         // The positive control: what is a state folder is taken, whatever else is put there later.
         let (_folder, store) = store();
         fs::write(store.folder.join("README"), "mine").expect("written");
-        Store::open(&store.folder).expect("it has been a state folder before");
+        Store::open(&store.folder, None).expect("it has been a state folder before");
     }
 
     #[test]
@@ -448,7 +515,7 @@ mod tests {
     fn a_folder_that_others_may_change_is_refused() {
         let (folder, store) = store();
         let mode = |mode| fs::set_permissions(&store.folder, fs::Permissions::from_mode(mode)).expect("changed");
-        let refused = |path: &Path| match Store::open(path) {
+        let refused = |path: &Path| match Store::open(path, None) {
             Err(StoreError::Shared { reason, .. }) => reason,
             other => panic!("{other:?}"),
         };
@@ -457,7 +524,7 @@ mod tests {
             assert!(refused(&store.folder).contains("others may write to it"), "{open:o}");
         }
         mode(0o755);
-        assert!(Store::open(&store.folder).is_ok(), "others may look");
+        assert!(Store::open(&store.folder, None).is_ok(), "others may look");
         let link = folder.path().join("link");
         symlink(&store.folder, &link).expect("linked");
         assert!(refused(&link).contains("a symbolic link"));

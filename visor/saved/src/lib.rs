@@ -1,4 +1,5 @@
-//! The file of a suspended workflow: a sealed checkpoint with its continuation, and what is needed to find and check everything else again.
+//! The file of a suspended workflow: a sealed checkpoint with its continuation, and what is needed to find and check everything else again. In a state
+//! folder that has a key the file is encrypted as a whole ([`Keys`]).
 //!
 //! ```text
 //!   identity, functions    what the checkpoint is of, where it was made, and the hash of each image
@@ -14,7 +15,10 @@
 
 #![forbid(unsafe_code)]
 
+mod keys;
 mod records;
+
+pub use keys::Keys;
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -25,8 +29,8 @@ use monohull_abi::ABI_VERSION;
 use monohull_abi::layout::PAGE;
 use monohull_checkpoint::record::{CHAIN_MAX, ChainRecord, Contents, EngineRecord, FunctionRecord, Identity, Parent};
 use monohull_checkpoint::{
-    Chain, Checkpoint, CheckpointId, Error, Hash, Key, Layout, NewFile, Packing, Processor, ReadAt, Replace, Run,
-    Trust, check_unchanged, write,
+    Chain, Checkpoint, CheckpointId, Error, Hash, Layout, NewFile, Packing, Processor, ReadAt, Replace, Run, Trust,
+    check_unchanged, write,
 };
 use monohull_domain::checkpoint::Continuation;
 use monohull_engine::Event;
@@ -123,6 +127,8 @@ pub enum FileError {
     Other { path: PathBuf, reason: String },
     #[error("the workflow has been captured in a way that no checkpoint can have, which is a bug in Monohull: {0}")]
     Continuation(String),
+    #[error("{}: {error}", shown(path))]
+    Encrypted { path: PathBuf, error: monohull_state_key::Error },
     #[error("{} cannot be written: {source}", shown(path))]
     Unwritable { path: PathBuf, source: io::Error },
 }
@@ -130,22 +136,30 @@ pub enum FileError {
 impl FileError {
     /// Whether the host is at fault, and not the file.
     pub fn is_hosts(&self) -> bool {
-        matches!(self, FileError::Checkpoint { error, .. } if error.is_hosts())
+        match self {
+            FileError::Checkpoint { error, .. } => error.is_hosts(),
+            FileError::Encrypted { error, .. } => error.is_hosts(),
+            _ => false,
+        }
     }
 }
 
 impl Saved {
-    /// Reads a file that this key has sealed, and that fits this host. `plan` checks the workflow document: its limits bound the memory
+    /// Reads a file that these keys have sealed, and that fits this host. `plan` checks the workflow document: its limits bound the memory
     /// that the file may stand for.
-    pub fn read(
+    pub fn read<'k>(
         path: &Path,
-        key: &Key,
+        keys: impl Into<Keys<'k>>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
     ) -> Result<Saved, FileError> {
+        let keys = keys.into();
         let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
         let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
         let file = input::open_regular(path, false).map_err(|error| unreadable(error.into()))?;
-        let chain = Chain::read(file, Trust::Key(key), |name| open_beside(path, name)).map_err(wrong)?;
+        let source = keys.source(file, &file_name(path));
+        let source = source.map_err(|error| FileError::Encrypted { path: path.to_owned(), error })?;
+        let beside = |name: &str| keys.source(open_beside(path, name)?, name).map_err(keys::as_io);
+        let chain = Chain::read(source, Trust::Key(keys.seal), beside).map_err(wrong)?;
         chain.newest().check_processor(&Processor::here()).map_err(wrong)?;
         Saved::of(&chain, plan).map_err(|why| match why {
             NotOurs::Other(reason) => FileError::Other { path: path.to_owned(), reason },
@@ -184,7 +198,14 @@ impl Saved {
     /// Writes a new file into a folder, sealed. It is whole and on the disk, or it is not there.
     ///
     /// What the continuation says to be as it was is taken from `base`, a file in the same folder; without one nothing may be.
-    pub fn write(&self, folder: &Path, name: &str, key: &Key, base: Option<&Base>) -> Result<Written, FileError> {
+    pub fn write<'k>(
+        &self,
+        folder: &Path,
+        name: &str,
+        keys: impl Into<Keys<'k>>,
+        base: Option<&Base>,
+    ) -> Result<Written, FileError> {
+        let keys = keys.into();
         let file = format!("{name}.checkpoint");
         let path = folder.join(&file);
         let unwritable = |source| FileError::Unwritable { path: path.clone(), source };
@@ -195,15 +216,21 @@ impl Saved {
         let pages = records::pages(&self.continuation).map_err(wrong)?;
         DirBuilder::new().recursive(true).create(folder).map_err(unwritable)?;
         let new = NewFile::beside(&path).map_err(unwritable)?;
-        let written = write(&mut new.file(), &contents, &pages, Packing::Raw).map_err(wrong)?;
+        let plain = keys.plain_file().map_err(unwritable)?;
+        let to = plain.as_ref().unwrap_or(new.file());
+        write(&mut &*to, &contents, &pages, Packing::Raw).map_err(wrong)?;
         // Read back and checked: what has been sealed can be resumed.
-        let read = Checkpoint::read(new.file(), Trust::NotSealed).map_err(wrong)?;
-        let digest = read.seal(new.file(), key).map_err(wrong)?;
+        let read = Checkpoint::read(to, Trust::NotSealed).map_err(wrong)?;
+        let digest = read.seal(to, keys.seal).map_err(wrong)?;
         let runs = read.runs().to_vec();
+        if let Some(plain) = &plain {
+            keys.encrypt(plain, new.file(), &file).map_err(unwritable)?;
+        }
+        let bytes = new.file().metadata().map_err(unwritable)?.len();
         new.publish(Replace::No).map_err(unwritable)?;
         let parent = Parent { id: contents.identity.id, digest };
         let depth = contents.chain.map_or(0, |chain| chain.depth);
-        Ok(Written { path, bytes: written.bytes, base: Base { file, parent, depth, runs } })
+        Ok(Written { path, bytes, base: Base { file, parent, depth, runs } })
     }
 
     /// A process in the wrong hands may say that pages are as they were which were not there.
@@ -267,6 +294,10 @@ impl Saved {
             chain: base.map(|base| ChainRecord { file: base.file.clone(), depth: base.depth + 1 }),
         })
     }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Opens a file that a checkpoint names: one in the same folder.

@@ -4,8 +4,9 @@ use super::*;
 use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::number;
 use monohull_checkpoint::record::{PageRange, Resumption, ThreadRecord, ThreadState, Timer, TimerRecord};
-use monohull_checkpoint::{Pages, count_pages};
+use monohull_checkpoint::{Key, Pages, count_pages};
 use monohull_domain::checkpoint::{Lineage, record as domain};
+use monohull_state_key::{KeyFile, StateKey};
 use std::fs;
 
 const KEY: Key = Key::new([5; 32]);
@@ -346,6 +347,58 @@ fn files_that_have_only_what_changed_are_read_with_those_before_them() {
     );
     let whole = later(&[(heap, 9)], &[]).write(&moved, "d", &KEY, Some(&third.base)).expect("written");
     assert_eq!((whole.base.depth(), pages_of(&read("d").expect("right"))), (0, vec![(heap, 9)]), "it needs none");
+}
+
+fn state_key(folder: &Path) -> StateKey {
+    let path = folder.join("state.key");
+    KeyFile::create(&path).expect("a new one");
+    KeyFile::load(&path).expect("a key").new_state_key().expect("made").0
+}
+
+/// Those of a state folder that has a key: each is encrypted, and read in its own place alone. What was changed is no fault of the host.
+#[test]
+fn encrypted_files_are_read_with_their_key_in_their_own_place() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let heap = continuation().instances[0].heap_start;
+    let (own, other) = (state_key(folder.path()), tempfile::TempDir::new().expect("a folder"));
+    let other = state_key(other.path());
+    let keys = Keys { seal: &KEY, state: Some(&own) };
+    let first = saved().write(folder.path(), "a", keys, None).expect("written");
+    let second = later(&[(heap, 9)], &[(heap - 3 * PAGE, PAGE)]).write(folder.path(), "b", keys, Some(&first.base));
+    let second = second.expect("written");
+    let read = |path: &Path, keys: Keys<'_>| Saved::read(path, keys, plan);
+    assert_eq!(read(&first.path, keys).expect("right").continuation, continuation());
+    assert_eq!(pages_of(&read(&second.path, keys).expect("right")), [(heap - 3 * PAGE, 0), (heap, 9)]);
+    for path in [&first.path, &second.path] {
+        let bytes = fs::read(path).expect("a file");
+        assert!(!bytes.windows(DOCUMENT.len()).any(|window| window == DOCUMENT), "it is encrypted");
+        assert_eq!(bytes.len() as u64, [first.bytes, second.bytes][usize::from(path == &second.path)]);
+    }
+    let refused = |path: &Path, keys: Keys<'_>| {
+        let error = read(path, keys).expect_err("it is refused");
+        assert!(!error.is_hosts(), "{error}");
+        error.to_string()
+    };
+    assert!(refused(&first.path, (&KEY).into()).contains("it does not begin as one"));
+    let changed = "it was changed or cut off";
+    assert!(refused(&first.path, Keys { state: Some(&other), ..keys }).contains(changed));
+    // The one that another needs is changed, is another, and is not encrypted.
+    let whole = fs::read(&first.path).expect("a file");
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    for (damage, why) in [
+        (flipped, changed),
+        (whole[..whole.len() - 1].to_vec(), changed),
+        (fs::read(&second.path).expect("a file"), changed),
+        (b"plain".to_vec(), "it is not encrypted"),
+    ] {
+        fs::write(&first.path, damage).expect("written");
+        let said = refused(&second.path, keys);
+        assert!(said.contains("a.checkpoint") && said.contains(why), "{said}");
+        assert!(refused(&first.path, keys).contains(why));
+    }
+    fs::write(&first.path, whole).expect("written");
+    read(&second.path, keys).expect("the control");
 }
 
 /// A worker in the wrong hands may say that anything is as it was.

@@ -28,6 +28,7 @@ mod image_cache;
 mod imports;
 mod invoke;
 mod isolation;
+mod key;
 mod languages;
 mod limits;
 mod lines;
@@ -93,6 +94,7 @@ enum Verb {
     Fork(durable::fork::Fork),
     Checkpoints(durable::fork::Checkpoints),
     Rewind(durable::fork::Rewind),
+    Key(key::Key),
     Serve(Box<serve::Serve>),
     Deploy(deploy::Deploy),
     Undeploy(undeploy::Undeploy),
@@ -158,6 +160,7 @@ fn run() -> ExitCode {
         Verb::Fork(verb) => verb.run(),
         Verb::Checkpoints(verb) => verb.run(),
         Verb::Rewind(verb) => verb.run(),
+        Verb::Key(verb) => verb.run(),
         Verb::Serve(verb) => verb.run(),
         Verb::Deploy(verb) => verb.run(),
         Verb::Undeploy(verb) => verb.run(),

@@ -43,6 +43,9 @@ pub(super) struct Resume {
     /// Let a paused invocation of this state folder go on when it is due, which `monohull wake` does
     #[arg(long, value_name = "DIR", conflicts_with_all = ["suspend", "key", "raw", "isolation", "count", "copy"])]
     state: Option<PathBuf>,
+    /// The file of the key that the state folder is encrypted with
+    #[arg(long, value_name = "FILE", requires = "state")]
+    state_key: Option<PathBuf>,
     /// Suspend the workflow again if it only waits, for a second or longer
     #[arg(long, value_name = "DIR")]
     suspend: Option<PathBuf>,
@@ -73,7 +76,7 @@ impl Resume {
     pub(super) fn run(&self) -> Exit {
         if let Some(state) = &self.state {
             return match self.checkpoint.to_string_lossy().parse() {
-                Ok(id) => durable::control::resume(state, &id, self.json),
+                Ok(id) => durable::control::resume(state, self.state_key.as_deref(), &id, self.json),
                 Err(error @ InvalidId) => super::fail(Exit::Usage, &error),
             };
         }

@@ -68,6 +68,9 @@ pub(super) struct Run {
     /// Keep the workflow in this state folder: it outlives this process, which suspends it whenever it only waits for a second or longer
     #[arg(long, value_name = "DIR", conflicts_with_all = ["watch", "suspend", "load"])]
     state: Option<PathBuf>,
+    /// The file of the key that the state folder is encrypted with; `monohull key new` makes one. A new folder is encrypted if there is one
+    #[arg(long, value_name = "FILE", requires = "state")]
+    state_key: Option<PathBuf>,
     /// The id of the invocation in the state folder: 1 to 64 letters, digits, `-` and `_`. The same invocation again is not started twice
     #[arg(long, value_name = "ID", requires = "state")]
     id: Option<InvocationId>,
@@ -221,6 +224,7 @@ impl Run {
         let Origin { file, document, settings, outputs, .. } = self.origin(document, None);
         durable::start::run(durable::start::Request {
             state,
+            state_key: self.state_key.as_deref(),
             id: self.id.as_ref(),
             plan,
             inputs: &self.inputs,

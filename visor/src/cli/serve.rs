@@ -36,6 +36,10 @@ pub(super) struct Serve {
     /// The folder that keeps functions and workflows; by default $STATE_DIRECTORY, or monohull in the user's state folder
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
+    /// The file of the key that encrypts what invocations leave in the state folder; `monohull key new` makes one; by default nothing is
+    /// encrypted
+    #[arg(long, value_name = "FILE")]
+    state_key: Option<PathBuf>,
     /// A file that says which networks, directories, disk images and secrets of this host workflows may use; read again at
     /// SIGHUP; by default none
     #[arg(long, value_name = "FILE")]
@@ -178,6 +182,7 @@ impl Serve {
         let announce = |address: &str| super::output::text(format_args!("monohull listens on {address}\n"));
         match watchdog::serve(settings, announce) {
             Ok(()) => Exit::Done,
+            Err(ServeError::Ledger(error)) if error.is_of_key() => super::fail(Exit::Usage, &error),
             Err(
                 error @ (ServeError::Listen { .. }
                 | ServeError::Passed(_)
@@ -202,6 +207,7 @@ impl Serve {
         Ok(Settings {
             listen: self.listen,
             tls,
+            state_key: self.state_key,
             grants: self.grants,
             token,
             prefork: self.prefork.into(),

@@ -52,7 +52,7 @@ pub use http::authority::port_of;
 pub use http::client_limits::ClientLimits;
 pub use http::error::MISSING_INPUT;
 pub use http::tls::{AUTHORITY, TlsError, TlsFiles};
-pub use invocations::ledger::LedgerError;
+pub use invocations::ledger::{LedgerError, durable_folder};
 pub use invocations::slots::SLOTS_TYPE;
 pub use serve_error::ServeError;
 pub use server::serve;

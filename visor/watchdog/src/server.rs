@@ -97,8 +97,9 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let grants = settings.grants.as_deref().map(Grants::load).transpose()?.unwrap_or_default();
         let secrets = Secrets::new(&grants);
         let registry = Registry::open(&folder, grants, settings.timeout)?;
-        let ledger = Ledger::open(&folder)?;
-        let (journal, found) = Journal::open(&folder, |id| ledger.knows(id).unwrap_or(false))?;
+        let ledger = Ledger::open(&folder, settings.state_key.as_deref())?;
+        let key = ledger.store().key().cloned();
+        let (journal, found) = Journal::open(&folder, key, |id| ledger.knows(id).unwrap_or(false))?;
         let history = History::new(settings.keep.clone());
         let late = restore(&history, &journal, found);
         // The spawner, and so every process that runs a workflow, is a copy of this one without the key.

@@ -21,6 +21,9 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// The folder that keeps functions and workflows across restarts.
     pub state: PathBuf,
+    /// The file of the key that encrypts what invocations leave in that folder. Default: none, and nothing is encrypted: a key beside what it encrypts
+    /// would protect nothing, and where else it is kept is the operator's to choose.
+    pub state_key: Option<PathBuf>,
     /// The file that says what of this host workflows may use. Default: none, and nothing of it.
     pub grants: Option<PathBuf>,
     /// What every request but the health checks must bring. Default: nothing, as only this machine can ask.
@@ -110,6 +113,7 @@ impl Settings {
             listen: Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7070))),
             tls: None,
             state,
+            state_key: None,
             grants: None,
             token: None,
             prefork: (4 * cores).max(16),

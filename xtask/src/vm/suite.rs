@@ -143,6 +143,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "hundreds of legs are too much for this processor; `serve_durable` has some",
     },
     LeftOut { program: "serve_durable_attacks", tests: &[], kernel: None, why: "keys have no part in what it tries" },
+    LeftOut { program: "serve_encrypted", tests: &[], kernel: None, why: "its keys are not the processor's" },
     LeftOut { program: "serve_idle", tests: &[], kernel: None, why: "keys have no part in how a server ends" },
     LeftOut { program: "serve_children", tests: &[], kernel: None, why: "keys have no part in what is started" },
     LeftOut { program: "serve_schedules", tests: &[], kernel: None, why: "keys have no part in when it is due" },

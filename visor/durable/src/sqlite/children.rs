@@ -1,5 +1,6 @@
 //! Children in the SQLite file: what each parent knows of them.
 
+use super::encrypted::digest as kept_digest;
 use super::{Sqlite, find, insert, integer, store, time};
 use crate::children::{self, Child, OUTCOMES_MAX, Outcome};
 use crate::meta::{MetaError, NewInvocation};
@@ -52,8 +53,8 @@ struct Known {
     outcome: Option<Vec<u8>>,
 }
 
-const COLUMNS: &str =
-    "number, parent, name, id, workflow, digest, detached, depth, since, gone, joined, ending, outcome";
+const COLUMNS: &str = "number, parent, name, id, workflow, digest, detached, depth, since, gone, joined, ending, \
+     decrypted(outcome, 'outcome', parent || '/' || name)";
 
 impl Sqlite {
     /// What an invocation knows of its children, in the order in which it has started them.
@@ -103,7 +104,7 @@ pub(super) fn start(
         }
         Ok(Some(WhyUndelivered::NotStarted(why)))
     };
-    let digest = digest(asked);
+    let digest = kept_digest(connection, "child", digest(asked))?;
     if let Some(known) = by_name(connection, parent, &asked.to)? {
         if known.digest != digest || known.detached != detached {
             return refuse("its id is that of another child, with another workflow or input".to_owned());
@@ -183,7 +184,7 @@ pub(super) fn prepare(
     let Some(known) = of(connection, id)?.filter(|known| known.ending.is_none()) else { return Ok(()) };
     let mut bytes = outcome.encode(if well { Ending::Completed } else { Ending::Failed });
     let has_room = || -> Result<bool, MetaError> {
-        let query = "SELECT coalesce(sum(length(outcome)), 0) FROM child WHERE parent = ?1";
+        let query = "SELECT coalesce(sum(plain_length(outcome)), 0) FROM child WHERE parent = ?1";
         let sum: i64 = connection.prepare_cached(query)?.query_row([known.parent.as_str()], |row| row.get(0))?;
         Ok(time(sum) + bytes.len() as u64 <= OUTCOMES_MAX)
     };
@@ -196,7 +197,7 @@ pub(super) fn prepare(
         }
     }
     connection
-        .prepare_cached("UPDATE child SET outcome = ?2 WHERE number = ?1")?
+        .prepare_cached("UPDATE child SET outcome = encrypted(?2, 'outcome', parent || '/' || name) WHERE number = ?1")?
         .execute(params![known.number, bytes])?;
     Ok(())
 }
@@ -214,11 +215,11 @@ pub(super) fn ended(connection: &Connection, row: &Invocation) -> Result<(), Met
             known.outcome = None;
         }
         known.ending = Some(ending);
-        connection.prepare_cached("UPDATE child SET ending = ?2, outcome = ?3 WHERE number = ?1")?.execute(params![
-            known.number,
-            ending as u8,
-            known.outcome
-        ])?;
+        connection
+            .prepare_cached(
+                "UPDATE child SET ending = ?2, outcome = encrypted(?3, 'outcome', parent || '/' || name) WHERE number = ?1",
+            )?
+            .execute(params![known.number, ending as u8, known.outcome])?;
         tell(connection, &known, now)?;
     }
     for known in many(connection, "WHERE parent = ?1 AND ending IS NULL AND detached = 0", [id])? {
@@ -428,7 +429,7 @@ fn add(connection: &Connection, known: &Known) -> Result<(), MetaError> {
     connection
         .prepare_cached(
             "INSERT INTO child (parent, name, id, workflow, digest, detached, depth, since, gone, joined, ending, outcome) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, encrypted(?12, 'outcome', ?1 || '/' || ?2))",
         )?
         .execute(params![
             known.parent.as_str(),

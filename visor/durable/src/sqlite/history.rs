@@ -43,7 +43,8 @@ pub(super) const PARENTS: &str = "
 ";
 
 /// The columns of a checkpoint, in the order in which [`read`] takes them.
-const COLUMNS: &str = "generation, rewound_to, at, moved, file, bytes, due, waits, published";
+const COLUMNS: &str = "generation, rewound_to, at, moved, file, bytes, due, waits, \
+    decrypted_text(published, 'published', id || '/' || generation)";
 
 impl History for Sqlite {
     fn keep(&mut self, id: &InvocationId, checkpoints: u32) -> Result<(), MetaError> {
@@ -100,7 +101,8 @@ impl History for Sqlite {
             }
             transaction.execute(
                 "INSERT INTO invocation (id, workflow, status, started, changed, due, generation, checkpoint, waits, reason, start, \
-                 published) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                 published) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, encrypted(?10, 'start', ?1), \
+                 encrypted_text(?11, 'published', ?1))",
                 params![
                     id.as_str(),
                     row.workflow,
@@ -286,7 +288,7 @@ fn insert(connection: &Connection, id: &InvocationId, kept: &Kept) -> Result<(),
     connection
         .prepare_cached(
             "INSERT INTO history (id, generation, rewound_to, at, moved, file, bytes, due, waits, published) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, encrypted_text(?10, 'published', ?1 || '/' || ?2))",
         )?
         .execute(params![
             id.as_str(),

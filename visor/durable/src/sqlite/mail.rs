@@ -1,5 +1,6 @@
 //! The mailbox: a row for each event that waits, and for each key of one that was taken.
 
+use super::encrypted::digest as kept_digest;
 use super::{find, integer, time};
 use crate::mail::{KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
 use crate::meta::MetaError;
@@ -31,8 +32,10 @@ pub(super) fn send(
     now: u64,
 ) -> Result<Sent, MetaError> {
     let Some(mut row) = find(connection, id)? else { return Ok(Sent::Unknown) };
-    let digest = mail.key().map(|_| digest(mail));
-    if let Some(key) = mail.key() {
+    // The key is the sender's word, as the content is.
+    let key = mail.key().map(|key| kept_digest(connection, "key", key.to_owned())).transpose()?;
+    let digest = mail.key().map(|_| kept_digest(connection, "event", digest(mail))).transpose()?;
+    if let Some(key) = &key {
         let known: Option<Vec<u8>> = connection
             .prepare_cached("SELECT digest FROM mail WHERE invocation = ?1 AND key = ?2")?
             .query_row(params![id.as_str(), key], |row| row.get(0))
@@ -46,15 +49,15 @@ pub(super) fn send(
     }
     let (count, bytes): (i64, i64) = connection
         .prepare_cached(
-            "SELECT count(*), coalesce(sum(length(bytes)), 0) FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL",
+            "SELECT count(*), coalesce(sum(plain_length(bytes)), 0) FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL",
         )?
         .query_row(params![id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if time(count) >= MAIL_MAX || time(bytes) + mail.bytes().len() as u64 > MAIL_BYTES_MAX {
         return Ok(Sent::Full);
     }
     connection
-        .prepare_cached("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![id.as_str(), mail.name(), mail.bytes(), mail.key(), digest])?;
+        .prepare_cached("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, encrypted(?3, 'event', ?1 || '/' || ?2), ?4, ?5)")?
+        .execute(params![id.as_str(), mail.name(), mail.bytes(), key, digest])?;
     if waits_for(&row.waits, mail.name()) && make_due(&mut row, now) {
         row.changed = now;
         super::store(connection, &row)?;
@@ -77,11 +80,11 @@ pub(super) fn deliver(
     if waits {
         return Ok(());
     }
-    connection.prepare_cached("INSERT INTO mail (invocation, name, bytes) VALUES (?1, ?2, ?3)")?.execute(params![
-        id.as_str(),
-        name,
-        bytes
-    ])?;
+    connection
+        .prepare_cached(
+            "INSERT INTO mail (invocation, name, bytes) VALUES (?1, ?2, encrypted(?3, 'event', ?1 || '/' || ?2))",
+        )?
+        .execute(params![id.as_str(), name, bytes])?;
     if waits_for(&row.waits, name) && make_due(&mut row, now) {
         row.changed = now;
         super::store(connection, &row)?;
@@ -92,7 +95,8 @@ pub(super) fn deliver(
 /// The events with numbers above `after` that wait for an invocation, in the order in which they were sent.
 pub(super) fn waiting(connection: &Connection, id: &InvocationId, after: u64) -> Result<Vec<Mail>, MetaError> {
     let mut query = connection.prepare_cached(
-        "SELECT number, name, bytes FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL AND number > ?2 ORDER BY number",
+        "SELECT number, name, decrypted(bytes, 'event', invocation || '/' || name) FROM mail \
+         WHERE invocation = ?1 AND bytes IS NOT NULL AND number > ?2 ORDER BY number",
     )?;
     let rows = query.query_map(params![id.as_str(), integer(after)], |row| {
         Ok(Mail { number: time(row.get(0)?), name: row.get(1)?, bytes: row.get(2)? })

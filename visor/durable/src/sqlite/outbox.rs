@@ -60,7 +60,7 @@ fn send_one(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Sqlite;
+    use super::super::{Sqlite, Unlock};
     use super::*;
     use crate::{Checkpoint, Claimed, Commit, Held, Left, Meta, NewInvocation, Wait, Want};
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn an_event_is_sent_by_the_commit_that_counts_and_wakes_its_receiver_once() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut meta = Sqlite::open(&folder.path().join("meta.sqlite"), true).expect("opened");
+        let mut meta = Sqlite::open(&folder.path().join("meta.sqlite"), true, Unlock::Nothing).expect("opened");
         for name in ["sender", "r"] {
             start(&mut meta, name, "w");
         }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn what_cannot_be_sent_is_named_and_the_rest_is_sent() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut meta = Sqlite::open(&folder.path().join("meta.sqlite"), true).expect("opened");
+        let mut meta = Sqlite::open(&folder.path().join("meta.sqlite"), true, Unlock::Nothing).expect("opened");
         for (name, workflow) in [("sender", "w"), ("r", "w"), ("other", "x"), ("done", "w")] {
             start(&mut meta, name, workflow);
         }

@@ -25,7 +25,10 @@ pub(super) const SCHEMA: &str = "
 ";
 
 /// The columns, in the order in which [`read`] takes them.
-const COLUMNS: &str = "name, workflow, cron, zone, missed, inputs, paused, changed, next, last, reason";
+const COLUMNS: &str =
+    "name, workflow, cron, zone, missed, decrypted(inputs, 'inputs', name), paused, changed, next, last, reason";
+/// Those of a definition, as they are written.
+const WRITTEN: &str = "name, workflow, cron, zone, missed, inputs, paused, changed, next, last, reason";
 
 impl Sqlite {
     /// Defines a schedule, whose next due time is `next`. A definition that is there already is left as it is; another one begins
@@ -46,7 +49,8 @@ impl Sqlite {
         let next = if definition.paused { None } else { next(last.unwrap_or(0).max(now)) };
         transaction.execute(
             &format!(
-                "INSERT OR REPLACE INTO schedule ({COLUMNS}, look) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL, ?9)"
+                "INSERT OR REPLACE INTO schedule ({WRITTEN}, look) VALUES (?1, ?2, ?3, ?4, ?5, encrypted(?6, 'inputs', ?1), ?7, ?8, \
+                 ?9, ?10, NULL, ?9)"
             ),
             params![
                 name.as_str(),
@@ -203,7 +207,7 @@ mod tests {
     }
 
     fn open(folder: &TempDir) -> Sqlite {
-        Store::open_served(folder.path()).and_then(|store| store.meta()).expect("a store")
+        Store::open_served(folder.path(), None).and_then(|store| store.meta()).expect("a store")
     }
 
     fn define(meta: &mut Sqlite, definition: &Definition, now: u64) -> Defined {

@@ -97,14 +97,17 @@ impl Sqlite {
 
     /// What an invocation has printed, commit by commit.
     pub fn printed(&self, id: &InvocationId) -> Result<Vec<Vec<u8>>, MetaError> {
-        let mut query = self.connection.prepare_cached("SELECT bytes FROM printed WHERE id = ?1 ORDER BY number")?;
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT decrypted(bytes, 'printed', id) FROM printed WHERE id = ?1 ORDER BY number")?;
         let rows = query.query_map([id.as_str()], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// The invocations whose end is still to be told, and where.
     pub fn owed(&self) -> Result<Vec<(InvocationId, String)>, MetaError> {
-        let mut query = self.connection.prepare_cached("SELECT id, url FROM owed ORDER BY id")?;
+        let mut query =
+            self.connection.prepare_cached("SELECT id, decrypted_text(url, 'callback', id) FROM owed ORDER BY id")?;
         let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
         rows.map(|row| {
             let (id, url) = row?;
@@ -139,7 +142,7 @@ impl Sqlite {
             values.extend([Value::from(integer(*started)), id.as_str().to_owned().into()]);
         }
         values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
-        let columns = COLUMNS.replace(", report", ", NULL");
+        let columns = COLUMNS.replace("decrypted(report, 'report', id)", "NULL");
         let which = format!("WHERE {} ORDER BY started DESC, id DESC LIMIT ?", clauses.join(" AND "));
         let mut query = self.connection.prepare_cached(&format!("SELECT {columns} FROM invocation {which}"))?;
         let mut rows = query.query(params_from_iter(values))?;
@@ -162,7 +165,8 @@ impl Sqlite {
         workflow: &str,
         mut look: impl FnMut(Status, u64, &[u8]) -> Result<(), MetaError>,
     ) -> Result<(), MetaError> {
-        let query = "SELECT id, status, started, start FROM invocation WHERE status IN (0, 1, 2, 3) AND workflow = ?1";
+        let query = "SELECT id, status, started, decrypted(start, 'start', id) FROM invocation \
+                     WHERE status IN (0, 1, 2, 3) AND workflow = ?1";
         let mut query = self.connection.prepare_cached(query)?;
         let mut rows = query.query([workflow])?;
         while let Some(row) = rows.next()? {
@@ -248,14 +252,14 @@ fn leave(connection: &Connection, id: &InvocationId, left: &Left) -> Result<(), 
     }
     if let Some(url) = &left.callback {
         connection
-            .prepare_cached("INSERT OR REPLACE INTO owed (id, url) VALUES (?1, ?2)")?
+            .prepare_cached("INSERT OR REPLACE INTO owed (id, url) VALUES (?1, encrypted_text(?2, 'callback', ?1))")?
             .execute(params![id.as_str(), url])?;
     }
     if left.printed.is_empty() {
         return Ok(());
     }
     connection
-        .prepare_cached("INSERT INTO printed (id, bytes) VALUES (?1, ?2)")?
+        .prepare_cached("INSERT INTO printed (id, bytes) VALUES (?1, encrypted(?2, 'printed', ?1))")?
         .execute(params![id.as_str(), left.printed])?;
     connection
         .prepare_cached(
@@ -290,7 +294,7 @@ mod tests {
 
     fn meta() -> (TempDir, Sqlite) {
         let folder = TempDir::new().expect("a folder");
-        let meta = Store::open_served(folder.path()).and_then(|store| store.meta()).expect("a new one");
+        let meta = Store::open_served(folder.path(), None).and_then(|store| store.meta()).expect("a new one");
         (folder, meta)
     }
 
@@ -413,11 +417,14 @@ mod tests {
     #[test]
     fn a_servers_store_is_no_command_lines_and_the_other_way_round() {
         let (served, _meta) = meta();
-        assert!(matches!(Store::open(served.path()), Err(crate::StoreError::Meta(MetaError::Other { served: true }))));
-        let own = TempDir::new().expect("a folder");
-        Store::open(own.path()).expect("a new one");
         assert!(matches!(
-            Store::open_served(own.path()),
+            Store::open(served.path(), None),
+            Err(crate::StoreError::Meta(MetaError::Other { served: true }))
+        ));
+        let own = TempDir::new().expect("a folder");
+        Store::open(own.path(), None).expect("a new one");
+        assert!(matches!(
+            Store::open_served(own.path(), None),
             Err(crate::StoreError::Meta(MetaError::Other { served: false }))
         ));
     }

@@ -6,8 +6,9 @@ mod model_history;
 use model::Model;
 use monohull_durable::{
     Checkpoint, Claimed, Commit, Control, Fork, Held, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, Meta, NewInvocation,
-    NewMail, Sent, Sqlite, Status, Wait, Want,
+    NewMail, Sent, Sqlite, Status, Unlock, Wait, Want,
 };
+use monohull_state_key::KeyFile;
 use proptest::prelude::*;
 use std::fmt::Debug;
 use tempfile::TempDir;
@@ -201,6 +202,12 @@ fn claimed(claim: Result<Claimed, monohull_durable::MetaError>, claims: &mut Vec
     format!("{claim:?}")
 }
 
+fn key_file(folder: &TempDir) -> KeyFile {
+    let path = folder.path().join("state.key");
+    KeyFile::create(&path).expect("a new one");
+    KeyFile::load(&path).expect("a key")
+}
+
 /// All that can be asked.
 fn look(meta: &impl Meta) -> String {
     let rows: Vec<_> = (0..IDS.len()).map(|index| meta.get(&id(index))).collect();
@@ -214,17 +221,19 @@ fn look(meta: &impl Meta) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn sqlite_does_as_the_model(steps in prop::collection::vec(step(), 1..60)) {
+    fn sqlite_does_as_the_model(steps in prop::collection::vec(step(), 1..60), is_encrypted in any::<bool>()) {
         let folder = TempDir::new().expect("a folder");
         let path = folder.path().join("meta.sqlite");
-        let (mut sqlite, mut model) = (Sqlite::open(&path, false).expect("a new one"), Model::default());
+        let key = is_encrypted.then(|| key_file(&folder));
+        let unlock = key.as_ref().map_or(Unlock::Nothing, Unlock::File);
+        let (mut sqlite, mut model) = (Sqlite::open(&path, false, unlock).expect("a new one"), Model::default());
         let (mut times, mut claims) = ((1, 1), (Vec::new(), Vec::new()));
         for (round, step) in steps.iter().enumerate() {
             let came = run(&mut sqlite, step, &mut claims.0, &mut times.0);
             let expected = run(&mut model, step, &mut claims.1, &mut times.1);
             prop_assert_eq!(came, expected, "{:?}", step);
             if round % 7 == 0 {
-                sqlite = Sqlite::open(&path, false).expect("it is there");
+                sqlite = Sqlite::open(&path, false, unlock).expect("it is there");
             }
             prop_assert_eq!(look(&sqlite), look(&model), "after {:?}", step);
         }
@@ -235,7 +244,12 @@ proptest! {
 #[test]
 fn a_mailbox_has_bounds() {
     let folder = TempDir::new().expect("a folder");
-    let mut meta = Sqlite::open(&folder.path().join("meta.sqlite"), false).expect("a new one");
+    has_bounds(Sqlite::open(&folder.path().join("meta.sqlite"), false, Unlock::Nothing).expect("a new one"));
+    let key = key_file(&folder);
+    has_bounds(Sqlite::open(&folder.path().join("encrypted.sqlite"), false, Unlock::File(&key)).expect("a new one"));
+}
+
+fn has_bounds(mut meta: Sqlite) {
     for name in ["a", "b"] {
         let id = name.parse().expect("a name");
         meta.start(&NewInvocation { id: &id, workflow: "w", start: b"", due: 1 }, 1).expect("started");

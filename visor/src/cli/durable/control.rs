@@ -75,8 +75,8 @@ impl Target {
 }
 
 /// Lets a paused invocation go on when it is due.
-pub(in super::super) fn resume(state: &Path, id: &InvocationId, json: bool) -> Exit {
-    let resumed = Store::open_existing(state).map_err(Trouble::from);
+pub(in super::super) fn resume(state: &Path, key: Option<&Path>, id: &InvocationId, json: bool) -> Exit {
+    let resumed = super::open_existing(state, key);
     finish(resumed.and_then(|store| change(&store, id, Control::Resume)), id, json)
 }
 

@@ -13,7 +13,7 @@ use monohull_durable::{
     Branched, Copied, Fork as Copies, History, Invocation, InvocationId, Kept, Lineage, Meta, Store, has_branches,
 };
 use monohull_report::escape::Line;
-use monohull_saved::Saved;
+use monohull_saved::{Keys, Saved};
 use serde_json::{Value, json};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -223,8 +223,8 @@ fn find(
     let has = history.iter().map(|kept| kept.generation).collect();
     let kept = history.into_iter().find(|kept| kept.generation == at);
     let kept = kept.ok_or_else(|| no_checkpoint(id, at, has))?;
-    let key = checkpoint::own_key()?;
-    Saved::read(&store.checkpoints().join(&kept.checkpoint.file), &key, saved_plan).map_err(Box::new)?;
+    let keys = Keys { seal: &checkpoint::own_key()?, state: store.key().map(|key| &**key) };
+    Saved::read(&store.checkpoints().join(&kept.checkpoint.file), keys, saved_plan).map_err(Box::new)?;
     Ok((row, kept))
 }
 

@@ -14,14 +14,13 @@ use super::super::output;
 use super::super::suspend::CONTINUATION_MAX;
 use super::now;
 use super::started_with::Start;
-use monohull_checkpoint::Key;
 use monohull_durable::{
     Adding, Claim, Commit, Committed, Held, Left, Mail, Meta, MetaError, Outbox, Status, Store, StoreError, Wait,
 };
 use monohull_engine::Event;
 use monohull_ipc::sealed::read_sealed;
 use monohull_report::Outgoing;
-use monohull_saved::{Base, Engine, FileError, Saved, Written};
+use monohull_saved::{Base, Engine, FileError, Keys, Saved, Written};
 use monohull_worker::{Keep, Next, Waiting};
 use monohull_workflow::Plan;
 use std::collections::BTreeMap;
@@ -57,7 +56,7 @@ pub(super) struct Checkpoints<'a> {
     plan: &'a Plan,
     start: &'a Start,
     copy: (u32, u32),
-    key: &'a Key,
+    keys: Keys<'a>,
     /// The number of the last event that its process has been given.
     given: u64,
     /// The last file of this process that was committed, if the next one may take pages from it.
@@ -84,15 +83,15 @@ impl Last {
 }
 
 impl<'a> Checkpoints<'a> {
-    /// Of the invocation that was claimed, with its workflow, its start, which copy it is, and the key; it has been given these events.
+    /// Of the invocation that was claimed, with its workflow, its start, which copy it is, and the keys; it has been given these events.
     pub(super) fn new(
         store: &'a Store,
         claim: &'a mut Claim,
-        (plan, start, copy, key): (&'a Plan, &'a Start, (u32, u32), &'a Key),
+        (plan, start, copy, keys): (&'a Plan, &'a Start, (u32, u32), Keys<'a>),
         events: &[Event],
     ) -> Checkpoints<'a> {
         let given = events.iter().map(|event| event.number).max().unwrap_or(0);
-        Checkpoints { store, claim, plan, start, copy, key, given, last: None, stopped: None }
+        Checkpoints { store, claim, plan, start, copy, keys, given, last: None, stopped: None }
     }
 
     /// Which attempt it is since the last commit.
@@ -132,7 +131,7 @@ impl<'a> Checkpoints<'a> {
             continuation,
         };
         let adding = self.store.adding().map_err(|error| unwritable(io::Error::other(error)))?;
-        let Written { bytes, base, .. } = saved.write(&folder, &new_name(&folder, self.claim), self.key, base)?;
+        let Written { bytes, base, .. } = saved.write(&folder, &new_name(&folder, self.claim), self.keys, base)?;
         let file = base.file().to_owned();
         let waits = run.waits.into_iter();
         let waits = waits.map(|wait| {
@@ -216,7 +215,7 @@ fn new_name(folder: &Path, claim: &Claim) -> String {
 /// What leaves with a commit, before which nothing is removed that is being added.
 pub(super) fn outbox(store: &Store, adding: &Adding, plan: &Plan, start: &Start, events: Vec<Outgoing>) -> Outbox {
     Outbox::new(events, &plan.sends_to, |child| {
-        let add = |mut input: &[u8]| store.add_file(adding, &mut input).map_err(|error| error.to_string());
+        let add = |mut input: &[u8]| store.add_data(adding, &mut input).map_err(|error| error.to_string());
         start.child(&child.name, &child.bytes, add)
     })
 }

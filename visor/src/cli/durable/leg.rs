@@ -18,7 +18,6 @@ use super::super::suspend::{self, SHORTEST_WAIT, date};
 use super::kept::{Checkpoints, Stopped, Waits, note_undelivered, outbox, remove};
 use super::started_with::Start;
 use super::{Trouble, due, now};
-use monohull_checkpoint::Key;
 use monohull_domain::checkpoint::Lineage;
 use monohull_durable::{
     Adding, Claim, Commit, History, Invocation, Left, Mail, Meta, MetaError, Outbox, Outcome, Status, Store, Wait,
@@ -28,13 +27,13 @@ use monohull_ipc::sealed::seal;
 use monohull_report::Outgoing;
 use monohull_report::escape::shown;
 use monohull_report::{Blame, Progress, RunReport};
-use monohull_saved::Saved;
+use monohull_saved::{Keys, Saved};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing, Keep, ProcessError, Ran};
 use monohull_workflow::{self as workflow, Plan};
 use serde_json::json;
 use std::fmt::Write;
-use std::io;
+use std::io::{self, Read};
 use std::time::Duration;
 
 /// The first pause before another attempt; each is twice as long.
@@ -101,7 +100,8 @@ impl Branch {
 
 /// Runs an invocation that this process has claimed, and commits how far it came.
 pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trouble> {
-    let key = checkpoint::own_key()?;
+    let seal_key = checkpoint::own_key()?;
+    let keys = Keys { seal: &seal_key, state: store.key().map(|key| &**key) };
     // What is sent from here on is taken by the next leg.
     let mail = match store.meta()?.mail(&claim.held, 0) {
         Err(error @ MetaError::Damaged { .. }) => Err(error.to_string()),
@@ -109,10 +109,10 @@ pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trou
     };
     let branch = Branch::of(store, &claim)?;
     // What has been added is not removed before the commit names it.
-    let (commit, ended, sent, _adding) = match mail.and_then(|mail| from(store, &claim, branch, mail, &key)) {
+    let (commit, ended, sent, _adding) = match mail.and_then(|mail| from(store, &claim, branch, mail, keys)) {
         Ok(from) => {
             let (plan, started) = (from.plan.clone(), from.start.clone());
-            match go_on(store, &mut claim, from, how, &key) {
+            match go_on(store, &mut claim, from, how, keys) {
                 Came::Waits(commit, events, adding) => {
                     let sent = outbox(store, &adding, &plan, &started, events);
                     (commit, None, sent, Some(adding))
@@ -155,7 +155,7 @@ fn outcome(report: &RunReport) -> Outcome {
 }
 
 /// Reads what is kept of an invocation, or says why that cannot be gone on with.
-fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, key: &Key) -> Result<From, String> {
+fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, keys: Keys<'_>) -> Result<From, String> {
     let mut start =
         Start::decode(&claim.start).ok_or("what it was started with cannot be read by this version of Monohull")?;
     let mut plan =
@@ -176,7 +176,7 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, key: &Key
         }
     }
     let read =
-        |file: &str| Saved::read(&store.checkpoints().join(file), key, saved_plan).map_err(|error| error.to_string());
+        |file: &str| Saved::read(&store.checkpoints().join(file), keys, saved_plan).map_err(|error| error.to_string());
     let mut saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
     let Branch { copy: (copy, copies), moved } = branch;
     if let Some(Saved { continuation, .. }) = &mut saved {
@@ -191,7 +191,7 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, key: &Key
 }
 
 /// Runs the workflow until it waits or has ended.
-fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, key: &Key) -> Came {
+fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, keys: Keys<'_>) -> Came {
     let later = |attempt: u32, why: &dyn std::fmt::Display| {
         let pause = FIRST_PAUSE.saturating_mul(1 << attempt.min(8));
         let due = now().saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX));
@@ -221,14 +221,26 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, key: &Key) -> C
             }
         }
         None => {
-            options.inputs = start.inputs.iter().map(|(slot, hash)| (slot.clone(), store.file(hash))).collect();
+            for (slot, hash) in &start.inputs {
+                if store.key().is_none() {
+                    options.inputs.push((slot.clone(), store.file(hash)));
+                    continue;
+                }
+                match read_encrypted(store, hash) {
+                    Ok(bytes) => options.inline_inputs.push((slot.clone(), bytes)),
+                    Err(error) if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) => {
+                        return paused(&format_args!("input slot `{slot}`: {}: {error}", shown(&store.file(hash))));
+                    }
+                    Err(error) => return later(claim.attempt, &error),
+                }
+            }
             None
         }
     };
     let terminal = how.lines.map(Terminal::new);
     let watcher = terminal.as_ref().map(|terminal| terminal as &dyn Progress);
     let continuing = Continuing { continuation, suspend: Some(SHORTEST_WAIT) };
-    let mut checkpoints = Checkpoints::new(store, claim, (&plan, &start, copy, key), &options.events);
+    let mut checkpoints = Checkpoints::new(store, claim, (&plan, &start, copy, keys), &options.events);
     let keep = if how.goes_on { Some(&mut checkpoints as &mut dyn Keep) } else { None };
     let ran = worker::run_kept(&plan, &options, how.cgroup, watcher, continuing, keep);
     let attempt = checkpoints.attempt();
@@ -260,6 +272,13 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, key: &Key) -> C
         Err(error @ (ProcessError::ImageChanged { .. } | ProcessError::Unfit(_))) => paused(&error),
         Err(error) => later(&error),
     }
+}
+
+/// What an encrypted file has.
+fn read_encrypted(store: &Store, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    store.open_data(hash)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Prints what an invocation waits for.

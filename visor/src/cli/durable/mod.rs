@@ -25,6 +25,7 @@ use monohull_abi::child::CHILD_EVENT;
 use monohull_durable::{InvalidMail, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, MetaError, Store, StoreError, Wait};
 use monohull_report::escape::shown;
 use monohull_saved::FileError;
+use monohull_state_key::{KeyFile, KeyFileError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -35,12 +36,25 @@ pub(super) struct State {
     /// The state folder, of `monohull run --state`
     #[arg(long = "state", value_name = "DIR")]
     folder: PathBuf,
+    /// The file of the key that the state folder is encrypted with
+    #[arg(long, value_name = "FILE")]
+    state_key: Option<PathBuf>,
 }
 
 impl State {
     fn open(&self) -> Result<Store, Trouble> {
-        Ok(Store::open_existing(&self.folder)?)
+        open_existing(&self.folder, self.state_key.as_deref())
     }
+}
+
+/// Opens a state folder that is there. The key is in memory no longer than that takes.
+pub(super) fn open_existing(folder: &Path, key: Option<&Path>) -> Result<Store, Trouble> {
+    Ok(Store::open_existing(folder, key_file(key)?.as_ref())?)
+}
+
+/// The key in a file, if there is to be one.
+pub(super) fn key_file(path: Option<&Path>) -> Result<Option<KeyFile>, Trouble> {
+    Ok(path.map(KeyFile::load).transpose()?)
 }
 
 /// Why a verb cannot do what it should.
@@ -52,6 +66,9 @@ pub(super) enum Trouble {
     /// There is no key that could seal or check a checkpoint.
     #[error(transparent)]
     Key(#[from] super::checkpoint::Trouble),
+    /// The file of the state folder's key cannot be used.
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
     /// There is no such invocation.
     #[error("there is no invocation `{0}` in the state folder")]
     Unknown(InvocationId),
@@ -139,9 +156,10 @@ impl Trouble {
         move |source| Trouble::Unreadable { what, path, source }
     }
 
-    fn exit(&self) -> Exit {
+    pub(super) fn exit(&self) -> Exit {
         match self {
             Trouble::Key(trouble) => trouble.exit(),
+            Trouble::Store(StoreError::Meta(error)) if error.is_of_key() => Exit::Usage,
             Trouble::Store(_) => Exit::Host,
             Trouble::File(error) if error.is_hosts() => Exit::Host,
             _ => Exit::Usage,

@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What `monohull run --state` was asked.
 pub(in super::super) struct Request<'a> {
     pub(in super::super) state: &'a Path,
+    /// The file of the key that it is encrypted with.
+    pub(in super::super) state_key: Option<&'a Path>,
     pub(in super::super) id: Option<&'a InvocationId>,
     /// With the images' paths as they are now.
     pub(in super::super) plan: &'a Plan,
@@ -70,7 +72,7 @@ pub(in super::super) fn run(request: Request<'_>) -> Exit {
 
 fn start(request: Request<'_>) -> Result<(Store, InvocationId), Trouble> {
     let Request { plan, mut start, .. } = request;
-    let store = Store::open(request.state)?;
+    let store = Store::open(request.state, super::key_file(request.state_key)?.as_ref())?;
     // Checkpoints are sealed: without a key the invocation could not be kept at its first wait.
     super::super::checkpoint::own_key()?;
     let adding = store.adding()?;
@@ -130,10 +132,10 @@ fn add_inputs(
         let unreadable =
             |error: InputError| Trouble::unreadable(format!("input slot `{}`:", input.slot), path)(error.into());
         let hash = if path.as_os_str().is_empty() {
-            store.add_file(adding, &mut io::empty())?
+            store.add_data(adding, &mut io::empty())?
         } else {
             let mut from = input_file::open(path).map_err(unreadable)?.bounded(plan.limits.slots);
-            store.add_file(adding, &mut from).map_err(|error| match from.take_error() {
+            store.add_data(adding, &mut from).map_err(|error| match from.take_error() {
                 Some(error) => unreadable(error),
                 None => error.into(),
             })?

@@ -172,7 +172,7 @@ impl Ledger {
         let found = found.ok_or_else(|| no_checkpoint(id, at, &has))?;
         let path = self.store().checkpoints().join(&found.checkpoint.file);
         let plan = |document: &[u8], _: &Engine| plan_once_registered(&row.workflow, document);
-        match Saved::read(&path, self.key(), plan) {
+        match Saved::read(&path, self.keys(), plan) {
             Ok(_) => Ok(found),
             Err(error) if error.is_hosts() => Err(ApiError::host(error.to_string())),
             Err(error) => Err(ApiError::conflict(format!("checkpoint {at} of {id} cannot be gone on from: {error}"))),

@@ -1,7 +1,6 @@
 //! What a durable invocation is started with, and what it goes on from.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -73,6 +72,7 @@ impl Watchdog {
         };
         let missing = |what: &str, error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => NoBasis::Pause(format!("{what} is missing")),
+            io::ErrorKind::InvalidData => NoBasis::Pause(format!("{what} cannot be used: {error}")),
             _ => NoBasis::Host(format!("{what} cannot be read: {error}")),
         };
         let document = ledger.read(&start.document).map_err(|error| missing("its workflow document", error))?;
@@ -80,7 +80,7 @@ impl Watchdog {
         let ready = self.registry.prepare_again(start.head.workflow(), &document, &start.functions, load);
         let ready = Arc::new(ready.map_err(NoBasis::Pause)?);
         let input = |(slot, hash): &(String, [u8; 32])| {
-            let file = File::open(ledger.store().file(hash)).map_err(|error| missing("an input", error))?;
+            let file = ledger.store().open_data(hash).map_err(|error| missing("an input", error))?;
             Ok((slot.clone(), Data::File(file.into())))
         };
         let is_needed = claim.checkpoint.is_none() || needs_inputs_later(ready.plan());
@@ -91,7 +91,7 @@ impl Watchdog {
             Some(checkpoint) => {
                 let path = ledger.store().checkpoints().join(&checkpoint.file);
                 let plan = |document: &[u8], _: &Engine| plan_once_registered(start.head.workflow(), document);
-                let saved = Saved::read(&path, ledger.key(), plan).map_err(|error| match error.is_hosts() {
+                let saved = Saved::read(&path, ledger.keys(), plan).map_err(|error| match error.is_hosts() {
                     true => host(&error),
                     false => NoBasis::Pause(error.to_string()),
                 })?;

@@ -80,7 +80,7 @@ impl Ledger {
         let adding = self.adding()?;
         let folder = self.store().checkpoints();
         let name = new_name(&folder, waits.id, waits.epoch);
-        let Written { path, bytes, .. } = saved.write(&folder, &name, self.key(), None).map_err(unwritten)?;
+        let Written { path, bytes, .. } = saved.write(&folder, &name, self.keys(), None).map_err(unwritten)?;
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let text = |mut text: String| {
             text.truncate(text.floor_char_boundary(WAIT_TEXT_MAX));

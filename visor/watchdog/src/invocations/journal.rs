@@ -21,7 +21,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::ms_since_1970;
-use crate::http::content::{Content, SMALL};
+use crate::http::content::{Content, SMALL, memory_file};
 use crate::http::error::ApiError;
 use crate::ids::is_id;
 use crate::invocations::callback::Callback;
@@ -34,6 +34,7 @@ use crate::store::error::{StateError, at};
 use crate::store::state_folder::{CALLBACKS, INVOCATIONS, StateFolder, quarantine};
 use monohull_report::RunReport;
 use monohull_report::escape::shown;
+use monohull_state_key::{Error as DecryptError, Place, StateKey};
 
 /// The first word of every record; the number is the format's.
 const MAGIC: &str = "monohull-invocation-1";
@@ -45,6 +46,8 @@ pub(crate) struct Journal {
     folder: Arc<StateFolder>,
     records: PathBuf,
     callbacks: PathBuf,
+    /// What encrypts records, if the state folder has a key.
+    key: Option<Arc<StateKey>>,
     corrupt_files: Vec<CorruptFile>,
 }
 
@@ -89,14 +92,15 @@ impl Journal {
     /// Calls that have become durable are the ledger's.
     pub(crate) fn open(
         folder: &Arc<StateFolder>,
+        key: Option<Arc<StateKey>>,
         is_durable: impl Fn(&str) -> bool,
     ) -> Result<(Journal, Vec<Found>), StateError> {
         let root = folder.path();
         let (records, callbacks) = (root.join(INVOCATIONS), root.join(CALLBACKS));
-        let mut journal = Journal { folder: folder.clone(), records, callbacks, corrupt_files: Vec::new() };
+        let mut journal = Journal { folder: folder.clone(), records, callbacks, key, corrupt_files: Vec::new() };
         let mut pending = HashMap::new();
         for path in list(&journal.callbacks)? {
-            match read_callback(&path) {
+            match journal.read_callback(&path) {
                 Ok(url) => drop(pending.insert(name_of(&path), url)),
                 Err(trouble) => journal.quarantine(root, path, trouble)?,
             }
@@ -108,7 +112,7 @@ impl Journal {
                 remove(&path)?;
                 continue;
             }
-            let (invocation, age) = match read_record(&path) {
+            let (invocation, age) = match journal.read_record(&path) {
                 Ok((invocation, Some(age))) => (invocation, age),
                 Ok((invocation, None)) => (journal.interrupt(invocation), Duration::ZERO),
                 Err(trouble) => {
@@ -162,7 +166,7 @@ impl Journal {
     fn put_accepted(&self, invocation: &Invocation, callback: Option<&Callback>) -> Result<(), StateError> {
         if let Some(callback) = callback {
             let write = |to: &mut dyn Write| to.write_all(callback.url().as_bytes());
-            put_marked(&self.callbacks.join(&invocation.id), CALLBACK_MAGIC, write)?;
+            self.put_marked(&self.callbacks.join(&invocation.id), CALLBACK_MAGIC, write)?;
         }
         let kept = self.put(invocation, &Record { head: invocation.head(), end: None }, &[]);
         if kept.is_err() && callback.is_some() {
@@ -195,10 +199,42 @@ impl Journal {
         let path = self.records.join(&invocation.id);
         let mut line = serde_json::to_vec(record).map_err(io::Error::from).map_err(at(&path))?;
         line.push(b'\n');
-        put_marked(&path, MAGIC, |to| {
+        self.put_marked(&path, MAGIC, |to| {
             to.write_all(&line)?;
             outputs.iter().try_for_each(|(_, content)| content.write_to(to))
         })
+    }
+
+    /// [`put_marked`], of what is encrypted if there is a key: in memory first, as it is looked at twice.
+    fn put_marked(
+        &self,
+        path: &Path,
+        magic: &str,
+        content: impl Fn(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), StateError> {
+        let Some(key) = &self.key else { return put_marked(path, magic, content) };
+        let encrypt = || {
+            let file = memory_file()?;
+            let mut to = key.encrypting(&file)?;
+            content(&mut to)?;
+            to.finish(Place { kind: magic, name: &name_of(path) })?;
+            let len = file.metadata()?.len();
+            Content::of_file(file, len)
+        };
+        let encrypted = encrypt().map_err(at(path))?;
+        put_marked(path, magic, |to| encrypted.write_to(to))
+    }
+
+    /// What it has written.
+    fn read_marked(&self, path: &Path, magic: &str) -> Result<Vec<u8>, ReadError> {
+        let content = read_marked(path, magic)?;
+        let Some(key) = &self.key else { return Ok(content) };
+        let mut plain = Vec::new();
+        match key.decrypt_file(Place { kind: magic, name: &name_of(path) }, &mut &*content, &mut plain) {
+            Ok(()) => Ok(plain),
+            Err(DecryptError::Io(error)) => Err(ReadError::Host(at(path)(error))),
+            Err(error) => Err(ReadError::corrupt(error)),
+        }
     }
 
     /// Removes the record of a callback that was made or given up.
@@ -210,6 +246,41 @@ impl Journal {
     pub(crate) fn forget(&self, ids: &[String]) -> Result<(), StateError> {
         self.folder.change(|| ids.iter().try_for_each(|id| remove(&self.records.join(id))))
     }
+
+    fn read_callback(&self, path: &Path) -> Result<String, ReadError> {
+        named(path)?;
+        String::from_utf8(self.read_marked(path, CALLBACK_MAGIC)?).map_err(ReadError::corrupt)
+    }
+
+    /// A call, and how long ago it ended if it has.
+    fn read_record(&self, path: &Path) -> Result<(Invocation, Option<Duration>), ReadError> {
+        let id = named(path)?;
+        let content = self.read_marked(path, MAGIC)?;
+        let line = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let record: Record = serde_json::from_slice(line).map_err(ReadError::corrupt)?;
+        let mut rest = content.get(line.len() + 1..).unwrap_or_default();
+        let invocation = Invocation::recalled(id, record.head);
+        let Some(end) = record.end else { return Ok((invocation, None)) };
+        let mut outputs = Vec::new();
+        for (name, len) in end.outputs {
+            let split = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len));
+            let (bytes, more) = split.ok_or_else(|| ReadError::corrupt("it is shorter than its first line says"))?;
+            rest = more;
+            outputs.push((name, Content::of_bytes(bytes).map_err(|error| ReadError::Host(at(path)(error)))?));
+        }
+        if line.len() as u64 > SMALL {
+            invocation.set_long(None);
+        }
+        let result = end.refusal.map_or(Ok(outputs), Err);
+        let (status, duration_us, report) = (end.status, end.duration_us, end.report.map(Report::from));
+        if !status.is_final() {
+            return Err(ReadError::corrupt("its status is not final"));
+        }
+        invocation.print(end.printed);
+        invocation.end(Arc::new(End { status, duration_us, report, result }), true);
+        // A clock that was set back makes it younger than it is.
+        Ok((invocation, Some(Duration::from_millis(now_ms().saturating_sub(end.ended_ms)))))
+    }
 }
 
 /// Milliseconds since 1970.
@@ -220,41 +291,6 @@ fn now_ms() -> u64 {
 fn named(path: &Path) -> Result<String, ReadError> {
     let name = name_of(path);
     if is_id(&name) { Ok(name) } else { Err(ReadError::corrupt("its name is not that of a call")) }
-}
-
-fn read_callback(path: &Path) -> Result<String, ReadError> {
-    named(path)?;
-    String::from_utf8(read_marked(path, CALLBACK_MAGIC)?).map_err(ReadError::corrupt)
-}
-
-/// A call, and how long ago it ended if it has.
-fn read_record(path: &Path) -> Result<(Invocation, Option<Duration>), ReadError> {
-    let id = named(path)?;
-    let content = read_marked(path, MAGIC)?;
-    let line = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let record: Record = serde_json::from_slice(line).map_err(ReadError::corrupt)?;
-    let mut rest = content.get(line.len() + 1..).unwrap_or_default();
-    let invocation = Invocation::recalled(id, record.head);
-    let Some(end) = record.end else { return Ok((invocation, None)) };
-    let mut outputs = Vec::new();
-    for (name, len) in end.outputs {
-        let split = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len));
-        let (bytes, more) = split.ok_or_else(|| ReadError::corrupt("it is shorter than its first line says"))?;
-        rest = more;
-        outputs.push((name, Content::of_bytes(bytes).map_err(|error| ReadError::Host(at(path)(error)))?));
-    }
-    if line.len() as u64 > SMALL {
-        invocation.set_long(None);
-    }
-    let result = end.refusal.map_or(Ok(outputs), Err);
-    let (status, duration_us, report) = (end.status, end.duration_us, end.report.map(Report::from));
-    if !status.is_final() {
-        return Err(ReadError::corrupt("its status is not final"));
-    }
-    invocation.print(end.printed);
-    invocation.end(Arc::new(End { status, duration_us, report, result }), true);
-    // A clock that was set back makes it younger than it is.
-    Ok((invocation, Some(Duration::from_millis(now_ms().saturating_sub(end.ended_ms)))))
 }
 
 #[cfg(test)]
@@ -288,7 +324,7 @@ mod tests {
     #[test]
     fn records_that_contradict_themselves_are_damaged() {
         let (_root, folder) = folder();
-        let (journal, _) = Journal::open(&folder, |_| false).expect("empty");
+        let (journal, _) = Journal::open(&folder, None, |_| false).expect("empty");
         let written = |change: &dyn Fn(&str) -> String| {
             let invocation = invocation();
             let outputs = vec![("out".to_owned(), Content::of_bytes(b"12345").expect("bytes"))];
@@ -297,7 +333,7 @@ mod tests {
             let content = String::from_utf8(read_marked(&path, MAGIC).expect("whole")).expect("text");
             let changed = change(&content);
             put_marked(&path, MAGIC, |to| to.write_all(changed.as_bytes())).expect("written");
-            read_record(&path)
+            journal.read_record(&path)
         };
         assert!(matches!(written(&str::to_owned), Ok((_, Some(_)))));
         let older = |content: &str| content.replace(r#""status":"completed""#, r#""status":"done""#);
@@ -324,12 +360,12 @@ mod tests {
         let (_root, folder) = folder();
         let allowed = ["hooks.example".to_owned()];
         let callback = Callback::to(b"http://hooks.example/done", &allowed).expect("allowed");
-        let (journal, _) = Journal::open(&folder, |_| false).expect("empty");
+        let (journal, _) = Journal::open(&folder, None, |_| false).expect("empty");
         let (kept, lost) = (invocation(), invocation());
         journal.accept(&kept, Some(&callback)).expect("kept");
         journal.accept(&lost, Some(&callback)).expect("kept");
         fs::remove_file(journal.records.join(&lost.id)).expect("removed");
-        let (journal, found) = Journal::open(&folder, |_| false).expect("readable");
+        let (journal, found) = Journal::open(&folder, None, |_| false).expect("readable");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].callback.as_deref(), Some("http://hooks.example/done"));
         assert_eq!(found[0].invocation.status(), Status::Failed);

@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -23,6 +23,8 @@ use monohull_durable::{
     Adding, Bounds, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Meta, MetaError,
     NewInvocation, Outbox, Output, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Undelivered, Want,
 };
+use monohull_saved::Keys;
+use monohull_state_key::{KeyFile, KeyFileError, is_encrypted};
 use monohull_worker::Data;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -34,7 +36,7 @@ use crate::http::error::{ApiError, Blame};
 use crate::invocations::record::{Head, Printed};
 use crate::settings::Keep;
 use crate::store::error::StateError;
-use crate::store::state_folder::StateFolder;
+use crate::store::state_folder::{CALLBACKS, INVOCATIONS, StateFolder};
 use hyper::StatusCode;
 use monohull_report::RunReport;
 
@@ -151,6 +153,24 @@ pub enum LedgerError {
     Damaged { folder: PathBuf, error: MetaError },
     #[error("the key of checkpoints, {}: {error}", monohull_report::escape::shown(path))]
     Key { path: PathBuf, error: KeyError },
+    #[error(transparent)]
+    StateKey(#[from] KeyFileError),
+}
+
+impl LedgerError {
+    /// Whether the operator has to name another file of a key, or none.
+    pub fn is_of_key(&self) -> bool {
+        match self {
+            LedgerError::StateKey(_) => true,
+            LedgerError::Store(StoreError::Meta(error)) => error.is_of_key(),
+            _ => false,
+        }
+    }
+}
+
+/// The folder of durable invocations of a server with this state folder.
+pub fn durable_folder(state: &Path) -> PathBuf {
+    state.join(DURABLE)
 }
 
 /// Bytes of a file from its beginning, wherever its own position is: others may read the same file.
@@ -172,13 +192,18 @@ impl Read for Whole<'_> {
 impl Ledger {
     /// Opens the store, or makes it. Invocations that an earlier server ran can be claimed again. What an earlier server has left is
     /// removed later ([`Ledger::forget`]): that takes as long as there are rows, and something may be due.
-    pub(crate) fn open(folder: &Arc<StateFolder>) -> Result<Ledger, LedgerError> {
+    pub(crate) fn open(folder: &Arc<StateFolder>, state_key: Option<&Path>) -> Result<Ledger, LedgerError> {
         let root = folder.path();
+        let state_key = state_key.map(KeyFile::load).transpose()?;
+        let folder_of_store = durable_folder(root);
+        if state_key.is_some() && !folder_of_store.exists() && has_plain_records(root) {
+            // Of a server whose ledger was moved away.
+            return Err(StoreError::Meta(MetaError::NotEncrypted { folder: root.to_owned() }).into());
+        }
         let path = root.join(KEY);
         let key = Key::load_or_create(&path).map_err(|error| LedgerError::Key { path, error })?;
-        let folder_of_store = root.join(DURABLE);
         let opened = || -> Result<_, StoreError> {
-            let store = Store::open_served(&folder_of_store)?;
+            let store = Store::open_served(&folder_of_store, state_key.as_ref())?;
             let mut meta = store.meta()?;
             meta.check(CHECKED_MAX)?;
             store.expire_the_dead(&mut meta)?;
@@ -212,8 +237,9 @@ impl Ledger {
         &self.store
     }
 
-    pub(crate) fn key(&self) -> &Key {
-        &self.key
+    /// What seals checkpoints, and what encrypts them.
+    pub(crate) fn keys(&self) -> Keys<'_> {
+        Keys { seal: &self.key, state: self.store.key().map(|key| &**key) }
     }
 
     /// The database.
@@ -267,7 +293,7 @@ impl Ledger {
         self.store.adding().map_err(kept)
     }
 
-    /// Adds bytes as a file, and gives its hash.
+    /// Adds bytes of code as a file, and gives its hash.
     pub(crate) fn add_bytes(&self, adding: &Adding, mut bytes: &[u8]) -> Result<[u8; 32], ApiError> {
         let hash = Sha256::digest(bytes).into();
         // What has its name is whole and on the disk, and is not removed while something is added.
@@ -277,15 +303,24 @@ impl Ledger {
         self.store.add_file(adding, &mut bytes).map_err(kept)
     }
 
+    /// The same with what an invocation was given or has made, which is encrypted if there is a key.
+    fn add_small(&self, adding: &Adding, mut bytes: &[u8]) -> Result<[u8; 32], ApiError> {
+        let hash = self.store.hash_of_data(Sha256::digest(bytes).into()).map_err(kept)?;
+        if self.store.file(&hash).exists() {
+            return Ok(hash);
+        }
+        self.store.add_data(adding, &mut bytes).map_err(kept)
+    }
+
     /// The same with what fills an input slot.
     pub(crate) fn add_data(&self, adding: &Adding, data: &Data) -> Result<[u8; 32], ApiError> {
         match data {
-            Data::Bytes(bytes) => self.add_bytes(adding, bytes),
+            Data::Bytes(bytes) => self.add_small(adding, bytes),
             Data::File(file) => {
                 let unreadable = |error: io::Error| ApiError::host(format!("an input cannot be read: {error}"));
                 let file = File::from(file.try_clone().map_err(unreadable)?);
                 let end = file.metadata().map_err(unreadable)?.len();
-                self.store.add_file(adding, &mut Whole { file: &file, at: 0, end }).map_err(kept)
+                self.store.add_data(adding, &mut Whole { file: &file, at: 0, end }).map_err(kept)
             }
         }
     }
@@ -293,9 +328,9 @@ impl Ledger {
     /// The same with an output.
     pub(crate) fn add_content(&self, adding: &Adding, content: &Content) -> Result<[u8; 32], ApiError> {
         match content {
-            Content::Small(bytes) => self.add_bytes(adding, bytes),
+            Content::Small(bytes) => self.add_small(adding, bytes),
             Content::Large(large) => {
-                self.store.add_file(adding, &mut Whole { file: &large.file, at: 0, end: large.len }).map_err(kept)
+                self.store.add_data(adding, &mut Whole { file: &large.file, at: 0, end: large.len }).map_err(kept)
             }
         }
     }
@@ -313,7 +348,7 @@ impl Ledger {
         Ok(hash)
     }
 
-    /// What a file has that was added.
+    /// What a file of code has that was added.
     pub(crate) fn read(&self, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
         fs::read(self.store.file(hash))
     }
@@ -489,14 +524,25 @@ impl Ledger {
 
     /// The content of an output.
     pub(crate) fn output(&self, output: &Output) -> io::Result<Content> {
-        let path = self.store.file(&output.hash);
-        let file = File::open(path)?;
+        let file = self.store.open_data(&output.hash)?;
         let len = file.metadata()?.len();
         if len != output.bytes {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it has another length"));
         }
         Content::of_file(file, len)
     }
+}
+
+/// Whether calls were recorded in a state folder that had no key.
+fn has_plain_records(root: &Path) -> bool {
+    [INVOCATIONS, CALLBACKS].iter().any(|name| {
+        let records = fs::read_dir(root.join(name)).into_iter().flatten().flatten();
+        // Behind the first line.
+        let is_plain = |bytes: Vec<u8>| {
+            bytes.iter().position(|byte| *byte == b'\n').is_some_and(|end| !is_encrypted(&bytes[end + 1..]))
+        };
+        records.filter_map(|record| fs::read(record.path()).ok()).any(is_plain)
+    })
 }
 
 /// Says which events were not sent.

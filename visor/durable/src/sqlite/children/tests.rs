@@ -1,6 +1,7 @@
 //! A parent, its children, and what each transaction does to the others.
 
 use super::*;
+use crate::Unlock;
 use crate::{
     Branched, Checkpoint, Claimed, Commit, Control, Fork, Held, History, Left, Mail, Meta, NewMail, Outbox, Sent,
     Undelivered, Wait, Want,
@@ -41,7 +42,7 @@ fn sent(events: Vec<Outgoing>) -> Left {
 impl World {
     fn new() -> World {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut meta = Sqlite::open(&folder.path().join("meta.sqlite"), true).expect("opened");
+        let mut meta = Sqlite::open(&folder.path().join("meta.sqlite"), true, Unlock::Nothing).expect("opened");
         meta.start(&NewInvocation { id: &id("p"), workflow: "w", start: b"", due: 1 }, 1).expect("started");
         World { _folder: folder, meta, now: 10 }
     }
