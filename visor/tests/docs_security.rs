@@ -69,6 +69,25 @@ fn every_promise_names_a_test_that_is_run() {
     }
 }
 
+/// Each part of the reset that can be left out has a row, and a test of its name.
+#[test]
+fn every_part_of_the_reset_is_listed_and_left_out_by_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("visor lies in the root");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let names = read("visor/domain/src/fault_injection/compiled_in.rs");
+    let names: Vec<_> = names.split("(\"reset-").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(names.len() > 20, "{names:?}");
+    let docs = read("docs/security.md");
+    let listed: Vec<_> = docs.split("| `reset-").skip(1).filter_map(|rest| rest.split('`').next()).collect();
+    assert_eq!(names.len(), listed.len(), "{listed:?}");
+    let tests = tests(&read("visor/tests/keys_reuse/negative.rs"));
+    for name in names {
+        assert!(listed.contains(&name), "reset-{name} has no row");
+        let test = format!("reset_{}", name.replace('-', "_"));
+        assert!(tests.contains_key(&test), "there is no test {test}");
+    }
+}
+
 #[test]
 fn only_what_a_runner_finds_is_a_test() {
     let source = r##"

@@ -204,6 +204,17 @@ fn a_process_that_is_killed_is_an_error_to_its_caller_alone() {
     }
 }
 
+/// One is missing of eight, and nobody asks for more.
+#[test]
+fn an_idle_worker_that_was_used_is_made_up_for() {
+    let server = server_with_examples(&["--prefork", "8", "--process", "per-invocation"]);
+    for _ in 0..3 {
+        eventually("all are ready", || server.get("/healthz").json()["idle_workers"] == 8);
+        server.post("/invoke/echo", b"x").expect(200);
+    }
+    eventually("all are ready", || server.get("/healthz").json()["idle_workers"] == 8);
+}
+
 #[test]
 fn a_process_that_hangs_is_ended_at_its_deadline() {
     let server = server_with_examples(&["--timeout", "400ms"]);

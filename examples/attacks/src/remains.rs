@@ -19,7 +19,7 @@ use crate::{Attack, leftovers, strike_of};
 use core::arch::{asm, naked_asm};
 use core::hint::{black_box, spin_loop};
 use core::mem::forget;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use monohull_abi::file::FileStat;
 use monohull_abi::layout::PAGE;
 use monohull_abi::number;
@@ -46,12 +46,14 @@ struct Way {
     look: fn(&str) -> Found,
 }
 
-const WAYS: [Way; 9] = [
+const WAYS: [Way; 11] = [
     Way { name: "threads", leave: threads, look: turns },
     Way { name: "lines", leave: print_on, look: keep_quiet },
     Way { name: "files", leave: files, look: find_files },
     Way { name: "mapped", leave: map_file, look: find_mapped },
     Way { name: "memory", leave: memory, look: find_in_memory },
+    Way { name: "kinds", leave: kinds, look: find_in_data },
+    Way { name: "interrupted", leave: be_interrupted, look: find_registers },
     Way { name: "names", leave: names, look: find_names },
     Way { name: "handler", leave: handle_faults, look: fault },
     Way { name: "registers", leave: control_words, look: find_registers },
@@ -285,6 +287,80 @@ fn memory(mark: &str) -> Done {
     drop(black_box((0..1000).map(|_| filled(100)).collect::<Vec<_>>()));
     forget(SlotBuffer::<[u8]>::with_slot_from("kept", &filled(1 << 20)));
     use_stack(mark.as_bytes());
+    Ok(())
+}
+
+/// Data that the image initializes.
+static DATA: [AtomicU8; 64] = [const { AtomicU8::new(1) }; 64];
+/// Data that it does not, some pages of it.
+static ZEROS: [AtomicU8; 16 << 10] = [const { AtomicU8::new(0) }; 16 << 10];
+/// A thread has used its stack.
+static HAS_USED: AtomicBool = AtomicBool::new(false);
+
+/// Memory of each kind that an instance has. The mark is followed by the name of the kind.
+fn kinds(mark: &str) -> Done {
+    let named = |kind: &str| format!("{mark}-{kind}");
+    let write = |to: &[AtomicU8], text: &str| {
+        to.iter().zip(text.bytes()).for_each(|(to, byte)| to.store(byte, Ordering::Relaxed));
+    };
+    write(&DATA, &named("data"));
+    write(&ZEROS[ZEROS.len() / 2..], &named("zeros"));
+    // The first blocks are in zeroed data.
+    forget(named("heap").repeat(8 << 10));
+    let mapped = hostcall(number::MAP, [PAGE, 0, MapAccess::ReadWrite as u64, 0, 0, 0]);
+    if mapped < 0 {
+        return Err("a page is refused".into());
+    }
+    let text = named("mapped");
+    // SAFETY: the page has just been mapped, and nothing else uses it.
+    unsafe { core::ptr::copy_nonoverlapping(text.as_ptr(), mapped as *mut u8, text.len()) };
+    use_stack(named("stack").as_bytes());
+    let text = named("thread");
+    thread::spawn(move || {
+        use_stack(text.as_bytes());
+        HAS_USED.store(true, Ordering::Release);
+        thread::park();
+    });
+    while !HAS_USED.load(Ordering::Acquire) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn find_in_data(_: &str) -> Found {
+    let differs = |bytes: &[AtomicU8], first: u8| bytes.iter().any(|byte| byte.load(Ordering::Relaxed) != first);
+    let found = [("initialized", differs(&DATA, 1)), ("zeroed", differs(&ZEROS, 0))];
+    Ok(found.into_iter().filter(|(_, found)| *found).map(|(data, _)| format!("what was in {data} data")).collect())
+}
+
+/// Threads that compute with the mark in their registers, for many slices of time.
+fn be_interrupted(mark: &str) -> Done {
+    const TURNS: u64 = 1 << 27;
+    let mut text = [0u8; 64];
+    text.iter_mut().zip(mark.bytes().cycle()).for_each(|(to, byte)| *to = byte);
+    let threads = (0..8).map(|_| {
+        thread::spawn(move || {
+            // SAFETY: reads the text into registers that the compiler is told of, and counts.
+            unsafe {
+                asm!(
+                    "movups xmm0, [{text}]",
+                    "movups xmm1, [{text} + 16]",
+                    "movups xmm2, [{text} + 32]",
+                    "movups xmm3, [{text} + 48]",
+                    "2:",
+                    "dec {turns}",
+                    "jnz 2b",
+                    text = in(reg) &raw const text,
+                    turns = inout(reg) TURNS => _,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                )
+            };
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    for thread in threads {
+        thread.join().map_err(|_| "a thread has panicked")?;
+    }
     Ok(())
 }
 

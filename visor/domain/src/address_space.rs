@@ -229,14 +229,14 @@ impl AddressSpace {
     /// What has been used outside of cells is part of the bare reservation again; but for the first carrier's block and the info page,
     /// which is zero. After an error something of it may be left.
     pub(crate) fn drop_used(&mut self) -> Result<(), AddressSpaceError> {
-        let parts = [Mitigation::ResetCarriers, Mitigation::ResetCarriers, Mitigation::ResetArena];
+        let parts = [Mitigation::ResetBlocks, Mitigation::ResetFrames, Mitigation::ResetArena];
         let used = std::mem::take(&mut self.used).map(AtomicU64::into_inner);
         for ((dropped, end), part) in DROPPED.iter().zip(used).zip(parts) {
             if end > dropped.start && !fault_injection::disabled(part) {
                 self.reset(dropped.start..end)?;
             }
         }
-        if !fault_injection::disabled(Mitigation::ResetCarriers) {
+        if !fault_injection::disabled(Mitigation::ResetInfo) {
             // SAFETY: the info page is writable for trusted code as long as there is an address space, and no carrier runs.
             unsafe { std::ptr::write_bytes(INFO_BASE as *mut u8, 0, INFO_SIZE as usize) };
         }

@@ -116,11 +116,13 @@ impl Carrier {
             // SAFETY: the timer is this carrier's, and nothing knows of it any more.
             checked("timer_delete", unsafe { libc::syscall(libc::SYS_timer_delete, preempt_timer) })?;
         }
-        if self.has_handled_signals() {
+        if self.has_handled_signals() && !fault_injection::disabled(Mitigation::ResetSignals) {
             self.forget_signals(space)?;
         }
-        self.setup.write_first_state(space);
-        state.clear();
+        if !fault_injection::disabled(Mitigation::ResetContext) {
+            self.setup.write_first_state(space);
+            state.clear();
+        }
         state.tid.store(self.tid, Ordering::Release);
         (self.slice, self.fruitless, self.key, self.frames) = (NEVER, 0, None, 0);
         Ok(())
@@ -144,11 +146,8 @@ impl Carrier {
         let stack = signal_stack(self.index);
         // SAFETY: the stack is this carrier's, and no handler runs on it.
         checked("the alternate signal stack", unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) }.into())?;
-        if !fault_injection::disabled(Mitigation::ResetCarriers) {
-            let start = stack.ss_sp as u64;
-            space.discard(start..start + stack.ss_size as u64)?;
-        }
-        Ok(())
+        let start = stack.ss_sp as u64;
+        Ok(space.discard(start..start + stack.ss_size as u64)?)
     }
 
     /// Which carrier this is.
@@ -359,5 +358,6 @@ impl Drop for Carrier {
             libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0u64, 0u64, 0u64);
         }
         state.tid.store(0, Ordering::Release);
+        state.clear();
     }
 }

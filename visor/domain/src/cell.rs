@@ -10,6 +10,7 @@
 //! ```
 
 use super::address_space::{Access, AddressSpace, AddressSpaceError};
+use super::fault_injection::{self, Mitigation};
 use super::image::Access as SegmentAccess;
 use super::image::map::{LoadedImage, Pristine};
 use super::keys::Key;
@@ -424,13 +425,14 @@ impl Cell {
             }
             self.points = None;
         }
-        for pages in &self.pristine {
+        let resets = |part| !fault_injection::disabled(part);
+        for pages in self.pristine.iter().filter(|_| resets(Mitigation::ResetCellData)) {
             // SAFETY: these are the writable pages they were copied from.
             unsafe {
                 std::ptr::copy_nonoverlapping(pages.bytes.as_ptr(), pages.address as *mut u8, pages.bytes.len());
             }
         }
-        for zeros in &self.zeros {
+        for zeros in self.zeros.iter().filter(|_| resets(Mitigation::ResetCellZeros)) {
             if zeros.end - zeros.start > SMALL_ZEROS {
                 space.discard(zeros.clone())?;
                 continue;
@@ -438,17 +440,21 @@ impl Cell {
             // SAFETY: whole writable pages of the image, and no thread of the instance exists any more.
             unsafe { std::ptr::write_bytes(zeros.start as *mut u8, 0, (zeros.end - zeros.start) as usize) };
         }
-        if self.heap_end > self.heap_start {
+        if self.heap_end > self.heap_start && resets(Mitigation::ResetCellHeap) {
             space.reset(self.heap_start..self.heap_end)?;
             self.heap_end = self.heap_start;
         }
-        self.mapped.reset(space)?;
-        let stack = self.stack(None);
-        let warm = stack.end - WARM_STACK.min(self.stack_size - PAGE);
-        space.discard(stack.start + PAGE..warm)?;
-        // SAFETY: the top pages of the main stack, which no thread uses any more.
-        unsafe { std::ptr::write_bytes(warm as *mut u8, 0, (stack.end - warm) as usize) };
-        if self.stacks > 0 {
+        if resets(Mitigation::ResetCellMapped) {
+            self.mapped.reset(space)?;
+        }
+        if resets(Mitigation::ResetCellStack) {
+            let stack = self.stack(None);
+            let warm = stack.end - WARM_STACK.min(self.stack_size - PAGE);
+            space.discard(stack.start + PAGE..warm)?;
+            // SAFETY: the top pages of the main stack, which no thread uses any more.
+            unsafe { std::ptr::write_bytes(warm as *mut u8, 0, (stack.end - warm) as usize) };
+        }
+        if self.stacks > 0 && resets(Mitigation::ResetCellThreads) {
             space.reset(self.base() + THREAD_STACKS_OFFSET..self.base() + MAPPINGS_OFFSET)?;
             self.stacks = 0;
             self.free_stacks = Vec::new();

@@ -93,12 +93,12 @@ impl CellPool {
             if cell.key() != space.keys().of_cell(index) {
                 break;
             }
-            if !fault_injection::disabled(Mitigation::ResetCells) && cell.wipe(&space).is_err() {
+            if cell.wipe(&space).is_err() {
                 break;
             }
             kept.push(cell);
         }
-        if kept.len() < used {
+        if kept.len() < used && !fault_injection::disabled(Mitigation::ResetOtherCells) {
             space.reset(cell_base(kept.len())..cell_base(used))?;
         }
         Ok(kept)

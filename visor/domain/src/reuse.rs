@@ -107,6 +107,30 @@ mod tests {
         carrier.unbind_instance();
     }
 
+    /// What a thread may do with the time-stamp counter.
+    fn counter() -> i32 {
+        let mut allowed = 0;
+        // SAFETY: writes one number.
+        let status = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut allowed) };
+        assert_eq!(status, 0, "this processor has one");
+        allowed
+    }
+
+    /// The kernel shows it to no other process, so that this is the one place to see it.
+    #[test]
+    fn the_time_stamp_counter_is_allowed_again() {
+        let _one = one_at_a_time();
+        let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
+        fault::install(space.keys().variant());
+        space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
+        let mut carrier = Carrier::new(&space, 0).expect("a carrier");
+        assert_eq!(counter(), libc::PR_TSC_ENABLE);
+        carrier.deny_time_stamp_counter().expect("it is denied");
+        let denied = counter();
+        carrier.rest().expect("it rests");
+        assert_eq!((denied, counter()), (libc::PR_TSC_SIGSEGV, libc::PR_TSC_ENABLE));
+    }
+
     /// Whatever is on the signal stack after one, it is found.
     #[test]
     fn a_signal_that_was_handled_is_noticed() {

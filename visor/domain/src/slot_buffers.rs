@@ -9,6 +9,7 @@ use monohull_abi::types::{BYTES_FINGERPRINT, FilledSlot, SLOT_NAME_MAX, SlotInfo
 use monohull_abi::{Errno, number};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 impl Shared {
@@ -22,16 +23,16 @@ impl Shared {
 }
 
 impl Domain {
-    /// Fills a slot with a file's content. The outer error is the file's, the inner one the arena's.
-    pub fn fill_slot_from(&self, name: &str, file: &File) -> io::Result<Result<(), Errno>> {
-        let len = file.metadata()?.len();
+    /// Fills a slot with a part of a file. The outer error is the file's, the inner one the arena's.
+    pub fn fill_slot_from(&self, name: &str, file: &File, part: Range<u64>) -> io::Result<Result<(), Errno>> {
+        let len = part.end.saturating_sub(part.start);
         let address = match self.allocate(len) {
             Ok(address) => address,
             Err(errno) => return Ok(Err(errno)),
         };
         // SAFETY: a new buffer of at least this size, zeroed, whose address nothing else has yet.
         let buffer = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, len as usize) };
-        file.read_exact_at(buffer, 0)?;
+        file.read_exact_at(buffer, part.start)?;
         Ok(self.publish(name, address, len))
     }
 

@@ -2,6 +2,7 @@
 
 use super::fault_injection::{self, Mitigation};
 use monohull_sys::dead_stack;
+use std::hint::black_box;
 use std::io;
 use std::sync::Mutex;
 use std::thread::{Builder, JoinHandle};
@@ -47,11 +48,25 @@ pub(super) fn spawn(
         // SAFETY: changes nothing but that reading the counter is no fault on this thread.
         unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
         body();
+        if fault_injection::is_unhardened() {
+            plant();
+        }
         // The C library keeps the stack for the next thread. It gives back what lies deeper.
-        if !fault_injection::disabled(Mitigation::ResetStacks) {
+        if !fault_injection::disabled(Mitigation::ResetThreadStacks) {
             dead_stack::wipe_near();
         }
     })
+}
+
+/// Leaves something on the stack: [`fault_injection::PLANTED`].
+#[inline(never)]
+fn plant() {
+    let mut planted = [0u8; 8 << 10];
+    planted
+        .iter_mut()
+        .zip(fault_injection::PLANTED.bytes().cycle())
+        .for_each(|(to, byte)| *to = byte.to_ascii_uppercase());
+    black_box(&planted);
 }
 
 /// Ends the process if its thread panics. The others would wait for a missing carrier, and its instance would never end.

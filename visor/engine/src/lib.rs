@@ -34,7 +34,7 @@ pub mod workflow_io;
 
 pub use monohull_domain::Inbox;
 pub use options::{Event, IsolationWish, RunOptions, modules_folder};
-pub use workflow_io::{Source, WorkflowIo};
+pub use workflow_io::{Filling, Source, WorkflowIo};
 
 use clock::Clock;
 use monohull_domain::checkpoint::{Continuation, Keeper, RestoreError, Suspended, TemplateUse};

@@ -1,6 +1,6 @@
 //! Input slots are filled before a run, and output slots read after it.
 
-use super::workflow_io::{Source, WorkflowIo};
+use super::workflow_io::{Filling, Source, WorkflowIo};
 use monohull_abi::Errno;
 use monohull_abi::types::FilledSlot;
 use monohull_domain::{Domain, Shared};
@@ -8,17 +8,21 @@ use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, OutputReport};
 use monohull_workflow::Plan;
 use std::collections::BTreeMap;
+use std::io;
 
 /// Fills every input slot.
 pub(super) fn fill(domain: &Domain, plan: &Plan, workflow_io: &mut dyn WorkflowIo) -> Result<(), Box<Failure>> {
     for input in &plan.inputs {
         let failed = |blame, text: String| Box::new(Failure::blamed(FailureKind::Input, blame, text));
         let unread = |error: String| failed(Blame::Workflow, format!("input slot `{}`: {error}", input.slot));
+        let unreadable = |error: io::Error| unread(format!("cannot be read: {error}"));
         let filled = match workflow_io.input(input).map_err(unread)? {
-            Source::Bytes(bytes) => domain.fill_slot(&input.slot, &bytes),
-            Source::File(file) => {
-                domain.fill_slot_from(&input.slot, &file).map_err(|error| unread(format!("cannot be read: {error}")))?
+            Filling::Whole(Source::Bytes(bytes)) => domain.fill_slot(&input.slot, &bytes),
+            Filling::Whole(Source::File(file)) => {
+                let len = file.metadata().map_err(unreadable)?.len();
+                domain.fill_slot_from(&input.slot, &file, 0..len).map_err(unreadable)?
             }
+            Filling::Part(file, part) => domain.fill_slot_from(&input.slot, &file, part).map_err(unreadable)?,
         };
         filled.map_err(|errno| {
             let blame = if errno == Errno::OutOfMemory { Blame::Host } else { Blame::Monohull };

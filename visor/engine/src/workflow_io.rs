@@ -11,13 +11,14 @@ use monohull_workflow::plan::Input;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Where inputs come from and outputs go. Errors are texts for people.
 pub trait WorkflowIo {
     /// What an input slot is filled with. It may be asked for again, if the whole workflow is run again.
-    fn input(&mut self, input: &Input) -> Result<Source, String>;
+    fn input(&mut self, input: &Input) -> Result<Filling, String>;
     /// Takes an output slot's bytes, and returns the report about them.
     fn output(&mut self, slot: &str, bytes: &[u8]) -> Result<OutputReport, String>;
 }
@@ -31,6 +32,15 @@ pub enum Source {
     File(File),
 }
 
+/// What an input slot is filled with, whatever it is a part of.
+#[derive(Debug)]
+pub enum Filling {
+    /// All of this.
+    Whole(Source),
+    /// These bytes of a file.
+    Part(File, Range<u64>),
+}
+
 /// Slots that come from files and go to files, or into the report.
 pub(super) struct Files<'o> {
     pub(super) options: &'o RunOptions,
@@ -39,8 +49,8 @@ pub(super) struct Files<'o> {
 }
 
 impl WorkflowIo for Files<'_> {
-    fn input(&mut self, input: &Input) -> Result<Source, String> {
-        self.options.open(input, self.limit, None).map_err(|error| error.to_string())
+    fn input(&mut self, input: &Input) -> Result<Filling, String> {
+        self.options.open(input, self.limit, None).map(Filling::Whole).map_err(|error| error.to_string())
     }
 
     fn output(&mut self, slot: &str, bytes: &[u8]) -> Result<OutputReport, String> {

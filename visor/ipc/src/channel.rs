@@ -59,13 +59,22 @@ pub struct Channel<S, R> {
     messages: PhantomData<fn(S) -> R>,
 }
 
-/// Room for one packet after the other. It holds nothing in between.
-pub struct Room(Box<[u8]>);
+/// Room for one packet after the other. It holds the last one until it is [wiped](Room::wipe).
+pub struct Room {
+    bytes: Box<[u8]>,
+    /// So many bytes of it may not be zero.
+    used: usize,
+}
 
 impl Room {
     /// Room for the longest packet; a longer one is cut off, and refused for that.
     pub fn new() -> Room {
-        Room(vec![0; HEADER + INLINE_MAX].into())
+        Room { bytes: vec![0; HEADER + INLINE_MAX].into(), used: 0 }
+    }
+
+    /// Makes it zero.
+    pub fn wipe(&mut self) {
+        self.bytes[..std::mem::take(&mut self.used)].fill(0);
     }
 }
 
@@ -167,11 +176,11 @@ impl<S, R> Channel<S, R> {
         self.packet(body, received)?.map(Packet::load).transpose()
     }
 
-    /// The same with room for the longest packet, which takes one system call.
+    /// The same with room for the longest packet, which takes one system call. A copy of the packet stays in the room.
     pub fn receive_in(&self, room: &mut Room) -> Result<Option<Message<R>>, ChannelError> {
-        let received = packet::receive::<SPACE_ALL>(&self.socket, &mut room.0, true)?;
-        let body = room.0[..received.len].to_vec();
-        room.0[..received.len].fill(0);
+        let received = packet::receive::<SPACE_ALL>(&self.socket, &mut room.bytes, true)?;
+        room.used = room.used.max(received.len);
+        let body = room.bytes[..received.len].to_vec();
         self.packet(body, received)?.map(Packet::load).transpose()
     }
 
@@ -308,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_holds_nothing_of_a_packet_that_was_received_in_it() {
+    fn room_holds_nothing_of_a_packet_once_it_is_wiped() {
         let (ours, theirs) = Channel::<Vec<u8>, Vec<u8>>::pair().expect("a socket");
         let mut room = Room::new();
         // The longest that travels in a packet, and one that does not.
@@ -316,12 +325,22 @@ mod tests {
             ours.send(&vec![7; length], &[]).expect("sent");
             let message = theirs.receive_in(&mut room).expect("a message").expect("not the end");
             assert_eq!(message.read().expect("bytes"), vec![7; length]);
-            assert!(room.0.iter().all(|byte| *byte == 0), "{length}");
+            assert!(room.bytes.iter().any(|byte| *byte != 0), "otherwise this shows nothing");
+            room.wipe();
+            assert!(room.bytes.iter().all(|byte| *byte == 0), "{length}");
         }
+        // A long one, and a short one over its beginning.
+        for length in [1000, 10] {
+            ours.send(&vec![7; length], &[]).expect("sent");
+            theirs.receive_in(&mut room).expect("a message").expect("not the end");
+        }
+        room.wipe();
+        assert!(room.bytes.iter().all(|byte| *byte == 0));
         // A longer packet is refused, and no part of it stays.
         packet::transmit(&ours.socket, &vec![1; HEADER + INLINE_MAX + 1], &[], true).expect("sent");
         assert!(matches!(theirs.receive_in(&mut room), Err(ChannelError::TooLarge)));
-        assert!(room.0.iter().all(|byte| *byte == 0));
+        room.wipe();
+        assert!(room.bytes.iter().all(|byte| *byte == 0));
         drop(ours);
         assert!(theirs.receive_in(&mut room).expect("the end").is_none());
     }

@@ -6,6 +6,7 @@
 //!      │
 //!   packet    one packet: the one place that sends and receives
 //!   sealed    memory whose content the receiver can rely on
+//!   recycled  memory for one message after the other, whose content it copies
 //! ```
 //!
 //! The process at the other end may be under an attacker's control. What it sends is bounded before it is read: its bytes, its
@@ -26,8 +27,10 @@
 
 pub mod channel;
 mod packet;
+pub mod recycled;
 pub mod request;
 pub mod sealed;
 
 pub use channel::{Channel, ChannelError, Message, Packet, Room};
+pub use recycled::Recycled;
 pub use request::{Protocol, Requester, Responder};

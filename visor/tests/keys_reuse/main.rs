@@ -16,15 +16,22 @@ mod memory;
 mod negative;
 mod remains;
 
-use memory::{Search, info_page, open_files, rights_outside_of_cells, statics, timers};
+use memory::{
+    Search, first_context, in_slot_memory, info_page, is_signal_stack_empty, nevers, open_files,
+    rights_outside_of_cells, statics, timers,
+};
 use monohull_visor::domain::keys;
 use serde_json::json;
 use serve_support::{Server, StateFolder, eventually, single};
+use std::path::Path;
 use std::process::Command;
+
+/// The program that ships.
+const VISOR: &str = env!("CARGO_BIN_EXE_monohull");
 
 /// What inputs are full of.
 const MARKER: &str = "c0ffee-of-an-earlier-one";
-/// An input that travels in the message, and one that travels as a file.
+/// An input that travels in the message, and one that is in the memory of the process for large ones.
 const SIZES: [usize; 2] = [9_000, 300_000];
 
 /// The isolations of this machine.
@@ -35,7 +42,7 @@ fn isolations() -> Vec<&'static str> {
 
 /// A server whose processes are used again.
 fn serve(isolation: &str) -> Server {
-    server_of(Command::new(env!("CARGO_BIN_EXE_monohull")), isolation, &[])
+    server_of(Command::new(VISOR), isolation, &[])
 }
 
 /// The same of this program, with this environment.
@@ -94,6 +101,8 @@ fn kept_and_idle(server: &Server) -> (i32, i32) {
 struct Found {
     /// Where markers are, and how many.
     traces: Vec<(String, usize)>,
+    /// How many are in the memory of large inputs, and in that of large outputs.
+    in_slot_memory: Vec<usize>,
     /// How many files are open after each invocation.
     files: Vec<usize>,
     timers: usize,
@@ -103,13 +112,19 @@ struct Found {
     signals: Vec<String>,
     /// Whether the page that functions read is that of a process that has served none.
     same_info: bool,
+    /// Whether what its first carrier has saved is.
+    same_context: bool,
+    /// Whether the state of its carriers is.
+    same_state: bool,
+    /// Whether nothing is on the stack on which its first carrier handles signals.
+    no_signals: bool,
     /// Memory of the domain that is accessible and does not belong to a cell.
     rights: Vec<String>,
 }
 
 /// Serves some invocations in one process and looks at it.
 #[track_caller]
-fn look(server: &Server) -> Found {
+fn look(program: &Path, server: &Server) -> Found {
     let mut files = Vec::new();
     for (before, size) in (0..).zip([SIZES[0], SIZES[1], SIZES[0], SIZES[0]]) {
         assert_eq!(invoke(server, "echo", &input(size)), before, "{}", server.log());
@@ -118,11 +133,15 @@ fn look(server: &Server) -> Found {
     let (kept, idle) = kept_and_idle(server);
     Found {
         traces: Search::of(kept).find(MARKER.as_bytes()),
+        in_slot_memory: in_slot_memory(kept, MARKER.as_bytes()),
         files,
         timers: timers(kept),
         same_statics: statics(kept) == statics(idle),
         signals: memory::signals(kept),
         same_info: info_page(kept) == info_page(idle),
+        same_context: first_context(kept) == first_context(idle),
+        same_state: nevers(program, kept) == nevers(program, idle),
+        no_signals: is_signal_stack_empty(kept),
         rights: rights_outside_of_cells(kept),
     }
 }
@@ -131,10 +150,11 @@ fn look(server: &Server) -> Found {
 #[track_caller]
 fn is_clean(isolation: &str, found: &Found) {
     assert_eq!(found.traces, [], "{isolation}: {found:?}");
+    assert_eq!(found.in_slot_memory, [0, 0], "{isolation}: {found:?}");
     assert!(found.files.iter().all(|files| *files == found.files[0]), "{isolation}: {found:?}");
     assert_eq!(found.timers, 1, "{isolation}: {found:?}");
     assert!(found.same_statics, "{isolation}: {found:?}");
-    assert!(found.same_info, "{isolation}: {found:?}");
+    assert!(found.same_info && found.same_context && found.same_state && found.no_signals, "{isolation}: {found:?}");
     assert_eq!(found.rights, [""; 0], "{isolation}: {found:?}");
     assert!(found.signals.iter().all(|set| set == "0000000000000000"), "{isolation}: {found:?}");
 }
@@ -165,7 +185,7 @@ fn a_process_at_work_is_full_of_its_input() {
 fn nothing_of_an_earlier_invocation_is_left() {
     for isolation in isolations() {
         let server = serve(isolation);
-        is_clean(isolation, &look(&server));
+        is_clean(isolation, &look(Path::new(VISOR), &server));
     }
 }
 

@@ -1,11 +1,18 @@
 //! Another process as the kernel shows it to root: its pages, files, timers and signals.
 
-use monohull_abi::layout::{CARRIER_BASE, CARRIER_SIZE, CELLS_BASE, CELLS_END, INFO_BASE, INFO_SIZE, USER_END};
+use goblin::elf::program_header::PT_LOAD;
+use goblin::elf::{Elf, ProgramHeader, Sym};
+use monohull_abi::layout::{
+    ARENA_BASE, ARENA_END, CARRIER_BASE, CARRIER_BLOCKS, CARRIER_SIZE, CELLS_BASE, CELLS_END, FRAMES_BASE, FRAMES_SIZE,
+    INFO_BASE, INFO_SIZE, PAGE, USER_END,
+};
+use monohull_abi::module::NEVER;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
-const PAGE: u64 = 4096;
 /// Pages that are read at once.
 const BATCH: u64 = 256;
 
@@ -107,19 +114,36 @@ impl Search {
         if self.memory.read_exact_at(&mut bytes, start).is_err() {
             return 0;
         }
-        let mut count = 0;
-        let mut rest = &bytes[..];
-        while let Some(at) = rest.iter().position(|byte| *byte == text[0]) {
-            rest = &rest[at..];
-            if rest.starts_with(text) {
-                count += 1;
-                rest = &rest[text.len()..];
-            } else {
-                rest = &rest[1..];
-            }
-        }
-        count
+        occurrences(&bytes, text)
     }
+}
+
+/// How often a text is there.
+fn occurrences(mut bytes: &[u8], text: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some(at) = bytes.iter().position(|byte| *byte == text[0]) {
+        bytes = &bytes[at..];
+        let is_there = bytes.starts_with(text);
+        count += usize::from(is_there);
+        bytes = &bytes[if is_there { text.len() } else { 1 }..];
+    }
+    count
+}
+
+/// How often this text is in the memory in which large inputs come, and in that in which large outputs go.
+pub(crate) fn in_slot_memory(pid: i32, text: &[u8]) -> Vec<usize> {
+    let folder = format!("/proc/{pid}/fd");
+    let is_memory = |path: &PathBuf| {
+        fs::read_link(path).is_ok_and(|leads| leads.to_string_lossy().contains("memfd:monohull-recycled"))
+    };
+    let numbers = fs::read_dir(&folder).expect("root may look").flatten();
+    let mut numbers: Vec<u32> = numbers
+        .filter_map(|file| file.file_name().to_str()?.parse().ok())
+        .filter(|number: &u32| is_memory(&PathBuf::from(format!("{folder}/{number}"))))
+        .collect();
+    numbers.sort_unstable();
+    let read = |number: u32| fs::read(format!("{folder}/{number}")).expect("root may look");
+    numbers.into_iter().map(|number| occurrences(&read(number), text)).collect()
 }
 
 /// What the descriptors of a process lead to.
@@ -164,15 +188,71 @@ pub(crate) fn info_page(pid: i32) -> Vec<u8> {
     bytes
 }
 
-/// The accessible mappings of its domain, but for cells, the first carrier's block and the info page.
+/// The context of its first carrier: what trusted code has saved while functions run.
+pub(crate) fn first_context(pid: i32) -> Vec<u8> {
+    let mut bytes = vec![0; PAGE as usize];
+    let memory = File::open(format!("/proc/{pid}/mem")).expect("root may look");
+    memory.read_exact_at(&mut bytes, CARRIER_BASE + CARRIER_SIZE - PAGE).expect("it is mapped");
+    bytes
+}
+
+/// Whether the stack on which its first carrier handles signals is zero: the kernel writes registers of what is interrupted there.
+pub(crate) fn is_signal_stack_empty(pid: i32) -> bool {
+    let mut bytes = vec![0; (CARRIER_SIZE - 2 * PAGE) as usize];
+    let memory = File::open(format!("/proc/{pid}/mem")).expect("root may look");
+    memory.read_exact_at(&mut bytes, CARRIER_BASE + PAGE).expect("it is mapped");
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// How many words of the carriers' state say "never": deadlines and slices of time that are not set. The program of the process is this
+/// one.
+pub(crate) fn nevers(program: &Path, pid: i32) -> usize {
+    /// As symbols have it.
+    const STATE: &str = "10preemption8CARRIERS";
+    let file = fs::read(program).expect("the program");
+    let elf = Elf::parse(&file).expect("an ELF file");
+    let is_state = |symbol: &Sym| elf.strtab.get_at(symbol.st_name).is_some_and(|name| name.contains(STATE));
+    let state = elf.syms.iter().find(is_state).expect("the carriers' state has a symbol");
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("root may look");
+    let is_data = |line: &&str| line.contains(" rw-p ") && line.ends_with(program.to_str().expect("UTF-8"));
+    // Its writable segment, of which the file has the beginning.
+    let line = maps.lines().find(is_data).expect("the program's data");
+    let mut words = line.split_whitespace();
+    let number = |text: &str| u64::from_str_radix(text, 16).expect("a number");
+    let start = number(words.next().and_then(|range| range.split('-').next()).expect("a range"));
+    let offset = number(words.nth(1).expect("an offset"));
+    let holds = |segment: &&ProgramHeader| segment.is_write() && segment.p_offset / PAGE == offset / PAGE;
+    let segment =
+        elf.program_headers.iter().filter(|header| header.p_type == PT_LOAD).find(holds).expect("its segment");
+    let base = start - segment.p_vaddr / PAGE * PAGE;
+    let mut bytes = vec![0; state.st_size as usize];
+    let memory = File::open(format!("/proc/{pid}/mem")).expect("root may look");
+    memory.read_exact_at(&mut bytes, base + state.st_value).expect("it is mapped");
+    bytes.as_chunks::<8>().0.iter().filter(|word| u64::from_ne_bytes(**word) == NEVER).count()
+}
+
+/// Memory of a domain that is in no cell.
+const AREAS: [(&str, Range<u64>); 3] = [
+    ("blocks", CARRIER_BASE + CARRIER_SIZE..CARRIER_BASE + CARRIER_BLOCKS as u64 * CARRIER_SIZE),
+    ("frames", FRAMES_BASE..FRAMES_BASE + FRAMES_SIZE),
+    ("arena", ARENA_BASE..ARENA_END),
+];
+
+/// The accessible mappings of its domain, but for cells, the first carrier's block and the info page; each begins with the name of its area.
 pub(crate) fn rights_outside_of_cells(pid: i32) -> Vec<String> {
     let own = [CARRIER_BASE..CARRIER_BASE + CARRIER_SIZE, INFO_BASE..INFO_BASE + INFO_SIZE, CELLS_BASE..CELLS_END];
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("root may look");
+    let start_of =
+        |line: &str| line.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).expect("an address");
+    let area = |line: &str| {
+        let area = AREAS.iter().find(|(_, range)| range.contains(&start_of(line)));
+        format!("{}: {line}", area.map_or("other", |(name, _)| name))
+    };
     let is_other = |line: &&str| {
-        let start = line.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).expect("an address");
+        let start = start_of(line);
         (CARRIER_BASE..USER_END).contains(&start) && !own.iter().any(|own| own.contains(&start))
     };
-    maps.lines().filter(|line| !line.contains(" ---p ")).filter(is_other).map(str::to_owned).collect()
+    maps.lines().filter(|line| !line.contains(" ---p ")).filter(is_other).map(area).collect()
 }
 
 /// How many mappings a process has.

@@ -1,12 +1,13 @@
 //! The negative control: with one part of the reset left out, [`look`] finds what that part removes. So it is able to, and it is this
 //! part that removes it.
 //!
-//! The unhardened visor (`monohull-unhardened`, which `cargo xtask test --keys` builds) leaves copies of inputs and descriptors
+//! The unhardened visor (`monohull-unhardened`, which `cargo xtask test --keys` builds) leaves copies of inputs, texts and descriptors
 //! behind on purpose, so that each part has something to find; with nothing left out it is as clean as the one that ships.
 
-use super::memory::Search;
+use super::memory::{Search, first_context, is_signal_stack_empty, nevers, rights_outside_of_cells};
 use super::serve_support::{Server, eventually};
-use super::{BYTES, Found, is_clean, isolations, kept_and_idle, look, open_files, remains, server_of};
+use super::{BYTES, Found, VISOR, is_clean, isolations, kept_and_idle, look, open_files, remains, server_of};
+use monohull_visor::domain::fault_injection::PLANTED;
 use std::fs;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ const VARIABLE: &str = "MONOHULL_UNHARDEN";
 
 /// The visor in which parts of the reset can be left out, beside the one that ships.
 fn unhardened_visor() -> PathBuf {
-    let profiles = Path::new(env!("CARGO_BIN_EXE_monohull")).ancestors().nth(2);
+    let profiles = Path::new(VISOR).ancestors().nth(2);
     profiles.expect("cargo builds in folders").join("release/monohull-unhardened")
 }
 
@@ -26,72 +27,174 @@ fn isolation() -> &'static str {
     isolations().pop().expect("there is one without keys")
 }
 
-/// A server whose processes leave this part of the reset out.
-fn without(part: Option<&str>) -> Server {
-    let environment: Vec<_> = part.map(|part| (VARIABLE, part)).into_iter().collect();
-    server_of(Command::new(unhardened_visor()), isolation(), &environment)
-}
-
 /// What is found if this part is left out.
 #[track_caller]
-fn found_without(part: &str) -> Found {
-    look(&without(Some(part)))
+fn found_without(part: Option<&str>) -> Found {
+    let environment: Vec<_> = part.map(|part| (VARIABLE, part)).into_iter().collect();
+    let program = unhardened_visor();
+    look(&program, &server_of(Command::new(&program), isolation(), &environment))
 }
 
 /// Markers are found in memory of this name.
 #[track_caller]
-fn has_traces(found: &Found, mapping: &str) {
+fn has_traces(part: &str, mapping: &str) {
+    let found = found_without(Some(part));
     assert!(found.traces.iter().any(|(name, count)| name == mapping && *count > 0), "{found:?}");
+}
+
+/// A process that leaves this part out, and has served one invocation that leaves something in this way.
+#[track_caller]
+fn left_without(part: Option<&str>, way: &str) -> (Server, i32) {
+    let mut program = Command::new(unhardened_visor());
+    program.envs(part.map(|part| (VARIABLE, part)));
+    let server = remains::serve(program, isolation(), "workflow");
+    remains::done(&server, &format!("leave {way} {}", remains::MARK), 0);
+    let (kept, _) = kept_and_idle(&server);
+    (server, kept)
+}
+
+/// The mark with this text behind it is left in some page if this part is left out.
+#[track_caller]
+fn is_left(part: &str, way: &str, text: &str) {
+    let (_server, kept) = left_without(Some(part), way);
+    let found = Search::of(kept).find(format!("{}{text}", remains::MARK).as_bytes());
+    assert!(!found.is_empty(), "{part}: {text}");
+}
+
+/// Whether there is what threads leave on their stacks.
+fn is_planted(pid: i32) -> bool {
+    !Search::of(pid).find(PLANTED.to_ascii_uppercase().as_bytes()).is_empty()
 }
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn with_nothing_left_out_nothing_is_found() {
-    is_clean(isolation(), &look(&without(None)));
+    is_clean(isolation(), &found_without(None));
+    for way in ["kinds", "mapped", "interrupted", "names"] {
+        let (_server, kept) = left_without(None, way);
+        assert_eq!(Search::of(kept).find(remains::MARK.as_bytes()), [], "{way}");
+        assert_eq!(rights_outside_of_cells(kept), [""; 0], "{way}");
+        assert!(!is_planted(kept) && is_signal_stack_empty(kept), "{way}");
+    }
 }
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn reset_heap() {
-    has_traces(&found_without("reset-heap"), "[heap]");
+    has_traces("reset-heap", "[heap]");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_room() {
+    has_traces("reset-room", "[heap]");
 }
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn reset_stacks() {
-    has_traces(&found_without("reset-stacks"), "[stack]");
+    has_traces("reset-stacks", "[stack]");
 }
 
-/// A process whose cells, or whose timers, are left as they are has served one invocation that leaves something in this way.
-#[track_caller]
-fn left_without(part: &str, way: &str) -> Server {
-    let mut program = Command::new(unhardened_visor());
-    program.env(VARIABLE, part);
-    let server = remains::serve(program, isolation(), "workflow");
-    remains::done(&server, &format!("leave {way} {}", remains::MARK), 0);
-    server
+/// The carriers of a workflow whose threads compute are threads of the process, which end with the run.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_thread_stacks() {
+    let (_server, kept) = left_without(Some("reset-thread-stacks"), "interrupted");
+    assert!(is_planted(kept));
 }
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn reset_cells() {
-    let server = left_without("reset-cells", "memory");
-    let traces = Search::of(kept_and_idle(&server).0).find(remains::MARK.as_bytes());
-    assert!(traces.iter().any(|(name, count)| name.is_empty() && *count > 0), "{traces:?}");
+fn reset_cell_data() {
+    is_left("reset-cell-data", "kinds", "-data");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_cell_zeros() {
+    is_left("reset-cell-zeros", "kinds", "-zeros");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_cell_heap() {
+    is_left("reset-cell-heap", "kinds", "-heap");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_cell_mapped() {
+    is_left("reset-cell-mapped", "kinds", "-mapped");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_cell_stack() {
+    is_left("reset-cell-stack", "kinds", "-stack");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_cell_threads() {
+    is_left("reset-cell-threads", "kinds", "-thread");
+}
+
+/// No cell is kept in which a file has been mapped.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_other_cells() {
+    is_left("reset-other-cells", "mapped", "");
 }
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn reset_arena() {
-    let found = found_without("reset-arena");
-    assert!(!found.rights.is_empty(), "{found:?}");
+    let found = found_without(Some("reset-arena"));
+    assert!(found.rights.iter().any(|line| line.starts_with("arena: ")), "{found:?}");
+}
+
+/// Without keys there are no entry frames.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_frames() {
+    let found = found_without(Some("reset-frames"));
+    let is_left = found.rights.iter().any(|line| line.starts_with("frames: "));
+    assert_eq!(is_left, isolation() == "mpk", "{found:?}");
 }
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn reset_carriers() {
-    let found = found_without("reset-carriers");
+fn reset_blocks() {
+    let (_server, kept) = left_without(Some("reset-blocks"), "interrupted");
+    let rights = rights_outside_of_cells(kept);
+    assert!(rights.iter().any(|line| line.starts_with("blocks: ")), "{rights:?}");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_info() {
+    let found = found_without(Some("reset-info"));
     assert!(!found.same_info, "{found:?}");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_context() {
+    // No second invocation would get far.
+    let (server, kept) = left_without(Some("reset-context"), "names");
+    let (_, idle) = kept_and_idle(&server);
+    assert!(first_context(kept) != first_context(idle));
+    assert_ne!(nevers(&unhardened_visor(), kept), nevers(&unhardened_visor(), idle));
+}
+
+/// The kernel writes the registers of an interrupted function to the stack on which signals are handled. What looks for signals that
+/// were handled is all that has it emptied.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_signals() {
+    let (_server, kept) = left_without(Some("reset-signals"), "interrupted");
+    assert!(!is_signal_stack_empty(kept));
 }
 
 /// Threads run on several carriers, whose timers stay. A timer that goes off when its carrier is gone ends the process, so it may be gone
@@ -121,17 +224,39 @@ fn reset_timers() {
     });
 }
 
+/// Names of slots are the modules'.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_modules() {
+    is_left("reset-modules", "names", "");
+}
+
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn reset_statics() {
-    let found = found_without("reset-statics");
+    let found = found_without(Some("reset-statics"));
     assert!(!found.same_statics, "{found:?}");
 }
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_inputs() {
+    let found = found_without(Some("reset-inputs"));
+    assert!(matches!(found.in_slot_memory[..], [(1..), 0]), "{found:?}");
+}
+
+/// The server clears them, so that it is the one which leaves this out.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn reset_outputs() {
+    let found = found_without(Some("reset-outputs"));
+    assert!(matches!(found.in_slot_memory[..], [0, (1..)]), "{found:?}");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn reset_descriptors() {
-    let found = found_without("reset-descriptors");
+    let found = found_without(Some("reset-descriptors"));
     // One more after each invocation whose input is in its message: the third and the fourth.
     assert_eq!(found.files[3], found.files[1] + 2, "{found:?}");
 }
@@ -140,7 +265,6 @@ fn reset_descriptors() {
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn the_released_visor_leaves_nothing_out() {
-    let visor = Command::new(env!("CARGO_BIN_EXE_monohull"));
-    let server = server_of(visor, isolation(), &[(VARIABLE, "reset-heap")]);
-    is_clean(isolation(), &look(&server));
+    let server = server_of(Command::new(VISOR), isolation(), &[(VARIABLE, "reset-heap")]);
+    is_clean(isolation(), &look(Path::new(VISOR), &server));
 }

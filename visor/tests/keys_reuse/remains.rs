@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Ways to leave something that is made of a mark, or that costs memory. The others leave no bytes.
-const WAYS: [&str; 7] = ["threads", "lines", "files", "mapped", "memory", "names", "hoard"];
+const WAYS: [&str; 9] = ["threads", "lines", "files", "mapped", "memory", "kinds", "interrupted", "names", "hoard"];
 pub(super) const MARK: &str = "c0ffee-left-behind";
 
 /// More than this is not what a process has for itself.

@@ -2,6 +2,7 @@
 
 use super::error::ProcessError;
 use super::protocol::{Content, ToWorker, WireJob, WorkerChannel};
+use super::slot_memory::SlotMemory;
 use super::template::JobTemplate;
 use monohull_domain::EpollSet;
 use monohull_domain::checkpoint::Continuation;
@@ -9,11 +10,13 @@ use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::mounts::Opened;
 use monohull_engine::{Event, HostError, Latest, Ready, RunResources, Source};
 use monohull_ipc::channel::FILES_MAX;
+use monohull_ipc::recycled::RECYCLED_MAX;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -21,7 +24,11 @@ use std::time::Duration;
 
 /// Slots up to this size are part of messages, larger ones are sealed memory. Most of a message's room is for the plan; a memfd
 /// costs some 5 µs, as much as copying this much twice.
-const INLINE_SLOT: usize = 16 << 10;
+pub(super) const INLINE_SLOT: usize = 16 << 10;
+
+/// As many bytes of all inputs, or of all outputs, go through memory that a process keeps which serves one job after the other. For more,
+/// files are the better [`Data`].
+pub const HELD_MAX: u64 = RECYCLED_MAX;
 
 /// The most bytes of a continuation.
 pub(super) const CONTINUATION_MAX: u64 = 16 << 30;
@@ -62,14 +69,6 @@ impl Data {
                 file.read_exact_at(&mut bytes, 0)?;
                 Ok(bytes)
             }
-        }
-    }
-
-    /// These bytes, as a message or sealed memory.
-    pub(super) fn of(bytes: &[u8]) -> io::Result<Data> {
-        match bytes.len() {
-            ..=INLINE_SLOT => Ok(Data::Bytes(bytes.to_vec())),
-            _ => seal(bytes, 0).map(Data::File),
         }
     }
 }
@@ -175,32 +174,50 @@ impl Job {
         self.listens && !self.goes_on
     }
 
-    /// Sends the job to a worker, with the workflow unless the worker has it.
-    pub(super) fn send(&self, channel: &WorkerChannel, has_workflow: bool) -> Result<(), ProcessError> {
+    /// Whether it has slots that may be large.
+    pub(super) fn has_slots(&self) -> bool {
+        let plan = self.workflow.plan();
+        !plan.inputs.is_empty() || !plan.outputs.is_empty()
+    }
+
+    /// Sends the job to a worker, with the workflow and this memory unless the worker has them.
+    pub(super) fn send(
+        &self,
+        channel: &WorkerChannel,
+        has_workflow: bool,
+        mut memory: Option<&mut SlotMemory>,
+    ) -> Result<(), ProcessError> {
         self.template.check(&self.workflow)?;
         let failed = |source| ProcessError::Host { what: "sending a job", source };
         let images = if has_workflow { Vec::new() } else { self.workflow.distinct_images() };
-        let mut files: Vec<BorrowedFd<'_>> = images.iter().map(|image| image.sealed()).collect();
-        let mut made = Vec::new();
-        let mut inputs = Vec::new();
+        if let Some(memory) = &mut memory {
+            // The worker has cleared those of the last job.
+            memory.inputs.forget();
+        }
+        let (mut inputs, mut made) = (Vec::new(), Vec::new());
         for (slot, data) in &self.inputs {
-            let content = match data {
-                Data::Bytes(bytes) if bytes.len() <= INLINE_SLOT => Content::Bytes(bytes.clone()),
+            let (content, file) = match data {
+                Data::Bytes(bytes) if bytes.len() <= INLINE_SLOT => (Content::Bytes(bytes.clone()), None),
                 Data::Bytes(bytes) => {
-                    made.push((files.len(), seal(bytes, 0).map_err(failed)?));
-                    // Replaced below, when all are made.
-                    files.push(channel.as_fd());
-                    Content::Attached
+                    let written = memory.as_mut().map(|memory| memory.inputs.write(bytes)).transpose();
+                    match written.map_err(failed)? {
+                        Some(true) => (Content::Recycled(bytes.len() as u64), None),
+                        Some(false) | None => (Content::Attached, Some(seal(bytes, 0).map_err(failed)?)),
+                    }
                 }
-                Data::File(file) => {
-                    files.push(file.as_fd());
-                    Content::Attached
-                }
+                Data::File(_) => (Content::Attached, None),
             };
             inputs.push((slot.clone(), content));
+            made.push(file);
         }
-        for (index, file) in &made {
-            files[*index] = file.as_fd();
+        let mut files: Vec<BorrowedFd<'_>> = images.iter().map(|image| image.sealed()).collect();
+        let memory = memory.as_deref().filter(|_| !has_workflow);
+        files.extend(memory.map(SlotMemory::files).into_iter().flatten());
+        for ((_, data), made) in self.inputs.iter().zip(&made) {
+            match (made, data) {
+                (Some(file), _) | (None, Data::File(file)) => files.push(file.as_fd()),
+                (None, Data::Bytes(_)) => {}
+            }
         }
         // Brokers are started now, and no earlier: each ends when the other end is closed.
         let mounts = self.files.iter().map(Opened::hand_over).collect::<io::Result<Vec<_>>>().map_err(failed)?;
@@ -218,6 +235,7 @@ impl Job {
         };
         let job = WireJob {
             workflow,
+            memory: memory.is_some(),
             inputs,
             files: self.files.len() as u32,
             epoll_set: epoll_set.is_some(),
@@ -250,31 +268,56 @@ impl Job {
     }
 }
 
+/// What fills an input slot, as its worker receives it.
+pub(super) enum Given {
+    /// This.
+    Data(Data),
+    /// These bytes of the process's memory for inputs.
+    Recycled(Range<u64>),
+}
+
 /// A job as its worker receives it.
 pub(super) struct Received {
     /// The workflow, unless it is that of the job before.
     pub(super) workflow: Option<Ready>,
-    pub(super) inputs: Vec<(String, Data)>,
+    /// The memory for large inputs and outputs, if it has come with this job.
+    pub(super) memory: Option<SlotMemory>,
+    pub(super) inputs: Vec<(String, Given)>,
     pub(super) resources: RunResources,
     pub(super) wire: WireJob,
 }
 
 impl Received {
-    /// Puts a message's parts together again. The supervisor is trusted.
-    pub(super) fn unpack(mut wire: WireJob, files: Vec<OwnedFd>) -> Result<Received, String> {
+    /// Puts a message's parts together again, in a process that may have memory for large slots from an earlier job. The supervisor is
+    /// trusted.
+    pub(super) fn unpack(
+        mut wire: WireJob,
+        files: Vec<OwnedFd>,
+        earlier: Option<&mut SlotMemory>,
+    ) -> Result<Received, String> {
         let mut files = files.into_iter();
         let packed = Some(std::mem::take(&mut wire.workflow)).filter(|packed| !packed.is_empty());
         let workflow = packed.map(|packed| Ready::unpack(&packed, &mut files)).transpose();
         let workflow = workflow.map_err(|error| format!("the job: {error}"))?;
+        let mut memory = match wire.memory {
+            true => match (files.next(), files.next()) {
+                (Some(inputs), Some(outputs)) => Some(SlotMemory::of_files([inputs, outputs])),
+                _ => return Err("the job lacks a file".to_owned()),
+            },
+            false => None,
+        };
+        let mut recycled = memory.as_mut().or(earlier);
         let mut inputs = Vec::new();
         for (slot, content) in std::mem::take(&mut wire.inputs) {
-            inputs.push((
-                slot,
-                match content {
-                    Content::Bytes(bytes) => Data::Bytes(bytes),
-                    Content::Attached => Data::File(files.next().ok_or("the job lacks a file")?),
-                },
-            ));
+            let given = match content {
+                Content::Bytes(bytes) => Given::Data(Data::Bytes(bytes)),
+                Content::Attached => Given::Data(Data::File(files.next().ok_or("the job lacks a file")?)),
+                Content::Recycled(len) => {
+                    let part = recycled.as_mut().and_then(|memory| memory.inputs.next(len));
+                    Given::Recycled(part.ok_or("the job has an input where there is no room for it")?)
+                }
+            };
+            inputs.push((slot, given));
         }
         let mounts = (0..wire.files).map(|_| files.next().ok_or("the job lacks a file"));
         let mounts = mounts.collect::<Result<_, _>>()?;
@@ -296,7 +339,7 @@ impl Received {
         // The rest are for the network.
         let network = Way { files: files.collect(), addresses: wire.addresses.take() };
         let resources = RunResources { files: mounts, network, epoll_set, continuation, events, template };
-        Ok(Received { workflow, inputs, resources, wire })
+        Ok(Received { workflow, memory, inputs, resources, wire })
     }
 }
 

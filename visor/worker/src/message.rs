@@ -4,6 +4,7 @@ use crate::exit_status::Death;
 use crate::job::Data;
 use crate::packed_report::PackedReport;
 use crate::protocol::{Content, Notice};
+use crate::slot_memory::SlotMemory;
 use monohull_domain::checkpoint::Wait;
 use monohull_ipc as ipc;
 use monohull_ipc::ChannelError;
@@ -92,11 +93,12 @@ pub(crate) fn suspended_run(
 }
 
 /// Accepts outputs that are the workflow's, each once, and together not larger than its slots. Files have to be sealed, so that
-/// they cannot be shortened while they are read.
+/// they cannot be shortened while they are read. What is in the process's memory for outputs is copied, once, and cleared there.
 pub(crate) fn take_outputs(
     outputs: Vec<(String, Content)>,
     files: Vec<OwnedFd>,
     plan: &Plan,
+    mut memory: Option<&mut SlotMemory>,
 ) -> Result<Vec<(String, Data)>, ChannelError> {
     let wrong = |what: &str| ChannelError::Malformed(what.to_owned());
     let mut files = files.into_iter();
@@ -109,6 +111,13 @@ pub(crate) fn take_outputs(
         let data = match content {
             Content::Bytes(bytes) => Data::Bytes(bytes),
             Content::Attached => Data::File(files.next().ok_or_else(|| wrong("an output is missing"))?),
+            Content::Recycled(len) => {
+                let Some(memory) = memory.as_mut().filter(|_| len <= room) else {
+                    return Err(wrong("an output where it has no room for one"));
+                };
+                let part = memory.outputs.next(len).ok_or_else(|| wrong("an output where it has no room for one"))?;
+                Data::Bytes(memory.outputs.read(part)?)
+            }
         };
         let size = match &data {
             Data::Bytes(bytes) => bytes.len() as u64,
@@ -116,6 +125,9 @@ pub(crate) fn take_outputs(
         };
         room = room.checked_sub(size).ok_or_else(|| wrong("its outputs are larger than its slots"))?;
         taken.push((slot, data));
+    }
+    if let Some(memory) = memory {
+        memory.clear_outputs()?;
     }
     match files.next() {
         None => Ok(taken),

@@ -120,18 +120,21 @@ fn serve_job<'k>(
     address_space: ReservedDomain,
     settings: &DomainSettings,
     kept: &'k mut Option<Kept>,
-) -> Result<(&'k Kept, ReservedDomain, Option<HeldAnswer>), i32> {
+) -> Result<(&'k mut Kept, ReservedDomain, Option<HeldAnswer>), i32> {
     let failed = |why: &str| {
         eprintln!("{why}");
         FAILED
     };
-    let room = kept.as_mut().map(|kept| kept.room.get_or_insert_with(Room::new));
-    let mut job = take_job(channel, room).map_err(|why| failed(&why))?.ok_or(NOT_NEEDED)?;
+    let (room, memory) = match kept.as_mut() {
+        Some(Kept { room, memory, .. }) => (Some(room.get_or_insert_with(Room::new)), memory.as_mut()),
+        None => (None, None),
+    };
+    let mut job = take_job(channel, room, memory).map_err(|why| failed(&why))?.ok_or(NOT_NEEDED)?;
     if let Some(workflow) = job.workflow.take() {
         if kept.is_some() {
             return Err(failed("a job has come with another workflow"));
         }
-        *kept = Some(Kept::new(workflow));
+        *kept = Some(Kept::new(workflow, job.memory.take()));
     }
     let Some(kept) = kept else { return Err(failed("a job has come without a workflow")) };
     let planted = Planted::of(&job);
@@ -141,7 +144,7 @@ fn serve_job<'k>(
             exit_now(DONE);
         }
     };
-    match run(channel.clone(), address_space, settings, &kept.workflow, job, answered) {
+    match run(channel.clone(), address_space, settings, (&kept.workflow, kept.memory.as_mut()), job, answered) {
         Ok(Some(Left { domain, answer })) => {
             let next = match reset::domain(domain) {
                 Ok(next) => next,

@@ -39,6 +39,8 @@ pub(super) enum Content {
     Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
     /// In the next of the attached files.
     Attached,
+    /// The next so many bytes of the memory for inputs, or for outputs, that the process has ([`SlotMemory`](super::slot_memory)).
+    Recycled(u64),
 }
 
 /// The most output slots of an answer. They are compared with the workflow's later.
@@ -73,7 +75,8 @@ fn not_too_many<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<(String, Content
 pub(super) enum ToWorker {
     /// Files of the job that comes next, more than fit into one message.
     Files,
-    /// The job. Its files: the images, then the inputs that are attached, then those of file systems, epoll and the network.
+    /// The job. Its files: the images, the memory for large slots, then the inputs that are attached, then those of file systems, epoll and
+    /// the network.
     Job(WireJob),
     /// The answer to [`FromWorker::Captured`].
     Kept {
@@ -94,6 +97,8 @@ pub(super) struct WireJob {
     /// The workflow, packed; empty for that of the job before.
     #[serde(with = "serde_bytes")]
     pub(super) workflow: Vec<u8>,
+    /// Whether the memory for large inputs and outputs is attached, behind the images: with a first job after which the process stays.
+    pub(super) memory: bool,
     /// Input slots.
     pub(super) inputs: Vec<(String, Content)>,
     /// How many files there are for file systems; attached behind the inputs.

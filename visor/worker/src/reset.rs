@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   first job with `stay`    freed memory is wiped from here on (`wiping`); its workflow is kept
-//!   ended as done            answer ─▶ domain ─▶ stacks ─▶ descriptors ─▶ Clean
-//!     with little memory               domain ─▶ stacks ─▶ descriptors ─▶ answer, which says so; it is wiped as all freed memory is
+//!   ended as done            answer ─▶ domain ─▶ stacks ─▶ large inputs, descriptors ─▶ Clean
+//!     with little memory               domain ─▶ stacks ─▶ large inputs, descriptors ─▶ answer, which says so; it is wiped as all
+//!                                      freed memory is
 //!   ended otherwise          answer ─▶ the process ends
 //! ```
 //!
@@ -12,8 +13,9 @@
 //!
 //! If any part fails the process ends, and says why on its standard error.
 
-use super::job::{Data, Received};
+use super::job::{Data, Given, Received};
 use super::sandbox::SandboxTemplate;
+use super::slot_memory::SlotMemory;
 use monohull_domain::fault_injection::{self, Mitigation};
 use monohull_domain::{Domain, ReservedDomain};
 use monohull_engine::Ready;
@@ -27,16 +29,19 @@ pub(super) struct Kept {
     pub(super) workflow: Ready,
     /// Where jobs are received after the first.
     pub(super) room: Option<Room>,
-    /// The first descriptor after those of its images: what a job brings or makes comes behind them.
+    /// Where large inputs are, and where large outputs go.
+    pub(super) memory: Option<SlotMemory>,
+    /// The first descriptor after those of the workflow: what a job brings or makes comes behind them.
     first_of_job: i32,
 }
 
 impl Kept {
-    /// Keeps the workflow that has come with the first job.
-    pub(super) fn new(workflow: Ready) -> Kept {
+    /// Keeps the workflow and the memory that have come with the first job.
+    pub(super) fn new(workflow: Ready, memory: Option<SlotMemory>) -> Kept {
         let images = workflow.images().iter().map(|image| image.sealed().as_raw_fd());
-        let last = images.fold(super::worker::CHANNEL_FD, i32::max);
-        Kept { workflow, room: None, first_of_job: last + 1 }
+        let files = memory.iter().flat_map(|memory| memory.files().map(|file| file.as_raw_fd()));
+        let last = images.chain(files).fold(super::worker::CHANNEL_FD, i32::max);
+        Kept { workflow, room: None, memory, first_of_job: last + 1 }
     }
 }
 
@@ -55,7 +60,10 @@ pub(super) fn domain(domain: Domain) -> Result<ReservedDomain, String> {
 }
 
 /// Resets the rest, after the domain.
-pub(super) fn finish(kept: &Kept) -> Result<(), String> {
+pub(super) fn finish(kept: &mut Kept) -> Result<(), String> {
+    if let Some(memory) = &mut kept.memory {
+        memory.clear_inputs().map_err(|error| format!("the inputs of the last job cannot be cleared: {error}"))?;
+    }
     if fault_injection::disabled(Mitigation::ResetDescriptors) {
         return Ok(());
     }
@@ -76,9 +84,9 @@ impl Planted {
         if !fault_injection::is_unhardened() || !job.wire.stay {
             return Planted(None);
         }
-        Planted(job.inputs.iter().find_map(|(_, data)| match data {
-            Data::Bytes(bytes) => Some(bytes[..bytes.len().min(PLANTED_MAX)].to_vec()),
-            Data::File(_) => None,
+        Planted(job.inputs.iter().find_map(|(_, given)| match given {
+            Given::Data(Data::Bytes(bytes)) => Some(bytes[..bytes.len().min(PLANTED_MAX)].to_vec()),
+            Given::Data(Data::File(_)) | Given::Recycled(_) => None,
         }))
     }
 

@@ -397,6 +397,7 @@ impl Worker {
             continues,
             answered,
             stay: Stay::No,
+            memory: None,
             dead,
         }
     }

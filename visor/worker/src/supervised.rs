@@ -8,6 +8,7 @@ use crate::message::{Message, WorkerMessage, suspended_run, take_outputs};
 use crate::post::Unanswered;
 use crate::protocol::{FromWorker, WorkerChannel};
 use crate::sent::read_sent;
+use crate::slot_memory::SlotMemory;
 use monohull_domain::may_be_published;
 use monohull_engine::Ready;
 use monohull_ipc as ipc;
@@ -57,6 +58,8 @@ pub(crate) struct Worker {
     pub(crate) continues: bool,
     pub(crate) answered: bool,
     pub(crate) stay: Stay,
+    /// Where large inputs and outputs are of one that stays.
+    pub(crate) memory: Option<SlotMemory>,
     pub(crate) dead: bool,
 }
 
@@ -117,8 +120,12 @@ impl Worker {
     pub(crate) fn send(&mut self, job: &Job, has_workflow: bool) -> Result<(), ProcessError> {
         let stays = job.stay && job.may_stay();
         self.stay = if stays { Stay::Asked(Arc::downgrade(&job.workflow)) } else { Stay::No };
+        if stays && !has_workflow && job.has_slots() {
+            // Without it each large slot takes a file of its own.
+            self.memory = SlotMemory::new().inspect_err(|error| tracing::warn!(%error, "no memory for slots")).ok();
+        }
         // A worker that was killed in the meantime is reported as dead later, as any other.
-        match job.send(&self.channel, has_workflow) {
+        match job.send(&self.channel, has_workflow, self.memory.as_mut()) {
             Err(ProcessError::Host { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => other,
         }
@@ -207,7 +214,7 @@ impl Worker {
             }
             FromWorker::Done { report, outputs, clean } => {
                 let plan = self.plan.as_ref().ok_or_else(|| unexpected("an answer to nothing"))?;
-                let outputs = take_outputs(outputs, files, plan)?;
+                let outputs = take_outputs(outputs, files, plan, self.memory.as_mut())?;
                 self.answered = true;
                 if clean {
                     self.is_reset()?;
@@ -216,7 +223,7 @@ impl Worker {
             }
             FromWorker::Ended { report, outputs, .. } => {
                 let plan = self.plan.as_ref().ok_or_else(|| unexpected("an answer to nothing"))?;
-                let outputs = take_outputs(outputs, files, plan)?;
+                let outputs = take_outputs(outputs, files, plan, self.memory.as_mut())?;
                 let mut report: Box<RunReport> =
                     serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;
                 if !may_be_published(&report.published) {

@@ -3,9 +3,11 @@
 //! The worker here is the test itself, and the process that is killed is one that only waits.
 
 mod reset;
+mod slot_memory;
 
 use super::post::Unanswered;
 use super::protocol::{Content, FromWorker, SupervisorChannel, ToWorker, WorkerChannel};
+use super::slot_memory::SlotMemory;
 use super::supervised::{Captures, Reaper, STDERR_PIECES_MAX, STDERR_TAIL_MAX, Stay, StderrTail, Worker};
 use super::*;
 use monohull_engine::Ready;
@@ -71,6 +73,7 @@ impl Impostor {
             continues: false,
             answered: false,
             stay: Stay::No,
+            memory: None,
             dead: false,
         };
         Impostor { running: Running { worker, sandbox: Arc::default(), before: 0 }, theirs, process }

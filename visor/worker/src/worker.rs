@@ -2,18 +2,20 @@
 
 use super::arrivals;
 use super::captures::Captures;
-use super::job::{Data, Received, seal_continuation};
+use super::job::{Data, Given, INLINE_SLOT, Received, seal_continuation};
 use super::notices::{Notices, OmittedLines};
 use super::packed_report::pack;
 use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
 use super::sent::seal_sent;
+use super::slot_memory::SlotMemory;
 use super::wiping;
 use monohull_domain::checkpoint::{Keeper, Suspended};
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::{Domain, ReservedDomain, TIME_SLICE, keys};
-use monohull_engine::{Ready, RunContext, RunEnd, Source, WorkflowIo, report_without_run};
-use monohull_ipc::Room;
+use monohull_engine::{Filling, Ready, RunContext, RunEnd, Source, WorkflowIo, report_without_run};
 use monohull_ipc::channel::BODY_MAX;
+use monohull_ipc::sealed::seal;
+use monohull_ipc::{Recycled, Room};
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Status, Stream};
 use monohull_sys::fork::KEPT;
@@ -21,7 +23,7 @@ use monohull_workflow::plan::Input;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,12 +37,20 @@ const REPORT_MAX: usize = BODY_MAX as usize / 2;
 /// The pause before an answer is sent again for which the kernel had no room.
 const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
-/// Waits for the job; `None` if the other end is closed. A process that serves many has room to receive in.
-pub(super) fn take_job(channel: &SupervisorChannel, room: Option<&mut Room>) -> Result<Option<Received>, String> {
+/// Waits for the job; `None` if the other end is closed. A process that serves many has room to receive in, and memory for large slots.
+pub(super) fn take_job(
+    channel: &SupervisorChannel,
+    room: Option<&mut Room>,
+    memory: Option<&mut SlotMemory>,
+) -> Result<Option<Received>, String> {
     let (mut files, mut room) = (Vec::new(), room);
     loop {
         let received = match &mut room {
-            Some(room) => channel.receive_in(room),
+            Some(room) => {
+                let received = channel.receive_in(room);
+                wiping::room(room);
+                received
+            }
             None => channel.receive(),
         };
         let Some(mut packet) = received.map_err(|error| error.to_string())? else { return Ok(None) };
@@ -54,7 +64,7 @@ pub(super) fn take_job(channel: &SupervisorChannel, room: Option<&mut Room>) -> 
                     // Before anything of the job is freed, the message that brought it first of all.
                     wiping::begin()?;
                 }
-                return Received::unpack(wire, files).map(Some);
+                return Received::unpack(wire, files, memory).map(Some);
             }
         }
     }
@@ -106,7 +116,7 @@ pub(super) fn run(
     channel: Arc<SupervisorChannel>,
     address_space: ReservedDomain,
     settings: &DomainSettings,
-    workflow: &Ready,
+    (workflow, memory): (&Ready, Option<&mut SlotMemory>),
     job: Received,
     answered: impl FnOnce(After),
 ) -> io::Result<Option<Left>> {
@@ -134,7 +144,8 @@ pub(super) fn run(
         published: wire.published,
     };
     let outputs = RefCell::default();
-    let mut workflow_io = Slots { inputs, outputs: &outputs };
+    let (inputs_in, outputs_in) = memory.map(|memory| (&memory.inputs, &mut memory.outputs)).unzip();
+    let mut workflow_io = Slots { inputs, inputs_in, outputs: &outputs, outputs_in };
     let close = || captures.iter().for_each(|captures| captures.close());
     let answer = |end| {
         close();
@@ -177,26 +188,58 @@ pub(super) fn run(
 
 /// Slots of a workflow in a worker: inputs that came with the job, outputs that go with the answer.
 struct Slots<'o> {
-    inputs: Vec<(String, Data)>,
-    outputs: &'o RefCell<Vec<(String, Data)>>,
+    inputs: Vec<(String, Given)>,
+    /// Where large ones are.
+    inputs_in: Option<&'o Recycled>,
+    outputs: &'o RefCell<Vec<(String, Output)>>,
+    /// Where large ones go, as long as there is room.
+    outputs_in: Option<&'o mut Recycled>,
+}
+
+/// Where an output is.
+enum Output {
+    /// Here, in a message later.
+    Bytes(Vec<u8>),
+    /// In sealed memory.
+    File(OwnedFd),
+    /// In the process's memory for outputs, behind those before: so many bytes.
+    Recycled(u64),
 }
 
 impl WorkflowIo for Slots<'_> {
-    fn input(&mut self, input: &Input) -> Result<Source, String> {
+    fn input(&mut self, input: &Input) -> Result<Filling, String> {
         let found = self.inputs.iter().find(|(slot, _)| *slot == input.slot);
-        let (_, data) = found.ok_or("has no content in the job")?;
-        match data {
-            Data::Bytes(bytes) => Ok(Source::Bytes(bytes.clone())),
-            Data::File(file) => {
-                file.try_clone().map(|file| Source::File(File::from(file))).map_err(|error| error.to_string())
+        let (_, given) = found.ok_or("has no content in the job")?;
+        match (given, self.inputs_in) {
+            (Given::Data(Data::Bytes(bytes)), _) => Ok(Filling::Whole(Source::Bytes(bytes.clone()))),
+            (Given::Data(Data::File(file)), _) => {
+                let file = file.try_clone().map_err(|error| error.to_string())?;
+                Ok(Filling::Whole(Source::File(File::from(file))))
             }
+            (Given::Recycled(part), Some(memory)) => {
+                let file = memory.file().try_clone().map_err(|error| error.to_string())?;
+                Ok(Filling::Part(file, part.clone()))
+            }
+            (Given::Recycled(_), None) => Err("is in memory that the process does not have".to_owned()),
         }
     }
 
     fn output(&mut self, slot: &str, bytes: &[u8]) -> Result<OutputReport, String> {
-        let data = Data::of(bytes).map_err(|error| format!("cannot be sealed: {error}"))?;
-        self.outputs.borrow_mut().push((slot.to_owned(), data));
+        let output = match bytes.len() {
+            ..=INLINE_SLOT => Output::Bytes(bytes.to_vec()),
+            _ => self.large(bytes).map_err(|error| format!("cannot be handed over: {error}"))?,
+        };
+        self.outputs.borrow_mut().push((slot.to_owned(), output));
         Ok(OutputReport { bytes: bytes.len() as u64, path: None, content: None })
+    }
+}
+
+impl Slots<'_> {
+    fn large(&mut self, bytes: &[u8]) -> io::Result<Output> {
+        match self.outputs_in.as_mut().map(|memory| memory.write(bytes)).transpose()? {
+            Some(true) => Ok(Output::Recycled(bytes.len() as u64)),
+            Some(false) | None => seal(bytes, 0).map(Output::File),
+        }
     }
 }
 
@@ -256,7 +299,7 @@ impl Reporter {
     fn answer(
         &self,
         mut report: RunReport,
-        outputs: Vec<(String, Data)>,
+        outputs: Vec<(String, Output)>,
         may_hold: bool,
     ) -> io::Result<Option<HeldAnswer>> {
         let mut points = std::mem::take(&mut *self.points.lock().expect("points"));
@@ -269,9 +312,10 @@ impl Reporter {
             keep_omitted(&mut report, omitted);
         }
         let mut files = Vec::new();
-        let outputs = outputs.into_iter().map(|(slot, data)| match data {
-            Data::Bytes(bytes) => (slot, Content::Bytes(bytes)),
-            Data::File(file) => {
+        let outputs = outputs.into_iter().map(|(slot, output)| match output {
+            Output::Bytes(bytes) => (slot, Content::Bytes(bytes)),
+            Output::Recycled(len) => (slot, Content::Recycled(len)),
+            Output::File(file) => {
                 files.push(file);
                 (slot, Content::Attached)
             }

@@ -52,21 +52,55 @@ pub enum Mitigation {
     TimeSlices,
     /// Between two uses of a process: that freed blocks of trusted memory are wiped.
     ResetHeap,
-    /// That the stacks of trusted code are.
+    /// That the room in which messages are received is.
+    ResetRoom,
+    /// That the stack of the thread that serves one job after the other is.
     ResetStacks,
-    /// That cells are wiped.
-    ResetCells,
+    /// That the stacks of trusted threads are which end.
+    ResetThreadStacks,
+    /// That the initialized data of an image is put back.
+    ResetCellData,
+    /// That the zeroed data of an image is.
+    ResetCellZeros,
+    /// That the heap of an instance is unmapped.
+    ResetCellHeap,
+    /// That memory which an instance has mapped is.
+    ResetCellMapped,
+    /// That the main stack of an instance is wiped.
+    ResetCellStack,
+    /// That the stacks of its other threads are unmapped.
+    ResetCellThreads,
+    /// That cells which are not kept are.
+    ResetOtherCells,
     /// That the memory of slot buffers is given back.
     ResetArena,
-    /// That the info page and what carriers have are put back.
-    ResetCarriers,
+    /// That entry frames are.
+    ResetFrames,
+    /// That the blocks of all carriers but the first are.
+    ResetBlocks,
+    /// That the info page is zero again.
+    ResetInfo,
+    /// That the first carrier's context and state are written anew.
+    ResetContext,
+    /// That what handled signals leave is removed: what they hold on the signal stack, signals that are blocked.
+    ResetSignals,
     /// That the carriers' timers are deleted, and that of the first one is switched off.
     ResetTimers,
+    /// That the state of modules is dropped.
+    ResetModules,
     /// That the modules' static data is put back.
     ResetStatics,
+    /// That large inputs are cleared in the memory in which they come.
+    ResetInputs,
+    /// That large outputs are cleared in the memory in which they go.
+    ResetOutputs,
     /// That descriptors are closed which nothing owns any more.
     ResetDescriptors,
 }
+
+/// What the program in which mitigations can be switched off leaves on the stacks of trusted threads that end, so that there is something to
+/// find: in capitals, as the program itself has it in small letters.
+pub const PLANTED: &str = "planted-on-the-stack-of-a-thread";
 
 /// Whether this program is one in which mitigations can be switched off.
 pub const fn is_unhardened() -> bool {

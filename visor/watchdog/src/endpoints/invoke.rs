@@ -232,11 +232,11 @@ impl Watchdog {
         let limit = self.settings.body;
         let Received { content, hold } =
             receive(&parts.headers, body, limit, &self.settings.clients, &self.budget).await?;
-        let small = content.len() <= SMALL;
         let plan = workflow.plan().clone();
+        let is_quick = content.len() <= SMALL || !slots::is_document(&plan, &parts.headers);
         let taken = move || slots::inputs(&plan, &parts.headers, content);
         // It takes time to take a large document apart.
-        let slots = if small { taken()? } else { Box::pin(self.blocking(|_| taken())).await? };
+        let slots = if is_quick { taken()? } else { Box::pin(self.blocking(|_| taken())).await? };
         Ok(Inputs { slots, hold })
     }
 

@@ -1,5 +1,6 @@
-//! Bytes of requests and results. Few stay in memory; more go into a memory file, chunk by chunk, and that file is what the
-//! workflow's process receives, so this process never holds them as a whole.
+//! Bytes of requests and results. As many as a process takes in memory of its own that it keeps stay in memory here, whose pages the
+//! allocator uses again. More go into a memory file, chunk by chunk, and that file is what the workflow's process receives, so this
+//! process never holds them as a whole.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,17 +10,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use monohull_worker::Data;
+use monohull_worker::{Data, HELD_MAX};
 
-/// What is larger is kept in a memory file: making one costs more than copying this much.
+/// What is larger is not shown as part of a document, and not read or written between two events.
 pub(crate) const SMALL: u64 = 64 << 10;
+/// What is larger is kept in a memory file.
+pub(crate) const IN_MEMORY: u64 = HELD_MAX;
 /// How much of a file is read at a time.
 pub(crate) const CHUNK: u64 = 64 << 10;
 
 /// Bytes that came from outside: a request's body, or a result.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
+    /// In memory.
     Small(Bytes),
+    /// In a file.
     Large(Large),
 }
 

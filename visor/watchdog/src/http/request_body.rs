@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue, TRANSFER_ENCODING};
@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use crate::http::client_limits::ClientLimits;
-use crate::http::content::{Content, Large, SMALL, memory_file};
+use crate::http::content::{Content, IN_MEMORY, Large, SMALL, memory_file};
 use crate::http::error::ApiError;
 
 /// The memory that all large bodies together may take: of requests that arrive, wait, or run.
@@ -113,19 +113,21 @@ fn no_room(error: io::Error) -> ApiError {
 /// A body on its way in.
 struct Intake {
     len: u64,
-    memory: BytesMut,
+    /// As many bytes as the client has announced, at least.
+    announced: u64,
+    memory: Vec<u8>,
     file: Option<File>,
 }
 
 impl Intake {
     fn new(announced: u64) -> io::Result<Intake> {
-        let file = if announced > SMALL { Some(memory_file()?) } else { None };
-        Ok(Intake { len: 0, memory: BytesMut::with_capacity(announced.min(SMALL) as usize), file })
+        let file = if announced > IN_MEMORY { Some(memory_file()?) } else { None };
+        Ok(Intake { len: 0, announced, memory: Vec::with_capacity(announced.min(SMALL) as usize), file })
     }
 
     fn take(&mut self, data: Bytes) -> io::Result<()> {
         self.len += data.len() as u64;
-        if self.file.is_none() && self.len > SMALL {
+        if self.file.is_none() && self.len > IN_MEMORY {
             let mut file = memory_file()?;
             file.write_all(&std::mem::take(&mut self.memory))?;
             self.file = Some(file);
@@ -133,6 +135,10 @@ impl Intake {
         match &mut self.file {
             Some(file) => file.write_all(&data),
             None => {
+                if self.len > SMALL && self.len <= self.announced {
+                    // What was only announced takes no memory.
+                    self.memory.reserve_exact(self.announced as usize - self.memory.len());
+                }
                 self.memory.extend_from_slice(&data);
                 Ok(())
             }
@@ -142,7 +148,7 @@ impl Intake {
     fn into_content(self) -> Content {
         match self.file {
             Some(file) => Content::Large(Large { file: Arc::new(file), len: self.len }),
-            None => Content::Small(self.memory.freeze()),
+            None => Content::Small(self.memory.into()),
         }
     }
 }

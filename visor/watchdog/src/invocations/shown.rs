@@ -8,7 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::http::content::Content;
+use crate::http::content::{Content, SMALL};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::record::End;
 use crate::invocations::status::Mode;
@@ -96,7 +96,9 @@ impl Invocation {
         let mut shown = json!({ "bytes": content.len(), "content_type": self.content_type(name) });
         let path = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
         shown["href"] = format!("/invocations/{}/outputs/{path}", self.id).into();
-        if let Content::Small(bytes) = content {
+        if let Content::Small(bytes) = content
+            && content.len() <= SMALL
+        {
             match std::str::from_utf8(bytes) {
                 Ok(text) => shown["text"] = text.into(),
                 Err(_) => shown["base64"] = BASE64.encode(bytes).into(),

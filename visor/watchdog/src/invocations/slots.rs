@@ -110,11 +110,21 @@ impl<'d> Deserialize<'d> for Given {
     }
 }
 
+/// The type of a body.
+fn media_type(headers: &HeaderMap) -> String {
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Whether a body is a document that has to be taken apart, and not the content of the one input.
+pub(crate) fn is_document(plan: &Plan, headers: &HeaderMap) -> bool {
+    plan.inputs.len() != 1 || media_type(headers) == SLOTS_TYPE
+}
+
 /// The input slots a body stands for.
 pub(crate) fn inputs(plan: &Plan, headers: &HeaderMap, content: Content) -> Result<Vec<(String, Data)>, ApiError> {
     let is_missing = content.len() == 0 && !headers.contains_key(CONTENT_TYPE);
-    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let media = media_type(headers);
     match plan.inputs.as_slice() {
         [] if content.len() == 0 => Ok(Vec::new()),
         [] => Err(ApiError::bad_request(format!("the workflow `{}` takes no input, so no body", plan.name))),

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Idle workers are made by a thread of their own, because that takes longer than a small workflow runs, and the loop that
-//! serves clients must not wait for it. It makes several at once, whenever half of the row has been used up.
+//! serves clients must not wait for it. It makes several at once, as soon as half of the row has been used up, or when no more is
+//! used for a moment: then the row is full before many are asked for at once, and few are made while others work.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, watch};
+use tokio::time::timeout;
 
 use crate::http::error::ApiError;
 use monohull_sys::watched::Watched;
@@ -23,6 +25,8 @@ use monohull_worker::{CleanWorker, IdleWorker, Job, Message, Post, ProcessError,
 
 /// The pause after an idle worker could not be made; it doubles up to the second one.
 const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
+/// So long after an idle worker was used others may be made with the one that takes its place.
+const GATHERING: Duration = Duration::from_millis(5);
 /// So many failures in a row mean that the cause is not one process, which may have been killed, but the host.
 const TROUBLE: u32 = 4;
 
@@ -154,7 +158,7 @@ impl Refiller {
         let [mut pause, longest] = PAUSE;
         let (mut failures, mut batch) = (0, self.count);
         // Until the receiver is dropped.
-        while let Ok(places) = self.runtime.block_on(self.sender.reserve_many(batch)) {
+        while let Some(places) = self.runtime.block_on(self.places(batch)) {
             batch = (self.count / 2).clamp(1, Spawner::FORKS_MAX);
             match self.fill(places) {
                 Ok(()) => {
@@ -179,13 +183,24 @@ impl Refiller {
         }
     }
 
+    /// Waits for a free place, and a moment for others, up to so many; `None` if the receiver has been dropped.
+    async fn places(&self, most: usize) -> Option<Vec<mpsc::Permit<'_, IdleWorker>>> {
+        let mut places = vec![self.sender.reserve().await.ok()?];
+        match timeout(GATHERING, self.sender.reserve_many(most - 1)).await {
+            Ok(others) => places.extend(others.ok()?),
+            Err(_) => places.extend(std::iter::from_fn(|| self.sender.try_reserve().ok()).take(most - 1)),
+        }
+        Some(places)
+    }
+
     /// Makes idle workers for these places, or for some of them. An error if there is none.
-    fn fill(&self, mut places: mpsc::PermitIterator<'_, IdleWorker>) -> Result<(), ProcessError> {
+    fn fill(&self, places: Vec<mpsc::Permit<'_, IdleWorker>>) -> Result<(), ProcessError> {
         let (mut made, mut failed) = (0, None);
         let note = |asked| *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
         note(Some(Instant::now()));
         let forked = self.spawner.fork(places.len());
         note(None);
+        let mut places = places.into_iter();
         for unready in forked? {
             match (unready.wait(), places.next()) {
                 (Ok(worker), Some(place)) => {

@@ -189,7 +189,12 @@ const WORKER: &[Entry<'static>] = &[
         "large answers are sent as sealed memory (`ipc::sealed`); copies of memory that functions go back to \
          (`domain::rewinding`); files in memory (`domain::files`)",
     ),
-    Entry(libc::SYS_pwrite64, Rules::Any, "as for `memfd_create`"),
+    Entry(
+        libc::SYS_pwrite64,
+        Rules::Any,
+        "as for `memfd_create`; large answers and zeros over large inputs, in memory that came with the job \
+         (`worker::slot_memory`)",
+    ),
     Entry(libc::SYS_ftruncate, Rules::Any, "as for `memfd_create`"),
     Entry(
         libc::SYS_fdatasync,

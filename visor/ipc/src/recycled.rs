@@ -1,0 +1,186 @@
+//! Memory for large bytes that two processes use again for one message after the other: its pages are there already, where a sealed file
+//! takes new ones each time.
+//!
+//! ```text
+//!   sender    write, write, …  ──▶ | first bytes | second bytes | …            |   the sizes go in the message
+//!   receiver  take, take, …    ◀──                                                 in the same order
+//!   either    clear                | 0 0 0 0 0 0 0 0 0 0 0 0 0  | …
+//! ```
+//!
+//! Unlike a sealed file it can change at any time, by the hand of a process that is under an attacker's control. So nobody looks at it in
+//! place: bytes are copied once, and what was copied is what is used. Its size is fixed, so that nothing is ever missing at the end.
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use rustix::buffer::spare_capacity;
+use rustix::io::{Errno, pread};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+/// How much there is room for: more than most messages have, little enough to be kept by a process that waits, and to be copied between
+/// two events of a loop that serves others.
+pub const RECYCLED_MAX: u64 = 2 << 20;
+
+/// Neither end can change its size, or keep the other from writing.
+const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SEAL);
+
+/// Zeros to write.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// One end's hold on such memory, which keeps to the order of what is written or taken.
+#[derive(Debug)]
+pub struct Recycled {
+    file: File,
+    /// Where the next bytes of this message are.
+    at: u64,
+}
+
+impl Recycled {
+    /// New memory, all zero.
+    pub fn new() -> io::Result<Recycled> {
+        let file = memfd_create(c"monohull-recycled", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        let file = File::from(file);
+        file.set_len(RECYCLED_MAX)?;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS))?;
+        Ok(Recycled { file, at: 0 })
+    }
+
+    /// The other end's, which has come over a channel.
+    pub fn of_file(file: OwnedFd) -> Recycled {
+        Recycled { file: file.into(), at: 0 }
+    }
+
+    /// The memory itself.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Writes these bytes behind those of the message so far; false if there is no room for them.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        let Some(range) = self.next(bytes.len() as u64) else { return Ok(false) };
+        self.file.write_all_at(bytes, range.start)?;
+        Ok(true)
+    }
+
+    /// Where the next so many bytes of a message are; `None` if there is no room for so many.
+    pub fn next(&mut self, len: u64) -> Option<Range<u64>> {
+        let end = self.at.checked_add(len).filter(|end| *end <= RECYCLED_MAX)?;
+        Some(std::mem::replace(&mut self.at, end)..end)
+    }
+
+    /// A copy of these bytes. An error if they are not there: then this is no such memory.
+    pub fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let len = (range.end - range.start) as usize;
+        let mut bytes = Vec::with_capacity(len);
+        while bytes.len() < len {
+            // There may be more room than was asked for.
+            let left = len - bytes.len();
+            match pread(&self.file, spare_capacity(&mut bytes), range.start + (len - left) as u64) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        bytes.truncate(len);
+        Ok(bytes)
+    }
+
+    /// Writes zeros over the message. The next one begins where it began.
+    pub fn clear(&mut self) -> io::Result<()> {
+        let end = self.forget();
+        let mut at = 0;
+        while at < end {
+            let step = (end - at).min(ZEROS.len() as u64);
+            self.file.write_all_at(&ZEROS[..step as usize], at)?;
+            at += step;
+        }
+        Ok(())
+    }
+
+    /// The message is the other end's to clear: how long it was. The next one begins where it began.
+    pub fn forget(&mut self) -> u64 {
+        std::mem::take(&mut self.at)
+    }
+}
+
+impl AsFd for Recycled {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn other_end(one: &Recycled) -> Recycled {
+        Recycled::of_file(one.as_fd().try_clone_to_owned().expect("a descriptor"))
+    }
+
+    fn whole(memory: &Recycled) -> Vec<u8> {
+        memory.read(0..RECYCLED_MAX).expect("all of it")
+    }
+
+    #[test]
+    fn what_one_end_writes_the_other_takes_in_order() {
+        let mut ours = Recycled::new().expect("memory");
+        let mut theirs = other_end(&ours);
+        for round in 1..4u8 {
+            let parts = [vec![round; 100_000], Vec::new(), vec![round + 10; 7]];
+            for part in &parts {
+                assert!(ours.write(part).expect("written"));
+            }
+            for part in &parts {
+                let range = theirs.next(part.len() as u64).expect("it fits");
+                assert_eq!(theirs.read(range).expect("it is there"), *part);
+            }
+            assert_eq!(ours.forget(), 100_007);
+            theirs.clear().expect("zeros");
+            assert!(whole(&ours).iter().all(|byte| *byte == 0), "{round}");
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_so_much_and_no_more() {
+        let mut memory = Recycled::new().expect("memory");
+        let all = vec![7; RECYCLED_MAX as usize];
+        assert!(!memory.write(&[&all[..], &[7]].concat()).expect("refused"));
+        assert!(memory.write(&all).expect("written"));
+        assert!(!memory.write(&[7]).expect("refused"));
+        assert_eq!(memory.next(0), Some(RECYCLED_MAX..RECYCLED_MAX));
+        assert_eq!((memory.next(1), memory.next(u64::MAX)), (None, None));
+        assert_eq!(whole(&memory), all);
+        memory.clear().expect("zeros");
+        assert!(whole(&memory).iter().all(|byte| *byte == 0));
+        assert!(memory.write(&[1]).expect("written"));
+    }
+
+    /// A hostile end can write, and nothing else.
+    #[test]
+    fn neither_end_changes_its_size_or_keeps_the_other_from_writing() {
+        let mut ours = Recycled::new().expect("memory");
+        let theirs = other_end(&ours);
+        for size in [0, 1, RECYCLED_MAX - 1, RECYCLED_MAX + 1, 1 << 40] {
+            theirs.file.set_len(size).expect_err("another size");
+        }
+        theirs.file.write_all_at(&[7], RECYCLED_MAX).expect_err("behind the end");
+        fcntl(&theirs.file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_WRITE)).expect_err("another seal");
+        assert!(ours.write(&[1, 2, 3]).expect("written"));
+        assert_eq!(theirs.file.metadata().expect("its size").len(), RECYCLED_MAX);
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_is_none() {
+        let file = seal_of(&[7; 10]);
+        let memory = Recycled::of_file(file);
+        assert_eq!(memory.read(0..10).expect("it is there"), [7; 10]);
+        memory.read(0..11).expect_err("it is not there");
+    }
+
+    fn seal_of(bytes: &[u8]) -> OwnedFd {
+        crate::sealed::seal(bytes, 0).expect("memory")
+    }
+}
