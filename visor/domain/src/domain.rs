@@ -7,6 +7,7 @@ use super::checkpoint::{Changes, Suspension, TemplateState};
 use super::clock::DomainClock;
 use super::dispatcher::Dispatcher;
 use super::driver::Driver;
+use super::effects::Effects;
 use super::error::DomainError;
 use super::files::{Images, Mount, OpenFiles};
 use super::given_events::GivenEvents;
@@ -69,6 +70,7 @@ impl Domain {
             milestones: Milestones::default(),
             published: Published::of(options.published.clone()),
             outbox: Outbox::default(),
+            effects: Effects::default(),
             options,
         });
         hostcall::bind_core(&shared);
