@@ -117,6 +117,23 @@ static PyObject *event(PyObject *module, PyObject *arguments) {
     return bytes;
 }
 
+/* `perform(effect, request)`: whether the handler has failed, and the reply or the reason. */
+static PyObject *perform(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *effect;
+    Py_buffer request;
+    if (!PyArg_ParseTuple(arguments, "sy*", &effect, &request)) return NULL;
+    monohull_buffer memory;
+    int done;
+    Py_BEGIN_ALLOW_THREADS
+    done = monohull_perform(effect, request.buf, (size_t)request.len, &memory);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&request);
+    if (done < 0) return raise_error(done);
+    PyObject *reply = own(&memory, 0);
+    return reply ? Py_BuildValue("iN", done, reply) : NULL;
+}
+
 /* `make(bytes)` */
 static PyObject *make(PyObject *module, PyObject *arguments) {
     (void)module;
@@ -212,6 +229,7 @@ static PyObject *archive(PyObject *module, PyObject *none) {
 static PyMethodDef methods[] = {
     {"take", take, METH_VARARGS, NULL},
     {"event", event, METH_VARARGS, NULL},
+    {"perform", perform, METH_VARARGS, NULL},
     {"make", make, METH_VARARGS, NULL},
     {"put", put, METH_VARARGS, NULL},
     {"instance", instance, METH_NOARGS, NULL},

@@ -7,6 +7,7 @@
     room = slots.make(1 << 20)                  # memory that a slot can take over
     room[:5] = b"hello"
     slots.put("greeting", room)                 # not copied; `room` has been released
+    blob = perform("blob", "logo.png")          # what the step that handles this effect replies
 """
 
 import time as _time
@@ -14,7 +15,7 @@ import time as _time
 import _monohull
 from _monohull import Error
 
-__all__ = ["Error", "event", "instance", "sleep", "slots"]
+__all__ = ["Error", "event", "instance", "perform", "sleep", "slots"]
 
 _FOR_EVER = (1 << 64) - 1
 
@@ -75,6 +76,15 @@ class _Instance:
 
 
 instance = _Instance()
+
+
+def perform(effect, request=b""):
+    """Asks the step of the workflow that handles an effect, with bytes or a text, and waits for its reply: a memoryview. An error if it fails."""
+    data = request.encode() if isinstance(request, str) else request
+    failed, reply = _monohull.perform(effect, data)
+    if failed:
+        raise Error(bytes(memoryview(reply)).decode(errors="replace"))
+    return memoryview(reply)
 
 
 def event(name, timeout=None):

@@ -73,6 +73,10 @@ int monohull_join(const char *id, uint64_t timeout, monohull_buffer *end);
 int monohull_child_output(const monohull_buffer *end, const char *slot, const uint8_t **data, size_t *len);
 /* Cancels a child, with the next checkpoint of this invocation. */
 int monohull_cancel_child(const char *id);
+/* Asks for an effect with `len` bytes, which are copied, and waits for the reply of the step that handles it: 0, and the buffer has the reply. 1 if the
+ * handler has failed: the buffer has the reason. MONOHULL_NOT_FOUND if no step handles the effect. A handler takes the slot "request" and
+ * publishes the slot "reply". */
+int monohull_perform(const char *effect, const void *request, size_t len, monohull_buffer *reply);
 /* Makes a buffer of zeros with room for `capacity` bytes, of which none is in use. */
 int monohull_make(size_t capacity, monohull_buffer *buffer);
 /* To be called before the first write to a buffer that was taken. */

@@ -14,6 +14,7 @@ use crate::slot::host as sys;
 use crate::sys;
 use core::ffi::{CStr, c_char, c_int};
 use monohull_abi::child::{CHILD_EVENT, DETACHED, Outcome};
+use monohull_abi::effect::EFFECT_SLOT_LEN;
 use monohull_abi::event::INVOCATION_ID_MAX;
 use monohull_abi::types::{
     BYTES_FINGERPRINT, Captured, Clock, Info, REWIND_FORGET, SlotView, TAKE_NOW, TEXT_FINGERPRINT, TypeDesc,
@@ -262,6 +263,48 @@ pub unsafe extern "C" fn monohull_cancel_child(id: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     let id = unsafe { CStr::from_ptr(id) }.to_bytes();
     status(sys::call(number::CHILD_CANCEL, [id.as_ptr() as u64, id.len() as u64]).map(drop))
+}
+
+/// Asks for an effect with `len` bytes, which are copied, and waits for the reply: 0, and the buffer has it. 1 if the handler has failed: the buffer has the
+/// report. Else a negative error: `NotFound` if no step handles the effect.
+///
+/// # Safety
+/// `effect` is a text that ends with a zero byte; `request` has `len` bytes; `reply` can be written to.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_perform(
+    effect: *const c_char,
+    request: *const u8,
+    len: usize,
+    reply: *mut Buffer,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let effect = unsafe { CStr::from_ptr(effect) }.to_bytes();
+    // SAFETY: the caller's promise; of no bytes the address may be null.
+    let request = if len == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(request, len) } };
+    let performed = perform(effect, request);
+    // SAFETY: the caller's promise.
+    unsafe { reply.write(performed.map_or(NONE, |(_, reply)| reply)) };
+    performed.map_or_else(|errno| status(Err(errno)), |(is_failure, _)| c_int::from(is_failure))
+}
+
+/// Whether the reply is the report of a failure, and the reply.
+fn perform(effect: &[u8], request: &[u8]) -> Result<(bool, Buffer), Errno> {
+    let address = sys::call(number::SLOT_ALLOC, [request.len().max(1) as u64, 1])?;
+    // SAFETY: a new buffer with room for as many bytes, which is this thread's alone.
+    unsafe { (address as *mut u8).copy_from_nonoverlapping(request.as_ptr(), request.len()) };
+    let mut name = [0; EFFECT_SLOT_LEN];
+    let count = request.len() as u64;
+    let args = [effect.as_ptr() as u64, effect.len() as u64, address, count, name.as_mut_ptr() as u64];
+    if let Err(errno) = sys::call(number::PERFORM, args) {
+        // It is the caller's still. The explanation of a refusal stays until it is read, or another call is refused.
+        let _ = sys::call(number::SLOT_FREE, [address]);
+        return Err(errno);
+    }
+    let (desc, mut view) = (describe(BYTES), SlotView::default());
+    let (desc, out) = ((&raw const desc) as u64, (&raw mut view) as u64);
+    let answer = sys::call(number::SLOT_TAKE, [name.as_ptr() as u64, name.len() as u64, desc, out])?;
+    let (len, capacity) = (view.count as usize, view.capacity as usize);
+    Ok((answer == 1, Buffer { data: view.address as *mut u8, len, capacity }))
 }
 
 /// Makes a buffer of zeros with room for `capacity` bytes, of which none is in use.

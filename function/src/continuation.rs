@@ -42,9 +42,13 @@
 //! **What it takes.** A rewind costs what the pages cost that were touched since, and a copy of the live stack and of slot buffers. A capture looks at all memory in use, and copies what
 //! has changed since the one before. The first one copies all of it. Copies count against the step's memory limit.
 //!
+//! [`perform`] asks for an [effect](crate::effect): here the rest of the function is what waits for the reply. Going back behind it forgets
+//! the reply; what the handler has done stays done.
+//!
 //! A checkpoint is the instance's own, and lives as long as its process: a workflow is not suspended while one of its instances has
 //! checkpoints. A workflow that is to survive its process uses [`durable`](crate::durable).
 
+pub use crate::effect::{PerformError, perform, perform_with};
 #[cfg(test)]
 use crate::slot::host as sys;
 #[cfg(not(test))]

@@ -1,5 +1,6 @@
 //! What a function has that an ordinary program does not: [slots](slot), its [instance](mod@instance), the arguments of its step by name,
-//! [permanent errors](Permanent), [waits for events and times](durable), and [going back](continuation).
+//! [permanent errors](Permanent), [waits for events and times](durable), [going back](continuation), and [effects](effect) that other
+//! steps handle.
 //!
 //! The crate works over either std, because it needs neither: memory comes from the global allocator, everything else is
 //! hostcalls.
@@ -52,6 +53,8 @@ pub mod c;
 pub mod continuation;
 #[cfg(feature = "alloc")]
 pub mod durable;
+#[cfg(feature = "alloc")]
+pub mod effect;
 #[cfg(feature = "alloc")]
 #[allow(unsafe_code, reason = "the address of a function lies in an atomic")]
 mod end;

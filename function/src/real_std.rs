@@ -2,6 +2,7 @@
 
 use crate::continuation::{CaptureError, RewindError};
 use crate::durable::EventError;
+use crate::effect::PerformError;
 use crate::slot::{SlotError, SlotVec};
 use monohull_abi::Errno;
 use std::io;
@@ -26,6 +27,12 @@ impl From<SlotError> for io::Error {
 
 impl From<EventError> for io::Error {
     fn from(error: EventError) -> io::Error {
+        io::Error::new(kind(error.errno()), error)
+    }
+}
+
+impl From<PerformError> for io::Error {
+    fn from(error: PerformError) -> io::Error {
         io::Error::new(kind(error.errno()), error)
     }
 }

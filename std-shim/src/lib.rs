@@ -62,6 +62,7 @@ pub mod arch;
 pub mod collections;
 pub mod continuation;
 pub mod durable;
+pub mod effect;
 pub mod env;
 pub mod ffi;
 mod float;

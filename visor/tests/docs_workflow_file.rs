@@ -16,7 +16,7 @@ const PAGE: &str = "docs/workflow-file.md";
 const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p monohull-visor --test docs_workflow_file";
 
 /// What a type of the schema is called in tables, and the heading it is described under.
-const NAMES: [(&str, &str, &str); 23] = [
+const NAMES: [(&str, &str, &str); 25] = [
     ("Function", "function", "functions"),
     ("Step", "step", "steps"),
     ("EachObject", "object", "an-instance-for-each-slot"),
@@ -34,6 +34,8 @@ const NAMES: [(&str, &str, &str); 23] = [
     ("StepName", "step", "values"),
     ("FailureKind", "kind of failure", "kinds-of-failures"),
     ("SlotName", "slot", "values"),
+    ("EffectName", "effect", "values"),
+    ("MountPoint", "mount point", "values"),
     ("SecretName", "secret", "values"),
     ("DurationText", "duration", "values"),
     ("Size", "size", "values"),

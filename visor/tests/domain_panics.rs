@@ -80,6 +80,7 @@ fn with_a_domain() {
         inbox: None,
         no_sending: None,
         starts: Ok(Vec::new()),
+        effects: Default::default(),
         published: Default::default(),
         lineage: Default::default(),
         template: Default::default(),
@@ -99,7 +100,7 @@ impl Driver for Panics {
             }
             Event::Ended(_) if std::thread::current().name() == Some("carrier-1") => panic!("{WORDS}"),
             Event::Ended(ended) => domain.start(endless(ended.token)),
-            Event::Timer { .. } | Event::Deadline => {}
+            Event::Timer { .. } | Event::Performed(_) | Event::Deadline => {}
         }
     }
 }
@@ -118,6 +119,9 @@ fn endless(token: u64) -> InstanceConfig {
         env: "{}".into(),
         stdin: "".into(),
         slots: None,
+        files: None,
+        performs: None,
+        handles: None,
         stack_size: 64 << 10,
         memory_limit: 16 << 20,
         max_threads: 1,

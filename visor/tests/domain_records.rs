@@ -35,6 +35,7 @@ fn domain(load_all: bool) -> Domain {
         inbox: None,
         no_sending: None,
         starts: Ok(Vec::new()),
+        effects: Default::default(),
         published: Default::default(),
         lineage: Default::default(),
         template: Default::default(),

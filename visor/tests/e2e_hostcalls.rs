@@ -24,6 +24,7 @@ fn abuse(carriers: u32) -> Value {
         "steps": [
             { "name": "victim", "function": "hostcall-abuse", "args": { "role": "victim" } },
             { "name": "attacker", "function": "hostcall-abuse", "args": { "role": "attacker" } },
+            { "name": "handler", "function": "hostcall-abuse", "args": { "role": "handler" }, "handles": "echo" },
         ],
         "limits": { "carriers": carriers, "timeout": "600s" },
         "network": { "mode": "host", "connect": ["127.0.0.2:*"], "listen": ["127.0.0.1:0", "127.0.0.2:0"] },
@@ -84,6 +85,9 @@ fn every_abuse_is_refused_and_explained_and_harmless() {
             "MAP: a storm of ranges",
             "MAP_IMAGE: a storm of images",
             "EVENT_WAIT: a storm of waits",
+            "PERFORM: a storm of requests",
+            "PERFORM: a request: 0 (expected 0)",
+            "SLOT_TAKE: the reply: 0 (expected 0)",
             "SEND: an event for another",
         ] {
             assert!(verdicts.contains(&format!("right: {right}")), "{verdicts}");
@@ -110,7 +114,7 @@ fn what_changes_during_a_call_is_read_once() {
         let report = abused(carriers);
         let verdicts = text(report, "verdicts");
         for (what, count) in
-            [(" that changes", 14), (" that goes during a call", 3), (" that is closed during a call", 7)]
+            [(" that changes", 15), (" that goes during a call", 3), (" that is closed during a call", 7)]
         {
             let changing: Vec<&str> = verdicts.lines().filter(|line| line.ends_with(what)).collect();
             assert_eq!(changing.len(), count, "{verdicts}");

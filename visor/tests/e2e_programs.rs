@@ -115,6 +115,17 @@ fn slots_by_the_header_for_c() {
     assert_eq!(support::text(&report, "upper"), "EINE WöRTERFOLGE");
 }
 
+/// A program asks for an effect by `monohull.h`, and another instance of it handles that, from its standard input.
+#[test]
+fn effects_by_the_header_for_c() {
+    let mut document = document("effects");
+    let handler = json!({ "name": "handler", "function": "program", "handles": "shout", "stdin": "request" });
+    document["steps"].as_array_mut().expect("steps").push(handler);
+    let report = support::run(&document);
+    assert!(printed(&report)[0].ends_with(" checks, 0 failures"), "{:#?}", printed(&report));
+    assert_eq!(report.steps[1].handled, 2);
+}
+
 /// A search by `monohull.h` that goes back where it was wrong; files, threads.
 #[test]
 fn going_back_by_the_header_for_c() {

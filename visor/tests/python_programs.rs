@@ -285,6 +285,28 @@ fn slots_are_views_of_their_memory() {
     }
 }
 
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_program_asks_for_effects_and_handles_them() {
+    let folder = built(include_str!("python/effects.py"));
+    let document = json!({
+        "name": "effects",
+        "functions": { "app": { "image": "app.so" } },
+        "steps": [
+            { "name": "asks", "function": "app" },
+            { "name": "handler", "function": "app", "handles": "shout", "stdin": "request" },
+        ],
+        "limits": { "timeout": "120s" },
+    });
+    fs::write(folder.path().join("workflow.json"), document.to_string()).expect("written");
+    let output = monohull(folder.path(), &["run", "workflow.json", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let said = printed(&report);
+    assert_eq!(said[0], "b'WHAT' Ä", "{report:#}");
+    assert!(said[1].starts_with("the handler of effect `shout`, handler[0], failed (exit)"), "{report:#}");
+    assert_eq!(said[2], "no step of the workflow handles effect `nobody`", "{report:#}");
+}
+
 /// Objects, an open file and a thread that waits as well go on in another process.
 #[test]
 #[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]

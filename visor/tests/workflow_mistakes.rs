@@ -62,6 +62,91 @@ fn a_list_of_children_that_is_wrong() {
     assert_eq!(checked.plan.expect("it is right").starts, ["a", "w"]);
 }
 
+/// A workflow with these steps, which begin at the column that is given back.
+fn with_steps(steps: &str) -> (String, usize) {
+    let before = r#"{"name":"w","functions":{"f":{"image":"f.so"}},"files":[{"at":"/a","memory":"1MiB"}],"steps":["#;
+    (format!("{before}{steps}]}}"), before.len() + 1)
+}
+
+/// Exactly one mistake, `offset` characters after the start of the steps.
+#[track_caller]
+fn steps_mistake(steps: &str, at: &str, message: &str, expected: &str) {
+    let (text, column) = with_steps(steps);
+    one_mistake(&text, column + steps.rfind(at).expect("the place"), message, expected);
+}
+
+#[test]
+fn effects_that_are_wrong() {
+    step_mistake(r#""handles":1"#, 10, "`handles` is a number", "a name");
+    step_mistake(r#""performs":"blob""#, 11, "`performs` is a string", "an array of the names of effects");
+    step_mistake(r#""performs":[1]"#, 12, "an entry of `performs` is a number", "a name");
+    step_mistake(r#""performs":["blob"]"#, 12, "no step handles effect `blob`", "an effect that a step `handles`");
+    for name in ["", "a b", "_", "é"] {
+        step_mistake(&format!(r#""performs":["{name}"]"#), 12, "an entry of `performs`", "a letter or digit first");
+    }
+    step_mistake(r#""handles":"blob""#, 10, "each step handles an effect", "a step without `handles`");
+    let asks = r#"{"name":"asks","function":"f"}"#;
+    let good = r#"{"name":"store","function":"f","handles":"blob"}"#;
+    let (text, _) = with_steps(&format!("{asks},{good}"));
+    let plan = check_bytes(Path::new("w.json"), text.as_bytes()).plan.expect("it is right");
+    assert_eq!((plan.steps[1].handles.as_deref(), &plan.steps[1].performs), (Some("blob"), &None));
+    for (handler, at, message, expected) in [
+        (
+            r#"{"name":"store","function":"f","handles":"blob","after":["asks"]}"#,
+            r#""asks""#,
+            "waits for no other",
+            "`after`",
+        ),
+        (r#"{"name":"store","function":"f","handles":"blob","instances":1}"#, "1}", "for each request", "`instances`"),
+        (
+            r#"{"name":"store","function":"f","handles":"blob"},{"name":"b","function":"f","handles":"blob"}"#,
+            r#""blob"}"#,
+            "two steps handle effect `blob`, the first at 1:",
+            "one step for each effect",
+        ),
+        (
+            r#"{"name":"store","function":"f","handles":"blob"},{"name":"b","function":"f","after":["store"]}"#,
+            r#""store"]"#,
+            "step `store` handles an effect, and has no end to wait for",
+            "a step without `handles`",
+        ),
+        (
+            r#"{"name":"store","function":"f","handles":"blob","performs":["blub"]}"#,
+            r#""blub""#,
+            "no step handles effect `blub`, did you mean `blob`?",
+            "an effect that a step `handles`",
+        ),
+    ] {
+        steps_mistake(&format!("{asks},{handler}"), at, message, expected);
+    }
+    let (text, column) = with_steps(
+        r#"{"name":"asks","function":"f","performs":[]},{"name":"store","function":"f","performs":[],"handles":"blob"}"#,
+    );
+    let checked = check_bytes(Path::new("w.json"), text.as_bytes());
+    let [warning] = &checked.mistakes[..] else { panic!("{:#?}", checked.mistakes) };
+    assert_eq!((warning.level, warning.line), (Level::Warning, 1));
+    assert!(checked.plan.is_some() && warning.column > column, "{warning}");
+    assert!(warning.message.contains("no step may ask for effect `blob`"), "{warning}");
+}
+
+#[test]
+fn the_file_systems_of_a_step_that_are_wrong() {
+    for (fields, at, message, expected) in [
+        (r#""files":"/a""#, r#""/a""#, "`files` is a string", "an array of mount points"),
+        (r#""files":[{"at":"/a"}]"#, r#"{"at""#, "an entry of `files` is an object", "a mount point"),
+        (r#""files":["/b"]"#, r#""/b""#, "the workflow has no file system at `/b`", "a mount point from `files`"),
+        (r#""files":["/a","/a"]"#, r#""/a"]"#, "`files` names `/a` twice", "each name once"),
+    ] {
+        steps_mistake(&format!(r#"{{"name":"s","function":"f",{fields}}}"#), at, message, expected);
+    }
+    let (text, _) = with_steps(r#"{"name":"s","function":"f","files":["/a"]},{"name":"t","function":"f","files":[]}"#);
+    let plan = check_bytes(Path::new("w.json"), text.as_bytes()).plan.expect("it is right");
+    assert_eq!(
+        (plan.steps[0].files.as_deref(), plan.steps[1].files.as_deref()),
+        (Some(&["/a".to_owned()][..]), Some(&[][..]))
+    );
+}
+
 #[test]
 fn a_network_that_is_wrong() {
     top_mistake(r#""network":1"#, 10, "`network` is a number", "a mode, or an object with a `mode`");

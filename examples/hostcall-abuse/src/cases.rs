@@ -1,5 +1,6 @@
 //! The calls, and what is the right answer to each.
 
+mod effects;
 mod files;
 mod mapped;
 mod mappings;
@@ -79,6 +80,11 @@ impl Own {
     }
 }
 
+/// The type of bytes, whose name is for messages.
+pub(crate) fn bytes() -> TypeDesc {
+    desc(c"[u8]".as_ptr() as u64, 4)
+}
+
 fn desc(name: u64, name_len: u64) -> TypeDesc {
     TypeDesc { fingerprint: BYTES_FINGERPRINT, name, name_len, element_size: 1 }
 }
@@ -124,6 +130,7 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     mapped::all(&mut cases, &own);
     slots(&mut cases, &own);
     events(&mut cases, &own);
+    effects::all(&mut cases, &own);
     rewind::all(&mut cases, &own);
     output(&mut cases, &own);
     files::all(&mut cases, &own);
@@ -434,6 +441,8 @@ fn numbers(cases: &mut Cases<'_>) {
         SLOT_UNPIN,
         SLOT_NEXT,
         SLOT_HELD,
+        SLOT_GIVE,
+        EFFECTS_DROP,
         RAMFS,
         FATFS,
         HOST_FILES,
@@ -442,9 +451,7 @@ fn numbers(cases: &mut Cases<'_>) {
         FILE_HELD,
         EVENTS_OPEN,
     ];
-    for number in
-        [20].into_iter().chain(24..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system)
-    {
+    for number in (24..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

@@ -50,6 +50,7 @@ pub(crate) fn all(victim: u64) -> Vec<Verdict> {
         ("SLOT_TAKE: a description of a type that changes", other_description(victim)),
         ("SLOT_TAKE: a name that changes", name()),
         ("EVENT_WAIT: a name that changes", event()),
+        ("PERFORM: a name that changes", effect()),
     ]
 }
 
@@ -377,6 +378,21 @@ fn event() -> Result<(), String> {
             _ => refused(taken, NotPermitted).map(|_| false),
         }
     })
+}
+
+/// A name of an effect that nobody handles, and bytes that are no name.
+fn effect() -> Result<(), String> {
+    let out = Box::new([0u8; 24]);
+    let buffer = hostcall(SLOT_ALLOC, [8, 8, 0, 0, 0, 0]) as u64;
+    let done = change(CALLS, [[u64::from_ne_bytes(*b"nobody-s")], [u64::MAX]], |name| {
+        let asked = hostcall(PERFORM, [name, 8, buffer, 1, &raw const *out as u64, 0]);
+        match refused(asked, Invalid) {
+            Ok(true) => Ok(true),
+            _ => refused(asked, NotFound).map(|_| false),
+        }
+    });
+    hostcall(SLOT_FREE, [buffer, 0, 0, 0, 0, 0]);
+    done
 }
 
 /// A socket's address in words: family and port, the address in network order, flow and scope.

@@ -52,6 +52,7 @@ fn main(role: String, number: Option<u64>, arguments: Option<Vec<u64>>) -> Resul
             stray::writes(number.unwrap_or(1));
             Ok(())
         }
+        "handler" => Ok(monohull_std::effect::request()?.hand_on("reply")?),
         "ask" => ask(number.unwrap_or_default(), &arguments.unwrap_or_default()),
         _ => Err(format!("there is no role `{role}`").into()),
     }

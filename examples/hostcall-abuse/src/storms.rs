@@ -3,7 +3,8 @@
 
 use crate::changing::Verdict;
 use core::sync::atomic::{AtomicBool, Ordering};
-use monohull_abi::Errno::{NotPermitted, OutOfMemory, TooMany};
+use monohull_abi::Errno::{NotFound, NotPermitted, OutOfMemory, TooMany};
+use monohull_abi::effect::{EFFECT_SLOT_LEN, PERFORMS_MAX};
 use monohull_abi::layout::PAGE;
 use monohull_abi::network::{QUEUES_MAX, QueueEvent};
 use monohull_abi::number::*;
@@ -23,7 +24,44 @@ pub(crate) fn all() -> Vec<Verdict> {
         ("MAP: a storm of ranges", ranges()),
         ("MAP_IMAGE: a storm of images", images()),
         ("EVENT_WAIT: a storm of waits", waits()),
+        ("PERFORM: a storm of requests", requests()),
     ]
+}
+
+/// Requests without end, of which no reply is taken until there can be no more; and once more after that.
+fn requests() -> Result<(), String> {
+    let name = *b"echo";
+    for _ in 0..2 {
+        let mut slots = Vec::new();
+        for _ in 0..MANY / 10 {
+            let buffer = hostcall(SLOT_ALLOC, [8, 8, 0, 0, 0, 0]) as u64;
+            let mut slot = [0u8; EFFECT_SLOT_LEN];
+            let answer = hostcall(PERFORM, [name.as_ptr() as u64, 4, buffer, 8, slot.as_mut_ptr() as u64, 0]);
+            match answer {
+                0 => slots.push(slot),
+                _ => _ = hostcall(SLOT_FREE, [buffer, 0, 0, 0, 0, 0]),
+            }
+            // Of a workflow in which no step handles it there are none at all.
+            if answer == NotFound.to_value() {
+                return Ok(());
+            }
+            if answer != 0 && answer != TooMany.to_value() {
+                return Err(format!("{answer} is no answer"));
+            }
+        }
+        if slots.len() != PERFORMS_MAX {
+            return Err(format!("it has made {} requests", slots.len()));
+        }
+        for slot in &slots {
+            let (desc, mut view) = (crate::cases::bytes(), SlotView::default());
+            let args = [slot.as_ptr() as u64, slot.len() as u64, &raw const desc as u64, &raw mut view as u64, 0, 0];
+            let answer = hostcall(SLOT_TAKE, args);
+            if answer != 0 || hostcall(SLOT_FREE, [view.address, 0, 0, 0, 0, 0]) != 0 {
+                return Err(format!("{answer} is no reply"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn queues() -> Result<(), String> {

@@ -3,13 +3,14 @@
 #![allow(unsafe_code, reason = "memory that came as an address is seen as the type its slot was found to hold")]
 
 use super::data::{SlotContent, SlotData};
-use super::raw::{Raw, Taken, out_of_memory};
+use super::raw::{Raw, Refused, Taken, out_of_memory};
 use super::{Fate, SlotError, checked_name, indexed_name};
 use alloc::string::String;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use monohull_abi::Errno;
+use monohull_abi::effect::EFFECT_SLOT_LEN;
 use monohull_abi::layout::PAGE;
 
 /// A value (`SlotBuffer<T>`) or a slice (`SlotBuffer<[T]>`) that travels between functions without being copied.
@@ -95,6 +96,38 @@ impl<T: SlotData> SlotBuffer<[T]> {
         // SAFETY: the new buffer is this handle's alone, and has room for as many elements.
         unsafe { buffer.raw.start::<T>().copy_from_nonoverlapping(from.as_ptr(), from.len()) };
         buffer
+    }
+}
+
+impl SlotBuffer<[u8]> {
+    /// Makes a copy of bytes; fails if there is no memory for it.
+    #[track_caller]
+    pub(crate) fn try_with_slot_from(name: &str, from: &[u8]) -> Result<SlotBuffer<[u8]>, SlotError> {
+        let buffer = Self::make(name, from.len())?;
+        // SAFETY: the new buffer is this handle's alone, and has room for as many bytes.
+        unsafe { buffer.raw.start::<u8>().copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+        Ok(buffer)
+    }
+
+    /// Gives the buffer away as a request for an effect: the name of the slot of the reply.
+    pub(crate) fn perform(mut self, effect: &str) -> Result<[u8; EFFECT_SLOT_LEN], Refused> {
+        self.fate = Fate::Free;
+        let name = self.raw.perform(effect, self.count as u64);
+        if name.is_ok() {
+            self.fate = Fate::Nothing;
+        }
+        name
+    }
+
+    /// Waits for the reply to a request, and whether it is the report of a failure.
+    pub(crate) fn take_reply(name: &str) -> Result<(SlotBuffer<[u8]>, bool), SlotError> {
+        match Raw::take(name, <[u8]>::ACCEPTED, false)? {
+            Some(Taken { raw, count, is_failure, .. }) => {
+                let name = String::from(name);
+                Ok((SlotBuffer { raw, count, name, fate: Fate::Free, _content: PhantomData }, is_failure))
+            }
+            None => Err(SlotError::new(name, Errno::NotFound, String::new())),
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 
 use alloc::string::{String, ToString};
 use core::cell::RefCell;
-use monohull_abi::types::{AbortKind, Info, InfoString, SlotView, TAKE_NOW, TypeDesc};
+use monohull_abi::effect::{EFFECT_SLOT_LEN, EffectPart, EffectSlot, FAILURE_FINGERPRINT, PerformId};
+use monohull_abi::types::{AbortKind, BYTES_FINGERPRINT, Info, InfoString, SlotView, TAKE_NOW, TypeDesc};
 use monohull_abi::{Errno, number};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
@@ -146,7 +147,8 @@ impl Arena {
                 let Some(slot) = self.slots.get(&name) else {
                     return Err(if e & TAKE_NOW != 0 { Errno::NotFound } else { Errno::NeverFilled });
                 };
-                if slot.fingerprint != desc.fingerprint {
+                let is_failure = slot.fingerprint == FAILURE_FINGERPRINT;
+                if slot.fingerprint != desc.fingerprint && !is_failure {
                     let asked = text(desc.name, desc.name_len);
                     self.explanation =
                         alloc::format!("slot `{name}` holds `{}`, `{asked}` was asked for", slot.type_name);
@@ -156,8 +158,9 @@ impl Arena {
                 // SAFETY: the shim passes the address of a `SlotView`.
                 unsafe { (d as *mut SlotView).write(view) };
                 self.slots.remove(&name);
-                Ok(0)
+                Ok(is_failure.into())
             }
+            number::PERFORM => self.perform(&text(a, b), c, d, e),
             number::EVENT_WAIT => self.event(&text(a, b), c, d),
             number::PUBLISH if b == 0 => {
                 self.explanation = "the name is empty".to_string();
@@ -203,6 +206,25 @@ impl Arena {
             }
             other => panic!("unexpected hostcall {other}"),
         }
+    }
+
+    /// The handler of `echo` replies with the request, and that of `fails` fails with it.
+    fn perform(&mut self, effect: &str, address: u64, count: u64, out: u64) -> Result<u64, Errno> {
+        if effect.is_empty() {
+            self.explanation = "the name is empty".to_string();
+            return Err(Errno::Invalid);
+        }
+        let fingerprint = match effect {
+            "echo" => BYTES_FINGERPRINT,
+            "fails" => FAILURE_FINGERPRINT,
+            _ => return Err(Errno::NotFound),
+        };
+        let id = PerformId { asker: 1, number: 1 };
+        let slot = EffectSlot { part: EffectPart::Reply, id };
+        // SAFETY: the shim passes the address of so many bytes.
+        unsafe { (out as *mut u8).copy_from(slot.to_bytes().as_ptr(), EFFECT_SLOT_LEN) };
+        self.slots.insert(slot.to_string(), Slot { address, count, fingerprint, type_name: String::new() });
+        Ok(0)
     }
 
     fn event(&mut self, name: &str, out: u64, deadline: u64) -> Result<u64, Errno> {

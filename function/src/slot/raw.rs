@@ -8,6 +8,7 @@ use super::host as sys;
 use crate::sys;
 use alloc::string::String;
 use monohull_abi::Errno;
+use monohull_abi::effect::EFFECT_SLOT_LEN;
 use monohull_abi::number;
 use monohull_abi::types::{SlotView, TAKE_NOW, TypeDesc};
 
@@ -19,6 +20,9 @@ pub(super) struct Raw {
     untouched: bool,
 }
 
+/// Why a request was refused.
+pub(crate) type Refused = (Errno, String);
+
 /// What came out of a slot.
 pub(super) struct Taken {
     pub(super) raw: Raw,
@@ -26,6 +30,8 @@ pub(super) struct Taken {
     pub(super) count: usize,
     /// As which type.
     pub(super) tag: &'static Tag,
+    /// It is the report of a failed handler.
+    pub(super) is_failure: bool,
 }
 
 impl Taken {
@@ -64,11 +70,11 @@ impl Raw {
         let (desc, out) = ((&raw const desc) as u64, (&raw mut view) as u64);
         let flags = if now { TAKE_NOW } else { 0 };
         match sys::call(number::SLOT_TAKE, [name.as_ptr() as u64, name.len() as u64, desc, out, flags]) {
-            Ok(_) => {
+            Ok(answer) => {
                 let raw = Raw { address: view.address, capacity: view.capacity, untouched: true };
                 let fits = view.count.checked_mul(tag.element_size).is_some_and(|bytes| bytes <= view.capacity);
                 if fits {
-                    return Ok(Some(Taken { raw, count: view.count as usize, tag }));
+                    return Ok(Some(Taken { raw, count: view.count as usize, tag, is_failure: answer == 1 }));
                 }
                 raw.free();
                 let why = alloc::format!("slot `{name}` claims more than its buffer holds");
@@ -113,6 +119,14 @@ impl Raw {
         let desc = describe(tag);
         let args = [name.as_ptr() as u64, name.len() as u64, self.address, count, (&raw const desc) as u64];
         sys::call(number::SLOT_PUBLISH, args).map(drop).map_err(|errno| last(name, errno))
+    }
+
+    /// Gives the buffer away as a request for an effect: the name of the slot of the reply. If that is refused, it stays this instance's.
+    pub(super) fn perform(&self, effect: &str, count: u64) -> Result<[u8; EFFECT_SLOT_LEN], Refused> {
+        let mut name = [0; EFFECT_SLOT_LEN];
+        let args = [effect.as_ptr() as u64, effect.len() as u64, self.address, count, name.as_mut_ptr() as u64];
+        sys::call(number::PERFORM, args).map_err(|errno| (errno, sys::last_error_message()))?;
+        Ok(name)
     }
 
     pub(super) fn free(&self) {

@@ -31,6 +31,7 @@
 
 pub mod call;
 pub mod child;
+pub mod effect;
 pub mod errno;
 pub mod event;
 pub mod file;

@@ -214,11 +214,15 @@ service_table! {
     fn memory_limit(&domain, instance: u32) -> u64;
     /// 1 if the workflow lets an instance take (`fills` = 0) or fill (`fills` = 1) the slot of this name.
     fn slot_allowed(&domain, instance: u32, name: *const u8, len: usize, fills: u32) -> u32;
+    /// The id of the [request](crate::effect::PerformId) that an instance handles; 0 if it is no handler.
+    fn handles(&domain, instance: u32) -> u64;
     /// Counts bytes that an instance published (`taken` = 0) or took (`taken` = 1).
     fn passed(&domain, instance: u32, bytes: u64, taken: u32);
     /// Serves a call by this module with another module's number, to its end: its value. A call that would park comes
     /// back as `Deadlock`.
     fn call(&domain, call: *mut Call) -> i64;
+    /// 1 if the workflow lets an instance use mount `index`.
+    fn mount_allowed(&domain, instance: u32, index: u32) -> u32;
     /// Describes mount `index` of the workflow and copies as much of its mount point (an absolute path in clean form) as
     /// fits: bytes of the mount point, or `NotFound` negated behind the last.
     fn mount(&domain, index: u32, info: *mut MountInfo, point: *mut u8, capacity: usize) -> i64;

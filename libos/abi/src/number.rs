@@ -82,6 +82,12 @@ hostcalls! {
         /// `(checkpoint, value, len, flags)`. Memory is again what it was at that `CAPTURE`, which returns with the value; does not return. With the flag
         /// [`crate::types::REWIND_FORGET`] → 0: frees the checkpoint, and goes nowhere.
         REWIND = 19,
+        /// `(effect, effect len, address, count, name out)` → 0. Asks for an [effect](crate::effect) with `count` bytes of a buffer that the caller
+        /// owns, and gives the buffer away. The slot from which the reply is taken has the name that is written, of
+        /// [`crate::effect::EFFECT_SLOT_LEN`] bytes: `SLOT_TAKE` waits there, and returns 1 if the reply is the report of a failure. `NotFound` if
+        /// no step handles the effect, `NotPermitted` if the caller's step may not ask for it, `TooMany` beyond
+        /// [`crate::effect::PERFORMS_MAX`], [`crate::effect::PERFORMS_TOGETHER`] or [`crate::effect::EFFECT_DEPTH_MAX`].
+        PERFORM = 20,
         /// `(id and workflow, their len, input, len, flags)` → 0. Starts a child: an invocation of another workflow, with the next checkpoint or the
         /// end of this one. Between id and workflow is a line break. The same again is the same child. With the flag
         /// [`crate::child::DETACHED`] it goes on when this invocation has ended. `NotPermitted` if this run may not start it, `TooMany` and
@@ -106,7 +112,7 @@ hostcalls! {
         /// `(name, name len, address, count, TypeDesc)` → 0. Transfers ownership of a buffer to the slot of that name; wakes its waiters.
         SLOT_PUBLISH = 37,
         /// `(name, name len, TypeDesc, SlotView out, flags)` → 0. Takes ownership of the buffer in a slot; parks until it is there,
-        /// unless `flags` has [`crate::types::TAKE_NOW`].
+        /// unless `flags` has [`crate::types::TAKE_NOW`]. A reply to `PERFORM` is taken as bytes, and 1 returned if it is the report of a failure.
         SLOT_TAKE = 38,
         /// `(address)` → 0. Declares that the caller is about to write to a buffer it took: the input is not
         /// intact any more, so this instance cannot be retried alone.
@@ -292,5 +298,10 @@ hostcalls! {
         SLOT_NEXT = 196,
         /// System only: `(instance, address, HeldBuffer out)` → 1, and the first buffer that the instance holds behind an address; 0 if there is none.
         SLOT_HELD = 197,
+        /// System only: `(instance, address, count, name, name len)` → 0. Publishes bytes in a buffer of an instance, in a slot that no function can
+        /// name.
+        SLOT_GIVE = 198,
+        /// System only: `(instance)` → 0. Empties the slots of all [requests](crate::effect) of an instance.
+        EFFECTS_DROP = 199,
     }
 }

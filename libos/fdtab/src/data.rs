@@ -215,7 +215,7 @@ impl Files {
     fn stat_of(&self, call: &mut Call, open: &Open) -> Result<FileStat, Stop> {
         let stat = match (&open.directory, open.mount) {
             (Some(_), _) => {
-                let location = self.mounts.locate(&open.path)?;
+                let location = self.mounts.locate(call.instance, &open.path)?;
                 let _guard = self.lock_paths(call, location)?;
                 self.mounts.stat(location)
             }
@@ -247,7 +247,7 @@ impl Files {
     /// Sets the times of the descriptor's file. It need not be open for writing, but its mount must be writable.
     pub(crate) fn set_open_times(&self, call: &mut Call, [read, written]: [u64; 2]) -> Outcome {
         outcome(self.with_open(call, |files, call, open| {
-            let location = files.mounts.locate(&open.path)?;
+            let location = files.mounts.locate(call.instance, &open.path)?;
             let set = match location {
                 Location::OnMount(mount, _) if files.mounts.get(mount).info.read_only != 0 => Err(Errno::ReadOnly),
                 Location::OnMount(mount, path) => {
@@ -270,7 +270,7 @@ impl Files {
     pub(crate) fn sync(&self, call: &mut Call) -> Outcome {
         outcome(self.with_open(call, |files, call, open| {
             let synced = match (&open.directory, open.mount) {
-                (Some(_), _) => match files.mounts.locate(&open.path)? {
+                (Some(_), _) => match files.mounts.locate(call.instance, &open.path)? {
                     Location::OnMount(mount, path) => {
                         files.mounts.request_path(FsOp::SyncDirectory, mount, path, [0; 3])
                     }

@@ -50,12 +50,15 @@ impl Mounts {
         &self.list[mount as usize]
     }
 
-    /// Locates a clean path.
-    pub(crate) fn locate<'p>(&self, path: &'p str) -> Result<Location<'p>, Errno> {
+    /// Locates a clean path for an instance: `NotPermitted` on a mount that it may not use.
+    pub(crate) fn locate<'p>(&self, instance: u32, path: &'p str) -> Result<Location<'p>, Errno> {
         let below = |mount: &Mount| below(path, &mount.point);
         let on = (0..).zip(&self.list).filter_map(|(index, mount)| Some((index, mount, below(mount)?)));
         if let Some((index, _, rest)) = on.max_by_key(|(_, mount, _)| mount.point.len()) {
-            return Ok(Location::OnMount(index, rest));
+            return match self.host.mount_allowed(instance, index) {
+                true => Ok(Location::OnMount(index, rest)),
+                false => Err(Errno::NotPermitted),
+            };
         }
         if path.is_empty() || self.leads_to_mount(path) {
             return Ok(Location::AboveMounts);

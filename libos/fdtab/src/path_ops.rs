@@ -276,7 +276,7 @@ impl Files {
         // The closure below needs the call too, but not its arguments.
         let (path, mut parked) = (path.to_vec(), false);
         let cleaned = clean(&base, &path, |left| {
-            let location = self.mounts.locate(left)?;
+            let location = self.mounts.locate(call.instance, left)?;
             let _guard = match self.lock_paths(call, location) {
                 Ok(guard) => guard,
                 Err(_) => {
@@ -301,8 +301,12 @@ impl Files {
     }
 
     fn locate<'p>(&self, call: &Call, path: &'p Clean) -> Result<Location<'p>, Stop> {
-        self.mounts.locate(&path.path).map_err(|errno| {
-            let why = format_args!("`/{}`: the workflow has no mount there (`files` in its document)", path.path);
+        self.mounts.locate(call.instance, &path.path).map_err(|errno| {
+            let why = if errno == Errno::NotPermitted {
+                format_args!("`/{}` is on a mount that is not in the step's list `files`", path.path)
+            } else {
+                format_args!("`/{}`: the workflow has no mount there (`files` in its document)", path.path)
+            };
             self.refuse(call, errno, why)
         })
     }

@@ -69,7 +69,7 @@ impl Files {
 
     fn read_directory(&self, call: &mut Call, path: &str) -> Result<Vec<u8>, Stop> {
         let mut listing = Vec::new();
-        let location = self.mounts.locate(path)?;
+        let location = self.mounts.locate(call.instance, path)?;
         if let Location::OnMount(mount, rest) = location {
             let _guard = self.lock_paths(call, location)?;
             let mut start = 0;

@@ -111,7 +111,7 @@ impl Files {
     fn node_under_its_path(&self, instance: u32, open: &Open, mount: u32) -> Result<u64, Refused> {
         let mut stat = FileStat::default();
         let asked = self.mounts.request(FsOp::StatNode, mount, [open.node, &raw mut stat as u64, 0, 0, 0]);
-        let found = self.mounts.locate(&open.path).and_then(|location| self.mounts.stat(location));
+        let found = self.mounts.locate(instance, &open.path).and_then(|location| self.mounts.stat(location));
         match (asked, found) {
             (Ok(_), Ok(found)) if found.node == stat.node && found.kind == FileKind::File as u32 => Ok(stat.node),
             (Err(errno), _) => Err(Refused::of(instance, format_args!("`/{}`: {errno}", open.path))),
@@ -177,9 +177,10 @@ impl Files {
             return Err(Refused::of(instance, format_args!("its record is damaged: an open file")));
         }
         let refuse = |why: &str| Err(Refused::of(instance, format_args!("`/{path}`: {why}")));
-        let located = self.mounts.locate(&path);
+        let located = self.mounts.locate(instance, &path);
         let location = match located {
             Ok(location) => location,
+            Err(Errno::NotPermitted) => return refuse("it is on a mount that its step may not use"),
             Err(_) => return refuse("the workflow has no mount there"),
         };
         let mount = match location {

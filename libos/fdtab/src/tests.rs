@@ -55,6 +55,32 @@ fn names(domain: &Domain, name: &str) -> Vec<String> {
     names.iter().map(|name| name.trim_end_matches('/').to_string()).collect()
 }
 
+/// What the step may not use it may not use by any path, and what lies inside is a mount of its own.
+#[test]
+fn an_instance_uses_the_mounts_that_its_step_lists() {
+    let domain = domain(vec![memory("/", 1 << 20), memory("/deep", 1 << 20), memory("/deep/in/here", 1 << 20)]);
+    let descriptor = opened(&domain, "/deep/kept", RW);
+    assert_eq!(write(&domain, descriptor, b"kept"), 4);
+    domain.deny_mount(ME, 1);
+    let denied = Errno::NotPermitted;
+    for name in
+        ["/deep", "/deep/kept", "deep/kept", "/deep/", "/deep/new", "/deep/in/../kept", "/deep/in/here/../../kept"]
+    {
+        assert_eq!(domain.files(ME).open(name, open::READ).map(drop), Err(denied), "{name}");
+        assert_eq!(domain.files(ME).open(name, RW).map(drop), Err(denied), "{name}");
+        assert_eq!(stat(&domain, name), Err(denied), "{name}");
+        for number in [number::FILE_MKDIR, number::FILE_RMDIR, number::FILE_UNLINK, number::FILE_CHDIR] {
+            assert_eq!(path(&domain, number, name, [0; 3]), denied.to_value(), "{name}");
+        }
+    }
+    assert_eq!(stat(&domain, "/deep/kept"), Err(denied));
+    assert!(domain.explained().contains("not in the step's list `files`"), "{}", domain.explained());
+    write(&domain, opened(&domain, "/deep/in/here/mine", RW), b"mine");
+    write(&domain, opened(&domain, "/mine", RW), b"mine");
+    assert!(stat(&domain, "/deep/in/here/mine").is_ok() && stat(&domain, "/mine").is_ok());
+    assert_eq!(domain.files(ME + 1).open("/deep/kept", open::READ).map(drop), Ok(()), "another step has it");
+}
+
 #[test]
 fn mounts_cover_each_other_and_are_listed() {
     let domain = domain(vec![memory("/", 1 << 20), memory("/deep/in/here", 1 << 20)]);

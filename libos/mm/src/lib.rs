@@ -7,6 +7,7 @@
 //!   mapped   hostcalls on memory that a function maps in its cell
 //!   slots    hostcalls on buffers: arguments in, answers and explanations out
 //!   events   the hostcall that waits for an event from outside
+//!   effects  the slots of requests and replies, and who may use them
 //!   batches  freeing many buffers
 //!   table    the owner of each buffer, the buffer in each slot
 //!   arena    committed, zeroed memory
@@ -22,6 +23,7 @@ extern crate std;
 
 mod arena;
 mod batches;
+mod effects;
 mod events;
 mod mapped;
 mod pages;
@@ -70,6 +72,8 @@ module! {
         number::SLOT_UNPIN => Memory::unpin,
         number::SLOT_NEXT => Memory::next,
         number::SLOT_HELD => Memory::held_behind,
+        number::SLOT_GIVE => Memory::give,
+        number::EFFECTS_DROP => Memory::drop_effects,
         number::EVENT_WAIT => Memory::event_wait,
     }
 }

@@ -10,6 +10,7 @@
 //! ```
 
 use crate::Memory;
+use crate::effects::is_effect;
 use crate::table::{Buffer, BufferState, Content, HELD_SHARE, HELD_TOGETHER, RETAINED_MAX, Slot, Table};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -165,7 +166,7 @@ impl<'r> SlotRecord<'r> {
             return Err(Refused::new(format_args!("a slot's name has {} bytes", name.len())));
         }
         let is_own = |event: EventSlot<'_>| event.state == EventState::Taken;
-        if name.starts_with(RESERVED) && !EventSlot::parse(name).is_some_and(is_own) {
+        if name.starts_with(RESERVED) && !EventSlot::parse(name).is_some_and(is_own) && !is_effect(name) {
             return Err(Refused::new(format_args!("a slot has a name that begins with a zero byte")));
         }
         if type_name.is_empty() || type_name.len() > TYPE_NAME_MAX {

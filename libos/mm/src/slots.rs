@@ -3,12 +3,14 @@
 //! Checking an address in the arena asks this very module (`SLOT_PIN`), so arguments are read before the table is
 //! locked, and results are written after.
 
+use crate::effects::is_effect;
 use crate::table::{Content, Denied, HELD_SHARE, HELD_TOGETHER, Resized};
 use crate::{Memory, events};
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use core::fmt;
 use core::mem::MaybeUninit;
-use monohull_abi::event::{EventSlot, RESERVED};
+use monohull_abi::event::EventSlot;
 use monohull_abi::layout::PAGE;
 use monohull_abi::module::{Call, NEVER, SYSTEM_INSTANCE, Wake};
 use monohull_abi::types::{SLOT_NAME_MAX, SlotInfo, SlotView, TAKE_NOW, TYPE_NAME_MAX, TypeDesc, fingerprint};
@@ -83,7 +85,7 @@ impl Memory {
         let [name, name_len, address, count, desc, _] = call.args;
         let (mut name_room, mut type_room) = (TextBuffer::<SLOT_NAME_MAX>::new(), TextBuffer::<TYPE_NAME_MAX>::new());
         let name = name_room.read(self, call, name, name_len, "the slot's name")?;
-        self.allow(call, name, "fills", true)?;
+        let slot = self.slot_of(call, name, "fills", true)?;
         let desc = self.read_type(call, desc)?;
         let type_name = type_room.read(self, call, desc.name, desc.name_len, "the type's name")?;
         let content = Content {
@@ -92,7 +94,7 @@ impl Memory {
             fingerprint: desc.fingerprint,
             type_name: Box::from(type_name),
         };
-        let published = self.table.lock().publish(call.instance, name, address, content);
+        let published = self.table.lock().publish(call.instance, &slot, address, content);
         let bytes = published.map_err(|denied| match denied {
             Denied::NameTaken => {
                 let why = format_args!("slot `{name}` is already filled");
@@ -112,33 +114,40 @@ impl Memory {
         if call.instance != SYSTEM_INSTANCE {
             self.host.count_published(call.instance, bytes);
         }
-        self.wake_for(name);
+        self.wake_for(&slot);
         Ok(0)
     }
 
     pub(crate) fn take(&self, call: &mut Call) -> Outcome {
         match self.try_take(call) {
-            Ok(Some(())) => Outcome::ready(0),
+            Ok(Some(is_failure)) => Outcome::ready(is_failure.into()),
             Ok(None) => Outcome::park(),
             Err(errno) => Outcome::error(errno),
         }
     }
 
-    /// `None` if the call has been registered to wait.
-    fn try_take(&self, call: &mut Call) -> Result<Option<()>, Errno> {
+    /// Whether what was taken is the report of a failure; `None` if the call has been registered to wait.
+    fn try_take(&self, call: &mut Call) -> Result<Option<bool>, Errno> {
         let [name, name_len, desc, out, flags, _] = call.args;
         let mut room = TextBuffer::<SLOT_NAME_MAX>::new();
         let name = room.read(self, call, name, name_len, "the slot's name")?;
-        self.allow(call, name, "takes", false)?;
+        let slot = self.slot_of(call, name, "takes", false)?;
+        let is_reply = call.instance != SYSTEM_INSTANCE && is_effect(name);
+        // There is one request, from the start.
+        let is_request = matches!(slot, Cow::Owned(_));
+        let may_wait = flags & TAKE_NOW == 0 && call.wake != Wake::Deadlock && !is_request;
         let desc = self.read_type(call, desc)?;
         // Checked before ownership changes: can the answer be written?
         self.write_out(call, out, SlotView::default(), "the address for the slot's view")?;
         let (instance, mut waits) = (call.instance, false);
         let found = self.with_room(instance, |table, _| {
-            let found = table.take(instance, name, desc.fingerprint);
-            if matches!(found, Ok(None)) && flags & TAKE_NOW == 0 && call.wake != Wake::Deadlock {
+            let found = match is_reply {
+                true => table.take_any(instance, &slot),
+                false => table.take(instance, &slot, desc.fingerprint).map(|found| found.map(|found| (found, false))),
+            };
+            if matches!(found, Ok(None)) && may_wait {
                 // Under the lock, so that a publisher that comes now finds the waiter.
-                self.host.wait(call, key_of(name), NEVER);
+                self.host.wait(call, key_of(&slot), NEVER);
                 waits = true;
             }
             found
@@ -162,9 +171,13 @@ impl Memory {
             }
             other => self.deny(call, other),
         })?;
-        let Some(found) = found else {
+        let Some((found, is_failure)) = found else {
             return Err(if flags & TAKE_NOW != 0 {
                 Errno::NotFound
+            } else if is_request {
+                self.host.explain(call, Errno::NeverFilled, format_args!("the request has been taken"))
+            } else if is_reply {
+                self.host.explain(call, Errno::NeverFilled, format_args!("no instance is left that could reply"))
             } else {
                 let why = format_args!("no instance is left that could fill slot `{name}`");
                 self.host.explain(call, Errno::NeverFilled, why)
@@ -174,7 +187,7 @@ impl Memory {
             self.host.count_taken(call.instance, found.bytes);
         }
         self.write_out(call, out, found.view, "the address for the slot's view")?;
-        Ok(Some(()))
+        Ok(Some(is_failure))
     }
 
     pub(crate) fn pin(&self, call: &mut Call) -> Result<u64, Errno> {
@@ -246,22 +259,6 @@ impl Memory {
         T: monohull_abi::user::Plain,
     {
         write_one(self.host.raw(), call, address, value).map_err(|refusal| self.refuse(call, what, refusal))
-    }
-
-    /// Refuses a slot that the caller's step does not list in this field, and one that is no function's to name.
-    fn allow(&self, call: &Call, name: &str, field: &str, fills: bool) -> Result<(), Errno> {
-        if call.instance == SYSTEM_INSTANCE {
-            return Ok(());
-        }
-        if name.starts_with(RESERVED) {
-            let why = format_args!("the name of a slot does not begin with a zero byte");
-            return Err(self.host.explain(call, Errno::Invalid, why));
-        }
-        if self.host.slot_allowed(call.instance, name, fills) {
-            return Ok(());
-        }
-        let why = format_args!("slot `{name}` is not in the step's list `{field}`");
-        Err(self.host.explain(call, Errno::NotPermitted, why))
     }
 
     pub(crate) fn refuse(&self, call: &Call, what: &str, refusal: AccessError) -> Errno {

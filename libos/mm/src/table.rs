@@ -34,7 +34,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
 use hashbrown::HashMap;
-use monohull_abi::event::RESERVED;
+use monohull_abi::effect::EffectSlot;
+use monohull_abi::event::{EventSlot, RESERVED};
 use monohull_abi::layout::page_up;
 use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
 use monohull_abi::types::{FilledSlot, HeldBuffer, SlotInfo, SlotView};
@@ -336,7 +337,9 @@ impl Table {
         let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
         let bytes = buffer.run.bytes();
         let most = match &buffer.state {
-            BufferState::Held { origin: Some(slot), .. } if slot.name.starts_with(RESERVED) => EVENTS_RETAINED_MAX,
+            BufferState::Held { origin: Some(slot), .. } if EventSlot::parse(&slot.name).is_some() => {
+                EVENTS_RETAINED_MAX
+            }
             _ => RETAINED_MAX,
         };
         let retained = self.instances.get_mut(&by).filter(|i| !i.inputs_dirty && i.retained_bytes + bytes <= most);
@@ -396,6 +399,8 @@ impl Table {
         let view = SlotView { address, count: slot.content.count, capacity: run.bytes() };
         let found = Found { view, bytes: slot.content.bytes().unwrap_or(0) };
         let producer = slot.producer;
+        // Whoever asks for an effect can be run again without what it has asked with, unless that was an input of its own.
+        let dirties = EffectSlot::parse(name).is_none() || slot.before.is_some();
         self.may_hold(by)?;
         let from_living = self.instances.get(&producer).is_some_and(|instance| instance.addresses.contains(&address));
         let own = from_living && producer == by;
@@ -413,7 +418,9 @@ impl Table {
             if from_living {
                 self.untrack(producer, address);
                 self.refund(producer, view.capacity);
-                self.set_inputs_dirty(producer);
+                if dirties {
+                    self.set_inputs_dirty(producer);
+                }
             }
             self.track(by, address);
         }

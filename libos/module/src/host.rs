@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec;
 use core::fmt::{self, Write};
 use monohull_abi::Errno;
+use monohull_abi::effect::PerformId;
 use monohull_abi::file::{Advice, Extent, ImageIdentity, MapRequest, MountInfo, MountKind, PATH_MAX};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END};
 use monohull_abi::module::{Call, Host};
@@ -150,6 +151,12 @@ impl HostRef {
         unsafe { self.0.slot_allowed(instance, name.as_ptr(), name.len(), fills.into()) == 1 }
     }
 
+    /// The request that an instance handles, if it is a handler.
+    pub fn handles(&self, instance: u32) -> Option<PerformId> {
+        // SAFETY: no conditions.
+        PerformId::from_raw(unsafe { self.0.handles(instance) })
+    }
+
     /// Charges bytes to an instance's memory limit.
     pub fn charge(&self, instance: u32, bytes: u64) -> Result<(), Errno> {
         // SAFETY: no conditions.
@@ -178,6 +185,12 @@ impl HostRef {
         let len = unsafe { self.0.mount(index, &raw mut info, point.as_mut_ptr(), point.len()) };
         point.truncate(Errno::from_value(len).ok()? as usize);
         Some((info, String::from_utf8(point).ok()?))
+    }
+
+    /// Whether the workflow lets an instance use a mount.
+    pub fn mount_allowed(&self, instance: u32, index: u32) -> bool {
+        // SAFETY: no conditions.
+        unsafe { self.0.mount_allowed(instance, index) == 1 }
     }
 
     /// The bytes of the disk image behind a mount: mapped when they are first asked for, shared with the file or private to

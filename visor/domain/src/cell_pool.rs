@@ -165,6 +165,16 @@ impl CellPool {
         warm || states.empty().is_some_and(|index| is_kept(index) || self.space.keys().has_free())
     }
 
+    /// How many leases [`Self::lease`] would find, one after the other.
+    pub(crate) fn free(&self) -> usize {
+        let states = self.lock();
+        let count = |is: fn(&CellState) -> bool| states.cells.iter().filter(|state| is(state)).count();
+        let ready = count(|state| matches!(state, CellState::Warm { .. } | CellState::Kept(_)));
+        let empty =
+            count(|state| matches!(state, CellState::Empty)) + states.capacity.saturating_sub(states.cells.len());
+        ready + self.space.keys().free().map_or(empty, |keys| keys.min(empty))
+    }
+
     /// Maps the image into a leased cell, unless it is there.
     pub(crate) fn prepare(
         &self,

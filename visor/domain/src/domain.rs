@@ -7,6 +7,7 @@ use super::checkpoint::{Changes, Suspension, TemplateState};
 use super::clock::DomainClock;
 use super::dispatcher::Dispatcher;
 use super::driver::Driver;
+use super::effects::Effects;
 use super::error::DomainError;
 use super::fault_injection::{self, Mitigation};
 use super::files::{Images, Mount, OpenFiles};
@@ -70,6 +71,7 @@ impl Domain {
             milestones: Milestones::default(),
             published: Published::of(options.published.clone()),
             outbox: Outbox::default(),
+            effects: Effects::default(),
             options,
         });
         hostcall::bind_core(&shared);

@@ -1,5 +1,6 @@
 //! What happens in a domain that its driver decides on.
 
+use super::effects::Performed;
 use super::instance::{Line, Usage};
 use monohull_report::failure::Failure;
 
@@ -14,6 +15,8 @@ pub enum Event {
         /// Which.
         token: u64,
     },
+    /// An instance asks for an effect, whose handler is to be started.
+    Performed(Performed),
     /// The deadline set with [`Shared::set_deadline`](crate::Shared::set_deadline) has passed.
     Deadline,
 }

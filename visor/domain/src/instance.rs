@@ -1,6 +1,7 @@
 //! One running copy of a function: what it was started with, what it may use, what it has used.
 
 use super::cell::{self, Cell};
+use super::effects::Handled;
 use super::explanation::Explanations;
 use super::fault::FaultHandler;
 use super::image::map::LoadedImage;
@@ -35,6 +36,12 @@ pub struct InstanceConfig {
     pub stdin: Arc<str>,
     /// The slots it may use; all if there is no list.
     pub slots: Option<SlotAccess>,
+    /// The mount points of the file systems it may use; all if there is no list.
+    pub files: Option<Arc<[String]>>,
+    /// The effects it may ask for; all that are handled if there is no list.
+    pub performs: Option<Arc<[String]>>,
+    /// The request that it handles, if it was started for one.
+    pub handles: Option<Handled>,
     /// Bytes of each stack, a power of two.
     pub stack_size: u64,
     /// Most bytes of heap and owned slot buffers.
@@ -45,6 +52,13 @@ pub struct InstanceConfig {
     pub output_limit: u64,
     /// The longest it may take.
     pub timeout: Option<Duration>,
+}
+
+impl InstanceConfig {
+    /// How many handlers there are above one another, with this one; 0 if it is none.
+    pub fn depth(&self) -> u32 {
+        self.handles.map_or(0, |handled| handled.depth)
+    }
 }
 
 /// Gets lines of output as they are written.

@@ -35,6 +35,8 @@ mod deadline;
 mod dispatcher;
 mod domain;
 mod driver;
+mod effect_replies;
+mod effects;
 mod epoll_set;
 mod error;
 mod event;
@@ -82,6 +84,8 @@ mod timekeeper;
 
 pub use domain::Domain;
 pub use driver::Driver;
+pub use effect_replies::NoReply;
+pub use effects::{Handled, Performed};
 pub use epoll_set::EpollSet;
 pub use error::DomainError;
 pub use event::{Ended, Event};

@@ -52,6 +52,8 @@ pub struct Options {
     pub no_sending: Option<&'static str>,
     /// The workflows of which functions may start children, or why there are none.
     pub starts: Result<Vec<String>, &'static str>,
+    /// The effects that functions may ask for: the driver starts a handler for each request.
+    pub effects: Arc<[String]>,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,
     /// Where the run stands among those of its workflow.

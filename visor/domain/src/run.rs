@@ -19,6 +19,7 @@ use super::shared::Shared;
 use super::thread_setup::CarrierError;
 use super::threads::{self, EndProcessOnPanic};
 use super::{fault, this_thread};
+use monohull_abi::effect::EFFECT_DEPTH_MAX;
 use monohull_abi::module::{Call, Outcome, Wake};
 use monohull_abi::number::FUTEX_WAIT;
 use monohull_report::failure::{Blame, Failure, FailureKind};
@@ -489,6 +490,14 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// How many cells have to be left when an instance has got one, so that there is always one for the handler of what those that have one
+    /// ask for: one for each handler that may be above it.
+    fn cells_kept_for_handlers(&self, config: &InstanceConfig) -> usize {
+        if self.options.effects.is_empty() { 0 } else { EFFECT_DEPTH_MAX.saturating_sub(config.depth()) as usize }
+    }
+}
+
 impl Resources for Shared {
     type Lease = CellLease;
 
@@ -501,11 +510,17 @@ impl Resources for Shared {
     }
 
     fn lease(&self, config: &InstanceConfig) -> Option<CellLease> {
+        if self.cells_kept_for_handlers(config) > 0 && !self.has_lease(config) {
+            return None;
+        }
         self.cells.lease(&config.image, config.stack_size)
     }
 
-    fn has_lease(&self) -> bool {
-        self.cells.has_free()
+    fn has_lease(&self, config: &InstanceConfig) -> bool {
+        match self.cells_kept_for_handlers(config) {
+            0 => self.cells.has_free(),
+            kept => self.cells.free() > kept,
+        }
     }
 
     fn suspends(&self) -> Option<Duration> {

@@ -11,6 +11,7 @@ use super::checkpoint::{Changes, Lineage, Suspended, Suspension, TemplateState};
 use super::clock::DomainClock;
 use super::dispatcher::{Dispatcher, SchedulerGuard};
 use super::driver::Driver;
+use super::effects::Effects;
 use super::files::OpenFiles;
 use super::given_events::GivenEvents;
 use super::hostcall::{Datagrams, Hostcalls, Loaded, Relayed};
@@ -54,6 +55,7 @@ pub struct Shared {
     pub(crate) milestones: Milestones,
     pub(crate) published: Published,
     pub(crate) outbox: Outbox,
+    pub(crate) effects: Effects,
 }
 
 // SAFETY: `hostcalls` holds a pointer to this very structure, which the services use as `&Shared`; the rest is Send.

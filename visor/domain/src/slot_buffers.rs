@@ -5,7 +5,7 @@
 
 use super::{Domain, Shared};
 use monohull_abi::event::{EVENT_BYTES_MAX, EventSlot, EventState, is_event_name};
-use monohull_abi::types::{BYTES_FINGERPRINT, FilledSlot, SLOT_NAME_MAX, SlotInfo, TypeDesc};
+use monohull_abi::types::{BYTES_FINGERPRINT, FilledSlot, SLOT_NAME_MAX, SlotInfo, SlotView, TAKE_NOW, TypeDesc};
 use monohull_abi::{Errno, number};
 use std::fs::File;
 use std::io;
@@ -15,10 +15,15 @@ use std::os::unix::fs::FileExt;
 impl Shared {
     /// Fills a slot with these bytes.
     pub fn fill_slot(&self, name: &str, bytes: &[u8]) -> Result<(), Errno> {
+        self.fill_slot_as(name, bytes, "[u8]", BYTES_FINGERPRINT)
+    }
+
+    /// The same with bytes of another type.
+    pub(crate) fn fill_slot_as(&self, name: &str, bytes: &[u8], kind: &str, fingerprint: u64) -> Result<(), Errno> {
         let address = self.allocate(bytes.len() as u64)?;
         // SAFETY: a new buffer of at least this size, whose address nothing else has yet.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
-        self.publish(name, address, bytes.len() as u64)
+        self.publish_as(name, address, bytes.len() as u64, kind, fingerprint)
     }
 }
 
@@ -73,13 +78,38 @@ impl Shared {
     }
 
     fn publish(&self, name: &str, address: u64, len: u64) -> Result<(), Errno> {
-        let kind = "[u8]";
-        let desc = TypeDesc {
-            fingerprint: BYTES_FINGERPRINT,
-            name: kind.as_ptr() as u64,
-            name_len: kind.len() as u64,
-            element_size: 1,
-        };
+        self.publish_as(name, address, len, "[u8]", BYTES_FINGERPRINT)
+    }
+
+    /// Whether something lies in a slot.
+    pub(crate) fn is_filled(&self, name: &str) -> bool {
+        self.peek(name).is_ok()
+    }
+
+    /// Takes what lies in a slot, if it is filled: its address, and the bytes in use.
+    pub(crate) fn take_slot(&self, name: &str) -> Result<(u64, u64), Errno> {
+        let info = self.peek(name)?;
+        let bytes = info.count.checked_mul(info.element_size).ok_or(Errno::Invalid)?;
+        let (desc, mut view) = (TypeDesc { fingerprint: info.fingerprint, ..TypeDesc::default() }, SlotView::default());
+        let (desc, out) = (&raw const desc as u64, &raw mut view as u64);
+        self.call(number::SLOT_TAKE, [name.as_ptr() as u64, name.len() as u64, desc, out, TAKE_NOW, 0])?;
+        Ok((view.address, bytes))
+    }
+
+    /// Frees a buffer that was taken.
+    pub(crate) fn free_slot(&self, address: u64) {
+        let _ = self.call(number::SLOT_FREE, [address, 0, 0, 0, 0, 0]);
+    }
+
+    pub(crate) fn publish_as(
+        &self,
+        name: &str,
+        address: u64,
+        len: u64,
+        kind: &str,
+        fingerprint: u64,
+    ) -> Result<(), Errno> {
+        let desc = TypeDesc { fingerprint, name: kind.as_ptr() as u64, name_len: kind.len() as u64, element_size: 1 };
         let desc = std::ptr::from_ref(&desc) as u64;
         let args = [name.as_ptr() as u64, name.len() as u64, address, len, desc, 0];
         self.call(number::SLOT_PUBLISH, args).map(drop)

@@ -364,6 +364,7 @@ impl Ready {
                 inbox: context.inbox.clone(),
                 no_sending: no_sending(&self.plan, context.sends),
                 starts: starts(&self.plan, context.sends),
+                effects: step_scheduler::effects(&self.plan).into(),
                 published: context.published.clone(),
                 lineage,
                 template: resources.template.clone(),
@@ -371,6 +372,7 @@ impl Ready {
             let mut domain = Domain::on(fresh, options);
             if let Some(continuation) = continuation.take() {
                 domain.restore(continuation, |token, attempt| scheduler.config(token, attempt))?;
+                scheduler.reopen_requests(&domain);
             } else if !makes_template && let Err(failure) = slots::fill(&domain, &self.plan, workflow_io) {
                 let report = scheduler.report(&domain, &clock, Some(*failure));
                 return Ok((answer(ended(report)), domain));

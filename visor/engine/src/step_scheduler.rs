@@ -1,13 +1,17 @@
 //! The driver of a run: it starts steps whose predecessors are done, retries instances, and ends the run.
 
+mod effects;
 mod record;
 mod report;
 
+pub(crate) use effects::effects;
 pub use record::StateError;
 
 use super::clock::Clock;
 use super::slots::filled;
 use super::{Delay, Latest};
+use effects::Serving;
+use monohull_abi::effect::PERFORMS_TOGETHER;
 use monohull_abi::layout::CELL_COUNT;
 use monohull_domain::checkpoint::Continuation;
 use monohull_domain::host_time::monotonic_ns;
@@ -54,8 +58,12 @@ struct State {
     images: Vec<Arc<LoadedImage>>,
     progress: Arc<dyn Progress>,
     steps: Vec<StepState>,
-    /// Steps that have not ended.
+    /// Steps that have not ended, without those that handle effects.
     open_steps: usize,
+    /// The steps that handle effects, in the order of these.
+    handlers: Vec<usize>,
+    /// What instances of these are doing, by step and index.
+    serving: BTreeMap<(usize, u32), Serving>,
     /// Steps with instances that the domain does not have yet, in the order in which they started.
     queue: VecDeque<usize>,
     /// Instances that the domain has.
@@ -77,6 +85,10 @@ struct StepState {
     labels: Arc<Labels>,
     args: Arc<str>,
     env: Arc<str>,
+    /// The mount points that it may use, if it has a list.
+    files: Option<Arc<[String]>>,
+    /// The effects that it may ask for, if it has a list.
+    performs: Option<Arc<[String]>>,
     /// Steps before this one that have not ended.
     blocked_by: usize,
     /// Instances that have not ended.
@@ -86,6 +98,8 @@ struct StepState {
     next: u32,
     /// Its instances; none before it has started, as a plan may have many that never do.
     instances: Vec<InstanceState>,
+    /// The requests for which it has had an instance, if it handles an effect.
+    handled: u64,
 }
 
 #[derive(Default)]
@@ -127,11 +141,14 @@ impl StepScheduler {
         let begin = Instant::now();
         let latest = latest
             .map(|Latest { at_ns, delay }| (begin + Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())), delay));
+        let handlers = effects::handlers(&plan);
         let state = State {
             plan,
             images,
             progress,
-            open_steps: steps.len(),
+            open_steps: steps.len() - handlers.len(),
+            handlers,
+            serving: BTreeMap::new(),
             steps,
             queue: VecDeque::new(),
             handed_over: 0,
@@ -168,7 +185,8 @@ impl StepScheduler {
             for (state, step) in state.steps.iter_mut().zip(&plan.steps) {
                 state.rewind(step);
             }
-            state.open_steps = plan.steps.len();
+            state.open_steps = plan.steps.len() - state.handlers.len();
+            state.serving.clear();
             state.queue.clear();
             state.handed_over = 0;
         }
@@ -201,9 +219,12 @@ impl Driver for Handle {
         match event {
             Event::Begin => state.begin(domain),
             Event::Ended(ended) => state.ended(*ended, domain),
+            Event::Performed(performed) => state.performed(performed, domain),
             Event::Timer { token } => {
                 let (step, index) = parts(token);
-                state.start_instance(step, index, domain);
+                if !state.is_given_up(token) {
+                    state.start_instance(step, index, domain);
+                }
             }
             Event::Deadline => {
                 let (blame, text) = match state.latest {
@@ -237,7 +258,8 @@ impl State {
             // The rest of the time, if the workflow is run again.
             domain.set_deadline(end.saturating_duration_since(Instant::now()));
         }
-        let free = (0..self.steps.len()).filter(|&step| self.steps[step].blocked_by == 0).collect();
+        let is_free = |step: &usize| self.steps[*step].blocked_by == 0 && !self.is_handler(*step);
+        let free = (0..self.steps.len()).filter(is_free).collect();
         self.start_steps(free, domain);
     }
 
@@ -306,21 +328,28 @@ impl State {
     fn config(&self, step: usize, index: u32) -> InstanceConfig {
         let plan = &self.plan.steps[step];
         let state = &self.steps[step];
+        let instance = &state.instances[index as usize];
+        let handles = self.serving.get(&(step, index)).map(|serving| serving.handled);
+        // All requests for which an index is used share what the report keeps of it.
+        let printed = if handles.is_some() { instance.lines.iter().map(printed_bytes).sum() } else { 0 };
         InstanceConfig {
             token: token(step, index),
             image: self.images[plan.function].clone(),
             labels: state.labels.clone(),
             index,
-            count: state.instances.len() as u32,
-            attempt: state.instances[index as usize].attempts,
+            count: if handles.is_some() { PERFORMS_TOGETHER as u32 } else { state.instances.len() as u32 },
+            attempt: instance.attempts,
             args: state.args.clone(),
             env: state.env.clone(),
             stdin: plan.stdin_of(index).into(),
             slots: plan.slots_of(index),
+            files: state.files.clone(),
+            performs: state.performs.clone(),
+            handles,
             stack_size: plan.stack,
             memory_limit: plan.memory,
             max_threads: self.plan.limits.threads,
-            output_limit: self.plan.limits.output,
+            output_limit: self.plan.limits.output.saturating_sub(printed),
             timeout: plan.timeout,
         }
     }
@@ -355,7 +384,25 @@ impl State {
         let failed = ended.result.as_ref().err().map(|failure| (**failure).clone());
         let intact = ended.inputs_intact;
         instance.last = Some(Attempt { id: ended.id, result: ended.result, usage: ended.usage });
-        if self.outcome.is_some() || cancelled {
+        let again = failed.as_ref().and_then(|failure| {
+            let is_final = failure.kind == FailureKind::Permanent || refusal.is_some() && is_own_error(failure.kind);
+            let wanted = !is_final && (policy.on.is_empty() || policy.on.contains(&failure.kind));
+            let pause = || policy.interval.mul_f64(policy.backoff_rate.powi(failures as i32 - 1).min(1e6));
+            (wanted && failures < policy.max_attempts).then(pause)
+        });
+        if self.outcome.is_some() {
+            return;
+        }
+        self.abandon(ended.id, domain);
+        if self.is_handler(step) {
+            // What it has used up is gone: only the asker can do something about that.
+            let again = again.filter(|_| intact && !cancelled);
+            if let (Some(_), Some(failure)) = (again, &failed) {
+                self.keep_failed(step, index, failure.clone());
+            }
+            return self.handler_ended((step, index), failed, again, domain);
+        }
+        if cancelled {
             // The event with the reason for the cancellation was handled before, or is the next.
             return;
         }
@@ -364,16 +411,8 @@ impl State {
             self.instance_done(step, domain);
             return self.hand_over(domain);
         };
-        let is_final = failure.kind == FailureKind::Permanent || refusal.is_some() && is_own_error(failure.kind);
-        let wanted = !is_final && (policy.on.is_empty() || policy.on.contains(&failure.kind));
-        if wanted && failures < policy.max_attempts {
-            if self.failed_kept < FAILED_KEPT_MAX {
-                self.failed_kept += 1;
-                let attempt = self.steps[step].instances[index as usize].attempts;
-                let error = of_instance(&plan, step, index, failure);
-                self.failed.entry((step, index)).or_default().push(FailedAttempt { attempt, error });
-            }
-            let pause = policy.interval.mul_f64(policy.backoff_rate.powi(failures as i32 - 1).min(1e6));
+        if let Some(pause) = again {
+            self.keep_failed(step, index, failure);
             match intact {
                 true => domain.set_timer(token(step, index), pause),
                 false => self.stop(Outcome::RetryWorkflow(pause), domain),
@@ -383,6 +422,16 @@ impl State {
         self.progress.instance_ended(&plan.steps[step].name, index, false);
         let failure = of_instance(&plan, step, index, failure);
         self.stop(Outcome::Failed(failure), domain);
+    }
+
+    /// Keeps an attempt that is followed by another, for the report.
+    fn keep_failed(&mut self, step: usize, index: u32, failure: Failure) {
+        if self.failed_kept < FAILED_KEPT_MAX {
+            self.failed_kept += 1;
+            let attempt = self.steps[step].instances[index as usize].attempts;
+            let error = of_instance(&self.plan, step, index, failure);
+            self.failed.entry((step, index)).or_default().push(FailedAttempt { attempt, error });
+        }
     }
 
     fn instance_done(&mut self, step: usize, domain: &Shared) {
@@ -440,6 +489,9 @@ impl StepState {
             started: false,
             next: 0,
             instances: Vec::new(),
+            handled: 0,
+            files: step.files.clone().map(Arc::from),
+            performs: step.performs.clone().map(Arc::from),
         };
         state.rewind(step);
         state
@@ -451,6 +503,9 @@ impl StepState {
         self.open = 0;
         self.started = false;
         self.next = 0;
+        if step.handles.is_some() {
+            (self.started, self.next) = (!self.instances.is_empty(), self.instances.len() as u32);
+        }
         for instance in &mut self.instances {
             instance.last = None;
         }
@@ -488,6 +543,11 @@ fn count_parts(domain: &Shared, prefix: &str, max: u32) -> Result<u32, (Blame, S
 /// Whether a failure is how a function ends itself, perhaps because a call was refused.
 fn is_own_error(kind: FailureKind) -> bool {
     matches!(kind, FailureKind::Error | FailureKind::Panic | FailureKind::Exit)
+}
+
+/// What a line counts against the limit of output: it occupies something besides its text.
+fn printed_bytes(line: &Line) -> u64 {
+    line.text.len() as u64 + 32
 }
 
 /// Stands for lines that are not kept.

@@ -183,6 +183,9 @@ pub struct StepReport {
     pub status: Status,
     /// The most attempts any of its instances took.
     pub attempts: u32,
+    /// How many requests it has handled, if it handles an effect. An instance is then used for one after the other, and tells of its last one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub handled: u64,
     /// Its instances, by index; none if the step never started.
     pub instances: Vec<InstanceReport>,
 }

@@ -228,6 +228,7 @@ mod tests {
             function: "f".to_owned(),
             status: Status::Done,
             attempts: 3,
+            handled: 0,
             instances: (0..instances).map(|index| instance(index, Status::Done)).collect(),
         };
         let content = Some(Content::Text("line\n".repeat(30)));

@@ -38,6 +38,11 @@ impl Workflow {
             });
             function["image"] = image.to_str().expect("the repository's path is UTF-8").into();
         }
+        for mount in document["files"].as_array_mut().into_iter().flatten() {
+            if let Some(directory) = mount["directory"].as_str().map(|path| root().join("workflows").join(path)) {
+                mount["directory"] = directory.to_str().expect("the repository's path is UTF-8").into();
+            }
+        }
         Workflow { document }
     }
 

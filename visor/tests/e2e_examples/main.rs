@@ -3,6 +3,7 @@
 //!
 //! They need the images that `cargo xtask build` links; `cargo xtask test` does both.
 
+mod blob;
 mod chain;
 mod conformance;
 mod crates;

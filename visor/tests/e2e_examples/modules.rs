@@ -16,6 +16,7 @@ const EXPECTED: &[Expected] = &[
     ("forked", &[], &["mm", "stdio", "time"]),
     ("function-chain", &[], &["mm"]),
     ("jq", &[("orders", b"[{\"customer\": \"Ada\", \"price\": 3.5}]")], &["fdtab", "mm", "stdio"]),
+    ("blob", &[], &["fdtab", "mm", "stdio"]),
     ("generator", &[], &["mm", "stdio"]),
     ("json-report", &[], &["mm", "stdio"]),
     ("log-analytics", &[], &["fdtab", "mm", "mmap-file", "ramfs"]),

@@ -128,7 +128,7 @@ pub(super) fn pack(report: &RunReport) -> Option<Vec<u8>> {
 
 impl<'r> Step<'r> {
     fn of(step: &'r StepReport) -> Option<Step<'r>> {
-        let StepReport { name, function, status, attempts, instances } = step;
+        let StepReport { name, function, status, attempts, handled: 0, instances } = step else { return None };
         let instances = instances.iter().map(Instance::of).collect::<Option<_>>()?;
         Some(Step { name, function, status: *status, attempts: *attempts, instances })
     }
@@ -139,6 +139,7 @@ impl<'r> Step<'r> {
             function: self.function.to_owned(),
             status: self.status,
             attempts: self.attempts,
+            handled: 0,
             instances: self.instances.into_iter().map(Instance::report).collect(),
         }
     }

@@ -415,6 +415,7 @@ mod tests {
                 function: "f".to_owned(),
                 status: Status::Done,
                 attempts: 1,
+                handled: 0,
                 instances: instances.collect(),
             }],
             modules: Vec::new(),

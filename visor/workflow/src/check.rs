@@ -11,6 +11,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::path::Path;
 
 use super::bounds::INSTANCES_MAX;
+use super::effects;
 use super::plan::{self, Instances, Plan};
 use super::reader::{At, Reader};
 use super::server::Server;
@@ -58,6 +59,8 @@ fn check_text(reader: &mut Reader<'_>, folder: &Path) -> Option<Plan> {
     let steps = resolve(reader, &shape);
     let order = order(reader, &shape.steps, &steps);
     count_instances(reader, &shape.steps);
+    effects::check(reader, &shape.steps);
+    check_files(reader, &shape);
     // Cycles left steps out of the order; they have been noted.
     (!reader.has_errors()).then(|| make_plan(shape, &steps, &order, folder))
 }
@@ -125,6 +128,17 @@ fn resolve<'a>(reader: &mut Reader<'_>, shape: &Shape<'a>) -> Vec<Resolved<'a>> 
         }
     }
     resolved
+}
+
+/// Notes mount points in steps at which the workflow has no file system.
+fn check_files(reader: &mut Reader<'_>, shape: &Shape<'_>) {
+    for point in shape.steps.iter().flat_map(|step| step.files.iter().flatten()) {
+        if !shape.files.iter().any(|mount| mount.point == point.value) {
+            let hint = suggestion(point.value, shape.files.iter().map(|mount| mount.point.as_str()));
+            let message = format!("the workflow has no file system at {}{hint}", quoted(point.value));
+            reader.error(point.at, message, "a mount point from `files` of the workflow".to_owned());
+        }
+    }
 }
 
 /// Notes the first step with which there are too many instances.
@@ -255,6 +269,9 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
             stdin: step.stdin,
             takes: step.takes,
             fills: step.fills,
+            files: step.files.map(|points| points.iter().map(|point| point.value.to_owned()).collect()),
+            handles: step.handles.map(|effect| effect.value.to_owned()),
+            performs: step.performs.map(|effects| effects.iter().map(|effect| effect.value.to_owned()).collect()),
             stack: step.stack,
         }
     });

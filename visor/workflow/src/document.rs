@@ -155,6 +155,20 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<SlotName>", extend("uniqueItems" = true))]
     pub fills: Option<Vec<SlotName>>,
+    /// The mount points of the file systems that its instances may use, of those in `files` of the workflow. Default: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<MountPoint>", extend("uniqueItems" = true))]
+    pub files: Option<Vec<MountPoint>>,
+    /// The effect whose requests the step handles: an instance of the function runs for each, takes it from the slot `request`, and
+    /// fills the slot `reply`. Such a step has no `after` and no `instances`, and nothing comes after it. Default: none, the step
+    /// runs when those before it have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "EffectName")]
+    pub handles: Option<EffectName>,
+    /// The effects that its instances may ask for. Default: every effect that a step of the workflow handles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<EffectName>", extend("uniqueItems" = true))]
+    pub performs: Option<Vec<EffectName>>,
     /// The longest one instance may take, from its start, each attempt anew. Default: no limit of its own, because only
     /// the author knows how long the work takes; `limits.timeout` still holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -352,6 +366,14 @@ pub struct Mount {
 /// control characters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotName(#[schemars(length(min = 1, max = 255), regex(pattern = SLOT_PATTERN))] pub String);
+
+/// The mount point of a file system of the workflow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MountPoint(#[schemars(length(max = MOUNT_POINT_MAX), regex(pattern = MOUNT_POINT_PATTERN))] pub String);
+
+/// The name of an effect: letters, digits, `-` and `_`, at most 63.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EffectName(#[schemars(regex(pattern = NAME_PATTERN))] pub String);
 
 /// A network: its mode, alone or in an object, or the name of a grant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

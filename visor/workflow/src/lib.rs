@@ -42,6 +42,7 @@ use monohull_report::escape::shown;
 pub mod bounds;
 mod check;
 pub mod document;
+mod effects;
 mod files;
 pub mod grants;
 mod places;

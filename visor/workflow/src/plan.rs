@@ -93,6 +93,12 @@ pub struct Step {
     pub takes: Option<Vec<SlotRule>>,
     /// The slots its instances may fill; all if there is no list.
     pub fills: Option<Vec<SlotRule>>,
+    /// The mount points of the file systems its instances may use; all if there is no list.
+    pub files: Option<Vec<String>>,
+    /// The effect it handles: it has an instance for each request, and no other.
+    pub handles: Option<String>,
+    /// The effects its instances may ask for; all that are handled if there is no list.
+    pub performs: Option<Vec<String>>,
     /// The longest one instance may take, from its start.
     pub timeout: Option<Duration>,
     /// What to do when an instance fails.

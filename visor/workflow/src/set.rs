@@ -85,6 +85,10 @@ impl Plan {
             let message = "`each` counts slots that another step fills, and this step has no `after`".to_owned();
             reader.error(Range::from_byte_index(0), message, None);
         }
+        if field == "instances" && step.handles.is_some() {
+            let message = "a step that handles an effect has an instance for each request".to_owned();
+            reader.error(Range::from_byte_index(0), message, None);
+        }
         let mut mistakes = reader.into_mistakes();
         let sum = self.instances();
         if sum > INSTANCES_MAX {

@@ -104,6 +104,10 @@ struct Shared {
     kept_apart: Value<bool>,
     /// Events may arrive from outside.
     events_open: Value<bool>,
+    /// Mounts that instances may not use.
+    denied_mounts: Locked<BTreeSet<(u32, u32)>>,
+    /// The requests that instances handle.
+    handlers: Locked<HashMap<u32, u64>>,
     /// No page changes its owner.
     assigns_nothing: Value<bool>,
     /// No page of the arena can be written to.
@@ -186,6 +190,8 @@ impl Domain {
             owners: Locked::default(),
             kept_apart: Value::new(false),
             events_open: Value::new(false),
+            handlers: Locked::default(),
+            denied_mounts: Locked::default(),
             assigns_nothing: Value::new(false),
             writes_fail: Value::new(false),
             discards_nothing: Value::new(false),
@@ -261,6 +267,16 @@ impl Domain {
     /// From here on events may arrive from outside.
     pub fn open_events(&self) {
         self.shared.events_open.set(true);
+    }
+
+    /// From here on an instance may not use a mount.
+    pub fn deny_mount(&self, instance: u32, mount: u32) {
+        self.shared.denied_mounts.borrow_mut().insert((instance, mount));
+    }
+
+    /// From here on an instance is the handler of a request.
+    pub fn set_handler(&self, instance: u32, request: u64) {
+        self.shared.handlers.borrow_mut().insert(instance, request);
     }
 
     /// Whether the host refuses to change the owner of pages.

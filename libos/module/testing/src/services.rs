@@ -269,6 +269,11 @@ impl HostServices for Services {
         1
     }
 
+    unsafe extern "C" fn handles(domain: *mut c_void, instance: u32) -> u64 {
+        // SAFETY: as in `pin`.
+        unsafe { shared(domain) }.handlers.borrow().get(&instance).copied().unwrap_or(0)
+    }
+
     unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {
         // SAFETY: as in `pin`.
         let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();
@@ -284,6 +289,12 @@ impl HostServices for Services {
         }
         let outcome = shared.dispatch(call);
         if outcome.tag == Outcome::READY { outcome.value } else { Errno::Deadlock.to_value() }
+    }
+
+    unsafe extern "C" fn mount_allowed(domain: *mut c_void, instance: u32, index: u32) -> u32 {
+        // SAFETY: as in `pin`.
+        let denied = unsafe { shared(domain) }.denied_mounts.borrow();
+        (!denied.contains(&(instance, index))).into()
     }
 
     unsafe extern "C" fn mount(

@@ -1,6 +1,7 @@
 //! The hostcalls the visor serves itself: instances, threads, futexes, facts.
 
 use super::copies::{caller, read_bytes, refused, write_bytes};
+use super::effects::perform;
 use super::leaving::{child_cancel, child_id, child_start, publish, send};
 use crate::address_space::AddressSpaceError;
 use crate::checkpoint;
@@ -64,6 +65,7 @@ pub(crate) fn bind(domain: &Shared) {
         FAULT_HANDLER => |domain, call| fault_handler(domain, call).into(),
         PUBLISH => |domain, call| publish(domain, call).into(),
         SEND => |domain, call| common(domain, call, send),
+        PERFORM => |domain, call| perform(domain, call).into(),
         CHILD_START => |domain, call| common(domain, call, child_start),
         CHILD_CANCEL => |domain, call| common(domain, call, child_cancel),
         CHILD_ID => |domain, call| common(domain, call, child_id),

@@ -379,6 +379,12 @@ impl HostServices for Services {
         std::str::from_utf8(name).is_ok_and(|name| access.allows(intent, name)).into()
     }
 
+    unsafe extern "C" fn handles(domain: *mut c_void, instance: u32) -> u64 {
+        // SAFETY: see `shared`.
+        let instance = unsafe { shared(domain) }.instance(instance);
+        instance.and_then(|instance| instance.config.handles).map_or(0, |handled| handled.id.to_raw())
+    }
+
     unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {
         // SAFETY: see `shared`.
         if let Some(account) = unsafe { shared(domain) }.account(instance) {
@@ -391,6 +397,17 @@ impl HostServices for Services {
         let (domain, call) = unsafe { (shared(domain), &mut *call) };
         let outcome = domain.dispatch(call);
         if outcome.tag == Outcome::READY { outcome.value } else { Errno::Deadlock.to_value() }
+    }
+
+    unsafe extern "C" fn mount_allowed(domain: *mut c_void, instance: u32, index: u32) -> u32 {
+        // SAFETY: see `shared`.
+        let domain = unsafe { shared(domain) };
+        let (Some(instance), Some(mount)) = (domain.instance(instance), domain.options.mounts.get(index as usize))
+        else {
+            return 0;
+        };
+        let list = instance.config.files.as_ref().filter(|_| !fault_injection::disabled(Mitigation::SlotLists));
+        list.is_none_or(|list| list.contains(&mount.point)).into()
     }
 
     unsafe extern "C" fn mount(

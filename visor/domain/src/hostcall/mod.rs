@@ -5,6 +5,7 @@ mod copies;
 mod core;
 mod datagrams;
 mod dispatch;
+mod effects;
 mod host;
 mod host_files;
 mod hostcalls;

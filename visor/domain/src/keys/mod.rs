@@ -152,6 +152,12 @@ impl Keys {
         self.free.as_ref().is_none_or(|free| !free.lock().expect("keys").is_empty())
     }
 
+    /// How often [`Self::acquire`] would find one; `None` if there is one for all.
+    pub fn free(&self) -> Option<usize> {
+        let few = self.free.as_ref().filter(|_| !fault_injection::disabled(Mitigation::SeparateKeys));
+        few.map(|free| free.lock().expect("keys").len())
+    }
+
     /// Whether pages are really tagged.
     pub fn in_force(&self) -> bool {
         !self.taken.is_empty()

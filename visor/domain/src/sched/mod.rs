@@ -214,9 +214,17 @@ impl<I> Scheduler<I> {
         self.events.push_back(event);
     }
 
-    /// Queues an instance to be started.
+    /// Queues an instance to be started. Handlers come before those that may be waiting for them: the deeper the earlier.
     pub(super) fn push_pending(&mut self, config: InstanceConfig) {
-        self.pending.push_back(config);
+        let depth = config.depth();
+        let at = self.pending.iter().position(|other| other.depth() < depth).unwrap_or(self.pending.len());
+        self.pending.insert(at, config);
+    }
+
+    /// Drops an instance that waits to be started. False if it does not.
+    pub(super) fn remove_pending(&mut self, token: u64) -> bool {
+        let at = self.pending.iter().position(|config| config.token == token);
+        at.and_then(|at| self.pending.remove(at)).is_some()
     }
 
     /// The instances that wait to be started, the next first.

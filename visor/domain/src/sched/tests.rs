@@ -229,7 +229,7 @@ impl Resources for Fixed {
         None
     }
 
-    fn has_lease(&self) -> bool {
+    fn has_lease(&self, _: &InstanceConfig) -> bool {
         false
     }
 

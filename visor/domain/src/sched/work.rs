@@ -72,7 +72,7 @@ pub(crate) trait Resources {
     /// Takes a cell for an instance; `None` if there is none.
     fn lease(&self, config: &InstanceConfig) -> Option<Self::Lease>;
     /// Whether [`Self::lease`] would find one.
-    fn has_lease(&self) -> bool;
+    fn has_lease(&self, config: &InstanceConfig) -> bool;
     /// How long a workflow must only wait to be suspended; `None` if it is not to be.
     fn suspends(&self) -> Option<Duration>;
     /// Whether the clock is moved when the workflow only waits for a time.
@@ -283,7 +283,7 @@ impl<I> Scheduler<I> {
     pub(crate) fn has_more(&self, resources: &impl Resources) -> bool {
         self.has_queued()
             || self.run_queue.has_any(self.carriers.started())
-            || !self.pending.is_empty() && resources.has_lease()
+            || self.pending.front().is_some_and(|config| resources.has_lease(config))
     }
 
     /// Whether something is queued that any carrier may take.

@@ -3,9 +3,12 @@
 //! What follows from the rest is not kept: which steps have ended, what they block, how many instances are open. A changed
 //! record can change what a run has printed and how often it tried, and nothing else: a state that no run can have is refused.
 
+use super::effects::Serving;
 use super::{Attempt, FAILED_KEPT_MAX, State, StepScheduler, token};
+use monohull_abi::effect::{EFFECT_DEPTH_MAX, PERFORMS_TOGETHER, PerformId};
 use monohull_domain::checkpoint::Continuation;
 use monohull_domain::instance::{InstanceConfig, Usage};
+use monohull_domain::{Domain, Handled};
 use monohull_report::{FailedAttempt, Failure, Line};
 use monohull_workflow::plan::Instances;
 use serde::{Deserialize, Serialize};
@@ -28,6 +31,19 @@ struct Record {
     queue: Vec<usize>,
     /// Attempts that were followed by another: step, instance, and what is reported of them.
     failed: Vec<(usize, u32, Vec<FailedAttempt>)>,
+    /// What handlers of effects are doing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    serving: Vec<ServingRecord>,
+}
+
+/// What one does.
+#[derive(Serialize, Deserialize)]
+struct ServingRecord {
+    step: usize,
+    index: u32,
+    request: u64,
+    depth: u32,
+    cancelled: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -35,6 +51,12 @@ struct StepRecord {
     started: bool,
     next: u32,
     instances: Vec<InstanceRecord>,
+    #[serde(default, skip_serializing_if = "is_none")]
+    handled: u64,
+}
+
+fn is_none(handled: &u64) -> bool {
+    *handled == 0
 }
 
 #[derive(Serialize, Deserialize)]
@@ -112,7 +134,12 @@ impl State {
                     lines_dropped: instance.lines_dropped,
                 }
             });
-            StepRecord { started: state.started, next: state.next, instances: instances.collect() }
+            StepRecord {
+                started: state.started,
+                next: state.next,
+                instances: instances.collect(),
+                handled: state.handled,
+            }
         });
         let record = Record {
             version: VERSION,
@@ -120,6 +147,7 @@ impl State {
             steps: steps.collect(),
             queue: self.queue.iter().copied().collect(),
             failed: self.failed.iter().map(|((step, index), failed)| (*step, *index, failed.clone())).collect(),
+            serving: self.serving.iter().map(ServingRecord::of).collect(),
         };
         serde_json::to_vec(&record).expect("plain data is always JSON")
     }
@@ -137,6 +165,9 @@ impl State {
         for ((state, step), record) in self.steps.iter_mut().zip(&plan.steps).zip(record.steps) {
             let count = record.instances.len();
             let fits = match &step.instances {
+                _ if step.handles.is_some() => {
+                    count <= 2 * PERFORMS_TOGETHER && record.started == (count > 0) && record.next as usize == count
+                }
                 Instances::Fixed(fixed) => count == *fixed as usize || count == 0 && !record.started,
                 Instances::Each { max, .. } => count <= *max as usize,
             };
@@ -144,10 +175,12 @@ impl State {
             if !fits || record.next as usize > count || !record.instances.iter().all(counted) {
                 return Err(StateError::Unfit("a step has other instances"));
             }
-            (state.started, state.next) = (record.started, record.next);
+            (state.started, state.next, state.handled) = (record.started, record.next, record.handled);
             state.instances = record.instances.into_iter().map(InstanceRecord::into_state).collect();
-            state.open = state.instances.iter().filter(|instance| !instance.is_done()).count() as u32;
+            let open = state.instances.iter().filter(|instance| !instance.is_done()).count() as u32;
+            state.open = if step.handles.is_some() { 0 } else { open };
         }
+        self.restore_serving(record.serving, continuation)?;
         self.restore_order()?;
         self.restore_queue(record.queue)?;
         self.restore_handed_over(continuation)?;
@@ -172,15 +205,43 @@ impl State {
         let plan = self.plan.clone();
         for (state, step) in self.steps.iter_mut().zip(&plan.steps) {
             state.blocked_by = step.after.iter().filter(|before| !ended[**before]).count();
-            if state.started != (state.blocked_by == 0) {
+            if step.handles.is_none() && state.started != (state.blocked_by == 0) {
                 return Err(StateError::Unfit("its steps are in an impossible order"));
             }
         }
-        self.open_steps = ended.iter().filter(|ended| !**ended).count();
+        self.open_steps =
+            ended.iter().zip(&plan.steps).filter(|(ended, step)| !**ended && step.handles.is_none()).count();
         match self.open_steps {
             0 => Err(StateError::Unfit("all of its steps have ended")),
             _ => Ok(()),
         }
+    }
+
+    /// Each handler that does something is an instance of its step, and handles the request of an instance that lives, or that has ended.
+    fn restore_serving(&mut self, serving: Vec<ServingRecord>, continuation: &Continuation) -> Result<(), StateError> {
+        let mut seen = HashSet::new();
+        for record in serving {
+            let known = self.steps.get(record.step).is_some_and(|step| (record.index as usize) < step.instances.len());
+            let id = PerformId::from_raw(record.request)
+                .filter(|id| known && self.is_handler(record.step) && seen.insert(*id));
+            let id = id.ok_or(StateError::Unfit("a handler serves nothing that it can"))?;
+            let handled = Handled { id, depth: record.depth };
+            let serving = Serving { handled, cancelled: record.cancelled };
+            if self.serving.insert((record.step, record.index), serving).is_some() {
+                return Err(StateError::Unfit("a handler serves two requests"));
+            }
+        }
+        let depths: HashMap<u64, u32> =
+            self.serving.iter().map(|((step, index), serving)| (token(*step, *index), serving.handled.depth)).collect();
+        for Serving { handled, cancelled } in self.serving.values() {
+            let asker = continuation.instances.iter().find(|instance| instance.id == handled.id.asker);
+            let depth = asker.map(|asker| depths.get(&asker.token).copied().unwrap_or(0) + 1);
+            let fits = if *cancelled { depth.is_none() } else { depth == Some(handled.depth) };
+            if !fits || !(1..=EFFECT_DEPTH_MAX).contains(&handled.depth) {
+                return Err(StateError::Unfit("a handler serves an instance that does not wait for it"));
+            }
+        }
+        Ok(())
     }
 
     fn restore_queue(&mut self, queue: Vec<usize>) -> Result<(), StateError> {
@@ -203,7 +264,10 @@ impl State {
         let tokens: Vec<u64> = domains.iter().map(|(token, _)| *token).chain(timers).collect();
         let mut open = HashSet::new();
         for (step, state) in self.steps.iter().enumerate() {
-            let handed = (0..state.next).filter(|index| !state.instances[*index as usize].is_done());
+            let handed = (0..state.next).filter(|index| match self.is_handler(step) {
+                true => self.serving.contains_key(&(step, *index)),
+                false => !state.instances[*index as usize].is_done(),
+            });
             open.extend(handed.filter(|_| state.started).map(|index| token(step, index)));
         }
         if open != tokens.iter().copied().collect() || open.len() != tokens.len() {
@@ -211,6 +275,13 @@ impl State {
         }
         self.handed_over = domains.len();
         Ok(())
+    }
+}
+
+impl ServingRecord {
+    fn of(((step, index), serving): (&(usize, u32), &Serving)) -> ServingRecord {
+        let Serving { handled: Handled { id, depth }, cancelled } = *serving;
+        ServingRecord { step: *step, index: *index, request: id.to_raw(), depth, cancelled }
     }
 }
 
@@ -243,6 +314,11 @@ impl StepScheduler {
     /// Takes the state of a captured run over.
     pub(in crate::step_scheduler) fn restore_state(&self, continuation: &Continuation) -> Result<(), StateError> {
         self.lock().restore(continuation)
+    }
+
+    /// Enters the requests of a captured run that are being handled.
+    pub(crate) fn reopen_requests(&self, domain: &Domain) {
+        self.lock().open_requests().into_iter().for_each(|id| domain.reopen_performed(id));
     }
 
     /// What the plan says of a captured instance, if it is one of the run's and at this attempt.

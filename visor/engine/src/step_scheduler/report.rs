@@ -84,7 +84,10 @@ impl StepState {
     fn report(&self, plan: &Plan, step: usize, scale: &Scale, before: u64) -> StepReport {
         let instances = (0..).zip(&self.instances).map(|(i, s)| s.report(plan, step, i, scale, before));
         let instances: Vec<_> = instances.collect();
-        let status = if instances.iter().any(|i| i.status == Status::Failed) {
+        let status = if plan.steps[step].handles.is_some() {
+            // What it did not do well it has told those who asked.
+            if self.started { Status::Done } else { Status::Cancelled }
+        } else if instances.iter().any(|i| i.status == Status::Failed) {
             Status::Failed
         } else if self.started && instances.iter().all(|i| i.status == Status::Done) {
             Status::Done
@@ -96,6 +99,7 @@ impl StepState {
             function: self.labels.function.clone(),
             status,
             attempts: self.instances.iter().map(|i| i.attempts).max().unwrap_or(0),
+            handled: self.handled,
             instances,
         }
     }

@@ -87,7 +87,7 @@ pub(crate) fn of_report(report: &RunReport) -> usize {
 }
 
 fn of_step(step: &StepReport) -> usize {
-    let StepReport { name, function, status: _, attempts: _, instances } = step;
+    let StepReport { name, function, status: _, attempts: _, handled: _, instances } = step;
     size_of::<StepReport>() + name.len() + function.len() + instances.iter().map(of_instance).sum::<usize>()
 }
 

@@ -7,7 +7,7 @@ use jsonc_parser::ast::Value;
 use jsonc_parser::common::{Range, Ranged};
 use monohull_abi::layout;
 
-use super::words::{narrow, parse_word};
+use super::words::{is_name, narrow, parse_word};
 use crate::bounds;
 use crate::plan::{FailureKind, Instances, Retry, SlotRule};
 use crate::reader::{self, At, Reader};
@@ -20,12 +20,17 @@ pub(crate) struct Step<'a> {
     pub(crate) function: Option<At<&'a str>>,
     pub(crate) after: Vec<At<&'a str>>,
     pub(crate) instances: At<Instances>,
+    /// Whether the file says how many there are.
+    pub(crate) has_instances: bool,
     pub(crate) args: serde_json::Map<String, serde_json::Value>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) secrets: BTreeMap<String, String>,
     pub(crate) stdin: Option<String>,
     pub(crate) takes: Option<Vec<SlotRule>>,
     pub(crate) fills: Option<Vec<SlotRule>>,
+    pub(crate) files: Option<Vec<At<&'a str>>>,
+    pub(crate) handles: Option<At<&'a str>>,
+    pub(crate) performs: Option<Vec<At<&'a str>>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Retry,
     pub(crate) memory: u64,
@@ -43,6 +48,9 @@ pub(super) const STEP: &[&str] = &[
     "stdin",
     "takes",
     "fills",
+    "files",
+    "handles",
+    "performs",
     "timeout",
     "retry",
     "memory",
@@ -69,6 +77,9 @@ impl Reader<'_> {
         let args = fields.get("args").and_then(|value| self.args(value));
         let env = fields.get("env").map(|value| self.env(value));
         let stdin = fields.get("stdin").and_then(|value| self.slot_name(value, "`stdin`"));
+        let files = fields.get("files").map(|value| self.mount_points(value));
+        let handles = fields.get("handles").and_then(|value| self.name(value, "`handles`"));
+        let performs = fields.get("performs").map(|value| self.performs(value));
         let timeout = fields.get("timeout").and_then(|value| self.timeout(value));
         let retry = self.retry(fields.get("retry"));
         let memory = fields.get("memory").and_then(|value| self.memory(value));
@@ -81,12 +92,16 @@ impl Reader<'_> {
                 value: instances.unwrap_or(Instances::Fixed(1)),
                 at: fields.get("instances").map_or(value.range(), |value| value.range()),
             },
+            has_instances: fields.get("instances").is_some(),
             args: args.unwrap_or_default(),
             secrets: fields.get("secrets").map(|value| self.secrets(value, env.as_ref())).unwrap_or_default(),
             env: env.unwrap_or_default(),
             stdin: stdin.map(|slot| slot.value.to_owned()),
             takes: fields.get("takes").map(|value| self.slot_rules(value, "`takes`")),
             fills: fields.get("fills").map(|value| self.slot_rules(value, "`fills`")),
+            files,
+            handles,
+            performs,
             timeout,
             retry,
             memory: memory.unwrap_or(bounds::MEMORY_DEFAULT),
@@ -129,6 +144,24 @@ impl Reader<'_> {
             array.elements.iter().filter_map(|element| self.text(element, "an entry of `after`", "a step's name"));
         let names: Vec<_> = names.collect();
         self.each_once(names, "`after`")
+    }
+
+    fn mount_points<'a>(&mut self, value: &'a Value<'a>) -> Vec<At<&'a str>> {
+        let Some(array) = self.array(value, "`files`", "an array of mount points") else { return Vec::new() };
+        let points =
+            array.elements.iter().filter_map(|element| self.text(element, "an entry of `files`", "a mount point"));
+        let points: Vec<_> = points.collect();
+        self.each_once(points, "`files`")
+    }
+
+    fn performs<'a>(&mut self, value: &'a Value<'a>) -> Vec<At<&'a str>> {
+        let Some(array) = self.array(value, "`performs`", "an array of the names of effects") else {
+            return Vec::new();
+        };
+        let names = array.elements.iter().filter_map(|element| self.name(element, "an entry of `performs`"));
+        // Another mistake would only repeat that it is no name.
+        let names: Vec<_> = names.filter(|name| is_name(name.value)).collect();
+        self.each_once(names, "`performs`")
     }
 
     fn args(&mut self, value: &Value<'_>) -> Option<serde_json::Map<String, serde_json::Value>> {
