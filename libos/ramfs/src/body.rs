@@ -163,7 +163,8 @@ impl Body {
         let last = size / CHUNK;
         if let Some(chunk) = self.chunks.get(&last) {
             let used = (size % CHUNK).min(chunk.len());
-            // Memory of our own, inside its bounds: it cannot fail.
+            // Memory of our own, inside its bounds. If the host has no memory to keep what a mapping shows of it, it stays as it was:
+            // bytes of this file.
             let _ = chunk.zero(used, chunk.len() - used);
         }
     }

@@ -233,16 +233,15 @@ impl Mapping {
         // The kernel copies where a write is allowed. The function could write there meanwhile: into pages of its own.
         let mut opened = None;
         if !state.writable {
-            // Of the whole run the first time. From then on its parts are alike to the kernel, which joins those that have become
-            // one again.
+            // Of the whole run the first time: from then on its parts are alike to the kernel, which joins those that have become one
+            // again. And where it cannot divide a mapping any more.
             let run = &state.shown[index].pages;
             let run = self.addresses(run.start..run.end.min(state.end(self.pages())));
             let is_first = !std::mem::replace(&mut state.divided[index], true);
-            let wide = is_first && space.protect(run.clone(), Access::ReadWrite, self.key).is_ok();
-            let open = if wide { run } else { addresses.clone() };
-            if !wide {
-                space.protect(open.clone(), Access::ReadWrite, self.key).map_err(|_| Errno::OutOfMemory)?;
-            }
+            let ways = if is_first { [run, addresses.clone()] } else { [addresses.clone(), run] };
+            let mut ways = ways.into_iter();
+            let open = ways.find(|way| space.protect(way.clone(), Access::ReadWrite, self.key).is_ok());
+            let open = open.ok_or(Errno::OutOfMemory)?;
             opened = Some(open);
         }
         let copied = match space.populate(addresses.clone(), PageUse::Write) {
