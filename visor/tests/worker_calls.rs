@@ -34,6 +34,7 @@ const UNSEEN: &[(i64, &str)] = &[
     (libc::SYS_fallocate, "holes of a disk image that are written to: its blocks are there in most file systems"),
     (libc::SYS_rseq, "a new thread of a C library that registers one"),
     (libc::SYS_getpid, "`raise` of the C library, when trusted code aborts"),
+    (libc::SYS_exit_group, "a worker that ends before it is killed, which it is when its answer has been read"),
 ];
 
 /// A run: the workflow's file and further arguments.
