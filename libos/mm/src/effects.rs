@@ -9,8 +9,8 @@
 //! ```
 
 use crate::Memory;
-use crate::slots::TextBuffer;
 use crate::table::{Buffer, BufferState, Content, Denied, Found, Table};
+use crate::texts::TextBuffer;
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;

@@ -16,8 +16,9 @@
 //! ones.
 
 use crate::Memory;
-use crate::slots::{KEY_TAG, TextBuffer};
+use crate::slots::KEY_TAG;
 use crate::table::{Buffer, BufferState, Denied, Found, Table};
+use crate::texts::TextBuffer;
 use alloc::format;
 use alloc::sync::Arc;
 use core::ops::Bound;

@@ -8,6 +8,7 @@
 //!   slots    hostcalls on buffers: arguments in, answers and explanations out
 //!   events   the hostcall that waits for an event from outside
 //!   effects  the slots of requests and replies, and who may use them
+//!   texts    names that functions give, read and checked
 //!   batches  freeing many buffers
 //!   table    the owner of each buffer, the buffer in each slot
 //!   arena    committed, zeroed memory
@@ -32,6 +33,7 @@ mod slots;
 mod table;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use alloc::collections::BTreeMap;
 use batches::Cleanup;
