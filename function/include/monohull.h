@@ -73,6 +73,11 @@ int monohull_join(const char *id, uint64_t timeout, monohull_buffer *end);
 int monohull_child_output(const monohull_buffer *end, const char *slot, const uint8_t **data, size_t *len);
 /* Cancels a child, with the next checkpoint of this invocation. */
 int monohull_cancel_child(const char *id);
+/* Makes a save point with a label, durably: 0 if it has gone on, 1 if it has come back there, or a negative error. */
+int monohull_checkpoint(const char *label);
+/* Makes 1 to 100 copies of this invocation, in which the call returns too: 0 in the one that has asked, in a copy its number, from 1, or a negative
+ * error. */
+int monohull_fork(uint32_t copies);
 /* Makes a buffer of zeros with room for `capacity` bytes, of which none is in use. */
 int monohull_make(size_t capacity, monohull_buffer *buffer);
 /* To be called before the first write to a buffer that was taken. */
