@@ -77,6 +77,11 @@ int monohull_cancel_child(const char *id);
  * handler has failed: the buffer has the reason. MONOHULL_NOT_FOUND if no step handles the effect. A handler takes the slot "request" and
  * publishes the slot "reply". */
 int monohull_perform(const char *effect, const void *request, size_t len, monohull_buffer *reply);
+/* Makes a save point with a label, durably: 0 if it has gone on, 1 if it has come back there, or a negative error. */
+int monohull_checkpoint(const char *label);
+/* Makes 1 to 100 copies of this invocation, in which the call returns too: 0 in the one that has asked, in a copy its number, from 1, or a negative
+ * error. */
+int monohull_fork(uint32_t copies);
 /* Makes a buffer of zeros with room for `capacity` bytes, of which none is in use. */
 int monohull_make(size_t capacity, monohull_buffer *buffer);
 /* To be called before the first write to a buffer that was taken. */

@@ -8,14 +8,16 @@
 //! Unit tests do not export the names: their program is linked with this library too, which has them already.
 
 use crate::alone;
+use crate::branch::{ask_checkpoint, ask_fork};
 #[cfg(test)]
 use crate::slot::host as sys;
 #[cfg(not(test))]
 use crate::sys;
 use core::ffi::{CStr, c_char, c_int};
+use monohull_abi::branch::Forked;
 use monohull_abi::child::{CHILD_EVENT, DETACHED, Outcome};
 use monohull_abi::effect::EFFECT_SLOT_LEN;
-use monohull_abi::event::INVOCATION_ID_MAX;
+use monohull_abi::event::{EVENT_NAME_MAX, INVOCATION_ID_MAX};
 use monohull_abi::types::{
     BYTES_FINGERPRINT, Captured, Clock, Info, REWIND_FORGET, SlotView, TAKE_NOW, TEXT_FINGERPRINT, TypeDesc,
 };
@@ -307,6 +309,46 @@ fn perform(effect: &[u8], request: &[u8]) -> Result<(bool, Buffer), Errno> {
     Ok((answer == 1, Buffer { data: view.address as *mut u8, len, capacity }))
 }
 
+/// Makes a save point with a label: see `durable::checkpoint`. 0 if it has gone on, 1 if it has come back, or a negative error.
+///
+/// # Safety
+/// `label` is a text that ends with a zero byte.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_checkpoint(label: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let label = unsafe { CStr::from_ptr(label) }.to_bytes();
+    let mut event = [0; EVENT_NAME_MAX];
+    let told = ask_checkpoint(label, &mut event).and_then(|event| {
+        told(event, |bytes| bytes.first().copied().filter(|came| *came <= 1).map(c_int::from).ok_or(Errno::Io))
+    });
+    told.unwrap_or_else(|errno| status(Err(errno)))
+}
+
+/// Makes copies of this invocation: see `durable::fork`. 0 in the one that has asked, in a copy its number, from 1, or a negative error.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn monohull_fork(copies: u32) -> c_int {
+    let mut event = [0; EVENT_NAME_MAX];
+    let told = ask_fork(copies.into(), &mut event).and_then(|event| {
+        told(event, |bytes| match Forked::parse(bytes) {
+            Some(Forked::Original(_)) => Ok(0),
+            Some(Forked::Copy(number)) => Ok(number as c_int),
+            Some(Forked::Refused(_)) => Err(Errno::TooMany),
+            None => Err(Errno::Io),
+        })
+    });
+    told.unwrap_or_else(|errno| status(Err(errno)))
+}
+
+/// Waits for an event, and reads what it says.
+fn told<T>(event: &[u8], read: impl FnOnce(&[u8]) -> Result<T, Errno>) -> Result<T, Errno> {
+    let (_, buffer) = take_event(event, u64::MAX)?;
+    // SAFETY: the system has given this instance the buffer, with so many bytes in use, and nothing else knows of it.
+    let came = read(unsafe { core::slice::from_raw_parts(buffer.data, buffer.len) });
+    // Refused only if there is nothing to free.
+    let _ = sys::call(number::SLOT_FREE, [buffer.data as u64]);
+    came
+}
+
 /// Makes a buffer of zeros with room for `capacity` bytes, of which none is in use.
 ///
 /// # Safety
@@ -445,6 +487,18 @@ mod tests {
     use std::vec::Vec;
 
     const HEADER: &str = include_str!("../include/monohull.h");
+
+    #[test]
+    fn what_has_become_of_a_save_point_or_a_fork_is_a_number() {
+        use crate::slot::host::send;
+        send("checkpoint:c", &[1]);
+        send("fork:", b"original\nc-1");
+        send("fork:", b"copy\n1");
+        send("fork:", b"refused\nthere is no room");
+        // SAFETY: the argument is valid.
+        assert_eq!(unsafe { monohull_checkpoint(c"c".as_ptr()) }, 1);
+        assert_eq!([1, 1, 1, 0].map(|copies| monohull_fork(copies)), [0, 1, -105, -22]);
+    }
 
     #[test]
     fn bytes_go_from_c_to_rust_and_back() {

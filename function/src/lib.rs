@@ -46,6 +46,8 @@ extern crate self as monohull;
 mod alone;
 #[cfg(feature = "alloc")]
 mod arguments;
+#[cfg(any(feature = "alloc", feature = "c"))]
+mod branch;
 #[cfg(feature = "c")]
 #[allow(unsafe_code, reason = "functions for C, which passes pointers")]
 pub mod c;

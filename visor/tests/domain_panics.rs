@@ -79,6 +79,7 @@ fn with_a_domain() {
         keeper: None,
         inbox: None,
         no_sending: None,
+        no_branches: None,
         starts: Ok(Vec::new()),
         effects: Default::default(),
         published: Default::default(),

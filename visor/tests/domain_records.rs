@@ -34,6 +34,7 @@ fn domain(load_all: bool) -> Domain {
         keeper: None,
         inbox: None,
         no_sending: None,
+        no_branches: None,
         starts: Ok(Vec::new()),
         effects: Default::default(),
         published: Default::default(),

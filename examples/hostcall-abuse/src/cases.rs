@@ -182,6 +182,7 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
     published(cases, own);
     sending(cases);
     children(cases);
+    branches(cases);
 
     for (label, address) in cases.addresses.bad(room(26, 1)) {
         cases.refused(&format!("room {label}"), LAST_ERROR_MESSAGE, &[address, 256], Fault);
@@ -384,6 +385,42 @@ fn children(cases: &mut Cases<'_>) {
     }
 }
 
+/// Where checkpoints are kept, a label is a text and no number, the number of copies is bounded, and there is room for the name of an event.
+fn branches(cases: &mut Cases<'_>) {
+    let label = keep(*b"before");
+    let to = Box::leak(Box::new([0u8; 128])).as_mut_ptr() as u64;
+    let permitted = hostcall(CHECKPOINT, [label, 6, 0, to, 128, 0]) != NotPermitted.to_value();
+    // Its reason is read, so that no case finds it.
+    let _ = crate::explain();
+    if !permitted {
+        for at in [label, 0, u64::MAX] {
+            for len in [0, 6, MIN, MAX] {
+                cases.refused("without permission", CHECKPOINT, &[at, len, 0, at, len], NotPermitted);
+                cases.refused("without permission", FORK, &[len, 0, at, len], NotPermitted);
+            }
+        }
+        return;
+    }
+    cases.add("a save point", CHECKPOINT, &[label, 6, 1, to, 128], 11 + 6 + 1 + 16);
+    cases.add("a fork", FORK, &[100, MAX, to, 128], 5 + 16);
+    cases.bad("a label", CHECKPOINT, &[HERE, 16, 0, to, 128], want(16, 1));
+    cases.bad("room", CHECKPOINT, &[label, 6, 0, HERE, 34], room(34, 1));
+    cases.bad("room", FORK, &[1, 0, HERE, 21], room(21, 1));
+    for len in [0, MIN, MAX, 65] {
+        cases.refused("a label of no length", CHECKPOINT, &[label, len, 0, to, 128], Invalid);
+    }
+    for broken in [[0xff; 6], *b"be\nore", *b"123456", [0; 6]] {
+        cases.refused("a label that is none", CHECKPOINT, &[keep(broken), 6, 0, to, 128], Invalid);
+    }
+    for copies in [0, 101, 1 << 32, MIN, MAX] {
+        cases.refused("so many copies", FORK, &[copies, 0, to, 128], Invalid);
+    }
+    for len in [0, 20] {
+        cases.refused("too little room", CHECKPOINT, &[label, 6, 0, to, len], Errno::NoSpace);
+        cases.refused("too little room", FORK, &[1, 0, to, len], Errno::NoSpace);
+    }
+}
+
 /// The workflow runs to its end in one process, and receives no events.
 fn events(cases: &mut Cases<'_>, own: &Own) {
     let Own { name, desc, view, .. } = *own;
@@ -451,7 +488,7 @@ fn numbers(cases: &mut Cases<'_>) {
         FILE_HELD,
         EVENTS_OPEN,
     ];
-    for number in (24..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
+    for number in (26..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

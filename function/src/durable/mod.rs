@@ -9,6 +9,8 @@
 //! | [`scope()`] | undoes finished steps if a later one fails |
 //! | [`send`] | an event for another invocation |
 //! | [`start`], [`Child::join`] | an invocation of another workflow, and how it has ended |
+//! | [`checkpoint`] | a save point with a label, to which the invocation can be taken back |
+//! | [`fork`] | copies of this invocation, in which the call returns too |
 //! | [`publish`] | a text that is read from outside while the workflow waits |
 //!
 //! These are ordinary blocking calls, at any depth, in any thread. While all of a workflow only waits it may be suspended: it is a file then,
@@ -31,11 +33,13 @@
 //! # }
 //! ```
 
+mod branch;
 mod child;
 mod scope;
 mod step;
 
 pub use crate::instance::generation;
+pub use branch::{Checkpointed, Forked, checkpoint, fork};
 pub use child::{Child, Ending, Outcome, start, start_detached};
 pub use scope::{Scope, scope};
 pub use step::{Step, step};

@@ -104,6 +104,13 @@ pub(crate) fn call<const N: usize>(number: u32, args: [u64; N]) -> Result<u64, E
     })
 }
 
+/// Writes the name of an event, for which there is room; its length.
+fn told(to: u64, event: &str) -> u64 {
+    // SAFETY: the shim passes the address of as many bytes as such a name may have.
+    unsafe { core::slice::from_raw_parts_mut(to as *mut u8, event.len()) }.copy_from_slice(event.as_bytes());
+    event.len() as u64
+}
+
 impl Arena {
     fn serve(&mut self, number: u32, [a, b, c, d, e, _]: [u64; 6]) -> Result<u64, Errno> {
         match number {
@@ -186,6 +193,9 @@ impl Arena {
                 to[..id.len()].copy_from_slice(id.as_bytes());
                 Ok(id.len() as u64)
             }
+            number::CHECKPOINT => Ok(told(d, &alloc::format!("checkpoint:{}", text(a, b)))),
+            number::FORK if a == 0 => Err(Errno::Invalid),
+            number::FORK => Ok(told(c, "fork:")),
             number::SEND | number::CHILD_START => {
                 // SAFETY: the shim passes the address of so many bytes.
                 let bytes = unsafe { core::slice::from_raw_parts(c as *const u8, d as usize) }.to_vec();

@@ -40,9 +40,14 @@ pub fn is_event_name(name: &str) -> bool {
     (1..=EVENT_NAME_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
 }
 
-/// Whether only the system may send events of this name: the [ends of children](crate::child).
+/// What the names of events begin with that only the system may send: the [ends of children](crate::child), and what is told of
+/// [save points and forks](crate::branch).
+pub const RESERVED_EVENTS: [&str; 3] =
+    [crate::child::CHILD_EVENT, crate::branch::CHECKPOINT_EVENT, crate::branch::FORK_EVENT];
+
+/// Whether only the system may send events of this name.
 pub fn is_reserved_event(name: &str) -> bool {
-    name.starts_with(crate::child::CHILD_EVENT)
+    RESERVED_EVENTS.iter().any(|begin| name.starts_with(begin))
 }
 
 /// What is between two names of a list.

@@ -29,6 +29,7 @@
 //! ```
 #![no_std]
 
+pub mod branch;
 pub mod call;
 pub mod child;
 pub mod effect;

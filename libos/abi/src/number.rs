@@ -97,6 +97,13 @@ hostcalls! {
         CHILD_CANCEL = 22,
         /// `(id, len, buffer, len)` → bytes copied. The id of the invocation that a child of this id is or would be.
         CHILD_ID = 23,
+        /// `(label, len, number, buffer, len)` → bytes. Asks for a save point with this [label](crate::branch::is_label): the next checkpoint. Copies
+        /// the name of the [event](crate::branch) that tells of it. The same number again is the same save point. `NotPermitted` if this run
+        /// keeps no checkpoints, `TooMany` as for [`SEND`].
+        CHECKPOINT = 24,
+        /// `(copies, number, buffer, len)` → bytes. Asks for 1 to [`crate::branch::COPIES_MAX`] copies of this invocation, as it is at the next
+        /// checkpoint. Copies the name of the event that tells of them, also to each copy. The same number again makes no other copies.
+        FORK = 25,
     }
     "mm" {
         /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.

@@ -267,6 +267,7 @@ mod tests {
             keeper: None,
             inbox: None,
             no_sending: None,
+            no_branches: None,
             starts: Ok(Vec::new()),
             effects: Default::default(),
             published: Default::default(),

@@ -50,6 +50,8 @@ pub struct Options {
     pub inbox: Option<Arc<Inbox>>,
     /// Why functions cannot send events to other invocations, if they cannot.
     pub no_sending: Option<&'static str>,
+    /// Why functions cannot have save points or copies of their invocation, if they cannot.
+    pub no_branches: Option<&'static str>,
     /// The workflows of which functions may start children, or why there are none.
     pub starts: Result<Vec<String>, &'static str>,
     /// The effects that functions may ask for: the driver starts a handler for each request.

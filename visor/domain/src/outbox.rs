@@ -9,6 +9,7 @@
 //! and are in no checkpoint.
 
 use monohull_abi::Errno;
+use monohull_abi::branch::{CHECKPOINT_EVENT, COPIES_MAX, FORK_EVENT, is_label};
 use monohull_abi::child::is_child_id;
 use monohull_abi::event::{
     EVENT_BYTES_MAX, OUTBOX_BYTES, OUTBOX_EVENTS, is_event_name, is_invocation_id, is_reserved_event,
@@ -64,7 +65,16 @@ fn may_be_named(event: &Outgoing) -> bool {
         // Names of workflows have the same letters.
         What::Start { .. } => is_child_id(&event.to) && is_invocation_id(&event.name),
         What::Cancel => is_child_id(&event.to) && event.name.is_empty() && event.bytes.is_empty(),
+        What::Checkpoint => is_told(event, CHECKPOINT_EVENT) && is_label(&event.name),
+        What::Fork { copies } => {
+            is_told(event, FORK_EVENT) && event.name.is_empty() && (1..=COPIES_MAX).contains(&u64::from(copies))
+        }
     }
+}
+
+/// Whether it is told by an event whose name begins so.
+fn is_told(event: &Outgoing, begin: &str) -> bool {
+    event.to.starts_with(begin) && is_event_name(&event.to) && event.bytes.is_empty()
 }
 
 /// Whether a run can have sent these: what comes from its process is not believed.
@@ -104,6 +114,36 @@ mod tests {
             child(What::Cancel, "a", "w", 0),
             child(What::Cancel, "", "", 0),
             child(What::Cancel, "a", "", 1),
+        ] {
+            assert!(!may_be_sent(std::slice::from_ref(&bad)));
+            assert_eq!(outbox.send(bad), Err(Errno::Invalid));
+        }
+    }
+
+    #[test]
+    fn what_an_invocation_asks_of_itself_is_told_by_an_event_of_the_systems() {
+        let outbox = Outbox::default();
+        let of = |what, to: &str, name: &str, bytes| Outgoing { what, ..event(to, name, bytes) };
+        let fork = |copies| What::Fork { copies };
+        for good in [
+            of(What::Checkpoint, "checkpoint:a:0", "a", 0),
+            of(fork(1), "fork:0", "", 0),
+            of(fork(100), "fork:0", "", 0),
+        ] {
+            assert_eq!(outbox.send(good), Ok(()));
+        }
+        assert!(may_be_sent(&outbox.all()));
+        for bad in [
+            of(What::Checkpoint, "paid", "a", 0),
+            of(What::Checkpoint, "fork:0", "a", 0),
+            of(What::Checkpoint, "checkpoint:a:0", "", 0),
+            of(What::Checkpoint, "checkpoint:a:0", "17", 0),
+            of(What::Checkpoint, "checkpoint:a:0", "a", 1),
+            of(What::Checkpoint, "checkpoint:\n", "a", 0),
+            of(fork(0), "fork:0", "", 0),
+            of(fork(101), "fork:0", "", 0),
+            of(fork(1), "child:a", "", 0),
+            of(fork(1), "fork:0", "a", 0),
         ] {
             assert!(!may_be_sent(std::slice::from_ref(&bad)));
             assert_eq!(outbox.send(bad), Err(Errno::Invalid));

@@ -11,6 +11,9 @@
 //!
 //! Checkpoints and images are shared by copies, by the names of their files. A file is removed when no history names it.
 //!
+//! A function may give a checkpoint a *label*, and have copies made of its own invocation: both happen in the transaction that commits the checkpoint.
+//! One with a label is kept longer than those without.
+//!
 //! **Time.** A checkpoint that an invocation waits in has timers that go on. One that was left behind has none: an invocation that goes on
 //! from it has the time that was left when it was committed, from now on. [`Kept::moved`] is by how much that is later than at the
 //! capture, and a restore of the checkpoint moves the captured wall clock by as much.
@@ -42,6 +45,8 @@ pub struct Kept {
     pub waits: Vec<Wait>,
     /// What had been published.
     pub published: BTreeMap<String, String>,
+    /// What a function calls it.
+    pub label: Option<String>,
 }
 
 /// Where an invocation comes from, and how much of its history is kept.

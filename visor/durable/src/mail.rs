@@ -7,8 +7,7 @@
 //! An event is the mailbox's until a commit names it: then it is in the checkpoint of that commit. So an invocation gets each event once,
 //! whenever its process is killed.
 
-use monohull_abi::child::CHILD_EVENT;
-use monohull_abi::event::{EVENT_BYTES_MAX, EVENT_NAME_MAX, is_event_name, is_reserved_event};
+use monohull_abi::event::{EVENT_BYTES_MAX, EVENT_NAME_MAX, RESERVED_EVENTS, is_event_name, is_reserved_event};
 
 /// The most events that wait for an invocation.
 pub const MAIL_MAX: u64 = 1000;
@@ -34,7 +33,7 @@ pub enum InvalidMail {
     #[error("the name of an event has 1 to {EVENT_NAME_MAX} bytes of text without control characters")]
     Name,
     /// Its name is the system's.
-    #[error("no event can be sent whose name begins with `{CHILD_EVENT}`: that is how ends of children are told")]
+    #[error("no event can be sent whose name begins with {}: what they tell is the system's", RESERVED_EVENTS.map(|begin| format!("`{begin}`")).join(" or "))]
     Reserved,
     /// Its contents.
     #[error("an event has at most {EVENT_BYTES_MAX} bytes")]

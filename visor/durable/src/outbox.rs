@@ -27,6 +27,8 @@ pub struct Outbox {
     pub workflows: Vec<String>,
     /// For each start of a child what its invocation is started with, or why it cannot be.
     pub starts: Vec<Result<Vec<u8>, String>>,
+    /// How many copies of the sender there may be besides all that there are; `None` for any number.
+    pub room: Option<u64>,
 }
 
 impl Outbox {
@@ -37,12 +39,12 @@ impl Outbox {
         mut start: impl FnMut(&Outgoing) -> Result<Vec<u8>, String>,
     ) -> Outbox {
         let starts = events.iter().filter(|event| matches!(event.what, What::Start { .. })).map(&mut start).collect();
-        Outbox { events, workflows: workflows.to_vec(), starts }
+        Outbox { events, workflows: workflows.to_vec(), starts, room: None }
     }
 
     /// Whether it changes children.
     pub fn has_children(&self) -> bool {
-        self.events.iter().any(|event| event.what != What::Event)
+        self.events.iter().any(|event| matches!(event.what, What::Start { .. } | What::Cancel))
     }
 
     /// Whether an invocation of this workflow may be sent events.
@@ -83,7 +85,7 @@ pub enum WhyUndelivered {
     Full,
     /// Another event has its key.
     KeyTaken,
-    /// A child cannot be started.
+    /// A child cannot be started, or a copy not be made.
     NotStarted(String),
 }
 
@@ -108,6 +110,8 @@ impl fmt::Display for Undelivered {
             What::Event => write!(to, "event `{name}` was not sent to `{receiver}`: {why}"),
             What::Start { .. } => write!(to, "child `{receiver}` of workflow `{name}` was not started: {why}"),
             What::Cancel => write!(to, "child `{receiver}` was not cancelled: {why}"),
+            What::Checkpoint => write!(to, "checkpoint `{name}` was not kept: {why}"),
+            What::Fork { copies } => write!(to, "{copies} copies were not made: {why}"),
         }
     }
 }

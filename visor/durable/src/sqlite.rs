@@ -4,6 +4,7 @@
 //! takes the write lock at its beginning (`IMMEDIATE`), so that what it reads is what it changes, and is on the disk when it ends
 //! (`synchronous = FULL`). What invocations were given and have made of it is encrypted if the folder has a key ([`encrypted`]).
 
+mod branches;
 mod children;
 mod encrypted;
 mod family;
@@ -111,8 +112,9 @@ impl Sqlite {
             _ => return Err(MetaError::Foreign),
         };
         for table in ["invocation", "history"] {
-            add_published(&transaction, table)?;
+            add_column(&transaction, table, "published", "TEXT NOT NULL DEFAULT '{}'")?;
         }
+        add_column(&transaction, "history", "label", "TEXT")?;
         transaction.execute_batch(mail::SCHEMA)?;
         transaction.execute_batch(history::PARENTS)?;
         transaction.execute_batch(served::SCHEMA)?;
@@ -387,11 +389,11 @@ fn pause_damaged(connection: &Connection, id: &str, what: &'static str, now: u64
     id.parse().map_err(|_| damaged)
 }
 
-/// Adds the column of what was published to a table of before there was one.
-fn add_published(connection: &Connection, table: &str) -> Result<(), MetaError> {
-    let known = "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = 'published')";
-    if !connection.query_row(known, [table], |row| row.get::<_, bool>(0))? {
-        connection.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN published TEXT NOT NULL DEFAULT '{{}}'"))?;
+/// Adds a column to a table of before there was one.
+fn add_column(connection: &Connection, table: &str, name: &str, of: &str) -> Result<(), MetaError> {
+    let known = "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)";
+    if !connection.query_row(known, [table, name], |row| row.get::<_, bool>(0))? {
+        connection.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {name} {of}"))?;
     }
     Ok(())
 }

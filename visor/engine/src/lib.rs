@@ -363,6 +363,7 @@ impl Ready {
                 keeper: context.keeper.clone(),
                 inbox: context.inbox.clone(),
                 no_sending: no_sending(&self.plan, context.sends),
+                no_branches: no_branches(context.sends),
                 starts: starts(&self.plan, context.sends),
                 effects: step_scheduler::effects(&self.plan).into(),
                 published: context.published.clone(),
@@ -440,6 +441,13 @@ fn no_sending(plan: &Plan, sends: bool) -> Option<&'static str> {
         }
         (false, true) => None,
     }
+}
+
+/// Why functions cannot have save points and copies of their invocation, if they cannot.
+fn no_branches(is_kept: bool) -> Option<&'static str> {
+    let why =
+        "only a run with a state folder, or of a workflow that is registered with a server, has save points and copies";
+    (!is_kept).then_some(why)
 }
 
 /// The workflows of which functions of a plan may start children, or why there are none.

@@ -27,5 +27,5 @@ mod run;
 pub mod text;
 
 pub use failure::{Blame, CodePlace, Failure, FailureKind};
-pub use outgoing::{Outgoing, What, child_invocation};
+pub use outgoing::{Outgoing, What, child_invocation, place_of};
 pub use run::*;

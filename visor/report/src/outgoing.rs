@@ -9,9 +9,9 @@ use std::fmt::Write;
 pub struct Outgoing {
     /// What it is.
     pub what: What,
-    /// Of an event the receiver's id; else the id that the function has given the child.
+    /// Of an event the receiver's id; of children the id that the function has given the child; else the event by which it is told.
     pub to: String,
-    /// Of an event its name; of a start the name of the workflow.
+    /// Of an event its name; of a start the name of the workflow; of a checkpoint its label.
     pub name: String,
     /// What the event says, or the input of the child.
     pub bytes: Vec<u8>,
@@ -31,6 +31,22 @@ pub enum What {
     },
     /// It cancels a child.
     Cancel,
+    /// It gives its next checkpoint a label, and is told of that by an event of its own.
+    Checkpoint,
+    /// It makes copies of itself, and is told of them by an event of its own.
+    Fork {
+        /// How many.
+        copies: u32,
+    },
+}
+
+/// The end of the name of an event by which something is told that was asked for at this place: step, instance and number.
+pub fn place_of(origin: &str) -> String {
+    let mut place = String::new();
+    for byte in &Sha256::digest(origin)[..8] {
+        let _ = write!(place, "{byte:02x}");
+    }
+    place
 }
 
 /// Bytes of a child's own id that the id of its invocation begins with.

@@ -1,4 +1,5 @@
 //! The program is killed at a stop: before or behind one of its system calls.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use crate::program::command;
 use nix::sys::ptrace::{self, Options};

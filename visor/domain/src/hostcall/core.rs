@@ -2,7 +2,7 @@
 
 use super::copies::{caller, read_bytes, refused, write_bytes};
 use super::effects::perform;
-use super::leaving::{child_cancel, child_id, child_start, publish, send};
+use super::leaving::{checkpoint as save_point, child_cancel, child_id, child_start, fork, publish, send};
 use crate::address_space::AddressSpaceError;
 use crate::checkpoint;
 use crate::dispatcher::SchedulerGuard;
@@ -69,6 +69,8 @@ pub(crate) fn bind(domain: &Shared) {
         CHILD_START => |domain, call| common(domain, call, child_start),
         CHILD_CANCEL => |domain, call| common(domain, call, child_cancel),
         CHILD_ID => |domain, call| common(domain, call, child_id),
+        CHECKPOINT => |domain, call| common(domain, call, save_point),
+        FORK => |domain, call| common(domain, call, fork),
         READY => checkpoint::ready,
         CAPTURE => super::rewind::capture,
         REWIND => super::rewind::rewind,

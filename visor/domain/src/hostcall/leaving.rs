@@ -3,14 +3,15 @@
 use super::copies::{caller, read_bytes, write_bytes};
 use crate::shared::Shared;
 use monohull_abi::Errno;
-use monohull_abi::child::{CHILD_EVENT, DETACHED, is_child_id};
+use monohull_abi::branch::{CHECKPOINT_EVENT, COPIES_MAX, FORK_EVENT, LABEL_MAX, is_label};
+use monohull_abi::child::{DETACHED, is_child_id};
 use monohull_abi::event::{
-    EVENT_BYTES_MAX, EVENT_NAME_MAX, EVENT_SEPARATOR, INVOCATION_ID_MAX, OUTBOX_BYTES, OUTBOX_EVENTS, is_invocation_id,
-    is_reserved_event,
+    EVENT_BYTES_MAX, EVENT_NAME_MAX, EVENT_SEPARATOR, INVOCATION_ID_MAX, OUTBOX_BYTES, OUTBOX_EVENTS, RESERVED_EVENTS,
+    is_invocation_id,
 };
 use monohull_abi::module::Call;
 use monohull_abi::types::{PUBLISHED_BYTES, PUBLISHED_NAMES};
-use monohull_report::{Outgoing, What, child_invocation};
+use monohull_report::{Outgoing, What, child_invocation, place_of};
 
 pub(super) fn publish(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     caller(domain, call)?;
@@ -60,8 +61,8 @@ pub(super) fn send(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     }
     let text = String::from_utf8(read_bytes(domain, call, text, text_len)?).map_err(|_| wrong())?;
     let (to, name) = text.split_once(EVENT_SEPARATOR).ok_or_else(wrong)?;
-    if is_reserved_event(name) {
-        domain.explain(call, format!("no function sends events whose names begin with `{CHILD_EVENT}`"));
+    if let Some(begin) = RESERVED_EVENTS.iter().find(|begin| name.starts_with(**begin)) {
+        domain.explain(call, format!("no function sends events whose names begin with `{begin}`"));
         return Err(Errno::Invalid);
     }
     let bytes = read_bytes(domain, call, data, len)?;
@@ -128,6 +129,63 @@ pub(super) fn child_id(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let child = child_of(domain, call)?;
     let id = child_invocation(&domain.options.invocation, &child);
     write_bytes(domain, call, call.args[2], call.args[3], id.as_bytes())
+}
+
+pub(super) fn checkpoint(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let origin = origin_of_branch(domain, call, call.args[2])?;
+    let [label, len, _, buffer, room, ..] = call.args;
+    let wrong = || {
+        domain
+            .explain(call, format!("a label has 1 to {LABEL_MAX} bytes without control characters, and is no number"));
+        Errno::Invalid
+    };
+    if len > LABEL_MAX as u64 {
+        return Err(wrong());
+    }
+    let label = String::from_utf8(read_bytes(domain, call, label, len)?).map_err(|_| wrong())?;
+    if !is_label(&label) {
+        return Err(wrong());
+    }
+    let event = format!("{CHECKPOINT_EVENT}{label}:{}", place_of(&origin));
+    ask(
+        domain,
+        call,
+        (buffer, room),
+        Outgoing { what: What::Checkpoint, to: event, name: label, bytes: Vec::new(), origin },
+    )
+}
+
+pub(super) fn fork(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let origin = origin_of_branch(domain, call, call.args[1])?;
+    let [copies, _, buffer, room, ..] = call.args;
+    if !(1..=COPIES_MAX).contains(&copies) {
+        domain.explain(call, format!("1 to {COPIES_MAX} copies are made at once, and not {copies}"));
+        return Err(Errno::Invalid);
+    }
+    let (what, event) = (What::Fork { copies: copies as u32 }, format!("{FORK_EVENT}{}", place_of(&origin)));
+    ask(domain, call, (buffer, room), Outgoing { what, to: event, name: String::new(), bytes: Vec::new(), origin })
+}
+
+/// The place at which a function asks for a branch of this invocation, if that may be.
+fn origin_of_branch(domain: &Shared, call: &Call, number: u64) -> Result<String, Errno> {
+    let instance = caller(domain, call)?;
+    if let Some(why) = domain.options.no_branches {
+        domain.explain(call, why.to_owned());
+        return Err(Errno::NotPermitted);
+    }
+    Ok(format!("{}/{}/{number}", instance.config.labels.step, instance.config.index))
+}
+
+/// Writes the name of the event by which it is told, and puts it among what leaves. If it does not, the name says nothing.
+fn ask(domain: &Shared, call: &Call, (buffer, room): (u64, u64), what: Outgoing) -> Result<u64, Errno> {
+    if room < what.to.len() as u64 {
+        domain
+            .explain(call, format!("there is room for {room} bytes, and the name of the event has {}", what.to.len()));
+        return Err(Errno::NoSpace);
+    }
+    let len = write_bytes(domain, call, buffer, room, what.to.as_bytes())?;
+    leave(domain, call, what)?;
+    Ok(len)
 }
 
 /// The workflows that may be started.

@@ -18,6 +18,7 @@ pub(super) const SCHEMA: &str = "
         due        INTEGER,
         waits      TEXT    NOT NULL,
         published  TEXT    NOT NULL DEFAULT '{}',
+        label      TEXT,
         PRIMARY KEY (id, generation)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX named ON history (file);
@@ -44,7 +45,7 @@ pub(super) const PARENTS: &str = "
 
 /// The columns of a checkpoint, in the order in which [`read`] takes them.
 const COLUMNS: &str = "generation, rewound_to, at, moved, file, bytes, due, waits, \
-    decrypted_text(published, 'published', id || '/' || generation)";
+    decrypted_text(published, 'published', id || '/' || generation), label";
 
 impl History for Sqlite {
     fn keep(&mut self, id: &InvocationId, checkpoints: u32) -> Result<(), MetaError> {
@@ -88,39 +89,9 @@ impl History for Sqlite {
         };
         let waits_in_it = row.status != Status::Failed && kept.generation == row.generation;
         let kept = if waits_in_it { kept } else { kept.anew(now) };
-        let copies = u32::try_from(fork.copies.len()).unwrap_or(u32::MAX);
-        let keep = lineage(&transaction, &row.id)?.keep;
-        let mut made = Vec::new();
-        for (copy, id) in (1..).zip(fork.copies) {
-            let new = Lineage { parent: Some((row.id.clone(), kept.generation)), copy, copies, keep };
-            if find(&transaction, id)?.is_some() {
-                let there = lineage(&transaction, id)?;
-                let is_same = Lineage { keep, ..there } == new;
-                made.push(if is_same { Copied::Same } else { Copied::Taken });
-                continue;
-            }
-            transaction.execute(
-                "INSERT INTO invocation (id, workflow, status, started, changed, due, generation, checkpoint, waits, reason, start, \
-                 published) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, encrypted(?10, 'start', ?1), \
-                 encrypted_text(?11, 'published', ?1))",
-                params![
-                    id.as_str(),
-                    row.workflow,
-                    number(if fork.paused { Status::Paused } else { Status::Suspended }),
-                    integer(now),
-                    kept.due.map(integer),
-                    integer(kept.generation),
-                    text(serde_json::to_string(&kept.checkpoint))?,
-                    text(serde_json::to_string(&kept.waits))?,
-                    fork.paused.then_some(BY_HAND),
-                    row.start,
-                    text(serde_json::to_string(&kept.published))?,
-                ],
-            )?;
-            set(&transaction, id, &new)?;
-            insert(&transaction, id, &Kept { rewound_to: None, ..kept.clone() })?;
-            super::children::copied(&transaction, &row.id, id, kept.generation, now)?;
-            made.push(Copied::New);
+        let made = copy(&transaction, &row, &kept, (fork.copies, fork.paused), now)?;
+        for (id, _) in fork.copies.iter().zip(&made).filter(|(_, came)| **came == Copied::New) {
+            super::branches::tell_again(&transaction, id, &row.id, &kept.waits, now)?;
         }
         transaction.commit()?;
         Ok(Branched::Done(made))
@@ -152,6 +123,7 @@ impl History for Sqlite {
         trim(&transaction, id)?;
         super::store(&transaction, &row)?;
         super::children::rewound(&transaction, id, to, row.generation, now)?;
+        super::branches::tell_again(&transaction, id, id, &kept.waits, now)?;
         transaction.commit()?;
         Ok(Branched::Done(row.generation))
     }
@@ -162,6 +134,51 @@ impl History for Sqlite {
         let files = query.query_map([], |row| row.get(0))?;
         Ok(files.collect::<Result<_, _>>()?)
     }
+}
+
+/// Makes copies of an invocation, with these ids, that go on from a checkpoint.
+pub(super) fn copy(
+    connection: &Connection,
+    row: &Invocation,
+    kept: &Kept,
+    (ids, paused): (&[InvocationId], bool),
+    now: u64,
+) -> Result<Vec<Copied>, MetaError> {
+    let copies = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+    let keep = lineage(connection, &row.id)?.keep;
+    let mut made = Vec::new();
+    for (copy, id) in (1..).zip(ids) {
+        let new = Lineage { parent: Some((row.id.clone(), kept.generation)), copy, copies, keep };
+        if find(connection, id)?.is_some() {
+            let there = lineage(connection, id)?;
+            let is_same = Lineage { keep, ..there } == new;
+            made.push(if is_same { Copied::Same } else { Copied::Taken });
+            continue;
+        }
+        connection.execute(
+            "INSERT INTO invocation (id, workflow, status, started, changed, due, generation, checkpoint, waits, reason, start, \
+             published) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, encrypted(?10, 'start', ?1), \
+             encrypted_text(?11, 'published', ?1))",
+            params![
+                id.as_str(),
+                row.workflow,
+                number(if paused { Status::Paused } else { Status::Suspended }),
+                integer(now),
+                kept.due.map(integer),
+                integer(kept.generation),
+                text(serde_json::to_string(&kept.checkpoint))?,
+                text(serde_json::to_string(&kept.waits))?,
+                paused.then_some(BY_HAND),
+                row.start,
+                text(serde_json::to_string(&kept.published))?,
+            ],
+        )?;
+        set(connection, id, &new)?;
+        insert(connection, id, &Kept { rewound_to: None, ..kept.clone() })?;
+        super::children::copied(connection, &row.id, id, kept.generation, now)?;
+        made.push(Copied::New);
+    }
+    Ok(made)
 }
 
 /// An invocation from whose checkpoint others can go on, and the checkpoint.
@@ -191,7 +208,8 @@ pub(super) fn suspended(connection: &Connection, row: &Invocation) -> Result<Vec
     let Some(checkpoint) = row.checkpoint.clone() else { return Ok(Vec::new()) };
     let (generation, at) = (row.generation, row.changed);
     let (waits, published) = (row.waits.clone(), row.published.clone());
-    let kept = Kept { generation, rewound_to: None, at, moved: 0, checkpoint, due: row.due, waits, published };
+    let kept =
+        Kept { generation, rewound_to: None, at, moved: 0, checkpoint, due: row.due, waits, published, label: None };
     insert(connection, &row.id, &kept)?;
     trim(connection, &row.id)
 }
@@ -201,7 +219,9 @@ fn trim(connection: &Connection, id: &InvocationId) -> Result<Vec<Checkpoint>, M
     let removed = connection
         .prepare_cached(
             "DELETE FROM history WHERE id = ?1 AND generation NOT IN \
-             (SELECT generation FROM history WHERE id = ?1 ORDER BY generation DESC LIMIT ?2) RETURNING file, bytes",
+             (SELECT generation FROM history WHERE id = ?1 ORDER BY generation DESC LIMIT ?2) AND generation NOT IN \
+             (SELECT generation FROM history WHERE id = ?1 AND label IS NOT NULL ORDER BY generation DESC LIMIT ?2) \
+             RETURNING file, bytes",
         )?
         .query_map(params![id.as_str(), keep], checkpoint)?
         .collect::<Result<Vec<_>, _>>()?;
@@ -281,14 +301,15 @@ fn read(id: &InvocationId, row: &Row<'_>) -> Result<Kept, MetaError> {
         waits: serde_json::from_str(&row.get::<_, String>(7)?).map_err(|_| damaged("list of waits in its history"))?,
         published: serde_json::from_str(&row.get::<_, String>(8)?)
             .map_err(|_| damaged("list of what was published"))?,
+        label: row.get(9)?,
     })
 }
 
 fn insert(connection: &Connection, id: &InvocationId, kept: &Kept) -> Result<(), MetaError> {
     connection
         .prepare_cached(
-            "INSERT INTO history (id, generation, rewound_to, at, moved, file, bytes, due, waits, published) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, encrypted_text(?10, 'published', ?1 || '/' || ?2))",
+            "INSERT INTO history (id, generation, rewound_to, at, moved, file, bytes, due, waits, published, label) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, encrypted_text(?10, 'published', ?1 || '/' || ?2), ?11)",
         )?
         .execute(params![
             id.as_str(),
@@ -301,11 +322,32 @@ fn insert(connection: &Connection, id: &InvocationId, kept: &Kept) -> Result<(),
             kept.due.map(integer),
             text(serde_json::to_string(&kept.waits))?,
             text(serde_json::to_string(&kept.published))?,
+            kept.label,
         ])?;
     Ok(())
 }
 
-fn lineage(connection: &Connection, id: &InvocationId) -> Result<Lineage, MetaError> {
+/// The copies of an invocation that it has made itself at this place.
+pub(super) fn copies_of(
+    connection: &Connection,
+    id: &InvocationId,
+    place: &str,
+) -> Result<Vec<InvocationId>, MetaError> {
+    let query = "SELECT id FROM lineage WHERE parent = ?1 AND instr(id, ?2) > 0 ORDER BY copy";
+    let mut query = connection.prepare_cached(query)?;
+    let ids = query.query_map([id.as_str(), place], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+    ids.into_iter().map(|id| id.parse().map_err(|_| MetaError::Damaged { id, what: "id" })).collect()
+}
+
+/// The newest checkpoint of an invocation.
+pub(super) fn checkpoint_of(connection: &Connection, row: &Invocation) -> Result<Option<Kept>, MetaError> {
+    let query = format!("SELECT {COLUMNS} FROM history WHERE id = ?1 AND generation = ?2");
+    let mut query = connection.prepare_cached(&query)?;
+    let mut rows = query.query(params![row.id.as_str(), integer(row.generation)])?;
+    rows.next()?.map(|kept| read(&row.id, kept)).transpose()
+}
+
+pub(super) fn lineage(connection: &Connection, id: &InvocationId) -> Result<Lineage, MetaError> {
     type Columns = (Option<String>, Option<i64>, u32, u32, u32);
     let found: Option<Columns> = connection
         .prepare_cached("SELECT parent, generation, copy, copies, keep FROM lineage WHERE id = ?1")?

@@ -1,6 +1,6 @@
 //! What leaves with a commit, in its transaction.
 
-use super::{children, find, mail};
+use super::{branches, children, find, mail};
 use crate::InvocationId;
 use crate::mail::{NewMail, Sent};
 use crate::meta::MetaError;
@@ -25,6 +25,8 @@ pub(super) fn send(
                 children::start(connection, sender, event, detached, starts.next().unwrap_or(&unknown), now)?
             }
             What::Cancel => children::cancel(connection, sender, &event.to, now)?,
+            What::Checkpoint => branches::label(connection, sender, event, now)?,
+            What::Fork { copies } => branches::fork(connection, sender, event, copies, outbox.room, now)?,
         };
         if let Some(why) = failed {
             undelivered.push(Undelivered { what: event.what, to: event.to.clone(), name: event.name.clone(), why });
@@ -104,7 +106,7 @@ mod tests {
             origin: origin.to_owned(),
         };
         let workflows = vec!["w".to_owned()];
-        Outbox { events: receivers.iter().map(event).collect(), workflows, starts: Vec::new() }
+        Outbox { events: receivers.iter().map(event).collect(), workflows, starts: Vec::new(), room: None }
     }
 
     #[test]

@@ -22,12 +22,12 @@ pub(super) const SCHEMA: &str = "
     CREATE INDEX IF NOT EXISTS undelivered_by ON undelivered (id, number);
 ";
 
-/// An event that could not be sent, or a child that could not be started or cancelled.
+/// An event that could not be sent, a child that could not be started or cancelled, or a copy that could not be made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
     /// When (ns since 1970).
     pub at: u64,
-    /// `event`, `start` or `cancel`.
+    /// `event`, `start`, `cancel`, `checkpoint` or `fork`.
     pub what: &'static str,
     /// To which invocation, or which child.
     pub to: String,
@@ -46,7 +46,9 @@ impl Sqlite {
             let what = match row.get::<_, i64>(1)? {
                 0 => "event",
                 1 => "start",
-                _ => "cancel",
+                2 => "cancel",
+                3 => "checkpoint",
+                _ => "fork",
             };
             Ok(Lost { at: time(row.get(0)?), what, to: row.get(2)?, name: row.get(3)?, why: row.get(4)? })
         })?;
@@ -64,6 +66,8 @@ pub(super) fn add(connection: &Connection, id: &InvocationId, lost: &[Undelivere
             What::Event => 0,
             What::Start { .. } => 1,
             What::Cancel => 2,
+            What::Checkpoint => 3,
+            What::Fork { .. } => 4,
         };
         let Undelivered { to, name, why, .. } = undelivered;
         connection

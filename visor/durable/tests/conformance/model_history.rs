@@ -59,6 +59,7 @@ impl Model {
             due: row.due,
             waits: row.waits.clone(),
             published: row.published.clone(),
+            label: None,
         };
         self.history.insert((row.id.clone(), row.generation), kept);
         self.keep_newest(&row.id, self.of(&row.id).keep as usize)

@@ -9,6 +9,7 @@ use super::started_with::Start;
 use super::{State, Trouble, due, now};
 use clap::Args;
 use comfy_table::{Table, presets};
+use monohull_abi::branch::is_label;
 use monohull_durable::{
     Branched, Copied, Fork as Copies, History, Invocation, InvocationId, Kept, Lineage, Meta, Store, has_branches,
 };
@@ -17,6 +18,7 @@ use monohull_saved::{Keys, Saved};
 use serde_json::{Value, json};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::str::FromStr;
 
 /// Make copies of a durable invocation that waits, is paused or has failed
 ///
@@ -32,9 +34,9 @@ pub(in super::super) struct Fork {
     /// Make this many copies, called ID-1, ID-2, …
     #[arg(long, value_name = "N", conflicts_with = "names", value_parser = clap::value_parser!(u32).range(1..=copies::COUNT_MAX))]
     count: Option<u32>,
-    /// Copy this checkpoint; without it the newest. `monohull checkpoints` lists them
+    /// Copy this checkpoint, or the last one with this label; without it the newest. `monohull checkpoints` lists them
     #[arg(long, value_name = "GENERATION")]
-    at: Option<u64>,
+    at: Option<Point>,
     /// The ids of the copies. The same copies again are not made twice
     #[arg(long = "id", value_name = "NEW", value_delimiter = ',')]
     names: Vec<InvocationId>,
@@ -69,9 +71,9 @@ pub(in super::super) struct Rewind {
     id: InvocationId,
     #[command(flatten)]
     state: State,
-    /// The checkpoint; `monohull checkpoints` lists them
+    /// The checkpoint, or the label that a function has given it; `monohull checkpoints` lists them
     #[arg(long, value_name = "GENERATION")]
-    to: u64,
+    to: Point,
     /// It goes on only after `monohull resume --state`
     #[arg(long)]
     paused: bool,
@@ -93,7 +95,7 @@ impl Fork {
         store.expire_the_dead(&mut meta)?;
         // Held until the copies name the files too.
         let _adding = store.adding()?;
-        let (_, kept) = find(store, &meta, &self.id, self.at, "forked")?;
+        let (_, kept) = find(store, &meta, &self.id, self.at.as_ref(), "forked")?;
         let names = match self.names.is_empty() {
             true => new_names(&meta, &self.id, self.count.unwrap_or(1))?,
             false => self.names.clone(),
@@ -159,8 +161,9 @@ impl Checkpoints {
             let waits: Vec<_> =
                 kept.waits.iter().map(|wait| format!("{}[{}] {}", wait.step, wait.instance, wait.what)).collect();
             let back = kept.rewound_to.map(|to| format!(" (= {to})")).unwrap_or_default();
+            let label = kept.label.as_ref().map(|label| format!(" {label}")).unwrap_or_default();
             let cells = [
-                format!("{}{back}", kept.generation),
+                format!("{}{back}{label}", kept.generation),
                 date(kept.at),
                 format!("{} B", kept.checkpoint.bytes),
                 waits.join(", "),
@@ -183,7 +186,7 @@ impl Rewind {
                         &json!({ "id": row.id.as_str(), "status": status, "generation": generation, "due": row.due.map(date) }),
                     );
                 } else {
-                    let (id, to, status) = (&row.id, self.to, row.status.name());
+                    let (id, to, status) = (&row.id, &self.to, row.status.name());
                     output::text(format_args!(
                         "{id}: {status}, generation {generation} (= {to}), goes on {}\n",
                         goes_on(&row)
@@ -198,8 +201,8 @@ impl Rewind {
     fn rewind(&self, store: &Store) -> Result<(Invocation, u64), Trouble> {
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
-        find(store, &meta, &self.id, Some(self.to), "rewound")?;
-        let generation = done(meta.rewind(&self.id, self.to, self.paused, now())?, &self.id, self.to, "rewound")?;
+        let to = find(store, &meta, &self.id, Some(&self.to), "rewound")?.1.generation;
+        let generation = done(meta.rewind(&self.id, to, self.paused, now())?, &self.id, to, "rewound")?;
         store.sweep(&meta, Start::files)?;
         let row = meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))?;
         Ok((row, generation))
@@ -211,7 +214,7 @@ fn find(
     store: &Store,
     meta: &impl Meta,
     id: &InvocationId,
-    at: Option<u64>,
+    at: Option<&Point>,
     what: &'static str,
 ) -> Result<(Invocation, Kept), Trouble> {
     let row = meta.get(id)?.ok_or_else(|| Trouble::Unknown(id.clone()))?;
@@ -219,19 +222,58 @@ fn find(
         return Err(Trouble::NoBranches { id: id.clone(), status: row.status.name(), what });
     }
     let history = meta.history(id)?;
-    let at = at.unwrap_or(row.generation);
+    let newest = Point::Generation(row.generation);
+    let at = at.unwrap_or(&newest);
     let has = history.iter().map(|kept| kept.generation).collect();
-    let kept = history.into_iter().find(|kept| kept.generation == at);
+    // The last one of a label.
+    let kept = history.into_iter().rev().find(|kept| at.is(kept));
     let kept = kept.ok_or_else(|| no_checkpoint(id, at, has))?;
     let keys = Keys { seal: &checkpoint::own_key()?, state: store.key().map(|key| &**key) };
     Saved::read(&store.checkpoints().join(&kept.checkpoint.file), keys, saved_plan).map_err(Box::new)?;
     Ok((row, kept))
 }
 
-fn no_checkpoint(id: &InvocationId, generation: u64, has: Vec<u64>) -> Trouble {
+/// A checkpoint, as a command names it.
+#[derive(Clone, Debug)]
+enum Point {
+    Generation(u64),
+    Label(String),
+}
+
+impl Point {
+    fn is(&self, kept: &Kept) -> bool {
+        match self {
+            Point::Generation(generation) => kept.generation == *generation,
+            Point::Label(label) => kept.label.as_ref() == Some(label),
+        }
+    }
+}
+
+impl FromStr for Point {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Point, Self::Err> {
+        match text.parse() {
+            Ok(generation) => Ok(Point::Generation(generation)),
+            Err(_) if is_label(text) => Ok(Point::Label(text.to_owned())),
+            Err(_) => Err("expected the number of a checkpoint, or a label"),
+        }
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Point::Generation(generation) => generation.fmt(to),
+            Point::Label(label) => write!(to, "`{label}`"),
+        }
+    }
+}
+
+fn no_checkpoint(id: &InvocationId, point: &Point, has: Vec<u64>) -> Trouble {
     let has: Vec<_> = has.iter().map(u64::to_string).collect();
     let has = if has.is_empty() { "it has none".to_owned() } else { format!("it has {}", has.join(", ")) };
-    Trouble::NoCheckpoint { id: id.clone(), generation, has }
+    Trouble::NoCheckpoint { id: id.clone(), point: point.to_string(), has }
 }
 
 /// What a transaction has done, which was refused if the invocation has changed meanwhile.
@@ -240,7 +282,7 @@ fn done<T>(came: Branched<T>, id: &InvocationId, generation: u64, what: &'static
         Branched::Done(done) => Ok(done),
         Branched::Unknown => Err(Trouble::Unknown(id.clone())),
         Branched::Refused(status) => Err(Trouble::NoBranches { id: id.clone(), status: status.name(), what }),
-        Branched::NoCheckpoint(has) => Err(no_checkpoint(id, generation, has)),
+        Branched::NoCheckpoint(has) => Err(no_checkpoint(id, &Point::Generation(generation), has)),
     }
 }
 
@@ -277,6 +319,7 @@ fn describe(kept: &Kept) -> Value {
     json!({
         "generation": kept.generation,
         "rewound_to": kept.rewound_to,
+        "label": kept.label,
         "at": date(kept.at),
         "file": kept.checkpoint.file,
         "bytes": kept.checkpoint.bytes,

@@ -120,12 +120,12 @@ pub(super) enum Trouble {
         what: &'static str,
     },
     /// It does not have this checkpoint.
-    #[error("invocation `{id}` has no checkpoint {generation}: {has}")]
+    #[error("invocation `{id}` has no checkpoint {point}: {has}")]
     NoCheckpoint {
         /// The invocation.
         id: InvocationId,
         /// The one that was asked for.
-        generation: u64,
+        point: String,
         /// Those that it has.
         has: String,
     },

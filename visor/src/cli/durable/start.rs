@@ -171,7 +171,7 @@ fn follow(store: &Store, id: &InvocationId, until: Until, json: bool, how: How) 
                 if let Some((report, plan)) = leg.ended {
                     return Ok(suspend::ended(report, &plan, json));
                 }
-                if !detach || leg.status != Status::Suspended {
+                if !detach || leg.status != Status::Suspended || is_due(store, id)? {
                     continue;
                 }
             }
@@ -213,6 +213,11 @@ fn run_child(store: &Store, owner: &Owner, id: &InvocationId, skip: bool, how: H
         }
     }
     Ok(false)
+}
+
+/// Whether an invocation goes on at once: it does not wait, but has made a save point, or copies of itself.
+fn is_due(store: &Store, id: &InvocationId) -> Result<bool, Trouble> {
+    Ok(store.meta()?.get(id)?.is_some_and(|row| row.status.is_waiting() && row.due.is_some_and(|due| due <= now())))
 }
 
 /// All that an invocation has started, and that these have started.

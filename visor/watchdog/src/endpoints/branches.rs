@@ -1,5 +1,6 @@
 //! Checkpoints of a durable invocation: listed, copied to new invocations, and gone back to.
 
+use std::fmt;
 use std::sync::Arc;
 
 use hyper::http::Response;
@@ -27,15 +28,41 @@ const COPIES_MAX: u32 = 1000;
 struct ForkOrder {
     count: Option<u32>,
     ids: Vec<String>,
-    at: Option<u64>,
+    at: Option<Point>,
     paused: bool,
+}
+
+/// A checkpoint: its number, or the label that a function has given it.
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum Point {
+    Generation(u64),
+    Label(String),
+}
+
+impl Point {
+    fn is(&self, kept: &Kept) -> bool {
+        match self {
+            Point::Generation(generation) => kept.generation == *generation,
+            Point::Label(label) => kept.label.as_ref() == Some(label),
+        }
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Point::Generation(generation) => generation.fmt(to),
+            Point::Label(label) => to.write_str(&quoted(label)),
+        }
+    }
 }
 
 /// The body of a rewind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RewindOrder {
-    to: u64,
+    to: Point,
     /// The generation that it has: a request that is repeated does not take it back twice.
     #[serde(default)]
     from: Option<u64>,
@@ -57,6 +84,7 @@ impl Watchdog {
                 json!({
                     "generation": kept.generation,
                     "rewound_to": kept.rewound_to,
+                    "label": kept.label.clone().map(|label| redactor.text(label)),
                     "at": date(kept.at),
                     "bytes": kept.checkpoint.bytes,
                     "due": kept.due.map(date),
@@ -96,7 +124,7 @@ impl Watchdog {
         let document = self.with_ledger(move |_, ledger| {
             // Held until the copies name the files too.
             let _adding = ledger.adding()?;
-            let kept = ledger.branch(&id, order.at, "forked")?;
+            let kept = ledger.branch(&id, order.at.as_ref(), "forked")?;
             let mut meta = ledger.meta();
             let ids = match (ids.is_empty(), &key) {
                 (false, _) => ids,
@@ -135,15 +163,15 @@ impl Watchdog {
         let id = id_of(&call.name)?;
         let order: RewindOrder = self.order(call).await?;
         let document = self.with_ledger(move |_, ledger| {
-            ledger.branch(&id, Some(order.to), "rewound")?;
+            let to = ledger.branch(&id, Some(&order.to), "rewound")?.generation;
             let mut meta = ledger.meta();
             let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
             if order.from.is_some_and(|from| from != row.generation) {
                 let message = format!("the invocation {id} has generation {} now", row.generation);
                 return Err(ApiError::conflict(message));
             }
-            let came = meta.rewind(&id, order.to, order.paused, now()).map_err(meta_kept)?;
-            let generation = done(came, &id, order.to, "rewound")?;
+            let came = meta.rewind(&id, to, order.paused, now()).map_err(meta_kept)?;
+            let generation = done(came, &id, to, "rewound")?;
             let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
             drop(meta);
             ledger.changed(&id);
@@ -157,7 +185,7 @@ impl Watchdog {
 impl Ledger {
     /// A checkpoint of an invocation that others can go on from, whose file is as it should be: a damaged one would pause what goes on from
     /// it.
-    fn branch(&self, id: &InvocationId, at: Option<u64>, what: &str) -> Result<Kept, ApiError> {
+    fn branch(&self, id: &InvocationId, at: Option<&Point>, what: &str) -> Result<Kept, ApiError> {
         let (row, history) = {
             let meta = self.meta();
             let row = meta.get(id).map_err(meta_kept)?.ok_or_else(unknown)?;
@@ -166,9 +194,11 @@ impl Ledger {
         if !has_branches(row.status) {
             return Err(in_vain(id, row.status, what));
         }
-        let at = at.unwrap_or(row.generation);
+        let newest = Point::Generation(row.generation);
+        let at = at.unwrap_or(&newest);
         let has: Vec<u64> = history.iter().map(|kept| kept.generation).collect();
-        let found = history.into_iter().find(|kept| kept.generation == at);
+        // The last one of a label.
+        let found = history.into_iter().rev().find(|kept| at.is(kept));
         let found = found.ok_or_else(|| no_checkpoint(id, at, &has))?;
         let path = self.store().checkpoints().join(&found.checkpoint.file);
         let plan = |document: &[u8], _: &Engine| plan_once_registered(&row.workflow, document);
@@ -180,7 +210,7 @@ impl Ledger {
     }
 }
 
-fn no_checkpoint(id: &InvocationId, at: u64, has: &[u64]) -> ApiError {
+fn no_checkpoint(id: &InvocationId, at: &Point, has: &[u64]) -> ApiError {
     let has: Vec<_> = has.iter().map(u64::to_string).collect();
     let has = if has.is_empty() { "it has none".to_owned() } else { format!("it has {}", has.join(", ")) };
     ApiError::conflict(format!("the invocation {id} has no checkpoint {at}: {has}"))
@@ -191,7 +221,7 @@ fn done<T>(came: Branched<T>, id: &InvocationId, at: u64, what: &str) -> Result<
         Branched::Done(done) => Ok(done),
         Branched::Unknown => Err(unknown()),
         Branched::Refused(status) => Err(in_vain(id, status, what)),
-        Branched::NoCheckpoint(has) => Err(no_checkpoint(id, at, &has)),
+        Branched::NoCheckpoint(has) => Err(no_checkpoint(id, &Point::Generation(at), &has)),
     }
 }
 

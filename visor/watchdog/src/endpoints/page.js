@@ -268,7 +268,7 @@ function controls(shown, path, checkpoints) {
   if (["suspended", "paused", "failed"].includes(shown.status)) {
     if (checkpoints.length) parts.push(order("Fork", `${path}/fork`, said));
     parts.push(table(["generation", "since", "bytes", "waits for", ""], checkpoints.map((kept) =>
-      [kept.generation, kept.at, kept.bytes, waits(kept),
+      [kept.label ? `${kept.generation} ${kept.label}` : kept.generation, kept.at, kept.bytes, waits(kept),
         order("Go back", `${path}/rewind`, said, { to: kept.generation, from: shown.generation })])));
   }
   return make("div", { id: "controls" }, said, parts);

@@ -2,7 +2,7 @@
 
 use hyper::HeaderMap;
 use monohull_durable::{Adding, InvocationId, MetaError, Outbox, Outcome, Status as RowStatus};
-use monohull_report::{Outgoing, child_invocation};
+use monohull_report::{Outgoing, What, child_invocation};
 use monohull_worker::Data;
 use monohull_workflow::Plan;
 
@@ -19,9 +19,13 @@ use crate::service::Watchdog;
 impl Watchdog {
     /// What leaves with a commit of an invocation, as far as its plan permits it. The files of children are added.
     pub(crate) fn outbox(&self, adding: &Adding, id: &InvocationId, plan: &Plan, events: Vec<Outgoing>) -> Outbox {
-        Outbox::new(events, &plan.sends_to, |child| {
+        let asks = events.iter().any(|event| matches!(event.what, What::Fork { .. }));
+        let outbox = Outbox::new(events, &plan.sends_to, |child| {
             self.child_start(adding, id, plan, child).map_err(|refusal| refusal.error.message)
-        })
+        });
+        // Without a count there is no room.
+        let living = if asks { self.ledger.meta().living().unwrap_or(u64::MAX) } else { 0 };
+        Outbox { room: Some(self.settings.durable.saturating_sub(living)), ..outbox }
     }
 
     /// What a child is started with: the workflow that is registered now.

@@ -1,0 +1,129 @@
+//! Save points and forks that a function has asked for, in the transaction that commits the checkpoint.
+//!
+//! ```text
+//!   commit of `one` with CHECKPOINT a ─▶ its checkpoint has the label `a`, and an event in its mailbox: it went on
+//!                   with FORK 2       ─▶ two copies of that checkpoint, and an event in three mailboxes: original, copy 1, copy 2
+//!   rewind, fork by hand              ─▶ what waits for such an event in the checkpoint is told: it came back; it is the original
+//! ```
+//!
+//! The thread that has asked waits for the event, so the invocation is due at once. Whatever is killed, what was asked for is done once.
+
+use super::history::{checkpoint_of, copy, lineage};
+use super::{find, history, integer, mail};
+use crate::meta::MetaError;
+use crate::outbox::WhyUndelivered;
+use crate::{Copied, Invocation, InvocationId, Wait};
+use monohull_abi::branch::{CHECKPOINT_EVENT, FORK_EVENT};
+use monohull_report::{Outgoing, child_invocation};
+use rusqlite::{Connection, params};
+
+/// What is told of a save point: 0, it went on; 1, it came back.
+const WENT_ON: [u8; 1] = [0];
+const CAME_BACK: [u8; 1] = [1];
+
+/// The invocation that has asked, unless it has ended, or is not in the store.
+fn living(connection: &Connection, id: &InvocationId) -> Result<Option<Invocation>, MetaError> {
+    Ok(find(connection, id)?.filter(|row| !row.status.is_end()))
+}
+
+/// Gives the checkpoint that was committed a label.
+pub(super) fn label(
+    connection: &Connection,
+    id: &InvocationId,
+    asked: &Outgoing,
+    now: u64,
+) -> Result<Option<WhyUndelivered>, MetaError> {
+    let Some(row) = living(connection, id)? else { return Ok(None) };
+    connection.prepare_cached("UPDATE history SET label = ?3 WHERE id = ?1 AND generation = ?2")?.execute(params![
+        id.as_str(),
+        integer(row.generation),
+        asked.name
+    ])?;
+    mail::deliver(connection, id, &asked.to, &WENT_ON, now)?;
+    Ok(None)
+}
+
+/// Makes copies of an invocation as it was committed; why there are none, if there are none.
+pub(super) fn fork(
+    connection: &Connection,
+    id: &InvocationId,
+    asked: &Outgoing,
+    copies: u32,
+    room: Option<u64>,
+    now: u64,
+) -> Result<Option<WhyUndelivered>, MetaError> {
+    let Some(row) = living(connection, id)? else { return Ok(None) };
+    let Some(kept) = checkpoint_of(connection, &row)? else { return Ok(None) };
+    let ids = ids(id, &asked.to, copies)?;
+    if told_before(connection, id, &ids)? {
+        // The same place once more, after a rewind or in another attempt.
+        mail::deliver(connection, id, &asked.to, original(&ids).as_bytes(), now)?;
+        return Ok(None);
+    }
+    let why = match room {
+        Some(room) if room < u64::from(copies) => Some(format!("there is room for {room} more invocations")),
+        _ => None,
+    };
+    if let Some(why) = why {
+        mail::deliver(connection, id, &asked.to, format!("refused\n{why}").as_bytes(), now)?;
+        return Ok(Some(WhyUndelivered::NotStarted(why)));
+    }
+    let made = copy(connection, &row, &kept, (&ids, false), now)?;
+    let mut whole = Vec::new();
+    for ((number, copy), came) in (1_u32..).zip(&ids).zip(made) {
+        // A name may be another's, by a chance that is none.
+        if came == Copied::Taken {
+            continue;
+        }
+        mail::deliver(connection, copy, &asked.to, format!("copy\n{number}").as_bytes(), now)?;
+        let others: Vec<Wait> =
+            kept.waits.iter().filter(|wait| wait.event.as_ref() != Some(&asked.to)).cloned().collect();
+        tell_again(connection, copy, id, &others, now)?;
+        whole.push(copy.clone());
+    }
+    mail::deliver(connection, id, &asked.to, original(&whole).as_bytes(), now)?;
+    Ok(None)
+}
+
+/// The ids of the copies that are made at a place, which the name of the event has.
+fn ids(id: &InvocationId, event: &str, copies: u32) -> Result<Vec<InvocationId>, MetaError> {
+    let place = event.strip_prefix(FORK_EVENT).unwrap_or(event);
+    (1..=copies)
+        .map(|number| {
+            let name = format!("{id}-{place}-{number}");
+            // A name that is too long is made shorter.
+            let short = || child_invocation(id.as_str(), &format!("{place}-{number}")).parse();
+            name.parse().or_else(|_| short()).map_err(|_| MetaError::Damaged { id: name, what: "copy" })
+        })
+        .collect()
+}
+
+/// Whether these were made by this invocation before.
+fn told_before(connection: &Connection, id: &InvocationId, copies: &[InvocationId]) -> Result<bool, MetaError> {
+    let Some(first) = copies.first() else { return Ok(false) };
+    let parent = if find(connection, first)?.is_some() { lineage(connection, first)?.parent } else { None };
+    Ok(parent.is_some_and(|(parent, _)| parent == *id))
+}
+
+fn original(ids: &[InvocationId]) -> String {
+    ids.iter().fold("original".to_owned(), |text, id| text + "\n" + id.as_str())
+}
+
+/// Tells an invocation that goes on from a checkpoint once more what its threads wait for there. The copies were made of the other one.
+pub(super) fn tell_again(
+    connection: &Connection,
+    id: &InvocationId,
+    of: &InvocationId,
+    waits: &[Wait],
+    now: u64,
+) -> Result<(), MetaError> {
+    for event in waits.iter().filter_map(|wait| wait.event.as_deref()) {
+        if event.starts_with(CHECKPOINT_EVENT) {
+            mail::deliver(connection, id, event, &CAME_BACK, now)?;
+        } else if event.starts_with(FORK_EVENT) {
+            let copies = history::copies_of(connection, of, event.strip_prefix(FORK_EVENT).unwrap_or_default())?;
+            mail::deliver(connection, id, event, original(&copies).as_bytes(), now)?;
+        }
+    }
+    Ok(())
+}
