@@ -73,6 +73,36 @@ fn later_invocations_start_from_a_template_and_answer_the_same() {
     }
 }
 
+/// The libc starts before `main`, and reads arguments and the environment there: they are those of the workflow's version.
+#[test]
+fn programs_in_c_have_templates() {
+    let server = Server::start_with(&["--prefork", "2"]);
+    server.put_example("libc-ready");
+    for label in ["first", "second"] {
+        let mut document = single("table", "libc-ready", &json!({ "args": { "argv": [label] } }));
+        document["steps"][0]["env"] = json!({ "LABEL": label });
+        document["inputs"] = json!(["in"]);
+        document["outputs"] = json!(["out"]);
+        server.put_workflow(&document);
+        let (ordinary, start) = invoke(&server, "table", "the first input");
+        assert_eq!((&start, &ordinary["template"]), (&main_start(), &"false".into()), "{label}");
+        starts_from_template(&server, "table");
+        let mut drawn = vec![ordinary["random"].clone()];
+        for _ in 0..3 {
+            let (later, start) = invoke(&server, "table", "the first input");
+            assert_eq!((&start, &later["template"]), (&template_start(), &"true".into()));
+            for (name, value) in
+                [("label", label), ("argument", label), ("seen", "0"), ("backwards", "0"), ("failures", "0")]
+            {
+                assert_eq!(later[name], value, "{name}");
+            }
+            assert_eq!(later["sum"], ordinary["sum"]);
+            assert!(!drawn.contains(&later["random"]), "{drawn:?}");
+            drawn.push(later["random"].clone());
+        }
+    }
+}
+
 #[test]
 fn a_template_is_of_one_workflow_and_of_one_version() {
     let server = Server::start_with(&["--prefork", "2"]);
