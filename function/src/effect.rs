@@ -22,7 +22,7 @@
 //! # }
 //! ```
 //!
-//! And who asks:
+//! And the asker:
 //!
 //! ```no_run
 //! use monohull::continuation::perform;
@@ -109,7 +109,7 @@ pub enum PerformError {
 }
 
 impl PerformError {
-    /// The kind of error: [`Errno::NotFound`] if nobody handles the effect, [`Errno::Io`] if its handler has failed.
+    /// The kind of error: [`Errno::NotFound`] if no step handles the effect, [`Errno::Io`] if its handler has failed.
     pub fn errno(&self) -> Errno {
         match self {
             PerformError::Unhandled { .. } => Errno::NotFound,

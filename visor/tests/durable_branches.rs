@@ -83,7 +83,7 @@ fn a_function_makes_copies_of_its_own_invocation() {
     assert_eq!(woken.status.code(), Some(0), "{woken:?}");
     assert!(statuses(path).values().all(|status| status == "completed"), "{:?}", statuses(path));
     three_went_their_ways(path);
-    // Nobody else says that.
+    // Nothing else says that.
     for event in ["fork:0", "checkpoint:a:0", "child:a"] {
         refused(
             &monohull(path, &["send", "one", event, "--state", "state"]),

@@ -127,7 +127,7 @@ fn the_failure_of_a_handler_is_told_to_who_asked() {
     ] {
         let (told, report) = asked(how, &more);
         assert!(told.starts_with(&format!("Io: {said}")), "{told}");
-        assert_eq!(report.status, Status::Done, "who asks decides what that means");
+        assert_eq!(report.status, Status::Done, "the asker decides what that means");
         assert_eq!(step(&report, "for-blob").status, Status::Done);
     }
 }
@@ -214,7 +214,7 @@ fn going_back_behind_a_reply_asks_again() {
     assert_eq!(step(&report, "for-blob").handled, 4);
 }
 
-/// Nobody waits for a handler whose asker has ended, in whatever way.
+/// Nothing waits for a handler whose asker has ended, in whatever way.
 #[test]
 fn the_end_of_who_asks_ends_its_handlers() {
     let leave = json!({ "how": "leave", "effect": "blob", "milliseconds": 50 });

@@ -1,4 +1,4 @@
-//! A server whose state folder a key encrypts: what calls and durable invocations leave there is read by nobody else, and is there after a kill.
+//! A server whose state folder a key encrypts: what calls and durable invocations leave there cannot be read without the key, and is there after a kill.
 
 mod serve_support;
 

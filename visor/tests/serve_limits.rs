@@ -204,7 +204,7 @@ fn a_process_that_is_killed_is_an_error_to_its_caller_alone() {
     }
 }
 
-/// One is missing of eight, and nobody asks for more.
+/// One is missing of eight, and no more is asked for.
 #[test]
 fn an_idle_worker_that_was_used_is_made_up_for() {
     let server = server_with_examples(&["--prefork", "8", "--process", "per-invocation"]);

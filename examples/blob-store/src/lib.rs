@@ -13,7 +13,7 @@ use monohull_std::str;
 fn main(folder: String) -> Result<(), Box<dyn Error>> {
     let request = effect::request()?;
     let name = str::from_utf8(&request)?;
-    // Whoever asks may name a blob, and nothing else that this function can reach.
+    // The asker may name a blob, and nothing else that this function can reach.
     if name.is_empty() || name.starts_with('.') || name.contains('/') {
         return Err(format!("{name:?} is no name of a blob").into());
     }

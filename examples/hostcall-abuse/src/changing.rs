@@ -380,7 +380,7 @@ fn event() -> Result<(), String> {
     })
 }
 
-/// A name of an effect that nobody handles, and bytes that are no name.
+/// A name of an effect that no step handles, and bytes that are no name.
 fn effect() -> Result<(), String> {
     let out = Box::new([0u8; 24]);
     let buffer = hostcall(SLOT_ALLOC, [8, 8, 0, 0, 0, 0]) as u64;

@@ -399,7 +399,7 @@ impl Table {
         let view = SlotView { address, count: slot.content.count, capacity: run.bytes() };
         let found = Found { view, bytes: slot.content.bytes().unwrap_or(0) };
         let producer = slot.producer;
-        // Whoever asks for an effect can be run again without what it has asked with, unless that was an input of its own.
+        // An instance that asks for an effect can be run again without what it has asked with, unless that was an input of its own.
         let dirties = EffectSlot::parse(name).is_none() || slot.before.is_some();
         self.may_hold(by)?;
         let from_living = self.instances.get(&producer).is_some_and(|instance| instance.addresses.contains(&address));

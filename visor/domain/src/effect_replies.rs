@@ -46,7 +46,7 @@ impl Shared {
         self.settle_performed(id);
     }
 
-    /// There is a reply: what is left of the request is of no use, and nor is the reply if nobody takes it.
+    /// There is a reply: what is left of the request is of no use, and nor is the reply if it is never taken.
     fn settle_performed(&self, id: PerformId) {
         if let Ok((address, _)) = self.take_slot(&slot(EffectPart::Request, id)) {
             self.free_slot(address);

@@ -5,7 +5,7 @@
 //!                └────────────── the asker has ended ──────┴──▶ forgotten
 //! ```
 //!
-//! Nobody says that a reply has been taken: it is looked up when the asker asks again. So there are bounds on how much of it
+//! No call says that a reply has been taken: it is looked up when the asker asks again. So there are bounds on how much of it
 //! waits, without a word between the module that has the buffers and this table.
 
 use monohull_abi::effect::{EffectPart, EffectSlot, PERFORMS_MAX, PERFORMS_TOGETHER, PerformId};
@@ -90,7 +90,7 @@ impl Effects {
         requests.answered.insert(id, false);
     }
 
-    /// There is a reply. False if nobody waits for one.
+    /// There is a reply. False if nothing waits for one.
     pub(crate) fn answer(&self, id: PerformId) -> bool {
         self.lock().answered.get_mut(&id).map(|answered| *answered = true).is_some()
     }
@@ -129,7 +129,7 @@ mod tests {
         let ids: Vec<_> = (0..PERFORMS_MAX).map(|_| effects.open(7, untaken).expect("there is room")).collect();
         assert_eq!(effects.open(7, untaken), Err(Beyond::OfInstance));
         assert!(effects.answer(ids[3]) && effects.answer(ids[4]));
-        assert_eq!(effects.open(7, untaken), Err(Beyond::OfInstance), "nobody has taken a reply");
+        assert_eq!(effects.open(7, untaken), Err(Beyond::OfInstance), "no reply has been taken");
         let fresh = effects.open(7, |id| id != ids[3]).expect("one has been taken");
         assert!(!ids.contains(&fresh));
         assert_eq!(effects.open(7, untaken), Err(Beyond::OfInstance));

@@ -7,7 +7,7 @@
 //!   either    clear                | 0 0 0 0 0 0 0 0 0 0 0 0 0  | …
 //! ```
 //!
-//! Unlike a sealed file it can change at any time, by the hand of a process that is under an attacker's control. So nobody looks at it in
+//! Unlike a sealed file it can change at any time, by the hand of a process that is under an attacker's control. So it is never read in
 //! place: bytes are copied once, and what was copied is what is used. Its size is fixed, so that nothing is ever missing at the end.
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};

@@ -25,7 +25,7 @@ pub(super) struct Key {
 enum Verb {
     /// Make a file with a new key, which only its owner can read
     ///
-    /// Whoever has the key can read what it encrypts; without it nobody can. Keep a copy where the state folder is not.
+    /// With the key, what it encrypts can be read; without it, it cannot. Keep a copy where the state folder is not.
     #[command(after_help = concat_help!("monohull key new state.key"))]
     New {
         /// The file, which must not exist yet

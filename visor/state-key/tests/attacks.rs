@@ -1,4 +1,4 @@
-//! What somebody can do to a state folder who has not its key: each change is noticed, and each has a positive control.
+//! What an attacker without the key can do to a state folder: each change is noticed, and each has a positive control.
 
 use monohull_state_key::{Error, KeyFile, MORE_BYTES, Place, StateKey, StateKeyError};
 use proptest::prelude::*;

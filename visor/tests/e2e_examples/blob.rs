@@ -25,7 +25,7 @@ fn a_blob_that_is_not_there_fails_who_asks_for_it_with_the_reason() {
     }
 }
 
-/// The files are the handler's: who asks cannot read them, nor can the handler without its list.
+/// The files are the handler's: the asker cannot read them, nor can the handler without its list.
 #[test]
 fn a_step_uses_the_file_systems_of_its_list() {
     let mut workflow = Workflow::shipped("blob");

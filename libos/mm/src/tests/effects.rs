@@ -85,14 +85,14 @@ fn a_buffer_goes_to_the_handler_and_back_without_a_copy() {
     assert_eq!(mm.publish(B, "reply", address, 5, BYTES), 0);
     mm.take_woken();
     mm.end(B, Ending::Done);
-    assert!(!mm.take_woken().contains(&key), "its handler has ended, and nobody has passed the reply on");
+    assert!(!mm.take_woken().contains(&key), "its handler has ended, and the reply has not been passed on");
     mm.reply(ID, None);
     assert!(mm.take_woken().contains(&key));
     waits.wake = Wake::Woken;
     assert_eq!(mm.step(&mut waits), Step::Ready(0));
     let view = mm.view(out);
     assert_eq!((view.address, view.count, mm.peek(address, 5)), (address, 5, b"that!".to_vec()));
-    assert!(mm.end(A, Ending::Failed), "whoever asks keeps its inputs");
+    assert!(mm.end(A, Ending::Failed), "the asker keeps its inputs");
     assert_eq!(mm.stats(3).arena_buffers, 0, "a reply is no input, which would go back");
 }
 

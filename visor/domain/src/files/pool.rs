@@ -38,7 +38,7 @@ pub(super) struct Pool {
     is_unfit: AtomicBool,
 }
 
-/// Which pieces are in nobody's use.
+/// Which pieces are not in use.
 #[derive(Debug, Default)]
 struct Free {
     /// From here on none has been taken yet.
@@ -99,7 +99,7 @@ impl Pool {
         };
         let address = self.address + piece * PIECE;
         if self.has_huge_pages.load(Ordering::Relaxed) {
-            // SAFETY: a piece of the view that nobody uses, which holds zeros before and after; a fault is survived. The kernel asks for
+            // SAFETY: a piece of the view that nothing uses, which holds zeros before and after; a fault is survived. The kernel asks for
             // a page to begin with.
             let status = unsafe {
                 copy(address as *mut u8, [0].as_ptr(), 1);
@@ -122,7 +122,7 @@ impl Pool {
     pub(super) fn put(&self, address: u64) -> bool {
         let Some(offset) = self.offset(address) else { return false };
         let mode = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE;
-        // SAFETY: a system call on a descriptor that is open; nobody uses the piece any more.
+        // SAFETY: a system call on a descriptor that is open; nothing uses the piece any more.
         let freed = unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset as i64, PIECE as i64) } == 0;
         // One that may still hold something is not used again.
         if freed {

@@ -55,7 +55,7 @@ pub(super) fn perform(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     }
     let reply = slot(EffectPart::Reply, id);
     let written = write_bytes(domain, call, out, EFFECT_SLOT_LEN as u64, reply.as_bytes());
-    // Its memory was the caller's a moment ago. If another thread has given it back, nobody can take the reply, and it goes with its asker.
+    // Its memory was the caller's a moment ago. If another thread has given it back, the reply cannot be taken, and it goes with its asker.
     domain.push_performed(Performed { id, effect, depth });
     written.map(|_| 0)
 }

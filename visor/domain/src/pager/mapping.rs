@@ -245,7 +245,7 @@ impl Mapping {
             opened = Some(open);
         }
         let copied = match space.populate(addresses.clone(), PageUse::Write) {
-            // Some are not there any more: nobody sees those, and the others are copied one by one.
+            // Some are not there any more: nothing sees those, and the others are copied one by one.
             Err(error) if is_lost(&error) => addresses.step_by(PAGE as usize).try_for_each(|page| {
                 let copied = space.populate(page..page + PAGE, PageUse::Write);
                 copied.or_else(|error| if is_lost(&error) { Ok(()) } else { Err(error) })

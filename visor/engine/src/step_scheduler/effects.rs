@@ -24,7 +24,7 @@ use std::time::Duration;
 pub(super) struct Serving {
     /// The request.
     pub(super) handled: Handled,
-    /// Its asker has ended: nobody waits for a reply.
+    /// Its asker has ended: nothing waits for a reply.
     pub(super) cancelled: bool,
 }
 
@@ -52,7 +52,7 @@ impl State {
         // The domain has no more requests than that; those whose handlers are being cancelled may come on top.
         let free = (0..2 * PERFORMS_TOGETHER as u32).find(|index| !self.serving.contains_key(&(step, *index)));
         let Some(index) = free else {
-            return domain.fail_performed(id, "too many handlers of requests that nobody waits for have not ended");
+            return domain.fail_performed(id, "too many handlers of requests that nothing waits for have not ended");
         };
         let state = &mut self.steps[step];
         if index as usize >= state.instances.len() {
@@ -67,7 +67,7 @@ impl State {
         self.start_instance(step, index, domain);
     }
 
-    /// An instance has ended: nobody waits for the replies to its requests.
+    /// An instance has ended: nothing waits for the replies to its requests.
     pub(super) fn abandon(&mut self, asker: u32, domain: &Shared) {
         if self.handlers.is_empty() || asker == 0 {
             return;
@@ -142,7 +142,7 @@ impl State {
         format!("the handler of effect {}, {}[{index}],", quoted(effect), plan.name)
     }
 
-    /// The requests that are being handled, and for which somebody waits.
+    /// The requests that are being handled, and for which something waits.
     pub(super) fn open_requests(&self) -> Vec<PerformId> {
         let open = self.serving.values().filter(|serving| !serving.cancelled);
         open.map(|serving| serving.handled.id).collect()

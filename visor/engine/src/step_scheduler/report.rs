@@ -85,7 +85,7 @@ impl StepState {
         let instances = (0..).zip(&self.instances).map(|(i, s)| s.report(plan, step, i, scale, before));
         let instances: Vec<_> = instances.collect();
         let status = if plan.steps[step].handles.is_some() {
-            // What it did not do well it has told those who asked.
+            // What it did not do well it has told the askers.
             if self.started { Status::Done } else { Status::Cancelled }
         } else if instances.iter().any(|i| i.status == Status::Failed) {
             Status::Failed

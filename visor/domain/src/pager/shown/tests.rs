@@ -85,7 +85,7 @@ impl Scene {
         assert_eq!(mapping.not_shown(&mapping.lock()), PAGE);
         // The last page is filled by the copy routine, whose faults only carriers survive; it has none here.
         mapping.fill_all(&self.space, &mapping.lock()).expect("filled");
-        self.shown.wait_for_stores(|| false).expect("nobody interrupts");
+        self.shown.wait_for_stores(|| false).expect("nothing interrupts");
         Some(mapping)
     }
 
@@ -178,7 +178,7 @@ fn a_byte_is_shown_by_few_mappings() {
     }
 }
 
-/// What another process has cut off a file can be stored to by nobody, and stands in no other store's way.
+/// What another process has cut off a file cannot be stored to, and stands in no other store's way.
 #[test]
 fn what_is_gone_is_not_copied() {
     let _one = one_at_a_time();

@@ -149,7 +149,7 @@ fn no_value_of_an_invocation_is_in_a_folder_with_a_key_and_all_are_read_with_it(
     }
 }
 
-/// Somebody who can write to the database puts values of one place into another, or changes them. Each is noticed where it is read.
+/// An attacker who can write to the database puts values of one place into another, or changes them. Each is noticed where it is read.
 #[test]
 fn values_that_were_changed_or_exchanged_are_named() {
     let folder = TempDir::new().expect("a folder");
