@@ -38,7 +38,7 @@ impl Workflow {
             });
             function["image"] = image.to_str().expect("the repository's path is UTF-8").into();
         }
-        for mount in document["files"].as_array_mut().into_iter().flatten() {
+        for mount in document.get_mut("files").and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(directory) = mount["directory"].as_str().map(|path| root().join("workflows").join(path)) {
                 mount["directory"] = directory.to_str().expect("the repository's path is UTF-8").into();
             }

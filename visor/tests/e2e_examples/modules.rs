@@ -55,6 +55,7 @@ const ELSEWHERE: [(&str, &[&str]); 5] = [
     (
         "durable",
         &[
+            include_str!("../durable_branches.rs"),
             include_str!("../durable_events.rs"),
             include_str!("../durable_examples.rs"),
             include_str!("../serve_children.rs"),

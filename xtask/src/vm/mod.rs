@@ -124,8 +124,8 @@ pub(crate) fn command(wish: &Wish) -> Result<ExitCode> {
     machine.run(&files.finish()?, &mut |line| println!("{line}")).map(ExitCode::from)
 }
 
-/// What every guest has: busybox, the first process, the proof that keys are on, the visor, modules, images and
-/// workflows.
+/// What every guest has: busybox, the first process, the proof that keys are on, the visor, modules, images,
+/// workflows, and files that these name.
 fn guest(workspace: &Workspace, cache: &Cache) -> Result<Archive> {
     shell::run(&mut shell::cargo(["build", "--quiet", "-p", "xtask", "--example", "keys-proof"]))?;
     let mut files = Archive::new(cache.folder())?;
@@ -138,7 +138,7 @@ fn guest(workspace: &Workspace, cache: &Cache) -> Result<Archive> {
     files.script("/init", include_bytes!("init.sh"))?;
     files.program_as(&workspace.target().join("debug/examples/keys-proof"), "/bin/keys-proof")?;
     files.program(&workspace.target().join("release/monohull"))?;
-    for folder in ["target/modules", "target/images", "workflows"] {
+    for folder in ["target/modules", "target/images", "workflows", "examples/blob/blobs"] {
         files.tree(&root().join(folder))?;
     }
     // The visor looks for modules from its source folder on, which must be there.
