@@ -43,8 +43,9 @@ impl Shared {
 
     /// Gives those that have come, unless another carrier has.
     pub(crate) fn take_arrivals(&self) {
-        let arrived = self.options.inbox.as_ref().map(|inbox| inbox.take());
-        self.give_events(arrived.unwrap_or_default());
+        if let Some(inbox) = &self.options.inbox {
+            inbox.take(|events| self.give_events(events));
+        }
     }
 
     /// Gives events that a mailbox outside has too.

@@ -18,6 +18,8 @@ type Wake = Box<dyn Fn() + Send>;
 #[derive(Default)]
 pub struct Inbox {
     waiting: Mutex<Waiting>,
+    /// Held while events are taken and given.
+    giving: Mutex<()>,
     /// There are some. Carriers look at this.
     has_some: AtomicBool,
 }
@@ -49,11 +51,16 @@ impl Inbox {
         self.has_some.load(Ordering::Acquire)
     }
 
-    /// Takes all of them.
-    pub(crate) fn take(&self) -> Vec<GivenEvent> {
-        let mut waiting = self.lock();
-        self.has_some.store(false, Ordering::Relaxed);
-        std::mem::take(&mut waiting.events)
+    /// Takes all of them, and gives them by `give`. One carrier at a time does: of two, the one with the later events could be the first to
+    /// give them.
+    pub(crate) fn take(&self, give: impl FnOnce(Vec<GivenEvent>)) {
+        let _one = self.giving.lock().expect("inbox");
+        let events = {
+            let mut waiting = self.lock();
+            self.has_some.store(false, Ordering::Relaxed);
+            std::mem::take(&mut waiting.events)
+        };
+        give(events);
     }
 
     /// A domain takes the events from here on, and is woken like this.
@@ -83,6 +90,32 @@ mod tests {
         GivenEvent { number, name: "e".to_owned(), bytes: Vec::new() }
     }
 
+    fn taken(inbox: &Inbox) -> Vec<GivenEvent> {
+        let mut taken = Vec::new();
+        inbox.take(|events| taken = events);
+        taken
+    }
+
+    #[test]
+    fn carriers_give_events_in_the_order_in_which_they_came() {
+        const EVENTS: u64 = 2000;
+        let (inbox, given) = (Inbox::default(), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while given.lock().expect("no panic").len() < EVENTS as usize {
+                        inbox.take(|events| {
+                            std::thread::yield_now();
+                            given.lock().expect("no panic").extend(events.iter().map(|event| event.number));
+                        });
+                    }
+                });
+            }
+            (0..EVENTS).for_each(|number| inbox.put(vec![event(number)]));
+        });
+        assert!(given.into_inner().expect("no panic").is_sorted());
+    }
+
     #[test]
     fn what_one_domain_has_not_taken_is_there_for_the_next() {
         let (inbox, woken) = (Inbox::default(), Arc::new(AtomicU32::new(0)));
@@ -95,12 +128,12 @@ mod tests {
         inbox.attach(counter());
         assert!(inbox.has_some(), "from before there was a domain");
         inbox.put(vec![event(2)]);
-        assert_eq!((inbox.take(), woken.load(Ordering::Relaxed)), (vec![event(1), event(2)], 1));
-        assert!(!inbox.has_some() && inbox.take().is_empty());
+        assert_eq!((taken(&inbox), woken.load(Ordering::Relaxed)), (vec![event(1), event(2)], 1));
+        assert!(!inbox.has_some() && taken(&inbox).is_empty());
         inbox.detach();
         inbox.put(vec![event(3)]);
         assert_eq!(woken.load(Ordering::Relaxed), 1);
         inbox.attach(counter());
-        assert_eq!(inbox.take(), [event(3)]);
+        assert_eq!(taken(&inbox), [event(3)]);
     }
 }

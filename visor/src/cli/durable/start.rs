@@ -215,9 +215,11 @@ fn run_child(store: &Store, owner: &Owner, id: &InvocationId, skip: bool, how: H
     Ok(false)
 }
 
-/// Whether an invocation goes on at once: it does not wait, but has made a save point, or copies of itself.
+/// Whether an invocation goes on at once: what it waits for has come, as it has made a save point, or copies of itself. One that was captured while it
+/// computed is due as well, and waits for nothing.
 fn is_due(store: &Store, id: &InvocationId) -> Result<bool, Trouble> {
-    Ok(store.meta()?.get(id)?.is_some_and(|row| row.status.is_waiting() && row.due.is_some_and(|due| due <= now())))
+    let row = store.meta()?.get(id)?.filter(|row| row.status.is_waiting() && !row.waits.is_empty());
+    Ok(row.is_some_and(|row| row.due.is_some_and(|due| due <= now())))
 }
 
 /// All that an invocation has started, and that these have started.
