@@ -9,11 +9,8 @@
 //! ```
 
 use crate::event::is_event_name;
+pub use crate::event::{CHECKPOINT_EVENT, FORK_EVENT};
 
-/// What the name of an event begins with that tells of a save point.
-pub const CHECKPOINT_EVENT: &str = "checkpoint:";
-/// What the name of an event begins with that tells of a fork.
-pub const FORK_EVENT: &str = "fork:";
 /// Most bytes of the label of a save point.
 pub const LABEL_MAX: usize = 64;
 /// Most copies that are made at once.

@@ -9,10 +9,9 @@
 //!
 //! Numbers are little-endian.
 
+pub use crate::event::CHILD_EVENT;
 use crate::event::is_invocation_id;
 
-/// What the name of an event begins with that tells the end of a child. The id follows that its parent has given the child.
-pub const CHILD_EVENT: &str = "child:";
 /// Flag of [`CHILD_START`](crate::number::CHILD_START): the child goes on when its parent has ended.
 pub const DETACHED: u64 = 1;
 /// Most children of an invocation whose end it has not taken.

@@ -40,10 +40,15 @@ pub fn is_event_name(name: &str) -> bool {
     (1..=EVENT_NAME_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
 }
 
+/// What the name of an event begins with that tells the end of a child. The id follows that its parent has given the child.
+pub const CHILD_EVENT: &str = "child:";
+/// What the name of an event begins with that tells of a save point.
+pub const CHECKPOINT_EVENT: &str = "checkpoint:";
+/// What the name of an event begins with that tells of a fork.
+pub const FORK_EVENT: &str = "fork:";
 /// What the names of events begin with that only the system may send: the [ends of children](crate::child), and what is told of
 /// [save points and forks](crate::branch).
-pub const RESERVED_EVENTS: [&str; 3] =
-    [crate::child::CHILD_EVENT, crate::branch::CHECKPOINT_EVENT, crate::branch::FORK_EVENT];
+pub const RESERVED_EVENTS: [&str; 3] = [CHILD_EVENT, CHECKPOINT_EVENT, FORK_EVENT];
 
 /// Whether only the system may send events of this name.
 pub fn is_reserved_event(name: &str) -> bool {

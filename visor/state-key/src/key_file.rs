@@ -1,5 +1,6 @@
 //! The file with the key that opens a state folder.
 
+use crate::cipher::KEY_BYTES;
 use crate::state_key::{DataKey, StateKey, StateKeyError};
 use monohull_report::escape::shown;
 use std::fmt;
@@ -9,8 +10,6 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Bytes of a key.
-pub const KEY_BYTES: usize = 32;
 /// The most bytes of a file that is read: digits, and the end of a line.
 const FILE_MAX: usize = 2 * KEY_BYTES + 2;
 

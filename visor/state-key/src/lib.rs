@@ -31,10 +31,12 @@
 
 #![forbid(unsafe_code)]
 
+mod cipher;
 mod key_file;
 mod state_key;
 mod stream;
 
-pub use key_file::{KEY_BYTES, KeyFile, KeyFileError};
-pub use state_key::{Error, MORE_BYTES, Place, StateKey, StateKeyError};
+pub use cipher::{Error, KEY_BYTES, MORE_BYTES, Place};
+pub use key_file::{KeyFile, KeyFileError};
+pub use state_key::{StateKey, StateKeyError};
 pub use stream::{Encrypting, is_encrypted};

@@ -8,7 +8,7 @@
 //! Parts of another file have another prefix, and those of this file another number, so none takes the place of one. The last part is bound to
 //! the place of the file, whose name may be known only when all of it was written. A file that ends before it has no last part.
 
-use crate::state_key::{Error, NONCE, Place, TAG, open_part, seal_part};
+use crate::cipher::{Error, NONCE, Place, TAG, open_part, seal_part};
 use chacha20poly1305::XChaCha20Poly1305;
 use std::io::{self, Read, Write};
 
