@@ -51,11 +51,18 @@ const CODEGEN: &[&str] = &[
     "relocation-model=pic",
 ];
 /// What else is tried when instructions hold forbidden bytes by accident: distances between functions and between
-/// blocks are part of instructions, and at last other instructions.
-const OTHER_LAYOUTS: [&str; 4] = [
+/// blocks are part of instructions, and so is the order of functions; at last other instructions. A large program has an accident in
+/// every second layout or so.
+const OTHER_LAYOUTS: [&str; 10] = [
     "llvm-args=-align-all-functions=5",
     "llvm-args=-align-all-functions=6",
+    "link-arg=-Wl,--sort-section=name",
+    "link-arg=-Wl,--sort-section=alignment",
     "llvm-args=-align-all-nofallthru-blocks=4",
+    "llvm-args=-align-all-functions=7",
+    "llvm-args=-align-all-functions=4",
+    "llvm-args=-align-all-nofallthru-blocks=5",
+    "llvm-args=-align-all-nofallthru-blocks=3",
     "opt-level=2",
 ];
 /// How the crates a function depends on are compiled: reports follow frame pointers, through libraries as well, and the crate
