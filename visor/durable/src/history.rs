@@ -19,7 +19,12 @@
 //! capture, and a restore of the checkpoint moves the captured wall clock by as much.
 
 use crate::{Checkpoint, InvocationId, MetaError, Status, Wait};
+use monohull_abi::branch::is_label;
+use monohull_report::text::quoted;
+use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 /// How many checkpoints of an invocation are kept, if nothing else is asked for.
 pub const KEEP: u32 = 16;
@@ -47,6 +52,66 @@ pub struct Kept {
     pub published: BTreeMap<String, String>,
     /// What a function calls it.
     pub label: Option<String>,
+}
+
+/// A checkpoint, as a command or a request names it: its number, or the label that a function has given it.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Point {
+    /// Its number.
+    Generation(u64),
+    /// Its label, of which there may be several.
+    Label(String),
+}
+
+/// An invocation does not have such a checkpoint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoCheckpoint {
+    /// What was asked for.
+    pub point: Point,
+    /// The numbers of those that it has.
+    pub has: Vec<u64>,
+}
+
+impl Point {
+    /// It in a history, which begins with the oldest: of a label the last one.
+    pub fn find(&self, history: Vec<Kept>) -> Result<Kept, NoCheckpoint> {
+        let is_it = |kept: &Kept| match self {
+            Point::Generation(generation) => kept.generation == *generation,
+            Point::Label(label) => kept.label.as_ref() == Some(label),
+        };
+        let has = history.iter().map(|kept| kept.generation).collect();
+        history.into_iter().rev().find(is_it).ok_or_else(|| NoCheckpoint { point: self.clone(), has })
+    }
+}
+
+impl FromStr for Point {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Point, Self::Err> {
+        match text.parse() {
+            Ok(generation) => Ok(Point::Generation(generation)),
+            Err(_) if is_label(text) => Ok(Point::Label(text.to_owned())),
+            Err(_) => Err("expected the number of a checkpoint, or a label"),
+        }
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Point::Generation(generation) => generation.fmt(to),
+            Point::Label(label) => to.write_str(&quoted(label)),
+        }
+    }
+}
+
+impl fmt::Display for NoCheckpoint {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has: Vec<_> = self.has.iter().map(u64::to_string).collect();
+        let has = if has.is_empty() { "none".to_owned() } else { has.join(", ") };
+        write!(to, "no checkpoint {}: it has {has}", self.point)
+    }
 }
 
 /// Where an invocation comes from, and how much of its history is kept.

@@ -9,16 +9,15 @@ use super::started_with::Start;
 use super::{State, Trouble, due, now};
 use clap::Args;
 use comfy_table::{Table, presets};
-use monohull_abi::branch::is_label;
 use monohull_durable::{
-    Branched, Copied, Fork as Copies, History, Invocation, InvocationId, Kept, Lineage, Meta, Store, has_branches,
+    Branched, Copied, Fork as Copies, History, Invocation, InvocationId, Kept, Lineage, Meta, NoCheckpoint, Point,
+    Store, has_branches,
 };
 use monohull_report::escape::Line;
 use monohull_saved::{Keys, Saved};
 use serde_json::{Value, json};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::str::FromStr;
 
 /// Make copies of a durable invocation that waits, is paused or has failed
 ///
@@ -224,56 +223,14 @@ fn find(
     let history = meta.history(id)?;
     let newest = Point::Generation(row.generation);
     let at = at.unwrap_or(&newest);
-    let has = history.iter().map(|kept| kept.generation).collect();
-    // The last one of a label.
-    let kept = history.into_iter().rev().find(|kept| at.is(kept));
-    let kept = kept.ok_or_else(|| no_checkpoint(id, at, has))?;
+    let kept = at.find(history).map_err(|missing| no_checkpoint(id, missing))?;
     let keys = Keys { seal: &checkpoint::own_key()?, state: store.key().map(|key| &**key) };
     Saved::read(&store.checkpoints().join(&kept.checkpoint.file), keys, saved_plan).map_err(Box::new)?;
     Ok((row, kept))
 }
 
-/// A checkpoint, as a command names it.
-#[derive(Clone, Debug)]
-enum Point {
-    Generation(u64),
-    Label(String),
-}
-
-impl Point {
-    fn is(&self, kept: &Kept) -> bool {
-        match self {
-            Point::Generation(generation) => kept.generation == *generation,
-            Point::Label(label) => kept.label.as_ref() == Some(label),
-        }
-    }
-}
-
-impl FromStr for Point {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Point, Self::Err> {
-        match text.parse() {
-            Ok(generation) => Ok(Point::Generation(generation)),
-            Err(_) if is_label(text) => Ok(Point::Label(text.to_owned())),
-            Err(_) => Err("expected the number of a checkpoint, or a label"),
-        }
-    }
-}
-
-impl fmt::Display for Point {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Point::Generation(generation) => generation.fmt(to),
-            Point::Label(label) => write!(to, "`{label}`"),
-        }
-    }
-}
-
-fn no_checkpoint(id: &InvocationId, point: &Point, has: Vec<u64>) -> Trouble {
-    let has: Vec<_> = has.iter().map(u64::to_string).collect();
-    let has = if has.is_empty() { "it has none".to_owned() } else { format!("it has {}", has.join(", ")) };
-    Trouble::NoCheckpoint { id: id.clone(), point: point.to_string(), has }
+fn no_checkpoint(id: &InvocationId, missing: NoCheckpoint) -> Trouble {
+    Trouble::NoCheckpoint { id: id.clone(), missing }
 }
 
 /// What a transaction has done, which was refused if the invocation has changed meanwhile.
@@ -282,7 +239,9 @@ fn done<T>(came: Branched<T>, id: &InvocationId, generation: u64, what: &'static
         Branched::Done(done) => Ok(done),
         Branched::Unknown => Err(Trouble::Unknown(id.clone())),
         Branched::Refused(status) => Err(Trouble::NoBranches { id: id.clone(), status: status.name(), what }),
-        Branched::NoCheckpoint(has) => Err(no_checkpoint(id, &Point::Generation(generation), has)),
+        Branched::NoCheckpoint(has) => {
+            Err(no_checkpoint(id, NoCheckpoint { point: Point::Generation(generation), has }))
+        }
     }
 }
 

@@ -22,7 +22,9 @@ pub(super) mod wake;
 use super::exit::Exit;
 use super::suspend::date;
 use monohull_abi::child::CHILD_EVENT;
-use monohull_durable::{InvalidMail, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, MetaError, Store, StoreError, Wait};
+use monohull_durable::{
+    InvalidMail, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, MetaError, NoCheckpoint, Store, StoreError, Wait,
+};
 use monohull_report::escape::shown;
 use monohull_saved::FileError;
 use monohull_state_key::{KeyFile, KeyFileError};
@@ -120,14 +122,12 @@ pub(super) enum Trouble {
         what: &'static str,
     },
     /// It does not have this checkpoint.
-    #[error("invocation `{id}` has no checkpoint {point}: {has}")]
+    #[error("invocation `{id}` has {missing}")]
     NoCheckpoint {
         /// The invocation.
         id: InvocationId,
-        /// The one that was asked for.
-        point: String,
-        /// Those that it has.
-        has: String,
+        /// The one that was asked for, and those that it has.
+        missing: NoCheckpoint,
     },
     /// A checkpoint cannot be gone on with.
     #[error(transparent)]

@@ -1,10 +1,11 @@
 //! Checkpoints of a durable invocation: listed, copied to new invocations, and gone back to.
 
-use std::fmt;
 use std::sync::Arc;
 
 use hyper::http::Response;
-use monohull_durable::{Branched, Copied, Fork, History as _, InvocationId, Kept, Meta, has_branches};
+use monohull_durable::{
+    Branched, Copied, Fork, History as _, InvocationId, Kept, Meta, NoCheckpoint, Point, has_branches,
+};
 use monohull_report::text::quoted;
 use monohull_saved::{Engine, Saved};
 use serde::Deserialize;
@@ -30,32 +31,6 @@ struct ForkOrder {
     ids: Vec<String>,
     at: Option<Point>,
     paused: bool,
-}
-
-/// A checkpoint: its number, or the label that a function has given it.
-#[derive(Clone, Deserialize)]
-#[serde(untagged)]
-enum Point {
-    Generation(u64),
-    Label(String),
-}
-
-impl Point {
-    fn is(&self, kept: &Kept) -> bool {
-        match self {
-            Point::Generation(generation) => kept.generation == *generation,
-            Point::Label(label) => kept.label.as_ref() == Some(label),
-        }
-    }
-}
-
-impl fmt::Display for Point {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Point::Generation(generation) => generation.fmt(to),
-            Point::Label(label) => to.write_str(&quoted(label)),
-        }
-    }
 }
 
 /// The body of a rewind.
@@ -196,10 +171,7 @@ impl Ledger {
         }
         let newest = Point::Generation(row.generation);
         let at = at.unwrap_or(&newest);
-        let has: Vec<u64> = history.iter().map(|kept| kept.generation).collect();
-        // The last one of a label.
-        let found = history.into_iter().rev().find(|kept| at.is(kept));
-        let found = found.ok_or_else(|| no_checkpoint(id, at, &has))?;
+        let found = at.find(history).map_err(|missing| no_checkpoint(id, &missing))?;
         let path = self.store().checkpoints().join(&found.checkpoint.file);
         let plan = |document: &[u8], _: &Engine| plan_once_registered(&row.workflow, document);
         match Saved::read(&path, self.keys(), plan) {
@@ -210,10 +182,8 @@ impl Ledger {
     }
 }
 
-fn no_checkpoint(id: &InvocationId, at: &Point, has: &[u64]) -> ApiError {
-    let has: Vec<_> = has.iter().map(u64::to_string).collect();
-    let has = if has.is_empty() { "it has none".to_owned() } else { format!("it has {}", has.join(", ")) };
-    ApiError::conflict(format!("the invocation {id} has no checkpoint {at}: {has}"))
+fn no_checkpoint(id: &InvocationId, missing: &NoCheckpoint) -> ApiError {
+    ApiError::conflict(format!("the invocation {id} has {missing}"))
 }
 
 fn done<T>(came: Branched<T>, id: &InvocationId, at: u64, what: &str) -> Result<T, ApiError> {
@@ -221,7 +191,7 @@ fn done<T>(came: Branched<T>, id: &InvocationId, at: u64, what: &str) -> Result<
         Branched::Done(done) => Ok(done),
         Branched::Unknown => Err(unknown()),
         Branched::Refused(status) => Err(in_vain(id, status, what)),
-        Branched::NoCheckpoint(has) => Err(no_checkpoint(id, &Point::Generation(at), &has)),
+        Branched::NoCheckpoint(has) => Err(no_checkpoint(id, &NoCheckpoint { point: Point::Generation(at), has })),
     }
 }
 
