@@ -260,6 +260,24 @@ impl Mapping {
         }
     }
 
+    /// Whether it has some of these addresses.
+    fn overlaps(&self, start: u64, len: u64) -> bool {
+        self.memory.start < start.saturating_add(len.max(1)) && start < self.memory.end()
+    }
+
+    /// The program has unmapped this. Where it had mapped something several times, that goes once.
+    fn remove_view(&mut self, start: u64, len: u64) {
+        let mut rest = vec![Run { start, len }];
+        for view in core::mem::take(&mut self.views) {
+            let mut left = vec![view];
+            for part in &rest {
+                cut(&mut left, part.start, part.len);
+            }
+            cut(&mut rest, view.start, view.len);
+            self.views.extend(left);
+        }
+    }
+
     /// Its memory goes.
     fn free(&self) {
         let Run { start, len } = self.memory;
@@ -333,9 +351,7 @@ pub(super) fn overlap(start: u64, len: u64) -> bool {
 }
 
 fn find(mappings: &[Mapping], start: u64, len: u64) -> Option<usize> {
-    let overlaps =
-        |mapping: &Mapping| mapping.memory.start < start.saturating_add(len.max(1)) && start < mapping.memory.end();
-    mappings.iter().position(overlaps)
+    mappings.iter().position(|mapping| mapping.overlaps(start, len))
 }
 
 /// The mapping by the system that holds the address.
@@ -351,24 +367,21 @@ pub(super) fn unmap(start: u64, len: u64) -> bool {
         return false;
     }
     let mut mappings = MAPPINGS.hold();
-    let Some(at) = find(&mappings, start, len) else { return false };
-    let mapping = &mut mappings[at];
-    mapping.write_back(Run { start, len });
-    let mut rest = vec![Run { start, len }];
-    for view in core::mem::take(&mut mapping.views) {
-        let mut left = vec![view];
-        for part in rest.clone() {
-            cut(&mut left, part.start, part.len);
+    let mut found = false;
+    mappings.retain_mut(|mapping| {
+        if !mapping.overlaps(start, len) {
+            return true;
         }
-        cut(&mut rest, view.start, view.len);
-        mapping.views.extend(left);
-    }
-    if mapping.views.is_empty() {
-        let mapping = mappings.swap_remove(at);
-        mapping.remove();
-        COUNT.store(mappings.len(), Ordering::SeqCst);
-    }
-    true
+        found = true;
+        mapping.write_back(Run { start, len });
+        mapping.remove_view(start, len);
+        if mapping.views.is_empty() {
+            mapping.remove();
+        }
+        !mapping.views.is_empty()
+    });
+    COUNT.store(mappings.len(), Ordering::SeqCst);
+    found
 }
 
 /// Gives what is mapped at an address another length; `None` if it is no shared mapping. A longer one is a new mapping, for which the old one
@@ -417,14 +430,16 @@ pub(super) fn make_writable(start: u64, len: u64) -> Answer {
     mappings[at].make_writable().map_or_else(|error| error, |()| 0)
 }
 
-/// Writes back what was stored there; makes the file safe as well if `durably`.
+/// Writes back what was stored there; makes the files safe as well if `durably`.
 pub(super) fn sync(start: u64, len: u64, durably: bool) -> Answer {
     let mappings = MAPPINGS.hold();
-    let Some(at) = find(&mappings, start, len) else { return 0 };
-    match mappings[at].write_back(Run { start, len: page_up(len) }) {
-        0 if durably => host::call(number::FILE_FSYNC, [mappings[at].file]),
-        answer => answer,
-    }
+    let synced = mappings.iter().filter(|mapping| mapping.overlaps(start, len)).map(|mapping| {
+        match mapping.write_back(Run { start, len: page_up(len) }) {
+            0 if durably => host::call(number::FILE_FSYNC, [mapping.file]),
+            answer => answer,
+        }
+    });
+    synced.min().unwrap_or(0)
 }
 
 /// Those of a file.
@@ -455,24 +470,19 @@ pub(crate) fn write_back_all() {
 
 /// Writes to a file by `act`, and shows in its mappings what was written: `at` says where that begins, of so many bytes.
 pub(crate) fn writing(file: u64, act: impl FnOnce() -> Answer, at: impl FnOnce(u64) -> u64) -> Answer {
-    if let Some(_alone) = Alone::new() {
-        return act();
-    }
-    let mappings = MAPPINGS.hold();
-    let mappings = of(&mappings, file);
-    for mapping in &mappings {
-        mapping.write_back(mapping.memory);
-    }
-    let written = act();
-    if written > 0 && !mappings.is_empty() {
-        let at = at(written as u64);
-        mappings.iter().for_each(|mapping| mapping.read_again(at, written as u64));
-    }
-    written
+    changing(file, act, |mappings, written| {
+        let at = at(written);
+        mappings.iter().for_each(|mapping| mapping.read_again(at, written));
+    })
 }
 
 /// Gives a file another size by `act`.
 pub(crate) fn resized(file: u64, size: u64, act: impl FnOnce() -> Answer) -> Answer {
+    changing(file, act, |mappings, _| mappings.iter().for_each(|mapping| mapping.cut(size)))
+}
+
+/// Changes a file by `act`, and has `show` change its mappings likewise unless that has failed.
+fn changing(file: u64, act: impl FnOnce() -> Answer, show: impl FnOnce(&[&Mapping], u64)) -> Answer {
     if let Some(_alone) = Alone::new() {
         return act();
     }
@@ -482,8 +492,8 @@ pub(crate) fn resized(file: u64, size: u64, act: impl FnOnce() -> Answer) -> Ans
         mapping.write_back(mapping.memory);
     }
     let answer = act();
-    if answer >= 0 {
-        mappings.iter().for_each(|mapping| mapping.cut(size));
+    if answer >= 0 && !mappings.is_empty() {
+        show(&mappings, answer as u64);
     }
     answer
 }
