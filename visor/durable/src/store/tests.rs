@@ -1,0 +1,251 @@
+//! What a state folder keeps, refuses and removes.
+
+use super::*;
+use crate::{Branched, Checkpoint, Claimed, Commit, Copied, Fork, History, NewInvocation, NewMail, Want};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use tempfile::TempDir;
+
+fn store() -> (TempDir, Store) {
+    let folder = TempDir::new().expect("a folder");
+    let store = Store::open(&folder.path().join("state"), None).expect("a new one");
+    (folder, store)
+}
+
+/// An invocation whose start names a file with these bytes.
+fn start(store: &Store, id: &str, bytes: &[u8]) -> PathBuf {
+    let adding = store.adding().expect("no file is being removed");
+    let hash = store.add_file(&adding, &mut &*bytes).expect("added");
+    let new = NewInvocation { id: &id.parse().expect("a name"), workflow: "w", start: &hash, due: 1 };
+    store.meta().expect("a database").start(&new, 1).expect("started");
+    store.file(&hash)
+}
+
+fn named(start: &[u8]) -> Vec<[u8; 32]> {
+    vec![start.try_into().expect("a hash")]
+}
+
+/// Files that no row names are removed: others' files must never be among them.
+#[test]
+fn a_folder_with_files_of_others_is_refused_and_stays_as_it_is() {
+    let folder = TempDir::new().expect("a folder");
+    for (name, is_taken) in [("README", false), ("files/photo", false), ("checkpoints/old", false), ("owners", true)] {
+        let state = folder.path().join(name.replace('/', "-"));
+        let file = state.join(name);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+        if is_taken { fs::create_dir(&file) } else { fs::write(&file, "mine") }.expect("made");
+        match Store::open(&state, None) {
+            Ok(_) => assert!(is_taken, "{name}: it is begun, and has nothing in it"),
+            Err(StoreError::Foreign { path, other }) => {
+                assert_eq!((path, is_taken), (state.clone(), false));
+                assert_eq!(Path::new(&other), Path::new(name).iter().next().expect("a name"));
+                assert_eq!(fs::read_dir(&state).expect("a folder").count(), 1, "nothing is made in it");
+                assert_eq!(fs::read_to_string(&file).expect("a file"), "mine");
+            }
+            Err(other) => panic!("{name}: {other}"),
+        }
+    }
+    // The positive control: what is a state folder is taken, whatever else is put there later.
+    let (_folder, store) = store();
+    fs::write(store.folder.join("README"), "mine").expect("written");
+    Store::open(&store.folder, None).expect("it has been a state folder before");
+}
+
+#[test]
+fn files_that_nothing_names_are_removed_and_no_others() {
+    let (_folder, store) = store();
+    let kept = start(&store, "one", b"kept");
+    assert_eq!(start(&store, "two", b"kept"), kept, "the same content is one file");
+    let adding = store.adding().expect("no file is being removed");
+    let unnamed = store.add_file(&adding, &mut &b"unnamed"[..]).expect("added");
+    fs::write(store.checkpoints().join("x.1.checkpoint"), "left by a killed process").expect("written");
+    let meta = store.meta().expect("a database");
+    assert_eq!(store.sweep(&meta, named).expect("swept"), 0, "a file that is being added has no name yet");
+    drop(adding);
+    assert_eq!(store.sweep(&meta, named).expect("swept"), 2);
+    assert_eq!(fs::read(&kept).expect("it is kept"), b"kept");
+    assert!(!store.file(&unnamed).exists());
+}
+
+/// Checkpoints of one that goes on, each of which takes pages from the one before, where one is kept.
+#[test]
+fn files_that_others_need_stay_until_nothing_needs_them() {
+    let (folder, store) = store();
+    start(&store, "one", b"");
+    let (mut meta, id) = (store.meta().expect("a database"), "one".parse().expect("a name"));
+    meta.keep(&id, 1).expect("it is there");
+    let Ok(Claimed::Yes(claim)) = meta.claim("owner", Want::Due, 2) else { panic!("it is due") };
+    let file = |number: u32| Checkpoint { file: format!("one.1.{number}.checkpoint"), bytes: 1 };
+    let path = |number: u32| store.checkpoints().join(file(number).file);
+    let there = || (1..=5).filter(|number| path(*number).exists()).collect::<Vec<_>>();
+    let commit = |meta: &mut crate::Sqlite, number: u32, parent: Option<u32>| {
+        fs::write(path(number), "a checkpoint").expect("written");
+        let (checkpoint, parent) = (file(number), parent.map(file));
+        let (waits, taken, published) = (Vec::new(), Vec::new(), Default::default());
+        let commit = Commit::Checkpointed { checkpoint, parent, due: None, waits, taken, published };
+        let committed = meta.commit(&claim.held, &commit, 3).expect("it is ours");
+        store.sweep(meta, named).expect("swept");
+        committed.obsolete.iter().map(|checkpoint| checkpoint.file.clone()).collect::<Vec<_>>()
+    };
+    assert!(commit(&mut meta, 1, None).is_empty());
+    assert!(commit(&mut meta, 2, Some(1)).is_empty());
+    assert!(commit(&mut meta, 3, Some(2)).is_empty());
+    assert_eq!((there(), meta.history(&id).expect("read").len()), (vec![1, 2, 3], 1));
+    // A whole one needs none of them.
+    assert_eq!(commit(&mut meta, 4, None), [1, 2, 3].map(|number| file(number).file));
+    assert_eq!(there(), [4]);
+    assert!(commit(&mut meta, 5, Some(4)).is_empty());
+    // A database may have been edited: what it says leads to no file outside the folder.
+    fs::write(folder.path().join("state/outside"), "").expect("written");
+    let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
+    connection.execute_batch("UPDATE parent SET parent = '../outside'").expect("edited");
+    let ended = Commit::Ended { well: true, report: Vec::new(), published: None };
+    let committed = meta.commit(&claim.held, &ended, 4).expect("it is ours");
+    assert_eq!(committed.obsolete, [file(5)]);
+    store.sweep(&meta, named).expect("swept");
+    assert!(there().is_empty() && folder.path().join("state/outside").exists());
+    assert!(meta.files().expect("read").is_empty());
+}
+
+#[test]
+fn an_owner_lives_as_long_as_its_lock() {
+    let (_folder, store) = store();
+    start(&store, "one", b"");
+    let mut meta = store.meta().expect("a database");
+    let owner = store.owner().expect("an owner");
+    let Ok(Claimed::Yes(first)) = meta.claim(owner.name(), Want::Due, 2) else { panic!("it is due") };
+    store.expire_the_dead(&mut meta).expect("looked");
+    let other = store.owner().expect("an owner");
+    assert_eq!(meta.claim(other.name(), Want::Due, 3).expect("asked"), Claimed::Nothing);
+    drop(owner);
+    store.expire_the_dead(&mut meta).expect("looked");
+    let Ok(Claimed::Yes(second)) = meta.claim(other.name(), Want::Due, 4) else { panic!("its owner is dead") };
+    assert_eq!((second.held.epoch, second.attempt), (first.held.epoch + 1, 2));
+    let ended = Commit::Ended { well: true, report: Vec::new(), published: None };
+    assert!(matches!(meta.commit(&first.held, &ended, 5), Err(MetaError::Stale(_))), "the first has lost it");
+    assert!(meta.commit(&second.held, &ended, 5).is_ok());
+}
+
+#[test]
+fn a_name_of_an_owner_leads_nowhere_else() {
+    let (folder, store) = store();
+    fs::write(folder.path().join("outside"), "").expect("written");
+    let owners = store.folder.join(OWNERS);
+    assert!(!is_alive(&owners, "../../outside").expect("looked"));
+}
+
+#[test]
+fn what_kills_its_process_each_time_is_paused() {
+    let (_folder, store) = store();
+    start(&store, "one", b"");
+    let mut meta = store.meta().expect("a database");
+    for attempt in 1..=crate::ATTEMPTS {
+        let Ok(Claimed::Yes(claim)) = meta.claim("gone", Want::Due, 2) else { panic!("attempt {attempt}") };
+        assert_eq!(claim.attempt, attempt);
+        store.expire_the_dead(&mut meta).expect("looked");
+    }
+    assert!(matches!(meta.claim("gone", Want::Due, 2), Ok(Claimed::Paused(_))));
+    assert_eq!(meta.claim("gone", Want::Due, 2).expect("asked"), Claimed::Nothing);
+}
+
+#[test]
+fn a_folder_that_others_may_change_is_refused() {
+    let (folder, store) = store();
+    let mode = |mode| fs::set_permissions(&store.folder, fs::Permissions::from_mode(mode)).expect("changed");
+    let refused = |path: &Path| match Store::open(path, None) {
+        Err(StoreError::Shared { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
+    for open in [0o770, 0o702] {
+        mode(open);
+        assert!(refused(&store.folder).contains("others may write to it"), "{open:o}");
+    }
+    mode(0o755);
+    assert!(Store::open(&store.folder, None).is_ok(), "others may look");
+    let link = folder.path().join("link");
+    symlink(&store.folder, &link).expect("linked");
+    assert!(refused(&link).contains("a symbolic link"));
+    if geteuid().is_root() {
+        chown(&store.folder, Some(65_534), None).expect("given away");
+        assert!(refused(&store.folder).contains("belongs to the user with the number 65534"));
+    }
+}
+
+#[test]
+fn databases_of_others_are_refused() {
+    let (_folder, store) = store();
+    let path = store.folder.join(DATABASE);
+    let change = |sql: &str| rusqlite::Connection::open(&path).expect("a database").execute_batch(sql).expect("done");
+    change("PRAGMA user_version = 2");
+    assert!(matches!(store.meta(), Err(StoreError::Meta(MetaError::Version { found: 2, known: 1 }))));
+    change("PRAGMA application_id = 7");
+    assert!(matches!(store.meta(), Err(StoreError::Meta(MetaError::Foreign))));
+}
+
+#[test]
+fn rows_that_were_edited_are_named() {
+    let (_folder, store) = store();
+    start(&store, "one", b"");
+    let meta = store.meta().expect("a database");
+    let id = "one".parse().expect("a name");
+    for (column, value) in [("status", "9"), ("checkpoint", "'{}'"), ("waits", "'x'"), ("wanted", "-1")] {
+        let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
+        connection.execute_batch(&format!("SAVEPOINT s; UPDATE invocation SET {column} = {value}")).expect("edited");
+        connection.execute_batch("RELEASE s").expect("committed");
+        let error = meta.get(&id).expect_err("it is damaged").to_string();
+        assert!(error.contains("invocation `one` has a wrong"), "{column}: {error}");
+        connection
+            .execute_batch("UPDATE invocation SET status = 0, checkpoint = NULL, waits = '[]', wanted = NULL")
+            .expect("restored");
+    }
+    let mut meta = meta;
+    meta.send(&id, &NewMail::new("paid", b"", None).expect("it can be sent"), 2).expect("asked");
+    let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
+    connection.execute_batch("UPDATE mail SET name = char(27)").expect("edited");
+    let Ok(Claimed::Yes(claim)) = meta.claim("owner", Want::Due, 3) else { panic!("it is due") };
+    let error = meta.mail(&claim.held, 0).expect_err("it is damaged").to_string();
+    assert!(error.contains("invocation `one` has a wrong event"), "{error}");
+}
+
+/// A database may have been edited. What it says then is refused, and nothing outside the folder is named.
+#[test]
+fn histories_and_parents_that_were_edited_are_named() {
+    let (_folder, store) = store();
+    start(&store, "one", b"");
+    let mut meta = store.meta().expect("a database");
+    let id = "one".parse().expect("a name");
+    let Ok(Claimed::Yes(claim)) = meta.claim("gone", Want::Due, 2) else { panic!("it is due") };
+    let checkpoint = Checkpoint { file: "one.1.checkpoint".to_owned(), bytes: 1 };
+    let suspended = Commit::Suspended {
+        checkpoint,
+        due: None,
+        waits: Vec::new(),
+        taken: Vec::new(),
+        published: Default::default(),
+    };
+    meta.commit(&claim.held, &suspended, 3).expect("it is ours");
+    let copies = ["two".parse().expect("a name")];
+    let fork = Fork { id: &id, at: None, copies: &copies, paused: false };
+    assert_eq!(meta.fork(fork, 4).expect("done"), Branched::Done(vec![Copied::New]));
+    let edit = |sql: &str| {
+        let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
+        connection.execute_batch(sql).expect("edited");
+    };
+    let checks: [(&str, &str, &str); 7] = [
+        ("history", "file = '../outside'", "file = 'one.1.checkpoint'"),
+        ("history", "file = ''", "file = 'one.1.checkpoint'"),
+        ("history", "waits = 'x'", "waits = '[]'"),
+        ("lineage", "parent = '../one'", "parent = 'one'"),
+        ("lineage", "parent = NULL", "parent = 'one'"),
+        ("lineage", "copy = 2", "copy = 1"),
+        ("lineage", "keep = 0", "keep = 16"),
+    ];
+    for (table, change, back) in checks {
+        edit(&format!("UPDATE {table} SET {change}"));
+        let asked = (meta.history(&copies[0]).map(drop), meta.lineage(&copies[0]).map(drop));
+        let error = asked.0.and(asked.1).expect_err("it is damaged").to_string();
+        assert!(error.contains("invocation `two` has a wrong"), "{change}: {error}");
+        edit(&format!("UPDATE {table} SET {back}"));
+    }
+    edit("UPDATE invocation SET checkpoint = '{\"file\":\"../outside\",\"bytes\":1}'");
+    assert!(meta.get(&id).expect_err("it is damaged").to_string().contains("has a wrong checkpoint"));
+}
