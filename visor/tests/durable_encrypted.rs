@@ -2,10 +2,13 @@
 
 #[path = "support/program.rs"]
 mod program;
+#[path = "support/search.rs"]
+mod search;
 #[path = "support/stops.rs"]
 mod stops;
 
 use program::{NAP, RESULT, document, image, monohull, refused, write_sleepers};
+use search::has;
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -34,17 +37,6 @@ fn with_key(folder: &Path, key: Option<&str>, args: &[&str]) -> Output {
 
 fn show(folder: &Path, id: &str) -> Value {
     document(&with_key(folder, Some("state.key"), &["show", id, "--json"]))
-}
-
-/// Whether a file in a folder has these bytes.
-fn has(folder: &Path, bytes: &str) -> bool {
-    fs::read_dir(folder).expect("a folder").any(|entry| {
-        let path = entry.expect("an entry").path();
-        match path.is_dir() {
-            true => has(&path, bytes),
-            false => fs::read(&path).expect("a file").windows(bytes.len()).any(|window| window == bytes.as_bytes()),
-        }
-    })
 }
 
 /// A folder with a key, and a state folder that has invocations of these names, which sleep.

@@ -100,7 +100,7 @@ fn those_that_wait_leave_room_for_handlers() {
 }
 
 #[test]
-fn what_nobody_handles_is_an_error_that_names_it() {
+fn an_effect_without_a_handler_is_an_error_that_names_it() {
     let report = run(&workflow(&ask("blod"), &[("blob", &json!({ "how": "echo" }), &nothing())]));
     assert_eq!(text(&report, "result"), "NotFound: no step of the workflow handles effect `blod`");
     assert_eq!((step(&report, "for-blob").handled, step(&report, "for-blob").status), (0, Status::Cancelled));
@@ -119,7 +119,7 @@ fn a_step_asks_for_the_effects_of_its_list_alone() {
 }
 
 #[test]
-fn the_failure_of_a_handler_is_told_to_who_asked() {
+fn the_failure_of_a_handler_is_told_to_the_asker() {
     for (how, more, said) in [
         ("fail", nothing(), "the handler of effect `blob`, for-blob[0], failed (error): nothing is known of what"),
         ("silent", nothing(), "the handler of effect `blob`, for-blob[0], ended without filling the slot `reply`"),
@@ -216,7 +216,7 @@ fn going_back_behind_a_reply_asks_again() {
 
 /// Nothing waits for a handler whose asker has ended, in whatever way.
 #[test]
-fn the_end_of_who_asks_ends_its_handlers() {
+fn the_end_of_an_asker_ends_its_handlers() {
     let leave = json!({ "how": "leave", "effect": "blob", "milliseconds": 50 });
     let mut document = workflow(&leave, &[("blob", &json!({ "how": "endless" }), &nothing())]);
     let next = json!({
@@ -246,7 +246,7 @@ fn the_end_of_who_asks_ends_its_handlers() {
     assert_eq!((step(&report, "asks").attempts, step(&report, "for-blob").handled), (2, 2));
 }
 
-/// The handler waits for what nobody does, and its asker for the handler: both are told.
+/// The handler waits for what never comes, and its asker for the handler: both are told.
 #[test]
 fn a_handler_that_waits_for_ever_is_a_deadlock() {
     let (said, _) = asked("wait", &nothing());

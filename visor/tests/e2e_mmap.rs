@@ -152,7 +152,7 @@ fn small_clusters_are_the_same() {
 
 /// Where the domain alone changes a file it is shown, and no page is waited for.
 #[test]
-fn a_file_that_nobody_else_writes_to_is_shown_without_a_wait() {
+fn a_file_that_no_other_process_writes_to_is_shown_without_a_wait() {
     let host = Host::new();
     let waits = |mount: Value| {
         let report = support::run(&json!({

@@ -1,8 +1,11 @@
 //! A server whose state folder a key encrypts: what calls and durable invocations leave there cannot be read without the key, and is there after a kill.
 
+#[path = "support/search.rs"]
+mod search;
 mod serve_support;
 
 use nix::sys::signal::Signal;
+use search::has;
 use serve_support::{Server, StateFolder, eventually};
 use std::fs;
 use std::net::TcpListener;
@@ -19,17 +22,6 @@ fn new_key(folder: &Path, name: &str) -> PathBuf {
     let made = Command::new(env!("CARGO_BIN_EXE_monohull")).args(["key", "new"]).arg(&path).status();
     assert!(made.expect("monohull starts").success());
     path
-}
-
-/// Whether a file in a folder has these bytes.
-fn has(folder: &Path, bytes: &str) -> bool {
-    fs::read_dir(folder).expect("a folder").any(|entry| {
-        let path = entry.expect("an entry").path();
-        match path.is_dir() {
-            true => has(&path, bytes),
-            false => fs::read(&path).expect("a file").windows(bytes.len()).any(|window| window == bytes.as_bytes()),
-        }
-    })
 }
 
 /// What a server says that does not start on a state folder.

@@ -12,7 +12,7 @@ fn blobs_are_put_together() {
 }
 
 #[test]
-fn a_blob_that_is_not_there_fails_who_asks_for_it_with_the_reason() {
+fn a_blob_that_is_not_there_fails_the_asker_with_the_reason() {
     let mut workflow = Workflow::shipped("blob");
     for (name, why) in [
         ("footer.txt", "the handler of effect `blob`, store[0], failed (error): blob \"footer.txt\": "),

@@ -22,8 +22,8 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
     {
         cases.refused("a name that is none", PERFORM, &[keep(broken), 16, buffer, 1, out], Invalid);
     }
-    cases.refused("what nobody handles", PERFORM, &[nobody, 8, buffer, 1, out], Invalid);
-    cases.refused("what nobody handles", PERFORM, &[nobody, 6, buffer, 1, out], NotFound);
+    cases.refused("an effect without a handler", PERFORM, &[nobody, 8, buffer, 1, out], Invalid);
+    cases.refused("an effect without a handler", PERFORM, &[nobody, 6, buffer, 1, out], NotFound);
     // Slots of requests have such names: of another instance, of none, of the highest number.
     for id in ["0000000000000001", "0000010000000001", "ffffffffffffffff", "0000000000000000"] {
         for part in ["p", "a", "r"] {

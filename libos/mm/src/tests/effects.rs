@@ -111,7 +111,7 @@ fn the_report_of_a_failure_is_told_apart_from_a_reply() {
 
 /// No function names a slot of a request, but for the replies to its own; and a handler has no other request than its own.
 #[test]
-fn nobody_else_reaches_a_request_or_its_reply() {
+fn no_other_instance_reaches_a_request_or_its_reply() {
     let mm = with_a_handler();
     let address = mm.ask(ID, b"what");
     let own = mm.alloc(A, 8);

@@ -171,17 +171,26 @@ mod tests {
         unsafe { &mut *(address as *mut u8) }
     }
 
-    /// A pool, and its first piece; nothing where the host puts no memory file on huge pages.
-    fn pool(bytes: u64) -> Option<(Pool, u64)> {
+    /// A pool whose pieces are on usual pages, which every host has.
+    fn pool(bytes: u64) -> (Pool, u64) {
         let pool = Pool::new(bytes).expect("a memory file");
-        let first = pool.take();
-        assert_eq!(first.is_none(), pool.is_unfit.load(Ordering::Relaxed));
-        first.map(|first| (pool, first))
+        pool.has_huge_pages.store(false, Ordering::Relaxed);
+        let first = pool.take().expect("a piece");
+        (pool, first)
     }
 
     #[test]
-    fn pieces_are_zero_whoever_has_had_them_before() {
-        let Some((pool, first)) = pool(3 * PIECE - 1) else { return };
+    fn a_host_that_puts_no_memory_file_on_huge_pages_gets_other_memory() {
+        let pool = Pool::new(2 * PIECE).expect("a memory file");
+        let first = pool.take();
+        assert_eq!(first.is_none(), pool.is_unfit.load(Ordering::Relaxed));
+        pool.is_unfit.store(true, Ordering::Relaxed);
+        assert_eq!(pool.take(), None);
+    }
+
+    #[test]
+    fn pieces_are_zero_when_they_are_used_again() {
+        let (pool, first) = pool(3 * PIECE - 1);
         let taken = [Some(first), pool.take(), pool.take()].map(|piece| piece.expect("a piece"));
         assert_eq!(taken.map(|address| address - taken[0]), [0, PIECE, 2 * PIECE], "side by side");
         assert_eq!(pool.take(), None, "there are no more");
@@ -199,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_window_is_the_rest_of_the_file() {
-        let Some((pool, first)) = pool(2 * PIECE) else { return };
+        let (pool, first) = pool(2 * PIECE);
         let window = pool.window(first + PIECE + 5).expect("inside");
         assert_eq!((window.offset, window.len), (PIECE + 5, PIECE - 5));
         assert!(pool.window(first + 2 * PIECE).is_none() && pool.window(first - 1).is_none());

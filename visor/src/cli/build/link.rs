@@ -51,8 +51,8 @@ const CODEGEN: &[&str] = &[
     "relocation-model=pic",
 ];
 /// What else is tried when instructions hold forbidden bytes by accident: distances between functions and between
-/// blocks are part of instructions, and so is the order of functions; at last other instructions. A large program has an accident in
-/// every second layout or so.
+/// blocks are part of instructions, and so is the order of functions; at last other instructions. A large program
+/// may have an accident in several of them.
 const OTHER_LAYOUTS: [&str; 10] = [
     "llvm-args=-align-all-functions=5",
     "llvm-args=-align-all-functions=6",

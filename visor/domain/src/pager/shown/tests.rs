@@ -147,7 +147,7 @@ fn what_is_shown_is_copied_before_a_store() {
 }
 
 #[test]
-fn a_copy_of_ones_own_is_nobody_elses() {
+fn stores_to_a_mapping_are_in_no_other_and_not_in_the_file() {
     let _one = one_at_a_time();
     let scene = Scene::new();
     let [one, other] = [0, 1].map(|cell| scene.map(cell, true).expect("mapped"));
