@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 /// How far down its stack a workflow without threads reaches.
-const STACK: u64 = 12 << 10;
+const STACK: u64 = 28 << 10;
 /// How much a small workflow takes from the allocator.
 const HEAP: usize = 40 << 10;
 
