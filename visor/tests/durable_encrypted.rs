@@ -12,7 +12,7 @@ use search::has;
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -138,6 +138,51 @@ fn a_folder_needs_the_key_that_it_was_made_with_or_none() {
     assert_eq!(with_key(plain.path(), None, &["wake", "--wait"]).status.code(), Some(0));
 }
 
+/// Runs a verb of `monohull checkpoint` on a file, with this key of its state folder.
+fn checkpoint(folder: &Path, verb: &str, files: &[&Path], key: Option<&str>) -> Output {
+    let files = files.iter().map(|file| file.to_str().expect("UTF-8"));
+    let key = key.map(|key| ["--state-key", key]);
+    let args: Vec<&str> = ["checkpoint", verb].into_iter().chain(files).chain(key.into_iter().flatten()).collect();
+    monohull(folder, &args)
+}
+
+/// The file of an invocation's checkpoint.
+fn file_of(folder: &Path, id: &str) -> PathBuf {
+    let name = show(folder, id)["checkpoint"]["file"].as_str().expect("a checkpoint").to_owned();
+    folder.join("state/checkpoints").join(name)
+}
+
+#[test]
+fn a_checkpoint_is_inspected_with_the_key_of_its_folder() {
+    let folder = sleepers(&["one", "two"]);
+    let path = folder.path();
+    new_key(path, "other.key");
+    let (one, two) = (&*file_of(path, "one"), &*file_of(path, "two"));
+    let key = Some("state.key");
+    for (verb, files) in [("describe", &[one][..]), ("verify", &[one]), ("diff", &[one, two])] {
+        let without = checkpoint(path, verb, files, None);
+        refused(&without, 2, "it is encrypted: `--state-key FILE` names the file of the key of its state folder");
+        refused(&checkpoint(path, verb, files, Some("other.key")), 2, "other.key is not the key of the state folder");
+    }
+    let described = checkpoint(path, "describe", &[one], key);
+    assert_eq!(described.status.code(), Some(0), "{described:?}");
+    assert!(String::from_utf8_lossy(&described.stdout).contains("sleeper"), "{described:?}");
+    let verified = checkpoint(path, "verify", &[one], key);
+    assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+    assert_eq!(checkpoint(path, "diff", &[one, one], key).status.code(), Some(0), "the same");
+    assert_eq!(checkpoint(path, "diff", &[one, two], key).status.code(), Some(1), "another id");
+    // One in the place of another, and one that is not encrypted, are no good ones.
+    fs::copy(two, one).expect("copied");
+    for (verb, code) in [("describe", 2), ("verify", 1)] {
+        let output = checkpoint(path, verb, &[one], key);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let text = [output.stdout, output.stderr].concat();
+        assert!(String::from_utf8_lossy(&text).contains("or belongs to another place"), "{verb}");
+    }
+    fs::write(one, "a checkpoint").expect("written");
+    refused(&checkpoint(path, "describe", &[one], key), 2, "it is not encrypted");
+}
+
 /// Changes the file of `one`; the other is that of `two`.
 type Damage = fn(&Path, &Path);
 
@@ -145,11 +190,7 @@ type Damage = fn(&Path, &Path);
 fn what_goes_on_from_a_file_that_was_changed_is_paused() {
     let folder = sleepers(&["one", "two"]);
     let path = folder.path();
-    let file = |id: &str| {
-        let name = show(path, id)["checkpoint"]["file"].as_str().expect("a checkpoint").to_owned();
-        path.join("state/checkpoints").join(name)
-    };
-    let (own, other) = (file("one"), file("two"));
+    let (own, other) = (file_of(path, "one"), file_of(path, "two"));
     copy(&path.join("state"), &path.join("kept"));
     let damages: [(&str, Damage); 5] = [
         ("a bit", |own, _| {

@@ -161,6 +161,15 @@ impl Store {
         }
     }
 
+    /// The key of the encrypted state folder that is there, whether it is a server's or not. `key` opens it.
+    pub fn state_key(folder: &Path, key: &KeyFile) -> Result<Option<Arc<StateKey>>, StoreError> {
+        let store = match Store::open_existing(folder, Some(key)) {
+            Err(StoreError::Meta(MetaError::Other { served: true })) => Store::open_served(folder, Some(key)),
+            other => other,
+        };
+        Ok(store?.key)
+    }
+
     /// Its database. A process that forks must not have it open.
     pub fn meta(&self) -> Result<Sqlite, StoreError> {
         let unlock = self.key.as_ref().map_or(Unlock::Nothing, Unlock::Opened);

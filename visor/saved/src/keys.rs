@@ -26,10 +26,24 @@ impl<'k> From<&'k Key> for Keys<'k> {
     }
 }
 
-/// A file that is read, or what was in an encrypted one.
-pub(super) enum Source {
+/// A checkpoint's file, or what was in an encrypted one.
+#[derive(Debug)]
+pub enum Source {
+    /// A file that is not encrypted.
     File(File),
+    /// What was in one that is.
     Plain(Vec<u8>),
+}
+
+impl Source {
+    /// What is in a checkpoint's file of this name: one of a state folder with this key, or one that is not encrypted.
+    pub fn new(mut file: File, name: &str, key: Option<&StateKey>) -> Result<Source, Error> {
+        let Some(key) = key else { return Ok(Source::File(file)) };
+        let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+        let mut plain = Vec::with_capacity(length);
+        key.decrypt_file(Place { kind: CHECKPOINT, name }, &mut file, &mut plain)?;
+        Ok(Source::Plain(plain))
+    }
 }
 
 impl ReadAt for Source {
@@ -50,12 +64,8 @@ impl ReadAt for Source {
 
 impl Keys<'_> {
     /// What is in a file of this name.
-    pub(super) fn source(&self, mut file: File, name: &str) -> Result<Source, Error> {
-        let Some(key) = self.state else { return Ok(Source::File(file)) };
-        let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
-        let mut plain = Vec::with_capacity(length);
-        key.decrypt_file(Place { kind: CHECKPOINT, name }, &mut file, &mut plain)?;
-        Ok(Source::Plain(plain))
+    pub(super) fn source(&self, file: File, name: &str) -> Result<Source, Error> {
+        Source::new(file, name, self.state)
     }
 
     /// A file in memory for what is to be encrypted, if it is.
@@ -75,8 +85,8 @@ impl Keys<'_> {
     }
 }
 
-/// As an error of a file that another one needs: one that was changed is no error of the host.
-pub(super) fn as_io(error: Error) -> io::Error {
+/// As an error of a file that another one needs: one that was changed is [`io::ErrorKind::InvalidData`].
+pub fn as_io(error: Error) -> io::Error {
     match error {
         Error::Io(error) => error,
         error => io::Error::new(io::ErrorKind::InvalidData, error),

@@ -18,7 +18,7 @@
 mod keys;
 mod records;
 
-pub use keys::Keys;
+pub use keys::{Keys, Source, as_io};
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -158,7 +158,7 @@ impl Saved {
         let file = input::open_regular(path, false).map_err(|error| unreadable(error.into()))?;
         let source = keys.source(file, &file_name(path));
         let source = source.map_err(|error| FileError::Encrypted { path: path.to_owned(), error })?;
-        let beside = |name: &str| keys.source(open_beside(path, name)?, name).map_err(keys::as_io);
+        let beside = |name: &str| keys.source(open_beside(path, name)?, name).map_err(as_io);
         let chain = Chain::read(source, Trust::Key(keys.seal), beside).map_err(wrong)?;
         chain.newest().check_processor(&Processor::here()).map_err(wrong)?;
         Saved::of(&chain, plan).map_err(|why| match why {

@@ -4,17 +4,19 @@
 
 mod describe;
 mod diff;
+mod file;
 
 use super::output;
 use super::serve::usual_state;
 use super::{Exit, concat_help, fail};
 use clap::{Args, Subcommand};
-use monohull_checkpoint::{self as format, Error, Key, KeyError, Processor, Trust};
-use monohull_host_files::input;
+use file::CheckpointFile;
+use monohull_checkpoint::{self as format, Error, Key, KeyError, Processor};
+use monohull_durable::StoreError;
 use monohull_report::escape::{Line, shown};
-use monohull_saved::{make_key_folder, open_beside};
+use monohull_saved::{Source, make_key_folder};
+use monohull_state_key::KeyFileError;
 use serde::Serialize;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +42,8 @@ enum Verb {
         /// The key that should have sealed it; without it the user's own, if there is one
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
+        #[command(flatten)]
+        encrypted: Encrypted,
         /// Print one JSON document
         #[arg(long)]
         json: bool,
@@ -52,6 +56,8 @@ enum Verb {
         /// The key that must have sealed it; without it the user's own
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
+        #[command(flatten)]
+        encrypted: Encrypted,
         /// Print one JSON document
         #[arg(long)]
         json: bool,
@@ -63,10 +69,26 @@ enum Verb {
         first: PathBuf,
         /// The second one
         second: PathBuf,
+        #[command(flatten)]
+        encrypted: Encrypted,
         /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
+}
+
+/// How a checkpoint of an encrypted state folder is read.
+#[derive(Debug, Args)]
+struct Encrypted {
+    /// The file of the key of the state folder that the checkpoint is in, if that is encrypted
+    #[arg(long, value_name = "FILE")]
+    state_key: Option<PathBuf>,
+}
+
+impl Encrypted {
+    fn find<'p>(&self, path: &'p Path) -> Result<CheckpointFile<'p>, Trouble> {
+        CheckpointFile::find(path, self.state_key.as_deref())
+    }
 }
 
 /// An example, and exit codes that never change their meaning.
@@ -92,16 +114,18 @@ Exit codes:
 const KEY_NAME: &str = "checkpoint.key";
 
 /// A checkpoint that has been read.
-type Read = format::Checkpoint<File>;
+type Read = format::Checkpoint<Source>;
 /// A checkpoint with those that it takes pages from.
-type Chain = format::Chain<File>;
+type Chain = format::Chain<Source>;
 
 impl Checkpoint {
     pub(super) fn run(&self) -> u8 {
         match &self.verb {
-            Verb::Describe { file, key, json } => describe(file, key.as_deref(), *json) as u8,
-            Verb::Verify { file, key, json } => verify(file, key.as_deref(), *json),
-            Verb::Diff { first, second, json } => diff(first, second, *json),
+            Verb::Describe { file, key, encrypted, json } => {
+                describe(encrypted.find(file), key.as_deref(), *json) as u8
+            }
+            Verb::Verify { file, key, encrypted, json } => verify(file, encrypted.find(file), key.as_deref(), *json),
+            Verb::Diff { first, second, encrypted, json } => diff(encrypted.find(first), encrypted.find(second), *json),
         }
     }
 
@@ -111,11 +135,17 @@ impl Checkpoint {
     }
 }
 
-fn describe(file: &Path, key: Option<&Path>, json: bool) -> Exit {
-    let described = open(file).and_then(|checkpoint| Ok((seal(&checkpoint, key)?, checkpoint)));
+/// A checkpoint's file, if it was found.
+type Found<'p> = Result<CheckpointFile<'p>, Trouble>;
+
+fn describe(file: Found<'_>, key: Option<&Path>, json: bool) -> Exit {
+    let described = file.and_then(|file| {
+        let checkpoint = file.read()?;
+        Ok((seal(&checkpoint, key)?, checkpoint, file))
+    });
     match described {
-        Ok((seal, checkpoint)) => {
-            let parent = describe::Parent::of(file, &checkpoint);
+        Ok((seal, checkpoint, file)) => {
+            let parent = describe::Parent::of(&file, &checkpoint);
             let description = describe::Description::of(&checkpoint, seal, parent);
             match json {
                 true => output::json(&description),
@@ -168,31 +198,31 @@ fn as_shown<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error>
     to.collect_str(&shown(path))
 }
 
-fn verify(file: &Path, key: Option<&Path>, json: bool) -> u8 {
-    let verdict = match verdict(file, key) {
+fn verify(path: &Path, file: Found<'_>, key: Option<&Path>, json: bool) -> u8 {
+    let verdict = match file.and_then(|file| verdict(&file, key)) {
         Ok(()) => None,
         Err(Trouble::Checkpoint { error, .. }) if !matches!(error, Error::Io { .. }) => Some(error.to_string()),
+        Err(Trouble::Decrypt { error, .. }) if !error.is_hosts() => Some(error.to_string()),
         Err(trouble) => return fail(Exit::Usage, &trouble) as u8,
     };
     let exit = u8::from(verdict.is_some());
     if json {
-        output::json(&Verdict { file, good: verdict.is_none(), reason: verdict });
+        output::json(&Verdict { file: path, good: verdict.is_none(), reason: verdict });
     } else {
         let text = verdict.unwrap_or_else(|| "as it should be".to_owned());
-        output::text(format_args!("{}: {}\n", shown(file), Line(text)));
+        output::text(format_args!("{}: {}\n", shown(path), Line(text)));
     }
     exit
 }
 
-fn verdict(file: &Path, key: Option<&Path>) -> Result<(), Trouble> {
-    let key = checking_key(key)?;
-    let wrong = |error| Trouble::Checkpoint { path: file.to_owned(), error };
-    let chain = Chain::read(open_file(file)?, Trust::Key(&key), |name| open_beside(file, name)).map_err(wrong)?;
-    chain.verify_pages().and_then(|()| chain.newest().check_processor(&Processor::here())).map_err(wrong)
+fn verdict(file: &CheckpointFile<'_>, key: Option<&Path>) -> Result<(), Trouble> {
+    let chain = file.read_sealed(&checking_key(key)?)?;
+    let good = chain.verify_pages().and_then(|()| chain.newest().check_processor(&Processor::here()));
+    good.map_err(|error| file.wrong(error))
 }
 
-fn diff(first: &Path, second: &Path, json: bool) -> u8 {
-    let both = open_chain(first).and_then(|first| Ok((first, open_chain(second)?)));
+fn diff(first: Found<'_>, second: Found<'_>, json: bool) -> u8 {
+    let both = first.and_then(|first| Ok((first.read_chain()?, second?.read_chain()?)));
     let (a, b) = match both {
         Ok(both) => both,
         Err(trouble) => return fail(Exit::Usage, &trouble) as u8,
@@ -215,6 +245,14 @@ pub(super) enum Trouble {
     Unreadable { path: PathBuf, error: io::Error },
     #[error("{}: {error}", shown(path))]
     Key { path: PathBuf, error: KeyError },
+    #[error("{}: it is encrypted: `--state-key FILE` names the file of the key of its state folder", shown(path))]
+    Encrypted { path: PathBuf },
+    #[error("{}: {error}", shown(path))]
+    Decrypt { path: PathBuf, error: monohull_state_key::Error },
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     #[error("the user has no key yet, so no seal can be checked: `--key` names one")]
     NoKey,
     #[error("there is no folder for the key that seals checkpoints: set HOME, XDG_STATE_HOME or STATE_DIRECTORY")]
@@ -225,26 +263,12 @@ impl Trouble {
     pub(super) fn exit(&self) -> Exit {
         match self {
             Trouble::Checkpoint { error, .. } if error.is_hosts() => Exit::Host,
-            Trouble::NoState => Exit::Host,
+            Trouble::Decrypt { error, .. } if error.is_hosts() => Exit::Host,
+            Trouble::Store(StoreError::Meta(error)) if error.is_of_key() => Exit::Usage,
+            Trouble::NoState | Trouble::Store(_) => Exit::Host,
             _ => Exit::Usage,
         }
     }
-}
-
-fn open_file(path: &Path) -> Result<File, Trouble> {
-    input::open_regular(path, false).map_err(|error| Trouble::Unreadable { path: path.to_owned(), error: error.into() })
-}
-
-/// Reads a checkpoint of any origin.
-fn open(path: &Path) -> Result<Read, Trouble> {
-    let error = |error| Trouble::Checkpoint { path: path.to_owned(), error };
-    Read::read(open_file(path)?, Trust::Unchecked).map_err(error)
-}
-
-/// The same with those that it takes pages from.
-fn open_chain(path: &Path) -> Result<Chain, Trouble> {
-    let error = |error| Trouble::Checkpoint { path: path.to_owned(), error };
-    Chain::of(open(path)?, Trust::Unchecked, |name| open_beside(path, name)).map_err(error)
 }
 
 /// The key that was named; or the user's own, if there is one.

@@ -1,5 +1,6 @@
 //! What is in a checkpoint, for people and as JSON.
 
+use super::file::CheckpointFile;
 use super::{Read, Seal, Trouble};
 use humantime::{format_duration, format_rfc3339_millis};
 use monohull_abi::effect::EffectSlot;
@@ -12,7 +13,6 @@ use monohull_report::text::quoted;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// How a worker finds the pages that have changed since the checkpoint before. There is one way, on all kernels.
@@ -73,10 +73,10 @@ pub(super) struct Parent {
 
 impl Parent {
     /// That of a checkpoint which has one; the files are looked for in its folder.
-    pub(super) fn of(path: &Path, checkpoint: &Read) -> Option<Parent> {
+    pub(super) fn of(file: &CheckpointFile<'_>, checkpoint: &Read) -> Option<Parent> {
         let parent = checkpoint.contents().identity.parent.as_ref()?;
         let chain = checkpoint.contents().chain.as_ref();
-        let reason = match super::open_chain(path) {
+        let reason = match file.read_chain() {
             Ok(chain) => (!chain.is_whole()).then(|| "its file is not named".to_owned()),
             Err(Trouble::Checkpoint { error, .. }) => Some(error.to_string()),
             Err(trouble) => Some(trouble.to_string()),
