@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static int port;
@@ -51,7 +52,9 @@ int main(void)
 	CHECK(poll(&wish, 1, 5000) == 1 && wish.revents == POLLIN);
 	char text[16];
 	CHECK(recv(stream, text, sizeof text, MSG_PEEK) == 5 && read(stream, text, sizeof text) == 5);
-	CHECK(fcntl(stream, F_SETFL, 0) == 0 && write(stream, text, 5) == 5);
+	/* Several buffers are one part: the peer, which receives once, gets all of them. */
+	struct iovec line[3] = {{text, 2}, {text, 0}, {text + 2, 3}};
+	CHECK(fcntl(stream, F_SETFL, 0) == 0 && writev(stream, line, 3) == 5 && writev(stream, line, 0) == 0);
 	CHECK(getsockopt(stream, SOL_SOCKET, SO_TYPE, &value, &(socklen_t){4}) == 0 && value == SOCK_STREAM);
 	CHECK(getsockopt(stream, SOL_SOCKET, SO_ERROR, &value, &(socklen_t){4}) == 0 && value == 0);
 	CHECK(getpeername(stream, (void *)&peer, &len) == 0 && close(stream) == 0);
@@ -87,6 +90,16 @@ int main(void)
 	CHECK(sendmsg(one, &(struct msghdr){.msg_iov = parts, .msg_iovlen = 2}, 0) == 4);
 	struct iovec room = {text, sizeof text};
 	CHECK(recvmsg(two, &(struct msghdr){.msg_iov = &room, .msg_iovlen = 1}, 0) == 4);
+	/* A list of buffers is one datagram, which fills those of the other side. */
+	char head[3] = {0}, tail[8] = {0};
+	struct iovec halves[2] = {{head, 2}, {tail, sizeof tail}};
+	CHECK(writev(one, parts, 2) == 4 && readv(two, halves, 2) == 4 && !strcmp(head, "da") && !strcmp(tail, "ta"));
+	CHECK(writev(one, parts, 2) == 4 && recvmsg(two, &(struct msghdr){.msg_iov = halves, .msg_iovlen = 2}, 0) == 4);
+	CHECK(!strcmp(head, "da") && !strcmp(tail, "ta"));
+	static char large[40000];
+	struct iovec twice[2] = {{large, sizeof large}, {large, sizeof large}};
+	FAILS(writev(one, twice, 2), EMSGSIZE);
+	CHECK(writev(one, parts, 0) == 0 && recv(two, text, sizeof text, 0) == 0);
 	FAILS(recv(two, text, sizeof text, MSG_DONTWAIT), EAGAIN);
 	wish = (struct pollfd){.fd = two, .events = POLLIN};
 	CHECK(poll(&wish, 1, 1) == 0);

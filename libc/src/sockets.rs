@@ -18,7 +18,9 @@ mod transfer;
 
 pub(crate) use connect::{Connection, connect, connection, found, ready_now};
 pub(crate) use options::{getsockopt, setsockopt};
-pub(crate) use transfer::{readable, receive, recvfrom, recvmsg, send, sendmsg, sendto};
+pub(crate) use transfer::{
+    buffers, readable, receive, receive_list, recvfrom, recvmsg, send, send_list, sendmsg, sendto,
+};
 
 use crate::descriptors::{self, Kind};
 use crate::errno::{Answer, EAFNOSUPPORT, EBADF, EINVAL, ENOTCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT};

@@ -109,6 +109,8 @@ pub(crate) fn readv([descriptor, list, count, ..]: [u64; 6]) -> Answer {
     match descriptors::get(descriptor) {
         Ok(Kind::File(file)) => from_file(file, || host::call(number::FILE_READV, [file, list, count, AT_POSITION])),
         _ if count > 1024 => EINVAL,
+        // SAFETY: the caller's list of that many buffers.
+        Ok(Kind::Socket(socket)) => sockets::receive_list(socket, unsafe { sockets::buffers(list, count) }, 0),
         Ok(Kind::Local(local)) => with_local(local, |local| {
             // Only the first part waits.
             let mut first = true;
@@ -123,6 +125,8 @@ pub(crate) fn writev([descriptor, list, count, ..]: [u64; 6]) -> Answer {
     match descriptors::get(descriptor) {
         Ok(Kind::File(file)) => to_file(file, || host::call(number::FILE_WRITEV, [file, list, count, AT_POSITION])),
         _ if count > 1024 => EINVAL,
+        // SAFETY: the caller's list of that many buffers.
+        Ok(Kind::Socket(socket)) => sockets::send_list(socket, unsafe { sockets::buffers(list, count) }),
         _ => each(list, count, |bytes, len| write([descriptor, bytes, len, 0, 0, 0])),
     }
 }

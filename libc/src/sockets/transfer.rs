@@ -1,9 +1,12 @@
 //! Sending and receiving.
+//!
+//! A list of buffers is sent as one: a socket would make a datagram of each, and a stream that has sent a short part keeps the next one
+//! back until the first is acknowledged, which takes 40 ms (Nagle's algorithm).
 
 use super::address::{read_address, write_address};
 use super::numbers::{MSG_DONTWAIT, MSG_PEEK};
 use super::{get, is_non_blocking, of, pair, with};
-use crate::errno::{Answer, EAGAIN};
+use crate::errno::{Answer, EAGAIN, EMSGSIZE};
 use crate::host;
 use alloc::vec::Vec;
 use monohull_abi::file::IoVec;
@@ -33,6 +36,95 @@ pub(crate) fn receive(at: usize, buffer: u64, len: u64, flags: u64) -> Answer {
 /// What `send` and `write` do.
 pub(crate) fn send(at: usize, bytes: u64, len: u64) -> Answer {
     with(at, |open| host::call(number::SOCKET_SEND, [open, bytes, len]))
+}
+
+/// The buffers of a call.
+///
+/// # Safety
+///
+/// There are so many in the list, which stays as it is meanwhile.
+pub(crate) unsafe fn buffers<'l>(list: u64, count: u64) -> &'l [IoVec] {
+    match count {
+        0 => &[],
+        // SAFETY: by the caller's promise.
+        _ => unsafe { core::slice::from_raw_parts(list as *const IoVec, count as usize) },
+    }
+}
+
+/// What `writev` does.
+pub(crate) fn send_list(at: usize, list: &[IoVec]) -> Answer {
+    with(at, |open| send_parts(list, get(at).stream, |bytes, len| host::call(number::SOCKET_SEND, [open, bytes, len])))
+}
+
+/// What `readv` does. Of a stream the first part is enough.
+pub(crate) fn receive_list(at: usize, list: &[IoVec], flags: u64) -> Answer {
+    receive_parts(list, get(at).stream, |buffer, len| receive(at, buffer, len, flags))
+}
+
+/// A stream copies and sends as one what is at most as long.
+const TOGETHER: u64 = 256 << 10;
+/// No datagram is longer.
+const DATAGRAM_MAX: u64 = 64 << 10;
+
+/// Sends buffers by as few calls as there can be: a datagram by one, and a stream by one for buffers that are short together.
+fn send_parts(list: &[IoVec], stream: bool, mut send: impl FnMut(u64, u64) -> Answer) -> Answer {
+    let mut parts = list.iter().filter(|part| part.len > 0).peekable();
+    let most = if stream { TOGETHER } else { DATAGRAM_MAX };
+    if !stream && list.iter().fold(0, |sum: u64, part| sum.saturating_add(part.len)) > most {
+        return EMSGSIZE;
+    }
+    let (mut done, mut together) = (0, Vec::new());
+    loop {
+        let Some(first) = parts.next() else {
+            // A datagram may have no bytes.
+            return if done == 0 && !stream { send(1, 0) } else { done };
+        };
+        let (mut bytes, mut len) = (first.address, first.len);
+        together.clear();
+        while let Some(next) = parts.next_if(|next| len.saturating_add(next.len) <= most) {
+            if together.is_empty() {
+                // SAFETY: the caller's buffer.
+                together.extend_from_slice(unsafe { bytes_of(first) });
+            }
+            // SAFETY: likewise.
+            together.extend_from_slice(unsafe { bytes_of(next) });
+            (bytes, len) = (together.as_ptr() as u64, together.len() as u64);
+        }
+        match send(bytes, len) {
+            error @ ..0 if done == 0 => return error,
+            ..0 => return done,
+            part if (part as u64) < len => return done + part,
+            part => done += part,
+        }
+    }
+}
+
+/// Receives into buffers by one call: a stream into the first that has room, and a datagram into all of them.
+fn receive_parts(list: &[IoVec], stream: bool, receive: impl FnOnce(u64, u64) -> Answer) -> Answer {
+    let mut parts = list.iter().filter(|part| part.len > 0);
+    let Some(first) = parts.next() else { return if stream { 0 } else { receive(1, 0) } };
+    if stream || parts.next().is_none() {
+        return receive(first.address, first.len);
+    }
+    let room = list.iter().fold(0, |sum: u64, part| sum.saturating_add(part.len)).min(DATAGRAM_MAX);
+    let mut bytes = alloc::vec![0_u8; room as usize];
+    let answer = receive(bytes.as_mut_ptr() as u64, room);
+    let mut rest = &bytes[..usize::try_from(answer).unwrap_or(0)];
+    for part in list {
+        let (here, after) = rest.split_at(rest.len().min(part.len as usize));
+        // SAFETY: the caller's buffer, which has room for as many.
+        unsafe { (part.address as *mut u8).copy_from(here.as_ptr(), here.len()) };
+        rest = after;
+    }
+    answer
+}
+
+/// # Safety
+///
+/// The buffer can be read.
+unsafe fn bytes_of(buffer: &IoVec) -> &[u8] {
+    // SAFETY: by the caller's promise.
+    unsafe { core::slice::from_raw_parts(buffer.address as *const u8, buffer.len as usize) }
 }
 
 /// `recvfrom(socket, buffer, length, flags, address out, length)`.
@@ -93,33 +185,35 @@ struct Message {
     flags: u32,
 }
 
-/// `recvmsg(socket, message, flags)`: into the first buffer that has room; there are no control messages.
+/// `recvmsg(socket, message, flags)`; there are no control messages.
 pub(crate) fn recvmsg([descriptor, message, flags, ..]: [u64; 6]) -> Answer {
     // SAFETY: the caller's `struct msghdr`, and its list of buffers.
     unsafe {
         let message = message as *mut Message;
-        let lists = core::slice::from_raw_parts((*message).list as *const IoVec, (*message).count as usize);
-        let Some(first) = lists.iter().find(|buffer| buffer.len > 0) else { return 0 };
+        let list = buffers((*message).list, (*message).count);
         let name_len = (&raw mut (*message).name_len) as u64;
-        let (address, len) = (first.address, first.len);
         ((*message).control_len, (*message).flags) = (0, 0);
-        recvfrom([descriptor, address, len, flags, (*message).name, name_len])
+        receive_parts(list, is_stream(descriptor), |buffer, len| {
+            recvfrom([descriptor, buffer, len, flags, (*message).name, name_len])
+        })
     }
 }
 
-/// `sendmsg(socket, message, flags)`: all buffers as one.
+/// `sendmsg(socket, message, flags)`.
 pub(crate) fn sendmsg([descriptor, message, flags, ..]: [u64; 6]) -> Answer {
-    // SAFETY: the caller's `struct msghdr`, its list and its buffers.
-    unsafe {
+    // SAFETY: the caller's `struct msghdr`, and its list of buffers.
+    let (message, list) = unsafe {
         let message = (message as *const Message).read();
-        let list = core::slice::from_raw_parts(message.list as *const IoVec, message.count as usize);
-        let mut bytes = Vec::new();
-        for buffer in list.iter().filter(|buffer| buffer.len > 0) {
-            bytes.extend_from_slice(core::slice::from_raw_parts(buffer.address as *const u8, buffer.len as usize));
-        }
-        let (address, len) = (bytes.as_ptr() as u64, bytes.len() as u64);
-        sendto([descriptor, address, len, flags, message.name, u64::from(message.name_len)])
-    }
+        (message, buffers(message.list, message.count))
+    };
+    send_parts(list, is_stream(descriptor), |bytes, len| {
+        sendto([descriptor, bytes, len, flags, message.name, u64::from(message.name_len)])
+    })
+}
+
+/// Whether it is a stream; what is no socket is found out by the call.
+fn is_stream(descriptor: u64) -> bool {
+    of(descriptor).map_or(true, |at| get(at).stream)
 }
 
 /// Whether a stream or datagram socket has something to read now, without taking it; `None` of one that listens.
