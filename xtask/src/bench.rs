@@ -1,7 +1,7 @@
 //! Builds everything and hands over to the benchmark program.
 
 use crate::workspace::{Workspace, root};
-use crate::{Result, apache, build, network, nginx, pyperformance, sandboxes, shell};
+use crate::{Result, apache, build, network, nginx, programs, pyperformance, sandboxes, shell};
 use std::process::Command;
 
 /// Runs `monohull-bench` with these arguments.
@@ -11,8 +11,11 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     nginx::ready()?;
     network::peers()?;
     sandboxes::ready();
-    if needs_wasmtime_program(arguments) {
+    if measures(arguments, "reused-wasmtime") {
         sandboxes::wasmtime_program();
+    }
+    if measures(arguments, "programs") {
+        programs::servers_of_host(&Workspace::load()?);
     }
     pyperformance::ready();
     shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull-bench", "-p", "bench-program"]))?;
@@ -20,23 +23,24 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     shell::run(Command::new(program).args(arguments).current_dir(root()))
 }
 
-/// Whether these arguments have a scenario measured for which wasmtime's program is compiled: if it is named, or in a full run.
-fn needs_wasmtime_program(arguments: &[String]) -> bool {
-    const SCENARIO: &str = "reused-wasmtime";
+/// Whether these arguments have a scenario measured for which something is compiled that takes minutes: if it is named, or in a full run.
+fn measures(arguments: &[String], scenario: &str) -> bool {
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
     let is_scenario = |argument: &&String| !argument.starts_with('-') && argument.parse::<u64>().is_err();
     let names_none = arguments.iter().find(is_scenario).is_none() && !has("--list");
-    has(SCENARIO) || (names_none && !has("--smoke"))
+    has(scenario) || (names_none && !has("--smoke"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::needs_wasmtime_program;
+    use super::measures;
 
     #[test]
     fn a_program_that_takes_minutes_to_compile_is_compiled_where_it_is_needed() {
-        let needs =
-            |line: &str| needs_wasmtime_program(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let needs = |line: &str| {
+            let arguments: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+            measures(&arguments, "reused-wasmtime")
+        };
         assert!(
             needs("") && needs("--rounds 5") && needs("hostcall reused-wasmtime") && needs("reused-wasmtime --smoke")
         );

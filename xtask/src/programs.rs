@@ -28,6 +28,16 @@ pub(crate) fn build_all(workspace: &Workspace) -> Result {
     make(workspace, &USUAL).and_then(|()| make(workspace, &LARGE))
 }
 
+/// What a server of axum is compared with: the same program, for the host. It is left out where that fails.
+pub(crate) fn servers_of_host(workspace: &Workspace) {
+    shell::heading("compile a program to compare with");
+    let mut build = shell::cargo(["build", "--release", "-p", "servers"]);
+    build.current_dir(root().join("programs")).env("CARGO_TARGET_DIR", folder(workspace));
+    if let Err(error) = shell::run(&mut build) {
+        eprintln!("it is left out: {error}");
+    }
+}
+
 /// Cargo builds what has changed.
 fn make(workspace: &Workspace, programs: &[&str]) -> Result {
     programs.iter().try_for_each(|program| {

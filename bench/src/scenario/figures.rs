@@ -35,10 +35,17 @@ impl Rounds {
     }
 
     /// One of them.
-    pub(super) fn row(&self, title: &str, name: &str, host: &str, unit: Unit, limit: f64) -> Result<Row> {
+    pub(super) fn row(
+        &self,
+        title: &str,
+        name: &str,
+        host: &str,
+        unit: Unit,
+        limit: impl Into<Option<f64>>,
+    ) -> Result<Row> {
         let of = |figures: &Figures| figures.get(name).copied().ok_or_else(|| format!("no figure {name:?}"));
         let ours = self.0.iter().map(|(ours, _)| of(ours)).collect::<Result<Vec<_>>>()?;
         let hosts = self.0.iter().map(|(_, host)| of(host)).collect::<Result<Vec<_>>>()?;
-        Ok(Row::new(title, (Samples::of(ours), Samples::of(hosts)), host, unit, Some(limit)))
+        Ok(Row::new(title, (Samples::of(ours), Samples::of(hosts)), host, unit, limit.into()))
     }
 }

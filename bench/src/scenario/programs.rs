@@ -44,6 +44,30 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let rounds = Rounds::measure(effort.rounds, || figures(workflow.run()?.printed().into_iter()), host)?;
     let row = |&(name, limit)| rounds.row(name, name, "the same program on the host", Unit::Nanoseconds, limit);
     let mut rows = KERNELS.iter().map(row).collect::<Result<Vec<_>>>()?;
+    rows.extend(server(effort, &target)?);
     rows.extend(python::rows(effort, &target)?);
     Ok(rows)
+}
+
+/// A server of axum and its clients in one program, over sockets of the host, where the program has been built for the host too.
+fn server(effort: Effort, target: &Path) -> Result<Option<Row>> {
+    let (image, program) = (target.join("programs/images/servers.so"), target.join("programs/release/servers"));
+    if !(image.is_file() && program.is_file()) {
+        return Ok(None);
+    }
+    let load = format!("--load={}", effort.size(5000, 20));
+    let workflow = Workflow::new(&json!({
+        "name": "bench-servers",
+        "functions": { "servers": { "image": image } },
+        "steps": [{ "name": "servers", "function": "servers", "args": { "argv": [load] }, "memory": "512MiB" }],
+        "network": { "mode": "host", "connect": ["127.0.0.1:*"], "listen": ["127.0.0.1:*"] },
+    }))?;
+    let host = || -> Result<Figures> {
+        let output = Command::new(&program).arg(&load).stderr(Stdio::inherit()).output();
+        let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+        figures(String::from_utf8_lossy(&output.stdout).lines())
+    };
+    let rounds = Rounds::measure(effort.rounds, || figures(workflow.run()?.printed().into_iter()), host)?;
+    let name = "axum, 8 clients";
+    rounds.row(name, name, "the same program on the host", Unit::Nanoseconds, None).map(Some)
 }

@@ -1,7 +1,9 @@
 //! tokio with all its features, and HTTP by axum, reqwest and ureq, all in one program that is server and client.
 //!
-//! Each part prints one line, with results that do not change from run to run. With the argument `--naps=…` it only waits.
+//! Each part prints one line, with results that do not change from run to run. With the argument `--naps=…` it only waits, and with
+//! `--load=…` it measures how fast the server of axum answers.
 
+mod load;
 mod waits;
 
 use std::error::Error;
@@ -25,6 +27,9 @@ type Outcome = Result<String, Box<dyn Error>>;
 async fn main() -> Result<(), Box<dyn Error>> {
     if let Some(naps) = waits::Naps::from_arguments() {
         return waits::all(naps).await;
+    }
+    if let Some(each) = load::from_arguments() {
+        return load::measure(each).await;
     }
     println!("tasks: {}", tasks().await?);
     println!("timers: {}", timers().await?);
