@@ -25,6 +25,23 @@ OURS = {
     "pack": "_monohull_pack",
     "configuration": "_sysconfigdata__linux_x86_64-linux-musl",
 }
+# Lines that become others, so that what programs import can be in a template. `random` draws its first seed when it is imported: instances of one
+# template have that seed in common until `monohull.ready` gives each its own. `selectors` makes an epoll descriptor to see whether it can.
+EDITS = {
+    "random": ("_inst = Random()\n", "import _monohull\n_inst = Random(int.from_bytes(_monohull.common_random(32)))\ndel _monohull\n"),
+    "selectors": ("    # check if the OS and Kernel actually support the method. Call may fail with\n", "    return True\n"),
+}
+
+
+def source(name, path):
+    """The text of a module."""
+    text = path.read_bytes()
+    if name in EDITS:
+        before, after = (line.encode() for line in EDITS[name])
+        if text.count(before) != 1:
+            sys.exit(f"{path} does not contain {before} exactly once")
+        text = text.replace(before, after)
+    return text
 
 
 def library(folder):
@@ -49,7 +66,7 @@ def main(folder, out, packages=None):
     modules += [(name, here / f"{file}.py", False) for file, name in OURS.items()]
     data, table = bytearray(), []
     for name, path, is_package in modules:
-        code = marshal.dumps(compile(path.read_bytes(), f"<frozen {name}>", "exec", dont_inherit=True, optimize=0))
+        code = marshal.dumps(compile(source(name, path), f"<frozen {name}>", "exec", dont_inherit=True, optimize=0))
         table.append(f'    {{"{name}", monohull_bytecode + {len(data)}, {len(code)}, {int(is_package)}}},')
         data += code
     out = pathlib.Path(out)

@@ -5,6 +5,7 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <sys/random.h>
 #include "monohull.h"
 #include "start.h"
 
@@ -220,6 +221,25 @@ static PyObject *instance(PyObject *module, PyObject *none) {
                          (unsigned long long)monohull_attempt());
 }
 
+/* Whether this instance has started here, from a template. */
+static PyObject *ready(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    return PyBool_FromLong(monohull_ready());
+}
+
+/* `common_random(bytes)`: random bytes that instances of one template may have in common. */
+static PyObject *common_random(PyObject *module, PyObject *arguments) {
+    (void)module;
+    Py_ssize_t length;
+    if (!PyArg_ParseTuple(arguments, "n", &length)) return NULL;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, length);
+    if (bytes && getrandom(PyBytes_AS_STRING(bytes), (size_t)length, GRND_INSECURE) != length) {
+        Py_CLEAR(bytes);
+        PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return bytes;
+}
+
 /* The archive of the image's program; empty if this is the interpreter alone. */
 static PyObject *archive(PyObject *module, PyObject *none) {
     (void)module, (void)none;
@@ -233,6 +253,8 @@ static PyMethodDef methods[] = {
     {"make", make, METH_VARARGS, NULL},
     {"put", put, METH_VARARGS, NULL},
     {"instance", instance, METH_NOARGS, NULL},
+    {"ready", ready, METH_NOARGS, NULL},
+    {"common_random", common_random, METH_VARARGS, NULL},
     {"archive", archive, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

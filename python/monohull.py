@@ -10,12 +10,13 @@
     blob = perform("blob", "logo.png")          # what the step that handles this effect replies
 """
 
+import sys as _sys
 import time as _time
 
 import _monohull
 from _monohull import Error
 
-__all__ = ["Error", "event", "instance", "perform", "sleep", "slots"]
+__all__ = ["Error", "event", "instance", "perform", "ready", "sleep", "slots"]
 
 _FOR_EVER = (1 << 64) - 1
 
@@ -76,6 +77,19 @@ class _Instance:
 
 
 instance = _Instance()
+
+
+def ready():
+    """Says that the program is ready for its inputs. True if this instance has started here, and not at the beginning of the program.
+
+    What comes before is the same for all instances: imports, tables, patterns. A server runs it once for each version of the workflow, and
+    later instances start with that memory. Slots, events, files, output, threads, and random numbers of `os.urandom`, `secrets`,
+    `random.Random` come after it. As after a fork, the functions of the module `random` get a seed of their own here.
+    """
+    started_here = _monohull.ready()
+    if "random" in _sys.modules:
+        _sys.modules["random"].seed()
+    return started_here
 
 
 def perform(effect, request=b""):

@@ -15,6 +15,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// A program that imports what many do, and answers.
+const PYTHON: &str = "\
+import json, re
+import monohull
+word = re.compile('[a-z]+')
+monohull.ready()
+monohull.slots.put('out', json.dumps(word.findall(str(monohull.slots.get('in'), 'utf-8'))))
+";
+
 /// What is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Function {
@@ -24,6 +33,10 @@ enum Function {
     Prepared,
     /// The same from a template, where the table is there.
     FromTemplate,
+    /// A program in Python that imports a part of the library.
+    Python,
+    /// The same from a template, where that has been done.
+    PythonFromTemplate,
 }
 
 impl Function {
@@ -40,6 +53,14 @@ impl Function {
                 "outputs": ["out"],
                 "limits": {"carriers": 1},
             }),
+            Function::Python | Function::PythonFromTemplate => json!({
+                "name": "bench-python",
+                "functions": {"python": {"image": format!("{}/../target/python/python.so", env!("CARGO_MANIFEST_DIR"))}},
+                "steps": [{ "name": "main", "function": "python", "args": {"argv": ["-c", PYTHON]} }],
+                "inputs": ["in"],
+                "outputs": ["out"],
+                "limits": {"carriers": 1},
+            }),
         };
         document.to_string()
     }
@@ -47,7 +68,7 @@ impl Function {
     fn job(self, ready: &Arc<Ready>, template: JobTemplate) -> Job {
         let inputs = match self {
             Function::Nothing => Vec::new(),
-            Function::Prepared | Function::FromTemplate => vec![("in".to_owned(), Data::Bytes(b"input".to_vec()))],
+            _ => vec![("in".to_owned(), Data::Bytes(b"input".to_vec()))],
         };
         Job { template, ..Job::new(ready.clone(), inputs) }
     }
@@ -74,6 +95,8 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
         None => (Function::Nothing, what),
         Some(("prepared", what)) => (Function::Prepared, what),
         Some(("template", what)) => (Function::FromTemplate, what),
+        Some(("python", what)) => (Function::Python, what),
+        Some(("python-template", what)) => (Function::PythonFromTemplate, what),
         Some(_) => return Err(format!("unknown measurement {what}")),
     };
     let wrong = |error: &dyn std::fmt::Display| error.to_string();
@@ -83,8 +106,10 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
     let plan = workflow::load_str(Path::new("bench.json"), &document).map_err(|error| wrong(&error))?;
     let ready = Arc::new(Ready::new(plan).map_err(|error| wrong(&error))?);
     let template = match function {
-        Function::FromTemplate => JobTemplate::From(Arc::new(make_template(&spawner, &ready)?)),
-        Function::Nothing | Function::Prepared => JobTemplate::No,
+        Function::FromTemplate | Function::PythonFromTemplate => {
+            JobTemplate::From(Arc::new(make_template(&spawner, &ready)?))
+        }
+        Function::Nothing | Function::Prepared | Function::Python => JobTemplate::No,
     };
     let mut samples = Vec::with_capacity(count);
     for _ in 0..count {

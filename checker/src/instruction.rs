@@ -28,8 +28,17 @@ pub fn scan(memory: &[u8]) -> impl Iterator<Item = Found> {
 
 /// Those sequences for which a file is refused. They are rare, and found several times as fast.
 pub fn scan_refused(memory: &[u8]) -> Vec<Found> {
+    refused(memory).collect()
+}
+
+/// The first of them.
+pub(crate) fn first_refused(memory: &[u8]) -> Option<Found> {
+    refused(memory).next()
+}
+
+fn refused(memory: &[u8]) -> impl Iterator<Item = Found> {
     let found = Candidates::<Refused>::new(memory).filter_map(|index| opcode_at(memory, index));
-    found.filter(|found| found.kind.severity() == Severity::Refuse).collect()
+    found.filter(|found| found.kind.severity() == Severity::Refuse)
 }
 
 /// The sequence whose escape or opcode byte is at `index`. One offset never has two kinds: the opcode decides.

@@ -95,7 +95,18 @@ pub fn check(bytes: &[u8]) -> Result<Report, CheckError> {
     check_by(Rules::IMAGE, bytes)
 }
 
-/// The same by other rules.
+/// The first finding for which a function image is refused, if there is any: the verdict of [`check`], in a fraction of its time for a file
+/// that is not refused.
+pub fn refusal(bytes: &[u8]) -> Result<Option<Finding>, CheckError> {
+    let code = elf::executable(bytes)?;
+    let Some((run, found)) = code.runs.iter().find_map(|run| Some((run, instruction::first_refused(&run.memory)?)))
+    else {
+        return Ok(None);
+    };
+    Ok(Some(finding(Rules::IMAGE, run, found, &SymbolTable::read(bytes))))
+}
+
+/// The same as [`check`] by other rules.
 pub fn check_by(rules: Rules, bytes: &[u8]) -> Result<Report, CheckError> {
     let code = elf::executable(bytes)?;
     let symbols = SymbolTable::read(bytes);

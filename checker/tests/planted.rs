@@ -1,6 +1,6 @@
 //! Forbidden bytes hidden everywhere they could be, and a second, naive scanner that must agree.
 
-use monohull_checker::{CheckError, Kind, LISTED_PER_KIND, Rules, Severity, check, check_by, instruction};
+use monohull_checker::{CheckError, Kind, LISTED_PER_KIND, Rules, Severity, check, check_by, instruction, refusal};
 use proptest::prelude::*;
 
 const PAGE: usize = 4096;
@@ -308,6 +308,7 @@ proptest! {
 
     #[test]
     fn noise_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        prop_assert_eq!(check(&bytes).err(), refusal(&bytes).err());
         prop_assert!(check(&bytes).is_err());
     }
 
@@ -320,6 +321,7 @@ proptest! {
         }
         if let Ok(report) = check(&file) {
             prop_assert!(report.scanned_bytes <= 64 * file.len() as u64);
+            prop_assert_eq!(refusal(&file).ok().flatten().as_ref(), report.refusal());
         }
     }
 
@@ -345,6 +347,7 @@ proptest! {
         let report = check(&linked).expect("the file can be judged");
         prop_assert!(report.count(kind) > 0);
         prop_assert!(kind.severity() == Severity::Warn || report.is_refused());
+        prop_assert_eq!(refusal(&linked).expect("the file can be judged").as_ref(), report.refusal());
     }
 }
 
@@ -357,6 +360,7 @@ proptest! {
         let plain = check(&file).expect("the file can be judged");
         let explained = check_by(Rules { explain: true, ..Rules::IMAGE }, &file).expect("the file can be judged");
         prop_assert_eq!(&plain.counts, &explained.counts);
+        prop_assert_eq!(refusal(&file).expect("the file can be judged").as_ref(), plain.refusal());
         prop_assert!(explained.findings.iter().all(|finding| finding.context.is_some()));
     }
 }

@@ -14,6 +14,7 @@ fn prepared(args: Value) -> Value {
     json!({
         "name": "prepared",
         "functions": { "prepared": { "image": "prepared" } },
+        "files": [{ "at": "/", "memory": "1MiB" }],
         "steps": [{ "name": "main", "function": "prepared", "args": args }],
         "inputs": ["in"],
         "outputs": ["out"],
@@ -61,7 +62,7 @@ fn an_instance_goes_on_where_another_one_was_ready() {
     for page in &made.pages {
         assert!(!page.bytes.windows(14).any(|bytes| bytes == b"not to be seen"), "a template has no input");
     }
-    let from = || TemplateUse::From(Arc::new(made.clone()));
+    let from = || TemplateUse::From(Arc::new(made.clone().into()));
     let later = [done(&ready, from(), "some text"), done(&ready, from(), "some text")];
     for report in &later {
         assert_eq!((start(report), value(report, "template")), (Some(StartKind::Template), "true"));
@@ -102,6 +103,25 @@ fn what_is_an_instances_own_leaves_a_function_without_a_template() {
     template(&ready(&prepared(args("sleep"))));
 }
 
+/// In memory there is nothing yet, so that is the answer for every instance. What the host has is not.
+#[test]
+fn files_may_be_asked_for_where_there_are_none_and_not_where_the_host_has_some() {
+    let _one = support::one_at_a_time();
+    let mut document = prepared(args("missing"));
+    let of_memory = ready(&document);
+    let made = template(&of_memory);
+    let later = done(&of_memory, TemplateUse::From(Arc::new(made.into())), "some text");
+    assert_eq!(value(&later, "template"), "true");
+    document.as_object_mut().expect("an object").remove("files");
+    template(&ready(&document));
+    let folder = tempfile::tempdir().expect("a folder");
+    document["files"] = json!([{ "at": "/", "directory": folder.path() }]);
+    let of_the_host = ready(&document);
+    let report = report(try_run(&of_the_host, TemplateUse::Make, "").expect("the host can hold a domain"));
+    let message = report.error.expect("there is none").message;
+    assert_eq!(message, "main[0] (function prepared) has called FILE_STAT before it was ready");
+}
+
 #[test]
 fn a_function_that_is_never_ready_has_no_template() {
     let _one = support::one_at_a_time();
@@ -139,11 +159,11 @@ fn an_edited_template_is_refused_before_anything_runs() {
     for (what, edit) in edits {
         let mut edited = made.clone();
         edit(&mut edited);
-        match try_run(&ready, TemplateUse::From(Arc::new(edited)), "some text") {
+        match try_run(&ready, TemplateUse::From(Arc::new(edited.into())), "some text") {
             Err(error) => assert!(error.is_continuations(), "{what}: {error}"),
             Ok(_) => panic!("{what}: it is not refused"),
         }
     }
-    let report = done(&ready, TemplateUse::From(Arc::new(made)), "some text");
+    let report = done(&ready, TemplateUse::From(Arc::new(made.into())), "some text");
     assert_eq!(value(&report, "template"), "true", "the template itself is as good as before");
 }

@@ -103,6 +103,49 @@ fn programs_in_c_have_templates() {
     }
 }
 
+/// Rust's own std draws the keys of its hash maps by a call that says that they are no secret of the instance's.
+#[test]
+fn programs_over_the_real_std_have_templates() {
+    let server = Server::start_with(&["--prefork", "2"]);
+    server.put_example("libc-std_ready");
+    let mut document = single("map", "libc-std_ready", &json!({ "args": { "argv": ["first"] } }));
+    document["steps"][0]["env"] = json!({ "LABEL": "second" });
+    document["inputs"] = json!(["in"]);
+    document["outputs"] = json!(["out"]);
+    server.put_workflow(&document);
+    let (ordinary, start) = invoke(&server, "map", "the first input");
+    assert_eq!((&start, &ordinary["template"]), (&main_start(), &"false".into()));
+    starts_from_template(&server, "map");
+    let later: Vec<Value> = (0..3)
+        .map(|_| {
+            let (later, start) = invoke(&server, "map", "the first input");
+            assert_eq!((&start, &later["template"]), (&template_start(), &"true".into()));
+            for (name, value) in [
+                ("label", "second"),
+                ("argument", "first"),
+                ("noted", "before after"),
+                ("joined", "0"),
+                ("entries", "27"),
+            ] {
+                assert_eq!(later[name], value, "{name}");
+            }
+            assert_eq!(later["sum"], ordinary["sum"]);
+            later
+        })
+        .collect();
+    for (one, other) in [(0, 1), (1, 2), (0, 2)] {
+        assert_ne!(later[one]["random"], later[other]["random"], "each instance's own");
+        assert_ne!(later[one]["later"], later[other]["later"], "as are the keys of other threads");
+        for name in ["seed", "same"] {
+            assert_eq!(
+                later[one][name], later[other][name],
+                "{name}: a thread draws keys once, here before it was ready"
+            );
+        }
+    }
+    assert_ne!(later[0]["seed"], ordinary["seed"]);
+}
+
 #[test]
 fn a_template_is_of_one_workflow_and_of_one_version() {
     let server = Server::start_with(&["--prefork", "2"]);

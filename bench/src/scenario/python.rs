@@ -4,12 +4,23 @@
 use super::figures::{Figures, Rounds, figures};
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use crate::ours::Workflow;
+use crate::peer;
 use serde_json::json;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// How long a program may take to start and end, in nanoseconds.
 const START: f64 = 20e6;
+/// How long one may take to answer that starts from a template.
+const TEMPLATE: f64 = 2e6;
+/// What the function `python` of `cold.rs` does, for the host's interpreter.
+const PEER: &str = "\
+import json, re, sys
+word = re.compile('[a-z]+')
+sys.stdout.write(json.dumps(word.findall(sys.stdin.read())))
+";
 /// How slow a benchmark may be, compared with the host's.
 const LIMIT: f64 = 1.05;
 /// What the function is compared with.
@@ -44,6 +55,7 @@ pub(super) fn rows(effort: Effort, target: &Path) -> Result<Vec<Row>> {
     let interpreter = target.join("python/python.so");
     if interpreter.is_file() {
         rows.push(start(effort, &interpreter)?);
+        rows.extend(starts(effort, &interpreter)?);
     }
     let (image, python) = (target.join("pyperformance/program.so"), target.join("pyperformance/python"));
     if image.is_file() && python.is_file() {
@@ -61,6 +73,69 @@ fn start(effort: Effort, image: &Path) -> Result<Row> {
     }))?;
     let sides = take_turns(effort, || Ok(workflow.run()?.nanoseconds), || Ok(START))?;
     Ok(Row::new("python, started and ended", sides, "what is allowed", Unit::Milliseconds, Some(1.0)))
+}
+
+/// From the call to the answer: by the command line, which takes the image's file in; in a process of its own; and from a template. Against what is
+/// allowed, and against an interpreter of the host that runs the same program.
+fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
+    let count = effort.size("30", "2");
+    let python = host_python()?;
+    let host = || {
+        let mut command = Command::new(&python);
+        timed(command.args(["-I", "-S", "-c", PEER]))
+    };
+    let document = crate::ours::scratch()?.join("python.json");
+    let step = json!({ "name": "python", "function": "python", "args": { "argv": ["-c", "import json, re"] } });
+    let workflow = json!({ "name": "python", "functions": { "python": { "image": image } }, "steps": [step] });
+    std::fs::write(&document, workflow.to_string()).map_err(|error| format!("{}: {error}", document.display()))?;
+    let monohull = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let monohull = monohull.with_file_name("monohull");
+    let run = || timed(Command::new(&monohull).arg("run").arg(&document));
+    let ours = |what: &'static str| move || peer::measure("cold", &[what, count]);
+    let peer = format!("{} -I -S of the host", python.display());
+    let row = |name, sides, peer: &str, limit| Row::new(name, sides, peer, Unit::Milliseconds, limit);
+    Ok(vec![
+        row("python, `monohull run`", take_turns(effort, run, || Ok(START))?, "what is allowed", Some(1.0)),
+        row("python, `monohull run`, compared", take_turns(effort, run, host)?, &peer, None),
+        row("python, a process, answered", take_turns(effort, ours("python:answered"), host)?, &peer, None),
+        row(
+            "python, from a template, answered",
+            take_turns(effort, ours("python-template:answered"), || Ok(TEMPLATE))?,
+            "what is allowed",
+            Some(1.0),
+        ),
+        row(
+            "python, from a template, compared",
+            take_turns(effort, ours("python-template:answered"), host)?,
+            &peer,
+            None,
+        ),
+    ])
+}
+
+/// The host's interpreter itself: `python3` may be a script that looks for it.
+fn host_python() -> Result<PathBuf> {
+    let output = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let output = output.map_err(|error| format!("python3: {error}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().into())
+}
+
+/// How long a command takes that succeeds and has a word as its standard input, in nanoseconds.
+fn timed(command: &mut Command) -> Result<f64> {
+    let begin = Instant::now();
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let mut child = child.map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+    if let Some(mut input) = child.stdin.take() {
+        // One that reads nothing may have ended.
+        let _ = input.write_all(b"input");
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    let took = begin.elapsed();
+    if status.success() {
+        Ok(took.as_nanos() as f64)
+    } else {
+        Err(format!("{} failed: {status}", command.get_program().display()))
+    }
 }
 
 /// pyperformance's.

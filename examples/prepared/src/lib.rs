@@ -1,6 +1,6 @@
 //! Builds a table, says that it is ready, and looks its input up there: what a template is for.
 //!
-//! With `before` it does something too early that is an instance's own, so that there is no template.
+//! With `before` it does something else first: most of that is an instance's own, so that there is no template.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -33,7 +33,9 @@ fn main(entries: u64, before: String, label: String) {
         "random" => earlier = draw(),
         "slot" => earlier = SlotString::from_slot("in").expect("the input").to_string(),
         "thread" => thread::spawn(|| ()).join().expect("it does nothing"),
-        "file" => drop(fs::read("/missing")),
+        "file" => drop(fs::write("/made", "too early")),
+        // What is not there is not there for any instance.
+        "missing" => assert!(fs::metadata("/missing").is_err() && fs::read("missing").is_err()),
         "invocation" => earlier = durable::invocation_id(),
         "publish" => durable::publish("state", "too early").expect("it is published"),
         "panic" if env::var("MAY_PANIC").is_ok() => panic!("before it was ready"),

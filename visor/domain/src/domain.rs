@@ -75,7 +75,7 @@ impl Domain {
             options,
         });
         hostcall::bind_core(&shared);
-        shared.bind_not_ready();
+        shared.bind_not_ready(None);
         if shared.options.load_all {
             for name in hostcall::NAMES {
                 shared.load_module(name);

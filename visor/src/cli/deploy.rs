@@ -12,6 +12,7 @@ use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::mistakes::placed;
 use super::programs::image_of;
+use monohull_ipc::sealed::read_sealed;
 use monohull_report::escape::shown;
 use monohull_workflow::plan::registered_name;
 use monohull_workflow::{self as workflow, Places, WorkflowError};
@@ -94,7 +95,9 @@ impl Deploy {
             let image = folder.join(&image);
             // A server gets ordinary images and never runs the compiler.
             let bytes = match image_of(&image)? {
-                Some(bytes) => bytes,
+                Some(memory) => {
+                    read_sealed(memory, u64::MAX).map_err(|source| BuildError::File { path: image.clone(), source })?
+                }
                 None => read(&image)?,
             };
             let hash = format!("{:x}", Sha256::digest(&bytes));

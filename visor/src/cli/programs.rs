@@ -25,9 +25,8 @@ pub(super) struct Images {
 pub(super) fn replace_programs(plan: &mut Plan) -> Result<Images, BuildError> {
     let mut files = Vec::new();
     for function in &mut plan.functions {
-        if let Some(image) = image_of(&function.image)? {
-            let file = seal(&image, 0).map_err(|source| BuildError::File { path: function.image.clone(), source })?;
-            // The engine opens it in this process.
+        if let Some(file) = image_of(&function.image)? {
+            // The engine opens it in this process, and takes it as it is.
             let image = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
             function.made_of = Some(std::mem::replace(&mut function.image, image));
             files.push(file);
@@ -36,10 +35,11 @@ pub(super) fn replace_programs(plan: &mut Plan) -> Result<Images, BuildError> {
     Ok(Images { _files: files })
 }
 
-/// The image of what a workflow file names, if that is a program.
-pub(super) fn image_of(path: &Path) -> Result<Option<Vec<u8>>, BuildError> {
+/// The image of what a workflow file names, in sealed memory, if that is a program.
+pub(super) fn image_of(path: &Path) -> Result<Option<OwnedFd>, BuildError> {
     if wasm::is_program(path) {
-        wasm::cached_image(path).map(Some)
+        let image = wasm::cached_image(path)?;
+        seal(&image, 0).map(Some).map_err(|source| BuildError::File { path: path.to_owned(), source })
     } else if path.exists() && python::is_program(path) {
         python::cached_image(path).map(Some)
     } else {

@@ -6,6 +6,7 @@
 //!   spawner          the calls that are made with it: waiting for children, limits, `ptrace`
 //!   prefault, hugepages, libc_text    which pages a fork hands on, and at what cost
 //!   interface        TAP devices and their addresses
+//!   sealed_bytes     sealed memory as a slice
 //!   probe            what the kernel can do
 //!   wiping_allocator, dead_stack, descriptors, signals    what a process that is used again leaves of an earlier use
 //!   userfaultfd, capabilities, environment, socket, watched
@@ -34,6 +35,7 @@ pub mod interface;
 pub mod libc_text;
 pub mod prefault;
 pub mod probe;
+pub mod sealed_bytes;
 pub mod signals;
 pub mod socket;
 pub mod spawner;

@@ -135,15 +135,11 @@ fn run_in(
         Ok(ready) => Arc::new(ready),
         Err(error) => return failed(error.into()),
     };
-    let images: Vec<[u8; 32]> = workflow.images().iter().map(|image| image.image.hash).collect();
     let (continuation, known) = continuing.continuation.unzip();
+    let functions = || plan.functions.iter().zip(workflow.images()).enumerate();
     if let Some(known) = known
-        && let Some((function, _)) = plan
-            .functions
-            .iter()
-            .zip(&images)
-            .enumerate()
-            .find_map(|(index, (function, image))| (known.get(index) != Some(image)).then_some((function, image)))
+        && let Some((_, (function, _))) =
+            functions().find(|(index, (_, image))| known.get(*index) != Some(&image.hash()))
     {
         return Err(ProcessError::ImageChanged { function: function.name.clone(), image: function.file().to_owned() });
     }
@@ -168,6 +164,7 @@ fn run_in(
         Ok(files) => files,
         Err(failure) => return failed(*failure),
     };
+    let images = workflow.images().to_vec();
     let mut job = Job::new(workflow, inputs);
     job.files = files;
     job.load_all = options.load_all;
@@ -200,7 +197,8 @@ fn run_in(
     let waiting = |run| {
         let whole = inputs.iter().map(|(slot, data)| Ok((slot.clone(), data.whole()?))).collect::<io::Result<_>>();
         let inputs = whole.map_err(super::error::host("reading an input again"))?;
-        Ok::<_, ProcessError>(Waiting { run, inputs, images: images.clone() })
+        let images = images.iter().map(|image| image.hash()).collect();
+        Ok::<_, ProcessError>(Waiting { run, inputs, images })
     };
     let mut keep = keep.map(|keep| |run| Ok(keep.keep(waiting(run)?)));
     let keep = keep.as_mut().map(|keep| keep as &mut dyn FnMut(SuspendedRun) -> Result<Next, ProcessError>);

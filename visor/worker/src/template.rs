@@ -10,7 +10,7 @@
 //! made them.
 
 use super::error::ProcessError;
-use monohull_domain::checkpoint::{Continuation, TemplateUse};
+use monohull_domain::checkpoint::{TemplateMemory, TemplateUse};
 use monohull_engine::Ready;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_workflow::plan::Instances;
@@ -109,7 +109,7 @@ pub(super) enum WireTemplate {
 
 impl WireTemplate {
     /// The form that the engine takes. `read` reads what is attached.
-    pub(super) fn unpack(self, read: impl FnOnce() -> Result<Continuation, String>) -> Result<TemplateUse, String> {
+    pub(super) fn unpack(self, read: impl FnOnce() -> Result<TemplateMemory, String>) -> Result<TemplateUse, String> {
         Ok(match self {
             WireTemplate::No => TemplateUse::No,
             WireTemplate::Make => TemplateUse::Make,

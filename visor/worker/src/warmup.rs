@@ -45,7 +45,6 @@ fn workflow() -> std::io::Result<Ready> {
     let code = Segment { address: 0, memory_size: PAGE, file_offset: 0, file_size: PAGE, access: Access::ReadExecute };
     let image = Image {
         name: "f".to_owned(),
-        hash: [0; 32],
         bytes: 0,
         segments: vec![code],
         relro: None,

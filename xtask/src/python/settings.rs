@@ -14,12 +14,19 @@ pub(super) const SOURCE: Source = Source {
 };
 
 /// Lines that become others: the file, the text, what takes its place.
-pub(super) const EDITS: [(&str, &str, &str); 2] = [
+pub(super) const EDITS: [(&str, &str, &str); 3] = [
     // A thread's stack is what the workflow says, and how deep C may call itself follows from that (`python/main.c`).
     (
         "Include/cpython/pystate.h",
         "#  define Py_C_RECURSION_LIMIT 10000",
         "extern int monohull_c_recursion_limit;\n#  define Py_C_RECURSION_LIMIT monohull_c_recursion_limit",
+    ),
+    // The secret of hashes is drawn before the program could say that it is ready: instances of one template have it in common, as processes
+    // that are forked from one have.
+    (
+        "Python/bootstrap_hash.c",
+        "        res = pyurandom(secret, secret_size, 0, 0);\n",
+        "        res = getrandom(secret, secret_size, GRND_INSECURE) == secret_size ? 0 : -1;\n",
     ),
     ("Python/pystate.c", "#include \"Python.h\"\n", "#include \"Python.h\"\nint monohull_c_recursion_limit = 10000;\n"),
 ];
@@ -36,6 +43,8 @@ pub(super) const CONFIGURE: &[&str] = &[
     "--without-ensurepip",
     "--disable-test-modules",
     "--with-pymalloc",
+    // Not used, and draws random numbers before `main`.
+    "--without-mimalloc",
     "MODULE_BUILDTYPE=static",
 ];
 
@@ -45,6 +54,8 @@ pub(super) const PEER_CONFIGURE: &[&str] = &[
     "--without-ensurepip",
     "--disable-test-modules",
     "--with-pymalloc",
+    // Not used, and draws random numbers before `main`.
+    "--without-mimalloc",
     "MODULE_BUILDTYPE=static",
 ];
 

@@ -30,6 +30,7 @@
 //! **Back.** [`restore`] takes an untrusted record, see [`check`]. Limits come from the plan, not from the record.
 //!
 //! **Templates.** [`template`]: a domain that is to make one is captured where its function says that it is ready; later instances begin there.
+//! Before that there are only calls that all instances have in common: [`common_calls`].
 //!
 //! **And on.** A run ends with its capture, or goes on in place and gives it to a [`Keeper`]. Then the next capture has only what has
 //! changed since, see [`changes`].
@@ -42,6 +43,7 @@ mod answer;
 pub(crate) mod capture;
 mod changes;
 mod check;
+mod common_calls;
 mod keeper;
 mod names;
 mod page_hash;
@@ -52,6 +54,7 @@ pub(crate) mod restore;
 mod restore_error;
 mod suspension;
 mod template;
+mod template_memory;
 mod template_use;
 
 pub use capture::{CaptureError, Wait};
@@ -62,6 +65,7 @@ pub use record::{Continuation, Lineage};
 pub use restore_error::RestoreError;
 pub(crate) use suspension::Suspension;
 pub(crate) use template::{Begun, ready};
+pub use template_memory::TemplateMemory;
 pub(crate) use template_use::TemplateState;
 pub use template_use::TemplateUse;
 

@@ -11,7 +11,6 @@
 //! old secrets, and is left out, in the first page by writing zeros.
 
 use super::changes::Found;
-use super::record::PageRun;
 use crate::cell::Cell;
 use monohull_abi::layout::{PAGE, THREAD_HEADER_SIZE, page_down};
 use monohull_abi::types::RED_ZONE;
@@ -106,9 +105,9 @@ pub(super) fn writable(cell: &Cell) -> Vec<Range<u64>> {
 ///
 /// # Safety
 /// The run lies in writable memory of functions, and no function runs.
-pub(super) unsafe fn put_back(run: &PageRun) {
+pub(super) unsafe fn put_back(address: u64, bytes: &[u8]) {
     // SAFETY: the caller's promise; the record's bytes are the visor's own.
-    unsafe { std::ptr::copy_nonoverlapping(run.bytes.as_ptr(), run.address as *mut u8, run.bytes.len()) };
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
 }
 
 /// # Safety

@@ -26,7 +26,7 @@ pub struct Lineage {
 
 /// The rest of a domain's run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Continuation {
+pub struct Continuation<P = Vec<PageRun>> {
     /// At a capture, of the run that was captured. Before going on it is set to that of the run which does.
     pub lineage: Lineage,
     /// Domain time of the capture.
@@ -49,7 +49,7 @@ pub struct Continuation {
     #[serde(with = "serde_bytes")]
     pub driver: Vec<u8>,
     /// Contents of user memory that differ from a fresh mapping.
-    pub pages: Vec<PageRun>,
+    pub pages: P,
     /// Pages that differ from a fresh mapping as well, and are as in the last capture that was kept: addresses and bytes. What has some is
     /// gone on with only after they have been put among the others.
     pub unchanged: Vec<(u64, u64)>,

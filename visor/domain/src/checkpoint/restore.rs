@@ -59,10 +59,10 @@ impl Shared {
             return Err(Rejected::ModulePages.into());
         }
         writable.extend(buffers);
-        check_runs(&continuation.pages, &mut writable)?;
+        check_runs(continuation.pages.iter().map(|run| (run.address, run.bytes.len() as u64)), &mut writable)?;
         for run in &continuation.pages {
             // SAFETY: checked above; the pages have been tagged, and no function runs.
-            unsafe { pages::put_back(run) };
+            unsafe { pages::put_back(run.address, &run.bytes) };
         }
         for instance in self.instances.live() {
             instance.with_cell(|cell| cell.mapped().settle(&self.space, cell.key())).transpose()?;
@@ -134,16 +134,18 @@ fn time_to_go_on_from(continuation: &Continuation, wall: u64) -> u64 {
     continuation.clock.saturating_add(away).min(first.max(continuation.clock))
 }
 
-/// Whether all runs are whole pages, none twice, each inside one of these ranges.
-pub(super) fn check_runs(runs: &[super::record::PageRun], writable: &mut [Range<u64>]) -> Result<(), Rejected> {
+/// Whether all runs, by address and length, are whole pages, none twice, each inside one of these ranges.
+pub(super) fn check_runs(
+    runs: impl IntoIterator<Item = (u64, u64)>,
+    writable: &mut [Range<u64>],
+) -> Result<(), Rejected> {
     writable.sort_unstable_by_key(|range| range.start);
     let mut last = 0;
-    for run in runs {
-        let len = run.bytes.len() as u64;
-        let end = run.address.checked_add(len).ok_or(Rejected::Pages)?;
-        let whole = run.address.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && len > 0 && run.address >= last;
+    for (address, len) in runs {
+        let end = address.checked_add(len).ok_or(Rejected::Pages)?;
+        let whole = address.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && len > 0 && address >= last;
         // Memory that is contiguous may be of several kinds.
-        let (mut at, mut index) = (run.address, writable.partition_point(|range| range.end <= run.address));
+        let (mut at, mut index) = (address, writable.partition_point(|range| range.end <= address));
         while at < end && writable.get(index).is_some_and(|range| range.start <= at) {
             at = writable[index].end.max(at);
             index += 1;

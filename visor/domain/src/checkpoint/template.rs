@@ -12,7 +12,7 @@
 //!
 //! **What comes before READY** is common to all instances, so it may depend only on what they have in common: the image, and the step's
 //! place, arguments and environment in one version of a workflow. The domain that makes the template has no inputs and serves no other
-//! call before READY than those of [`COMMON`]. So it has no effect, and nothing of an invocation can be in its memory.
+//! call before READY than [common ones](super::common_calls). So it has no effect, and nothing of an invocation can be in its memory.
 //!
 //! **A template is untrusted**, like any continuation: each field is checked when it is used.
 
@@ -23,16 +23,15 @@ use super::record::ThreadState;
 use super::restore::check_runs;
 use super::restore_error::RestoreError;
 use super::template_use::TemplateUse;
+use crate::address_space::PageUse;
 use crate::cell::Cell;
 use crate::fault::FaultHandler;
 use crate::instance::{InstanceConfig, cell_of};
 use crate::shared::Shared;
 use monohull_abi::Errno;
+use monohull_abi::layout::PAGE;
 use monohull_abi::module::{Call, Outcome};
-use monohull_abi::number::{self, SYSTEM_ONLY};
-use monohull_abi::types::{InfoString, RANDOM_SHARED};
 use monohull_report::StartKind;
-use std::ffi::c_void;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -40,32 +39,8 @@ use std::sync::atomic::Ordering;
 /// version of a workflow without a template for good.
 const REST_LIMIT_NS: u64 = 30_000_000_000;
 
-/// The calls before READY. The handlers of `GET_STRING`, `GET_STRING_LEN` and `GETRANDOM` refuse a part of theirs.
-const COMMON: [u32; 23] = [
-    number::NULL,
-    number::EXIT,
-    number::ABORT,
-    number::THREAD_EXIT,
-    number::THREAD_YIELD,
-    number::FUTEX_WAIT,
-    number::FUTEX_WAKE,
-    number::GET_STRING_LEN,
-    number::GET_STRING,
-    number::GET_INFO,
-    number::GETRANDOM,
-    number::LAST_ERROR_MESSAGE,
-    number::FAULT_HANDLER,
-    number::READY,
-    number::HEAP_GROW,
-    number::MEMORY_STATS,
-    number::MAP,
-    number::UNMAP,
-    number::DISCARD,
-    number::PROTECT,
-    number::STDIO_FLUSH,
-    number::CLOCK_GETTIME,
-    number::NANOSLEEP,
-];
+/// Runs of so many bytes or more get their pages by one system call, and not by a fault for each.
+const POPULATED: u64 = 8 * PAGE;
 
 /// The first moments of an instance.
 pub(crate) struct Begun {
@@ -95,20 +70,7 @@ pub(crate) fn ready(domain: &Shared, call: &mut Call) -> Outcome {
     Outcome { tag: Outcome::YIELD, value: 1 }
 }
 
-/// Serves the calls that are not [`COMMON`] in a domain that makes a template.
-unsafe extern "C" fn not_ready(state: *mut c_void, call: *mut Call) -> Outcome {
-    // SAFETY: bound with the domain as its state; the call is the carrier's while its handler runs.
-    let (domain, call) = unsafe { (&*state.cast::<Shared>(), &*call) };
-    let name = u32::try_from(call.number).ok().and_then(number::name_of).unwrap_or("an unknown call");
-    domain.not_common(call, name)
-}
-
 impl Shared {
-    /// Whether the run ends with a template.
-    pub(crate) fn makes_template(&self) -> bool {
-        matches!(self.options.template, TemplateUse::Make)
-    }
-
     /// Where its instance began, if that has said that it is ready.
     pub fn start_kind(&self) -> Option<StartKind> {
         match (self.template.is_used.load(Ordering::Relaxed), self.template.is_ready.load(Ordering::Relaxed)) {
@@ -127,40 +89,6 @@ impl Shared {
     pub(crate) fn template_unfit(&self, error: RestoreError) {
         *self.template.unfit.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         self.finish();
-    }
-
-    /// In a domain that makes a template: binds the calls that are not common to all instances to their refusal. Once more after each
-    /// module that is loaded, which binds its own.
-    pub(crate) fn bind_not_ready(&self) {
-        if self.makes_template() {
-            let refused = (0..SYSTEM_ONLY).filter(|number| !COMMON.contains(number));
-            self.hostcalls.table.bind(refused, not_ready, self.as_state());
-        }
-    }
-
-    /// Ends a run that makes a template because of a call that is an instance's own.
-    fn not_common(&self, call: &Call, name: &str) -> Outcome {
-        let Some(instance) = self.caller(call) else { return Outcome::error(Errno::NoSuchCall) };
-        self.no_template(format!("{} has called {name} before it was ready", instance.described()));
-        Outcome { tag: Outcome::ENDED, value: 0 }
-    }
-
-    /// Ends a run that makes a template, without one.
-    pub(crate) fn no_template(&self, why: String) {
-        self.suspension.refuse(why);
-        self.abort();
-    }
-
-    /// Refuses those texts and random numbers before READY that instances do not have in common.
-    pub(crate) fn refuse_own(&self, call: &Call) -> Option<Outcome> {
-        let name = match u32::try_from(call.number).ok()? {
-            number::GETRANDOM if call.args[2] & RANDOM_SHARED == 0 => "GETRANDOM",
-            number::GET_STRING | number::GET_STRING_LEN if call.args[0] == InfoString::Invocation as u64 => {
-                "GET_STRING for the id of the invocation"
-            }
-            _ => return None,
-        };
-        self.makes_template().then(|| self.not_common(call, name))
     }
 
     /// Puts the memory of a template into the fresh cell of an instance that is to start from it.
@@ -189,10 +117,15 @@ impl Shared {
             return Err(Rejected::Stacks.into());
         }
         adopt_memory(&self.space, cell, record, config)?;
-        check_runs(&template.pages, &mut pages::writable(cell))?;
-        for run in &template.pages {
+        let runs = template.pages();
+        check_runs(runs.iter().map(|(address, bytes)| (*address, bytes.len() as u64)), &mut pages::writable(cell))?;
+        for (address, bytes) in runs {
+            if bytes.len() as u64 >= POPULATED {
+                // Older kernels refuse: the pages come one by one then.
+                let _ = self.space.populate(address..address + bytes.len() as u64, PageUse::Write);
+            }
             // SAFETY: checked above; the cell has no thread yet.
-            unsafe { pages::put_back(run) };
+            unsafe { pages::put_back(address, bytes) };
         }
         cell.mapped().settle(&self.space, cell.key())?;
         let charged = cell.data_bytes() + record.heap + cell.mapped().charged();

@@ -1,8 +1,9 @@
 //! What a domain is to do with a template, and what has become of it: see [`super::template`].
 
-use super::record::Continuation;
 use super::restore_error::RestoreError;
-use std::sync::atomic::AtomicBool;
+use super::template_memory::TemplateMemory;
+use crate::hostcall::Binding;
+use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::{Arc, Mutex};
 
 /// What a domain has to do with templates.
@@ -14,7 +15,7 @@ pub enum TemplateUse {
     /// It ends with a template, where its only function says that it is ready. It has no inputs.
     Make,
     /// The first attempt of its only instance starts from this one.
-    From(Arc<Continuation>),
+    From(Arc<TemplateMemory>),
 }
 
 /// What has become of it.
@@ -23,4 +24,6 @@ pub(crate) struct TemplateState {
     pub(super) is_ready: AtomicBool,
     pub(super) is_used: AtomicBool,
     pub(super) unfit: Mutex<Option<RestoreError>>,
+    /// What serves `FILE_OPEN`, in a domain that makes a template, once its module is loaded.
+    pub(super) opens: AtomicPtr<Binding>,
 }

@@ -72,7 +72,7 @@ impl Shared {
             table,
             Binding { handler: refuse, state: self.as_state() },
         );
-        self.bind_not_ready();
+        self.bind_not_ready(Some(name));
     }
 }
 

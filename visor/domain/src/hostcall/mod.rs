@@ -32,3 +32,4 @@ pub use modules::{Loaded, ModuleError, NAMES, preload};
 pub use record_error::RecordError;
 pub use records::ModuleRecord;
 pub(crate) use rewind::note_numbers;
+pub(crate) use table::Binding;

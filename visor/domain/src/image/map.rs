@@ -14,14 +14,20 @@ use super::{Access as SegmentAccess, Image, ImageError, SymbolTable, verify};
 use crate::address_space::{Access, AddressSpace, AddressSpaceError};
 use crate::keys::Key;
 use monohull_abi::layout::{PAGE, page_down, page_up};
-use monohull_host_files::input;
-use monohull_ipc::sealed::seal;
+use monohull_host_files::input::{self, InputError};
+use monohull_ipc::sealed::{seal, seal_file};
 use monohull_report::{Blame, Failure, FailureKind};
+use monohull_sys::sealed_bytes::SealedBytes;
+use sha2::{Digest, Sha256};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
+
+/// Bytes that are hashed at a time: they stay in a processor's cache.
+const HASHED_AT_ONCE: usize = 256 << 10;
 
 /// An image could not be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +84,8 @@ pub struct LoadedImage {
     /// What the parser found.
     pub image: Image,
     sealed: File,
+    /// See [`Self::hash`].
+    hash: OnceLock<[u8; 32]>,
     /// Names for reports, read when the first one is wanted.
     symbols: OnceLock<SymbolTable>,
     /// Bytes of the writable segments as they are in the file, with their addresses.
@@ -94,11 +102,19 @@ pub struct Pristine {
 }
 
 impl LoadedImage {
-    /// Reads, verifies and seals an image file.
+    /// Copies an image file into sealed memory, and verifies what is there. A file that is sealed memory is taken as it is.
     pub fn open(name: &str, path: &std::path::Path) -> Result<LoadedImage, LoadError> {
-        let bytes = input::read_regular(path, input::FILE_MAX)
-            .map_err(|error| LoadError::Read { path: path.to_owned(), source: error.into() })?;
-        LoadedImage::new(name, &bytes)
+        let unread = |error: InputError| LoadError::Read { path: path.to_owned(), source: error.into() };
+        let unsealed = |source| LoadError::Seal { name: name.into(), source };
+        let file = input::open_regular(path, false).map_err(unread)?;
+        let sealed = seal_file(&file, input::FILE_MAX).map_err(|error| match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::OutOfMemory => unsealed(error),
+            _ => unread(error.into()),
+        })?;
+        let sealed = sealed.ok_or_else(|| unread(InputError::TooLong(input::FILE_MAX)))?;
+        let bytes = SealedBytes::map(&sealed).map_err(unsealed)?;
+        let image = verify(name, &bytes).map_err(|source| LoadError::Refused { name: name.into(), source })?;
+        LoadedImage::of_sealed(image, sealed).map_err(unsealed)
     }
 
     /// Verifies and seals an image. The bytes checked are the bytes mapped.
@@ -120,7 +136,21 @@ impl LoadedImage {
             sealed.read_exact_at(&mut bytes, segment.file_offset)?;
             data.push((segment.address, bytes.into()));
         }
-        Ok(LoadedImage { image, sealed, symbols: OnceLock::new(), data })
+        Ok(LoadedImage { image, sealed, hash: OnceLock::new(), symbols: OnceLock::new(), data })
+    }
+
+    /// SHA-256 of the file. It takes longer than everything else that is done with an image, and what is not captured does without it, so it is
+    /// computed when it is first asked for.
+    pub fn hash(&self) -> [u8; 32] {
+        *self.hash.get_or_init(|| {
+            let (mut hash, mut piece) = (Sha256::new(), vec![0; HASHED_AT_ONCE]);
+            for at in (0..self.image.bytes).step_by(HASHED_AT_ONCE) {
+                let piece = &mut piece[..(self.image.bytes - at).min(HASHED_AT_ONCE as u64) as usize];
+                self.sealed.read_exact_at(piece, at).expect("sealed memory is as long as the file was");
+                hash.update(piece);
+            }
+            hash.finalize().into()
+        })
     }
 
     /// The file's bytes, which cannot change any more.

@@ -43,7 +43,6 @@ use monohull_abi::{
     types::{IMAGE_SYMBOL, START_SYMBOL},
 };
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::ops::Range;
 
 /// The largest image: bytes from address 0 to the end of the last page.
@@ -54,8 +53,6 @@ pub const MAX_SPAN: u64 = 1 << 30;
 pub struct Image {
     /// The name it was registered under.
     pub name: String,
-    /// SHA-256 of the file.
-    pub hash: [u8; 32],
     /// Bytes of the file.
     pub bytes: u64,
     /// What to map, in ascending order; no two touch the same page.
@@ -91,7 +88,6 @@ impl Image {
         check_header(&segments, exports.find(IMAGE_SYMBOL)?)?;
         Ok(Image {
             name: name.to_owned(),
-            hash: Sha256::digest(bytes).into(),
             bytes: bytes.len() as u64,
             relro: segments.relro(&headers)?,
             relocations,
@@ -107,9 +103,9 @@ impl Image {
 /// Reads an image file and runs the instruction checker on it: what a file must pass to be registered.
 pub fn verify(name: &str, bytes: &[u8]) -> Result<Image, ImageError> {
     let image = Image::parse(name, bytes)?;
-    match monohull_checker::check(bytes)?.refusal() {
+    match monohull_checker::refusal(bytes)? {
         Some(_) if fault_injection::disabled(Mitigation::Checker) => Ok(image),
-        Some(finding) => Err(ImageError::Forbidden { finding: Box::new(finding.clone()) }),
+        Some(finding) => Err(ImageError::Forbidden { finding: Box::new(finding) }),
         None => Ok(image),
     }
 }

@@ -8,63 +8,86 @@
 //! The linker has made a segment of the section `.monohull.program`, behind all others, which holds a length of zero. Its headers are
 //! changed to name a part at the end of the file. Nothing else changes: no address, no relocation, no instruction.
 
+use std::fs::File;
+use std::io;
 use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
 
-use goblin::elf::Elf;
-use goblin::elf::header::header64::Header;
+use goblin::elf::header::header64::{Header, SIZEOF_EHDR};
 use goblin::elf::program_header::PT_LOAD;
 use goblin::elf::program_header::program_header64::{ProgramHeader, SIZEOF_PHDR};
 use goblin::elf::section_header::section_header64::{SIZEOF_SHDR, SectionHeader};
+use goblin::elf::{Elf, program_header};
 
-const SECTION: &str = ".monohull.program";
-const PAGE: usize = 4096;
+const SECTION: &[u8] = b".monohull.program\0";
+const PAGE: u64 = 4096;
+/// The most bytes of a table in the file. Those of the interpreter have some thousand.
+const TABLE_MAX: u64 = 1 << 20;
 
 /// Why there is no place for an archive. The interpreter's image is not what this program expects.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each means")]
 pub(super) enum PlaceError {
     #[error("it is no ELF file: {0}")]
-    NotElf(String),
-    #[error("it has no section `{SECTION}` with a segment of its own behind all others")]
+    NotElf(goblin::error::Error),
+    #[error("it has no section `.monohull.program` with a segment of its own behind all others")]
     NoPlace,
+    #[error(transparent)]
+    Host(#[from] io::Error),
 }
 
-/// The interpreter with an archive.
-pub(super) fn with_archive(mut image: Vec<u8>, archive: &[u8]) -> Result<Vec<u8>, PlaceError> {
-    let (program_header, section_header) = place(&image)?;
-    image.resize(image.len().next_multiple_of(PAGE), 0);
-    let offset = image.len() as u64;
-    image.extend((archive.len() as u64).to_le_bytes());
-    image.extend(archive);
-    let length = image.len() as u64 - offset;
-    for (at, value) in [
-        (program_header + offset_of!(ProgramHeader, p_offset), offset),
-        (program_header + offset_of!(ProgramHeader, p_filesz), length),
-        (program_header + offset_of!(ProgramHeader, p_memsz), length),
-        (section_header + offset_of!(SectionHeader, sh_offset), offset),
-        (section_header + offset_of!(SectionHeader, sh_size), length),
+/// Adds an archive to a copy of the interpreter's image. Only the tables of the file are read.
+pub(super) fn add_archive(image: &File, archive: &[u8]) -> Result<(), PlaceError> {
+    let (program_header, section_header) = place(image)?;
+    let offset = image.metadata()?.len().next_multiple_of(PAGE);
+    let length = 8 + archive.len() as u64;
+    image.write_all_at(&(archive.len() as u64).to_le_bytes(), offset)?;
+    image.write_all_at(archive, offset + 8)?;
+    for (at, field, value) in [
+        (program_header, offset_of!(ProgramHeader, p_offset), offset),
+        (program_header, offset_of!(ProgramHeader, p_filesz), length),
+        (program_header, offset_of!(ProgramHeader, p_memsz), length),
+        (section_header, offset_of!(SectionHeader, sh_offset), offset),
+        (section_header, offset_of!(SectionHeader, sh_size), length),
     ] {
-        image.get_mut(at..at + 8).ok_or(PlaceError::NoPlace)?.copy_from_slice(&value.to_le_bytes());
+        image.write_all_at(&value.to_le_bytes(), at + field as u64)?;
     }
-    Ok(image)
+    Ok(())
 }
 
 /// Where in the file the headers of the segment and of the section are.
-fn place(image: &[u8]) -> Result<(usize, usize), PlaceError> {
+fn place(image: &File) -> Result<(u64, u64), PlaceError> {
     const { assert!(offset_of!(Header, e_phoff) == 32, "the offsets are those of a file") }
-    let elf = Elf::parse(image).map_err(|error| PlaceError::NotElf(error.to_string()))?;
-    let named = |section: &&goblin::elf::SectionHeader| elf.shdr_strtab.get_at(section.sh_name) == Some(SECTION);
-    let section = elf.section_headers.iter().position(|section| named(&section)).ok_or(PlaceError::NoPlace)?;
-    let address = elf.section_headers[section].sh_addr;
-    let loaded = || elf.program_headers.iter().enumerate().filter(|(_, header)| header.p_type == PT_LOAD);
-    let (segment, _) = loaded().max_by_key(|(_, header)| header.p_vaddr).ok_or(PlaceError::NoPlace)?;
-    let header = &elf.program_headers[segment];
-    if header.p_vaddr != address || !address.is_multiple_of(PAGE as u64) || header.is_write() || header.is_executable()
+    let table = |offset: u64, length: u64| {
+        let mut bytes = vec![0; length.min(TABLE_MAX) as usize];
+        match image.read_exact_at(&mut bytes, offset) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(PlaceError::NoPlace),
+            read => Ok(read.map(|()| bytes)?),
+        }
+    };
+    let header = Elf::parse_header(&table(0, SIZEOF_EHDR as u64)?).map_err(PlaceError::NotElf)?;
+    let (segments, sections) = (usize::from(header.e_phnum), usize::from(header.e_shnum));
+    if [(header.e_phentsize, SIZEOF_PHDR), (header.e_shentsize, SIZEOF_SHDR)]
+        .iter()
+        .any(|(is, is_to_be)| usize::from(*is) != *is_to_be)
     {
         return Err(PlaceError::NoPlace);
     }
-    let (segments, sections) = (elf.header.e_phoff as usize, elf.header.e_shoff as usize);
-    Ok((segments + segment * SIZEOF_PHDR, sections + section * SIZEOF_SHDR))
+    let program_headers = ProgramHeader::from_bytes(&table(header.e_phoff, (segments * SIZEOF_PHDR) as u64)?, segments);
+    let section_headers = SectionHeader::from_bytes(&table(header.e_shoff, (sections * SIZEOF_SHDR) as u64)?, sections);
+    let names = section_headers.get(usize::from(header.e_shstrndx)).ok_or(PlaceError::NoPlace)?;
+    let names = table(names.sh_offset, names.sh_size)?;
+    let named =
+        |section: &SectionHeader| names.get(section.sh_name as usize..).is_some_and(|name| name.starts_with(SECTION));
+    let section = section_headers.iter().position(named).ok_or(PlaceError::NoPlace)?;
+    let loaded = program_headers.iter().enumerate().filter(|(_, header)| header.p_type == PT_LOAD);
+    let (segment, last) = loaded.max_by_key(|(_, header)| header.p_vaddr).ok_or(PlaceError::NoPlace)?;
+    let is_read_only = last.p_flags & (program_header::PF_W | program_header::PF_X) == 0;
+    if last.p_vaddr != section_headers[section].sh_addr || !last.p_vaddr.is_multiple_of(PAGE) || !is_read_only {
+        return Err(PlaceError::NoPlace);
+    }
+    let (segment, section) = (segment * SIZEOF_PHDR, section * SIZEOF_SHDR);
+    Ok((header.e_phoff + segment as u64, header.e_shoff + section as u64))
 }
 
 #[cfg(test)]
@@ -99,29 +122,47 @@ mod tests {
         file
     }
 
+    /// The image with an archive.
+    fn with_archive(image: &[u8], archive: &[u8]) -> Result<Vec<u8>, PlaceError> {
+        let file = tempfile::tempfile().expect("a file");
+        file.write_all_at(image, 0).expect("written");
+        add_archive(&file, archive)?;
+        let mut image = vec![0; file.metadata().expect("known").len() as usize];
+        file.read_exact_at(&mut image, 0).expect("read");
+        Ok(image)
+    }
+
     #[test]
     fn an_archive_becomes_the_contents_of_its_segment() {
-        let image = with_archive(interpreter(4), b"archive").expect("a place");
+        let image = with_archive(&interpreter(4), b"archive").expect("a place");
         let elf = Elf::parse(&image).expect("still an ELF file");
         let (first, program) = (&elf.program_headers[0], &elf.program_headers[1]);
         assert_eq!((first.p_offset, first.p_vaddr, first.p_filesz), (0, 0, 0x1000));
         assert_eq!((program.p_vaddr, program.p_filesz, program.p_memsz), (0x40_0000, 15, 15));
         let start = program.p_offset as usize;
-        assert_eq!((start % PAGE, &image[start..]), (0, &b"\x07\0\0\0\0\0\0\0archive"[..]));
+        assert_eq!((start % PAGE as usize, &image[start..]), (0, &b"\x07\0\0\0\0\0\0\0archive"[..]));
         let section = &elf.section_headers[1];
         assert_eq!((section.sh_offset, section.sh_size), (program.p_offset, 15));
         // It can be done again: what is there is replaced.
-        let again = with_archive(image, b"other").expect("a place");
+        let again = with_archive(&image, b"other").expect("a place");
         assert!(again.ends_with(b"\x05\0\0\0\0\0\0\0other"));
     }
 
     #[test]
     fn other_files_have_no_place() {
-        assert!(matches!(with_archive(b"no ELF file".to_vec(), b""), Err(PlaceError::NotElf(_))));
-        assert_eq!(with_archive(interpreter(6), b""), Err(PlaceError::NoPlace), "a writable segment");
-        assert_eq!(with_archive(interpreter(5), b""), Err(PlaceError::NoPlace), "an executable one");
+        assert!(matches!(with_archive(b"no ELF file", b""), Err(PlaceError::NoPlace)), "it is too short");
+        assert!(matches!(with_archive(&[1; 4096], b""), Err(PlaceError::NotElf(_))));
+        let is_refused = |image: &[u8]| matches!(with_archive(image, b""), Err(PlaceError::NoPlace));
+        assert!(is_refused(&interpreter(6)), "a writable segment");
+        assert!(is_refused(&interpreter(5)), "an executable one");
         let mut other = interpreter(4);
         other[64 + SIZEOF_PHDR + offset_of!(ProgramHeader, p_vaddr)] = 1;
-        assert_eq!(with_archive(other, b""), Err(PlaceError::NoPlace), "a segment that begins elsewhere");
+        assert!(is_refused(&other), "a segment that begins elsewhere");
+        // Tables that lie outside, and more headers than there are.
+        for (at, value) in [(32, u64::MAX), (40, u64::MAX), (40, 1 << 40), (56, u64::MAX)] {
+            let mut other = interpreter(4);
+            other[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            assert!(is_refused(&other), "{at} {value:#x}");
+        }
     }
 }

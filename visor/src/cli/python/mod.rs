@@ -14,8 +14,11 @@
 mod image;
 mod sources;
 
+use std::fs::{self, File};
+use std::io::{self, Seek};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -26,6 +29,7 @@ use super::isolation::Isolation;
 use monohull_domain::image::Image;
 use monohull_engine::RunOptions;
 use monohull_engine::options::folder_beside_program;
+use monohull_ipc::sealed::{read_sealed, seal_written};
 use monohull_report::{RunReport, Stream};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing, Ran};
@@ -52,7 +56,7 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>) -> Result<Built,
     let name = whole.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let sources = sources::read(&whole)?;
     let archive = pack(&interpreter.path, program, &sources)?;
-    let image = interpreter.image(&archive)?;
+    let image = read_sealed(interpreter.image(&archive)?, u64::MAX).map_err(file(&interpreter.path))?;
 
     let own = if program.is_dir() { program } else { program.parent().unwrap_or(Path::new("")) };
     let folder = out.unwrap_or(own);
@@ -70,11 +74,11 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>) -> Result<Built,
     Ok(Built { path, report, layout: None, refused: Vec::new() })
 }
 
-/// The image of a program that a workflow file names. What is cached is the archive: the interpreter is there already.
-pub(super) fn cached_image(program: &Path) -> Result<Vec<u8>, BuildError> {
+/// The image of a program that a workflow file names, in sealed memory. What is cached is the archive: the interpreter is there already.
+pub(super) fn cached_image(program: &Path) -> Result<OwnedFd, BuildError> {
     let interpreter = Interpreter::find()?;
     let sources = sources::read(&program.canonicalize().map_err(file(program))?)?;
-    let entry = Entry::of("python", identity(&interpreter, &sources));
+    let entry = Entry::of("python", identity(&interpreter, &sources)?);
     if let Some(archive) = entry.as_ref().and_then(Entry::read) {
         return interpreter.image(&archive);
     }
@@ -84,11 +88,17 @@ pub(super) fn cached_image(program: &Path) -> Result<Vec<u8>, BuildError> {
     interpreter.image(&archive)
 }
 
-/// The hash of all that decides what an archive is.
-fn identity(interpreter: &Interpreter, sources: &sources::Sources) -> [u8; 32] {
-    let hash = Sha256::new().chain_update(concat!("monohull python ", env!("CARGO_PKG_VERSION")));
-    let hash = hash.chain_update(Sha256::digest(&interpreter.image)).chain_update(Sha256::digest(&sources.main));
-    hash.chain_update(Sha256::digest(sources.framed())).finalize().into()
+/// The hash of all that decides what an archive is. The interpreter's image is known by its file and the times at which that was changed: to
+/// hash what it holds would take longer than the program's start. An archive decides nothing but what the function does.
+fn identity(interpreter: &Interpreter, sources: &sources::Sources) -> Result<[u8; 32], BuildError> {
+    let mut hash = Sha256::new().chain_update(concat!("monohull python ", env!("CARGO_PKG_VERSION")));
+    let is = interpreter.file.metadata().map_err(file(&interpreter.path))?;
+    let times = [is.mtime(), is.mtime_nsec(), is.ctime(), is.ctime_nsec()].map(i64::cast_unsigned);
+    for number in [is.dev(), is.ino(), is.len()].into_iter().chain(times) {
+        hash.update(number.to_le_bytes());
+    }
+    hash.update(Sha256::digest(&sources.main));
+    Ok(hash.chain_update(Sha256::digest(sources.framed())).finalize().into())
 }
 
 /// The files of a program in a folder. Nothing if it cannot be read.
@@ -99,22 +109,25 @@ pub(super) fn files_of(program: &Path) -> Vec<PathBuf> {
 /// The interpreter's image.
 struct Interpreter {
     path: PathBuf,
-    image: Vec<u8>,
+    file: File,
 }
 
 impl Interpreter {
     fn find() -> Result<Interpreter, BuildError> {
         let path = folder_beside_program("python").map(|folder| folder.join(INTERPRETER));
         let path = path.filter(|image| image.is_file()).ok_or(BuildError::NoPython)?;
-        let image = fs::read(&path).map_err(file(&path))?;
-        Ok(Interpreter { path, image })
+        let file = File::open(&path).map_err(file(&path))?;
+        Ok(Interpreter { path, file })
     }
 
-    /// The image with a program.
-    fn image(self, archive: &[u8]) -> Result<Vec<u8>, BuildError> {
-        let Interpreter { path, image } = self;
-        image::with_archive(image, archive)
-            .map_err(|error| BuildError::PythonInterpreter { path, why: error.to_string() })
+    /// The image with a program, in sealed memory.
+    fn image(&self, archive: &[u8]) -> Result<OwnedFd, BuildError> {
+        let image = seal_written(|mut memory| {
+            (&self.file).rewind()?;
+            io::copy(&mut &self.file, &mut memory)?;
+            image::add_archive(memory, archive)
+        });
+        image.map_err(|error| BuildError::PythonInterpreter { path: self.path.clone(), why: error.to_string() })
     }
 }
 

@@ -45,7 +45,7 @@ impl Version {
     fn registered(registry: &Registry, name: &str) -> Option<Version> {
         let workflow = registry.workflow(name).ok()?;
         let ready = workflow.ready().ok()?;
-        let hashes = ready.images().iter().map(|image| image.image.hash);
+        let hashes = ready.images().iter().map(|image| image.hash());
         let functions = ready.plan().functions.iter().zip(hashes).map(|(function, hash)| (function.name.clone(), hash));
         Some(Version { document: Sha256::digest(&workflow.document).into(), functions: functions.collect() })
     }

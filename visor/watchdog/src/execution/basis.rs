@@ -95,7 +95,7 @@ impl Watchdog {
                     true => host(&error),
                     false => NoBasis::Pause(error.to_string()),
                 })?;
-                let hashes = ready.images().iter().map(|image| image.image.hash);
+                let hashes = ready.images().iter().map(|image| image.hash());
                 if !saved.functions.iter().map(|(_, hash, _)| *hash).eq(hashes) {
                     return Err(NoBasis::Pause("its checkpoint is one of other images".to_owned()));
                 }
@@ -126,9 +126,9 @@ impl Ledger {
         let plan = workflow.plan();
         let mut images = HashMap::new();
         for image in workflow.distinct_images() {
-            images.insert(image.image.hash, self.add_image(adding, image)?);
+            images.insert(image.hash(), self.add_image(adding, image)?);
         }
-        let hashes = workflow.images().iter().map(|image| image.image.hash);
+        let hashes = workflow.images().iter().map(|image| image.hash());
         let functions = plan.functions.iter().zip(hashes).map(|(function, hash)| (function.name.clone(), hash));
         Ok(Start {
             head,

@@ -58,7 +58,7 @@ impl Ledger {
         if waits.generation == 1 {
             continuation.run_deadline = own_deadline(&plan.name, waits.document, plan, continuation.run_deadline)?;
         }
-        let images = waits.ready.images().iter().map(|image| (image.image.hash, image.image.bytes));
+        let images = waits.ready.images().iter().map(|image| (image.hash(), image.image.bytes));
         let functions = plan.functions.iter().zip(images);
         let (file, copy) = (file_of(&plan.name), waits.copy);
         let saved = Saved {

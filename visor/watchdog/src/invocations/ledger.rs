@@ -337,7 +337,7 @@ impl Ledger {
 
     /// The same with an image, which is there as a rule.
     pub(crate) fn add_image(&self, adding: &Adding, image: &LoadedImage) -> Result<[u8; 32], ApiError> {
-        let hash = image.image.hash;
+        let hash = image.hash();
         let path = self.store.file(&hash);
         if !path.exists() {
             let unreadable = |error: io::Error| ApiError::host(format!("an image cannot be read: {error}"));

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::clock::now;
 use crate::http::error::{ApiError, Blame};
@@ -151,7 +150,7 @@ impl Registry {
     pub(crate) fn put_function(&self, name: &str, bytes: &[u8]) -> Result<Put, ApiError> {
         check_name(Kind::Function, name)?;
         let image = Arc::new(LoadedImage::new(name, bytes).map_err(|error| refused(&error))?);
-        let entry = FunctionEntry { image: hex(&Sha256::digest(bytes)), registered: now() };
+        let entry = FunctionEntry { image: hex(&image.hash()), registered: now() };
         let content = serde_json::to_vec(&entry).map_err(|error| ApiError::monohull(error.to_string()))?;
 
         let state = self.change();
@@ -257,7 +256,7 @@ impl Registry {
         let of = |function: &str| {
             let named = images.iter().find(|(name, _)| name == function);
             let (_, hash) = named.ok_or_else(|| format!("there is no image of its function {}", quoted(function)))?;
-            match known.iter().find(|image| image.image.hash == *hash) {
+            match known.iter().find(|image| image.hash() == *hash) {
                 Some(image) => Ok(image.clone()),
                 None => load(function, hash).map(Arc::new).map_err(|error| error.to_string()),
             }

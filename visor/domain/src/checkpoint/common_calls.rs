@@ -1,0 +1,140 @@
+//! The calls that a function may make before it is ready, in a domain that makes a template of it.
+//!
+//! ```text
+//!   main ─▶ tables, imports ─┬─ a common call ─▶ its handler          the answer is the same for every instance
+//!                            ├─ FILE_OPEN ─────▶ fdtab ─▶ not found   common too; a file that is opened is an instance's own
+//!                            └─ any other ─────▶ the run ends without a template, and says which call it was
+//! ```
+//!
+//! **Questions about files** have the same answer for each instance only where all file systems are memory: these are empty at first, and
+//! the calls that would change them are not common. Programs ask before their first line: for a description of the time zone, for settings
+//! beside them.
+
+use super::template_use::TemplateUse;
+use crate::files::Source;
+use crate::shared::Shared;
+use monohull_abi::Errno;
+use monohull_abi::module::{Call, Outcome};
+use monohull_abi::number::{self, SYSTEM_ONLY};
+use monohull_abi::types::{InfoString, RANDOM_SHARED};
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+
+/// They are common in every domain. The handlers of `GET_STRING`, `GET_STRING_LEN` and `GETRANDOM` refuse a part of theirs.
+const COMMON: [u32; 23] = [
+    number::NULL,
+    number::EXIT,
+    number::ABORT,
+    number::THREAD_EXIT,
+    number::THREAD_YIELD,
+    number::FUTEX_WAIT,
+    number::FUTEX_WAKE,
+    number::GET_STRING_LEN,
+    number::GET_STRING,
+    number::GET_INFO,
+    number::GETRANDOM,
+    number::LAST_ERROR_MESSAGE,
+    number::FAULT_HANDLER,
+    number::READY,
+    number::HEAP_GROW,
+    number::MEMORY_STATS,
+    number::MAP,
+    number::UNMAP,
+    number::DISCARD,
+    number::PROTECT,
+    number::STDIO_FLUSH,
+    number::CLOCK_GETTIME,
+    number::NANOSLEEP,
+];
+
+/// They are common where all file systems are memory.
+const OF_EMPTY_FILES: [u32; 3] = [number::FILE_STAT, number::FILE_GETCWD, number::FILE_REALPATH];
+
+/// Serves the calls that are not common.
+unsafe extern "C" fn not_ready(state: *mut c_void, call: *mut Call) -> Outcome {
+    // SAFETY: bound with the domain as its state; the call is the carrier's while its handler runs.
+    let (domain, call) = unsafe { (&*state.cast::<Shared>(), &*call) };
+    domain.not_common(call)
+}
+
+/// Serves `FILE_OPEN` where all file systems are memory.
+unsafe extern "C" fn open_nothing(state: *mut c_void, call: *mut Call) -> Outcome {
+    // SAFETY: as above.
+    let (domain, call) = unsafe { (&*state.cast::<Shared>(), &mut *call) };
+    domain.open_nothing(call)
+}
+
+impl Shared {
+    /// Whether the run ends with a template.
+    pub(crate) fn makes_template(&self) -> bool {
+        matches!(self.options.template, TemplateUse::Make)
+    }
+
+    /// In a domain that makes a template: binds the calls that are not common to their refusal. Once more after each module that is loaded,
+    /// which has bound its own.
+    pub(crate) fn bind_not_ready(&self, loaded: Option<&str>) {
+        if !self.makes_template() {
+            return;
+        }
+        let table = &self.hostcalls.table;
+        let is_memory = self.options.mounts.iter().all(|mount| matches!(mount.source, Source::Memory { .. }));
+        let common = COMMON.iter().chain(OF_EMPTY_FILES.iter().filter(|_| is_memory));
+        let common: Vec<u32> = common.copied().chain(is_memory.then_some(number::FILE_OPEN)).collect();
+        if is_memory {
+            if loaded.is_some() && loaded == number::module_of(number::FILE_OPEN) {
+                let opens = table.get(number::FILE_OPEN as usize).flatten();
+                self.template
+                    .opens
+                    .store(std::ptr::from_ref(opens.expect("it was bound")).cast_mut(), Ordering::Release);
+            }
+            table.bind([number::FILE_OPEN], open_nothing, self.as_state());
+        }
+        table.bind((0..SYSTEM_ONLY).filter(|number| !common.contains(number)), not_ready, self.as_state());
+    }
+
+    /// Passes on to its module what opens a file, and takes no other answer than that there is none.
+    fn open_nothing(&self, call: &mut Call) -> Outcome {
+        let opens = || self.template.opens.load(Ordering::Acquire);
+        if opens().is_null() {
+            self.load_module(number::module_of(number::FILE_OPEN).expect("a module has it"));
+        }
+        // SAFETY: bindings stay until the domain ends.
+        let Some(binding) = (unsafe { opens().as_ref() }) else { return self.not_common(call) };
+        // SAFETY: the handler was published with this state for such calls.
+        let outcome = unsafe { (binding.handler)(binding.state, call) };
+        match outcome.tag == Outcome::READY && outcome.value < 0 {
+            true => outcome,
+            false => self.not_common(call),
+        }
+    }
+
+    /// Ends a run that makes a template because of a call that is an instance's own.
+    fn not_common(&self, call: &Call) -> Outcome {
+        let name = u32::try_from(call.number).ok().and_then(number::name_of).unwrap_or("an unknown call");
+        self.ends_at(call, name)
+    }
+
+    fn ends_at(&self, call: &Call, name: &str) -> Outcome {
+        let Some(instance) = self.caller(call) else { return Outcome::error(Errno::NoSuchCall) };
+        self.no_template(format!("{} has called {name} before it was ready", instance.described()));
+        Outcome { tag: Outcome::ENDED, value: 0 }
+    }
+
+    /// Ends a run that makes a template, without one.
+    pub(crate) fn no_template(&self, why: String) {
+        self.suspension.refuse(why);
+        self.abort();
+    }
+
+    /// Refuses those texts and random numbers before READY that instances do not have in common.
+    pub(crate) fn refuse_own(&self, call: &Call) -> Option<Outcome> {
+        let name = match u32::try_from(call.number).ok()? {
+            number::GETRANDOM if call.args[2] & RANDOM_SHARED == 0 => "GETRANDOM",
+            number::GET_STRING | number::GET_STRING_LEN if call.args[0] == InfoString::Invocation as u64 => {
+                "GET_STRING for the id of the invocation"
+            }
+            _ => return None,
+        };
+        self.makes_template().then(|| self.ends_at(call, name))
+    }
+}
