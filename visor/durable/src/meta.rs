@@ -5,7 +5,7 @@
 use crate::mail::{Mail, NewMail, Sent};
 use crate::outbox::Undelivered;
 use crate::value::{self, INPUTS};
-use crate::{Checkpoint, History, Invocation, InvocationId, Status, Wait};
+use crate::{Checkpoint, History, Invocation, InvocationId, Listed, Status, Wait};
 use monohull_report::escape::shown;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -343,11 +343,6 @@ pub trait Meta: History {
     /// An invocation.
     fn get(&self, id: &InvocationId) -> Result<Option<Invocation>, MetaError>;
 
-    /// At most `limit` invocations behind `after`, by name: all of these statuses, or of each if there are none.
-    fn list(
-        &self,
-        statuses: &[Status],
-        after: Option<&InvocationId>,
-        limit: usize,
-    ) -> Result<Vec<Invocation>, MetaError>;
+    /// At most `limit` invocations behind the name `after`, by name: all of these statuses, or of each if there are none.
+    fn list(&self, statuses: &[Status], after: &str, limit: usize) -> Result<Vec<Listed>, MetaError>;
 }

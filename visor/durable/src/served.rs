@@ -41,7 +41,7 @@ pub struct Filter {
     /// Those that were started after this time (ns since 1970).
     pub started_after: Option<u64>,
     /// Those behind this one: the last of the list before, by its start and its name.
-    pub before: Option<(u64, InvocationId)>,
+    pub before: Option<(u64, String)>,
 }
 
 /// What is kept of invocations that have ended: the oldest end goes first.

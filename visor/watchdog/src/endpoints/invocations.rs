@@ -22,7 +22,7 @@ use crate::http::routes::Call;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Start, meta_kept};
 use crate::invocations::record::LogLine;
-use crate::invocations::status::Status;
+use crate::invocations::status::{Mode, Status};
 use crate::service::Watchdog;
 use monohull_report::Stream;
 use monohull_report::escape::{Line, Notation};
@@ -71,8 +71,22 @@ impl Watchdog {
             let rows = self.blocking(move |_| watchdog.ledger.newest(&filter, limit + 1).map_err(meta_kept)).await?;
             let redactor = self.secrets.redactor();
             for row in rows {
-                let Some(start) = Start::decode(&row.start) else { continue };
+                let row = match row {
+                    Ok(row) => row,
+                    Err(damaged) => {
+                        let place = Place { accepted: damaged.started, id: damaged.id.clone() };
+                        let shown = damaged_summary(&place, &damaged.workflow, &damaged.to_string());
+                        found.push((place, shown));
+                        continue;
+                    }
+                };
                 let place = Place { accepted: row.started, id: row.id.to_string() };
+                let Some(start) = Start::decode(&row.start) else {
+                    let why = "what it was started with cannot be read by this version of Monohull";
+                    let shown = damaged_summary(&place, &row.workflow, why);
+                    found.push((place, shown));
+                    continue;
+                };
                 let mut summary = Invocation::durable(row.id.to_string(), start.head, row.status.into()).summary();
                 if row.status.is_end() {
                     summary.insert("duration_us".to_owned(), (row.changed.saturating_sub(row.started) / 1000).into());
@@ -154,6 +168,20 @@ impl Watchdog {
     }
 }
 
+/// What a list has of an invocation that cannot be shown. The others are listed as they are.
+fn damaged_summary(place: &Place, workflow: &str, why: &str) -> Value {
+    json!({
+        "id": place.id,
+        "call_id": place.id,
+        "workflow": workflow,
+        "mode": Mode::Async,
+        "status": "damaged",
+        "accepted_ms": place.accepted / 1_000_000,
+        "durable": true,
+        "reason": why,
+    })
+}
+
 /// Where an invocation is in the list.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place {
@@ -218,11 +246,7 @@ impl Wanted {
         if statuses.is_empty() && !self.statuses.is_empty() {
             return None;
         }
-        let before = match &self.before {
-            None => None,
-            // An id of this server's memory is one of a row, too.
-            Some(place) => Some((place.accepted, place.id.parse().ok()?)),
-        };
+        let before = self.before.clone().map(|place| (place.accepted, place.id));
         let (workflow, started_after) = (self.workflow.clone(), self.started_after);
         Some(Filter { workflow, statuses, started_after, before })
     }
@@ -313,7 +337,6 @@ mod tests {
     use super::*;
     use crate::clock::Moment;
     use crate::http::trace::Trace;
-    use crate::invocations::status::Mode;
     use hyper::HeaderMap;
     use monohull_workflow as workflow;
     use std::path::Path;

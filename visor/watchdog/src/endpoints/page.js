@@ -129,7 +129,7 @@ async function overview(wanted) {
     make("h2", {}, wanted ? `Invocations, ${shown.length} of ${invocations.length}` : "Invocations"),
     table(["accepted", "workflow", "call", "", "status", "took"], shown.map((i) =>
       [make("a", { href: `#${i.id}` }, moment(i.accepted_ms)), i.workflow, i.call_id, i.mode,
-        make("span", { class: i.status }, i.status + (i.error_kind ? `: ${i.error_kind}` : "")),
+        make("span", { class: i.status }, i.status + (i.error_kind || i.status === "damaged" ? `: ${i.error_kind || i.reason}` : "")),
         make("span", {}, time(i.duration_us))])),
   ];
 }

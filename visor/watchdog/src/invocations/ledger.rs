@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use monohull_checkpoint::{Key, KeyError};
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{
-    Adding, Bounds, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Meta, MetaError,
+    Adding, Bounds, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Listed, Meta, MetaError,
     NewInvocation, Outbox, Output, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Undelivered, Want,
 };
 use monohull_saved::Keys;
@@ -473,7 +473,7 @@ impl Ledger {
     }
 
     /// A page of the list.
-    pub(crate) fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<monohull_durable::Invocation>, MetaError> {
+    pub(crate) fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<Listed>, MetaError> {
         self.meta().newest(filter, limit)
     }
 
