@@ -159,7 +159,8 @@ fn a_row_that_was_edited_is_named_and_the_others_are_listed() {
     places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to));
     fs::write(&database, bytes).expect("written");
     let listed = document(&monohull(path, &["ps", "--state", "state", "--json"]));
-    let row = |index: usize| (listed["invocations"][index]["id"].clone(), listed["invocations"][index]["status"].clone());
+    let row =
+        |index: usize| (listed["invocations"][index]["id"].clone(), listed["invocations"][index]["status"].clone());
     let expected = [("one", "suspended"), ("two", "damaged"), ("xyz", "suspended")];
     for (index, (id, status)) in expected.into_iter().enumerate() {
         assert_eq!(row(index), (json!(id), json!(status)), "{listed:#}");

@@ -76,6 +76,6 @@ pub use owner::Owner;
 pub use schedule::{
     Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Step, Times,
 };
-pub use served::{Bounds, Filter, Left, Output, PRINTED_MAX, Tally};
+pub use served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Tally};
 pub use sqlite::{Family, Lost, Sqlite, Unlock};
 pub use store::{Adding, Store, StoreError};

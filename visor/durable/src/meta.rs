@@ -291,9 +291,12 @@ impl MetaError {
         matches!(self, MetaError::KeyMissing { .. } | MetaError::NotEncrypted { .. } | MetaError::WrongKey { .. })
     }
 
-    /// Whether the disk, or what this process may have of it, is full.
+    /// Whether the disk, or what this process may have of it, is full. SQLite says of a limit of this process only that a write has failed.
     pub fn is_full(&self) -> bool {
-        matches!(self, MetaError::Database(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull))
+        let MetaError::Database(error) = self else { return false };
+        error.sqlite_error().is_some_and(|error| {
+            error.code == rusqlite::ErrorCode::DiskFull || error.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE
+        })
     }
 }
 

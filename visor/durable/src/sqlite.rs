@@ -121,6 +121,7 @@ impl Sqlite {
         transaction.execute_batch(mail::SCHEMA)?;
         transaction.execute_batch(history::PARENTS)?;
         transaction.execute_batch(served::SCHEMA)?;
+        add_column(&transaction, "output", "content", "BLOB")?;
         transaction.execute_batch(schedule::SCHEMA)?;
         transaction.execute_batch(children::SCHEMA)?;
         transaction.execute_batch(undelivered::SCHEMA)?;

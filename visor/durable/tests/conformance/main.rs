@@ -190,7 +190,7 @@ fn run(meta: &mut impl Meta, step: &Step, claims: &mut Vec<Held>, now: &mut u64)
         Step::List { statuses, after, limit } => {
             let after = after.map(id);
             told(meta.list(statuses, after.as_ref().map_or("", InvocationId::as_str), *limit))
-        },
+        }
         Step::Pass { ns } => {
             *now += ns;
             String::new()

@@ -2,7 +2,8 @@
 
 use monohull_durable::{
     ATTEMPTS, Checkpoint, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, Kept,
-    Lineage, Listed, MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail, Sent, Started, Status, Want,
+    Lineage, Listed, MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail, Sent, Started, Status,
+    Want,
 };
 use std::collections::BTreeMap;
 
@@ -300,9 +301,10 @@ impl Meta for Model {
     }
 
     fn list(&self, statuses: &[Status], after: &str, limit: usize) -> Result<Vec<Listed>, MetaError> {
-        let matching = self.rows.values().filter(|row| {
-            row.id.as_str() > after && (statuses.is_empty() || statuses.contains(&row.status))
-        });
+        let matching = self
+            .rows
+            .values()
+            .filter(|row| row.id.as_str() > after && (statuses.is_empty() || statuses.contains(&row.status)));
         Ok(matching.take(limit).cloned().map(Ok).collect())
     }
 }

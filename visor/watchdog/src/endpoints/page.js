@@ -265,9 +265,8 @@ function controls(shown, path, checkpoints) {
     parts.push(form, shown.status === "paused" ? order("Resume", `${path}/resume`, said) : order("Pause", `${path}/pause`, said),
       " ", order("Cancel", `${path}/cancel`, said), " ");
   }
-  if (["suspended", "paused", "failed"].includes(shown.status)) {
-    if (checkpoints.length) parts.push(order("Fork", `${path}/fork`, said));
-    parts.push(table(["generation", "since", "bytes", "waits for", ""], checkpoints.map((kept) =>
+  if (checkpoints.length && ["suspended", "paused", "failed"].includes(shown.status)) {
+    parts.push(order("Fork", `${path}/fork`, said), table(["generation", "since", "bytes", "waits for", ""], checkpoints.map((kept) =>
       [kept.label ? `${kept.generation} ${kept.label}` : kept.generation, kept.at, kept.bytes, waits(kept),
         order("Go back", `${path}/rewind`, said, { to: kept.generation, from: shown.generation })])));
   }

@@ -21,10 +21,10 @@ use monohull_checkpoint::{Key, KeyError};
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{
     Adding, Bounds, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Listed, Meta, MetaError,
-    NewInvocation, Outbox, Output, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Undelivered, Want,
+    NewInvocation, Outbox, Output, OutputAt, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Undelivered, Want,
 };
 use monohull_saved::Keys;
-use monohull_state_key::{KeyFile, KeyFileError, is_encrypted};
+use monohull_state_key::{KeyFile, KeyFileError};
 use monohull_worker::Data;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -33,10 +33,11 @@ use tokio::sync::{Notify, broadcast};
 use crate::clock::ns_since_1970;
 use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
-use crate::invocations::record::{Head, Printed};
+use crate::invocations::record::{End, Head, Printed};
+use crate::invocations::report::Report;
 use crate::settings::Keep;
 use crate::store::error::StateError;
-use crate::store::state_folder::{CALLBACKS, INVOCATIONS, StateFolder};
+use crate::store::state_folder::StateFolder;
 use hyper::StatusCode;
 use monohull_report::RunReport;
 
@@ -111,7 +112,15 @@ pub(crate) struct Told {
     pub(crate) refusal: Option<ApiError>,
 }
 
-/// The durable invocations of this server.
+impl Told {
+    /// An end as it is told.
+    pub(crate) fn of(end: &End) -> Told {
+        let report = end.report.clone().and_then(Report::into_whole);
+        Told { duration_us: end.duration_us, report, refusal: end.result.as_ref().err().cloned() }
+    }
+}
+
+/// The asynchronous calls of this server, and all others that have waited.
 pub(crate) struct Ledger {
     folder: Arc<StateFolder>,
     store: Store,
@@ -196,10 +205,6 @@ impl Ledger {
         let root = folder.path();
         let state_key = state_key.map(KeyFile::load).transpose()?;
         let folder_of_store = durable_folder(root);
-        if state_key.is_some() && !folder_of_store.exists() && has_plain_records(root) {
-            // Of a server whose ledger was moved away.
-            return Err(StoreError::Meta(MetaError::NotEncrypted { folder: root.to_owned() }).into());
-        }
         let path = root.join(KEY);
         let key = Key::load_or_create(&path).map_err(|error| LedgerError::Key { path, error })?;
         let opened = || -> Result<_, StoreError> {
@@ -374,6 +379,14 @@ impl Ledger {
         Ok(started)
     }
 
+    /// Adds a call that this server runs from now on.
+    pub(crate) fn start_running(&self, id: &InvocationId, start: &Start, accepted: u64) -> Result<Held, ApiError> {
+        let bytes = start.encode()?;
+        let new = NewInvocation { id, workflow: start.head.workflow(), start: &bytes, due: accepted };
+        let held = self.meta().start_running(&new, self.owner.name(), [accepted, now()]).map_err(meta_kept)?;
+        held.ok_or_else(|| ApiError::monohull("its id is another invocation's"))
+    }
+
     /// Adds an invocation that was run, and waits.
     pub(crate) fn start_suspended(
         &self,
@@ -394,10 +407,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether an invocation is in the ledger.
-    pub(crate) fn knows(&self, id: &str) -> Result<bool, LedgerError> {
-        let Ok(id) = id.parse() else { return Ok(false) };
-        Ok(self.meta().get(&id).map_err(StoreError::from)?.is_some())
+    /// The callbacks that an earlier server owed.
+    pub(crate) fn owed(&self) -> Result<Vec<InvocationId>, LedgerError> {
+        Ok(self.meta().owed().map_err(StoreError::from)?)
     }
 
     /// When the next one is due, or has been.
@@ -523,26 +535,18 @@ impl Ledger {
     }
 
     /// The content of an output.
-    pub(crate) fn output(&self, output: &Output) -> io::Result<Content> {
-        let file = self.store.open_data(&output.hash)?;
+    pub(crate) fn output(&self, output: Output) -> io::Result<Content> {
+        let hash = match output.at {
+            OutputAt::Row(content) => return Ok(Content::Small(content.into())),
+            OutputAt::File(hash) => hash,
+        };
+        let file = self.store.open_data(&hash)?;
         let len = file.metadata()?.len();
         if len != output.bytes {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it has another length"));
         }
         Content::of_file(file, len)
     }
-}
-
-/// Whether calls were recorded in a state folder that had no key.
-fn has_plain_records(root: &Path) -> bool {
-    [INVOCATIONS, CALLBACKS].iter().any(|name| {
-        let records = fs::read_dir(root.join(name)).into_iter().flatten().flatten();
-        // Behind the first line.
-        let is_plain = |bytes: Vec<u8>| {
-            bytes.iter().position(|byte| *byte == b'\n').is_some_and(|end| !is_encrypted(&bytes[end + 1..]))
-        };
-        records.filter_map(|record| fs::read(record.path()).ok()).any(is_plain)
-    })
 }
 
 /// Says which events were not sent.
@@ -554,9 +558,11 @@ fn note_undelivered(sender: &InvocationId, undelivered: &[Undelivered]) {
 
 /// What was printed, as a row has it; nothing if nothing was.
 pub(crate) fn encode_printed(printed: &Printed) -> Vec<u8> {
-    if printed.is_empty() {
-        return Vec::new();
-    }
+    if printed.is_empty() { Vec::new() } else { encode_end(printed) }
+}
+
+/// The same of an end, whose timeline is kept in any case.
+pub(crate) fn encode_end(printed: &Printed) -> Vec<u8> {
     postcard::to_extend(printed, Vec::new()).unwrap_or_default()
 }
 
