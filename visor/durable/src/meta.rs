@@ -247,6 +247,11 @@ pub enum MetaError {
     /// SQLite has found that the file contradicts itself.
     #[error("the database of the state folder is damaged: {0}")]
     Check(String),
+    /// The disk has failed at one of several transactions that were made at once.
+    #[error(
+        "the database of the state folder: the disk has failed at a transaction that was made together with this one"
+    )]
+    Undone,
     /// A commit of one that is not the owner any more.
     #[error(
         "invocation `{0}` has another owner now, or none: what this process has done since its claim does not count"
@@ -282,6 +287,7 @@ impl MetaError {
             | MetaError::NotEncrypted { .. }
             | MetaError::WrongKey { .. }
             | MetaError::Key(_)
+            | MetaError::Undone
             | MetaError::Stale(_) => false,
         }
     }

@@ -8,6 +8,7 @@ mod branches;
 mod children;
 mod encrypted;
 mod family;
+mod group;
 mod listed;
 mod mail;
 mod outbox;
@@ -19,10 +20,11 @@ use crate::meta::{
     Want,
 };
 use crate::{Checkpoint, Invocation, InvocationId, Listed, Status};
-use monohull_state_key::{KeyFile, StateKey};
+use group::Step;
 use listed::listed;
+use monohull_state_key::{KeyFile, StateKey};
 use rusqlite::types::FromSql;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, TransactionBehavior, params};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +83,8 @@ const CLAIMABLE: &str = "due IS NOT NULL AND status IN (0, 2)";
 pub struct Sqlite {
     connection: Connection,
     key: Option<Arc<StateKey>>,
+    /// Transactions are parts of one that is under way.
+    is_shared: bool,
 }
 
 impl Sqlite {
@@ -133,7 +137,7 @@ impl Sqlite {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
         }
         encrypted::add_functions(&connection, key.as_ref())?;
-        Ok(Sqlite { connection, key })
+        Ok(Sqlite { connection, key, is_shared: false })
     }
 
     /// The key that encrypts what is in the folder, if there is one.
@@ -156,8 +160,11 @@ impl Sqlite {
         if found == "ok" { Ok(()) } else { Err(MetaError::Check(found)) }
     }
 
-    fn begin(&mut self) -> Result<Transaction<'_>, MetaError> {
-        Ok(self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
+    fn begin(&mut self) -> Result<Step<'_>, MetaError> {
+        if self.is_shared {
+            return Ok(Step::Part(self.connection.savepoint()?));
+        }
+        Ok(Step::Whole(self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?))
     }
 }
 

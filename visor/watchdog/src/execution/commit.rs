@@ -134,7 +134,7 @@ impl Watchdog {
         loop {
             let (watchdog, of_claim, of_both) = (self.clone(), held.clone(), both.clone());
             let done = spawn_blocking(move || {
-                let committed = watchdog.ledger.commit(&of_claim, &of_both.0, &of_both.1)?;
+                let committed = watchdog.ledger.commit(&of_claim, &of_both)?;
                 if committed.status.is_end() || of_both.1.sent.has_children() {
                     watchdog.settle(&of_claim.id);
                 }

@@ -26,7 +26,7 @@ use crate::endpoints::durable::full;
 use crate::execution::arrivals::Arrivals;
 use crate::execution::basis::{Basis, NoBasis};
 use crate::execution::checkpoints::{Waits, take_sent};
-use crate::execution::commit::{OwnRow, Over, TROUBLE_PAUSE, ended, later};
+use crate::execution::commit::{Over, OwnRow, TROUBLE_PAUSE, ended, later};
 use crate::execution::process::Process;
 use crate::execution::run::Came;
 use crate::http::error::{ApiError, Blame};
@@ -83,7 +83,7 @@ impl Watchdog {
                     None => ledger.start_suspended(&id, &start, &commit, &left)?,
                     Some(held) => {
                         let left = Left { start: Some(start.encode()?), ..left };
-                        ledger.commit(held, &commit, &left).map_err(meta_kept)?;
+                        ledger.commit(held, &Arc::new((commit, left))).map_err(meta_kept)?;
                     }
                 }
                 drop(adding);

@@ -21,7 +21,8 @@ use monohull_checkpoint::{Key, KeyError};
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{
     Adding, Bounds, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Listed, Meta, MetaError,
-    NewInvocation, Outbox, Output, OutputAt, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Undelivered, Want,
+    NewInvocation, Outbox, Output, OutputAt, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally,
+    Undelivered, Want,
 };
 use monohull_saved::Keys;
 use monohull_state_key::{KeyFile, KeyFileError};
@@ -35,6 +36,7 @@ use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::record::{End, Head, Printed};
 use crate::invocations::report::Report;
+use crate::invocations::together::Together;
 use crate::settings::Keep;
 use crate::store::error::StateError;
 use crate::store::state_folder::StateFolder;
@@ -125,6 +127,8 @@ pub(crate) struct Ledger {
     folder: Arc<StateFolder>,
     store: Store,
     meta: Mutex<Sqlite>,
+    /// Transactions that wait for the disk at the same time.
+    together: Together,
     owner: Owner,
     key: Key,
     /// Invocations have ended, whose files are not needed any more.
@@ -227,6 +231,7 @@ impl Ledger {
             folder: folder.clone(),
             store,
             meta,
+            together: Together::default(),
             owner,
             key,
             has_ended: AtomicBool::new(true),
@@ -381,10 +386,13 @@ impl Ledger {
 
     /// Adds a call that this server runs from now on.
     pub(crate) fn start_running(&self, id: &InvocationId, start: &Start, accepted: u64) -> Result<Held, ApiError> {
-        let bytes = start.encode()?;
-        let new = NewInvocation { id, workflow: start.head.workflow(), start: &bytes, due: accepted };
-        let held = self.meta().start_running(&new, self.owner.name(), [accepted, now()]).map_err(meta_kept)?;
-        held.ok_or_else(|| ApiError::monohull("its id is another invocation's"))
+        let (id, bytes, workflow) = (id.clone(), start.encode()?, start.head.workflow().to_owned());
+        let owner = self.owner.name().to_owned();
+        let held = self.together.run(&self.meta, move |meta| {
+            let new = NewInvocation { id: &id, workflow: &workflow, start: &bytes, due: accepted };
+            meta.start_running(&new, &owner, [accepted, now()])
+        });
+        held.map_err(meta_kept)?.ok_or_else(|| ApiError::monohull("its id is another invocation's"))
     }
 
     /// Adds an invocation that was run, and waits.
@@ -454,8 +462,10 @@ impl Ledger {
     }
 
     /// Commits how far a claimed invocation has come.
-    pub(crate) fn commit(&self, held: &Held, commit: &Commit, left: &Left) -> Result<Committed, MetaError> {
-        let committed = self.meta().commit_with(held, commit, left, now())?;
+    pub(crate) fn commit(&self, held: &Held, all: &Arc<(Commit, Left)>) -> Result<Committed, MetaError> {
+        let (of, with) = (held.clone(), all.clone());
+        let committed = self.together.run(&self.meta, move |meta| meta.commit_with(&of, &with.0, &with.1, now()))?;
+        let left = &all.1;
         for obsolete in &committed.obsolete {
             // One that stays is removed by the next sweep.
             let _ = fs::remove_file(self.store.checkpoints().join(&obsolete.file));

@@ -14,4 +14,5 @@ pub(crate) mod size;
 pub(crate) mod slots;
 pub(crate) mod status;
 pub(crate) mod templates;
+mod together;
 pub(crate) mod workers;
