@@ -145,6 +145,36 @@ fn what_is_damaged_pauses_and_goes_on_once_it_is_whole() {
     assert_eq!(show(path, "one")["status"], "completed");
 }
 
+/// One row that was edited is named in the list, and does not hide the others.
+#[test]
+fn a_row_that_was_edited_is_named_and_the_others_are_listed() {
+    let folder = workflow(DAY);
+    let path = folder.path();
+    ["one", "two", "xyz"].iter().for_each(|id| sleeper(path, id));
+    let database = path.join("state/meta.sqlite");
+    let mut bytes = fs::read(&database).expect("a database");
+    let (from, to) = (&br#"{"file":"two."#[..], &br#"{"else":"two."#[..]);
+    let places: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+    assert!(!places.is_empty(), "the checkpoint is in the row");
+    places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to));
+    fs::write(&database, bytes).expect("written");
+    let listed = document(&monohull(path, &["ps", "--state", "state", "--json"]));
+    let row =
+        |index: usize| (listed["invocations"][index]["id"].clone(), listed["invocations"][index]["status"].clone());
+    let expected = [("one", "suspended"), ("two", "damaged"), ("xyz", "suspended")];
+    for (index, (id, status)) in expected.into_iter().enumerate() {
+        assert_eq!(row(index), (json!(id), json!(status)), "{listed:#}");
+    }
+    let reason = &listed["invocations"][1]["reason"];
+    assert!(reason.as_str().is_some_and(|reason| reason.contains("it has a wrong checkpoint")), "{listed:#}");
+    let page = document(&monohull(path, &["ps", "--state", "state", "--limit", "1", "--after", "one", "--json"]));
+    assert_eq!((&page["invocations"][0]["id"], &page["after"]), (&json!("two"), &json!("two")));
+    let table = monohull(path, &["ps", "--state", "state"]);
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.lines().any(|line| line.contains("two") && line.contains("damaged")), "{table}");
+    assert_eq!(document(&monohull(path, &["cancel", "one", "--state", "state", "--json"]))["status"], "cancelled");
+}
+
 #[test]
 fn invocations_are_paused_resumed_cancelled_and_removed_by_hand() {
     let folder = workflow(DAY);

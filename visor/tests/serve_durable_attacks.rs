@@ -211,6 +211,38 @@ fn damaged_files_pause_their_invocation_and_no_other() {
     assert_eq!(server.get("/invocations/one").json()["status"], "suspended");
 }
 
+/// One row that was edited is named in the list, and does not hide the others.
+#[test]
+fn a_row_that_was_edited_is_named_and_the_others_are_listed() {
+    let state = StateFolder::new();
+    let server = server_on(&state, &[]);
+    server.post("/async-invoke/inbox?id=two", b"").expect(202);
+    eventually("it waits", || server.get("/invocations/two").json()["status"] == "suspended");
+    assert_eq!(server.stop().0, Some(0));
+    let database = state.path().join("durable/meta.sqlite");
+    let mut bytes = fs::read(&database).expect("a database");
+    let (from, to) = (&br#"{"file":"two."#[..], &br#"{"else":"two."#[..]);
+    let places: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+    assert!(!places.is_empty(), "the checkpoint is in the row");
+    places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to));
+    fs::write(&database, bytes).expect("written");
+
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    let listed = server.get("/invocations").expect(200).json()["invocations"].take();
+    let listed: Vec<_> = listed.as_array().expect("a list").iter().map(|it| (&it["id"], &it["status"])).collect();
+    assert_eq!(listed, [(&json!("two"), &json!("damaged")), (&json!("one"), &json!("suspended"))]);
+    let page = server.get("/invocations?limit=1").expect(200).json();
+    let reason = &page["invocations"][0]["reason"];
+    assert!(reason.as_str().is_some_and(|reason| reason.contains("it has a wrong checkpoint")), "{page:#}");
+    let next = page["next_cursor"].as_str().expect("there are more");
+    let page = server.get(&format!("/invocations?limit=1&cursor={next}")).expect(200).json();
+    assert_eq!((&page["invocations"][0]["id"], &page["next_cursor"]), (&json!("one"), &Value::Null));
+    let error = server.get("/invocations/two").error(500, "host", "host");
+    assert!(error["message"].as_str().is_some_and(|why| why.contains("invocation `two`")), "{error:#}");
+    server.post("/invocations/one/events/a", b"x").expect(202);
+    assert_eq!(server.get("/invocations/one/outputs/result?wait=120s").expect(200).text(), "a: x\n");
+}
+
 #[test]
 fn senders_of_events_are_bounded() {
     let server = server_on(&StateFolder::new(), &[]);

@@ -335,8 +335,9 @@ fn the_value_of_a_secret_appears_nowhere() {
     }
     let (_, log) = server.stop();
     shown.push(log);
-    for folder in ["invocations", "workflows", "functions"] {
-        for entry in fs::read_dir(state.path().join(folder)).expect("a folder").flatten() {
+    for folder in ["durable", "durable/files", "workflows", "functions"] {
+        let entries = fs::read_dir(state.path().join(folder)).expect("a folder").flatten();
+        for entry in entries.filter(|entry| entry.path().is_file()) {
             shown.push(String::from_utf8_lossy(&fs::read(entry.path()).expect("readable")).into_owned());
         }
     }

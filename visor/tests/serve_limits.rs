@@ -340,23 +340,26 @@ fn an_invocation_can_be_stopped() {
 
 #[test]
 fn old_invocations_are_forgotten() {
-    let server = server_with_examples(&["--keep", "2"]);
-    let locations: Vec<String> = ["a", "b", "c"]
-        .iter()
-        .map(|text| {
-            let location = server.post("/async-invoke/echo", text.as_bytes()).expect(202).headers["location"].clone();
-            server.ended(&location);
-            location
-        })
-        .collect();
+    let server = server_with_examples(&["--keep", "2", "--keep-durable", "2"]);
+    let call = |text: &str| {
+        let answer = server.post("/invoke/echo", text.as_bytes()).expect(200);
+        format!("/invocations/{}", answer.headers["x-invocation-id"])
+    };
+    let locations = ["a", "b", "c"].map(call);
     server.get(&locations[0]).error(404, "not-found", "client");
     assert_eq!(server.get(&locations[2]).expect(200).json()["result"]["out"]["text"], "c");
-    let server = server_with_examples(&["--keep-bytes", "4KiB"]);
+    let call = |text: &str| {
+        let location = server.post("/async-invoke/echo", text.as_bytes()).expect(202).headers["location"].clone();
+        server.ended(&location);
+        location
+    };
+    let locations = ["a", "b", "c"].map(call);
+    eventually("it is forgotten", || server.get(&locations[0]).status == 404);
+    assert_eq!(server.get(&locations[2]).expect(200).json()["result"]["out"]["text"], "c");
+    let server = server_with_examples(&["--keep-durable-bytes", "4KiB"]);
     let location = server.post("/async-invoke/echo", &[b'x'; 4096]).expect(202).headers["location"].clone();
-    eventually("it is forgotten, or its result is", || {
-        let answer = server.get(&location);
-        answer.status == 404 || answer.json()["error"]["kind"] == "output"
-    });
+    server.ended(&location);
+    eventually("it is forgotten", || server.get(&location).status == 404);
 }
 
 /// Descriptors of the server and its spawner, and the processes there are.
@@ -547,21 +550,20 @@ fn callbacks_that_are_under_way_have_a_limit() {
         let answer = server.ask_with("POST", "/async-invoke/echo", &headers, body).expect(202);
         let location = answer.headers["location"].clone();
         server.ended(&location);
-        location.rsplit('/').next().expect("an id").to_owned()
     };
     // A callback is kept until it was made or given up.
     let state = server.state();
-    let owed = || std::fs::read_dir(state.path().join("callbacks")).expect("a folder").count();
+    let store = monohull_durable::Store::open_served(&state.path().join("durable"), None).expect("a server's store");
+    let owed = || store.meta().and_then(|meta| Ok(meta.owed()?)).expect("read").len();
     let held: Vec<_> = [b"a", b"b"]
         .map(|body| {
             send(body);
             listener.accept().expect("a call").0
         })
         .into();
-    let refused = send(b"c");
-    let path = state.path().join("callbacks").join(&refused);
-    eventually("it is given up", || !path.exists());
-    assert_eq!(owed(), 2);
+    send(b"c");
+    eventually("it is given up", || server.log().contains("too many are under way"));
+    eventually("those two are owed", || owed() == 2);
     listener.set_nonblocking(true).expect("set");
     assert!(listener.accept().is_err(), "no callback beside those two");
     listener.set_nonblocking(false).expect("set");

@@ -185,7 +185,7 @@ fn what_is_no_entry_at_all_does_not_keep_a_server_from_starting() {
     let at = |path: &str| state.path().join(path);
     nix::unistd::mkfifo(&at("workflows/pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
     std::os::unix::fs::symlink("loop", at("functions/loop")).expect("a link");
-    std::os::unix::net::UnixListener::bind(at("invocations/socket")).expect("a socket");
+    std::os::unix::net::UnixListener::bind(at("functions/socket")).expect("a socket");
     fs::write(at("functions").join("x".repeat(250)), "long").expect("written");
     fs::write(at("functions").join(std::ffi::OsStr::from_bytes(b"\xff\xfe")), "no text").expect("written");
     for folder in ["workflows/folder", "functions/half.part", "images/folder"] {
@@ -306,7 +306,7 @@ fn a_state_folder_that_is_removed_or_replaced_is_reported_and_unchanged() {
     second.put_shipped("no-op.json");
     refused("has been replaced by another");
     let names = |folder: &str| fs::read_dir(state.path().join(folder)).expect("a folder").count();
-    assert_eq!(["invocations", "functions", "workflows", "images"].map(names), [0, 1, 1, 1], "only the second's own");
+    assert_eq!(["durable/files", "functions", "workflows", "images"].map(names), [0, 1, 1, 1], "only the second's own");
     second.post("/invoke/no-op", b"").expect(200);
     assert_eq!(second.stop().0, Some(0));
 

@@ -3,6 +3,7 @@
 use crate::InvocationId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Where an invocation is between its start and its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -83,6 +84,28 @@ pub struct Wait {
     /// The name of the event, if it is one.
     #[serde(default)]
     pub event: Option<String>,
+}
+
+/// A row of a list: an invocation, or one whose row is damaged.
+pub type Listed = Result<Invocation, DamagedRow>;
+
+/// A row with a value that no transaction writes. It stays where it is, and the others go on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DamagedRow {
+    /// The name that the row has.
+    pub id: String,
+    /// The name of its workflow.
+    pub workflow: String,
+    /// When it says that it was started (ns since 1970).
+    pub started: u64,
+    /// Which of its values is wrong.
+    pub what: &'static str,
+}
+
+impl fmt::Display for DamagedRow {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "its row in the database is damaged: it has a wrong {}", self.what)
+    }
 }
 
 /// An invocation, as its row says. Times are in ns since 1970.

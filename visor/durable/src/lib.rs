@@ -65,7 +65,7 @@ mod value;
 pub use children::{Child, OUTCOMES_MAX, Outcome};
 pub use history::{Branched, Copied, Fork, History, KEEP, KEEP_MAX, Kept, Lineage, NoCheckpoint, Point, has_branches};
 pub use id::{InvalidId, InvocationId};
-pub use invocation::{Checkpoint, Invocation, Status, Wait};
+pub use invocation::{Checkpoint, DamagedRow, Invocation, Listed, Status, Wait};
 pub use mail::{InvalidMail, KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
 pub use meta::{
     ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Meta, MetaError, NewInvocation, Started,
@@ -76,6 +76,6 @@ pub use owner::Owner;
 pub use schedule::{
     Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Step, Times,
 };
-pub use served::{Bounds, Filter, Left, Output, PRINTED_MAX, Tally};
+pub use served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Tally};
 pub use sqlite::{Family, Lost, Sqlite, Unlock};
 pub use store::{Adding, Store, StoreError};

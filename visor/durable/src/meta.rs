@@ -5,7 +5,7 @@
 use crate::mail::{Mail, NewMail, Sent};
 use crate::outbox::Undelivered;
 use crate::value::{self, INPUTS};
-use crate::{Checkpoint, History, Invocation, InvocationId, Status, Wait};
+use crate::{Checkpoint, History, Invocation, InvocationId, Listed, Status, Wait};
 use monohull_report::escape::shown;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -247,6 +247,11 @@ pub enum MetaError {
     /// SQLite has found that the file contradicts itself.
     #[error("the database of the state folder is damaged: {0}")]
     Check(String),
+    /// The disk has failed at one of several transactions that were made at once.
+    #[error(
+        "the database of the state folder: the disk has failed at a transaction that was made together with this one"
+    )]
+    Undone,
     /// A commit of one that is not the owner any more.
     #[error(
         "invocation `{0}` has another owner now, or none: what this process has done since its claim does not count"
@@ -282,6 +287,7 @@ impl MetaError {
             | MetaError::NotEncrypted { .. }
             | MetaError::WrongKey { .. }
             | MetaError::Key(_)
+            | MetaError::Undone
             | MetaError::Stale(_) => false,
         }
     }
@@ -291,9 +297,12 @@ impl MetaError {
         matches!(self, MetaError::KeyMissing { .. } | MetaError::NotEncrypted { .. } | MetaError::WrongKey { .. })
     }
 
-    /// Whether the disk, or what this process may have of it, is full.
+    /// Whether the disk, or what this process may have of it, is full. SQLite says of a limit of this process only that a write has failed.
     pub fn is_full(&self) -> bool {
-        matches!(self, MetaError::Database(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull))
+        let MetaError::Database(error) = self else { return false };
+        error.sqlite_error().is_some_and(|error| {
+            error.code == rusqlite::ErrorCode::DiskFull || error.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE
+        })
     }
 }
 
@@ -343,11 +352,6 @@ pub trait Meta: History {
     /// An invocation.
     fn get(&self, id: &InvocationId) -> Result<Option<Invocation>, MetaError>;
 
-    /// At most `limit` invocations behind `after`, by name: all of these statuses, or of each if there are none.
-    fn list(
-        &self,
-        statuses: &[Status],
-        after: Option<&InvocationId>,
-        limit: usize,
-    ) -> Result<Vec<Invocation>, MetaError>;
+    /// At most `limit` invocations behind the name `after`, by name: all of these statuses, or of each if there are none.
+    fn list(&self, statuses: &[Status], after: &str, limit: usize) -> Result<Vec<Listed>, MetaError>;
 }

@@ -3,17 +3,26 @@
 //! A command line prints what functions print, and writes outputs to files of its user. A server keeps both for later requests, so they are part
 //! of the transaction that says how far an invocation has come.
 
-use crate::{InvocationId, Outbox, Outcome, Status};
+use crate::{Outbox, Outcome, Status};
 
 /// An output slot of an invocation that has completed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Output {
     /// The slot.
     pub slot: String,
-    /// The SHA-256 of its bytes, which are a file of the store.
-    pub hash: [u8; 32],
+    /// Where its bytes are.
+    pub at: OutputAt,
     /// How many bytes it has.
     pub bytes: u64,
+}
+
+/// Where the bytes of an output are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OutputAt {
+    /// In a file of the store, which this hash names.
+    File([u8; 32]),
+    /// In the database. Bytes that are few are on the disk sooner there than in a file.
+    Row(Vec<u8>),
 }
 
 /// What a commit leaves for others: those who ask later, and invocations that are sent events.
@@ -29,6 +38,8 @@ pub struct Left {
     pub sent: Outbox,
     /// Of an end: what its parent is told, if it has one.
     pub outcome: Outcome,
+    /// What the invocation was started with, if more of it is kept from now on than since its start.
+    pub start: Option<Vec<u8>>,
 }
 
 /// Which invocations a list has.
@@ -41,7 +52,9 @@ pub struct Filter {
     /// Those that were started after this time (ns since 1970).
     pub started_after: Option<u64>,
     /// Those behind this one: the last of the list before, by its start and its name.
-    pub before: Option<(u64, InvocationId)>,
+    pub before: Option<(u64, String)>,
+    /// Of the reports of those that have failed only what is at this path (SQLite's, of JSON) is listed, and nothing of other reports.
+    pub report_path: Option<&'static str>,
 }
 
 /// What is kept of invocations that have ended: the oldest end goes first.

@@ -8,6 +8,8 @@ mod branches;
 mod children;
 mod encrypted;
 mod family;
+mod group;
+mod listed;
 mod mail;
 mod outbox;
 mod undelivered;
@@ -17,9 +19,12 @@ use crate::meta::{
     ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Meta, MetaError, NewInvocation, Started,
     Want,
 };
-use crate::{Checkpoint, Invocation, InvocationId, Status};
+use crate::{Checkpoint, Invocation, InvocationId, Listed, Status};
+use group::Step;
+use listed::listed;
 use monohull_state_key::{KeyFile, StateKey};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, TransactionBehavior, params};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +83,8 @@ const CLAIMABLE: &str = "due IS NOT NULL AND status IN (0, 2)";
 pub struct Sqlite {
     connection: Connection,
     key: Option<Arc<StateKey>>,
+    /// Transactions are parts of one that is under way.
+    is_shared: bool,
 }
 
 impl Sqlite {
@@ -118,6 +125,7 @@ impl Sqlite {
         transaction.execute_batch(mail::SCHEMA)?;
         transaction.execute_batch(history::PARENTS)?;
         transaction.execute_batch(served::SCHEMA)?;
+        add_column(&transaction, "output", "content", "BLOB")?;
         transaction.execute_batch(schedule::SCHEMA)?;
         transaction.execute_batch(children::SCHEMA)?;
         transaction.execute_batch(undelivered::SCHEMA)?;
@@ -129,7 +137,7 @@ impl Sqlite {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
         }
         encrypted::add_functions(&connection, key.as_ref())?;
-        Ok(Sqlite { connection, key })
+        Ok(Sqlite { connection, key, is_shared: false })
     }
 
     /// The key that encrypts what is in the folder, if there is one.
@@ -152,8 +160,11 @@ impl Sqlite {
         if found == "ok" { Ok(()) } else { Err(MetaError::Check(found)) }
     }
 
-    fn begin(&mut self) -> Result<Transaction<'_>, MetaError> {
-        Ok(self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
+    fn begin(&mut self) -> Result<Step<'_>, MetaError> {
+        if self.is_shared {
+            return Ok(Step::Part(self.connection.savepoint()?));
+        }
+        Ok(Step::Whole(self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?))
     }
 }
 
@@ -183,10 +194,11 @@ impl Meta for Sqlite {
         };
         let found = match found {
             // The others go on.
-            Err(MetaError::Damaged { id, what }) if id.parse::<InvocationId>().is_ok() => {
-                let id = pause_damaged(&transaction, &id, what, now)?;
+            Err(MetaError::Damaged { id, what }) => {
+                pause_damaged(&transaction, &id, what, now)?;
                 transaction.commit()?;
-                return Ok(Claimed::Paused(id));
+                // A damaged name is none that can be told.
+                return id.parse().map_or_else(|_| self.claim(owner, want, now), |id| Ok(Claimed::Paused(id)));
             }
             found => found?,
         };
@@ -233,7 +245,14 @@ impl Meta for Sqlite {
 
     fn expire(&mut self, owner: &str, now: u64) -> Result<(), MetaError> {
         let transaction = self.begin()?;
-        for mut row in many(&transaction, "WHERE owner = ?1", params![owner])? {
+        for row in listed(&transaction, COLUMNS, "WHERE owner = ?1", &[owner.to_owned().into()])? {
+            let mut row = match row {
+                Ok(row) => row,
+                Err(damaged) => {
+                    pause_damaged(&transaction, &damaged.id, damaged.what, now)?;
+                    continue;
+                }
+            };
             row.changed = now;
             row.owner = None;
             row.status = row.waiting_status();
@@ -335,17 +354,12 @@ impl Meta for Sqlite {
         find(&self.connection, id)
     }
 
-    fn list(
-        &self,
-        statuses: &[Status],
-        after: Option<&InvocationId>,
-        limit: usize,
-    ) -> Result<Vec<Invocation>, MetaError> {
+    fn list(&self, statuses: &[Status], after: &str, limit: usize) -> Result<Vec<Listed>, MetaError> {
         let wanted: Vec<String> = statuses.iter().map(|status| number(*status).to_string()).collect();
         let among = if wanted.is_empty() { String::new() } else { format!("AND status IN ({})", wanted.join(", ")) };
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let after = after.map_or("", InvocationId::as_str);
-        many(&self.connection, &format!("WHERE id > ?1 {among} ORDER BY id LIMIT ?2"), params![after, limit])
+        let which = format!("WHERE id > ?1 {among} ORDER BY id LIMIT ?2");
+        listed(&self.connection, COLUMNS, &which, &[after.to_owned().into(), limit.into()])
     }
 }
 
@@ -379,14 +393,14 @@ fn insert(connection: &Connection, new: &NewInvocation<'_>, now: u64) -> Result<
     Ok(())
 }
 
-/// Pauses an invocation whose row has a wrong value. What else its row has stays as it is.
-fn pause_damaged(connection: &Connection, id: &str, what: &'static str, now: u64) -> Result<InvocationId, MetaError> {
+/// Pauses an invocation whose row has a wrong value, and that no process runs. What else its row has stays as it is.
+fn pause_damaged(connection: &Connection, id: &str, what: &'static str, now: u64) -> Result<(), MetaError> {
     let damaged = MetaError::Damaged { id: id.to_owned(), what };
     connection.execute(
-        "UPDATE invocation SET status = ?2, changed = ?3, reason = ?4 WHERE id = ?1",
+        "UPDATE invocation SET status = ?2, changed = ?3, reason = ?4, owner = NULL WHERE id = ?1",
         params![id, number(Status::Paused), integer(now), damaged.to_string()],
     )?;
-    id.parse().map_err(|_| damaged)
+    Ok(())
 }
 
 /// Adds a column to a table of before there was one.
@@ -466,7 +480,16 @@ fn one(connection: &Connection, which: &str, values: impl Params) -> Result<Opti
 }
 
 fn many(connection: &Connection, which: &str, values: impl Params) -> Result<Vec<Invocation>, MetaError> {
-    let mut query = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM invocation {which}"))?;
+    rows(connection, COLUMNS, which, values)
+}
+
+fn rows(
+    connection: &Connection,
+    columns: &str,
+    which: &str,
+    values: impl Params,
+) -> Result<Vec<Invocation>, MetaError> {
+    let mut query = connection.prepare_cached(&format!("SELECT {columns} FROM invocation {which}"))?;
     let mut rows = query.query(values)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
@@ -478,33 +501,37 @@ fn many(connection: &Connection, which: &str, values: impl Params) -> Result<Vec
 fn read(row: &Row<'_>) -> Result<Invocation, MetaError> {
     let name: String = row.get(0)?;
     let damaged = |what| MetaError::Damaged { id: name.clone(), what };
+    fn column<T: FromSql>(row: &Row<'_>, index: usize, damaged: impl FnOnce() -> MetaError) -> Result<T, MetaError> {
+        row.get(index).map_err(|_| damaged())
+    }
     let status = |value: i64| Status::ALL.into_iter().find(|status| number(*status) == value);
-    let checkpoint: Option<String> = row.get(10)?;
+    let checkpoint: Option<String> = column(row, 10, || damaged("checkpoint"))?;
     let checkpoint: Option<Checkpoint> =
         checkpoint.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| damaged("checkpoint"))?;
     if checkpoint.as_ref().is_some_and(|checkpoint| !is_file_name(&checkpoint.file)) {
         return Err(damaged("checkpoint"));
     }
     let wanted: Option<i64> = row.get(13)?;
+    let waits: String = column(row, 11, || damaged("list of waits"))?;
+    let published: String = column(row, 16, || damaged("list of what it has published"))?;
     Ok(Invocation {
         id: name.parse().map_err(|_| damaged("id"))?,
-        workflow: row.get(1)?,
+        workflow: column(row, 1, || damaged("workflow"))?,
         status: status(row.get(2)?).ok_or_else(|| damaged("status"))?,
         started: time(row.get(3)?),
         changed: time(row.get(4)?),
         due: row.get::<_, Option<i64>>(5)?.map(time),
         epoch: time(row.get(6)?),
-        attempts: row.get(7)?,
+        attempts: column(row, 7, || damaged("number of attempts"))?,
         generation: time(row.get(8)?),
-        owner: row.get(9)?,
+        owner: column(row, 9, || damaged("owner"))?,
         checkpoint,
-        waits: serde_json::from_str(&row.get::<_, String>(11)?).map_err(|_| damaged("list of waits"))?,
-        reason: row.get(12)?,
+        waits: serde_json::from_str(&waits).map_err(|_| damaged("list of waits"))?,
+        reason: column(row, 12, || damaged("reason"))?,
         wanted: wanted.map(|value| status(value).ok_or_else(|| damaged("wanted status"))).transpose()?,
         start: row.get(14)?,
         report: row.get(15)?,
-        published: serde_json::from_str(&row.get::<_, String>(16)?)
-            .map_err(|_| damaged("list of what it has published"))?,
+        published: serde_json::from_str(&published).map_err(|_| damaged("list of what it has published"))?,
     })
 }
 

@@ -298,9 +298,12 @@ impl Store {
         }
         let mut kept: HashSet<PathBuf> = meta.files()?.iter().map(|file| self.checkpoints().join(file)).collect();
         kept.extend(meta.output_files()?.iter().map(|hash| self.file(hash)));
-        let mut after = None;
+        let mut after = String::new();
         loop {
-            let page = meta.list(&[], after.as_ref(), 1000)?;
+            // What a damaged row names is not known: then nothing is removed.
+            let Ok(page) = meta.list(&[], &after, 1000)?.into_iter().collect::<Result<Vec<_>, _>>() else {
+                return Ok(0);
+            };
             for row in &page {
                 kept.extend(row.checkpoint.iter().map(|checkpoint| self.checkpoints().join(&checkpoint.file)));
                 if !row.status.is_end() || row.checkpoint.is_some() {
@@ -308,7 +311,7 @@ impl Store {
                 }
             }
             match page.last() {
-                Some(last) => after = Some(last.id.clone()),
+                Some(last) => after = last.id.to_string(),
                 None => break,
             }
         }

@@ -6,13 +6,14 @@
 const CHANGED: &str = "an encrypted value was changed: ";
 
 /// Kinds of values, as queries name them, and what an error calls them.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 9] = [
     ("start", "start"),
     ("report", "report"),
     ("published", "list of what it has published"),
     ("event", "event"),
     ("outcome", "outcome of a child"),
     ("printed", "list of what it has printed"),
+    ("output", "output"),
     ("callback", "callback"),
     (INPUTS, "list of inputs"),
 ];

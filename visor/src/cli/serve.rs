@@ -85,16 +85,16 @@ pub(super) struct Serve {
     /// Memory that all templates of functions together may take; 0 for no templates
     #[arg(long, value_name = "SIZE", value_parser = size_or_none, default_value_t = Size(usual().template_bytes))]
     template_bytes: Size,
-    /// Ended invocations that are remembered
+    /// Ended calls that are remembered in memory, of clients that waited for the result
     #[arg(long, value_name = "N", default_value_t = number(usual().keep.number))]
     keep: u32,
-    /// Memory that remembered invocations may take
+    /// Memory that those may take
     #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(usual().keep.bytes))]
     keep_bytes: Size,
-    /// How long ended invocations are remembered
+    /// How long those are remembered
     #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().keep.time))]
     keep_time: Time,
-    /// Ended durable invocations that are remembered
+    /// Ended durable invocations, and so asynchronous calls, that are remembered
     #[arg(long, value_name = "N", default_value_t = number(usual().keep_durable.number))]
     keep_durable: u32,
     /// Bytes on the disk that remembered durable invocations may take

@@ -47,11 +47,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
-/// Whether a text is of the form that [`random_id`] gives.
-pub(crate) fn is_id(text: &str) -> bool {
-    text.len() == 32 && lower_hex(text)
-}
-
 /// Whether a text has lower-case hexadecimal digits only.
 pub(crate) fn lower_hex(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -68,7 +63,7 @@ mod tests {
         let others: Vec<_> = (0..3).map(|_| std::thread::spawn(make)).collect();
         let mut all = make();
         all.extend(others.into_iter().flat_map(|other| other.join().expect("it ends")));
-        assert!(all.iter().all(|id| is_id(id)), "{all:?}");
+        assert!(all.iter().all(|id| id.len() == 32 && lower_hex(id)), "{all:?}");
         assert_eq!(all.iter().collect::<HashSet<_>>().len(), 4000);
         assert_eq!(hex(&[0, 0x0f, 0xa0, 0xff]), "000fa0ff");
     }

@@ -5,8 +5,8 @@
 //! client ──▶ │ server ─▶ http/ ─▶ endpoints/registered ─▶ registry/ ─▶ store/                 PUT, GET, DELETE   │
 //!            │                    endpoints/invoke ─▶ invocations/admission ─▶ execution/run ─▶ invocations/workers ─┐
 //!            │                    endpoints/invocations ◀─ invocations/history ◀──┘ │                             │  │
-//!            │                    asynchronous ones: invocations/journal ◀─ execution/asynchronous                │  │
-//!            │                    durable ones:      invocations/ledger ◀─▶ execution/durable ─▶ …/workers        │  │
+//!            │                    asynchronous ones: invocations/ledger ◀─ execution/asynchronous                 │  │
+//!            │                    those that wait:   invocations/ledger ◀─▶ execution/durable ─▶ …/workers        │  │
 //!            └────────────────────────────────────────────────────────────────────────────────────────────────────┘  │
 //!                                                                                        worker process ◀─ socket ──┘
 //! ```

@@ -27,7 +27,6 @@ use tokio::task::spawn_blocking;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::clock::Moment;
-use crate::execution::asynchronous::restore;
 use crate::http::answer::Answer;
 use crate::http::connection::{Stream, TimedStream, Transport};
 use crate::http::error::ApiError;
@@ -39,7 +38,6 @@ use crate::http::{auth, head};
 use crate::idle::NextDue;
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
-use crate::invocations::journal::Journal;
 use crate::invocations::kept::KeptWorkers;
 use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
@@ -98,10 +96,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let secrets = Secrets::new(&grants);
         let registry = Registry::open(&folder, grants, settings.timeout)?;
         let ledger = Ledger::open(&folder, settings.state_key.as_deref())?;
-        let key = ledger.store().key().cloned();
-        let (journal, found) = Journal::open(&folder, key, |id| ledger.knows(id).unwrap_or(false))?;
-        let history = History::new(settings.keep.clone());
-        let late = restore(&history, &journal, found);
+        let owed = ledger.owed()?;
         // The spawner, and so every process that runs a workflow, is a copy of this one without the key.
         let may_be_tcp = !matches!(settings.listen, Listen::Unix(_));
         let tls = settings.tls.clone().filter(|_| may_be_tcp).map(Tls::open).transpose()?;
@@ -112,7 +107,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         metrics.cgroup_is(&cgroup);
         let watchdog = Arc::new(Watchdog {
             routes: Routes::new(),
-            history,
+            history: History::new(settings.keep.clone()),
             admission: Admission::new(settings.concurrency, settings.queue),
             budget: Budget::new(settings.bodies),
             workers: WorkerPool::start(spawner, settings.prefork)?,
@@ -121,7 +116,6 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             reuse: settings.process.map_or(processes.keys, |process| process == ProcessUse::Reused),
             callbacks: Semaphore::new(settings.callbacks_max),
             registry,
-            journal,
             ledger,
             state_watch: StateWatch::new(folder.clone()),
             secrets,
@@ -153,8 +147,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             );
         }
         announce(&address);
-        tokio::spawn(watchdog.work.track().around(watchdog.clone().call_back_late(late)));
-        tokio::spawn(watchdog.work.track().around(watchdog.clone().call_back_late_durable()));
+        tokio::spawn(watchdog.work.track().around(watchdog.clone().call_back_late(owed)));
         watchdog.serve(listener, ends, hangups, &folder).await
     });
     // Threads that wait for a disk, or for an idle worker, do not hold up the end.
@@ -295,11 +288,11 @@ impl Watchdog {
         let mut ticks = interval(SWEEP);
         loop {
             ticks.tick().await;
-            self.forget(self.history.sweep());
+            self.history.sweep();
             let watchdog = self.clone();
             let forgotten = spawn_blocking(move || watchdog.ledger.forget(&watchdog.settings.keep_durable)).await;
             if let Ok(Err(error)) = forgotten {
-                tracing::warn!(%error, "old durable invocations could not be removed");
+                tracing::warn!(%error, "old invocations could not be removed");
             }
             self.kept.sweep();
             self.templates.sweep();

@@ -10,7 +10,6 @@ use crate::http::routes::Routes;
 use crate::http::tls::Tls;
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
-use crate::invocations::journal::Journal;
 use crate::invocations::kept::KeptWorkers;
 use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
@@ -29,7 +28,6 @@ pub(crate) struct Watchdog {
     pub(crate) tls: Option<Tls>,
     pub(crate) routes: Routes,
     pub(crate) registry: Registry,
-    pub(crate) journal: Journal,
     pub(crate) ledger: Ledger,
     pub(crate) state_watch: StateWatch,
     pub(crate) secrets: Secrets,

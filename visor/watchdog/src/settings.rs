@@ -57,16 +57,17 @@ pub struct Settings {
     /// likes. Default: a second, as to suspend and to go on takes some milliseconds. `None`: it waits in its process, within `timeout`.
     pub suspend: Option<Duration>,
     /// The most durable invocations that have not ended. Default: 100 000. Each takes some tens of kilobytes on the disk. Beyond it
-    /// none is started, and a call that waits fails.
+    /// none is started that may wait for its first run, and a call that waits fails.
     pub durable: u64,
     /// How long what runs may go on after SIGTERM. Default: 25 s, within the 30 s that service managers commonly give.
     pub drain: Duration,
     /// The service ends when nothing has been under way for so long, and nothing is due within this time either. Default: `None`, it never
     /// does: without a service manager that starts it again, what sleeps would not be woken.
     pub idle: Option<Duration>,
-    /// What is kept of invocations that have ended, in memory; asynchronous ones are recorded, too.
+    /// What is kept in memory of calls that have ended and whose clients have waited for the result.
     pub keep: Keep,
-    /// The same of durable ones, on the disk. Default: 10 000, 1 GiB, and a week: those who sleep for days ask late for what came of it.
+    /// The same of asynchronous calls and of all others that have waited, on the disk. Default: 10 000, 1 GiB, and a week: those who sleep for days ask late for
+    /// what came of it.
     pub keep_durable: Keep,
     /// `HOST` or `HOST:PORT` that callbacks may go to. Default: none, because a callback makes this machine send
     /// requests to wherever a client says.
@@ -97,9 +98,9 @@ pub enum Listen {
 /// What is kept of invocations that have ended: the oldest goes first when any bound is reached.
 #[derive(Clone, Debug)]
 pub struct Keep {
-    /// How many, of asynchronous and of synchronous ones. Default of those that are not durable: 1000.
+    /// How many. Default of those in memory: 1000.
     pub number: usize,
-    /// Bytes of reports, printed lines and results, of all together; synchronous ones go first. Default: 256 MiB.
+    /// Bytes of reports, printed lines and results, of all together. Default of those in memory: 256 MiB.
     pub bytes: u64,
     /// How long. Default: an hour.
     pub time: Duration,

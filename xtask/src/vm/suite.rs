@@ -257,7 +257,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut { program: "serve_tls", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "serve_openapi", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "serve_state", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
-    LeftOut { program: "serve_recorded", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
+    LeftOut { program: "serve_asynchronous", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut {
         program: "serve_limits",
         tests: &[

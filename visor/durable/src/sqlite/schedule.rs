@@ -261,7 +261,7 @@ mod tests {
         distinct.sort();
         distinct.dedup();
         assert_eq!(distinct, all, "in order, none twice");
-        assert_eq!(open(&folder).list(&[], None, 1000).expect("read").len(), all.len());
+        assert_eq!(open(&folder).list(&[], "", 1000).expect("read").len(), all.len());
         // Thirty days at once, with the other policies.
         let mut meta = open(&folder);
         assert_eq!(define(&mut meta, &each_minute(Missed::Once), start + 2 * hour + MINUTE), Defined::Changed);

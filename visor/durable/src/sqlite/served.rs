@@ -1,13 +1,13 @@
 //! Results, lists and bounds in the SQLite file.
 
 use super::{
-    CLAIMABLE, COLUMNS, Sqlite, children, commit_in, find, insert, integer, number, outbox, time, undelivered,
+    CLAIMABLE, COLUMNS, Sqlite, children, commit_in, find, insert, integer, listed, number, outbox, time, undelivered,
 };
 use crate::meta::{Commit, Committed, Held, Meta, MetaError, NewInvocation, Started};
-use crate::served::{Bounds, Filter, Left, Output, PRINTED_MAX, Tally};
-use crate::{Invocation, InvocationId, Outbox, Status, Undelivered};
+use crate::served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Tally};
+use crate::{InvocationId, Listed, Outbox, Status, Undelivered};
 use rusqlite::types::Value;
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 /// `printed` has a row for each commit before which something was printed.
 pub(super) const SCHEMA: &str = "
@@ -59,6 +59,26 @@ impl Sqlite {
         Ok(Started::New)
     }
 
+    /// Adds an invocation that its owner runs from now on. If the owner dies it can be claimed, as its second attempt. The times are that of its start and the
+    /// present one.
+    pub fn start_running(
+        &mut self,
+        new: &NewInvocation<'_>,
+        owner: &str,
+        [started, now]: [u64; 2],
+    ) -> Result<Option<Held>, MetaError> {
+        let transaction = self.begin()?;
+        let known = "SELECT EXISTS (SELECT 1 FROM invocation WHERE id = ?1)";
+        if transaction.prepare_cached(known)?.query_row([new.id.as_str()], |row| row.get(0))? {
+            return Ok(None);
+        }
+        insert(&transaction, new, started)?;
+        let run = "UPDATE invocation SET status = 1, epoch = 1, attempts = 1, owner = ?2, changed = ?3 WHERE id = ?1";
+        transaction.prepare_cached(run)?.execute(params![new.id.as_str(), owner, integer(now)])?;
+        transaction.commit()?;
+        Ok(Some(Held { id: new.id.clone(), epoch: 1 }))
+    }
+
     /// [`Meta::commit`], and in the same transaction what is left for those who ask later.
     pub fn commit_with(&mut self, held: &Held, commit: &Commit, left: &Left, now: u64) -> Result<Committed, MetaError> {
         let transaction = self.begin()?;
@@ -66,6 +86,11 @@ impl Sqlite {
             children::prepare(&transaction, &held.id, *well, &left.outcome)?;
         }
         let mut committed = commit_in(&transaction, held, commit, now)?;
+        if let Some(start) = &left.start {
+            transaction
+                .prepare_cached("UPDATE invocation SET start = encrypted(?2, 'start', ?1) WHERE id = ?1")?
+                .execute(params![held.id.as_str(), start])?;
+        }
         leave(&transaction, &held.id, left)?;
         // Behind the sender's own row, which may be a receiver's too.
         committed.undelivered = outbox::send(&transaction, &held.id, &left.sent, now)?;
@@ -84,13 +109,22 @@ impl Sqlite {
 
     /// The outputs of an invocation, in the order of their slots' names.
     pub fn outputs(&self, id: &InvocationId) -> Result<Vec<Output>, MetaError> {
-        let query = "SELECT slot, hash, bytes FROM output WHERE id = ?1 ORDER BY slot";
+        let query = "SELECT slot, hash, bytes, decrypted(content, 'output', id || '/' || slot) FROM output \
+                     WHERE id = ?1 ORDER BY slot";
         let mut query = self.connection.prepare_cached(query)?;
-        let rows = query.query_map([id.as_str()], |row| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?, row.get(2)?)))?;
-        let damaged = || MetaError::Damaged { id: id.to_string(), what: "hash of an output" };
+        let rows = query.query_map([id.as_str()], |row| {
+            Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?, row.get(2)?, row.get::<_, Option<Vec<u8>>>(3)?))
+        })?;
+        let damaged = |what| MetaError::Damaged { id: id.to_string(), what };
         rows.map(|row| {
-            let (slot, hash, bytes) = row?;
-            Ok(Output { slot, hash: hash.try_into().map_err(|_| damaged())?, bytes: time(bytes) })
+            let (slot, hash, bytes, content) = row?;
+            let bytes = time(bytes);
+            let at = match content {
+                Some(content) if content.len() as u64 == bytes => OutputAt::Row(content),
+                Some(_) => return Err(damaged("length of an output")),
+                None => OutputAt::File(hash.try_into().map_err(|_| damaged("hash of an output"))?),
+            };
+            Ok(Output { slot, at, bytes })
         })
         .collect()
     }
@@ -104,16 +138,18 @@ impl Sqlite {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The invocations whose end is still to be told, and where.
-    pub fn owed(&self) -> Result<Vec<(InvocationId, String)>, MetaError> {
-        let mut query =
-            self.connection.prepare_cached("SELECT id, decrypted_text(url, 'callback', id) FROM owed ORDER BY id")?;
-        let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
-        rows.map(|row| {
-            let (id, url) = row?;
-            Ok((id.parse().map_err(|_| MetaError::Damaged { id, what: "id" })?, url))
-        })
-        .collect()
+    /// The invocations whose end is still to be told.
+    pub fn owed(&self) -> Result<Vec<InvocationId>, MetaError> {
+        let mut query = self.connection.prepare_cached("SELECT id FROM owed ORDER BY id")?;
+        let rows = query.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+        // A name that is none has no end that could be told.
+        Ok(rows.into_iter().filter_map(|id| id.parse().ok()).collect())
+    }
+
+    /// Where the end of an invocation is still to be told.
+    pub fn owed_to(&self, id: &InvocationId) -> Result<Option<String>, MetaError> {
+        let query = "SELECT decrypted_text(url, 'callback', id) FROM owed WHERE id = ?1";
+        Ok(self.connection.prepare_cached(query)?.query_row([id.as_str()], |row| row.get(0)).optional()?)
     }
 
     /// The end of an invocation has been told, or is not going to be.
@@ -122,8 +158,9 @@ impl Sqlite {
         Ok(())
     }
 
-    /// At most `limit` invocations, the last started first, and of those started at once the last name first. Without their reports.
-    pub fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<Invocation>, MetaError> {
+    /// At most `limit` invocations, the last started first, and of those started at once the last name first. Of their reports there is only
+    /// what the filter says.
+    pub fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<Listed>, MetaError> {
         let (mut clauses, mut values) = (vec!["1".to_owned()], Vec::<Value>::new());
         if let Some(workflow) = &filter.workflow {
             clauses.push("workflow = ?".to_owned());
@@ -139,18 +176,19 @@ impl Sqlite {
         }
         if let Some((started, id)) = &filter.before {
             clauses.push("(started, id) < (?, ?)".to_owned());
-            values.extend([Value::from(integer(*started)), id.as_str().to_owned().into()]);
+            values.extend([Value::from(integer(*started)), id.clone().into()]);
         }
         values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
-        let columns = COLUMNS.replace("decrypted(report, 'report', id)", "NULL");
+        let whole = "decrypted(report, 'report', id)";
+        // What is no JSON was not written by a server, and is not worth the list.
+        let part = filter.report_path.map(|path| {
+            let text = format!("CAST({whole} AS TEXT)");
+            let part = format!("CAST(json_extract({text}, '{path}') AS BLOB)");
+            format!("CASE WHEN status = {} AND json_valid({text}) THEN {part} END", number(Status::Failed))
+        });
+        let columns = COLUMNS.replace(whole, part.as_deref().unwrap_or("NULL"));
         let which = format!("WHERE {} ORDER BY started DESC, id DESC LIMIT ?", clauses.join(" AND "));
-        let mut query = self.connection.prepare_cached(&format!("SELECT {columns} FROM invocation {which}"))?;
-        let mut rows = query.query(params_from_iter(values))?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            found.push(super::read(row)?);
-        }
-        Ok(found)
+        listed(&self.connection, &columns, &which, &values)
     }
 
     /// How many invocations have not ended.
@@ -232,7 +270,8 @@ impl Sqlite {
         }
         let mut removed = 0;
         for name in surplus {
-            let id: InvocationId = name.parse().map_err(|_| MetaError::Damaged { id: name, what: "id" })?;
+            // One whose name is damaged stays, and is named in lists.
+            let Ok(id) = name.parse::<InvocationId>() else { continue };
             let is_owed: bool = self
                 .connection
                 .prepare_cached("SELECT EXISTS (SELECT 1 FROM owed WHERE id = ?1)")?
@@ -246,9 +285,16 @@ impl Sqlite {
 /// Keeps what a commit leaves.
 fn leave(connection: &Connection, id: &InvocationId, left: &Left) -> Result<(), MetaError> {
     for output in &left.outputs {
+        let (hash, content) = match &output.at {
+            OutputAt::File(hash) => (&hash[..], None),
+            OutputAt::Row(content) => (&[][..], Some(content)),
+        };
         connection
-            .prepare_cached("INSERT OR REPLACE INTO output (id, slot, hash, bytes) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![id.as_str(), output.slot, output.hash, integer(output.bytes)])?;
+            .prepare_cached(
+                "INSERT OR REPLACE INTO output (id, slot, hash, bytes, content) \
+                 VALUES (?1, ?2, ?3, ?4, encrypted(?5, 'output', ?1 || '/' || ?2))",
+            )?
+            .execute(params![id.as_str(), output.slot, hash, integer(output.bytes), content])?;
     }
     if let Some(url) = &left.callback {
         connection
@@ -313,15 +359,17 @@ mod tests {
         assert_eq!(meta.commit_with(&claim.held, &ended, left, at).expect("done").status, Status::Completed);
     }
 
-    fn names(rows: &[Invocation]) -> Vec<&str> {
-        rows.iter().map(|row| row.id.as_str()).collect()
+    fn names(rows: &[Listed]) -> Vec<&str> {
+        rows.iter().map(|row| row.as_ref().expect("it is whole").id.as_str()).collect()
     }
 
     #[test]
     fn what_is_left_is_there_until_it_is_removed() {
         let (_folder, mut meta) = meta();
         start(&mut meta, "one", 1);
-        let outputs = vec![Output { slot: "out".to_owned(), hash: [7; 32], bytes: 5 }];
+        let output = |slot: &str, at, bytes| Output { slot: slot.to_owned(), at, bytes };
+        let outputs =
+            vec![output("few", OutputAt::Row(b"bytes".to_vec()), 5), output("out", OutputAt::File([7; 32]), 9)];
         let left =
             Left { printed: b"line".to_vec(), outputs, callback: Some("http://x/".to_owned()), ..Left::default() };
         end(&mut meta, "one", 2, &left);
@@ -329,7 +377,8 @@ mod tests {
         assert_eq!(meta.outputs(&one).expect("read"), left.outputs);
         assert_eq!(meta.output_files().expect("read"), [[7; 32]]);
         assert_eq!(meta.printed(&one).expect("read"), [b"line".to_vec()]);
-        assert_eq!(meta.owed().expect("read"), [(one.clone(), "http://x/".to_owned())]);
+        assert_eq!(meta.owed().expect("read"), std::slice::from_ref(&one));
+        assert_eq!(meta.owed_to(&one).expect("read").as_deref(), Some("http://x/"));
         let all = Bounds { number: 0, bytes: 0, ended_after: u64::MAX };
         assert_eq!(meta.forget(all).expect("done"), 0, "its end is still to be told");
         meta.paid(&one).expect("done");
@@ -386,6 +435,34 @@ mod tests {
         assert!(matches!(meta.claim("o", Want::Due, 10), Ok(Claimed::Yes(claim)) if claim.held.epoch == 2));
     }
 
+    /// A server runs it at once. If that dies it is an invocation that was tried once.
+    #[test]
+    fn what_runs_already_is_started_once_and_outlives_its_owner() {
+        let (_folder, mut meta) = meta();
+        let one = id("one");
+        let new = |start| NewInvocation { id: &one, workflow: "w", start, due: 5 };
+        let held = meta.start_running(&new(b"x"), "o", [4, 5]).expect("started").expect("a new one");
+        assert_eq!(meta.start_running(&new(b"x"), "p", [6, 7]).expect("asked"), None);
+        let row = meta.get(&one).expect("read").expect("there");
+        assert_eq!((row.status, row.started, row.changed), (Status::Running, 4, 5));
+        assert_eq!((row.owner.as_deref(), row.attempts, row.epoch), (Some("o"), 1, 1));
+        assert_eq!(meta.claim("p", Want::Due, 9).expect("asked"), Claimed::Nothing);
+        // More of its start is kept with its first checkpoint.
+        let checkpoint = Checkpoint { file: "one.1.checkpoint".to_owned(), bytes: 3 };
+        let (waits, taken, published) = (Vec::new(), Vec::new(), Default::default());
+        let commit = Commit::Suspended { checkpoint, due: Some(9), waits, taken, published };
+        let left = Left { start: Some(b"more".to_vec()), ..Left::default() };
+        meta.commit_with(&held, &commit, &left, 6).expect("done");
+        let Ok(Claimed::Yes(claim)) = meta.claim("p", Want::Due, 9) else { panic!("it is due") };
+        assert_eq!((claim.start, claim.attempt, claim.held.epoch), (b"more".to_vec(), 1, 2));
+        let two = id("two");
+        let new = NewInvocation { id: &two, workflow: "w", start: b"y", due: 5 };
+        meta.start_running(&new, "o", [5, 5]).expect("started");
+        meta.expire("o", 8).expect("done");
+        let Ok(Claimed::Yes(claim)) = meta.claim("p", Want::Due, 9) else { panic!("it is due") };
+        assert_eq!((claim.held.id, claim.attempt, claim.checkpoint), (two, 2, None));
+    }
+
     #[test]
     fn lists_are_by_time_and_bounds_by_the_last_end() {
         let (_folder, mut meta) = meta();
@@ -396,7 +473,7 @@ mod tests {
             names(&meta.newest(filter, limit).expect("read")).iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(newest(&meta, &Filter::default(), 10), ["a", "d", "c", "b"]);
-        let before = |at, name: &str| Filter { before: Some((at, id(name))), ..Filter::default() };
+        let before = |at, name: &str| Filter { before: Some((at, name.to_owned())), ..Filter::default() };
         assert_eq!(newest(&meta, &before(2, "d"), 1), ["c"]);
         assert_eq!(newest(&meta, &before(1, "c"), 10), ["b"]);
         assert_eq!(newest(&meta, &Filter { started_after: Some(1), ..Filter::default() }, 10), ["a", "d"]);
@@ -405,6 +482,8 @@ mod tests {
         }
         let ended = Filter { statuses: vec![Status::Completed], ..Filter::default() };
         assert_eq!(newest(&meta, &ended, 10), ["a", "c", "b"]);
+        let failed = meta.newest(&Filter { report_path: Some("$.why"), ..Filter::default() }, 1).expect("read");
+        assert_eq!(failed[0].as_ref().map(|row| row.report.clone()), Ok(None), "it has no report");
         assert_eq!((meta.living().expect("read"), meta.first_end().expect("read")), (1, Some(10)));
         let bounds = Bounds { number: 2, bytes: u64::MAX, ended_after: 0 };
         assert_eq!(meta.forget(bounds).expect("done"), 1);
@@ -412,6 +491,23 @@ mod tests {
         assert_eq!(meta.forget(Bounds { ended_after: 12, ..bounds }).expect("done"), 1);
         assert_eq!(meta.forget(Bounds { bytes: 0, ..bounds }).expect("done"), 1);
         assert_eq!(newest(&meta, &Filter::default(), 10), ["d"]);
+    }
+
+    #[test]
+    fn lists_have_a_part_of_the_reports_of_those_that_failed() {
+        let (_folder, mut meta) = meta();
+        for (name, well, report) in
+            [("a", false, &br#"{"why":{"kind":"x"},"more":1}"#[..]), ("b", false, b"no JSON"), ("c", true, b"{}")]
+        {
+            start(&mut meta, name, 1);
+            let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(name)), 2) else { panic!("{name} is due") };
+            let ended = Commit::Ended { well, report: report.to_vec(), published: None };
+            meta.commit(&claim.held, &ended, 3).expect("done");
+        }
+        let filter = Filter { report_path: Some("$.why"), ..Filter::default() };
+        let listed = meta.newest(&filter, 10).expect("read");
+        let parts: Vec<_> = listed.iter().map(|row| row.as_ref().expect("it is whole").report.as_deref()).collect();
+        assert_eq!(parts, [None, None, Some(&br#"{"kind":"x"}"#[..])]);
     }
 
     #[test]

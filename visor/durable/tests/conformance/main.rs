@@ -187,7 +187,10 @@ fn run(meta: &mut impl Meta, step: &Step, claims: &mut Vec<Held>, now: &mut u64)
             told(meta.fork(Fork { id: &id(*index), at: *at, copies: &copies, paused: *paused }, *now))
         }
         Step::Rewind { id: index, to, paused } => told(meta.rewind(&id(*index), *to, *paused, *now)),
-        Step::List { statuses, after, limit } => told(meta.list(statuses, after.map(id).as_ref(), *limit)),
+        Step::List { statuses, after, limit } => {
+            let after = after.map(id);
+            told(meta.list(statuses, after.as_ref().map_or("", InvocationId::as_str), *limit))
+        }
         Step::Pass { ns } => {
             *now += ns;
             String::new()

@@ -2,7 +2,8 @@
 
 use monohull_durable::{
     ATTEMPTS, Checkpoint, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, Kept,
-    Lineage, MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail, Sent, Started, Status, Want,
+    Lineage, Listed, MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail, Sent, Started, Status,
+    Want,
 };
 use std::collections::BTreeMap;
 
@@ -299,15 +300,11 @@ impl Meta for Model {
         Ok(self.rows.get(id).cloned())
     }
 
-    fn list(
-        &self,
-        statuses: &[Status],
-        after: Option<&InvocationId>,
-        limit: usize,
-    ) -> Result<Vec<Invocation>, MetaError> {
-        let matching = self.rows.values().filter(|row| {
-            after.is_none_or(|after| row.id > *after) && (statuses.is_empty() || statuses.contains(&row.status))
-        });
-        Ok(matching.take(limit).cloned().collect())
+    fn list(&self, statuses: &[Status], after: &str, limit: usize) -> Result<Vec<Listed>, MetaError> {
+        let matching = self
+            .rows
+            .values()
+            .filter(|row| row.id.as_str() > after && (statuses.is_empty() || statuses.contains(&row.status)));
+        Ok(matching.take(limit).cloned().map(Ok).collect())
     }
 }

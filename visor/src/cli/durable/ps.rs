@@ -7,9 +7,9 @@ use super::{State, Trouble, leg};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use comfy_table::{Table, presets};
-use monohull_durable::{Invocation, InvocationId, Meta, Status};
+use monohull_durable::{DamagedRow, Listed, Meta, Status};
 use monohull_report::escape::Line;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The most invocations of one list, unless more are asked for.
 const LIMIT: usize = 100;
@@ -31,11 +31,14 @@ pub(in super::super) struct Ps {
     limit: usize,
     /// Only those after this one, the last of the previous list
     #[arg(long, value_name = "ID")]
-    after: Option<InvocationId>,
+    after: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
+
+/// What is said in place of a status of one whose row is damaged.
+const DAMAGED: &str = "damaged";
 
 /// A status by its name.
 fn status() -> impl TypedValueParser<Value = Status> {
@@ -55,19 +58,19 @@ impl Ps {
     }
 
     /// At most `limit`, and one more if there are more.
-    fn list(&self) -> Result<Vec<Invocation>, Trouble> {
+    fn list(&self) -> Result<Vec<Listed>, Trouble> {
         let store = self.state.open()?;
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
         let wanted = self.limit.saturating_add(1);
-        let (mut listed, mut after) = (Vec::new(), self.after.clone());
+        let (mut listed, mut after) = (Vec::new(), self.after.clone().unwrap_or_default());
         loop {
-            let page = meta.list(&self.status, after.as_ref(), wanted)?;
+            let page = meta.list(&self.status, &after, wanted)?;
             let Some(last) = page.last() else { break };
-            after = Some(last.id.clone());
+            after = id(last).to_owned();
             let is_whole = page.len() < wanted;
-            listed
-                .extend(page.into_iter().filter(|row| self.workflow.as_ref().is_none_or(|name| *name == row.workflow)));
+            let is_wanted = |row: &Listed| self.workflow.as_ref().is_none_or(|name| *name == *workflow(row));
+            listed.extend(page.into_iter().filter(is_wanted));
             if is_whole || listed.len() >= wanted {
                 break;
             }
@@ -76,11 +79,11 @@ impl Ps {
         Ok(listed)
     }
 
-    fn print(&self, listed: &[Invocation]) {
+    fn print(&self, listed: &[Listed]) {
         let shown = &listed[..listed.len().min(self.limit)];
-        let next = (listed.len() > shown.len()).then(|| shown.last().map(|row| row.id.as_str())).flatten();
+        let next = (listed.len() > shown.len()).then(|| shown.last().map(id)).flatten();
         if self.json {
-            output::json(&json!({ "invocations": shown.iter().map(leg::describe).collect::<Vec<_>>(), "after": next }));
+            output::json(&json!({ "invocations": shown.iter().map(describe).collect::<Vec<_>>(), "after": next }));
             return;
         }
         let mut table = Table::new();
@@ -93,6 +96,15 @@ impl Ps {
             "stored",
         ]);
         for row in shown {
+            let row = match row {
+                Ok(row) => row,
+                Err(damaged) => {
+                    let (id, workflow) = (damaged.id.clone(), damaged.workflow.clone());
+                    let cells = [id, workflow, DAMAGED.to_owned(), String::new(), damaged.to_string(), String::new()];
+                    table.add_row(cells.map(|cell| Line(cell).to_string()));
+                    continue;
+                }
+            };
             let waits: Vec<_> =
                 row.waits.iter().map(|wait| format!("{}[{}] {}", wait.step, wait.instance, wait.what)).collect();
             let cells = [
@@ -110,4 +122,25 @@ impl Ps {
             output::note(format_args!("monohull: there are more: --after {next}"));
         }
     }
+}
+
+fn id(row: &Listed) -> &str {
+    row.as_ref().map_or_else(|damaged| damaged.id.as_str(), |row| row.id.as_str())
+}
+
+fn workflow(row: &Listed) -> &str {
+    row.as_ref().map_or_else(|damaged| &damaged.workflow, |row| &row.workflow)
+}
+
+fn describe(row: &Listed) -> Value {
+    let damaged = |row: &DamagedRow| {
+        json!({
+            "id": row.id,
+            "workflow": row.workflow,
+            "status": DAMAGED,
+            "reason": row.to_string(),
+            "started": date(row.started),
+        })
+    };
+    row.as_ref().map_or_else(damaged, leg::describe)
 }

@@ -1,4 +1,4 @@
-//! Durable invocations: what is done to them by hand.
+//! Invocations that the ledger has: what is done to them by hand.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,9 @@ pub(crate) fn id_of(text: &str) -> Result<InvocationId, ApiError> {
 }
 
 pub(crate) fn not_durable() -> ApiError {
-    ApiError::conflict("the invocation is not durable: it has not waited yet, and was not started with an id or a key")
+    ApiError::conflict(
+        "the invocation is not durable: its client waits for it, and it has not waited for anything itself yet",
+    )
 }
 
 pub(crate) fn in_vain(id: &InvocationId, status: RowStatus, what: &str) -> ApiError {
@@ -77,7 +79,7 @@ impl Watchdog {
     /// Whether an id is that of an invocation which is not durable.
     pub(crate) fn refuse_if_not_durable(&self, id: &str) -> Result<(), ApiError> {
         match self.history.find(id) {
-            Some(invocation) if !invocation.is_durable => Err(not_durable()),
+            Some(invocation) if !invocation.is_durable() => Err(not_durable()),
             _ => Ok(()),
         }
     }
@@ -91,7 +93,7 @@ impl Watchdog {
             _ => (Control::Cancel, "cancelled"),
         };
         if let (Control::Cancel, Some(invocation)) =
-            (control, self.history.find(&call.name).filter(|known| !known.is_durable))
+            (control, self.history.find(&call.name).filter(|known| !known.is_durable()))
         {
             let ended = invocation.ended();
             invocation.cancel();
@@ -121,7 +123,7 @@ impl Watchdog {
     /// `DELETE`: stops an invocation at once; one that has ended stays as it is.
     pub(crate) async fn kill_invocation(self: &Arc<Self>, name: &str) -> Result<Response<Answer>, ApiError> {
         let live = self.history.find(name);
-        if let Some(invocation) = live.filter(|invocation| !invocation.is_durable) {
+        if let Some(invocation) = live.filter(|invocation| !invocation.is_durable()) {
             invocation.cancel();
             return Ok(no_content());
         }

@@ -56,7 +56,7 @@ impl Watchdog {
             "idle_workers": self.workers.ready(),
             "kept_workers": self.kept.len(),
             "process": if self.reuse { "reused" } else { "per-invocation" },
-            "damaged": self.registry.corrupt_files().iter().chain(self.journal.corrupt_files()).collect::<Vec<_>>(),
+            "damaged": self.registry.corrupt_files(),
         });
         json(Response::builder().status(status), &document)
     }

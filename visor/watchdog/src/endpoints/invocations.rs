@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::Response;
-use monohull_durable::{Filter, Status as RowStatus};
+use monohull_durable::{Filter, Listed, Status as RowStatus};
 use monohull_report::text::quoted;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -22,7 +22,8 @@ use crate::http::routes::Call;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Start, meta_kept};
 use crate::invocations::record::LogLine;
-use crate::invocations::status::Status;
+use crate::invocations::redact::Redactor;
+use crate::invocations::status::{Mode, Status};
 use crate::service::Watchdog;
 use monohull_report::Stream;
 use monohull_report::escape::{Line, Notation};
@@ -30,6 +31,8 @@ use monohull_report::escape::{Line, Notation};
 /// Invocations in a list unless the request says otherwise, and the most there can be.
 const LISTED: usize = 100;
 const LISTED_MAX: usize = 10_000;
+/// Where a report has the reason why its invocation failed ([`Told`](crate::invocations::ledger::Told)).
+const REFUSAL: &str = "$.refusal";
 /// When a client that has waited for a result may ask again.
 const RETRY_SECONDS: u64 = 1;
 /// Batches of lines that wait for a client that follows them.
@@ -47,7 +50,7 @@ enum Format {
 }
 
 impl Watchdog {
-    /// A page of the list: the invocations of this server's memory and those of its ledger, the last accepted first.
+    /// A page of the list, the last accepted first: the invocations of the ledger, and those whose clients wait or have waited for them.
     pub(crate) async fn list_invocations(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
         let [limit, workflow, status, started_after, cursor] =
             call.parameters(["limit", "workflow", "status", "started_after", "cursor"])?;
@@ -59,34 +62,78 @@ impl Watchdog {
             }
         };
         let wanted = Wanted::of(workflow, status.as_deref(), started_after.as_deref(), cursor.as_deref())?;
-        let mut found: Vec<(Place, Value)> = Vec::new();
-        for invocation in self.history.all() {
-            let place = Place { accepted: invocation.accepted_ns(), id: invocation.id.clone() };
-            if !invocation.is_durable && wanted.has(&place, &invocation.workflow, invocation.status()) {
-                found.push((place, Value::Object(invocation.summary())));
-            }
-        }
-        if let Some(filter) = wanted.filter() {
-            let watchdog = self.clone();
-            let rows = self.blocking(move |_| watchdog.ledger.newest(&filter, limit + 1).map_err(meta_kept)).await?;
-            let redactor = self.secrets.redactor();
-            for row in rows {
-                let Some(start) = Start::decode(&row.start) else { continue };
-                let place = Place { accepted: row.started, id: row.id.to_string() };
-                let mut summary = Invocation::durable(row.id.to_string(), start.head, row.status.into()).summary();
-                if row.status.is_end() {
-                    summary.insert("duration_us".to_owned(), (row.changed.saturating_sub(row.started) / 1000).into());
-                }
-                summary.extend(row_fields(&row, &redactor));
-                found.push((place, Value::Object(summary)));
-            }
-        }
+        let watchdog = self.clone();
+        let mut found = self.blocking(move |_| watchdog.listed(&wanted, limit + 1)).await?;
         found.sort_by(|(one, _), (other, _)| other.cmp(one));
         let is_whole = found.len() <= limit;
         found.truncate(limit);
         let next = found.last().filter(|_| !is_whole).map(|(place, _)| place.cursor());
         let shown: Vec<_> = found.into_iter().map(|(_, summary)| summary).collect();
         Ok(json(Response::builder(), &json!({ "invocations": shown, "next_cursor": next })))
+    }
+
+    /// The first of those that are wanted, in no order: at least as many, if there are so many.
+    fn listed(&self, wanted: &Wanted, number: usize) -> Result<Vec<(Place, Value)>, ApiError> {
+        let mut found = Vec::new();
+        for invocation in self.history.all() {
+            let place = Place { accepted: invocation.accepted_ns(), id: invocation.id.clone() };
+            if !invocation.is_durable() && wanted.has(&place, &invocation.workflow, invocation.status()) {
+                found.push((place, Value::Object(invocation.summary())));
+            }
+        }
+        let (mut filter, mut of_ledger) = (wanted.filter(), 0);
+        let redactor = self.secrets.redactor();
+        loop {
+            let rows = self.ledger.newest(&filter, number).map_err(meta_kept)?;
+            let is_last = rows.len() < number;
+            for row in rows {
+                let (place, shown) = self.summary_of(row, &redactor);
+                filter.before = Some((place.accepted, place.id.clone()));
+                if wanted.is_status(shown["status"].as_str().unwrap_or_default()) {
+                    found.push((place, shown));
+                    of_ledger += 1;
+                }
+            }
+            if is_last || of_ledger >= number {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// A line of a list, of a row.
+    fn summary_of(&self, row: Listed, redactor: &Redactor) -> (Place, Value) {
+        let row = match row {
+            Ok(row) => row,
+            Err(damaged) => {
+                let place = Place { accepted: damaged.started, id: damaged.id.clone() };
+                let shown = damaged_summary(&place, &damaged.workflow, &damaged.to_string());
+                return (place, shown);
+            }
+        };
+        let place = Place { accepted: row.started, id: row.id.to_string() };
+        let Some(start) = Start::decode(&row.start) else {
+            let why = "what it was started with cannot be read by this version of Monohull";
+            let shown = damaged_summary(&place, &row.workflow, why);
+            return (place, shown);
+        };
+        let mut summary = Invocation::durable(place.id.clone(), start.head, row.status.into()).summary();
+        if row.status.is_end() {
+            summary.insert("duration_us".to_owned(), (row.changed.saturating_sub(row.started) / 1000).into());
+        }
+        let refusal = row.report.as_ref().and_then(|refusal| serde_json::from_slice::<ApiError>(refusal).ok());
+        if let Some(refusal) = refusal {
+            summary.insert("http_status".to_owned(), refusal.status.as_u16().into());
+            summary.insert("error_kind".to_owned(), json!(refusal.error.kind));
+        }
+        summary.extend(row_fields(&row, redactor));
+        // One that this server runs may wait in the queue.
+        if row.status == RowStatus::Running
+            && let Some(live) = self.history.find(&place.id)
+            && !live.status().is_final()
+        {
+            summary.insert("status".to_owned(), live.status().name().into());
+        }
+        (place, Value::Object(summary))
     }
 
     pub(crate) async fn show_invocation(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
@@ -154,6 +201,20 @@ impl Watchdog {
     }
 }
 
+/// What a list has of an invocation that cannot be shown. The others are listed as they are.
+fn damaged_summary(place: &Place, workflow: &str, why: &str) -> Value {
+    json!({
+        "id": place.id,
+        "call_id": place.id,
+        "workflow": workflow,
+        "mode": Mode::Async,
+        "status": "damaged",
+        "accepted_ms": place.accepted / 1_000_000,
+        "durable": true,
+        "reason": why,
+    })
+}
+
 /// Where an invocation is in the list.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place {
@@ -211,20 +272,25 @@ impl Wanted {
             && self.before.as_ref().is_none_or(|before| place < before)
     }
 
-    /// What the ledger is asked for; `None` if it has none of that.
-    fn filter(&self) -> Option<Filter> {
-        let statuses: Vec<_> =
-            RowStatus::ALL.into_iter().filter(|status| self.statuses.contains(&Status::from(*status))).collect();
-        if statuses.is_empty() && !self.statuses.is_empty() {
-            return None;
-        }
-        let before = match &self.before {
-            None => None,
-            // An id of this server's memory is one of a row, too.
-            Some(place) => Some((place.accepted, place.id.parse().ok()?)),
+    /// Whether one of this status is wanted, or one that is damaged.
+    fn is_status(&self, name: &str) -> bool {
+        self.statuses.is_empty() || self.statuses.iter().any(|status| status.name() == name)
+    }
+
+    /// What the ledger is asked for.
+    fn filter(&self) -> Filter {
+        // A row that runs may be one that waits in this server's queue.
+        let is_wanted = |status: &RowStatus| {
+            let is_queued = *status == RowStatus::Running && self.statuses.contains(&Status::Pending);
+            is_queued || self.statuses.contains(&Status::from(*status))
         };
-        let (workflow, started_after) = (self.workflow.clone(), self.started_after);
-        Some(Filter { workflow, statuses, started_after, before })
+        Filter {
+            workflow: self.workflow.clone(),
+            statuses: RowStatus::ALL.into_iter().filter(is_wanted).collect(),
+            started_after: self.started_after,
+            before: self.before.clone().map(|place| (place.accepted, place.id)),
+            report_path: Some(REFUSAL),
+        }
     }
 }
 
@@ -313,7 +379,6 @@ mod tests {
     use super::*;
     use crate::clock::Moment;
     use crate::http::trace::Trace;
-    use crate::invocations::status::Mode;
     use hyper::HeaderMap;
     use monohull_workflow as workflow;
     use std::path::Path;

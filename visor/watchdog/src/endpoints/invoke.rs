@@ -108,8 +108,8 @@ impl Watchdog {
         self.written(invocation, move || refusal.with_report(end.report.as_ref()).into_response()).await
     }
 
-    /// Accepts a workflow's invocation, and answers with its name. One that may be run again from its beginning, or that the client names,
-    /// is durable from its start.
+    /// Accepts a workflow's invocation, and answers with its name. One that may be run again from its beginning, that the client names or that begins
+    /// later is run as any that is due; another one at once, within the queue.
     pub(crate) async fn async_invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let caller = Caller::of(&call)?;
         let [id, delay, at] = call.parameters(["id", "delay", "at"])?;
@@ -130,9 +130,9 @@ impl Watchdog {
             let new = NewCall { caller, workflow, document, inputs, callback, id, by_key: key.is_some(), due };
             return self.start_durable(new).await;
         }
-        let (task, _) = self.prepare(caller, workflow, Some(document), inputs, Mode::Async, callback)?;
+        let (task, _) = self.prepare(caller, workflow, Some(document), inputs, Mode::Async)?;
         let invocation = &task.invocation.clone();
-        self.begin_recorded(task).await?;
+        self.begin_asynchronous(task, callback.as_ref()).await?;
         let mut response = accepted(&invocation.id, &invocation.call_id, Status::Pending);
         name(response.headers_mut(), invocation);
         Ok(response)
@@ -248,7 +248,7 @@ impl Watchdog {
         document: Option<Bytes>,
         inputs: Inputs,
     ) -> Result<(Arc<Invocation>, Arc<End>), ApiError> {
-        let (task, stream) = self.prepare(caller, workflow, document, inputs, Mode::Sync, None)?;
+        let (task, stream) = self.prepare(caller, workflow, document, inputs, Mode::Sync)?;
         let invocation = task.invocation.clone();
         self.begin(task);
         Ok(self.wait(Waiting { invocation, stream, patient: false }).await)
@@ -262,13 +262,12 @@ impl Watchdog {
         document: Option<Bytes>,
         inputs: Inputs,
         mode: Mode,
-        callback: Option<Callback>,
     ) -> Result<(Task, Arc<Stream>), ApiError> {
         let plan = workflow.plan();
         let slot = self.admission.admit().inspect_err(|_| self.metrics.turned_away(self.counted_as(&plan.name)))?;
         let invocation = Arc::new(Invocation::new(caller.accepted, caller.call_id, caller.trace, plan, mode));
         invocation.point("received");
-        Ok((Task { invocation, workflow, document, inputs, slot, callback }, caller.stream))
+        Ok((Task { invocation, workflow, document, inputs, slot, row: None }, caller.stream))
     }
 
     /// Waits for the end of an invocation, as long as the client does.
@@ -303,7 +302,7 @@ impl Drop for Waiting {
     }
 }
 
-/// A call that is durable from its start.
+/// A call that may wait in the ledger for its first run.
 struct NewCall {
     caller: Caller,
     workflow: Arc<Ready>,

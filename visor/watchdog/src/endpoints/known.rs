@@ -14,6 +14,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::endpoints::versions::Version;
+use crate::http::content::SMALL;
 use crate::http::error::ApiError;
 use crate::http::routes::Call;
 use crate::invocations::invocation::Invocation;
@@ -109,6 +110,8 @@ impl Known {
         let shown = self.invocation.show();
         let Some(durable) = &self.row else { return shown };
         let mut fields = row_fields(&durable.row, redactor);
+        // One that this server runs may wait in the queue.
+        fields.remove("status");
         fields.insert("mail".to_owned(), durable.mail.into());
         fields.insert("published".to_owned(), json!(redactor.published(&durable.row.published)));
         fields.insert("parent".to_owned(), parent(&durable.lineage));
@@ -181,6 +184,9 @@ impl Ledger {
         let invocation = Invocation::durable(id.to_string(), start.head, row.status.into());
         invocation.print(said);
         if row.status.is_end() {
+            if row.report.as_ref().is_some_and(|report| report.len() as u64 > SMALL) {
+                invocation.set_long(None);
+            }
             let told: Option<Told> = row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
             let told = told.unwrap_or_else(|| Told {
                 duration_us: row.changed.saturating_sub(row.started) / 1000,
@@ -189,10 +195,10 @@ impl Ledger {
             });
             let unreadable = |error: io::Error| ApiError::host(format!("an output of {id} cannot be read: {error}"));
             let read =
-                |output: &monohull_durable::Output| Ok((output.slot.clone(), self.output(output).map_err(unreadable)?));
+                |output: monohull_durable::Output| Ok((output.slot.clone(), self.output(output).map_err(unreadable)?));
             let result = match told.refusal {
                 Some(refusal) => Err(refusal),
-                None => Ok(outputs.iter().map(read).collect::<Result<Vec<_>, ApiError>>()?),
+                None => Ok(outputs.into_iter().map(read).collect::<Result<Vec<_>, ApiError>>()?),
             };
             invocation.end_as_told(row.status.into(), told.duration_us, told.report.map(Report::from), result);
         }
@@ -201,7 +207,7 @@ impl Ledger {
 }
 
 impl Watchdog {
-    /// A durable invocation by its id, if there is one.
+    /// An invocation that the ledger has.
     pub(crate) async fn recall(self: &Arc<Self>, id: &str) -> Result<Option<Known>, ApiError> {
         let Ok(id) = id.parse::<InvocationId>() else { return Ok(None) };
         let (watchdog, live) = (self.clone(), self.history.find(id.as_str()));
@@ -211,10 +217,16 @@ impl Watchdog {
 
     /// An invocation of any kind.
     pub(crate) async fn find(self: &Arc<Self>, id: &str) -> Result<Known, ApiError> {
-        if let Some(invocation) = self.history.find(id).filter(|invocation| !invocation.is_durable) {
+        if let Some(invocation) = self.history.find(id).filter(|invocation| !invocation.is_durable()) {
             return Ok(Known { invocation, row: None, earlier: Vec::new() });
         }
-        self.recall(id).await?.ok_or_else(unknown)
+        let known = self.recall(id).await?.ok_or_else(unknown)?;
+        let is_running = known.row.as_ref().is_some_and(|durable| durable.row.status == RowStatus::Running);
+        if is_running && known.invocation.ended().is_some() {
+            // It has ended since its row was read, which tells of the end by now.
+            return self.recall(id).await?.ok_or_else(unknown);
+        }
+        Ok(known)
     }
 
     /// The same, once it has ended or `wait` is over, whichever comes first.

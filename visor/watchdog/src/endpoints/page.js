@@ -129,7 +129,7 @@ async function overview(wanted) {
     make("h2", {}, wanted ? `Invocations, ${shown.length} of ${invocations.length}` : "Invocations"),
     table(["accepted", "workflow", "call", "", "status", "took"], shown.map((i) =>
       [make("a", { href: `#${i.id}` }, moment(i.accepted_ms)), i.workflow, i.call_id, i.mode,
-        make("span", { class: i.status }, i.status + (i.error_kind ? `: ${i.error_kind}` : "")),
+        make("span", { class: i.status }, i.status + (i.error_kind || i.status === "damaged" ? `: ${i.error_kind || i.reason}` : "")),
         make("span", {}, time(i.duration_us))])),
   ];
 }
@@ -265,9 +265,8 @@ function controls(shown, path, checkpoints) {
     parts.push(form, shown.status === "paused" ? order("Resume", `${path}/resume`, said) : order("Pause", `${path}/pause`, said),
       " ", order("Cancel", `${path}/cancel`, said), " ");
   }
-  if (["suspended", "paused", "failed"].includes(shown.status)) {
-    if (checkpoints.length) parts.push(order("Fork", `${path}/fork`, said));
-    parts.push(table(["generation", "since", "bytes", "waits for", ""], checkpoints.map((kept) =>
+  if (checkpoints.length && ["suspended", "paused", "failed"].includes(shown.status)) {
+    parts.push(order("Fork", `${path}/fork`, said), table(["generation", "since", "bytes", "waits for", ""], checkpoints.map((kept) =>
       [kept.label ? `${kept.generation} ${kept.label}` : kept.generation, kept.at, kept.bytes, waits(kept),
         order("Go back", `${path}/rewind`, said, { to: kept.generation, from: shown.generation })])));
   }

@@ -1,6 +1,5 @@
 //! What a durable invocation is started with, and what it goes on from.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,9 +12,11 @@ use monohull_ipc::sealed::seal;
 use monohull_saved::{Engine, Saved};
 use monohull_worker::Data;
 use monohull_workflow::Plan;
+use sha2::{Digest, Sha256};
 
 use crate::http::error::ApiError;
 use crate::invocations::ledger::{Ledger, Start};
+use crate::invocations::record::Head;
 use crate::registry::plan_once_registered;
 use crate::service::Watchdog;
 
@@ -112,24 +113,39 @@ impl Watchdog {
     }
 }
 
+/// What a call is started with that is not run again without a checkpoint: none of its files is added before there is one.
+pub(crate) fn start_without_files(head: Head, document: &[u8], workflow: &Ready, callback: Option<String>) -> Start {
+    Start {
+        head,
+        document: Sha256::digest(document).into(),
+        inputs: Vec::new(),
+        functions: functions_of(workflow),
+        callback,
+        again: false,
+    }
+}
+
+/// The functions of a workflow, and the hash of each one's image.
+fn functions_of(workflow: &Ready) -> Vec<(String, [u8; 32])> {
+    let hashes = workflow.images().iter().map(|image| image.hash());
+    let functions = workflow.plan().functions.iter().zip(hashes);
+    functions.map(|(function, hash)| (function.name.clone(), hash)).collect()
+}
+
 impl Ledger {
     /// Adds the files of a start.
     pub(crate) fn add_start(
         &self,
         adding: &Adding,
-        head: crate::invocations::record::Head,
+        head: Head,
         document: &[u8],
         workflow: &Ready,
         inputs: &[(String, Data)],
         callback: Option<String>,
     ) -> Result<Start, ApiError> {
-        let plan = workflow.plan();
-        let mut images = HashMap::new();
         for image in workflow.distinct_images() {
-            images.insert(image.hash(), self.add_image(adding, image)?);
+            self.add_image(adding, image)?;
         }
-        let hashes = workflow.images().iter().map(|image| image.hash());
-        let functions = plan.functions.iter().zip(hashes).map(|(function, hash)| (function.name.clone(), hash));
         Ok(Start {
             head,
             document: self.add_bytes(adding, document)?,
@@ -137,9 +153,9 @@ impl Ledger {
                 .iter()
                 .map(|(slot, data)| Ok((slot.clone(), self.add_data(adding, data)?)))
                 .collect::<Result<_, ApiError>>()?,
-            functions: functions.collect(),
+            functions: functions_of(workflow),
             callback,
-            again: may_begin_again(plan),
+            again: may_begin_again(workflow.plan()),
         })
     }
 }

@@ -1,23 +1,31 @@
-//! Callbacks of durable invocations: after their end, and after the end of the server that owed them.
+//! Callbacks of asynchronous calls: after their end, and after the end of the server that owed them.
 
 use std::sync::Arc;
 
-use monohull_durable::{InvocationId, MetaError};
+use monohull_durable::InvocationId;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::invocations::callback::Callback;
 use crate::service::Watchdog;
 
+/// The most concurrent callbacks that an earlier server has not made. It is low, so that current calls come first.
+const LATE_CALLBACKS: usize = 16;
+
 impl Watchdog {
-    /// Calls back after the end of a durable invocation, if it has a callback.
-    pub(crate) async fn call_back_durable(self: &Arc<Self>, id: &InvocationId) {
+    /// Calls back after the end of an invocation, if it has a callback. Returns when it was made or given up.
+    pub(crate) async fn call_back(self: &Arc<Self>, id: &InvocationId) {
         let (watchdog, of) = (self.clone(), id.clone());
-        let owed = spawn_blocking(move || -> Result<Option<String>, MetaError> {
-            let owed = watchdog.ledger.meta().owed()?;
-            Ok(owed.into_iter().find(|(owed, _)| *owed == of).map(|(_, url)| url))
-        });
-        let Ok(Ok(Some(url))) = owed.await else { return };
-        let Ok(Some(known)) = self.recall(id.as_str()).await else { return };
+        let url = match spawn_blocking(move || watchdog.ledger.meta().owed_to(&of)).await {
+            Ok(Ok(Some(url))) => url,
+            Ok(Err(error)) => return tracing::warn!(%id, %error, "no callback"),
+            Ok(Ok(None)) | Err(_) => return,
+        };
+        let known = match self.recall(id.as_str()).await {
+            Ok(Some(known)) => known,
+            Err(refusal) => return tracing::warn!(%id, why = refusal.error.message, "no callback"),
+            Ok(None) => return,
+        };
         match (Callback::to(url.as_bytes(), &self.settings.callbacks), self.callbacks.try_acquire()) {
             (Ok(callback), Ok(_turn)) => {
                 if !callback.send(&known.invocation, || self.is_ending()).await {
@@ -25,6 +33,7 @@ impl Watchdog {
                 }
             }
             (Ok(_), Err(_)) => tracing::warn!(%id, "no callback: too many are under way"),
+            // The operator may have changed their mind.
             (Err(refusal), _) => tracing::warn!(%id, why = refusal.error.message, "no callback"),
         }
         let (watchdog, of) = (self.clone(), id.clone());
@@ -34,16 +43,19 @@ impl Watchdog {
         }
     }
 
-    /// Makes the calls back that an earlier server has not made.
-    pub(crate) async fn call_back_late_durable(self: Arc<Self>) {
-        let watchdog = self.clone();
-        let owed = spawn_blocking(move || watchdog.ledger.meta().owed()).await;
-        let Ok(Ok(owed)) = owed.inspect_err(|error| tracing::warn!(%error, "callbacks")) else { return };
-        for (id, _) in owed {
+    /// Makes the callbacks that an earlier server owed. What is not made before the shutdown remains for the next server.
+    pub(crate) async fn call_back_late(self: Arc<Self>, owed: Vec<InvocationId>) {
+        let turns = Arc::new(Semaphore::new(LATE_CALLBACKS));
+        for id in owed {
+            let turn = turns.clone().acquire_owned().await.expect("the semaphore is never closed");
             if self.is_ending() {
                 return;
             }
-            self.call_back_durable(&id).await;
+            let (watchdog, guard) = (self.clone(), self.work.track());
+            tokio::spawn(async move {
+                let _held = (turn, guard);
+                watchdog.call_back(&id).await;
+            });
         }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use monohull_durable::{Adding, Claim, Claimed, Commit, InvocationId, Left, Meta, MetaError, Outbox, Output};
+use monohull_durable::{Adding, Claim, Claimed, Commit, InvocationId, Left, Outbox};
 use monohull_engine::Ready;
 use monohull_worker::{Data, Job, SuspendedRun};
 use tokio::sync::OwnedSemaphorePermit;
@@ -26,31 +26,26 @@ use crate::endpoints::durable::full;
 use crate::execution::arrivals::Arrivals;
 use crate::execution::basis::{Basis, NoBasis};
 use crate::execution::checkpoints::{Waits, take_sent};
+use crate::execution::commit::{Over, OwnRow, TROUBLE_PAUSE, ended, later};
 use crate::execution::process::Process;
 use crate::execution::run::Came;
-use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::admission::QueueSlot;
-use crate::invocations::callback::Callback;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Told, encode_printed, meta_kept, now};
-use crate::invocations::report::Report;
-use crate::invocations::status::{Mode, Status};
+use crate::invocations::status::Status;
 use crate::service::Watchdog;
 
-/// The first pause before another attempt; each is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// How long is slept at most while something is due: the clock may be set meanwhile.
 const NAP: Duration = Duration::from_secs(1);
-/// The pause after the ledger could not be used.
-const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
 /// A call that is not durable yet.
 pub(crate) struct First<'t> {
     pub(crate) invocation: &'t Arc<Invocation>,
     pub(crate) workflow: Arc<Ready>,
     pub(crate) document: Option<Bytes>,
-    pub(crate) callback: Option<&'t Callback>,
+    /// Of an asynchronous one, which the ledger has already.
+    pub(crate) row: Option<&'t OwnRow>,
 }
 
 impl Watchdog {
@@ -61,18 +56,20 @@ impl Watchdog {
         run: SuspendedRun,
         inputs: Vec<(String, Data)>,
     ) -> Result<(), ApiError> {
-        let First { invocation, workflow, document, callback } = first;
+        let First { invocation, workflow, document, row } = first;
         let Some(document) = document else {
             return Err(ApiError::monohull("the workflow was suspended, which was not asked for"));
         };
         invocation.point("suspended");
-        let (watchdog, of_call, url) = (self.clone(), invocation.clone(), callback.map(Callback::url));
-        let was_recorded = invocation.mode == Mode::Async;
+        let (watchdog, of_call, url) = (self.clone(), invocation.clone(), row.and_then(|row| row.callback.clone()));
+        let held = row.map(|row| row.held.clone());
         let keep = spawn_blocking(move || {
             let ledger = &watchdog.ledger;
             ledger.change(|ledger| {
                 let id: InvocationId = of_call.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
-                if ledger.meta().living().map_err(meta_kept)? >= watchdog.settings.durable {
+                // One that is in the ledger is counted there.
+                let others = ledger.meta().living().map_err(meta_kept)?.saturating_sub(held.is_some().into());
+                if others >= watchdog.settings.durable {
                     return Err(full(watchdog.settings.durable));
                 }
                 let waits =
@@ -82,26 +79,23 @@ impl Watchdog {
                 let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
                 let left = Left { printed: encode_printed(&of_call.printed()), sent, ..Left::default() };
                 let family = left.sent.has_children().then_some(id.clone());
-                ledger.start_suspended(&id, &start, &commit, &left)?;
+                match &held {
+                    None => ledger.start_suspended(&id, &start, &commit, &left)?,
+                    Some(held) => {
+                        let left = Left { start: Some(start.encode()?), ..left };
+                        ledger.commit(held, &Arc::new((commit, left))).map_err(meta_kept)?;
+                    }
+                }
                 drop(adding);
                 if let Some(id) = family {
                     watchdog.settle(&id);
                 }
                 Ok(())
-            })?;
-            if was_recorded {
-                // The ledger tells of it now. A record that stays is passed over by the next server.
-                let forgotten = watchdog.journal.forget(std::slice::from_ref(&of_call.id));
-                if let Err(error) = forgotten.and_then(|()| watchdog.journal.callback_done(&of_call.id)) {
-                    tracing::warn!(id = of_call.id, %error, "the record of a call that became durable stays");
-                }
-            }
-            Ok(())
+            })
         });
         keep.await.map_err(|error| ApiError::monohull(error.to_string()))??;
         tracing::info!(id = invocation.id, workflow = invocation.workflow, "suspended");
-        invocation.end(invocation.ending(Status::Suspended, None, Ok(Vec::new())), true);
-        self.history.leave(invocation);
+        self.leave(invocation, Status::Suspended);
         Ok(())
     }
 
@@ -176,22 +170,19 @@ impl Watchdog {
         let (commit, left, told) = match basis {
             Ok(basis) => return self.go_on(claim, basis).await,
             Err(NoBasis::Pause(reason)) => (Commit::Paused { reason }, Left::default(), None),
-            Err(NoBasis::Host(reason)) => (later(&claim, reason), Left::default(), None),
+            Err(NoBasis::Host(reason)) => (later(claim.attempt, reason), Left::default(), None),
             Err(NoBasis::Interrupted(start)) => {
-                let refusal = ApiError::interrupted_once();
                 let invocation = Invocation::durable(claim.held.id.to_string(), start.head.clone(), Status::Running);
-                let end = invocation.ending(Status::Failed, None, Err(refusal));
-                let told =
-                    Told { duration_us: end.duration_us, report: None, refusal: end.result.as_ref().err().cloned() };
-                invocation.end(end, true);
-                let left = Left { callback: start.callback.clone(), ..Left::default() };
-                (ended(false, &told), left, Some(invocation))
+                let end = invocation.ending(Status::Failed, None, Err(ApiError::interrupted()));
+                let commit = ended(&Told::of(&end));
+                invocation.end(end);
+                (commit, Left { callback: start.callback.clone(), ..Left::default() }, Some(invocation))
             }
         };
-        self.commit(&claim, commit, left).await;
+        self.commit(&claim.held, commit, left).await;
         if let Some(invocation) = told {
             self.log_end(&invocation);
-            self.call_back_durable(&claim.held.id).await;
+            self.call_back(&claim.held.id).await;
         }
     }
 
@@ -245,7 +236,7 @@ impl Watchdog {
                 let kept = self.write_leg(&claim, document, ready.clone(), copy, run).await;
                 match kept {
                     Ok((commit, sent, adding)) => {
-                        self.commit(&claim, commit, Left { sent, ..left }).await;
+                        self.commit(&claim.held, commit, Left { sent, ..left }).await;
                         drop(adding);
                         return self.leave(&invocation, Status::Suspended);
                     }
@@ -254,7 +245,7 @@ impl Watchdog {
             }
             Some(Came::Unfit(reason)) => {
                 self.metrics.not_resumed("unusable");
-                self.commit(&claim, Commit::Paused { reason }, left).await;
+                self.commit(&claim.held, Commit::Paused { reason }, left).await;
                 return self.leave(&invocation, Status::Paused);
             }
             Some(Came::Ended(ended)) => {
@@ -266,7 +257,7 @@ impl Watchdog {
             }
             None if self.is_ending() && may_try_again => {
                 let reason = "the server ended".to_owned();
-                self.commit(&claim, Commit::Released { due: now(), reason }, left).await;
+                self.commit(&claim.held, Commit::Released { due: now(), reason }, left).await;
                 return self.leave(&invocation, Status::Suspended);
             }
             None => (Status::Cancelled, None, Err(self.given_up())),
@@ -275,71 +266,17 @@ impl Watchdog {
             // A full disk, a process that was killed: not what the workflow did.
             Err(refusal) if refusal.error.blame == Blame::Host && may_try_again && status == Status::Failed => {
                 self.metrics.not_resumed("host");
-                let commit = later(&claim, refusal.error.message.clone());
+                let commit = later(claim.attempt, refusal.error.message.clone());
                 // What it has sent it sends again.
-                self.commit(&claim, commit, left).await;
+                self.commit(&claim.held, commit, left).await;
                 return self.leave(&invocation, Status::Suspended);
             }
             _ => {}
         }
-        let end = invocation.ending(status, report, result);
-        let (watchdog, told, url) = (self.clone(), end.clone(), start.callback.clone());
-        let (of_claim, was_cancelled) = (claim.clone(), status == Status::Cancelled);
-        let kept = spawn_blocking(move || {
-            let adding = watchdog.ledger.adding()?;
-            let id = &of_claim.held.id;
-            let sent = watchdog.outbox(&adding, id, ready.plan(), sent);
-            let outcome = watchdog.ledger.outcome(id, &told.result)?;
-            let mut left = Left { callback: url, sent, outcome, ..left };
-            let outputs = told.result.as_deref().unwrap_or_default();
-            for (slot, content) in outputs {
-                let hash = watchdog.ledger.add_content(&adding, content)?;
-                left.outputs.push(Output { slot: slot.clone(), hash, bytes: Content::len(content) });
-            }
-            let refusal = told.result.as_ref().err().cloned();
-            let well = refusal.is_none();
-            let told = Told {
-                duration_us: told.duration_us,
-                report: told.report.clone().and_then(Report::into_whole),
-                refusal,
-            };
-            let commit = match was_cancelled {
-                // It was marked as cancelled before its process was stopped, and becomes that now.
-                true if watchdog.is_marked(&of_claim) => {
-                    Commit::Released { due: now(), reason: "its process was stopped".to_owned() }
-                }
-                _ => ended(well, &told),
-            };
-            Ok::<_, ApiError>((commit, left, adding))
-        });
-        let kept = kept.await.map_err(|error| ApiError::monohull(error.to_string())).flatten();
-        match kept {
-            Ok((commit, left, adding)) => {
-                self.commit(&claim, commit, left).await;
-                drop(adding);
-            }
-            // Its outputs cannot be kept now; a later attempt may have room for them.
-            Err(refusal) if may_try_again => {
-                let commit = later(&claim, refusal.error.message.clone());
-                self.commit(&claim, commit, Left::default()).await;
-                return self.leave(&invocation, Status::Suspended);
-            }
-            Err(refusal) => {
-                let told = Told { duration_us: end.duration_us, report: None, refusal: Some(refusal) };
-                self.commit(&claim, ended(false, &told), Left::default()).await;
-            }
-        }
-        invocation.end(end, true);
-        self.history.leave(&invocation);
-        self.log_end(&invocation);
-        invocation.release_permit();
-        self.call_back_durable(&claim.held.id).await;
-    }
-
-    /// Whether an invocation that runs is to be cancelled at its next commit.
-    fn is_marked(&self, claim: &Claim) -> bool {
-        let row = self.ledger.meta().get(&claim.held.id);
-        row.is_ok_and(|row| row.is_some_and(|row| row.wanted == Some(monohull_durable::Status::Cancelled)))
+        let row = OwnRow { held: claim.held.clone(), callback: start.callback.clone() };
+        let attempt = may_try_again.then_some(claim.attempt);
+        let over = Over { row, invocation, workflow: ready, status, report, result, sent, attempt };
+        Box::pin(self.conclude(over, ())).await;
     }
 
     async fn write_leg(
@@ -360,51 +297,4 @@ impl Watchdog {
         });
         written.await.map_err(|error| ApiError::monohull(error.to_string()))?
     }
-
-    /// Those who follow a leg see that it is over.
-    fn leave(&self, invocation: &Arc<Invocation>, status: Status) {
-        invocation.end(invocation.ending(status, None, Ok(Vec::new())), true);
-        self.history.leave(invocation);
-        invocation.release_permit();
-    }
-
-    /// Makes a commit. As long as the disk does not take it nothing else can be done with the invocation, which is this server's.
-    async fn commit(self: &Arc<Self>, claim: &Arc<Claim>, commit: Commit, left: Left) {
-        let both = Arc::new((commit, left));
-        loop {
-            let (watchdog, of_claim, of_both) = (self.clone(), claim.clone(), both.clone());
-            let done = spawn_blocking(move || watchdog.ledger.commit(&of_claim.held, &of_both.0, &of_both.1)).await;
-            match done {
-                Ok(Ok(committed)) => {
-                    if committed.status.is_end() || both.1.sent.has_children() {
-                        let (watchdog, id) = (self.clone(), claim.held.id.clone());
-                        let _ = spawn_blocking(move || watchdog.settle(&id)).await;
-                    }
-                    return;
-                }
-                Err(_) => return,
-                Ok(Err(error @ MetaError::Stale(_))) => return tracing::warn!(%error, "a leg counts for nothing"),
-                Ok(Err(error)) => {
-                    tracing::error!(id = %claim.held.id, %error, "a commit is tried again");
-                    if self.is_ending() {
-                        // The next server goes on from the commit before.
-                        return;
-                    }
-                    sleep(TROUBLE_PAUSE).await;
-                }
-            }
-        }
-    }
-}
-
-/// Another attempt, after a pause.
-fn later(claim: &Claim, reason: String) -> Commit {
-    let pause = FIRST_PAUSE.saturating_mul(1 << claim.attempt.min(8));
-    let due = now().saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX));
-    Commit::Released { due, reason }
-}
-
-fn ended(well: bool, told: &Told) -> Commit {
-    let published = told.report.as_ref().map(|report| report.published.clone());
-    Commit::Ended { well, report: serde_json::to_vec(told).unwrap_or_default(), published }
 }

@@ -1,11 +1,12 @@
 //! Executing invocations: from the queue to the recorded end.
 
 mod arrivals;
-pub(crate) mod asynchronous;
+mod asynchronous;
 pub(crate) mod basis;
 mod callbacks;
 pub(crate) mod checkpoints;
 mod children;
+mod commit;
 pub(crate) mod durable;
 mod messages;
 pub(crate) mod process;

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use crate::execution::arrivals::Arrivals;
 use crate::execution::basis::needs_inputs_later;
 use crate::execution::checkpoints::take_sent;
+use crate::execution::commit::{Over, OwnRow};
 use crate::execution::durable::First;
 use crate::execution::messages::{MessageReader, Postman};
 use crate::execution::process::Process;
@@ -23,7 +24,6 @@ use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
 use crate::http::request_body::Hold;
 use crate::invocations::admission::QueueSlot;
-use crate::invocations::callback::Callback;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::report::Report;
 use crate::invocations::status::{Mode, Status};
@@ -57,7 +57,7 @@ impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         if self.0.ended().is_none() {
             let result = Err(ApiError::monohull("the task of the invocation ended unexpectedly"));
-            self.0.end(self.0.ending(Status::Failed, None, result), false);
+            self.0.end(self.0.ending(Status::Failed, None, result));
         }
         self.0.release_permit();
     }
@@ -71,7 +71,8 @@ pub(crate) struct Task {
     pub(crate) document: Option<Bytes>,
     pub(crate) inputs: Inputs,
     pub(crate) slot: QueueSlot,
-    pub(crate) callback: Option<Callback>,
+    /// Of an asynchronous one its row in the ledger.
+    pub(crate) row: Option<OwnRow>,
 }
 
 /// What fills a workflow's input slots.
@@ -114,7 +115,7 @@ impl Watchdog {
     }
 
     async fn execute(self: &Arc<Self>, task: Task) {
-        let Task { invocation, workflow, document, inputs, slot, callback } = task;
+        let Task { invocation, workflow, document, inputs, slot, row } = task;
         let Inputs { slots, hold } = inputs;
         let _sure = EndGuard(&invocation);
         // What few invocations wait for is in boxes here and below: the task of each is moved as a whole when it is made.
@@ -127,7 +128,7 @@ impl Watchdog {
         let (mut status, (mut report, mut result)) = match came {
             Some(Came::Suspended(suspended, inputs)) => {
                 let workflow = workflow.clone();
-                let waits = First { invocation: &invocation, workflow, document, callback: callback.as_ref() };
+                let waits = First { invocation: &invocation, workflow, document, row: row.as_ref() };
                 match Box::pin(self.become_durable(waits, suspended, inputs)).await {
                     Ok(()) => return,
                     Err(refusal) => (Status::Failed, (None, Err(refusal))),
@@ -139,6 +140,13 @@ impl Watchdog {
         };
         drop(hold);
         let sent = take_sent(report.as_mut());
+        if let Some(row) = row {
+            let (report, result) = self.redact(report, result).await;
+            let attempt = None;
+            let over = Over { row, invocation: invocation.clone(), workflow, status, report, result, sent, attempt };
+            // An end that waits for the disk keeps its queue slot, so there is a bounded number of them.
+            return Box::pin(self.conclude(over, slot)).await;
+        }
         if !sent.is_empty()
             && let Err(refusal) = Box::pin(self.send_all(&invocation, &workflow, sent)).await
         {
@@ -147,31 +155,24 @@ impl Watchdog {
         if !self.secrets.redactor().is_empty() {
             (report, result) = Box::pin(self.redact(report, result)).await;
         }
-        let result = result.and_then(|outputs| self.keepable(&invocation, outputs));
         invocation.point("ended");
         let end = invocation.ending(status, report, result);
-        let recorded = invocation.mode == Mode::Async && Box::pin(self.record(&invocation, &end)).await;
-        // The client may send the next request as soon as it has the answer. An end that waits for the disk keeps its queue
-        // slot, so there is a bounded number of them.
+        // The client may send the next request as soon as it has the answer.
         drop(slot);
-        invocation.end(end, recorded);
-        Box::pin(self.remember(&invocation)).await;
+        invocation.end(end);
         if invocation.is_long() {
+            // Its report is counted, and logged.
             let (watchdog, invocation) = (self.clone(), invocation.clone());
-            let _ = spawn_blocking(move || watchdog.log_end(&invocation)).await;
+            let done = move || {
+                watchdog.history.end(&invocation);
+                watchdog.log_end(&invocation);
+            };
+            let _ = spawn_blocking(done).await;
         } else {
+            self.history.end(&invocation);
             self.log_end(&invocation);
         }
         invocation.release_permit();
-        if let Some(callback) = callback {
-            match self.callbacks.try_acquire() {
-                Ok(_turn) => Box::pin(self.call_back(&invocation, &callback)).await,
-                Err(_) => {
-                    tracing::warn!(id = invocation.id, "no callback: too many are under way");
-                    Box::pin(self.called_back(&invocation)).await;
-                }
-            }
-        }
     }
 
     /// Sends the events of an invocation that has ended without a wait, and starts those of its children that do not end with it.
@@ -473,21 +474,6 @@ impl Watchdog {
             }
         };
         (Some(report.into()), result)
-    }
-
-    /// The result of an asynchronous invocation, if it is small enough to be kept.
-    fn keepable(
-        &self,
-        invocation: &Invocation,
-        outputs: Vec<(String, Content)>,
-    ) -> Result<Vec<(String, Content)>, ApiError> {
-        let bytes: u64 = outputs.iter().map(|(_, content)| content.len()).sum();
-        if invocation.mode == Mode::Async && bytes > self.settings.keep.bytes / 2 {
-            let limit = self.settings.keep.bytes / 2;
-            let message = format!("the result has {bytes} bytes, and at most {limit} are kept for later");
-            return Err(ApiError::too_large_to_keep(message));
-        }
-        Ok(outputs)
     }
 
     /// The name an invocation is counted under: none but a registered workflow's, so that clients cannot make up series that

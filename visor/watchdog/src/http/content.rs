@@ -3,7 +3,7 @@
 //! process never holds them as a whole.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -53,33 +53,6 @@ impl Content {
                 Ok(bytes.into())
             }
         }
-    }
-
-    /// Writes all of it, a part at a time.
-    pub(crate) fn write_to(&self, to: &mut dyn Write) -> io::Result<()> {
-        let large = match self {
-            Content::Small(bytes) => return to.write_all(bytes),
-            Content::Large(large) => large,
-        };
-        let mut chunk = vec![0; CHUNK.min(large.len) as usize];
-        let mut at = 0;
-        while at < large.len {
-            let part = &mut chunk[..CHUNK.min(large.len - at) as usize];
-            large.file.read_exact_at(part, at)?;
-            to.write_all(part)?;
-            at += part.len() as u64;
-        }
-        Ok(())
-    }
-
-    /// A copy of these bytes.
-    pub(crate) fn of_bytes(bytes: &[u8]) -> io::Result<Content> {
-        if bytes.len() as u64 <= SMALL {
-            return Ok(Content::Small(Bytes::copy_from_slice(bytes)));
-        }
-        let mut file = memory_file()?;
-        file.write_all(bytes)?;
-        Ok(Content::Large(Large { file: Arc::new(file), len: bytes.len() as u64 }))
     }
 
     /// What a file has whose content does not change.

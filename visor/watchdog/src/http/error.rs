@@ -229,17 +229,10 @@ impl ApiError {
         }
     }
 
-    /// A durable invocation could not be run again by itself.
-    pub(crate) fn interrupted_once() -> ApiError {
-        let message = "the server ended before the first wait of this call, which may have run in part; its workflow does not allow \
-                       that it is run again";
-        ApiError::new(StatusCode::BAD_GATEWAY, "interrupted", Blame::Host, message)
-    }
-
-    /// The server ended before the end of an asynchronous call was recorded.
+    /// The server ended before the first checkpoint of a call, which is not run again by itself.
     pub(crate) fn interrupted() -> ApiError {
-        let message = "the server ended before it had recorded the end of this call, which may have run wholly, in part or \
-                       not at all; it is not run again by itself";
+        let message = "the server ended before the first checkpoint or the end of this call, which may have run wholly, in part or not at all; \
+                       its workflow does not allow that it is run again";
         ApiError::new(StatusCode::BAD_GATEWAY, "interrupted", Blame::Host, message)
     }
 

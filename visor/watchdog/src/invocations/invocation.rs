@@ -5,7 +5,7 @@
 //!    └──────────┴─────────────────────────────┘
 //! ```
 //!
-//! Of a durable invocation there is one of these while a process runs it, from a commit to the next, and one is made of its row
+//! Of an invocation that the ledger has there is one of these while a process runs it, from a commit to the next, and one is made of its row
 //! for those who ask about it.
 //!
 //! The task that runs it writes here; others read here at the same time: the client that waits, clients that
@@ -57,8 +57,6 @@ pub(crate) struct Invocation {
     /// The same on the clock that does not jump. Of an earlier server's, when this one read it.
     pub(crate) begin: Instant,
     pub(crate) begin_ns: u64,
-    /// It is in the ledger.
-    pub(crate) is_durable: bool,
     /// From its acceptance to `begin`.
     before_us: u64,
     inner: Mutex<Inner>,
@@ -78,8 +76,6 @@ pub(super) struct Inner {
     line_bytes: usize,
     pub(super) lines_dropped: u64,
     pub(super) end: Option<Arc<End>>,
-    /// Its end outlives this server.
-    pub(super) recorded: bool,
 }
 
 impl Invocation {
@@ -93,7 +89,7 @@ impl Invocation {
             accepted_ms: ms_since_1970(accepted.world),
             content_types: typed.collect(),
         };
-        let mut invocation = Invocation::of(id, head, mode, accepted, false);
+        let mut invocation = Invocation::of(id, head, mode, accepted);
         invocation.accepted_ns = ns_since_1970(accepted.world);
         invocation.lock().points.push(Point { name: "accepted".into(), at_us: 0 });
         invocation
@@ -107,21 +103,16 @@ impl Invocation {
         self.id = id.to_owned();
     }
 
-    /// An asynchronous one that an earlier server accepted.
-    pub(crate) fn recalled(id: String, head: Head) -> Invocation {
-        Invocation::of(id, head, Mode::Async, Moment::now(), false)
-    }
-
-    /// A durable one that goes on now, or that its row tells of.
+    /// One that goes on now, or that its row tells of.
     pub(crate) fn durable(id: String, head: Head, status: Status) -> Invocation {
         let now = Moment::now();
         let before_us = ms_since_1970(now.world).saturating_sub(head.accepted_ms).saturating_mul(1000);
-        let invocation = Invocation { before_us, ..Invocation::of(id, head, Mode::Async, now, true) };
+        let invocation = Invocation { before_us, ..Invocation::of(id, head, Mode::Async, now) };
         invocation.lock().status = status;
         invocation
     }
 
-    fn of(id: String, head: Head, mode: Mode, accepted: Moment, is_durable: bool) -> Invocation {
+    fn of(id: String, head: Head, mode: Mode, accepted: Moment) -> Invocation {
         let Head { call_id, trace, workflow, accepted_ms, content_types } = head;
         Invocation {
             id,
@@ -134,7 +125,6 @@ impl Invocation {
             accepted_ns: accepted_ms.saturating_mul(1_000_000),
             begin: accepted.begin,
             begin_ns: accepted.ns,
-            is_durable,
             before_us: 0,
             inner: Mutex::new(Inner {
                 status: Status::Pending,
@@ -143,13 +133,17 @@ impl Invocation {
                 line_bytes: 0,
                 lines_dropped: 0,
                 end: None,
-                recorded: false,
             }),
             long: AtomicBool::new(false),
             permit: Mutex::default(),
             changed: Notify::new(),
             cancel: Notify::new(),
         }
+    }
+
+    /// Whether it is in the ledger from its start.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.mode == Mode::Async
     }
 
     /// What it is.
@@ -170,7 +164,7 @@ impl Invocation {
         Printed { points, lines, lines_dropped }
     }
 
-    /// Restores what an earlier server recorded.
+    /// Restores what its row has.
     pub(crate) fn print(&self, printed: Printed) {
         let mut inner = self.lock();
         inner.line_bytes = printed.lines.iter().map(LogLine::size).sum();
@@ -257,16 +251,15 @@ impl Invocation {
         report: Option<Report>,
         result: Result<Vec<(String, Content)>, ApiError>,
     ) {
-        self.end(Arc::new(End { status, duration_us, report, result }), true);
+        self.end(Arc::new(End { status, duration_us, report, result }));
     }
 
-    /// Ends it; later ends are passed over. `recorded` says whether its end outlives this server.
-    pub(crate) fn end(&self, end: Arc<End>, recorded: bool) {
+    /// Ends it; later ends are passed over.
+    pub(crate) fn end(&self, end: Arc<End>) {
         let mut inner = self.lock();
         if inner.end.is_none() {
             inner.status = end.status;
             inner.end = Some(end);
-            inner.recorded = recorded;
         }
         drop(inner);
         self.changed.notify_waiters();

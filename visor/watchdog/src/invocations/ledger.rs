@@ -20,11 +20,12 @@ use std::time::{Duration, Instant, SystemTime};
 use monohull_checkpoint::{Key, KeyError};
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{
-    Adding, Bounds, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Meta, MetaError,
-    NewInvocation, Outbox, Output, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Undelivered, Want,
+    Adding, Bounds, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Listed, Meta, MetaError,
+    NewInvocation, Outbox, Output, OutputAt, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally,
+    Undelivered, Want,
 };
 use monohull_saved::Keys;
-use monohull_state_key::{KeyFile, KeyFileError, is_encrypted};
+use monohull_state_key::{KeyFile, KeyFileError};
 use monohull_worker::Data;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -33,10 +34,12 @@ use tokio::sync::{Notify, broadcast};
 use crate::clock::ns_since_1970;
 use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
-use crate::invocations::record::{Head, Printed};
+use crate::invocations::record::{End, Head, Printed};
+use crate::invocations::report::Report;
+use crate::invocations::together::Together;
 use crate::settings::Keep;
 use crate::store::error::StateError;
-use crate::store::state_folder::{CALLBACKS, INVOCATIONS, StateFolder};
+use crate::store::state_folder::StateFolder;
 use hyper::StatusCode;
 use monohull_report::RunReport;
 
@@ -111,11 +114,21 @@ pub(crate) struct Told {
     pub(crate) refusal: Option<ApiError>,
 }
 
-/// The durable invocations of this server.
+impl Told {
+    /// An end as it is told.
+    pub(crate) fn of(end: &End) -> Told {
+        let report = end.report.clone().and_then(Report::into_whole);
+        Told { duration_us: end.duration_us, report, refusal: end.result.as_ref().err().cloned() }
+    }
+}
+
+/// The asynchronous calls of this server, and all others that have waited.
 pub(crate) struct Ledger {
     folder: Arc<StateFolder>,
     store: Store,
     meta: Mutex<Sqlite>,
+    /// Transactions that wait for the disk at the same time.
+    together: Together,
     owner: Owner,
     key: Key,
     /// Invocations have ended, whose files are not needed any more.
@@ -196,10 +209,6 @@ impl Ledger {
         let root = folder.path();
         let state_key = state_key.map(KeyFile::load).transpose()?;
         let folder_of_store = durable_folder(root);
-        if state_key.is_some() && !folder_of_store.exists() && has_plain_records(root) {
-            // Of a server whose ledger was moved away.
-            return Err(StoreError::Meta(MetaError::NotEncrypted { folder: root.to_owned() }).into());
-        }
         let path = root.join(KEY);
         let key = Key::load_or_create(&path).map_err(|error| LedgerError::Key { path, error })?;
         let opened = || -> Result<_, StoreError> {
@@ -222,6 +231,7 @@ impl Ledger {
             folder: folder.clone(),
             store,
             meta,
+            together: Together::default(),
             owner,
             key,
             has_ended: AtomicBool::new(true),
@@ -374,6 +384,17 @@ impl Ledger {
         Ok(started)
     }
 
+    /// Adds a call that this server runs from now on.
+    pub(crate) fn start_running(&self, id: &InvocationId, start: &Start, accepted: u64) -> Result<Held, ApiError> {
+        let (id, bytes, workflow) = (id.clone(), start.encode()?, start.head.workflow().to_owned());
+        let owner = self.owner.name().to_owned();
+        let held = self.together.run(&self.meta, move |meta| {
+            let new = NewInvocation { id: &id, workflow: &workflow, start: &bytes, due: accepted };
+            meta.start_running(&new, &owner, [accepted, now()])
+        });
+        held.map_err(meta_kept)?.ok_or_else(|| ApiError::monohull("its id is another invocation's"))
+    }
+
     /// Adds an invocation that was run, and waits.
     pub(crate) fn start_suspended(
         &self,
@@ -394,10 +415,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether an invocation is in the ledger.
-    pub(crate) fn knows(&self, id: &str) -> Result<bool, LedgerError> {
-        let Ok(id) = id.parse() else { return Ok(false) };
-        Ok(self.meta().get(&id).map_err(StoreError::from)?.is_some())
+    /// The callbacks that an earlier server owed.
+    pub(crate) fn owed(&self) -> Result<Vec<InvocationId>, LedgerError> {
+        Ok(self.meta().owed().map_err(StoreError::from)?)
     }
 
     /// When the next one is due, or has been.
@@ -442,8 +462,10 @@ impl Ledger {
     }
 
     /// Commits how far a claimed invocation has come.
-    pub(crate) fn commit(&self, held: &Held, commit: &Commit, left: &Left) -> Result<Committed, MetaError> {
-        let committed = self.meta().commit_with(held, commit, left, now())?;
+    pub(crate) fn commit(&self, held: &Held, all: &Arc<(Commit, Left)>) -> Result<Committed, MetaError> {
+        let (of, with) = (held.clone(), all.clone());
+        let committed = self.together.run(&self.meta, move |meta| meta.commit_with(&of, &with.0, &with.1, now()))?;
+        let left = &all.1;
         for obsolete in &committed.obsolete {
             // One that stays is removed by the next sweep.
             let _ = fs::remove_file(self.store.checkpoints().join(&obsolete.file));
@@ -473,7 +495,7 @@ impl Ledger {
     }
 
     /// A page of the list.
-    pub(crate) fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<monohull_durable::Invocation>, MetaError> {
+    pub(crate) fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<Listed>, MetaError> {
         self.meta().newest(filter, limit)
     }
 
@@ -523,26 +545,18 @@ impl Ledger {
     }
 
     /// The content of an output.
-    pub(crate) fn output(&self, output: &Output) -> io::Result<Content> {
-        let file = self.store.open_data(&output.hash)?;
+    pub(crate) fn output(&self, output: Output) -> io::Result<Content> {
+        let hash = match output.at {
+            OutputAt::Row(content) => return Ok(Content::Small(content.into())),
+            OutputAt::File(hash) => hash,
+        };
+        let file = self.store.open_data(&hash)?;
         let len = file.metadata()?.len();
         if len != output.bytes {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it has another length"));
         }
         Content::of_file(file, len)
     }
-}
-
-/// Whether calls were recorded in a state folder that had no key.
-fn has_plain_records(root: &Path) -> bool {
-    [INVOCATIONS, CALLBACKS].iter().any(|name| {
-        let records = fs::read_dir(root.join(name)).into_iter().flatten().flatten();
-        // Behind the first line.
-        let is_plain = |bytes: Vec<u8>| {
-            bytes.iter().position(|byte| *byte == b'\n').is_some_and(|end| !is_encrypted(&bytes[end + 1..]))
-        };
-        records.filter_map(|record| fs::read(record.path()).ok()).any(is_plain)
-    })
 }
 
 /// Says which events were not sent.
@@ -554,9 +568,11 @@ fn note_undelivered(sender: &InvocationId, undelivered: &[Undelivered]) {
 
 /// What was printed, as a row has it; nothing if nothing was.
 pub(crate) fn encode_printed(printed: &Printed) -> Vec<u8> {
-    if printed.is_empty() {
-        return Vec::new();
-    }
+    if printed.is_empty() { Vec::new() } else { encode_end(printed) }
+}
+
+/// The same of an end, whose timeline is kept in any case.
+pub(crate) fn encode_end(printed: &Printed) -> Vec<u8> {
     postcard::to_extend(printed, Vec::new()).unwrap_or_default()
 }
 

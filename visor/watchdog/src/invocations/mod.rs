@@ -1,10 +1,9 @@
-//! Invocations: the record of each, admission, the workers that run them, and the history.
+//! Invocations: what is known of each, the ledger, admission, the workers that run them, and those in memory.
 
 pub(crate) mod admission;
 pub(crate) mod callback;
 pub(crate) mod history;
 pub(crate) mod invocation;
-pub(crate) mod journal;
 pub(crate) mod kept;
 pub(crate) mod ledger;
 pub(crate) mod record;
@@ -15,4 +14,5 @@ pub(crate) mod size;
 pub(crate) mod slots;
 pub(crate) mod status;
 pub(crate) mod templates;
+mod together;
 pub(crate) mod workers;

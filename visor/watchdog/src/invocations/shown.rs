@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use crate::http::content::{Content, SMALL};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::record::End;
-use crate::invocations::status::Mode;
 
 /// An invocation's document. Its report, which may be long, is serialized in place.
 pub(crate) struct Shown {
@@ -53,12 +52,9 @@ impl Invocation {
         put("status", json!(inner.status));
         put("accepted_ms", json!(self.accepted_ms));
         put("traceparent", json!(self.trace.to_string()));
-        put("durable", json!(self.is_durable));
+        put("durable", json!(self.is_durable()));
         if let Some(end) = &inner.end {
             put("duration_us", json!(end.duration_us));
-            if self.mode == Mode::Async && !self.is_durable {
-                put("recorded", json!(inner.recorded));
-            }
             if let Err(refusal) = &end.result {
                 put("http_status", json!(refusal.status.as_u16()));
                 put("error_kind", json!(refusal.error.kind));

@@ -1,14 +1,12 @@
 //! How far an invocation is, and whether its client waits for it.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-/// How far an invocation is, durable or not: the same words as [`monohull_durable::Status`]. In records of earlier versions two
-/// have other names.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+/// How far an invocation is, durable or not: the same words as [`monohull_durable::Status`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Status {
     /// It waits in the queue, or for the time at which it begins.
-    #[serde(alias = "queued")]
     Pending,
     /// A worker process runs it.
     Running,
@@ -17,7 +15,6 @@ pub(crate) enum Status {
     /// Of a durable one: it goes on by hand alone.
     Paused,
     /// It did its work.
-    #[serde(alias = "done")]
     Completed,
     /// It failed.
     Failed,

@@ -32,9 +32,7 @@ use crate::store::atomic_file::{
     self, CorruptFile, PART, ReadError, list, name_of, put, put_marked, read_marked, remove, sync,
 };
 use crate::store::error::{StateError, at};
-use crate::store::state_folder::{
-    CALLBACKS, DAMAGED, FUNCTIONS, IMAGES, INVOCATIONS, StateFolder, WORKFLOWS, quarantine,
-};
+use crate::store::state_folder::{DAMAGED, FUNCTIONS, IMAGES, StateFolder, WORKFLOWS, quarantine};
 use monohull_report::escape::shown;
 
 /// The first word of every entry; the number is the format's.
@@ -92,7 +90,7 @@ impl State {
         use std::os::unix::fs::DirBuilderExt;
         let private = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at(path));
         let root = folder.path();
-        for name in [IMAGES, FUNCTIONS, WORKFLOWS, INVOCATIONS, CALLBACKS, DAMAGED] {
+        for name in [IMAGES, FUNCTIONS, WORKFLOWS, DAMAGED] {
             let folder = root.join(name);
             private(&folder)?;
             for path in list(&folder)?.into_iter().filter(|path| name_of(path).ends_with(PART)) {

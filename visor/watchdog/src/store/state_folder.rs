@@ -26,10 +26,6 @@ pub(crate) const IMAGES: &str = "images";
 pub(crate) const FUNCTIONS: &str = "functions";
 /// The folder of registered workflows.
 pub(crate) const WORKFLOWS: &str = "workflows";
-/// The folder of asynchronous invocations.
-pub(crate) const INVOCATIONS: &str = "invocations";
-/// The folder of callbacks that are still to be made.
-pub(crate) const CALLBACKS: &str = "callbacks";
 /// The folder that corrupt files are moved to.
 pub(crate) const DAMAGED: &str = "damaged";
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     Checkpoint, Claimed, Commit, Defined, Definition, Fork, History, InvocationId, Left, Meta, Missed, NewInvocation,
-    NewMail, Outbox, Outcome, Sent, Sqlite, Status, Store, Want,
+    NewMail, Outbox, Outcome, Output, OutputAt, Sent, Sqlite, Status, Store, Want,
 };
 use monohull_report::{Outgoing, What, child_invocation};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::io::Read;
 use tempfile::TempDir;
 
 /// What is searched for. Each is of a kind of its own.
-const MARKERS: [&str; 11] = [
+const MARKERS: [&str; 12] = [
     "marker-start",
     "marker-report",
     "marker-published",
@@ -24,6 +24,7 @@ const MARKERS: [&str; 11] = [
     "marker-inputs",
     "marker-file",
     "marker-of-a-child",
+    "marker-output",
 ];
 
 fn id(name: &str) -> InvocationId {
@@ -91,7 +92,9 @@ fn fill(store: &Store, meta: &mut Sqlite) -> [u8; 32] {
         let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&child), 5) else { panic!("it is due") };
         let outcome = Outcome { message: own(5), ..Outcome::default() };
         let ended = Commit::Ended { well: false, report: own(1).into_bytes(), published: None };
-        meta.commit_with(&claim.held, &ended, &Left { outcome, ..Left::default() }, 6).expect("it is ours");
+        let at = OutputAt::Row(own(11).into_bytes());
+        let outputs = vec![Output { slot: "out".to_owned(), bytes: own(11).len() as u64, at }];
+        meta.commit_with(&claim.held, &ended, &Left { outcome, outputs, ..Left::default() }, 6).expect("it is ours");
     }
     let definition = Definition {
         workflow: "w".to_owned(),
@@ -130,7 +133,10 @@ fn no_value_of_an_invocation_is_in_a_folder_with_a_key_and_all_are_read_with_it(
         assert_eq!((row.start.as_slice(), row.published), (MARKERS[0].as_bytes(), published(MARKERS[2])));
         assert_eq!(meta.history(&one).expect("read")[0].published, published(MARKERS[2]));
         assert_eq!(meta.printed(&one).expect("read"), [MARKERS[6].as_bytes()]);
-        assert_eq!(meta.owed().expect("read")[0], (one.clone(), MARKERS[7].to_owned()));
+        assert_eq!(meta.owed().expect("read")[0], one);
+        assert_eq!(meta.owed_to(&one).expect("read").as_deref(), Some(MARKERS[7]));
+        let outputs = meta.outputs(&id(&child_invocation("one", "c"))).expect("read");
+        assert_eq!(outputs[0].at, OutputAt::Row(MARKERS[11].as_bytes().to_vec()));
         let child = meta.get(&id(&child_invocation("one", "c"))).expect("read").expect("there");
         assert_eq!((child.status, child.report.as_deref()), (Status::Failed, Some(MARKERS[1].as_bytes())));
         assert_eq!(meta.schedules().expect("read")[0].definition.inputs, MARKERS[8].as_bytes());
@@ -187,6 +193,7 @@ fn values_that_were_changed_or_exchanged_are_named() {
         (exchange("printed", "bytes", "id", "one", "two"), "wrong list of what it has printed"),
         (flip("printed", "bytes", "id"), "wrong list of what it has printed"),
         (exchange("owed", "url", "id", "one", "two"), "wrong callback"),
+        (exchange("output", "content", "id", &child, &other_child), "wrong output"),
         (exchange("mail", "bytes", "name = 'paid' AND invocation", "one", "two"), "wrong event"),
         (flip("mail", "bytes", "name = 'paid' AND invocation"), "wrong event"),
         // An event becomes one of another name.
@@ -200,7 +207,8 @@ fn values_that_were_changed_or_exchanged_are_named() {
         meta.get(&child)?;
         meta.history(&one)?;
         meta.printed(&one)?;
-        meta.owed()?;
+        meta.owed_to(&one)?;
+        meta.outputs(&child)?;
         meta.mail(&claim.held, 0)?;
         meta.children(&one)?;
         meta.schedules()?;

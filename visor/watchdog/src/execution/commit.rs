@@ -1,0 +1,179 @@
+//! Commits of runs that the ledger has a row of: that one has ended, is to be tried again, or has come to its next wait.
+//!
+//! ```text
+//!   result ─▶ outputs that are large: files ─▶ commit: end, report, lines, outputs, what it sends ─▶ shown ─▶ callback
+//!                                                 └── tried again until the disk takes it: nothing is shown before
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monohull_durable::{Adding, Commit, Held, Left, Meta, MetaError, Output, OutputAt, Status as RowStatus};
+use monohull_engine::Ready;
+use monohull_report::Outgoing;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::http::content::{Content, SMALL};
+use crate::http::error::ApiError;
+use crate::invocations::invocation::Invocation;
+use crate::invocations::ledger::{Ledger, Told, encode_end, now};
+use crate::invocations::record::End;
+use crate::invocations::report::Report;
+use crate::invocations::status::Status;
+use crate::service::Watchdog;
+
+/// The first pause before another attempt; each is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The pause after the ledger could not be used.
+pub(crate) const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// The row of a call that this server runs.
+pub(crate) struct OwnRow {
+    pub(crate) held: Held,
+    /// Where its end is told.
+    pub(crate) callback: Option<String>,
+}
+
+/// A run that has ended, and whose row does not say so yet.
+pub(crate) struct Over {
+    pub(crate) row: OwnRow,
+    pub(crate) invocation: Arc<Invocation>,
+    pub(crate) workflow: Arc<Ready>,
+    pub(crate) status: Status,
+    pub(crate) report: Option<Report>,
+    pub(crate) result: Result<Vec<(String, Content)>, ApiError>,
+    /// What leaves with its end.
+    pub(crate) sent: Vec<Outgoing>,
+    /// Which attempt it was, if there may be another one.
+    pub(crate) attempt: Option<u32>,
+}
+
+impl Watchdog {
+    /// Commits the end of a run, shows it, and calls back. `until_shown` is dropped before a client is answered, who may send the next request then.
+    pub(crate) async fn conclude(self: &Arc<Self>, over: Over, until_shown: impl Send) {
+        let Over { row: OwnRow { held, callback }, invocation, workflow, status, report, result, sent, attempt } = over;
+        invocation.point("ended");
+        let mut end = invocation.ending(status, report, result);
+        let printed = encode_end(&invocation.printed());
+        let has_callback = callback.is_some();
+        let (watchdog, of_row, told) = (self.clone(), held.clone(), end.clone());
+        let kept = spawn_blocking(move || watchdog.keep_end(&of_row, &workflow, &told, sent)).await;
+        let kept = kept.map_err(|error| ApiError::monohull(error.to_string())).flatten();
+        let (commit, left, adding) = match (kept, attempt) {
+            (Ok(kept), _) => kept,
+            // Its outputs cannot be kept now; a later attempt may have room for them.
+            (Err(refusal), Some(attempt)) => {
+                self.commit(&held, later(attempt, refusal.error.message), Left::default()).await;
+                return self.leave(&invocation, Status::Suspended);
+            }
+            (Err(refusal), None) => {
+                end = invocation.ending(Status::Failed, None, Err(refusal));
+                (ended(&Told::of(&end)), Left::default(), None)
+            }
+        };
+        self.commit(&held, commit, Left { printed, callback, ..left }).await;
+        drop((adding, until_shown));
+        invocation.end(end);
+        self.history.leave(&invocation);
+        if invocation.is_long() {
+            let (watchdog, invocation) = (self.clone(), invocation.clone());
+            let _ = spawn_blocking(move || watchdog.log_end(&invocation)).await;
+        } else {
+            self.log_end(&invocation);
+        }
+        invocation.release_permit();
+        if has_callback {
+            self.call_back(&held.id).await;
+        }
+    }
+
+    /// The commit of an end, once its large outputs and what it starts are files.
+    fn keep_end(
+        &self,
+        held: &Held,
+        workflow: &Ready,
+        end: &End,
+        sent: Vec<Outgoing>,
+    ) -> Result<(Commit, Left, Option<Adding>), ApiError> {
+        let ledger = &self.ledger;
+        let mut left = Left { outcome: ledger.outcome(&held.id, &end.result)?, ..Left::default() };
+        let outputs = end.result.as_deref().unwrap_or_default();
+        let has_files = !sent.is_empty() || outputs.iter().any(|(_, content)| content.len() > SMALL);
+        let adding = if has_files { Some(ledger.adding()?) } else { None };
+        for (slot, content) in outputs {
+            let at = match &adding {
+                Some(adding) if content.len() > SMALL => OutputAt::File(ledger.add_content(adding, content)?),
+                _ => OutputAt::Row(content.read().map_err(|error| ApiError::host(error.to_string()))?.to_vec()),
+            };
+            left.outputs.push(Output { slot: slot.clone(), at, bytes: content.len() });
+        }
+        if let Some(adding) = &adding {
+            left.sent = self.outbox(adding, &held.id, workflow.plan(), sent);
+        }
+        let commit = match end.status {
+            // It was marked as cancelled before its process was stopped, and becomes that now.
+            Status::Cancelled if ledger.is_marked(held) => {
+                Commit::Released { due: now(), reason: "its process was stopped".to_owned() }
+            }
+            _ => ended(&Told::of(end)),
+        };
+        Ok((commit, left, adding))
+    }
+
+    /// Those who follow a leg see that it is over.
+    pub(crate) fn leave(&self, invocation: &Arc<Invocation>, status: Status) {
+        invocation.end(invocation.ending(status, None, Ok(Vec::new())));
+        self.history.leave(invocation);
+        invocation.release_permit();
+    }
+
+    /// Makes a commit. As long as the disk does not take it nothing else can be done with the invocation, which is this server's.
+    pub(crate) async fn commit(self: &Arc<Self>, held: &Held, commit: Commit, left: Left) {
+        let both = Arc::new((commit, left));
+        loop {
+            let (watchdog, of_claim, of_both) = (self.clone(), held.clone(), both.clone());
+            let done = spawn_blocking(move || {
+                let committed = watchdog.ledger.commit(&of_claim, &of_both)?;
+                if committed.status.is_end() || of_both.1.sent.has_children() {
+                    watchdog.settle(&of_claim.id);
+                }
+                Ok(())
+            });
+            match done.await {
+                Ok(Ok(())) | Err(_) => return,
+                Ok(Err(error @ MetaError::Stale(_))) => return tracing::warn!(%error, "a run counts for nothing"),
+                Ok(Err(error)) => {
+                    tracing::error!(id = %held.id, %error, "a commit is tried again");
+                    if self.is_ending() {
+                        // The next server goes on from the commit before.
+                        return;
+                    }
+                    sleep(TROUBLE_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+impl Ledger {
+    /// Whether an invocation that runs is to be cancelled at its next commit.
+    fn is_marked(&self, held: &Held) -> bool {
+        let row = self.meta().get(&held.id);
+        row.is_ok_and(|row| row.is_some_and(|row| row.wanted == Some(RowStatus::Cancelled)))
+    }
+}
+
+/// Another attempt after this one, after a pause.
+pub(crate) fn later(attempt: u32, reason: String) -> Commit {
+    let pause = FIRST_PAUSE.saturating_mul(1 << attempt.min(8));
+    let due = now().saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX));
+    Commit::Released { due, reason }
+}
+
+/// An end, as its row has it.
+pub(crate) fn ended(told: &Told) -> Commit {
+    let published = told.report.as_ref().map(|report| report.published.clone());
+    let well = told.refusal.is_none();
+    Commit::Ended { well, report: serde_json::to_vec(told).unwrap_or_default(), published }
+}
