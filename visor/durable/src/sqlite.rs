@@ -9,6 +9,7 @@ mod children;
 mod encrypted;
 mod family;
 mod mail;
+mod migrate;
 mod outbox;
 mod undelivered;
 
@@ -27,10 +28,13 @@ use std::time::Duration;
 mod history;
 mod schedule;
 mod served;
+mod versions;
 
 pub use encrypted::Unlock;
 pub use family::Family;
+pub use migrate::{Before, Moving};
 pub use undelivered::Lost;
+pub use versions::Member;
 
 /// "Mono" in the header of the file: `file(1)` and other programs see whose it is.
 const APPLICATION: i64 = 0x4d6f_6e6f;
@@ -121,6 +125,7 @@ impl Sqlite {
         transaction.execute_batch(schedule::SCHEMA)?;
         transaction.execute_batch(children::SCHEMA)?;
         transaction.execute_batch(undelivered::SCHEMA)?;
+        transaction.execute_batch(versions::SCHEMA)?;
         transaction.commit()?;
         // Readers and the writer do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;

@@ -15,12 +15,13 @@ use tokio::sync::mpsc;
 use crate::clock::ns_since_1970;
 use crate::endpoints::durable::waits;
 use crate::endpoints::known::{Known, row_fields};
+use crate::endpoints::versions::{Version, version_name};
 use crate::http::answer::Answer;
 use crate::http::content::Content;
 use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;
 use crate::invocations::invocation::Invocation;
-use crate::invocations::ledger::{Start, meta_kept};
+use crate::invocations::ledger::{Start, kept};
 use crate::invocations::record::LogLine;
 use crate::invocations::status::Status;
 use crate::service::Watchdog;
@@ -49,8 +50,8 @@ enum Format {
 impl Watchdog {
     /// A page of the list: the invocations of this server's memory and those of its ledger, the last accepted first.
     pub(crate) async fn list_invocations(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
-        let [limit, workflow, status, started_after, cursor] =
-            call.parameters(["limit", "workflow", "status", "started_after", "cursor"])?;
+        let [limit, workflow, version, status, started_after, cursor] =
+            call.parameters(["limit", "workflow", "version", "status", "started_after", "cursor"])?;
         let limit = match limit {
             None => LISTED,
             Some(text) => {
@@ -58,9 +59,12 @@ impl Watchdog {
                 limit.ok_or_else(|| ApiError::bad_request(format!("limit is a number from 1 to {LISTED_MAX}")))?
             }
         };
+        let version = version.map(version_name).transpose()?;
         let wanted = Wanted::of(workflow, status.as_deref(), started_after.as_deref(), cursor.as_deref())?;
         let mut found: Vec<(Place, Value)> = Vec::new();
-        for invocation in self.history.all() {
+        // Only those that are durable are kept with their version.
+        let others = if version.is_none() { self.history.all() } else { Default::default() };
+        for invocation in others {
             let place = Place { accepted: invocation.accepted_ns(), id: invocation.id.clone() };
             if !invocation.is_durable && wanted.has(&place, &invocation.workflow, invocation.status()) {
                 found.push((place, Value::Object(invocation.summary())));
@@ -68,16 +72,20 @@ impl Watchdog {
         }
         if let Some(filter) = wanted.filter() {
             let watchdog = self.clone();
-            let rows = self.blocking(move |_| watchdog.ledger.newest(&filter, limit + 1).map_err(meta_kept)).await?;
+            let rows =
+                self.blocking(move |_| watchdog.ledger.newest_of(filter, version.as_deref(), limit + 1).map_err(kept));
+            let rows = rows.await?;
             let redactor = self.secrets.redactor();
             for row in rows {
                 let Some(start) = Start::decode(&row.start) else { continue };
                 let place = Place { accepted: row.started, id: row.id.to_string() };
+                let version = Version::of(&start).name();
                 let mut summary = Invocation::durable(row.id.to_string(), start.head, row.status.into()).summary();
                 if row.status.is_end() {
                     summary.insert("duration_us".to_owned(), (row.changed.saturating_sub(row.started) / 1000).into());
                 }
                 summary.extend(row_fields(&row, &redactor));
+                summary.insert("version".to_owned(), version.into());
                 found.push((place, Value::Object(summary)));
             }
         }

@@ -140,6 +140,7 @@ impl Ledger {
             functions: functions.collect(),
             callback,
             again: may_begin_again(plan),
+            handed_over: Default::default(),
         })
     }
 }

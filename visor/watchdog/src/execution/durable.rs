@@ -11,12 +11,14 @@
 //! A leg is an invocation like any other: it has a queue slot and a permit, a worker process of its own, and the server's timeout.
 
 use std::convert::Infallible;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use monohull_durable::{Adding, Claim, Claimed, Commit, InvocationId, Left, Meta, MetaError, Outbox, Output};
-use monohull_engine::Ready;
+use monohull_engine::{Event, Ready};
+use monohull_report::Outgoing;
 use monohull_worker::{Data, Job, SuspendedRun};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
@@ -34,6 +36,7 @@ use crate::invocations::admission::QueueSlot;
 use crate::invocations::callback::Callback;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Told, encode_printed, meta_kept, now};
+use crate::invocations::record::End;
 use crate::invocations::report::Report;
 use crate::invocations::status::{Mode, Status};
 use crate::service::Watchdog;
@@ -43,7 +46,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// How long is slept at most while something is due: the clock may be set meanwhile.
 const NAP: Duration = Duration::from_secs(1);
 /// The pause after the ledger could not be used.
-const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
 /// A call that is not durable yet.
 pub(crate) struct First<'t> {
@@ -51,6 +54,17 @@ pub(crate) struct First<'t> {
     pub(crate) workflow: Arc<Ready>,
     pub(crate) document: Option<Bytes>,
     pub(crate) callback: Option<&'t Callback>,
+}
+
+/// What a leg begins with.
+pub(crate) struct Leg {
+    pub(crate) ready: Arc<Ready>,
+    pub(crate) inputs: Vec<(String, Data)>,
+    /// What it goes on from; without it it begins.
+    pub(crate) continuation: Option<OwnedFd>,
+    pub(crate) events: Vec<Event>,
+    /// What an earlier version has handed over to it.
+    pub(crate) handed_over: String,
 }
 
 impl Watchdog {
@@ -75,8 +89,15 @@ impl Watchdog {
                 if ledger.meta().living().map_err(meta_kept)? >= watchdog.settings.durable {
                     return Err(full(watchdog.settings.durable));
                 }
-                let waits =
-                    Waits { id: &id, epoch: 1, generation: 1, document: &document, ready: &workflow, copy: (0, 0) };
+                let waits = Waits {
+                    id: &id,
+                    epoch: 1,
+                    generation: 1,
+                    is_first: true,
+                    document: &document,
+                    ready: &workflow,
+                    copy: (0, 0),
+                };
                 let (commit, sent, adding) = ledger.write_checkpoint(&waits, run)?;
                 let sent = watchdog.outbox(&adding, &id, workflow.plan(), sent);
                 let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
@@ -200,43 +221,9 @@ impl Watchdog {
         let Basis { start, document, ready, inputs, continuation, events, copy } = basis;
         let id = claim.held.id.to_string();
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
-        self.history.begin(invocation.clone());
-        let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
-        let arrivals = Arrivals::new(self, &claim.held, &events);
-        let run = async {
-            let worker = match timeout_at(latest, self.workers.idle_worker()).await {
-                Ok(Ok(worker)) => worker,
-                Ok(Err(refusal)) => return Some(refusal.into()),
-                Err(_) => return Some(ApiError::host("no worker process was available in time").into()),
-            };
-            let files = match self.open_files(&ready).await {
-                Ok(files) => files,
-                Err(refusal) => return Some(refusal.into()),
-            };
-            let job = Job {
-                files,
-                lines: true,
-                progress: true,
-                suspend: self.settings.suspend.or(Some(Duration::from_secs(1))),
-                continuation,
-                events,
-                sends: true,
-                listens: true,
-                invocation: invocation.id.clone(),
-                published: claim.published.clone(),
-                ..Job::new(ready.clone(), inputs)
-            };
-            invocation.point("dispatched");
-            if claim.checkpoint.is_some() {
-                self.metrics.resumed();
-            }
-            Some(self.run_job(&invocation, Process::alone(worker), job, latest, Some(arrivals)).await)
-        };
-        let came = tokio::select! {
-            biased;
-            came = run => came,
-            () = invocation.cancelled() => None,
-        };
+        let handed_over = start.handed_over();
+        let leg = Leg { ready: ready.clone(), inputs, continuation, events, handed_over };
+        let came = self.run_leg(&claim, &invocation, leg).await;
         let may_try_again = claim.checkpoint.is_some() || start.again;
         let printed = encode_printed(&invocation.printed());
         let (left, mut sent) = (Left { printed, ..Left::default() }, Vec::new());
@@ -286,23 +273,8 @@ impl Watchdog {
         let (watchdog, told, url) = (self.clone(), end.clone(), start.callback.clone());
         let (of_claim, was_cancelled) = (claim.clone(), status == Status::Cancelled);
         let kept = spawn_blocking(move || {
-            let adding = watchdog.ledger.adding()?;
-            let id = &of_claim.held.id;
-            let sent = watchdog.outbox(&adding, id, ready.plan(), sent);
-            let outcome = watchdog.ledger.outcome(id, &told.result)?;
-            let mut left = Left { callback: url, sent, outcome, ..left };
-            let outputs = told.result.as_deref().unwrap_or_default();
-            for (slot, content) in outputs {
-                let hash = watchdog.ledger.add_content(&adding, content)?;
-                left.outputs.push(Output { slot: slot.clone(), hash, bytes: Content::len(content) });
-            }
-            let refusal = told.result.as_ref().err().cloned();
-            let well = refusal.is_none();
-            let told = Told {
-                duration_us: told.duration_us,
-                report: told.report.clone().and_then(Report::into_whole),
-                refusal,
-            };
+            let (told, left, adding) = watchdog.keep_end(&of_claim.held.id, &ready, &told, (sent, url), left)?;
+            let well = told.refusal.is_none();
             let commit = match was_cancelled {
                 // It was marked as cancelled before its process was stopped, and becomes that now.
                 true if watchdog.is_marked(&of_claim) => {
@@ -336,6 +308,80 @@ impl Watchdog {
         self.call_back_durable(&claim.held.id).await;
     }
 
+    /// Runs a claimed invocation in a worker, within the server's timeout: how far it came, or `None` if it was stopped.
+    pub(crate) async fn run_leg(
+        self: &Arc<Self>,
+        claim: &Claim,
+        invocation: &Arc<Invocation>,
+        leg: Leg,
+    ) -> Option<Came> {
+        let Leg { ready, inputs, continuation, events, handed_over } = leg;
+        self.history.begin(invocation.clone());
+        let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
+        let arrivals = Arrivals::new(self, &claim.held, &events);
+        let is_resumed = continuation.is_some();
+        let run = async {
+            let worker = match timeout_at(latest, self.workers.idle_worker()).await {
+                Ok(Ok(worker)) => worker,
+                Ok(Err(refusal)) => return Some(refusal.into()),
+                Err(_) => return Some(ApiError::host("no worker process was available in time").into()),
+            };
+            let files = match self.open_files(&ready).await {
+                Ok(files) => files,
+                Err(refusal) => return Some(refusal.into()),
+            };
+            let job = Job {
+                files,
+                lines: true,
+                progress: true,
+                suspend: self.settings.suspend.or(Some(Duration::from_secs(1))),
+                continuation,
+                events,
+                sends: true,
+                listens: true,
+                invocation: invocation.id.clone(),
+                handed_over,
+                published: claim.published.clone(),
+                ..Job::new(ready, inputs)
+            };
+            invocation.point("dispatched");
+            if is_resumed {
+                self.metrics.resumed();
+            }
+            Some(self.run_job(invocation, Process::alone(worker), job, latest, Some(arrivals)).await)
+        };
+        tokio::select! {
+            biased;
+            came = run => came,
+            () = invocation.cancelled() => None,
+        }
+    }
+
+    /// Keeps what is left of an end, before the commit that names it is made and the last one dropped.
+    pub(crate) fn keep_end(
+        &self,
+        id: &InvocationId,
+        ready: &Ready,
+        end: &End,
+        (sent, callback): (Vec<Outgoing>, Option<String>),
+        left: Left,
+    ) -> Result<(Told, Left, Adding), ApiError> {
+        let adding = self.ledger.adding()?;
+        let sent = self.outbox(&adding, id, ready.plan(), sent);
+        let outcome = self.ledger.outcome(id, &end.result)?;
+        let mut left = Left { callback, sent, outcome, ..left };
+        for (slot, content) in end.result.as_deref().unwrap_or_default() {
+            let hash = self.ledger.add_content(&adding, content)?;
+            left.outputs.push(Output { slot: slot.clone(), hash, bytes: Content::len(content) });
+        }
+        let told = Told {
+            duration_us: end.duration_us,
+            report: end.report.clone().and_then(Report::into_whole),
+            refusal: end.result.as_ref().err().cloned(),
+        };
+        Ok((told, left, adding))
+    }
+
     /// Whether an invocation that runs is to be cancelled at its next commit.
     fn is_marked(&self, claim: &Claim) -> bool {
         let row = self.ledger.meta().get(&claim.held.id);
@@ -353,7 +399,8 @@ impl Watchdog {
         let (watchdog, claim) = (self.clone(), claim.clone());
         let written = spawn_blocking(move || {
             let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);
-            let waits = Waits { id, epoch, generation, document: &document, ready: &ready, copy };
+            let is_first = claim.checkpoint.is_none();
+            let waits = Waits { id, epoch, generation, is_first, document: &document, ready: &ready, copy };
             let (commit, sent, adding) = watchdog.ledger.write_checkpoint(&waits, run)?;
             let sent = watchdog.outbox(&adding, id, ready.plan(), sent);
             Ok((commit, sent, adding))
@@ -362,7 +409,7 @@ impl Watchdog {
     }
 
     /// Those who follow a leg see that it is over.
-    fn leave(&self, invocation: &Arc<Invocation>, status: Status) {
+    pub(crate) fn leave(&self, invocation: &Arc<Invocation>, status: Status) {
         invocation.end(invocation.ending(status, None, Ok(Vec::new())), true);
         self.history.leave(invocation);
         invocation.release_permit();
@@ -404,7 +451,7 @@ fn later(claim: &Claim, reason: String) -> Commit {
     Commit::Released { due, reason }
 }
 
-fn ended(well: bool, told: &Told) -> Commit {
+pub(crate) fn ended(well: bool, told: &Told) -> Commit {
     let published = told.report.as_ref().map(|report| report.published.clone());
     Commit::Ended { well, report: serde_json::to_vec(told).unwrap_or_default(), published }
 }

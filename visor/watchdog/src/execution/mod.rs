@@ -8,6 +8,7 @@ pub(crate) mod checkpoints;
 mod children;
 pub(crate) mod durable;
 mod messages;
+pub(crate) mod migrate;
 pub(crate) mod process;
 pub(crate) mod run;
 pub(crate) mod schedules;
