@@ -1,4 +1,4 @@
-/* `_monohull`: slots, events and the instance for Python, over `function/include/monohull.h`. `monohull.py` is what programs import.
+/* `_monohull`: slots, events, the instance and its invocation for Python, over `function/include/monohull.h`. `monohull.py` is what programs import.
  *
  * A `Buffer` owns memory of a slot and exports it by Python's buffer protocol, so a `memoryview` of it is the slot itself. It counts
  * its views: the memory leaves for a slot only when there is none.
@@ -135,6 +135,121 @@ static PyObject *perform(PyObject *module, PyObject *arguments) {
     return reply ? Py_BuildValue("iN", done, reply) : NULL;
 }
 
+/* `state(name, text)` */
+static PyObject *state(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *name, *text;
+    if (!PyArg_ParseTuple(arguments, "ss", &name, &text)) return NULL;
+    int done = monohull_state(name, text);
+    if (done < 0) return raise_error(done);
+    Py_RETURN_NONE;
+}
+
+/* `handed_over(name)`: bytes */
+static PyObject *handed_over(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *name;
+    if (!PyArg_ParseTuple(arguments, "s", &name)) return NULL;
+    monohull_buffer memory;
+    int done = monohull_handed_over(name, &memory);
+    if (done < 0) return raise_error(done);
+    PyObject *bytes = PyBytes_FromStringAndSize((const char *)memory.data, (Py_ssize_t)memory.len);
+    monohull_discard(&memory);
+    return bytes;
+}
+
+/* `send(invocation, name, data)` */
+static PyObject *send_event(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *invocation, *name;
+    Py_buffer data;
+    if (!PyArg_ParseTuple(arguments, "ssy*", &invocation, &name, &data)) return NULL;
+    int done = monohull_send(invocation, name, data.buf, (size_t)data.len);
+    PyBuffer_Release(&data);
+    if (done < 0) return raise_error(done);
+    Py_RETURN_NONE;
+}
+
+/* `start_child(workflow, id, input, detached)` */
+static PyObject *start_child(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *workflow, *id;
+    Py_buffer input;
+    int detached;
+    if (!PyArg_ParseTuple(arguments, "ssy*p", &workflow, &id, &input, &detached)) return NULL;
+    int done = monohull_start_child(workflow, id, input.buf, (size_t)input.len, detached);
+    PyBuffer_Release(&input);
+    if (done < 0) return raise_error(done);
+    Py_RETURN_NONE;
+}
+
+/* `join(id, nanoseconds)`: how the child has ended, and what is told of it, for `child_output`. */
+static PyObject *join(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *id;
+    unsigned long long timeout;
+    if (!PyArg_ParseTuple(arguments, "sK", &id, &timeout)) return NULL;
+    monohull_buffer memory;
+    int ending;
+    Py_BEGIN_ALLOW_THREADS
+    ending = monohull_join(id, timeout, &memory);
+    Py_END_ALLOW_THREADS
+    if (ending < 0) {
+        PyObject *error = raise_error(ending);
+        if (memory.data) monohull_discard(&memory);
+        return error;
+    }
+    PyObject *end = own(&memory, 0);
+    return end ? Py_BuildValue("iN", ending, end) : NULL;
+}
+
+/* `child_output(end, slot)`: bytes, or None if the child has no such output. Without a slot: why it has failed. */
+static PyObject *child_output(PyObject *module, PyObject *arguments) {
+    (void)module;
+    Buffer *end;
+    const char *slot;
+    if (!PyArg_ParseTuple(arguments, "O!z", &BufferType, &end, &slot)) return NULL;
+    const uint8_t *data;
+    size_t length;
+    if (monohull_child_output(&end->memory, slot, &data, &length) < 0) Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)length);
+}
+
+/* `cancel_child(id)` */
+static PyObject *cancel_child(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *id;
+    if (!PyArg_ParseTuple(arguments, "s", &id)) return NULL;
+    int done = monohull_cancel_child(id);
+    if (done < 0) return raise_error(done);
+    Py_RETURN_NONE;
+}
+
+/* `checkpoint(label)`: whether it has come back. */
+static PyObject *checkpoint(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *label;
+    if (!PyArg_ParseTuple(arguments, "s", &label)) return NULL;
+    int came;
+    Py_BEGIN_ALLOW_THREADS
+    came = monohull_checkpoint(label);
+    Py_END_ALLOW_THREADS
+    return came < 0 ? raise_error(came) : PyBool_FromLong(came);
+}
+
+/* `fork(copies)`: which copy this is, from 1; 0 in the original. */
+static PyObject *fork_invocation(PyObject *module, PyObject *arguments) {
+    (void)module;
+    int copies;
+    if (!PyArg_ParseTuple(arguments, "i", &copies)) return NULL;
+    int number;
+    Py_BEGIN_ALLOW_THREADS
+    /* No copies are refused as well. */
+    number = monohull_fork(copies < 0 ? 0 : (uint32_t)copies);
+    Py_END_ALLOW_THREADS
+    return number < 0 ? raise_error(number) : PyLong_FromLong(number);
+}
+
 /* `make(bytes)` */
 static PyObject *make(PyObject *module, PyObject *arguments) {
     (void)module;
@@ -250,6 +365,15 @@ static PyMethodDef methods[] = {
     {"take", take, METH_VARARGS, NULL},
     {"event", event, METH_VARARGS, NULL},
     {"perform", perform, METH_VARARGS, NULL},
+    {"state", state, METH_VARARGS, NULL},
+    {"handed_over", handed_over, METH_VARARGS, NULL},
+    {"send", send_event, METH_VARARGS, NULL},
+    {"start_child", start_child, METH_VARARGS, NULL},
+    {"join", join, METH_VARARGS, NULL},
+    {"child_output", child_output, METH_VARARGS, NULL},
+    {"cancel_child", cancel_child, METH_VARARGS, NULL},
+    {"checkpoint", checkpoint, METH_VARARGS, NULL},
+    {"fork", fork_invocation, METH_VARARGS, NULL},
     {"make", make, METH_VARARGS, NULL},
     {"put", put, METH_VARARGS, NULL},
     {"instance", instance, METH_NOARGS, NULL},

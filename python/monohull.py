@@ -1,4 +1,4 @@
-"""Slots, events and the instance of a function.
+"""Slots, events, the instance of a function and its invocation.
 
     from monohull import instance, slots
 
@@ -8,6 +8,8 @@
     room[:5] = b"hello"
     slots.put("greeting", room)                 # not copied; `room` has been released
     blob = perform("blob", "logo.png")          # what the step that handles this effect replies
+    child = start("thumbnail", "one", text)     # an invocation of another workflow
+    small = child.join().output("small")        # waits for its end
 """
 
 import sys as _sys
@@ -16,9 +18,21 @@ import time as _time
 import _monohull
 from _monohull import Error
 
-__all__ = ["Error", "event", "instance", "perform", "ready", "sleep", "slots"]
+__all__ = [
+    "Child", "Error", "Outcome", "checkpoint", "event", "fork", "handed_over", "instance", "perform", "publish", "ready", "send", "sleep", "slots", "start",
+    "start_detached",
+]
 
 _FOR_EVER = (1 << 64) - 1
+_ENDINGS = ("completed", "failed", "cancelled", "refused", "too large")
+
+
+def _bytes(data):
+    return data.encode() if isinstance(data, str) else data
+
+
+def _nanoseconds(timeout):
+    return _FOR_EVER if timeout is None else min(max(0, int(timeout * 1e9)), _FOR_EVER - 1)
 
 
 class slots:
@@ -52,7 +66,7 @@ class slots:
         A view from `get` or `make` is released. If it begins where its memory does, and there is no other view of that, the memory goes to
         the slot without a copy.
         """
-        _monohull.put(name, data.encode() if isinstance(data, str) else data)
+        _monohull.put(name, _bytes(data))
 
 
 class _Instance:
@@ -94,8 +108,7 @@ def ready():
 
 def perform(effect, request=b""):
     """Asks the step of the workflow that handles an effect, with bytes or a text, and waits for its reply: a memoryview. An error if it fails."""
-    data = request.encode() if isinstance(request, str) else request
-    failed, reply = _monohull.perform(effect, data)
+    failed, reply = _monohull.perform(effect, _bytes(request))
     if failed:
         raise Error(bytes(memoryview(reply)).decode(errors="replace"))
     return memoryview(reply)
@@ -103,9 +116,8 @@ def perform(effect, request=b""):
 
 def event(name, timeout=None):
     """Waits for the next event of a name, which is sent from outside: its bytes. After `timeout` seconds without one the answer is None."""
-    nanoseconds = _FOR_EVER if timeout is None else min(max(0, int(timeout * 1e9)), _FOR_EVER - 1)
     try:
-        return _monohull.event(name, nanoseconds)
+        return _monohull.event(name, _nanoseconds(timeout))
     except TimeoutError:
         return None
 
@@ -113,3 +125,84 @@ def event(name, timeout=None):
 def sleep(seconds):
     """Waits, for years if need be: a workflow in which everything waits can be suspended."""
     _time.sleep(seconds)
+
+
+def publish(name, text):
+    """Publishes a text, in place of the one before: it is read from outside while the workflow waits, and after its end."""
+    _monohull.state(name, text)
+
+
+def handed_over(name):
+    """The text that the version before this one had published under a name, if the invocation was migrated to this version; else None."""
+    try:
+        return _monohull.handed_over(name).decode()
+    except Error as error:
+        if error.number != _monohull.NOT_FOUND:
+            raise
+        return None
+
+
+def send(invocation, name, data=b""):
+    """Sends an event to the invocation of an id, with the next checkpoint of this one or its end. `sends_to` of the workflow file names its workflow."""
+    _monohull.send(invocation, name, _bytes(data))
+
+
+class Outcome:
+    """How a child has ended: `ending` is completed, failed, cancelled, refused or too large."""
+
+    __slots__ = ("ending", "_end")
+
+    def __init__(self, ending, end):
+        self.ending = _ENDINGS[ending]
+        self._end = end
+
+    def output(self, slot):
+        """The bytes of an output slot; None if the child has no such output, or has not completed."""
+        return _monohull.child_output(self._end, slot)
+
+    @property
+    def message(self):
+        """Why it has not completed."""
+        return (_monohull.child_output(self._end, None) or b"").decode(errors="replace")
+
+
+class Child:
+    """An invocation of another workflow that this one has started."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, id):
+        self.id = id
+
+    def join(self, timeout=None):
+        """Waits for its end: an Outcome. After `timeout` seconds without it the answer is None."""
+        try:
+            return Outcome(*_monohull.join(self.id, _nanoseconds(timeout)))
+        except TimeoutError:
+            return None
+
+    def cancel(self):
+        """Cancels it, with the next checkpoint of this invocation."""
+        _monohull.cancel_child(self.id)
+
+
+def start(workflow, id, input=b""):
+    """Starts an invocation of another workflow as a child, with the next checkpoint of this one. The same id is the same child. `starts` of the workflow
+    file names the workflow."""
+    _monohull.start_child(workflow, id, _bytes(input), False)
+    return Child(id)
+
+
+def start_detached(workflow, id, input=b""):
+    """The same with one that goes on when this invocation has ended, and whose end is not told."""
+    _monohull.start_child(workflow, id, _bytes(input), True)
+
+
+def checkpoint(label):
+    """Makes a save point, durably: False if it has gone on, True if the invocation was taken back there, or is a copy of it."""
+    return _monohull.checkpoint(label)
+
+
+def fork(copies):
+    """Makes 1 to 100 copies of this invocation, in which the call returns too: 0 in the one that has asked, in a copy its number, from 1."""
+    return _monohull.fork(copies)

@@ -59,6 +59,9 @@ int monohull_event(const char *name, uint64_t timeout, monohull_buffer *buffer);
 int monohull_first_of(const char *names, uint64_t timeout, monohull_buffer *buffer);
 /* Publishes a text, in place of the one before: it is read from outside while the workflow waits, and after its end. */
 int monohull_state(const char *name, const char *text);
+/* Fills a buffer with the text that the version before this one had published under a name, if the invocation was migrated to this version; else
+ * MONOHULL_NOT_FOUND. */
+int monohull_handed_over(const char *name, monohull_buffer *text);
 /* Sends an event to the invocation of an id, with the next checkpoint of this one or its end; MONOHULL_NOT_PERMITTED if `sends_to` of the
  * workflow file names no workflow, or there is no other invocation. */
 int monohull_send(const char *invocation, const char *name, const void *data, size_t len);

@@ -401,6 +401,21 @@ mod tests {
     }
 
     #[test]
+    fn what_was_handed_over_is_taken_in_c() {
+        let mut text = NONE;
+        // SAFETY: the arguments are valid.
+        unsafe {
+            assert_eq!(monohull_handed_over(c"count".as_ptr(), &mut text), 0);
+            assert_eq!(core::slice::from_raw_parts(text.data, text.len), b"17");
+            monohull_discard(&mut text);
+            let buffers = sys::census().0;
+            let unknown = monohull_handed_over(c"cou".as_ptr(), &mut text);
+            assert_eq!((unknown, text.data.is_null()), (Errno::NotFound.to_value() as c_int, true));
+            assert_eq!(sys::census().0, buffers);
+        }
+    }
+
+    #[test]
     fn children_are_started_and_joined_in_c() {
         let mut end = NONE;
         // SAFETY: the arguments are valid.

@@ -76,6 +76,7 @@ fn with_a_domain() {
         halt: None,
         skip_time: false,
         invocation: "".into(),
+        handed_over: "".into(),
         keeper: None,
         inbox: None,
         no_sending: None,

@@ -31,6 +31,7 @@ fn domain(load_all: bool) -> Domain {
         halt: None,
         skip_time: false,
         invocation: "".into(),
+        handed_over: "".into(),
         keeper: None,
         inbox: None,
         no_sending: None,

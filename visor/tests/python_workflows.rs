@@ -123,3 +123,80 @@ fn a_suspended_program_goes_on_without_the_cache() {
     let report = place.monohull("", &["resume", checkpoint, "--json"]).expect(0).json();
     assert_eq!(report["output"]["out"]["text"], "slept", "{report:#}");
 }
+
+/// One child halves a number, one fails, and one is cancelled.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_program_starts_children_and_waits_for_their_ends() {
+    let parent = "from monohull import Error, publish, slots, start\n\
+        child = start('half', 'one', '34')\n\
+        wrong = start('half', 'two', 'a text')\n\
+        late = start('half', 'three', '')\n\
+        publish('children', '3')\n\
+        told = child.join()\n\
+        failed = wrong.join()\n\
+        late.cancel()\n\
+        cancelled = late.join()\n\
+        lines = [told.ending, told.output('half').decode(), str(told.output('other')), failed.ending, str(failed.output('half')), cancelled.ending]\n\
+        try:\n    start('other', 'four')\nexcept Error as error:\n    lines.append(str(error))\n\
+        slots.put('out', ', '.join(lines))\n\
+        print(failed.message)\n";
+    let half = "from monohull import event, slots\n\
+        text = bytes(slots.get('number')).decode()\n\
+        event('never') if not text else None\n\
+        slots.put('half', str(int(text) // 2))\n";
+    let place = Place::new("app.py", &[("app.py", parent), ("half.py", half)]);
+    let mut document: Value = serde_json::from_slice(&fs::read(place.file()).expect("read")).expect("JSON");
+    document["starts"] = json!(["half"]);
+    place.write("test.json", &document.to_string());
+    let child = json!({
+        "name": "half",
+        "functions": { "half": { "image": "half.py" } },
+        "inputs": ["number"],
+        "steps": [{ "name": "half", "function": "half" }],
+        "outputs": ["half"],
+    });
+    place.write("half.json", &child.to_string());
+    let (state, out) = (place.path("sleepers"), place.path("out.txt"));
+    let (state, out) = (state.to_str().expect("UTF-8"), format!("out={}", out.to_str().expect("UTF-8")));
+    let done = place.monohull("", &["run", &place.file(), "--state", state, "--id", "one", "--output", &out]).expect(0);
+    let told = fs::read_to_string(place.path("out.txt")).expect("written");
+    let refused = "`starts` of the workflow file does not name `other`";
+    assert_eq!(told, format!("completed, 17, None, failed, None, cancelled, {refused}"));
+    assert!(done.out.contains("ValueError"), "{}", done.out);
+    let shown = place.monohull("", &["show", "one", "--state", state]).expect(0).out;
+    assert!(shown.contains("children = 3"), "{shown}");
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_program_makes_save_points_and_copies_of_its_invocation() {
+    let program = "from monohull import Error, checkpoint, event, fork, handed_over, slots\n\
+        came = checkpoint('before')\n\
+        copy = fork(2)\n\
+        try:\n    fork(0)\nexcept Error as error:\n    refused = error.number\n\
+        event('go')\n\
+        slots.put('out', f'{came} {copy} {refused} {handed_over(\"count\")}')\n";
+    let place = Place::new("app.py", &[("app.py", program)]);
+    let (state, out) = (place.path("sleepers"), place.path("out.txt"));
+    let (state, out) = (state.to_str().expect("UTF-8"), format!("out={}", out.to_str().expect("UTF-8")));
+    let monohull = |arguments: &[&str]| place.monohull("", &[arguments, &["--state", state]].concat());
+    monohull(&["run", &place.file(), "--id", "one", "--detach", "--output", &out]).expect(4);
+    let wake = || monohull(&["wake", "--wait"]).expect(0);
+    wake();
+    monohull(&["rewind", "one", "--to", "before"]).expect(0);
+    wake();
+    let listed = monohull(&["ps", "--json"]).expect(0).json();
+    let ids = listed["invocations"].as_array().expect("a list").iter().map(|row| row["id"].as_str().expect("an id"));
+    let ids: Vec<String> = ids.map(str::to_owned).collect();
+    assert_eq!(ids.len(), 3, "the copies are those that there were: {ids:?}");
+    for id in &ids {
+        monohull(&["send", id, "go"]).expect(0);
+    }
+    wake();
+    let outputs = fs::read_dir(place.0.path()).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let outputs = outputs.filter(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    let mut told: Vec<_> = outputs.map(|path| fs::read_to_string(path).expect("text")).collect();
+    told.sort();
+    assert_eq!(told, ["False 1 22 None", "False 2 22 None", "True 0 22 None"]);
+}

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 
 const OPTIONS: [&str; 6] = ["--suspend", "1s", "--concurrency", "8", "--prefork", "4"];
-const SLEEPERS: usize = 100;
+const SLEEPERS: usize = 1000;
 
 fn versions(server: &Server, workflow: &str) -> Value {
     let shown = server.get(&format!("/workflows/{workflow}/versions")).expect(200).json();
@@ -27,7 +27,7 @@ fn document(event: &str) -> Value {
 }
 
 #[test]
-fn a_hundred_sleepers_are_redeployed_under_and_end_with_their_own_code() {
+fn a_thousand_sleepers_are_redeployed_under_and_end_with_their_own_code() {
     let server = Server::start_with(&OPTIONS);
     let put = |server: &Server, example: &str| {
         let answer = server.ask("PUT", "/functions/f", &image_bytes(example));
@@ -36,9 +36,12 @@ fn a_hundred_sleepers_are_redeployed_under_and_end_with_their_own_code() {
     put(&server, "inbox");
     server.put_workflow(&document("first"));
     let location = |number: usize| format!("/invocations/sleeper-{number}");
-    for number in 0..SLEEPERS {
-        server.post(&format!("/async-invoke/w?id=sleeper-{number}"), b"").expect(202);
-    }
+    server.post("/async-invoke/w?id=sleeper-0", b"").expect(202);
+    eventually("the first sleeps", || server.get(&location(0)).expect(200).json()["status"] == "suspended");
+    let copies: Vec<_> = (1..SLEEPERS).map(|number| format!("sleeper-{number}")).collect();
+    let order = json!({ "ids": copies }).to_string();
+    let json = [("Content-Type", "application/json")];
+    server.ask_with("POST", &format!("{}/fork", location(0)), &json, order.as_bytes()).expect(200);
     let suspended = |server: &Server| versions(server, "w")["versions"][0]["invocations"]["suspended"].as_u64();
     eventually("all sleep", || suspended(&server) == Some(SLEEPERS as u64));
     let metrics = server.get("/metrics").expect(200).text();
@@ -54,7 +57,8 @@ fn a_hundred_sleepers_are_redeployed_under_and_end_with_their_own_code() {
     let [current, old] = shown["versions"].as_array().expect("a list").as_slice() else { panic!("{shown:#}") };
     assert_eq!((&current["current"], &current["living"]), (&json!(true), &json!(0)), "{shown:#}");
     assert_eq!((&old["current"], &old["living"]), (&json!(false), &json!(SLEEPERS)), "{shown:#}");
-    assert_eq!(shown["older"], SLEEPERS, "{shown:#}");
+    assert_eq!((&shown["older"], &shown["older_versions"]), (&json!(SLEEPERS), &json!(1)), "{shown:#}");
+    assert!(current["deployed"].as_str() > old["deployed"].as_str() && old["deployed"].is_string(), "{shown:#}");
     assert_eq!(server.get(&location(7)).expect(200).json()["version"], old["version"]);
     let image = format!("{:x}", Sha256::digest(image_bytes("inbox")));
     assert_eq!(old["functions"][0]["image"], format!("sha256:{image}"));
@@ -77,6 +81,100 @@ fn a_hundred_sleepers_are_redeployed_under_and_end_with_their_own_code() {
     eventually("the image is removed with the last of them", || !kept.exists());
     let metrics = server.get("/metrics").expect(200).text();
     assert!(metrics.contains(&format!("\nmonohull_durable_resumes_total {SLEEPERS}\n")), "{metrics}");
+}
+
+/// What an operator looks at until old code is gone.
+#[test]
+fn who_keeps_an_older_version_is_listed_until_its_code_is_gone() {
+    let server = Server::start_with(&OPTIONS);
+    let address = format!("http://{}", server.address);
+    server.put_example("inbox");
+    let put = |words: &str| {
+        let mut document =
+            single("w", "inbox", &json!({ "args": { "events": ["first"], "fills": "result" }, "outputs": ["result"] }));
+        document["description"] = words.into();
+        server.put_workflow(&document);
+        let shown = versions(&server, "w");
+        shown["versions"][0]["version"].as_str().expect("a name").to_owned()
+    };
+    let start = |id: &str, more: &str| server.post(&format!("/async-invoke/w?id={id}{more}"), b"").expect(202);
+    let status = |id: &str| server.get(&format!("/invocations/{id}")).expect(200).json()["status"].take();
+    let oldest = put("one");
+    ["a", "b"].iter().for_each(|id| drop(start(id, "")));
+    eventually("they wait", || ["a", "b"].iter().all(|id| status(id) == "suspended"));
+    server.post("/invocations/b/pause", b"").expect(200);
+    let older = put("two");
+    start("c", "&delay=1d");
+    let current = put("three");
+    assert!(oldest != older && older != current);
+    // One page after another.
+    let pages = (0..3).scan(String::new(), |cursor, _| {
+        let page = server.get(&format!("/workflows/w/versions?limit=1{cursor}")).expect(200).json();
+        *cursor = page["next_cursor"].as_str().map(|next| format!("&cursor={next}")).unwrap_or_default();
+        Some((page["versions"][0]["version"].as_str().expect("a name").to_owned(), page["next_cursor"].is_null()))
+    });
+    let pages: Vec<_> = pages.collect();
+    assert_eq!(pages, [(current, false), (older.clone(), false), (oldest.clone(), true)]);
+    for wrong in ["limit=0", "limit=1001", "cursor=x", "version=1"] {
+        server.get(&format!("/workflows/w/versions?{wrong}")).error(400, "bad-request", "client");
+    }
+    let list = |more: &str| {
+        let listed = server.get(&format!("/invocations?{more}")).expect(200).json();
+        let rows = listed["invocations"].as_array().expect("a list").clone();
+        rows.into_iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(list(&format!("version={oldest}")), ["b", "a"]);
+    assert_eq!(list(&format!("version={oldest}&status=paused&workflow=w")), ["b"]);
+    assert_eq!(list(&format!("version={oldest}&workflow=v")), [""; 0]);
+    server.get("/invocations?version=x").error(400, "bad-request", "client");
+    // The same on a terminal, of 80 columns.
+    let told = run_verb(&address, &["versions", "w"], &[], "").expect(0).out;
+    let lines: Vec<_> = told.lines().collect();
+    assert!(lines.len() == 4 && lines.iter().all(|line| line.len() <= 80), "{told}");
+    let counts = |line: &str| line.split_whitespace().skip(3).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(counts(lines[1])[..4], ["0", "0", "0", "0"], "{told}");
+    assert_eq!(counts(lines[2])[..4], ["1", "0", "0", "0"], "{told}");
+    assert_eq!(counts(lines[3]), ["1", "0", "1", "0", "-"], "{told}");
+    assert_eq!(counts(lines[2]).len(), 6, "it has a due time: {told}");
+    let told = run_verb(&address, &["versions", "w", "--invocations"], &[], "").expect(0).out;
+    let ids: Vec<_> = told.lines().skip(1).map(|line| line.split_whitespace().last().expect("an id")).collect();
+    assert_eq!(ids, ["c", "b", "a"], "{told}");
+    let told = run_verb(&address, &["versions", "w", "--invocations", "--json"], &[], "").expect(0).json();
+    assert_eq!(told["invocations"][2]["version"], oldest, "{told:#}");
+    // It is gone with the last of them.
+    server.post("/invocations/b/cancel", b"").expect(200);
+    server.post("/invocations/c/cancel", b"").expect(200);
+    server.post("/invocations/a/events/first", b"it").expect(202);
+    server.get("/invocations/a/outputs/result?wait=180s").expect(200);
+    let shown = versions(&server, "w");
+    assert_eq!((&shown["older_versions"], &shown["versions"][0]["living"]), (&json!(0), &json!(0)), "{shown:#}");
+    let told = run_verb(&address, &["versions", "w", "--invocations", "--json"], &[], "").expect(0).json();
+    assert_eq!(told["invocations"], json!([]), "{told:#}");
+    run_verb(&address, &["versions", "nothing"], &[], "").expect(2);
+}
+
+/// A failed invocation can be taken back, and needs its code for that.
+#[test]
+fn a_version_is_kept_for_what_has_failed_and_can_be_taken_back() {
+    let server = Server::start_with(&OPTIONS);
+    server.put_example("inbox");
+    let args = json!({ "events": ["first", "second"], "fills": "result", "sends": [], "fails_after": 1 });
+    let old = single("w", "inbox", &json!({ "args": args, "outputs": ["result"] }));
+    server.put_workflow(&old);
+    server.post("/async-invoke/w?id=a", b"").expect(202);
+    let status = || server.get("/invocations/a").expect(200).json()["status"].take();
+    eventually("it waits", || status() == "suspended");
+    server.post("/invocations/a/events/first", b"").expect(202);
+    eventually("it fails", || status() == "failed");
+    let mut new = old.clone();
+    new["description"] = "another one".into();
+    server.put_workflow(&new);
+    let shown = versions(&server, "w");
+    let [_, old] = shown["versions"].as_array().expect("a list").as_slice() else { panic!("{shown:#}") };
+    assert_eq!((&old["living"], &old["failed"]), (&json!(0), &json!(1)), "{shown:#}");
+    assert_eq!((&shown["older"], &shown["older_versions"]), (&json!(0), &json!(1)), "{shown:#}");
+    server.post("/invocations/a/purge", b"").expect(204);
+    assert_eq!(versions(&server, "w")["older_versions"], 0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A counter that is served by name for years: each event `add` adds to it, what it shows is read without waking it.
 //!
-//! Its state is a local variable. Between two events it may be a file (`monohull run --state`, or a server), without a process.
+//! Its state is a local variable. Between two events it may be a file (`monohull run --state`, or a server), without a process. What it publishes
+//! is enough for a later version of it to go on with.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -12,8 +13,9 @@ use monohull_std::slot::SlotString;
 /// Counts until the event `close`, and fills the slot `total`. With `confirm` a client that knows a secret has to agree to the end.
 #[monohull::main]
 fn main(confirm: Option<bool>) -> Result<(), Box<dyn Error>> {
-    let mut count = 0i64;
-    durable::publish("count", "0")?;
+    let before = durable::handed_over("count").map(|text| text.parse::<i64>()).transpose()?;
+    let mut count = before.unwrap_or(0);
+    durable::publish("count", &count.to_string())?;
     while let Some(("add", bytes)) = durable::first_of(["add", "close"]).wait()? {
         let text = String::from_utf8_lossy(&bytes);
         match text.trim().parse::<i64>() {

@@ -10,7 +10,8 @@ use core::ffi::{CStr, c_char, c_int};
 use monohull_abi::branch::Forked;
 use monohull_abi::child::{CHILD_EVENT, DETACHED, Outcome};
 use monohull_abi::event::{EVENT_NAME_MAX, INVOCATION_ID_MAX};
-use monohull_abi::{Errno, number};
+use monohull_abi::types::InfoString;
+use monohull_abi::{Errno, handed, number};
 
 /// The id of a child and the name of a workflow with a line break between them, and one byte more.
 const CHILD_TEXT: usize = 2 * INVOCATION_ID_MAX + 2;
@@ -25,6 +26,47 @@ pub unsafe extern "C" fn monohull_state(name: *const c_char, text: *const c_char
     let (name, text) = unsafe { (CStr::from_ptr(name).to_bytes(), CStr::from_ptr(text).to_bytes()) };
     let args = [name.as_ptr() as u64, name.len() as u64, text.as_ptr() as u64, text.len() as u64];
     status(sys::call(number::PUBLISH, args).map(drop))
+}
+
+/// Fills a buffer with what the version before this one had published under a name, if the invocation was migrated: see `durable::handed_over`.
+/// 0, or `MONOHULL_NOT_FOUND`.
+///
+/// # Safety
+/// `name` is a text that ends with a zero byte; `text` can be written to.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_handed_over(name: *const c_char, text: *mut Buffer) -> c_int {
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let made = handed_over(name);
+    // SAFETY: the caller's promise.
+    unsafe { text.write(made.unwrap_or(NONE)) };
+    status(made.map(drop))
+}
+
+/// A buffer that has all that was handed over first, and then only the text of this name.
+fn handed_over(name: &[u8]) -> Result<Buffer, Errno> {
+    let what = InfoString::HandedOver as u64;
+    let capacity = sys::call(number::GET_STRING_LEN, [what])?;
+    let address = sys::call(number::SLOT_ALLOC, [capacity.max(1), 1])?;
+    // SAFETY: a new buffer with room for so many bytes, which is this thread's alone.
+    let all = unsafe { core::slice::from_raw_parts_mut(address as *mut u8, capacity as usize) };
+    let found = sys::call(number::GET_STRING, [what, address, capacity]).and_then(|len| {
+        let texts = all.get(..len as usize).and_then(|bytes| core::str::from_utf8(bytes).ok());
+        let text = texts.zip(core::str::from_utf8(name).ok()).and_then(|(texts, name)| handed::find(texts, name));
+        let text = text.ok_or(Errno::NotFound)?;
+        Ok((text.as_ptr() as usize - address as usize, text.len()))
+    });
+    match found {
+        Ok((begin, len)) => {
+            all.copy_within(begin..begin + len, 0);
+            Ok(Buffer { data: address as *mut u8, len, capacity: capacity as usize })
+        }
+        Err(errno) => {
+            // Refused only if there is nothing to free.
+            let _ = sys::call(number::SLOT_FREE, [address]);
+            Err(errno)
+        }
+    }
 }
 
 /// Sends an event to another invocation, with the next checkpoint of this one or its end: see `durable::send`.

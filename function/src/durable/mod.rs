@@ -12,6 +12,7 @@
 //! | [`checkpoint`] | a save point with a label, to which the invocation can be taken back |
 //! | [`fork`] | copies of this invocation, in which the call returns too |
 //! | [`publish`] | a text that is read from outside while the workflow waits |
+//! | [`handed_over`] | a text that the version before had published, if the invocation was migrated |
 //!
 //! These are ordinary blocking calls, at any depth, in any thread. While all of a workflow only waits it may be suspended: it is a file then,
 //! and no process. It goes on in the call, with its memory as it was.
@@ -54,7 +55,7 @@ use core::fmt;
 use core::time::Duration;
 use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::types::{Clock, InfoString, SlotView};
-use monohull_abi::{Errno, number};
+use monohull_abi::{Errno, handed, number};
 
 /// A deadline that never comes.
 const NEVER: u64 = u64::MAX;
@@ -260,6 +261,24 @@ pub fn publish(name: &str, text: &str) -> Result<(), EventError> {
     }
 }
 
+/// What the version before this one had published under this name, if the invocation was migrated to this one: `monohull migrate`, or
+/// `POST /workflows/NAME/migrate` of a server.
+///
+/// A migrated invocation begins at the beginning of the new version, with the same id, inputs and events. All that it knows of what it has done
+/// is what it had published at its last checkpoint. It stays the same until the invocation is migrated again, whatever is published since.
+///
+/// ```no_run
+/// # use monohull::durable;
+/// # fn f() -> Result<(), durable::EventError> {
+/// let mut count: i64 = durable::handed_over("count").and_then(|text| text.parse().ok()).unwrap_or(0);
+/// durable::publish("count", &count.to_string())?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn handed_over(name: &str) -> Option<String> {
+    handed::find(&sys::info_string(InfoString::HandedOver), name).map(String::from)
+}
+
 /// Sends an event to another invocation, by its [id](invocation_id): it leaves with the next checkpoint of this one, or with its end.
 ///
 /// So it is sent once, whenever a process is killed; and not at all if this workflow begins again as a whole before that. An instance that is
@@ -377,6 +396,12 @@ mod tests {
         assert_eq!(crate::slot::host::published("count").as_deref(), Some("17"));
         let refused = publish("", "17").unwrap_err();
         assert_eq!((refused.errno(), refused.message()), (Errno::Invalid, "publishing ``: the name is empty"));
+    }
+
+    #[test]
+    fn what_was_handed_over_is_found_by_its_name() {
+        assert_eq!(handed_over("count").as_deref(), Some("17"));
+        assert_eq!(handed_over("cou"), None);
     }
 
     #[test]

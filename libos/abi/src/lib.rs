@@ -36,6 +36,7 @@ pub mod effect;
 pub mod errno;
 pub mod event;
 pub mod file;
+pub mod handed;
 pub mod layout;
 pub mod module;
 pub mod network;

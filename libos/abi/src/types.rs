@@ -50,6 +50,8 @@ pub enum InfoString {
     Stdin = 5,
     /// The id of the invocation.
     Invocation = 6,
+    /// What the version before has [handed over](crate::handed); empty if the invocation was not migrated.
+    HandedOver = 7,
 }
 
 impl InfoString {
@@ -63,6 +65,7 @@ impl InfoString {
             4 => Some(InfoString::Workflow),
             5 => Some(InfoString::Stdin),
             6 => Some(InfoString::Invocation),
+            7 => Some(InfoString::HandedOver),
             _ => None,
         }
     }

@@ -264,6 +264,7 @@ mod tests {
             halt: None,
             skip_time: false,
             invocation: "".into(),
+            handed_over: "".into(),
             keeper: None,
             inbox: None,
             no_sending: None,

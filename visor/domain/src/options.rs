@@ -44,6 +44,8 @@ pub struct Options {
     pub skip_time: bool,
     /// The id of the invocation.
     pub invocation: Arc<str>,
+    /// What the version before has [handed over](monohull_abi::handed).
+    pub handed_over: Arc<str>,
     /// Takes the continuation instead, each time, and the run goes on; the next time is so much later again.
     pub keeper: Option<Arc<dyn Keeper>>,
     /// Where events come while it runs.

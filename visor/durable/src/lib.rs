@@ -77,5 +77,5 @@ pub use schedule::{
     Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Step, Times,
 };
 pub use served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Tally};
-pub use sqlite::{Family, Lost, Sqlite, Unlock};
+pub use sqlite::{Before, Family, Lost, Member, Moving, Sqlite, Unlock};
 pub use store::{Adding, Store, StoreError};

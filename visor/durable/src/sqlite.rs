@@ -11,6 +11,7 @@ mod family;
 mod group;
 mod listed;
 mod mail;
+mod migrate;
 mod outbox;
 mod undelivered;
 
@@ -32,10 +33,13 @@ use std::time::Duration;
 mod history;
 mod schedule;
 mod served;
+mod versions;
 
 pub use encrypted::Unlock;
 pub use family::Family;
+pub use migrate::{Before, Moving};
 pub use undelivered::Lost;
+pub use versions::Member;
 
 /// "Mono" in the header of the file: `file(1)` and other programs see whose it is.
 const APPLICATION: i64 = 0x4d6f_6e6f;
@@ -129,6 +133,7 @@ impl Sqlite {
         transaction.execute_batch(schedule::SCHEMA)?;
         transaction.execute_batch(children::SCHEMA)?;
         transaction.execute_batch(undelivered::SCHEMA)?;
+        transaction.execute_batch(versions::SCHEMA)?;
         transaction.commit()?;
         // Readers and the writer do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;

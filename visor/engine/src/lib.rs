@@ -127,6 +127,8 @@ pub struct RunContext {
     pub skip_time: bool,
     /// The id of the invocation.
     pub invocation: Arc<str>,
+    /// What the version before has [handed over](monohull_abi::handed).
+    pub handed_over: Arc<str>,
     /// Takes the continuation instead, each time, and the run goes on.
     pub keeper: Option<Arc<dyn Keeper>>,
     /// Whether events for other invocations are passed on.
@@ -287,6 +289,7 @@ impl Ready {
             halt: options.halt,
             skip_time: options.skip_time,
             invocation: options.invocation().into(),
+            handed_over: "".into(),
             keeper,
             inbox: options.inbox.clone(),
             sends: options.sends,
@@ -360,6 +363,7 @@ impl Ready {
                 halt: context.halt,
                 skip_time: context.skip_time,
                 invocation: context.invocation.clone(),
+                handed_over: context.handed_over.clone(),
                 keeper: context.keeper.clone(),
                 inbox: context.inbox.clone(),
                 no_sending: no_sending(&self.plan, context.sends),

@@ -35,6 +35,7 @@ mod lines;
 mod list;
 mod logs;
 mod measures;
+mod migrate;
 mod missing;
 mod mistakes;
 mod network;
@@ -57,6 +58,7 @@ mod suspend;
 mod trust;
 mod undeploy;
 mod validate;
+mod versions;
 mod wasm;
 mod watch;
 
@@ -102,6 +104,8 @@ enum Verb {
     Schedule(schedule::Schedule),
     Unschedule(schedule::Unschedule),
     List(list::List),
+    Versions(versions::Versions),
+    Migrate(migrate::Migrate),
     Logs(logs::Logs),
     Validate(validate::Validate),
     Network(network::Network),
@@ -168,6 +172,8 @@ fn run() -> ExitCode {
         Verb::Schedule(verb) => verb.run(),
         Verb::Unschedule(verb) => verb.run(),
         Verb::List(verb) => verb.run(),
+        Verb::Versions(verb) => verb.run(),
+        Verb::Migrate(verb) => verb.run(),
         Verb::Logs(verb) => verb.run(),
         Verb::Validate(verb) => verb.run(),
         Verb::Network(verb) => verb.run(),

@@ -39,4 +39,4 @@ mod stream;
 pub use cipher::{Error, KEY_BYTES, MORE_BYTES, Place};
 pub use key_file::{KeyFile, KeyFileError};
 pub use state_key::{StateKey, StateKeyError};
-pub use stream::Encrypting;
+pub use stream::{Encrypting, is_encrypted};

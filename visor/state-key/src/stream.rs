@@ -21,6 +21,11 @@ const PART: usize = 64 << 10;
 /// In the number of the last part.
 const LAST: u64 = 1 << 63;
 
+/// Whether a file begins as an encrypted one.
+pub fn is_encrypted(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
 /// Writes an encrypted file.
 pub struct Encrypting<W> {
     to: W,

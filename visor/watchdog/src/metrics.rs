@@ -88,6 +88,11 @@ struct ByStart {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByMigration {
+    outcome: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ByMode {
     mode: String,
 }
@@ -139,6 +144,7 @@ pub(crate) struct Metrics {
     durable_schedules: Gauge,
     resumes: Counter,
     not_resumed: Family<ByReason, Counter>,
+    migrations: Family<ByMigration, Counter>,
     known: Known,
 }
 
@@ -203,6 +209,7 @@ impl Metrics {
             durable_schedules: Gauge::default(),
             resumes: Counter::default(),
             not_resumed: Family::default(),
+            migrations: Family::default(),
             known: Known::default(),
         };
         metrics.registered()
@@ -287,6 +294,11 @@ impl Metrics {
             "durable_resume_failures",
             "Durable invocations that could not go on, by reason: what is kept is `unusable`, or the `host` failed",
             self.not_resumed.clone(),
+        );
+        r.register(
+            "durable_migrations",
+            "Durable invocations that were tried in another version",
+            self.migrations.clone(),
         );
         r.register(
             "build",
@@ -387,6 +399,11 @@ impl Metrics {
     /// Counts a durable invocation that goes on from a checkpoint.
     pub(crate) fn resumed(&self) {
         self.resumes.inc();
+    }
+
+    /// Counts a durable invocation that was tried in another version of its workflow.
+    pub(crate) fn migrated(&self, outcome: &'static str) {
+        self.migrations.get_or_create(&ByMigration { outcome }).inc();
     }
 
     /// Counts one that could not go on: what is kept is `unusable`, or the `host` failed.

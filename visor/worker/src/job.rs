@@ -107,6 +107,8 @@ pub struct Job {
     pub skip_time: bool,
     /// The id of the invocation.
     pub invocation: String,
+    /// What the version before has [handed over](monohull_abi::handed).
+    pub handed_over: String,
     /// It goes on after that, and each time that so long is over again there is a [`Message::Captured`](super::Message::Captured). Each must
     /// be answered ([`Running::answer`](super::Running::answer)) before there is another one.
     pub goes_on: bool,
@@ -148,6 +150,7 @@ impl Job {
             halt: None,
             skip_time: false,
             invocation: String::new(),
+            handed_over: String::new(),
             goes_on: false,
             sends: false,
             listens: false,
@@ -248,6 +251,7 @@ impl Job {
             halt_ns: self.halt.map(|after| after.as_nanos() as u64),
             skip_time: self.skip_time,
             invocation: self.invocation.clone(),
+            handed_over: self.handed_over.clone(),
             goes_on: self.goes_on,
             sends: self.sends,
             listens: self.may_listen(),
@@ -265,7 +269,7 @@ impl Job {
         for files in files[..last].chunks(FILES_MAX) {
             channel.send(&ToWorker::Files, files).map_err(failed)?;
         }
-        channel.send(&ToWorker::Job(job), &files[last..]).map_err(failed)
+        channel.send(&ToWorker::Job(Box::new(job)), &files[last..]).map_err(failed)
     }
 }
 

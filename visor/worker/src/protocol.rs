@@ -77,7 +77,7 @@ pub(super) enum ToWorker {
     Files,
     /// The job. Its files: the images, the memory for large slots, then the inputs that are attached, then those of file systems, epoll and
     /// the network.
-    Job(WireJob),
+    Job(Box<WireJob>),
     /// The answer to [`FromWorker::Captured`].
     Kept {
         /// Whether it is kept now. If not, it is as if it had not been made.
@@ -125,6 +125,8 @@ pub(super) struct WireJob {
     pub(super) skip_time: bool,
     /// The id of the invocation.
     pub(super) invocation: String,
+    /// What the version before has handed over.
+    pub(super) handed_over: String,
     /// Then it goes on after all, and sends [`FromWorker::Captured`], again and again.
     pub(super) goes_on: bool,
     /// Events for other invocations are passed on.

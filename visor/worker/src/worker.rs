@@ -64,7 +64,7 @@ pub(super) fn take_job(
                     // Before anything of the job is freed, the message that brought it first of all.
                     wiping::begin()?;
                 }
-                return Received::unpack(wire, files, memory).map(Some);
+                return Received::unpack(*wire, files, memory).map(Some);
             }
         }
     }
@@ -138,6 +138,7 @@ pub(super) fn run(
         halt: wire.halt_ns.map(Duration::from_nanos),
         skip_time: wire.skip_time,
         invocation: wire.invocation.into(),
+        handed_over: wire.handed_over.into(),
         keeper: captures.clone().map(|captures| captures as Arc<dyn Keeper>),
         inbox,
         sends: wire.sends,

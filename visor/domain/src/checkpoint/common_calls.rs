@@ -133,6 +133,9 @@ impl Shared {
             number::GET_STRING | number::GET_STRING_LEN if call.args[0] == InfoString::Invocation as u64 => {
                 "GET_STRING for the id of the invocation"
             }
+            number::GET_STRING | number::GET_STRING_LEN if call.args[0] == InfoString::HandedOver as u64 => {
+                "GET_STRING for what was handed over to the invocation"
+            }
             _ => return None,
         };
         self.makes_template().then(|| self.ends_at(call, name))

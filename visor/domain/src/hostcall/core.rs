@@ -281,6 +281,7 @@ fn text<'d>(domain: &'d Shared, call: &Call) -> Result<&'d str, Errno> {
         InfoString::Workflow => &config.labels.workflow,
         InfoString::Stdin => &config.stdin,
         InfoString::Invocation => &domain.options.invocation,
+        InfoString::HandedOver => &domain.options.handed_over,
     })
 }
 

@@ -237,7 +237,8 @@ pub(super) fn leave_out(connection: &Connection, row: &Invocation) -> Result<Vec
     }
 }
 
-fn forget(connection: &Connection, id: &InvocationId) -> Result<Vec<Checkpoint>, MetaError> {
+/// Removes all checkpoints of an invocation. The files that no history names any more.
+pub(super) fn forget(connection: &Connection, id: &InvocationId) -> Result<Vec<Checkpoint>, MetaError> {
     let removed = connection
         .prepare_cached("DELETE FROM history WHERE id = ?1 RETURNING file, bytes")?
         .query_map([id.as_str()], checkpoint)?

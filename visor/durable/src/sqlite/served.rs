@@ -197,27 +197,6 @@ impl Sqlite {
         Ok(time(self.connection.prepare_cached(query)?.query_row([], |row| row.get(0))?))
     }
 
-    /// Looks at each invocation of a workflow that has not ended: its status, when it was started, and what it was started with.
-    pub fn each_living(
-        &self,
-        workflow: &str,
-        mut look: impl FnMut(Status, u64, &[u8]) -> Result<(), MetaError>,
-    ) -> Result<(), MetaError> {
-        let query = "SELECT id, status, started, decrypted(start, 'start', id) FROM invocation \
-                     WHERE status IN (0, 1, 2, 3) AND workflow = ?1";
-        let mut query = self.connection.prepare_cached(query)?;
-        let mut rows = query.query([workflow])?;
-        while let Some(row) = rows.next()? {
-            let value: i64 = row.get(1)?;
-            let status = Status::ALL.into_iter().find(|status| number(*status) == value);
-            let id: String = row.get(0)?;
-            let status = status.ok_or(MetaError::Damaged { id, what: "status" })?;
-            let start = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-            look(status, time(row.get(2)?), start)?;
-        }
-        Ok(())
-    }
-
     /// How much there is.
     pub fn tally(&self, now: u64) -> Result<Tally, MetaError> {
         let mut tally = Tally::default();
@@ -283,7 +262,7 @@ impl Sqlite {
 }
 
 /// Keeps what a commit leaves.
-fn leave(connection: &Connection, id: &InvocationId, left: &Left) -> Result<(), MetaError> {
+pub(super) fn leave(connection: &Connection, id: &InvocationId, left: &Left) -> Result<(), MetaError> {
     for output in &left.outputs {
         let (hash, content) = match &output.at {
             OutputAt::File(hash) => (&hash[..], None),

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use crate::clock::ns_since_1970;
 use crate::endpoints::durable::waits;
 use crate::endpoints::known::{Known, row_fields};
+use crate::endpoints::versions::{Version, version_name};
 use crate::http::answer::Answer;
 use crate::http::content::Content;
 use crate::http::error::{ApiError, json};
@@ -31,6 +32,8 @@ use monohull_report::escape::{Line, Notation};
 /// Invocations in a list unless the request says otherwise, and the most there can be.
 const LISTED: usize = 100;
 const LISTED_MAX: usize = 10_000;
+/// Rows of the ledger that are read at a time where only those of a version are wanted.
+const ROWS: usize = 500;
 /// Where a report has the reason why its invocation failed ([`Told`](crate::invocations::ledger::Told)).
 const REFUSAL: &str = "$.refusal";
 /// When a client that has waited for a result may ask again.
@@ -52,8 +55,8 @@ enum Format {
 impl Watchdog {
     /// A page of the list, the last accepted first: the invocations of the ledger, and those whose clients wait or have waited for them.
     pub(crate) async fn list_invocations(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
-        let [limit, workflow, status, started_after, cursor] =
-            call.parameters(["limit", "workflow", "status", "started_after", "cursor"])?;
+        let [limit, workflow, version, status, started_after, cursor] =
+            call.parameters(["limit", "workflow", "version", "status", "started_after", "cursor"])?;
         let limit = match limit {
             None => LISTED,
             Some(text) => {
@@ -61,9 +64,11 @@ impl Watchdog {
                 limit.ok_or_else(|| ApiError::bad_request(format!("limit is a number from 1 to {LISTED_MAX}")))?
             }
         };
+        let version = version.map(version_name).transpose()?;
         let wanted = Wanted::of(workflow, status.as_deref(), started_after.as_deref(), cursor.as_deref())?;
         let watchdog = self.clone();
-        let mut found = self.blocking(move |_| watchdog.listed(&wanted, limit + 1)).await?;
+        let found = self.blocking(move |_| watchdog.listed(&wanted, version.as_deref(), limit + 1));
+        let mut found = found.await?;
         found.sort_by(|(one, _), (other, _)| other.cmp(one));
         let is_whole = found.len() <= limit;
         found.truncate(limit);
@@ -73,23 +78,27 @@ impl Watchdog {
     }
 
     /// The first of those that are wanted, in no order: at least as many, if there are so many.
-    fn listed(&self, wanted: &Wanted, number: usize) -> Result<Vec<(Place, Value)>, ApiError> {
+    fn listed(&self, wanted: &Wanted, version: Option<&str>, number: usize) -> Result<Vec<(Place, Value)>, ApiError> {
         let mut found = Vec::new();
-        for invocation in self.history.all() {
+        // Only those of the ledger are kept with their version.
+        let others = if version.is_none() { self.history.all() } else { Vec::new() };
+        for invocation in others {
             let place = Place { accepted: invocation.accepted_ns(), id: invocation.id.clone() };
             if !invocation.is_durable() && wanted.has(&place, &invocation.workflow, invocation.status()) {
                 found.push((place, Value::Object(invocation.summary())));
             }
         }
         let (mut filter, mut of_ledger) = (wanted.filter(), 0);
+        let page = if version.is_none() { number } else { number.max(ROWS) };
         let redactor = self.secrets.redactor();
         loop {
-            let rows = self.ledger.newest(&filter, number).map_err(meta_kept)?;
-            let is_last = rows.len() < number;
+            let rows = self.ledger.newest(&filter, page).map_err(meta_kept)?;
+            let is_last = rows.len() < page;
             for row in rows {
                 let (place, shown) = self.summary_of(row, &redactor);
                 filter.before = Some((place.accepted, place.id.clone()));
-                if wanted.is_status(shown["status"].as_str().unwrap_or_default()) {
+                let is_of_version = version.is_none_or(|version| shown["version"] == version);
+                if is_of_version && wanted.is_status(shown["status"].as_str().unwrap_or_default()) {
                     found.push((place, shown));
                     of_ledger += 1;
                 }
@@ -116,7 +125,9 @@ impl Watchdog {
             let shown = damaged_summary(&place, &row.workflow, why);
             return (place, shown);
         };
+        let version = Version::of(&start).name();
         let mut summary = Invocation::durable(place.id.clone(), start.head, row.status.into()).summary();
+        summary.insert("version".to_owned(), version.into());
         if row.status.is_end() {
             summary.insert("duration_us".to_owned(), (row.changed.saturating_sub(row.started) / 1000).into());
         }

@@ -7,6 +7,7 @@ pub(crate) mod health;
 pub(crate) mod invocations;
 pub(crate) mod invoke;
 pub(crate) mod known;
+mod migrate;
 pub mod openapi;
 pub(crate) mod page;
 pub(crate) mod registered;
@@ -53,6 +54,7 @@ impl Watchdog {
             Route::Workflow if delete => self.remove_workflow(&call.name).await,
             Route::Workflow => self.show_workflow(&call.name),
             Route::WorkflowVersions => self.list_versions(&call).await,
+            Route::WorkflowMigrate => self.migrate(call).await,
             Route::Schedules => self.list_schedules(&call).await,
             Route::Schedule if put => self.put_schedule(call).await,
             Route::Schedule if delete => self.remove_schedule(&call.name).await,

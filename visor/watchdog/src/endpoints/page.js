@@ -134,7 +134,6 @@ async function overview(wanted) {
   ];
 }
 
-// The bytes of a file in base64.
 // The code that invocations of a workflow are in: a document, and the images of its functions.
 async function versions(name) {
   const { versions, registered } = await ask(`/workflows/${encodeURIComponent(name)}/versions`);
@@ -143,12 +142,13 @@ async function versions(name) {
     make("p", {}, make("a", { href: "#" }, "overview")),
     make("h2", {}, `Versions of ${name}`),
     registered ? "" : make("p", { class: "failed" }, "It is registered no more."),
-    table(["version", "", "invocations that have not ended", "the first since", "images"], versions.map((v) =>
-      [v.version, v.current ? "registered" : "", living(v).join(", "), v.oldest || "",
+    table(["version", "", "deployed", "invocations that have not ended", "the first since", "next due", "images"], versions.map((v) =>
+      [v.version, v.current ? "registered" : "", v.deployed || "", living(v).join(", "), v.oldest || "", v.due || "",
         v.functions.map((f) => `${f.name} ${f.image.slice(0, 19)}…`).join(", ")])),
   ];
 }
 
+// The bytes of a file in base64.
 async function encoded(file) {
   const url = await new Promise((done, failed) => {
     const reader = new FileReader();

@@ -49,6 +49,7 @@ impl Watchdog {
             let bytes = received.content.read().map_err(|error| ApiError::host(error.to_string()))?;
             let put = registry.put_function(&name, &bytes)?;
             watchdog.look_again();
+            watchdog.note_versions(registry.users_of(&name).iter().map(String::as_str));
             tracing::info!(function = name, bytes = bytes.len(), "registered");
             let function = registry.function(&name);
             let function = function.map_err(|_| ApiError::conflict(format!("`{name}` was removed meanwhile")))?;
@@ -66,6 +67,7 @@ impl Watchdog {
             let document = received.content.read().map_err(|error| ApiError::host(error.to_string()))?;
             let put = registry.put_workflow(&name, document)?;
             watchdog.look_again();
+            watchdog.note_versions([name.as_str()]);
             tracing::info!(workflow = name, "registered");
             Ok((put, json!({ "name": name })))
         });

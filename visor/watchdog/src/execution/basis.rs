@@ -122,6 +122,7 @@ pub(crate) fn start_without_files(head: Head, document: &[u8], workflow: &Ready,
         functions: functions_of(workflow),
         callback,
         again: false,
+        handed_over: Default::default(),
     }
 }
 
@@ -156,6 +157,7 @@ impl Ledger {
             functions: functions_of(workflow),
             callback,
             again: may_begin_again(workflow.plan()),
+            handed_over: Default::default(),
         })
     }
 }

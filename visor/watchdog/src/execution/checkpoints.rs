@@ -30,6 +30,8 @@ pub(crate) struct Waits<'w> {
     pub(crate) id: &'w InvocationId,
     pub(crate) epoch: u64,
     pub(crate) generation: u64,
+    /// It is the first checkpoint of its version.
+    pub(crate) is_first: bool,
     pub(crate) document: &'w [u8],
     pub(crate) ready: &'w Ready,
     pub(crate) copy: (u32, u32),
@@ -55,7 +57,7 @@ impl Ledger {
             _ => return Err(lost("a continuation that cannot be read".to_owned())),
         };
         drop(bytes);
-        if waits.generation == 1 {
+        if waits.is_first {
             continuation.run_deadline = own_deadline(&plan.name, waits.document, plan, continuation.run_deadline)?;
         }
         let images = waits.ready.images().iter().map(|image| (image.hash(), image.image.bytes));

@@ -89,7 +89,7 @@ impl Watchdog {
     }
 
     /// The commit of an end, once its large outputs and what it starts are files.
-    fn keep_end(
+    pub(crate) fn keep_end(
         &self,
         held: &Held,
         workflow: &Ready,

@@ -11,12 +11,13 @@
 //! A leg is an invocation like any other: it has a queue slot and a permit, a worker process of its own, and the server's timeout.
 
 use std::convert::Infallible;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use monohull_durable::{Adding, Claim, Claimed, Commit, InvocationId, Left, Outbox};
-use monohull_engine::Ready;
+use monohull_engine::{Event, Ready};
 use monohull_worker::{Data, Job, SuspendedRun};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
@@ -48,6 +49,17 @@ pub(crate) struct First<'t> {
     pub(crate) row: Option<&'t OwnRow>,
 }
 
+/// What a leg begins with.
+pub(crate) struct Leg {
+    pub(crate) ready: Arc<Ready>,
+    pub(crate) inputs: Vec<(String, Data)>,
+    /// What it goes on from; without it it begins.
+    pub(crate) continuation: Option<OwnedFd>,
+    pub(crate) events: Vec<Event>,
+    /// What an earlier version has handed over to it.
+    pub(crate) handed_over: String,
+}
+
 impl Watchdog {
     /// Keeps a call that waits. From now on it is in the ledger, and goes on from there.
     pub(crate) async fn become_durable(
@@ -72,8 +84,15 @@ impl Watchdog {
                 if others >= watchdog.settings.durable {
                     return Err(full(watchdog.settings.durable));
                 }
-                let waits =
-                    Waits { id: &id, epoch: 1, generation: 1, document: &document, ready: &workflow, copy: (0, 0) };
+                let waits = Waits {
+                    id: &id,
+                    epoch: 1,
+                    generation: 1,
+                    is_first: true,
+                    document: &document,
+                    ready: &workflow,
+                    copy: (0, 0),
+                };
                 let (commit, sent, adding) = ledger.write_checkpoint(&waits, run)?;
                 let sent = watchdog.outbox(&adding, &id, workflow.plan(), sent);
                 let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
@@ -191,43 +210,9 @@ impl Watchdog {
         let Basis { start, document, ready, inputs, continuation, events, copy } = basis;
         let id = claim.held.id.to_string();
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
-        self.history.begin(invocation.clone());
-        let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
-        let arrivals = Arrivals::new(self, &claim.held, &events);
-        let run = async {
-            let worker = match timeout_at(latest, self.workers.idle_worker()).await {
-                Ok(Ok(worker)) => worker,
-                Ok(Err(refusal)) => return Some(refusal.into()),
-                Err(_) => return Some(ApiError::host("no worker process was available in time").into()),
-            };
-            let files = match self.open_files(&ready).await {
-                Ok(files) => files,
-                Err(refusal) => return Some(refusal.into()),
-            };
-            let job = Job {
-                files,
-                lines: true,
-                progress: true,
-                suspend: self.settings.suspend.or(Some(Duration::from_secs(1))),
-                continuation,
-                events,
-                sends: true,
-                listens: true,
-                invocation: invocation.id.clone(),
-                published: claim.published.clone(),
-                ..Job::new(ready.clone(), inputs)
-            };
-            invocation.point("dispatched");
-            if claim.checkpoint.is_some() {
-                self.metrics.resumed();
-            }
-            Some(self.run_job(&invocation, Process::alone(worker), job, latest, Some(arrivals)).await)
-        };
-        let came = tokio::select! {
-            biased;
-            came = run => came,
-            () = invocation.cancelled() => None,
-        };
+        let handed_over = start.handed_over();
+        let leg = Leg { ready: ready.clone(), inputs, continuation, events, handed_over };
+        let came = self.run_leg(&claim, &invocation, leg).await;
         let may_try_again = claim.checkpoint.is_some() || start.again;
         let printed = encode_printed(&invocation.printed());
         let (left, mut sent) = (Left { printed, ..Left::default() }, Vec::new());
@@ -279,6 +264,55 @@ impl Watchdog {
         Box::pin(self.conclude(over, ())).await;
     }
 
+    /// Runs a claimed invocation in a worker, within the server's timeout: how far it came, or `None` if it was stopped.
+    pub(crate) async fn run_leg(
+        self: &Arc<Self>,
+        claim: &Claim,
+        invocation: &Arc<Invocation>,
+        leg: Leg,
+    ) -> Option<Came> {
+        let Leg { ready, inputs, continuation, events, handed_over } = leg;
+        self.history.begin(invocation.clone());
+        let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
+        let arrivals = Arrivals::new(self, &claim.held, &events);
+        let is_resumed = continuation.is_some();
+        let run = async {
+            let worker = match timeout_at(latest, self.workers.idle_worker()).await {
+                Ok(Ok(worker)) => worker,
+                Ok(Err(refusal)) => return Some(refusal.into()),
+                Err(_) => return Some(ApiError::host("no worker process was available in time").into()),
+            };
+            let files = match self.open_files(&ready).await {
+                Ok(files) => files,
+                Err(refusal) => return Some(refusal.into()),
+            };
+            let job = Job {
+                files,
+                lines: true,
+                progress: true,
+                suspend: self.settings.suspend.or(Some(Duration::from_secs(1))),
+                continuation,
+                events,
+                sends: true,
+                listens: true,
+                invocation: invocation.id.clone(),
+                handed_over,
+                published: claim.published.clone(),
+                ..Job::new(ready, inputs)
+            };
+            invocation.point("dispatched");
+            if is_resumed {
+                self.metrics.resumed();
+            }
+            Some(self.run_job(invocation, Process::alone(worker), job, latest, Some(arrivals)).await)
+        };
+        tokio::select! {
+            biased;
+            came = run => came,
+            () = invocation.cancelled() => None,
+        }
+    }
+
     async fn write_leg(
         self: &Arc<Self>,
         claim: &Arc<Claim>,
@@ -290,7 +324,8 @@ impl Watchdog {
         let (watchdog, claim) = (self.clone(), claim.clone());
         let written = spawn_blocking(move || {
             let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);
-            let waits = Waits { id, epoch, generation, document: &document, ready: &ready, copy };
+            let is_first = claim.checkpoint.is_none();
+            let waits = Waits { id, epoch, generation, is_first, document: &document, ready: &ready, copy };
             let (commit, sent, adding) = watchdog.ledger.write_checkpoint(&waits, run)?;
             let sent = watchdog.outbox(&adding, id, ready.plan(), sent);
             Ok((commit, sent, adding))

@@ -9,6 +9,7 @@ mod children;
 mod commit;
 pub(crate) mod durable;
 mod messages;
+pub(crate) mod migrate;
 pub(crate) mod process;
 pub(crate) mod run;
 pub(crate) mod schedules;

@@ -41,6 +41,7 @@ impl Route {
             Route::Workflow if put => &[BODY, CHECK, STATE],
             Route::Workflow if delete => &[NAME, USE, STATE],
             Route::WorkflowVersions => &[NAME, STATE],
+            Route::WorkflowMigrate => &[NAME, CHECK, BODY, USE, STATE],
             Route::Schedules => &[STATE],
             Route::Schedule if put => &[BODY, CHECK, STATE],
             Route::Schedule => &[NAME, STATE],

@@ -8,6 +8,7 @@
 //! What an invocation is started with is plain data: the workflow's document, its inputs and the images of its functions are files, called by
 //! their hashes, so that a later `PUT` of a workflow or a function changes nothing for those that sleep. Everything here waits for the disk.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -17,11 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use monohull_abi::handed;
 use monohull_checkpoint::{Key, KeyError};
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{
     Adding, Bounds, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Listed, Meta, MetaError,
-    NewInvocation, Outbox, Output, OutputAt, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally,
+    Moving, NewInvocation, Outbox, Output, OutputAt, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally,
     Undelivered, Want,
 };
 use monohull_saved::Keys;
@@ -49,6 +51,8 @@ const DURABLE: &str = "durable";
 const KEY: &str = "checkpoint.key";
 /// The version that the bytes of a start begin with.
 const VERSION: u8 = 1;
+/// The same of one that has behind that what was handed over to it.
+const VERSION_MIGRATED: u8 = 2;
 /// After files were removed so many times as long passes until the next time: it takes as long as there are rows.
 const REST: u32 = 20;
 /// Files are not removed so soon after the start: nothing can be added meanwhile, and something may be due.
@@ -73,19 +77,45 @@ pub(crate) struct Start {
     pub(crate) callback: Option<String>,
     /// It may be run again from its beginning, if its server ends before its first checkpoint.
     pub(crate) again: bool,
+    /// What the version before had published, if it was migrated to this one.
+    #[serde(skip)]
+    pub(crate) handed_over: BTreeMap<String, String>,
 }
 
 impl Start {
     pub(crate) fn encode(&self) -> Result<Vec<u8>, ApiError> {
-        postcard::to_extend(self, vec![VERSION]).map_err(|error| ApiError::monohull(error.to_string()))
+        let version = if self.handed_over.is_empty() { VERSION } else { VERSION_MIGRATED };
+        let mut bytes =
+            postcard::to_extend(self, vec![version]).map_err(|error| ApiError::monohull(error.to_string()))?;
+        if version == VERSION_MIGRATED {
+            bytes =
+                postcard::to_extend(&self.handed_over, bytes).map_err(|error| ApiError::monohull(error.to_string()))?;
+        }
+        Ok(bytes)
     }
 
     /// What was encoded; `None` if it was not, or by a version that is not known.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Start> {
-        match postcard::take_from_bytes(bytes.strip_prefix(&[VERSION])?) {
-            Ok((start, [])) => Some(start),
+        let (version, bytes) = bytes.split_first()?;
+        let (start, rest) = postcard::take_from_bytes::<Start>(bytes).ok()?;
+        match (*version, rest) {
+            (VERSION, []) => Some(start),
+            (VERSION_MIGRATED, rest) => match postcard::take_from_bytes(rest) {
+                Ok((handed_over, [])) => Some(Start { handed_over, ..start }),
+                _ => None,
+            },
             _ => None,
         }
+    }
+
+    /// What was handed over to it, as functions read it.
+    pub(crate) fn handed_over(&self) -> String {
+        let mut all = String::new();
+        for (name, text) in &self.handed_over {
+            // A string takes all.
+            let _ = handed::write(&mut all, name, text);
+        }
+        all
     }
 
     /// The hashes of the files that a start names. One that cannot be read names none.
@@ -465,7 +495,27 @@ impl Ledger {
     pub(crate) fn commit(&self, held: &Held, all: &Arc<(Commit, Left)>) -> Result<Committed, MetaError> {
         let (of, with) = (held.clone(), all.clone());
         let committed = self.together.run(&self.meta, move |meta| meta.commit_with(&of, &with.0, &with.1, now()))?;
-        let left = &all.1;
+        self.committed(held, &all.1, &committed);
+        Ok(committed)
+    }
+
+    /// The same of one that has come so far in another version of its workflow, in which it counts as started from now on.
+    pub(crate) fn commit_moved(
+        &self,
+        held: &Held,
+        start: &[u8],
+        commit: &Commit,
+        left: &Left,
+    ) -> Result<Committed, MetaError> {
+        let committed = self.meta().commit_moved(held, start, commit, left, now())?;
+        // Files of the version before may not be needed any more.
+        self.has_ended.store(true, Ordering::Relaxed);
+        self.committed(held, left, &committed);
+        Ok(committed)
+    }
+
+    /// What follows from a commit.
+    fn committed(&self, held: &Held, left: &Left, committed: &Committed) {
         for obsolete in &committed.obsolete {
             // One that stays is removed by the next sweep.
             let _ = fs::remove_file(self.store.checkpoints().join(&obsolete.file));
@@ -476,7 +526,13 @@ impl Ledger {
         self.changed(&held.id);
         self.arrived(&left.sent);
         note_undelivered(&held.id, &committed.undelivered);
-        Ok(committed)
+    }
+
+    /// Claims an invocation that is to be moved to another version.
+    pub(crate) fn claim_to_move(&self, id: &InvocationId) -> Result<Moving, MetaError> {
+        let moving = self.meta().claim_to_move(self.owner.name(), id, now())?;
+        self.changed(id);
+        Ok(moving)
     }
 
     /// Sends the events of an invocation that has ended and is not in the ledger.

@@ -309,6 +309,11 @@ impl Registry {
         registered.is_some_and(|ready| Arc::ptr_eq(ready, workflow))
     }
 
+    /// The workflows that name a function.
+    pub(crate) fn users_of(&self, function: &str) -> Vec<String> {
+        self.tables().users(function)
+    }
+
     pub(crate) fn knows_workflow(&self, name: &str) -> bool {
         self.tables().workflows.contains_key(name)
     }

@@ -1,0 +1,139 @@
+//! Versions of workflows in the SQLite file: when each was registered, and the invocations whose code they are.
+//!
+//! What a version is, the caller knows. Here it is a name.
+
+use super::{Sqlite, integer, number, time};
+use crate::meta::MetaError;
+use crate::{InvocationId, Status};
+use rusqlite::params;
+
+/// The most versions of all workflows whose times are kept. The oldest go first.
+const KEPT: u64 = 1000;
+
+pub(super) const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS version (
+        number   INTEGER PRIMARY KEY AUTOINCREMENT,
+        workflow TEXT    NOT NULL,
+        version  TEXT    NOT NULL,
+        at       INTEGER NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX IF NOT EXISTS version_names ON version (workflow, version);
+";
+
+/// An invocation whose code is needed.
+#[derive(Debug)]
+pub struct Member<'r> {
+    /// Where it is. One that has failed can be taken back.
+    pub status: Status,
+    /// When it was started (ns since 1970).
+    pub started: u64,
+    /// When it goes on by itself (ns since 1970).
+    pub due: Option<u64>,
+    /// What it was started with, in the starter's own encoding.
+    pub start: &'r [u8],
+}
+
+impl Sqlite {
+    /// Keeps when a version of a workflow was registered for the first time.
+    pub fn registered(&mut self, workflow: &str, version: &str, now: u64) -> Result<(), MetaError> {
+        let transaction = self.begin()?;
+        let added = transaction
+            .prepare_cached("INSERT OR IGNORE INTO version (workflow, version, at) VALUES (?1, ?2, ?3)")?
+            .execute(params![workflow, version, integer(now)])?;
+        if added > 0 {
+            transaction
+                .prepare_cached(
+                    "DELETE FROM version WHERE number <= (SELECT number FROM version ORDER BY number DESC LIMIT 1 OFFSET ?1)",
+                )?
+                .execute([integer(KEPT)])?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// The versions of a workflow that are known, and when each was registered for the first time.
+    pub fn registrations(&self, workflow: &str) -> Result<Vec<(String, u64)>, MetaError> {
+        let mut query =
+            self.connection.prepare_cached("SELECT version, at FROM version WHERE workflow = ?1 ORDER BY version")?;
+        let rows = query.query_map([workflow], |row| Ok((row.get(0)?, time(row.get(1)?))))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Looks at each invocation of a workflow that needs its code: those that have not ended, and those that have failed and can be taken back.
+    pub fn each_member(
+        &self,
+        workflow: &str,
+        mut look: impl FnMut(&InvocationId, Member<'_>) -> Result<(), MetaError>,
+    ) -> Result<(), MetaError> {
+        // Each has an index of its own.
+        for which in ["status IN (0, 1, 2, 3)", "status IN (4, 5, 6) AND status = 5 AND checkpoint IS NOT NULL"] {
+            let query = format!(
+                "SELECT id, status, started, due, decrypted(start, 'start', id) FROM invocation WHERE {which} AND workflow = ?1"
+            );
+            let mut query = self.connection.prepare_cached(&query)?;
+            let mut rows = query.query([workflow])?;
+            while let Some(row) = rows.next()? {
+                let (id, value): (String, i64) = (row.get(0)?, row.get(1)?);
+                let id: InvocationId = id.parse().map_err(|_| MetaError::Damaged { id, what: "id" })?;
+                let status = Status::ALL.into_iter().find(|status| number(*status) == value);
+                let status = status.ok_or_else(|| MetaError::Damaged { id: id.to_string(), what: "status" })?;
+                let (started, due) = (time(row.get(2)?), row.get::<_, Option<i64>>(3)?.map(time));
+                let start = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
+                look(&id, Member { status, started, due, start })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Commit, Control, Meta, NewInvocation, Started, Store, Want, meta::Claimed};
+    use tempfile::TempDir;
+
+    #[test]
+    fn the_first_time_is_kept_and_so_many_versions() {
+        let folder = TempDir::new().expect("a folder");
+        let mut meta = Store::open_served(folder.path(), None).and_then(|store| store.meta()).expect("a new one");
+        meta.registered("w", "old", 1).expect("kept");
+        meta.registered("w", "new", 2).expect("kept");
+        meta.registered("w", "old", 3).expect("kept");
+        assert_eq!(meta.registrations("w").expect("read"), [("new".to_owned(), 2), ("old".to_owned(), 1)]);
+        assert_eq!(meta.registrations("v").expect("read"), []);
+        for number in 0..KEPT - 1 {
+            meta.registered("v", &number.to_string(), 4).expect("kept");
+        }
+        assert_eq!(meta.registrations("w").expect("read"), [("new".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn those_that_have_ended_need_no_code_unless_they_can_be_taken_back() {
+        let folder = TempDir::new().expect("a folder");
+        let mut meta = Store::open_served(folder.path(), None).and_then(|store| store.meta()).expect("a new one");
+        let id = |name: &str| name.parse::<InvocationId>().expect("a name");
+        for (name, workflow) in [("a", "w"), ("b", "w"), ("c", "w"), ("d", "w"), ("e", "v")] {
+            let new = NewInvocation { id: &id(name), workflow, start: name.as_bytes(), due: 5 };
+            assert_eq!(meta.start(&new, 1).expect("done"), Started::New);
+        }
+        meta.control(&id("b"), Control::Cancel, 2).expect("done");
+        for (name, well) in [("c", false), ("d", true)] {
+            let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(name)), 6) else { panic!("{name} is due") };
+            let checkpoint = crate::Checkpoint { file: name.to_owned(), bytes: 1 };
+            let (waits, taken, published) = Default::default();
+            let suspended = Commit::Suspended { checkpoint, due: Some(7), waits, taken, published };
+            meta.commit(&claim.held, &suspended, 6).expect("done");
+            let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(name)), 8) else { panic!("{name} is due") };
+            let ended = Commit::Ended { well, report: Vec::new(), published: None };
+            meta.commit(&claim.held, &ended, 8).expect("done");
+        }
+        let mut found = Vec::new();
+        let look = |id: &InvocationId, member: Member<'_>| {
+            assert_eq!(id.as_str().as_bytes(), member.start);
+            found.push((id.to_string(), member.status, member.started, member.due));
+            Ok(())
+        };
+        meta.each_member("w", look).expect("read");
+        let failed = ("c".to_owned(), Status::Failed, 1, None);
+        assert_eq!(found, [("a".to_owned(), Status::Pending, 1, Some(5)), failed]);
+    }
+}

@@ -1,0 +1,131 @@
+//! `/workflows/NAME/migrate`: invocations of older versions are moved to the registered one.
+
+use std::sync::Arc;
+
+use hyper::http::Response;
+use monohull_durable::{InvocationId, Meta, Status};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::endpoints::durable::{id_of, in_vain};
+use crate::endpoints::known::unknown;
+use crate::endpoints::versions::{Version, version_name};
+use crate::execution::migrate::{Moved, Target};
+use crate::http::answer::Answer;
+use crate::http::error::{ApiError, json};
+use crate::http::routes::Call;
+use crate::invocations::ledger::{Ledger, Start, kept, meta_kept};
+use crate::service::Watchdog;
+
+/// Invocations of one request, unless it says otherwise, and the most there can be. Each is run to its first wait meanwhile.
+const MOVED: usize = 10;
+const MOVED_MAX: usize = 100;
+
+/// The body of a request.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct MigrateOrder {
+    /// Only this invocation.
+    id: Option<String>,
+    /// Only those of this version.
+    from: Option<String>,
+    /// They are tried, and stay where they are.
+    dry_run: bool,
+    /// So many.
+    limit: Option<usize>,
+    /// Those behind this one: `next` of the answer before.
+    after: Option<String>,
+}
+
+impl Watchdog {
+    /// `POST /workflows/NAME/migrate`.
+    pub(crate) async fn migrate(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
+        let [] = call.parameters([])?;
+        self.refuse_if_draining()?;
+        let name = call.name.clone();
+        let order: MigrateOrder = self.order(call).await?;
+        let limit = order.limit.unwrap_or(MOVED);
+        if !(1..=MOVED_MAX).contains(&limit) {
+            return Err(ApiError::bad_request(format!("limit is a number from 1 to {MOVED_MAX}")));
+        }
+        let from = order.from.map(version_name).transpose()?;
+        let workflow = self.registry.workflow(&name)?;
+        let (ready, document) = (workflow.ready()?, workflow.document.clone());
+        let version = Version::of_parts(&document, &ready);
+        let target = Arc::new(Target { version: version.clone(), document, ready });
+        let (of_name, id, after) = (name.clone(), order.id.as_deref().map(id_of).transpose()?, order.after);
+        let of_version = version.clone();
+        let watchdog = self.clone();
+        let mut ids = self
+            .blocking(move |_| match id {
+                Some(id) => watchdog.ledger.one_of(&of_name, id),
+                None => watchdog.ledger.others(&of_name, &of_version, from.as_deref(), after.as_deref()),
+            })
+            .await?;
+        let next = (ids.len() > limit).then(|| ids[limit - 1].to_string());
+        ids.truncate(limit);
+        let mut results = Vec::new();
+        for id in ids {
+            let (watchdog, target, guard) = (self.clone(), target.clone(), self.work.track());
+            let (moved, is_trial) = (id.clone(), order.dry_run);
+            // It is not left half done if the client goes away.
+            let moved = tokio::spawn(async move {
+                let _guard = guard;
+                watchdog.move_to(&target, moved, is_trial).await
+            });
+            let moved = moved.await.map_err(|error| ApiError::monohull(error.to_string()))??;
+            results.push(shown(&id, moved));
+        }
+        let document = json!({ "workflow": name, "version": version.name(), "dry_run": order.dry_run, "results": results, "next": next });
+        Ok(json(Response::builder(), &document))
+    }
+}
+
+fn shown(id: &InvocationId, moved: Moved) -> Value {
+    let (came, reason) = match moved {
+        Moved::Yes => ("migrated", None),
+        Moved::Could => ("possible", None),
+        Moved::Already => ("same", None),
+        Moved::No(reason) => ("failed", Some(reason)),
+    };
+    json!({ "id": id.as_str(), "came": came, "reason": reason })
+}
+
+impl Ledger {
+    /// An invocation of a workflow that has not ended.
+    fn one_of(&self, workflow: &str, id: InvocationId) -> Result<Vec<InvocationId>, ApiError> {
+        let row =
+            self.meta().get(&id).map_err(meta_kept)?.filter(|row| row.workflow == workflow).ok_or_else(unknown)?;
+        if row.status.is_end() {
+            return Err(in_vain(&id, row.status, "migrated: an invocation that has failed can be taken back first"));
+        }
+        Ok(vec![id])
+    }
+
+    /// The invocations of a workflow that have not ended and are in other versions than this, or in that version, by name.
+    fn others(
+        &self,
+        workflow: &str,
+        version: &Version,
+        from: Option<&str>,
+        after: Option<&str>,
+    ) -> Result<Vec<InvocationId>, ApiError> {
+        // With a connection of its own: many rows may be read, and others go on meanwhile.
+        let meta = self.store().meta().map_err(kept)?;
+        let mut found = Vec::new();
+        let look = |id: &InvocationId, member: monohull_durable::Member<'_>| {
+            let is_living = member.status != Status::Failed && after.is_none_or(|after| id.as_str() > after);
+            // One that cannot be read is paused when it is to go on.
+            if let Some(start) = Start::decode(member.start).filter(|_| is_living) {
+                let of = Version::of(&start);
+                if of != *version && from.is_none_or(|from| of.name() == from) {
+                    found.push(id.clone());
+                }
+            }
+            Ok(())
+        };
+        meta.each_member(workflow, look).map_err(meta_kept)?;
+        found.sort();
+        Ok(found)
+    }
+}
