@@ -368,7 +368,7 @@ pub(super) fn seal_continuation(continuation: Continuation) -> io::Result<OwnedF
 /// Decodes a template, whose pages stay where they are.
 fn read_template(file: &OwnedFd) -> Result<TemplateMemory, String> {
     let bytes = SealedBytes::map(file).map_err(|error| format!("the template: {error}"))?;
-    let decoded: Result<(Continuation<Vec<(u64, &[u8])>>, &[u8]), _> = postcard::take_from_bytes(&bytes);
+    let decoded = postcard::take_from_bytes::<Continuation<Vec<(u64, &[u8])>>>(&bytes);
     let (template, []) = decoded.map_err(|error| format!("the template cannot be read: {error}"))? else {
         return Err("the template has more bytes than it should".to_owned());
     };
