@@ -35,6 +35,7 @@ fn main(entries: u64, before: String, label: String) {
         "thread" => thread::spawn(|| ()).join().expect("it does nothing"),
         "file" => drop(fs::read("/missing")),
         "invocation" => earlier = durable::invocation_id(),
+        "migration" => earlier = durable::handed_over("state").unwrap_or_default(),
         "publish" => durable::publish("state", "too early").expect("it is published"),
         "panic" if env::var("MAY_PANIC").is_ok() => panic!("before it was ready"),
         "sleep" => thread::sleep(core::time::Duration::from_millis(20)),
