@@ -90,6 +90,7 @@ fn what_is_an_instances_own_leaves_a_function_without_a_template() {
         ("thread", "THREAD_SPAWN"),
         ("file", "FILE_OPEN"),
         ("invocation", "GET_STRING for the id of the invocation"),
+        ("migration", "GET_STRING for what was handed over to the invocation"),
         ("publish", "PUBLISH"),
     ] {
         let ready = ready(&prepared(args(before)));

@@ -160,6 +160,9 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
     cases.add("a part of a name", GET_STRING, &[function, own.bytes, 4], 4);
     cases.bad("room", GET_STRING, &[function, HERE, 512], room(14, 1));
     cases.bad("very much room", GET_STRING, &[function, HERE, MAX], room(14, 1));
+    let handed_over = InfoString::HandedOver as u64;
+    cases.add("nothing was handed over", GET_STRING_LEN, &[handed_over], 0);
+    cases.add("nothing was handed over", GET_STRING, &[handed_over, own.bytes, 512], 0);
     for what in [99, MAX, MIN, 1 << 32] {
         cases.refused("no such text", GET_STRING_LEN, &[what], Invalid);
         cases.refused("no such text", GET_STRING, &[what, own.bytes, 512], Invalid);

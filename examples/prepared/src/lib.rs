@@ -37,6 +37,7 @@ fn main(entries: u64, before: String, label: String) {
         // What is not there is not there for any instance.
         "missing" => assert!(fs::metadata("/missing").is_err() && fs::read("missing").is_err()),
         "invocation" => earlier = durable::invocation_id(),
+        "migration" => earlier = durable::handed_over("state").unwrap_or_default(),
         "publish" => durable::publish("state", "too early").expect("it is published"),
         "panic" if env::var("MAY_PANIC").is_ok() => panic!("before it was ready"),
         "sleep" => thread::sleep(core::time::Duration::from_millis(20)),
