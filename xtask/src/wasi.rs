@@ -3,8 +3,10 @@
 //! ```text
 //! target/wasi/compile       the compiler, a program of its own
 //! target/wasi/runtime.so    the runtime, to which it appends a program
-//! target/wasi/tour.wasm     a program in Rust (`wasi/guests/tour`), and
+//! target/wasi/wasi-tour.wasm  a program in Rust (`wasi/guests/tour`), and
 //! target/images/wasi-tour.so  the function that is made of it
+//! target/wasi/wasi-component.wasm  the same program as a component, and
+//! target/images/wasi-component.so  the function that is made of it
 //! target/wasi/quickjs.wasm  the interpreter of programs in JavaScript (`wasi_guests`)
 //! target/wasi/tour-c.wasm   programs in other languages, for tests
 //! target/wasi/build         cargo's folder: the workspace `wasi` has its own dependencies
@@ -16,8 +18,15 @@ use crate::{Result, shell, wasi_guests};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What guests in Rust are compiled for.
-const GUEST_TARGET: &str = "wasm32-wasip1";
+/// What the guest in Rust is compiled for: preview 1 and version 0.2 of WASI. And what is made of it.
+const GUESTS: [(&str, &str); 2] = [("wasm32-wasip1", "wasi-tour"), ("wasm32-wasip2", "wasi-component")];
+/// Ways to lay the runtime out, the usual one first.
+const LAYOUTS: [&str; 4] = [
+    "llvm-args=-align-all-functions=5",
+    "llvm-args=-align-all-functions=6",
+    "llvm-args=-align-all-nofallthru-blocks=4",
+    "opt-level=2",
+];
 /// Crates that are linted, each by itself: together they would share features that some must not have.
 const PACKAGES: [&str; 4] = ["monohull-wasi-settings", "monohull-wasi-runtime", "monohull-wasi-compile", "wasi-tour"];
 
@@ -35,30 +44,55 @@ pub(crate) fn tools(workspace: &Workspace) -> Result {
     )?;
     install(&built.join("release/monohull-wasi-compile"), &to.join("compile"))?;
 
-    let mut runtime = cargo(workspace, &["rustc", "--quiet", "-p", "monohull-wasi-runtime", "--lib"]);
-    runtime.args(["--crate-type=cdylib", "--profile=image", "--"]);
-    for flag in IMAGE_FLAGS {
-        runtime.args(["-C", flag]);
-    }
-    let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
-    shell::run(runtime.env("RUSTFLAGS", format!("{theirs} {DEPENDENCY_FLAGS}")))?;
-    install(&built.join("image/libmonohull_wasi_runtime.so"), &to.join("runtime.so"))?;
+    runtime(workspace, &to.join("runtime.so"))?;
     wasi_guests::build(&to)
 }
 
-/// The program that shows what WASI has, and its image.
+/// The runtime's image. Its code is part of every function that is made with it, so it must not hold the bytes of a forbidden
+/// instruction by accident: it is laid out in another way then.
+fn runtime(workspace: &Workspace, to: &Path) -> Result {
+    let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
+    let monohull = workspace.target().join("release/monohull");
+    let built = folder(workspace).join("image/libmonohull_wasi_runtime.so");
+    let mut last = String::new();
+    for layout in LAYOUTS {
+        let mut link = cargo(workspace, &["rustc", "--quiet", "-p", "monohull-wasi-runtime", "--lib"]);
+        link.args(["--crate-type=cdylib", "--profile=image", "--"]);
+        for flag in IMAGE_FLAGS.iter().chain([&layout]) {
+            link.args(["-C", flag]);
+        }
+        shell::run(link.env("RUSTFLAGS", format!("{theirs} {DEPENDENCY_FLAGS}")))?;
+        // Without that program nothing is known of the code. Each function is checked when it is made.
+        let checked = if monohull.exists() {
+            shell::output(Command::new(&monohull).arg("check").arg(&built))
+        } else {
+            Ok(vec![])
+        };
+        match checked {
+            Ok(_) => return install(&built, to),
+            Err(why) => last = why,
+        }
+    }
+    Err(format!("the runtime holds forbidden instructions in each of {} layouts: {last}", LAYOUTS.len()))
+}
+
+/// The program that shows what WASI has, for each version, and its images.
 fn guest(workspace: &Workspace, to: &Path) -> Result {
     let installed = shell::output(Command::new("rustup").args(["target", "list", "--installed"]))?;
-    if !String::from_utf8_lossy(&installed).lines().any(|target| target == GUEST_TARGET) {
-        shell::run(Command::new("rustup").args(["target", "add", GUEST_TARGET]))?;
-    }
-    let mut build = cargo(workspace, &["build", "--release", "--quiet", "-p", "wasi-tour", "--target", GUEST_TARGET]);
-    shell::run(build.env_remove("RUSTFLAGS"))?;
-    let program = to.join("wasi-tour.wasm");
-    install(&folder(workspace).join(GUEST_TARGET).join("release/wasi-tour.wasm"), &program)?;
-    let mut monohull = Command::new(workspace.target().join("release/monohull"));
+    let installed = String::from_utf8_lossy(&installed);
     let images = root().join("target/images");
-    shell::output(monohull.arg("build").arg(program).arg("--out").arg(images)).map(drop)
+    for (target, name) in GUESTS {
+        if !installed.lines().any(|installed| installed == target) {
+            shell::run(Command::new("rustup").args(["target", "add", target]))?;
+        }
+        let mut build = cargo(workspace, &["build", "--release", "--quiet", "-p", "wasi-tour", "--target", target]);
+        shell::run(build.env_remove("RUSTFLAGS"))?;
+        let program = to.join(name).with_extension("wasm");
+        install(&folder(workspace).join(target).join("release/wasi-tour.wasm"), &program)?;
+        let mut monohull = Command::new(workspace.target().join("release/monohull"));
+        shell::output(monohull.arg("build").arg(program).arg("--out").arg(&images))?;
+    }
+    Ok(())
 }
 
 /// Formatting and clippy; warnings are errors. With the profile that all of it was built with, so that dependencies are there.

@@ -29,7 +29,7 @@ use monohull_engine::options::folder_beside_program;
 use monohull_ipc::sealed::seal;
 use monohull_workflow::units::show_size;
 
-/// What every WebAssembly module begins with.
+/// What every WebAssembly program begins with, module or component.
 const MAGIC: [u8; 4] = *b"\0asm";
 /// Ways in which the compiler can generate code; the first is the usual one.
 const VARIANTS: [&str; 4] = ["0", "1", "2", "3"];
@@ -67,7 +67,7 @@ const INTERPRETER: &str = "quickjs.wasm";
 /// The custom section of a module in which the compiler looks for what belongs to the program.
 const ATTACHMENT: &[u8] = b"monohull.attachment";
 
-/// Whether the path is a file that claims to be a WebAssembly module, by its name or its first bytes, or a program in JavaScript.
+/// Whether the path is a file that claims to be a WebAssembly program, by its name or its first bytes, or a program in JavaScript.
 pub(super) fn is_program(path: &Path) -> bool {
     let begins = || {
         let mut start = [0; MAGIC.len()];

@@ -62,6 +62,8 @@ const VARIANTS: [&[(&str, &str)]; 4] = [
     &[("regalloc_algorithm", "single_pass")],
 ];
 
+/// What a component begins with: magic number, version, and the number of the layer, which is 0 in a module.
+const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 /// Largest program in bytes.
 const PROGRAM_MAX: u64 = 256 << 20;
 
@@ -122,7 +124,7 @@ fn build(arguments: Arguments) -> Result<(), Error> {
     let program = read_program()?;
     confine(parent, Limits { memory, seconds, output })?;
     let compiled = compile(&program, variant, checks)?;
-    // The module is known to be whole.
+    // The program is known to be whole.
     let attachment = attachment::of_module(&program).unwrap_or_default();
     let image = image::link(&runtime, &compiled, attachment, checks).map_err(|source| Error::Image { path, source })?;
     let mut output = io::stdout().lock();
@@ -139,7 +141,7 @@ fn read_program() -> Result<Vec<u8>, Error> {
     Ok(program)
 }
 
-/// Compiles a module.
+/// Compiles a module or a component.
 fn compile(wasm: &[u8], settings: &[(&str, &str)], checks: Checks) -> Result<Vec<u8>, Error> {
     let mut config = Config::new();
     monohull_wasi_settings::configure(&mut config, checks);
@@ -151,7 +153,11 @@ fn compile(wasm: &[u8], settings: &[(&str, &str)], checks: Checks) -> Result<Vec
         set(&mut config, feature, "true");
     }
     let engine = Engine::new(&config).map_err(Error::Program)?;
-    engine.precompile_module(wasm).map_err(Error::Program)
+    let compiled = match wasm.starts_with(COMPONENT) {
+        true => engine.precompile_component(wasm),
+        false => engine.precompile_module(wasm),
+    };
+    compiled.map_err(Error::Program)
 }
 
 /// Sets one of Cranelift's settings.

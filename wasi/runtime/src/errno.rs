@@ -1,10 +1,19 @@
 //! Error numbers of WASI preview 1. They have POSIX's names in alphabetical order, so they are not Linux's numbers.
 
+use core::fmt;
 use monohull_abi::Errno;
 
 /// Why a function of WASI has failed: the number that the program gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WasiError(pub(crate) u16);
+
+impl fmt::Display for WasiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error number {} of WASI", self.0)
+    }
+}
+
+impl core::error::Error for WasiError {}
 
 macro_rules! errors {
     ($($(#[$meta:meta])* $name:ident = $number:literal,)*) => {

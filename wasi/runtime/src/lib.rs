@@ -8,10 +8,12 @@
 //!   | runtime: text, data | compiled program: r-- header | r-x code | r-- tables, data | heap | …   guard | linear memory | guard |
 //!          │                        ▲                            └── a fault ──▶ traps
 //!          └── preview1: 46 functions of WASI, monohull: slots ──▶ hostcalls
+//!              preview2: the interfaces of WASI 0.2         ──▶
 //! ```
 //!
-//! A program imports `wasi_snapshot_preview1` and, if it wants slots, `monohull`. Its `_start` is called once; the
-//! pages of its memory are the function's, so the step's `memory` limits it.
+//! A module imports `wasi_snapshot_preview1` and, if it wants slots, `monohull`; its `_start` is called once. A component imports
+//! interfaces of WASI 0.2, and its `wasi:cli/run` is called once. The pages of its memories are the function's, so the step's `memory`
+//! limits it.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -20,6 +22,8 @@ extern crate alloc;
 mod attachment;
 mod descriptors;
 mod errno;
+mod exit;
+mod files;
 mod guest;
 mod host;
 #[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
@@ -28,6 +32,7 @@ mod path;
 #[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
 mod platform;
 mod preview1;
+mod preview2;
 #[allow(unsafe_code, reason = "the program's place is written into the image after linking")]
 mod program;
 mod slots;
@@ -39,10 +44,11 @@ use alloc::format;
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_wasi_settings::Checks;
-use wasmtime::{Linker, Store};
+use wasmtime::{Engine, Linker, Module, Store};
 
-use preview1::{Exit, State};
-use program::Program;
+use exit::Exit;
+use preview1::State;
+use program::{Loaded, Program};
 
 monohull_std::program!();
 
@@ -57,21 +63,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Loads the program, links what it imports, and calls `_start`.
+/// Loads the program and runs it.
 fn run() -> wasmtime::Result<()> {
     let program = Program::of_image()?;
     let engine = platform::engine(program.checks)?;
-    let module = program.module(&engine)?;
+    let loaded = program.load(&engine)?;
     if program.checks == Checks::Guards {
         traps::handle(program.code())?;
     }
-    let mut linker = Linker::new(&engine);
+    match loaded {
+        Loaded::Module(module) => run_module(&engine, &module, program.attachment),
+        Loaded::Component(component) => preview2::run(&engine, &component),
+    }
+}
+
+/// Links what a module imports, and calls `_start`.
+fn run_module(engine: &Engine, module: &Module, attachment: &'static [u8]) -> wasmtime::Result<()> {
+    let mut linker = Linker::new(engine);
     preview1::link(&mut linker)?;
     slots::link(&mut linker)?;
-    attachment::link(&mut linker, program.attachment)?;
+    attachment::link(&mut linker, attachment)?;
     stack::link(&mut linker)?;
-    let mut store = Store::new(&engine, State::new());
-    let instance = linker.instantiate(&mut store, &module)?;
+    let mut store = Store::new(engine, State::new());
+    let instance = linker.instantiate(&mut store, module)?;
     let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;
     start.call(&mut store, ())
 }

@@ -4,11 +4,13 @@
 //! which part of it is code, and how it was compiled, into the static below; the distance counts from that static. All words are zero in the
 //! runtime as it is built.
 
+use core::hint::black_box;
 use core::num::NonZeroU64;
 use core::ops::Range;
-use core::ptr::NonNull;
+use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 use monohull_wasi_settings::Checks;
-use wasmtime::{Engine, Module, Result, bail, format_err};
+use wasmtime::component::Component;
+use wasmtime::{Engine, Module, Precompiled, Result, bail, format_err};
 
 /// The program's place. Numbers are bytes.
 #[repr(C)]
@@ -42,6 +44,14 @@ pub(crate) struct Program {
     pub(crate) attachment: &'static [u8],
 }
 
+/// A program that is ready to be instantiated.
+pub(crate) enum Loaded {
+    /// A module, for preview 1 of WASI.
+    Module(Module),
+    /// A component, for WASI 0.2.
+    Component(Component),
+}
+
 impl Program {
     /// The program of this image. The runtime without a program is no function.
     pub(crate) fn of_image() -> Result<Program> {
@@ -51,12 +61,14 @@ impl Program {
         let (Some(distance), Some(length)) = (NonZeroU64::new(place.distance), NonZeroU64::new(place.length)) else {
             bail!("this is the runtime alone, without a program: `monohull build app.wasm` makes a function of both");
         };
-        let address = at.cast::<u8>().cast_mut().wrapping_add(distance.get() as usize);
+        // What lies behind the image is no part of the static: to the compiler these are addresses that it knows nothing of.
+        let here = black_box(at.expose_provenance());
+        let address = with_exposed_provenance_mut::<u8>(here.wrapping_add(distance.get() as usize));
         let start = address as u64 + place.code;
         let checks = Checks::from_raw(place.checks).ok_or_else(|| format_err!("it was compiled in an unknown way"))?;
         let address = NonNull::new(address).expect("lies behind the image");
         let bytes = NonNull::slice_from_raw_parts(address, length.get() as usize);
-        let attachment = at.cast::<u8>().wrapping_add(place.attachment as usize);
+        let attachment = with_exposed_provenance::<u8>(here.wrapping_add(place.attachment as usize));
         // SAFETY: the linker of an image writes where it has put the attachment, and the loader maps it read-only for as long as the
         // instance lives. Without an attachment the length is 0, and the address that of what would come there.
         let attachment = unsafe { core::slice::from_raw_parts(attachment, place.attachment_length as usize) };
@@ -69,9 +81,16 @@ impl Program {
     }
 
     /// The program, ready to be instantiated.
-    pub(crate) fn module(&self, engine: &Engine) -> Result<Module> {
+    pub(crate) fn load(&self, engine: &Engine) -> Result<Loaded> {
+        // SAFETY: the linker of an image writes where it has put the program, and the loader maps it read-only for as long as the
+        // instance lives.
+        let bytes = unsafe { self.bytes.as_ref() };
+        if let Some(Precompiled::Component) = Engine::detect_precompiled(bytes) {
+            // SAFETY: as below.
+            return unsafe { Component::deserialize_raw(engine, self.bytes) }.map(Loaded::Component);
+        }
         // SAFETY: the linker of an image writes the place of the artifact that the same release of Wasmtime has made of the program, and
         // the loader maps it read-only for as long as the instance lives. An image that is linked otherwise can harm only itself.
-        unsafe { Module::deserialize_raw(engine, self.bytes) }
+        unsafe { Module::deserialize_raw(engine, self.bytes) }.map(Loaded::Module)
     }
 }

@@ -15,6 +15,7 @@ use crate::guest::Guest;
 use crate::preview1::{State, memory_of};
 use alloc::vec::Vec;
 use monohull_abi::Errno;
+use monohull_abi::types::SLOT_NAME_MAX;
 use monohull_std::slot::{SlotBuffer, SlotError, SlotString, SlotVec};
 use wasmtime::{Caller, Linker, Result};
 
@@ -22,13 +23,16 @@ use wasmtime::{Caller, Linker, Result};
 pub(crate) const MODULE: &str = "monohull";
 
 /// A buffer that was taken over.
-enum Taken {
+pub(crate) enum Taken {
+    /// It holds bytes.
     Bytes(SlotBuffer<[u8]>),
+    /// It holds a text.
     Text(SlotString),
 }
 
 impl Taken {
-    fn bytes(&self) -> &[u8] {
+    /// What it holds.
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Taken::Bytes(bytes) => bytes,
             Taken::Text(text) => text.as_bytes(),
@@ -65,23 +69,42 @@ impl From<SlotError> for WasiError {
     }
 }
 
-/// Takes over a slot of bytes or text.
-fn take(name: &str, wait: bool) -> Result<Taken, WasiError> {
+/// Takes over a slot of bytes or text; without waiting there may be none. The name is one that [`is_name`] knows.
+pub(crate) fn take(name: &str, wait: bool) -> Result<Option<Taken>, SlotError> {
     let bytes = match wait {
         true => SlotBuffer::from_slot(name).map(Some),
         false => SlotBuffer::try_from_slot(name),
     };
     match bytes {
-        Ok(bytes) => bytes.map(Taken::Bytes).ok_or(WasiError::AGAIN),
+        Ok(bytes) => Ok(bytes.map(Taken::Bytes)),
         // It is filled, or this error would not have come.
-        Err(error) if error.errno() == Errno::WrongType => Ok(Taken::Text(SlotString::from_slot(name)?)),
-        Err(error) => Err(error.into()),
+        Err(error) if error.errno() == Errno::WrongType => Ok(Some(Taken::Text(SlotString::from_slot(name)?))),
+        Err(error) => Err(error),
     }
 }
 
-/// A slot's name: 1 to 255 bytes of UTF-8.
+/// Fills a slot with bytes.
+pub(crate) fn publish(name: &str, bytes: &[u8]) -> Result<(), SlotError> {
+    let mut buffer = SlotVec::<u8>::with_slot_capacity(name, bytes.len());
+    buffer.extend_from_slice(bytes);
+    buffer.publish()
+}
+
+/// Fills a slot with a text.
+pub(crate) fn publish_text(name: &str, text: &str) -> Result<(), SlotError> {
+    let mut buffer = SlotString::with_slot(name);
+    buffer.push_str(text);
+    buffer.publish()
+}
+
+/// Whether a slot can have this name: 1 to 255 bytes.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=SLOT_NAME_MAX).contains(&name.len())
+}
+
+/// A slot's name in the program's memory.
 fn name<'a>(guest: &'a Guest<'_>, pointer: u32, len: u32) -> Result<&'a str, WasiError> {
-    if len == 0 || len as usize > monohull_abi::types::SLOT_NAME_MAX {
+    if len == 0 || len as usize > SLOT_NAME_MAX {
         return Err(WasiError::INVAL);
     }
     guest.text(pointer, len)
@@ -105,7 +128,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             with(&mut caller, |guest, slots| {
                 // Before anything is taken over: a slot can be taken only once.
                 guest.bytes(out, 8)?;
-                let taken = take(name(guest, at, len)?, wait != 0)?;
+                let taken = take(name(guest, at, len)?, wait != 0)?.ok_or(WasiError::AGAIN)?;
                 let bytes = u32::try_from(taken.bytes().len()).map_err(|_| WasiError::FBIG)?;
                 let handle = slots.insert(taken);
                 guest.store_u32(out, handle)?;
@@ -135,14 +158,9 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
         |mut caller: Caller<'_, State>, at: u32, name_len: u32, pointer: u32, len: u32, is_text: u32| {
             with(&mut caller, |guest, _| {
                 let (name, bytes) = (name(guest, at, name_len)?, guest.bytes(pointer, len)?);
-                if is_text != 0 {
-                    let mut text = SlotString::with_slot(name);
-                    text.push_str(core::str::from_utf8(bytes).map_err(|_| WasiError::ILSEQ)?);
-                    text.publish()?;
-                } else {
-                    let mut buffer = SlotVec::<u8>::with_slot_capacity(name, bytes.len());
-                    buffer.extend_from_slice(bytes);
-                    buffer.publish()?;
+                match is_text {
+                    0 => publish(name, bytes)?,
+                    _ => publish_text(name, core::str::from_utf8(bytes).map_err(|_| WasiError::ILSEQ)?)?,
                 }
                 Ok(())
             })

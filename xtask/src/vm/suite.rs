@@ -126,7 +126,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         program: "e2e_wasi",
         tests: &[],
         kernel: None,
-        why: "it compiles its programs; the workflow `wasi-tour`, compiled already, does run here",
+        why: "it compiles its programs; the workflows `wasi-tour` and `wasi-component`, compiled already, do run here",
     },
     LeftOut {
         program: "e2e_wasi_cache",
@@ -337,6 +337,7 @@ pub(super) const INPUTS: &[(&str, &str, &[u8])] = &[
     ("photos", "photo.5", PIXEL),
     ("quickjs", "orders", b"Ada 3.50\nGrace 12\n"),
     ("sqlite3", "orders", b"Ada,3.50\nGrace,12\n"),
+    ("wasi-component", "text", b"typed\n"),
     ("wasi-tour", "text", b"typed\n"),
     ("word-count", "text", b"one fish two fish\nred fish blue fish\n"),
 ];

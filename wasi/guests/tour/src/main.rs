@@ -1,4 +1,5 @@
-//! An ordinary Rust program for `wasm32-wasip1`: arguments, environment, clocks, randomness, files, directories, standard streams.
+//! An ordinary Rust program for `wasm32-wasip1` and `wasm32-wasip2`: arguments, environment, clocks, randomness, files, directories,
+//! standard streams.
 //!
 //! It knows nothing of Monohull. Each line says what was tried and what came of it, so that a test can compare.
 #![forbid(unsafe_code)]
@@ -6,6 +7,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime};
 
 fn main() -> std::io::Result<()> {
@@ -24,6 +26,7 @@ fn main() -> std::io::Result<()> {
     println!("fish: {}", words["fish"]);
 
     files()?;
+    println!("connected: {:?}", TcpStream::connect(("127.0.0.1", 1)).map_err(|error| error.kind()).err());
     let mut input = String::new();
     std::io::stdin().read_to_string(&mut input)?;
     println!("standard input: {input:?}");
@@ -41,8 +44,8 @@ fn main() -> std::io::Result<()> {
 fn files() -> std::io::Result<()> {
     fs::create_dir("/work/folder")?;
     fs::write("/work/folder/first", "first line\nsecond line\n")?;
-    let mut file = OpenOptions::new().read(true).append(true).open("/work/folder/first")?;
-    file.write_all(b"third line\n")?;
+    OpenOptions::new().append(true).open("/work/folder/first")?.write_all(b"third line\n")?;
+    let mut file = OpenOptions::new().read(true).write(true).open("/work/folder/first")?;
     file.seek(SeekFrom::Start(6))?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;
@@ -50,6 +53,10 @@ fn files() -> std::io::Result<()> {
     file.set_len(10)?;
     file.sync_all()?;
     println!("cut to: {}", file.metadata()?.len());
+    let day = Duration::from_secs(86_400);
+    file.set_modified(SystemTime::UNIX_EPOCH + day)?;
+    let since = file.metadata()?.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    println!("modified: {}", since.as_secs());
     drop(file);
 
     fs::rename("/work/folder/first", "/work/folder/second")?;

@@ -2,8 +2,7 @@
 
 use super::Call;
 use crate::errno::WasiError;
-use crate::host::call;
-use monohull_abi::number;
+use crate::host::now;
 use monohull_abi::types::Clock;
 
 /// The clock with a number of WASI. Those of the processor's time do not exist: a function does not know when it ran.
@@ -14,11 +13,6 @@ pub(super) fn clock(id: u32) -> Result<Clock, WasiError> {
         2 | 3 => Err(WasiError::NOTSUP),
         _ => Err(WasiError::INVAL),
     }
-}
-
-/// What it shows, in ns.
-pub(super) fn now(clock: Clock) -> Result<u64, WasiError> {
-    call(number::CLOCK_GETTIME, [clock as u64])
 }
 
 impl Call<'_> {

@@ -1,15 +1,12 @@
 //! Directories, and what is done by path beneath one.
 
 use super::Call;
-use super::file::{filestat, flag, flags_of};
-use crate::descriptors::{Descriptor, Entry, Handle, Place, Rights, Target, filetype};
+use super::file::{filestat, flag, flags_of, times};
+use crate::descriptors::{Descriptor, Entry, Place, Rights, Target, filetype};
 use crate::errno::WasiError;
-use crate::host::call;
-use alloc::string::String;
+use crate::files;
 use alloc::vec;
-use alloc::vec::Vec;
-use core::mem::offset_of;
-use monohull_abi::file::{DirEntry, FileKind, open};
+use monohull_abi::file::open;
 use monohull_abi::number;
 
 /// The descriptor of the directory that a program finds open, and its name.
@@ -23,8 +20,6 @@ const EXCLUSIVE: u32 = 4;
 const TRUNCATE: u32 = 8;
 
 const DIRENT_SIZE: usize = 24;
-/// Bytes of entries that are fetched together.
-const BUFFER: usize = 8 * 1024;
 
 impl Call<'_> {
     pub(super) fn fd_prestat_get(&mut self, fd: u32, out: u32) -> Result<(), WasiError> {
@@ -58,8 +53,7 @@ impl Call<'_> {
 
     /// A call with one path.
     fn by_path(&mut self, number: u32, fd: u32, path: u32, len: u32) -> Result<(), WasiError> {
-        call(number, self.place(fd, path, len)?.args())?;
-        Ok(())
+        files::by_path(number, &self.place(fd, path, len)?)
     }
 
     pub(super) fn path_create_directory(&mut self, fd: u32, path: u32, len: u32) -> Result<(), WasiError> {
@@ -83,10 +77,7 @@ impl Call<'_> {
         to_path: u32,
         to_len: u32,
     ) -> Result<(), WasiError> {
-        let (from, to) = (self.place(fd, path, len)?, self.place(to, to_path, to_len)?);
-        let ([a, b, c], [d, e, f]) = (from.args(), to.args());
-        call(number::FILE_RENAME, [a, b, c, d, e, f])?;
-        Ok(())
+        files::rename(&self.place(fd, path, len)?, &self.place(to, to_path, to_len)?)
     }
 
     pub(super) fn path_filestat_get(
@@ -101,7 +92,6 @@ impl Call<'_> {
         self.guest.store(out, &filestat(&stat))
     }
 
-    /// File systems keep the times themselves.
     #[allow(clippy::too_many_arguments, reason = "WASI has it so")]
     pub(super) fn path_filestat_set_times(
         &mut self,
@@ -109,12 +99,12 @@ impl Call<'_> {
         _follow: u32,
         path: u32,
         len: u32,
-        _accessed: u64,
-        _modified: u64,
-        _which: u32,
+        accessed: u64,
+        modified: u64,
+        which: u32,
     ) -> Result<(), WasiError> {
-        self.place(fd, path, len)?.stat()?;
-        Err(WasiError::NOTSUP)
+        let (accessed, modified) = times(accessed, modified, which)?;
+        files::set_times(&self.place(fd, path, len)?, accessed, modified)
     }
 
     /// No mount has links.
@@ -179,16 +169,17 @@ impl Call<'_> {
         let place = self.place(fd, path, len)?;
         let parent = self.state.descriptors.get(fd)?.rights.inheriting;
         let rights = Rights { base: base & parent, inheriting: inheriting & parent };
-        let is_directory = how & DIRECTORY != 0;
-        let opened = match is_directory {
-            true if how & (CREATE | TRUNCATE) != 0 => return Err(WasiError::INVAL),
-            true => place.open(open::READ | open::DIRECTORY)?,
-            false => open_file(&place, how, &rights, flags)?,
-        };
-        let target = match is_directory || is_a_directory(&opened)? {
-            true => Target::Directory(opened),
-            false => Target::File(opened),
-        };
+        let bits = [
+            (rights.base & Rights::FD_READ != 0, open::READ),
+            (rights.base & Rights::FD_WRITE != 0, open::WRITE),
+            (flags & flag::APPEND != 0, open::APPEND),
+            (how & CREATE != 0, open::CREATE),
+            (how & EXCLUSIVE != 0, open::EXCLUSIVE),
+            (how & TRUNCATE != 0, open::TRUNCATE),
+            (how & DIRECTORY != 0, open::DIRECTORY),
+        ];
+        let wanted = bits.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, bit)| all | bit);
+        let target = files::open(&place, wanted)?;
         let new = self.state.descriptors.insert(Descriptor::new(target, flags, rights))?;
         self.guest.store_u32(out, new).inspect_err(|_| {
             let _ = self.state.descriptors.remove(new);
@@ -205,7 +196,10 @@ impl Call<'_> {
     ) -> Result<(), WasiError> {
         let descriptor = self.state.descriptors.get_mut(fd)?;
         if cookie == 0 {
-            descriptor.listing = list(descriptor)?;
+            let own = |name: &str| Entry { name: name.into(), kind: filetype::DIRECTORY, node: 0 };
+            let mut entries = vec![own("."), own("..")];
+            entries.extend(files::list(descriptor)?);
+            descriptor.listing = entries;
         }
         let start = usize::try_from(cookie).unwrap_or(usize::MAX);
         let buffer = self.guest.bytes_mut(pointer, len)?;
@@ -227,68 +221,4 @@ impl Call<'_> {
         }
         self.guest.store_u32(out, used as u32)
     }
-}
-
-/// Opens what may be a file or a directory.
-fn open_file(place: &Place, how: u32, rights: &Rights, flags: u16) -> Result<Handle, WasiError> {
-    let bits = [
-        (rights.base & Rights::FD_READ != 0, open::READ),
-        (rights.base & Rights::FD_WRITE != 0, open::WRITE),
-        (flags & flag::APPEND != 0, open::APPEND),
-        (how & CREATE != 0, open::CREATE),
-        (how & EXCLUSIVE != 0, open::EXCLUSIVE),
-        (how & TRUNCATE != 0, open::TRUNCATE),
-    ];
-    let mut wanted = bits.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, bit)| all | bit);
-    // WASI knows descriptors that can neither read nor write; the libos does not.
-    if wanted & (open::READ | open::WRITE) == 0 {
-        wanted |= open::READ;
-    }
-    match place.open(wanted) {
-        // Programs ask for all rights that a directory can have, writing among them.
-        Err(WasiError::ISDIR) if how & (CREATE | TRUNCATE) == 0 => place.open(open::READ | open::DIRECTORY),
-        result => result,
-    }
-}
-
-fn is_a_directory(handle: &Handle) -> Result<bool, WasiError> {
-    let mut stat = monohull_abi::file::FileStat::default();
-    call(number::FILE_FSTAT, [handle.0, &raw mut stat as u64])?;
-    Ok(stat.kind == FileKind::Directory as u32)
-}
-
-/// The entries of a directory, with the two that stand for itself and its parent.
-fn list(descriptor: &Descriptor) -> Result<Vec<Entry>, WasiError> {
-    let fresh = match &descriptor.target {
-        Target::Root | Target::Directory(_) => descriptor.at(".")?.open(open::READ | open::DIRECTORY)?,
-        _ => return Err(WasiError::NOTDIR),
-    };
-    let own = |name: &str| Entry { name: name.into(), kind: filetype::DIRECTORY, node: 0 };
-    let mut entries = vec![own("."), own("..")];
-    let mut buffer = vec![0; BUFFER];
-    loop {
-        let bytes = call(number::FILE_GETDENTS, [fresh.0, buffer.as_mut_ptr() as u64, buffer.len() as u64])?;
-        if bytes == 0 {
-            return Ok(entries);
-        }
-        let mut records = buffer.get(..bytes as usize).ok_or(WasiError::IO)?;
-        while let Some((entry, rest)) = record(records) {
-            entries.push(entry);
-            records = rest;
-        }
-    }
-}
-
-/// The first of several records, and the others.
-fn record(records: &[u8]) -> Option<(Entry, &[u8])> {
-    let node = u64::from_ne_bytes(records.get(offset_of!(DirEntry, node)..)?.get(..8)?.try_into().ok()?);
-    let word = |at: usize| Some(u32::from_ne_bytes(records.get(at..at + 4)?.try_into().ok()?));
-    let kind = match FileKind::from_raw(word(offset_of!(DirEntry, kind))?)? {
-        FileKind::File => filetype::REGULAR,
-        FileKind::Directory => filetype::DIRECTORY,
-    };
-    let len = word(offset_of!(DirEntry, name_len))? as usize;
-    let name = records.get(size_of::<DirEntry>()..)?.get(..len)?;
-    let entry = Entry { name: String::from_utf8_lossy(name).into_owned(), kind, node };
-    Some((entry, records.get(DirEntry::record_len(len)..).unwrap_or_default()))
 }

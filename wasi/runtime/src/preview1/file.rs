@@ -3,14 +3,15 @@
 //! Buffers of the program are passed on to the libos where they lie, without a copy.
 
 use super::Call;
-use crate::descriptors::{Descriptor, Target, filetype};
+use crate::descriptors::{Descriptor, Target};
 use crate::errno::WasiError;
-use crate::host::call;
+use crate::files;
+use crate::host::{call, now};
 use alloc::vec::Vec;
 use core::ops::Range;
-use monohull_abi::file::{AT_POSITION, FileKind, FileStat, IoVec, KEEP_FLAGS, Whence, open};
+use monohull_abi::file::{AT_POSITION, FileStat, IoVec, KEEP_TIME, Whence};
 use monohull_abi::number;
-use monohull_std::io::Read;
+use monohull_abi::types::Clock;
 
 /// Flags of a descriptor (`fdflags`).
 pub(super) mod flag {
@@ -33,17 +34,12 @@ fn vectors(memory: &mut [u8], ranges: &[Range<usize>]) -> Vec<IoVec> {
 
 /// `filestat` of WASI.
 pub(super) fn filestat(stat: &FileStat) -> [u8; FILESTAT_SIZE] {
-    let kind = match FileKind::from_raw(stat.kind) {
-        Some(FileKind::Directory) => filetype::DIRECTORY,
-        Some(FileKind::File) => filetype::REGULAR,
-        None => 0,
-    };
     let time = |ns: i64| ns.max(0) as u64;
     let mut bytes = [0; FILESTAT_SIZE];
     let words = [
         (0, u64::from(stat.mount)),
         (8, stat.node),
-        (16, kind.into()),
+        (16, files::kind(stat).into()),
         (24, stat.links.into()),
         (32, stat.size),
         (40, time(stat.accessed)),
@@ -69,10 +65,9 @@ impl Call<'_> {
 
     /// Reads from the slot that is the standard input.
     fn read_stdin(&mut self, ranges: &[Range<usize>]) -> Result<u64, WasiError> {
-        let mut input = monohull_std::io::stdin().lock();
         let mut total = 0;
         for range in ranges {
-            let bytes = input.read(&mut self.guest.0[range.clone()]).map_err(|_| WasiError::IO)?;
+            let bytes = files::read_input(&mut self.guest.0[range.clone()])?;
             total += bytes as u64;
             if bytes < range.len() {
                 break;
@@ -99,10 +94,8 @@ impl Call<'_> {
         let bytes = match self.state.descriptors.get(fd)?.target {
             Target::Output(stream) => {
                 let mut total = 0;
-                for vector in vectors(self.guest.0, &ranges) {
-                    if vector.len > 0 {
-                        total += call(number::STDIO_WRITE, [stream, vector.address, vector.len])?;
-                    }
+                for range in ranges {
+                    total += files::write_output(stream, &self.guest.0[range])?;
                 }
                 total
             }
@@ -152,11 +145,7 @@ impl Call<'_> {
     }
 
     pub(super) fn fd_sync(&mut self, fd: u32) -> Result<(), WasiError> {
-        match self.state.descriptors.get(fd)?.handle()? {
-            Some(handle) => call(number::FILE_FSYNC, [handle]).map(drop),
-            // The root is made of mounts, and holds nothing of its own.
-            None => Ok(()),
-        }
+        files::sync(self.state.descriptors.get(fd)?)
     }
 
     pub(super) fn fd_datasync(&mut self, fd: u32) -> Result<(), WasiError> {
@@ -171,7 +160,7 @@ impl Call<'_> {
     pub(super) fn fd_allocate(&mut self, fd: u32, offset: u64, len: u64) -> Result<(), WasiError> {
         let file = self.state.descriptors.get(fd)?.file()?;
         let end = offset.checked_add(len).filter(|_| len > 0).ok_or(WasiError::INVAL)?;
-        if stat(file)?.size < end {
+        if files::stat(file)?.size < end {
             call(number::FILE_FTRUNCATE, [file, end])?;
         }
         Ok(())
@@ -191,9 +180,7 @@ impl Call<'_> {
         let flags = flags_of(flags)?;
         let descriptor = self.state.descriptors.get_mut(fd)?;
         if let Target::File(handle) = &descriptor.target {
-            let now = call(number::FILE_FLAGS, [handle.0, KEEP_FLAGS])?;
-            let append = if flags & flag::APPEND == 0 { 0 } else { open::APPEND };
-            call(number::FILE_FLAGS, [handle.0, now & !open::APPEND | append])?;
+            files::set_append(handle.0, flags & flag::APPEND != 0)?;
         }
         descriptor.flags = flags;
         Ok(())
@@ -210,11 +197,7 @@ impl Call<'_> {
 
     pub(super) fn fd_filestat_get(&mut self, fd: u32, out: u32) -> Result<(), WasiError> {
         let descriptor = self.state.descriptors.get(fd)?;
-        let bytes = match &descriptor.target {
-            Target::File(handle) | Target::Directory(handle) => filestat(&stat(handle.0)?),
-            Target::Root => filestat(&descriptor.at(".")?.stat()?),
-            Target::Stdin | Target::Output(_) => stream(descriptor),
-        };
+        let bytes = files::stat_of(descriptor)?.map_or_else(|| stream(descriptor), |stat| filestat(&stat));
         self.guest.store(out, &bytes)
     }
 
@@ -224,11 +207,28 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// File systems keep the times themselves.
-    pub(super) fn fd_filestat_set_times(&mut self, fd: u32, _: u64, _: u64, _: u32) -> Result<(), WasiError> {
-        self.state.descriptors.get(fd)?;
-        Err(WasiError::NOTSUP)
+    pub(super) fn fd_filestat_set_times(
+        &mut self,
+        fd: u32,
+        accessed: u64,
+        modified: u64,
+        which: u32,
+    ) -> Result<(), WasiError> {
+        let descriptor = self.state.descriptors.get(fd)?;
+        let (accessed, modified) = times(accessed, modified, which)?;
+        files::set_times_of(descriptor, accessed, modified)
     }
+}
+
+/// The times that `fstflags` choose: one that is given, the present, or that which there is.
+pub(super) fn times(accessed: u64, modified: u64, which: u32) -> Result<(i64, i64), WasiError> {
+    let time = |given: u64, shift: u32| match which >> shift & 0b11 {
+        0 => Ok(KEEP_TIME),
+        1 => Ok(i64::try_from(given).unwrap_or(i64::MAX)),
+        2 => now(Clock::Realtime).map(|now| now as i64),
+        _ => Err(WasiError::INVAL),
+    };
+    if which > 0b1111 { Err(WasiError::INVAL) } else { Ok((time(accessed, 0)?, time(modified, 2)?)) }
 }
 
 /// `filestat` of a stream: its kind, and nothing else.
@@ -236,13 +236,6 @@ fn stream(descriptor: &Descriptor) -> [u8; FILESTAT_SIZE] {
     let mut bytes = [0; FILESTAT_SIZE];
     bytes[16] = descriptor.kind();
     bytes
-}
-
-/// What is known of an open file or directory.
-fn stat(handle: u64) -> Result<FileStat, WasiError> {
-    let mut stat = FileStat::default();
-    call(number::FILE_FSTAT, [handle, &raw mut stat as u64])?;
-    Ok(stat)
 }
 
 /// An offset in a file; the largest number stands for the position.

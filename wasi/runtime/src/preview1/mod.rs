@@ -12,12 +12,12 @@ mod poll;
 
 use crate::descriptors::Descriptors;
 use crate::errno::WasiError;
+use crate::exit::Exit;
 use crate::guest::Guest;
 use crate::host::call;
 use crate::slots::Slots;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use monohull_abi::number;
 use wasmtime::{Caller, Extern, Linker, Memory, Result, bail};
 
@@ -48,18 +48,6 @@ impl State {
         }
     }
 }
-
-/// How a program ends that calls `proc_exit`.
-#[derive(Debug)]
-pub(crate) struct Exit(pub(crate) u32);
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the program exited with status {}", self.0)
-    }
-}
-
-impl core::error::Error for Exit {}
 
 /// One call of a function.
 struct Call<'a> {

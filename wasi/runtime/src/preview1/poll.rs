@@ -9,12 +9,11 @@
 //! ```
 
 use super::Call;
-use super::clock::{clock, now};
+use super::clock::clock;
 use crate::descriptors::Target;
 use crate::errno::WasiError;
-use crate::host::call;
+use crate::host::{now, sleep};
 use alloc::vec::Vec;
-use monohull_abi::number;
 use monohull_abi::types::Clock;
 
 const SUBSCRIPTION_SIZE: u32 = 48;
@@ -56,7 +55,7 @@ impl Call<'_> {
             .collect::<Result<Vec<_>, _>>()?;
         let first = waited.iter().map(|event| event.at).min().unwrap_or(start);
         if first > start {
-            call(number::NANOSLEEP, [first - start])?;
+            sleep(first - start)?;
         }
         let end = now(Clock::Monotonic)?.max(first);
         let mut stored = 0;

@@ -1,0 +1,164 @@
+//! What both versions of WASI do with files and streams: each function here takes descriptors and bytes, and knows nothing of how a
+//! version passes them.
+
+use crate::descriptors::{Descriptor, Entry, Handle, Place, Target, filetype};
+use crate::errno::WasiError;
+use crate::host::call;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::offset_of;
+use monohull_abi::file::{DirEntry, FileKind, FileStat, IoVec, KEEP_FLAGS, open as flag};
+use monohull_abi::number;
+use monohull_std::io::Read;
+
+/// Bytes of entries that are fetched together.
+const BUFFER: usize = 8 * 1024;
+
+/// Reads from the slot that is the standard input; waits for it. 0 is its end.
+pub(crate) fn read_input(buffer: &mut [u8]) -> Result<usize, WasiError> {
+    monohull_std::io::stdin().lock().read(buffer).map_err(|_| WasiError::IO)
+}
+
+/// Writes to standard output or error: how many of the bytes.
+pub(crate) fn write_output(stream: u64, bytes: &[u8]) -> Result<u64, WasiError> {
+    match bytes {
+        [] => Ok(0),
+        _ => call(number::STDIO_WRITE, [stream, bytes.as_ptr() as u64, bytes.len() as u64]),
+    }
+}
+
+/// Reads a part of a file: how many bytes. 0 is its end.
+pub(crate) fn read_at(file: u64, buffer: &mut [u8], offset: u64) -> Result<u64, WasiError> {
+    let vector = IoVec { address: buffer.as_mut_ptr() as u64, len: buffer.len() as u64 };
+    call(number::FILE_READV, [file, &raw const vector as u64, 1, offset])
+}
+
+/// Writes a part of a file: how many bytes.
+pub(crate) fn write_at(file: u64, bytes: &[u8], offset: u64) -> Result<u64, WasiError> {
+    let vector = IoVec { address: bytes.as_ptr() as u64, len: bytes.len() as u64 };
+    call(number::FILE_WRITEV, [file, &raw const vector as u64, 1, offset])
+}
+
+/// Whether every write to the open file goes to its end, from now on.
+pub(crate) fn set_append(file: u64, append: bool) -> Result<(), WasiError> {
+    let now = call(number::FILE_FLAGS, [file, KEEP_FLAGS])?;
+    let append = if append { flag::APPEND } else { 0 };
+    call(number::FILE_FLAGS, [file, now & !flag::APPEND | append])?;
+    Ok(())
+}
+
+/// What is known of an open file or directory.
+pub(crate) fn stat(handle: u64) -> Result<FileStat, WasiError> {
+    let mut stat = FileStat::default();
+    call(number::FILE_FSTAT, [handle, &raw mut stat as u64])?;
+    Ok(stat)
+}
+
+/// What is known of what a descriptor stands for; `None` for a stream.
+pub(crate) fn stat_of(descriptor: &Descriptor) -> Result<Option<FileStat>, WasiError> {
+    match &descriptor.target {
+        Target::File(handle) | Target::Directory(handle) => stat(handle.0).map(Some),
+        Target::Root => descriptor.at(".")?.stat().map(Some),
+        Target::Stdin | Target::Output(_) => Ok(None),
+    }
+}
+
+/// `filetype` of WASI.
+pub(crate) fn kind(stat: &FileStat) -> u8 {
+    match FileKind::from_raw(stat.kind) {
+        Some(FileKind::Directory) => filetype::DIRECTORY,
+        Some(FileKind::File) => filetype::REGULAR,
+        None => 0,
+    }
+}
+
+/// What was written has reached the host's storage, if the mount outlives the workflow.
+pub(crate) fn sync(descriptor: &Descriptor) -> Result<(), WasiError> {
+    match descriptor.handle()? {
+        Some(handle) => call(number::FILE_FSYNC, [handle]).map(drop),
+        // The root is made of mounts, and holds nothing of its own.
+        None => Ok(()),
+    }
+}
+
+/// Opens what may be a file or a directory, with the libos's flags.
+pub(crate) fn open(place: &Place, mut flags: u64) -> Result<Target, WasiError> {
+    let directory = || place.open(flag::READ | flag::DIRECTORY).map(Target::Directory);
+    if flags & flag::DIRECTORY != 0 {
+        return if flags & (flag::CREATE | flag::TRUNCATE) != 0 { Err(WasiError::INVAL) } else { directory() };
+    }
+    // WASI knows descriptors that can neither read nor write; the libos does not.
+    if flags & (flag::READ | flag::WRITE) == 0 {
+        flags |= flag::READ;
+    }
+    let opened = match place.open(flags) {
+        // Programs ask for all rights that a directory can have, writing among them.
+        Err(WasiError::ISDIR) if flags & (flag::CREATE | flag::TRUNCATE) == 0 => return directory(),
+        result => result?,
+    };
+    Ok(match kind(&stat(opened.0)?) {
+        filetype::DIRECTORY => Target::Directory(opened),
+        _ => Target::File(opened),
+    })
+}
+
+/// A call with one path.
+pub(crate) fn by_path(number: u32, place: &Place) -> Result<(), WasiError> {
+    call(number, place.args()).map(drop)
+}
+
+/// Gives a file another name.
+pub(crate) fn rename(from: &Place, to: &Place) -> Result<(), WasiError> {
+    let ([a, b, c], [d, e, f]) = (from.args(), to.args());
+    call(number::FILE_RENAME, [a, b, c, d, e, f]).map(drop)
+}
+
+/// Sets when what is at a path was last read and written, in ns since 1970. [`KEEP_TIME`](monohull_abi::file::KEEP_TIME) changes nothing.
+pub(crate) fn set_times(place: &Place, accessed: i64, modified: i64) -> Result<(), WasiError> {
+    let [directory, path, len] = place.args();
+    call(number::FILE_SET_TIMES, [directory, path, len, accessed as u64, modified as u64]).map(drop)
+}
+
+/// The same of what a descriptor stands for.
+pub(crate) fn set_times_of(descriptor: &Descriptor, accessed: i64, modified: i64) -> Result<(), WasiError> {
+    match descriptor.handle()? {
+        Some(handle) => call(number::FILE_SET_TIMES, [handle, 0, 0, accessed as u64, modified as u64]).map(drop),
+        None => set_times(&descriptor.at(".")?, accessed, modified),
+    }
+}
+
+/// The entries of a directory, without those for itself and its parent.
+pub(crate) fn list(descriptor: &Descriptor) -> Result<Vec<Entry>, WasiError> {
+    let fresh: Handle = match &descriptor.target {
+        Target::Root | Target::Directory(_) => descriptor.at(".")?.open(flag::READ | flag::DIRECTORY)?,
+        _ => return Err(WasiError::NOTDIR),
+    };
+    let mut entries = Vec::new();
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let bytes = call(number::FILE_GETDENTS, [fresh.0, buffer.as_mut_ptr() as u64, buffer.len() as u64])?;
+        if bytes == 0 {
+            return Ok(entries);
+        }
+        let mut records = buffer.get(..bytes as usize).ok_or(WasiError::IO)?;
+        while let Some((entry, rest)) = record(records) {
+            entries.push(entry);
+            records = rest;
+        }
+    }
+}
+
+/// The first of several records, and the others.
+fn record(records: &[u8]) -> Option<(Entry, &[u8])> {
+    let node = u64::from_ne_bytes(records.get(offset_of!(DirEntry, node)..)?.get(..8)?.try_into().ok()?);
+    let word = |at: usize| Some(u32::from_ne_bytes(records.get(at..at + 4)?.try_into().ok()?));
+    let kind = match FileKind::from_raw(word(offset_of!(DirEntry, kind))?)? {
+        FileKind::File => filetype::REGULAR,
+        FileKind::Directory => filetype::DIRECTORY,
+    };
+    let len = word(offset_of!(DirEntry, name_len))? as usize;
+    let name = records.get(size_of::<DirEntry>()..)?.get(..len)?;
+    let entry = Entry { name: String::from_utf8_lossy(name).into_owned(), kind, node };
+    Some((entry, records.get(DirEntry::record_len(len)..).unwrap_or_default()))
+}
