@@ -58,12 +58,14 @@ pub(super) fn add_archive(image: &File, archive: &[u8]) -> Result<(), PlaceError
 /// Where in the file the headers of the segment and of the section are.
 fn place(image: &File) -> Result<(u64, u64), PlaceError> {
     const { assert!(offset_of!(Header, e_phoff) == 32, "the offsets are those of a file") }
+    let end = image.metadata()?.len();
     let table = |offset: u64, length: u64| {
-        let mut bytes = vec![0; length.min(TABLE_MAX) as usize];
-        match image.read_exact_at(&mut bytes, offset) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(PlaceError::NoPlace),
-            read => Ok(read.map(|()| bytes)?),
+        if length > TABLE_MAX || offset.checked_add(length).is_none_or(|last| last > end) {
+            return Err(PlaceError::NoPlace);
         }
+        let mut bytes = vec![0; length as usize];
+        image.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
     };
     let header = Elf::parse_header(&table(0, SIZEOF_EHDR as u64)?).map_err(PlaceError::NotElf)?;
     let (segments, sections) = (usize::from(header.e_phnum), usize::from(header.e_shnum));
