@@ -16,6 +16,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 use std::{env, fs, io, process};
 
 use clap::Args;
@@ -179,12 +180,16 @@ fn symbol_around(file: &[u8], part: &[u8]) -> Option<String> {
     String::from_utf8(file[start..end].to_vec()).ok()
 }
 
+/// A copy that is so old was left by a build that was killed.
+const LEFT: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The copy of a root; removed when it goes out of scope.
 struct Copy(PathBuf);
 
 impl Copy {
     fn make(root: &Path, text: &str) -> Result<Copy, RootError> {
         let stem = root.file_stem().unwrap_or_default().to_string_lossy();
+        remove_left(root, &format!(".monohull-{stem}-"));
         let copy = Copy(root.with_file_name(format!(".monohull-{stem}-{}.rs", process::id())));
         match fs::write(&copy.0, text) {
             Ok(()) => Ok(copy),
@@ -193,9 +198,24 @@ impl Copy {
     }
 }
 
+/// Removes copies of this root that builds have left which were killed.
+fn remove_left(root: &Path, prefix: &str) {
+    let folder = root.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_suffix(".rs"));
+        let is_copy = process.is_some_and(|process| process.parse::<u32>().is_ok());
+        let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+        if is_copy && age().is_some_and(|age| age >= LEFT) {
+            // One that stays is hidden, and harms nothing.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 impl Drop for Copy {
     fn drop(&mut self) {
-        // One that stays is hidden, and harms nothing.
+        // The same.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -230,6 +250,28 @@ mod tests {
         ] {
             assert!(unit(&other).is_none(), "{other}");
         }
+    }
+
+    #[test]
+    fn copies_that_killed_builds_have_left_are_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        for name in
+            [".monohull-main-1.rs", ".monohull-main-2.rs", ".monohull-main-x.rs", ".monohull-lib-1.rs", "main.rs"]
+        {
+            fs::write(path(name), "").expect("written");
+        }
+        let old = std::time::SystemTime::now() - 2 * LEFT;
+        for name in [".monohull-main-1.rs", ".monohull-main-x.rs", ".monohull-lib-1.rs", "main.rs"] {
+            let file = fs::File::options().write(true).open(path(name)).expect("opened");
+            file.set_modified(old).expect("made older");
+        }
+        let copy = Copy::make(&path("main.rs"), "text").expect("copied");
+        assert_eq!(fs::read_to_string(&copy.0).expect("read"), "text");
+        drop(copy);
+        let mut left: Vec<_> = fs::read_dir(folder.path()).expect("a list").flatten().map(|e| e.file_name()).collect();
+        left.sort();
+        assert_eq!(left, [".monohull-lib-1.rs", ".monohull-main-2.rs", ".monohull-main-x.rs", "main.rs"]);
     }
 
     #[test]
