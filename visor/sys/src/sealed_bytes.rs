@@ -2,7 +2,11 @@
 //!
 //! A slice promises that its bytes do not change and stay where they are. Another process may hold the same file, so only the kernel can
 //! promise that: the seals forbid every write, and every change of the size (memfd_create(2), fcntl(2)).
+//!
+//! The seals say nothing of what was there before. Through a mapping a process can write behind the end of its file, up to the end of the
+//! last page. Reads do not show these bytes, and other mappings do, so a file that has some is refused.
 
+use monohull_abi::layout::page_up;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use std::io;
 use std::ops::Deref;
@@ -22,7 +26,7 @@ unsafe impl Send for SealedBytes {}
 unsafe impl Sync for SealedBytes {}
 
 impl SealedBytes {
-    /// Maps a file. An error if it is not sealed against writes and against changes of its size.
+    /// Maps a file. An error if it is not sealed against writes and against changes of its size, or if there is anything behind its end.
     pub fn map(file: impl AsFd) -> io::Result<SealedBytes> {
         let needed = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
         // For anything but a memfd this is an error.
@@ -41,8 +45,14 @@ impl SealedBytes {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(SealedBytes { start, len })
+        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let bytes = SealedBytes { start, len };
+        // SAFETY: the mapping has whole pages, and this is the rest of its last one; by the seals no process changes it.
+        let rest = unsafe { std::slice::from_raw_parts(start.as_ptr().add(len), page_up(len as u64) as usize - len) };
+        if rest.iter().any(|byte| *byte != 0) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the memory has bytes behind its end"));
+        }
+        Ok(bytes)
     }
 }
 
@@ -88,6 +98,21 @@ mod tests {
             drop(file);
             assert_eq!(&*mapped, bytes);
         }
+    }
+
+    #[test]
+    fn bytes_behind_the_end_are_refused() {
+        let file = memory(b"a few");
+        // SAFETY: mmap(2), munmap(2): a new mapping of one page, which nothing else uses.
+        unsafe {
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            let page = libc::mmap(std::ptr::null_mut(), 5, rights, libc::MAP_SHARED, file.as_raw_fd(), 0);
+            assert_ne!(page, libc::MAP_FAILED);
+            page.cast::<u8>().add(100).write(1);
+            libc::munmap(page, 5);
+        }
+        fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::all())).expect("sealed");
+        assert_eq!(SealedBytes::map(&file).expect_err("they are hidden").kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

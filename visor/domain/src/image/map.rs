@@ -112,7 +112,11 @@ impl LoadedImage {
             _ => unread(error.into()),
         })?;
         let sealed = sealed.ok_or_else(|| unread(InputError::TooLong(input::FILE_MAX)))?;
-        let bytes = SealedBytes::map(&sealed).map_err(unsealed)?;
+        // What is mapped reaches to the end of the last page; this refuses what the checker would not see there.
+        let bytes = SealedBytes::map(&sealed).map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => unread(error.into()),
+            _ => unsealed(error),
+        })?;
         let image = verify(name, &bytes).map_err(|source| LoadError::Refused { name: name.into(), source })?;
         LoadedImage::of_sealed(image, sealed).map_err(unsealed)
     }
@@ -126,7 +130,7 @@ impl LoadedImage {
         LoadedImage::of_sealed(image, sealed).map_err(|source| LoadError::Seal { name: name.into(), source })
     }
 
-    /// An image that was checked by [`Self::new`], perhaps in another process: what it found, and [`Self::sealed`]. Nothing
+    /// An image that was checked by [`Self::open`] or [`Self::new`], perhaps in another process: what it found, and [`Self::sealed`]. Nothing
     /// is checked again.
     pub fn of_sealed(image: Image, sealed: OwnedFd) -> std::io::Result<LoadedImage> {
         let sealed = File::from(sealed);
