@@ -99,7 +99,11 @@ int main(void)
 	static char large[40000];
 	struct iovec twice[2] = {{large, sizeof large}, {large, sizeof large}};
 	FAILS(writev(one, twice, 2), EMSGSIZE);
-	CHECK(writev(one, parts, 0) == 0 && recv(two, text, sizeof text, 0) == 0);
+	/* A list without bytes is nothing, a message without bytes is a datagram. */
+	CHECK(writev(one, parts, 0) == 0 && sendmsg(one, &(struct msghdr){0}, 0) == 0);
+	CHECK(readv(two, halves, 0) == 0 && recv(two, text, sizeof text, 0) == 0);
+	FAILS(sendmsg(-1, &(struct msghdr){0}, 0), EBADF);
+	FAILS(recvmsg(-1, &(struct msghdr){0}, 0), EBADF);
 	FAILS(recv(two, text, sizeof text, MSG_DONTWAIT), EAGAIN);
 	wish = (struct pollfd){.fd = two, .events = POLLIN};
 	CHECK(poll(&wish, 1, 1) == 0);

@@ -51,13 +51,19 @@ pub(crate) unsafe fn buffers<'l>(list: u64, count: u64) -> &'l [IoVec] {
     }
 }
 
-/// What `writev` does.
+/// What `writev` does: nothing without bytes, unlike `write`.
 pub(crate) fn send_list(at: usize, list: &[IoVec]) -> Answer {
+    if list.iter().all(|part| part.len == 0) {
+        return 0;
+    }
     with(at, |open| send_parts(list, get(at).stream, |bytes, len| host::call(number::SOCKET_SEND, [open, bytes, len])))
 }
 
-/// What `readv` does. Of a stream the first part is enough.
+/// What `readv` does: nothing without room, unlike `read`. Of a stream the first part is enough.
 pub(crate) fn receive_list(at: usize, list: &[IoVec], flags: u64) -> Answer {
+    if list.iter().all(|part| part.len == 0) {
+        return 0;
+    }
     receive_parts(list, get(at).stream, |buffer, len| receive(at, buffer, len, flags))
 }
 
@@ -76,8 +82,8 @@ fn send_parts(list: &[IoVec], stream: bool, mut send: impl FnMut(u64, u64) -> An
     let (mut done, mut together) = (0, Vec::new());
     loop {
         let Some(first) = parts.next() else {
-            // A datagram may have no bytes.
-            return if done == 0 && !stream { send(1, 0) } else { done };
+            // A datagram may have no bytes, and errors come without bytes too.
+            return if done == 0 { send(1, 0) } else { done };
         };
         let (mut bytes, mut len) = (first.address, first.len);
         together.clear();
@@ -102,7 +108,7 @@ fn send_parts(list: &[IoVec], stream: bool, mut send: impl FnMut(u64, u64) -> An
 /// Receives into buffers by one call: a stream into the first that has room, and a datagram into all of them.
 fn receive_parts(list: &[IoVec], stream: bool, receive: impl FnOnce(u64, u64) -> Answer) -> Answer {
     let mut parts = list.iter().filter(|part| part.len > 0);
-    let Some(first) = parts.next() else { return if stream { 0 } else { receive(1, 0) } };
+    let Some(first) = parts.next() else { return receive(1, 0) };
     if stream || parts.next().is_none() {
         return receive(first.address, first.len);
     }
