@@ -208,4 +208,7 @@ def checkpoint(label):
 
 def fork(copies):
     """Makes 1 to 100 copies of this invocation, in which the call returns too: 0 in the one that has asked, in a copy its number, from 1."""
-    return _monohull.fork(copies)
+    number = _monohull.fork(copies)
+    if number and "random" in _sys.modules:
+        _sys.modules["random"].seed()
+    return number
