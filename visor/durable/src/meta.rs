@@ -156,7 +156,7 @@ pub struct Committed {
 pub enum Control {
     /// It stays where it is.
     Pause,
-    /// A paused one goes on when it is due, and has all its attempts again.
+    /// A paused one goes on when it is due, and has all its attempts again; unless it was paused by hand before its first checkpoint.
     Resume,
     /// It ends.
     Cancel,

@@ -32,7 +32,7 @@ pub struct Left {
     pub printed: Vec<u8>,
     /// The outputs.
     pub outputs: Vec<Output>,
-    /// Where the end is to be told. It is owed until [`Sqlite::paid`](crate::Sqlite::paid).
+    /// Where the end is to be told, if the invocation has ended by the commit. It is owed until [`Sqlite::paid`](crate::Sqlite::paid).
     pub callback: Option<String>,
     /// Events for other invocations, and children.
     pub sent: Outbox,

@@ -298,7 +298,10 @@ impl Meta for Sqlite {
             }
             (Status::Paused, None) => {
                 row.status = row.waiting_status();
-                row.attempts = 0;
+                // One that was paused while it ran for the first time may have done all of it: its attempt counts.
+                if row.checkpoint.is_some() || row.reason.as_deref() != Some(BY_HAND) {
+                    row.attempts = 0;
+                }
                 row.reason = None;
                 Controlled::Now(row.status)
             }
@@ -472,6 +475,14 @@ fn commit_in(transaction: &Connection, held: &Held, commit: &Commit, now: u64) -
 
 fn find(connection: &Connection, id: &InvocationId) -> Result<Option<Invocation>, MetaError> {
     one(connection, "WHERE id = ?1", params![id.as_str()])
+}
+
+/// One that another invocation tells something. If its row is damaged it is told nothing, and the other one is not held up.
+fn find_sound(connection: &Connection, id: &InvocationId) -> Result<Option<Invocation>, MetaError> {
+    match find(connection, id) {
+        Err(MetaError::Damaged { id: damaged, .. }) if damaged == id.as_str() => Ok(None),
+        found => found,
+    }
 }
 
 /// The invocation that is the holder's.

@@ -1,7 +1,7 @@
 //! Children in the SQLite file: what each parent knows of them.
 
 use super::encrypted::digest as kept_digest;
-use super::{Sqlite, find, insert, integer, store, time};
+use super::{Sqlite, find, find_sound, insert, integer, store, time};
 use crate::children::{self, Child, OUTCOMES_MAX, Outcome};
 use crate::meta::{MetaError, NewInvocation};
 use crate::outbox::WhyUndelivered;
@@ -341,7 +341,7 @@ fn deliver(
 
 /// As by hand: one that runs is cancelled with its next commit.
 fn cancel_invocation(connection: &Connection, id: &InvocationId, reason: &str, now: u64) -> Result<(), MetaError> {
-    let Some(mut row) = find(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
+    let Some(mut row) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
     row.changed = now;
     if row.status == Status::Running {
         row.wanted = Some(Status::Cancelled);

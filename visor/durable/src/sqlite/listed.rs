@@ -37,7 +37,7 @@ pub(super) fn listed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Claimed, Filter, Invocation, InvocationId, Meta, NewInvocation, Sqlite, Status, Store, Want};
+    use crate::{Claimed, Control, Filter, Invocation, InvocationId, Meta, NewInvocation, Sqlite, Status, Store, Want};
     use monohull_state_key::KeyFile;
     use tempfile::TempDir;
 
@@ -51,6 +51,10 @@ mod tests {
             meta.start(&new, at).expect("started");
         }
         (store, meta)
+    }
+
+    fn id(name: &str) -> InvocationId {
+        name.parse().expect("a name")
     }
 
     fn shown(listed: Vec<Listed>) -> Vec<String> {
@@ -111,6 +115,22 @@ mod tests {
         for name in ["a", "c"] {
             assert!(matches!(meta.claim("o", Want::Due, 7), Ok(Claimed::Yes(claim)) if claim.held.id.as_str() == name));
         }
+    }
+
+    /// A server that was killed may have run all of it, also if it was paused meanwhile and is resumed by hand.
+    #[test]
+    fn one_that_was_paused_in_its_first_run_counts_as_one_that_has_run() {
+        let folder = TempDir::new().expect("a folder");
+        let (_store, mut meta) = three(&folder, None);
+        assert!(matches!(meta.claim("dead", Want::Due, 5), Ok(Claimed::Yes(claim)) if claim.attempt == 1));
+        meta.control(&id("a"), Control::Pause, 6).expect("noted");
+        meta.expire("dead", 7).expect("done");
+        meta.control(&id("a"), Control::Resume, 8).expect("resumed");
+        assert!(matches!(meta.claim("o", Want::Id(&id("a")), 9), Ok(Claimed::Yes(claim)) if claim.attempt == 2));
+        // The control: one that was paused before it ran.
+        meta.control(&id("b"), Control::Pause, 10).expect("paused");
+        meta.control(&id("b"), Control::Resume, 11).expect("resumed");
+        assert!(matches!(meta.claim("o", Want::Id(&id("b")), 12), Ok(Claimed::Yes(claim)) if claim.attempt == 1));
     }
 
     /// Its name is none, so it cannot be told: what is due behind it is claimed all the same.

@@ -1,7 +1,7 @@
 //! The mailbox: a row for each event that waits, and for each key of one that was taken.
 
 use super::encrypted::digest as kept_digest;
-use super::{find, integer, time};
+use super::{find, find_sound, integer, time};
 use crate::mail::{KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
 use crate::meta::MetaError;
 use crate::{Invocation, InvocationId, Wait};
@@ -73,7 +73,7 @@ pub(super) fn deliver(
     bytes: &[u8],
     now: u64,
 ) -> Result<(), MetaError> {
-    let Some(mut row) = find(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
+    let Some(mut row) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
     let waits: bool = connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM mail WHERE invocation = ?1 AND name = ?2 AND bytes IS NOT NULL)")?
         .query_row(params![id.as_str(), name], |row| row.get(0))?;

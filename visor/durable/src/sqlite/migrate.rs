@@ -89,7 +89,7 @@ impl Sqlite {
         }
         let mut committed = commit_in(&transaction, held, commit, now)?;
         committed.obsolete.extend(earlier);
-        served::leave(&transaction, &held.id, left)?;
+        served::leave(&transaction, &held.id, left, committed.status.is_end())?;
         committed.undelivered = outbox::send(&transaction, &held.id, &left.sent, now)?;
         undelivered::add(&transaction, &held.id, &committed.undelivered, now)?;
         transaction.commit()?;

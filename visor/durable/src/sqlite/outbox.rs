@@ -1,6 +1,6 @@
 //! What leaves with a commit, in its transaction.
 
-use super::{branches, children, find, mail};
+use super::{branches, children, find_sound, mail};
 use crate::InvocationId;
 use crate::mail::{NewMail, Sent};
 use crate::meta::MetaError;
@@ -43,7 +43,7 @@ fn send_one(
     now: u64,
 ) -> Result<Option<WhyUndelivered>, MetaError> {
     let Ok(to) = event.to.parse::<InvocationId>() else { return Ok(Some(WhyUndelivered::Unknown)) };
-    let Some(receiver) = find(connection, &to)? else { return Ok(Some(WhyUndelivered::Unknown)) };
+    let Some(receiver) = find_sound(connection, &to)? else { return Ok(Some(WhyUndelivered::Unknown)) };
     if !outbox.permits(&receiver.workflow) {
         return Ok(Some(WhyUndelivered::NotPermitted));
     }
@@ -155,6 +155,12 @@ mod tests {
         assert_eq!(why, expected);
         let counts = ["r", "other", "sender"].map(|name| meta.mail_count(&id(name)).expect("asked"));
         assert_eq!(counts, [1, 0, 0]);
+        // One whose row is damaged gets nothing, and does not hold up those that send to it.
+        meta.connection.execute_batch("UPDATE invocation SET waits = 'x' WHERE id = 'r'").expect("edited");
+        let held = claim(&mut meta, "sender");
+        let lost = wait(&mut meta, &held, to(&["r", "sender"], b"2", "s/0/1")).expect("committed");
+        assert_eq!(lost.iter().map(|it| (it.to.as_str(), &it.why)).collect::<Vec<_>>(), [("r", &Unknown)]);
+        assert_eq!(meta.mail_count(&id("sender")).expect("asked"), 1);
         let text = undelivered[3].to_string();
         assert_eq!(
             text,

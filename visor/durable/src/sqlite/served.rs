@@ -52,7 +52,7 @@ impl Sqlite {
         let held = Held { id: new.id.clone(), epoch: 1 };
         transaction.execute("UPDATE invocation SET status = 1, epoch = 1 WHERE id = ?1", params![new.id.as_str()])?;
         commit_in(&transaction, &held, commit, now)?;
-        leave(&transaction, new.id, left)?;
+        leave(&transaction, new.id, left, false)?;
         let lost = outbox::send(&transaction, new.id, &left.sent, now)?;
         undelivered::add(&transaction, new.id, &lost, now)?;
         transaction.commit()?;
@@ -91,7 +91,7 @@ impl Sqlite {
                 .prepare_cached("UPDATE invocation SET start = encrypted(?2, 'start', ?1) WHERE id = ?1")?
                 .execute(params![held.id.as_str(), start])?;
         }
-        leave(&transaction, &held.id, left)?;
+        leave(&transaction, &held.id, left, committed.status.is_end())?;
         // Behind the sender's own row, which may be a receiver's too.
         committed.undelivered = outbox::send(&transaction, &held.id, &left.sent, now)?;
         undelivered::add(&transaction, &held.id, &committed.undelivered, now)?;
@@ -247,22 +247,30 @@ impl Sqlite {
                 }
             }
         }
+        // One whose name is damaged stays, and is named in lists.
+        let surplus: Vec<InvocationId> = surplus.iter().filter_map(|name| name.parse().ok()).collect();
+        let mut removed = Ok(0);
+        // The disk is waited for once.
+        self.together(&mut [|meta: &mut Sqlite| removed = meta.purge_all(&surplus)])?;
+        removed
+    }
+
+    /// Removes those whose end is not still to be told; how many.
+    fn purge_all(&mut self, ids: &[InvocationId]) -> Result<usize, MetaError> {
         let mut removed = 0;
-        for name in surplus {
-            // One whose name is damaged stays, and is named in lists.
-            let Ok(id) = name.parse::<InvocationId>() else { continue };
+        for id in ids {
             let is_owed: bool = self
                 .connection
                 .prepare_cached("SELECT EXISTS (SELECT 1 FROM owed WHERE id = ?1)")?
                 .query_row([id.as_str()], |row| row.get(0))?;
-            removed += usize::from(!is_owed && self.purge(&id)?);
+            removed += usize::from(!is_owed && self.purge(id)?);
         }
         Ok(removed)
     }
 }
 
-/// Keeps what a commit leaves.
-pub(super) fn leave(connection: &Connection, id: &InvocationId, left: &Left) -> Result<(), MetaError> {
+/// Keeps what a commit leaves. An end is owed only by one that has ended.
+pub(super) fn leave(connection: &Connection, id: &InvocationId, left: &Left, has_ended: bool) -> Result<(), MetaError> {
     for output in &left.outputs {
         let (hash, content) = match &output.at {
             OutputAt::File(hash) => (&hash[..], None),
@@ -275,7 +283,7 @@ pub(super) fn leave(connection: &Connection, id: &InvocationId, left: &Left) -> 
             )?
             .execute(params![id.as_str(), output.slot, hash, integer(output.bytes), content])?;
     }
-    if let Some(url) = &left.callback {
+    if let Some(url) = left.callback.as_ref().filter(|_| has_ended) {
         connection
             .prepare_cached("INSERT OR REPLACE INTO owed (id, url) VALUES (?1, encrypted_text(?2, 'callback', ?1))")?
             .execute(params![id.as_str(), url])?;

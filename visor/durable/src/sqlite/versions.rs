@@ -5,7 +5,7 @@
 use super::{Sqlite, integer, number, time};
 use crate::meta::MetaError;
 use crate::{InvocationId, Status};
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 
 /// The most versions of all workflows whose times are kept. The oldest go first.
 const KEPT: u64 = 1000;
@@ -58,7 +58,8 @@ impl Sqlite {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Looks at each invocation of a workflow that needs its code: those that have not ended, and those that have failed and can be taken back.
+    /// Looks at each invocation of a workflow that needs its code: those that have not ended, and those that have failed and can be taken back. One
+    /// whose row is damaged is passed over, as lists name it.
     pub fn each_member(
         &self,
         workflow: &str,
@@ -66,19 +67,25 @@ impl Sqlite {
     ) -> Result<(), MetaError> {
         // Each has an index of its own.
         for which in ["status IN (0, 1, 2, 3)", "status IN (4, 5, 6) AND status = 5 AND checkpoint IS NOT NULL"] {
-            let query = format!(
-                "SELECT id, status, started, due, decrypted(start, 'start', id) FROM invocation WHERE {which} AND workflow = ?1"
-            );
+            let query = format!("SELECT id, status, started, due FROM invocation WHERE {which} AND workflow = ?1");
             let mut query = self.connection.prepare_cached(&query)?;
+            // A value that cannot be decrypted ends a query, so each has one of its own.
+            let mut start =
+                self.connection.prepare_cached("SELECT decrypted(start, 'start', id) FROM invocation WHERE id = ?1")?;
             let mut rows = query.query([workflow])?;
             while let Some(row) = rows.next()? {
                 let (id, value): (String, i64) = (row.get(0)?, row.get(1)?);
-                let id: InvocationId = id.parse().map_err(|_| MetaError::Damaged { id, what: "id" })?;
                 let status = Status::ALL.into_iter().find(|status| number(*status) == value);
-                let status = status.ok_or_else(|| MetaError::Damaged { id: id.to_string(), what: "status" })?;
+                let (Ok(id), Some(status)) = (id.parse::<InvocationId>(), status) else { continue };
                 let (started, due) = (time(row.get(2)?), row.get::<_, Option<i64>>(3)?.map(time));
-                let start = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
-                look(&id, Member { status, started, due, start })?;
+                let start = start.query_row([id.as_str()], |row| row.get::<_, Vec<u8>>(0)).optional();
+                let start = match start.map_err(MetaError::from) {
+                    // It was removed meanwhile.
+                    Ok(None) | Err(MetaError::Damaged { .. }) => continue,
+                    Ok(Some(start)) => start,
+                    Err(error) => return Err(error),
+                };
+                look(&id, Member { status, started, due, start: &start })?;
             }
         }
         Ok(())
@@ -89,6 +96,7 @@ impl Sqlite {
 mod tests {
     use super::*;
     use crate::{Commit, Control, Meta, NewInvocation, Started, Store, Want, meta::Claimed};
+    use monohull_state_key::KeyFile;
     use tempfile::TempDir;
 
     #[test]
@@ -135,5 +143,30 @@ mod tests {
         meta.each_member("w", look).expect("read");
         let failed = ("c".to_owned(), Status::Failed, 1, None);
         assert_eq!(found, [("a".to_owned(), Status::Pending, 1, Some(5)), failed]);
+    }
+
+    #[test]
+    fn a_damaged_row_is_passed_over() {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("state.key");
+        KeyFile::create(&path).expect("a new one");
+        let key = KeyFile::load(&path).expect("a key");
+        let store = Store::open_served(&folder.path().join("state"), Some(&key)).expect("a new one");
+        let mut meta = store.meta().expect("a database");
+        for name in ["a", "b", "c"] {
+            let id: InvocationId = name.parse().expect("a name");
+            let new = NewInvocation { id: &id, workflow: "w", start: name.as_bytes(), due: 5 };
+            assert_eq!(meta.start(&new, 1).expect("done"), Started::New);
+        }
+        let exchange = "UPDATE invocation SET start = (SELECT start FROM invocation WHERE id = 'a') WHERE id = 'b';
+            UPDATE invocation SET id = '../c' WHERE id = 'c'";
+        meta.connection.execute_batch(exchange).expect("edited");
+        let mut found = Vec::new();
+        let look = |id: &InvocationId, _: Member<'_>| {
+            found.push(id.to_string());
+            Ok(())
+        };
+        meta.each_member("w", look).expect("read");
+        assert_eq!(found, ["a"]);
     }
 }

@@ -224,7 +224,10 @@ impl Meta for Model {
             }
             Control::Resume => {
                 if row.status == Status::Paused {
-                    (row.attempts, row.reason) = (0, None);
+                    if row.checkpoint.is_some() || row.reason.as_deref() != Some("by hand") {
+                        row.attempts = 0;
+                    }
+                    row.reason = None;
                 }
                 at_rest(row)
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hyper::http::Response;
-use monohull_durable::{InvocationId, Member, MetaError, Status, StoreError};
+use monohull_durable::{InvocationId, Member, Status, StoreError};
 use monohull_engine::Ready;
 use monohull_report::text::quoted;
 use serde_json::{Map, Value, json};
@@ -159,9 +159,9 @@ impl Ledger {
         // With a connection of its own: many rows may be read, and others go on meanwhile.
         let meta = self.store().meta()?;
         let mut versions = BTreeMap::<Version, Members>::new();
-        meta.each_member(workflow, |id: &InvocationId, member| {
-            let start = Start::decode(member.start);
-            let start = start.ok_or_else(|| MetaError::Damaged { id: id.to_string(), what: "start" })?;
+        meta.each_member(workflow, |_: &InvocationId, member| {
+            // One that cannot be read is named in lists.
+            let Some(start) = Start::decode(member.start) else { return Ok(()) };
             versions.entry(Version::of(&start)).or_default().add(&member);
             Ok(())
         })?;

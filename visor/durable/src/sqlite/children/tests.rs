@@ -121,6 +121,19 @@ fn told(mail: &[Mail]) -> Vec<(String, Ending, usize)> {
 }
 
 #[test]
+fn a_damaged_parent_is_told_nothing_and_does_not_hold_up_its_child() {
+    for damage in ["waits = 'x'", "status = 9"] {
+        let mut world = World::new();
+        world.wait("p", &["child:a"], &[], vec![start_of("a", "1")]);
+        let (p, a) = (id("p"), of("p", "a"));
+        world.meta.connection.execute_batch(&format!("UPDATE invocation SET {damage} WHERE id = 'p'")).expect("edited");
+        world.end(&a, &[]);
+        assert_eq!(world.status(&a), Some(Status::Completed), "{damage}");
+        assert!(matches!(world.meta.get(&p), Err(MetaError::Damaged { .. })));
+    }
+}
+
+#[test]
 fn a_child_is_started_once_and_its_end_is_told_once() {
     let mut world = World::new();
     let lost = world.claim("p").0;
