@@ -111,6 +111,10 @@ impl Watchdog {
         let came = self.with_ledger(move |watchdog, ledger| {
             let came = ledger.control(&id, control, what)?;
             if control == Control::Cancel {
+                // One that waits in the queue has nothing to come to a wait with.
+                if let Some(queued) = watchdog.history.find(id.as_str()).filter(|it| it.status() == Status::Pending) {
+                    queued.cancel();
+                }
                 watchdog.settle(&id);
             }
             Ok((id, came))

@@ -283,7 +283,7 @@ impl Wanted {
             && self.before.as_ref().is_none_or(|before| place < before)
     }
 
-    /// Whether one of this status is wanted, or one that is damaged.
+    /// Whether one of this status is wanted. One that is damaged is wanted only where none is named.
     fn is_status(&self, name: &str) -> bool {
         self.statuses.is_empty() || self.statuses.iter().any(|status| status.name() == name)
     }

@@ -51,7 +51,9 @@ impl Watchdog {
         let from = order.from.map(version_name).transpose()?;
         let workflow = self.registry.workflow(&name)?;
         let (ready, document) = (workflow.ready()?, workflow.document.clone());
-        let version = Version::of_parts(&document, &ready);
+        // An image may have to be hashed, which takes seconds for a large one.
+        let (of_document, of_ready) = (document.clone(), ready.clone());
+        let version = self.blocking(move |_| Ok(Version::of_parts(&of_document, &of_ready))).await?;
         let target = Arc::new(Target { version: version.clone(), document, ready });
         let (of_name, id, after) = (name.clone(), order.id.as_deref().map(id_of).transpose()?, order.after);
         let of_version = version.clone();

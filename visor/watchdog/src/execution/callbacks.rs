@@ -15,6 +15,11 @@ const LATE_CALLBACKS: usize = 16;
 impl Watchdog {
     /// Calls back after the end of an invocation, if it has a callback. Returns when it was made or given up.
     pub(crate) async fn call_back(self: &Arc<Self>, id: &InvocationId) {
+        self.call_back_as(id, false).await;
+    }
+
+    /// The same. One that is late waits for those that are under way, and is not dropped.
+    async fn call_back_as(self: &Arc<Self>, id: &InvocationId, is_late: bool) {
         let (watchdog, of) = (self.clone(), id.clone());
         let url = match spawn_blocking(move || watchdog.ledger.meta().owed_to(&of)).await {
             Ok(Ok(Some(url))) => url,
@@ -26,13 +31,20 @@ impl Watchdog {
             Err(refusal) => return tracing::warn!(%id, why = refusal.error.message, "no callback"),
             Ok(None) => return,
         };
-        match (Callback::to(url.as_bytes(), &self.settings.callbacks), self.callbacks.try_acquire()) {
-            (Ok(callback), Ok(_turn)) => {
+        let turn = match is_late && self.settings.callbacks_max > 0 {
+            true => self.callbacks.acquire().await.ok(),
+            false => self.callbacks.try_acquire().ok(),
+        };
+        if is_late && self.is_ending() {
+            return;
+        }
+        match (Callback::to(url.as_bytes(), &self.settings.callbacks), turn) {
+            (Ok(callback), Some(_turn)) => {
                 if !callback.send(&known.invocation, || self.is_ending()).await {
                     return;
                 }
             }
-            (Ok(_), Err(_)) => tracing::warn!(%id, "no callback: too many are under way"),
+            (Ok(_), None) => tracing::warn!(%id, "no callback: too many are under way"),
             // The operator may have changed their mind.
             (Err(refusal), _) => tracing::warn!(%id, why = refusal.error.message, "no callback"),
         }
@@ -54,7 +66,7 @@ impl Watchdog {
             let (watchdog, guard) = (self.clone(), self.work.track());
             tokio::spawn(async move {
                 let _held = (turn, guard);
-                watchdog.call_back(&id).await;
+                watchdog.call_back_as(&id, true).await;
             });
         }
     }

@@ -141,7 +141,16 @@ impl Watchdog {
                 Ok(())
             });
             match done.await {
-                Ok(Ok(())) | Err(_) => return,
+                Ok(Ok(())) => return,
+                Err(error) if error.is_cancelled() => return,
+                // Perhaps that of another one that was made together with this one.
+                Err(error) => {
+                    tracing::error!(id = %held.id, %error, "a commit is tried again");
+                    if self.is_ending() {
+                        return;
+                    }
+                    sleep(TROUBLE_PAUSE).await;
+                }
                 Ok(Err(error @ MetaError::Stale(_))) => return tracing::warn!(%error, "a run counts for nothing"),
                 Ok(Err(error)) => {
                     tracing::error!(id = %held.id, %error, "a commit is tried again");

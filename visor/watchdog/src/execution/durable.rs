@@ -74,6 +74,8 @@ impl Watchdog {
         };
         invocation.point("suspended");
         let (watchdog, of_call, url) = (self.clone(), invocation.clone(), row.and_then(|row| row.callback.clone()));
+        // It may have been cancelled meanwhile.
+        let owed = row.filter(|row| row.callback.is_some()).map(|row| row.held.id.clone());
         let held = row.map(|row| row.held.clone());
         let keep = spawn_blocking(move || {
             let ledger = &watchdog.ledger;
@@ -96,7 +98,8 @@ impl Watchdog {
                 let (commit, sent, adding) = ledger.write_checkpoint(&waits, run)?;
                 let sent = watchdog.outbox(&adding, &id, workflow.plan(), sent);
                 let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
-                let left = Left { printed: encode_printed(&of_call.printed()), sent, ..Left::default() };
+                let (printed, callback) = (encode_printed(&of_call.printed()), start.callback.clone());
+                let left = Left { printed, sent, callback, ..Left::default() };
                 let family = left.sent.has_children().then_some(id.clone());
                 match &held {
                     None => ledger.start_suspended(&id, &start, &commit, &left)?,
@@ -115,6 +118,9 @@ impl Watchdog {
         keep.await.map_err(|error| ApiError::monohull(error.to_string()))??;
         tracing::info!(id = invocation.id, workflow = invocation.workflow, "suspended");
         self.leave(invocation, Status::Suspended);
+        if let Some(id) = owed {
+            self.call_back(&id).await;
+        }
         Ok(())
     }
 
@@ -215,7 +221,8 @@ impl Watchdog {
         let came = self.run_leg(&claim, &invocation, leg).await;
         let may_try_again = claim.checkpoint.is_some() || start.again;
         let printed = encode_printed(&invocation.printed());
-        let (left, mut sent) = (Left { printed, ..Left::default() }, Vec::new());
+        let (callback, has_callback) = (start.callback.clone(), start.callback.is_some());
+        let (left, mut sent) = (Left { printed, callback, ..Left::default() }, Vec::new());
         let (status, report, result) = match came {
             Some(Came::Suspended(run, _)) => {
                 let kept = self.write_leg(&claim, document, ready.clone(), copy, run).await;
@@ -223,7 +230,7 @@ impl Watchdog {
                     Ok((commit, sent, adding)) => {
                         self.commit(&claim.held, commit, Left { sent, ..left }).await;
                         drop(adding);
-                        return self.leave(&invocation, Status::Suspended);
+                        return self.leave_and_call((&claim, has_callback), &invocation, Status::Suspended).await;
                     }
                     Err(refusal) => (Status::Failed, None, Err(refusal)),
                 }
@@ -231,7 +238,7 @@ impl Watchdog {
             Some(Came::Unfit(reason)) => {
                 self.metrics.not_resumed("unusable");
                 self.commit(&claim.held, Commit::Paused { reason }, left).await;
-                return self.leave(&invocation, Status::Paused);
+                return self.leave_and_call((&claim, has_callback), &invocation, Status::Paused).await;
             }
             Some(Came::Ended(ended)) => {
                 let (mut report, result) = *ended;
@@ -243,7 +250,7 @@ impl Watchdog {
             None if self.is_ending() && may_try_again => {
                 let reason = "the server ended".to_owned();
                 self.commit(&claim.held, Commit::Released { due: now(), reason }, left).await;
-                return self.leave(&invocation, Status::Suspended);
+                return self.leave_and_call((&claim, has_callback), &invocation, Status::Suspended).await;
             }
             None => (Status::Cancelled, None, Err(self.given_up())),
         };
@@ -254,7 +261,7 @@ impl Watchdog {
                 let commit = later(claim.attempt, refusal.error.message.clone());
                 // What it has sent it sends again.
                 self.commit(&claim.held, commit, left).await;
-                return self.leave(&invocation, Status::Suspended);
+                return self.leave_and_call((&claim, has_callback), &invocation, Status::Suspended).await;
             }
             _ => {}
         }
@@ -262,6 +269,19 @@ impl Watchdog {
         let attempt = may_try_again.then_some(claim.attempt);
         let over = Over { row, invocation, workflow: ready, status, report, result, sent, attempt };
         Box::pin(self.conclude(over, ())).await;
+    }
+
+    /// A leg is over. If the invocation was cancelled meanwhile it has ended, and that is told.
+    async fn leave_and_call(
+        self: &Arc<Self>,
+        (claim, has_callback): (&Claim, bool),
+        invocation: &Arc<Invocation>,
+        status: Status,
+    ) {
+        self.leave(invocation, status);
+        if has_callback {
+            self.call_back(&claim.held.id).await;
+        }
     }
 
     /// Runs a claimed invocation in a worker, within the server's timeout: how far it came, or `None` if it was stopped.

@@ -87,6 +87,9 @@ impl Watchdog {
         let slot = self.admission.wait().await;
         let _permit = slot.run_permit().await;
         self.refuse_if_draining()?;
+        if !self.registry.is_current(&target.ready) {
+            return Ok(Moved::No("another version was registered, or the grants were changed, meanwhile".to_owned()));
+        }
         let of_target = target.clone();
         let begun = self.with_ledger(move |_, ledger| ledger.begin_to_move(&of_target, &id, is_trial));
         let Claimed { claim, before, beginning } = match begun.await? {
@@ -235,12 +238,24 @@ impl Ledger {
         is_trial: bool,
     ) -> Result<Result<Box<Claimed>, Moved>, ApiError> {
         let no = |reason: &str| Ok(Err(Moved::No(reason.to_owned())));
-        let row = self.meta().get(id).map_err(meta_kept)?;
+        let row = match self.meta().get(id) {
+            // The others can be moved.
+            Err(error @ MetaError::Damaged { .. }) => return no(&error.to_string()),
+            row => row.map_err(meta_kept)?,
+        };
+        // The id may be that of another invocation by now.
+        if row.as_ref().is_some_and(|row| row.workflow != target.ready.plan().name) {
+            return no("it was removed");
+        }
         let is_there = |row: Row| Start::decode(&row.start).is_some_and(|start| Version::of(&start) == target.version);
         if row.is_some_and(is_there) {
             return Ok(Err(Moved::Already));
         }
         let (claim, before) = match self.claim_to_move(id).map_err(meta_kept)? {
+            Moving::Claimed(claim, before) if claim.workflow != target.ready.plan().name => {
+                let beginning = Err("it was removed".to_owned());
+                return Ok(Ok(Box::new(Claimed { claim: *claim, before, beginning })));
+            }
             Moving::Claimed(claim, before) => (*claim, before),
             Moving::NotBegun(row) => return self.move_pending(target, &row, is_trial).map(Err),
             Moving::Refused(status) => return no(&format!("it is {}", status.name())),
@@ -267,6 +282,8 @@ impl Ledger {
         let Some(start) = Start::decode(&row.start) else {
             return Ok(Moved::No("what it was started with cannot be read".to_owned()));
         };
+        // What may have run already, and is not to be run again, is not run again in another version either.
+        let may_begin = row.attempts == 0 || start.again;
         let start = match adapted(target, start, BTreeMap::new()) {
             Ok(_) if is_trial => return Ok(Moved::Could),
             Ok(start) => start,
@@ -274,6 +291,7 @@ impl Ledger {
         };
         let adding = self.adding()?;
         let start = self.start_in(&adding, target, start)?;
+        let start = Start { again: start.again && may_begin, ..start };
         let is_done = self.meta().replace_start(row, &start.encode()?, now()).map_err(meta_kept)?;
         drop(adding);
         self.changed(&row.id);
