@@ -155,12 +155,6 @@ mod tests {
         assert_eq!(why, expected);
         let counts = ["r", "other", "sender"].map(|name| meta.mail_count(&id(name)).expect("asked"));
         assert_eq!(counts, [1, 0, 0]);
-        // One whose row is damaged gets nothing, and does not hold up those that send to it.
-        meta.connection.execute_batch("UPDATE invocation SET waits = 'x' WHERE id = 'r'").expect("edited");
-        let held = claim(&mut meta, "sender");
-        let lost = wait(&mut meta, &held, to(&["r", "sender"], b"2", "s/0/1")).expect("committed");
-        assert_eq!(lost.iter().map(|it| (it.to.as_str(), &it.why)).collect::<Vec<_>>(), [("r", &Unknown)]);
-        assert_eq!(meta.mail_count(&id("sender")).expect("asked"), 1);
         let text = undelivered[3].to_string();
         assert_eq!(
             text,
@@ -170,5 +164,12 @@ mod tests {
         assert_eq!(meta.send_all(&id("gone"), &outbox, 11).expect("done")[0].why, NotPermitted, "no workflow is named");
         let outbox = Outbox { workflows: vec![crate::ANY_WORKFLOW.to_owned()], ..to(&["other"], b"2", "s/0/1") };
         assert_eq!(meta.send_all(&id("gone"), &outbox, 11).expect("done"), []);
+        // One whose row is damaged gets nothing, and does not hold up those that send to it.
+        meta.connection.execute_batch("UPDATE invocation SET waits = 'x' WHERE id = 'r'").expect("edited");
+        start(&mut meta, "another", "w");
+        let held = claim(&mut meta, "another");
+        let lost = wait(&mut meta, &held, to(&["r", "sender"], b"2", "s/0/1")).expect("committed");
+        assert_eq!(lost.iter().map(|it| (it.to.as_str(), &it.why)).collect::<Vec<_>>(), [("r", &Unknown)]);
+        assert_eq!(meta.mail_count(&id("sender")).expect("asked"), 1);
     }
 }

@@ -79,7 +79,6 @@ fn fill(store: &Store, meta: &mut Sqlite) -> [u8; 32] {
         };
         let left = Left {
             printed: own(6).into_bytes(),
-            callback: Some(own(7)),
             sent: Outbox::new(vec![child], &[], |child| Ok(child.bytes.clone())),
             ..Left::default()
         };
@@ -94,7 +93,8 @@ fn fill(store: &Store, meta: &mut Sqlite) -> [u8; 32] {
         let ended = Commit::Ended { well: false, report: own(1).into_bytes(), published: None };
         let at = OutputAt::Row(own(11).into_bytes());
         let outputs = vec![Output { slot: "out".to_owned(), bytes: own(11).len() as u64, at }];
-        meta.commit_with(&claim.held, &ended, &Left { outcome, outputs, ..Left::default() }, 6).expect("it is ours");
+        let left = Left { outcome, outputs, callback: Some(own(7)), ..Left::default() };
+        meta.commit_with(&claim.held, &ended, &left, 6).expect("it is ours");
     }
     let definition = Definition {
         workflow: "w".to_owned(),
@@ -133,11 +133,12 @@ fn no_value_of_an_invocation_is_in_a_folder_with_a_key_and_all_are_read_with_it(
         assert_eq!((row.start.as_slice(), row.published), (MARKERS[0].as_bytes(), published(MARKERS[2])));
         assert_eq!(meta.history(&one).expect("read")[0].published, published(MARKERS[2]));
         assert_eq!(meta.printed(&one).expect("read"), [MARKERS[6].as_bytes()]);
-        assert_eq!(meta.owed().expect("read")[0], one);
-        assert_eq!(meta.owed_to(&one).expect("read").as_deref(), Some(MARKERS[7]));
-        let outputs = meta.outputs(&id(&child_invocation("one", "c"))).expect("read");
+        let child = id(&child_invocation("one", "c"));
+        assert!(meta.owed().expect("read").contains(&child));
+        assert_eq!(meta.owed_to(&child).expect("read").as_deref(), Some(MARKERS[7]));
+        let outputs = meta.outputs(&child).expect("read");
         assert_eq!(outputs[0].at, OutputAt::Row(MARKERS[11].as_bytes().to_vec()));
-        let child = meta.get(&id(&child_invocation("one", "c"))).expect("read").expect("there");
+        let child = meta.get(&child).expect("read").expect("there");
         assert_eq!((child.status, child.report.as_deref()), (Status::Failed, Some(MARKERS[1].as_bytes())));
         assert_eq!(meta.schedules().expect("read")[0].definition.inputs, MARKERS[8].as_bytes());
         let mut content = String::new();
@@ -192,7 +193,7 @@ fn values_that_were_changed_or_exchanged_are_named() {
         (exchange("history", "published", "id", "one", "two"), "wrong list of what it has published"),
         (exchange("printed", "bytes", "id", "one", "two"), "wrong list of what it has printed"),
         (flip("printed", "bytes", "id"), "wrong list of what it has printed"),
-        (exchange("owed", "url", "id", "one", "two"), "wrong callback"),
+        (exchange("owed", "url", "id", &child, &other_child), "wrong callback"),
         (exchange("output", "content", "id", &child, &other_child), "wrong output"),
         (exchange("mail", "bytes", "name = 'paid' AND invocation", "one", "two"), "wrong event"),
         (flip("mail", "bytes", "name = 'paid' AND invocation"), "wrong event"),
@@ -207,7 +208,7 @@ fn values_that_were_changed_or_exchanged_are_named() {
         meta.get(&child)?;
         meta.history(&one)?;
         meta.printed(&one)?;
-        meta.owed_to(&one)?;
+        meta.owed_to(&child)?;
         meta.outputs(&child)?;
         meta.mail(&claim.held, 0)?;
         meta.children(&one)?;
