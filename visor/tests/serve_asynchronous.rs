@@ -343,6 +343,18 @@ fn a_full_disk_is_reported_instead_of_an_acknowledgement() {
     }
 }
 
+#[test]
+fn a_call_that_waits_for_its_turn_is_cancelled_at_once() {
+    let server = server_with_examples(&StateFolder::new(), &["--concurrency", "1"]);
+    let running = accepted(&server, "stuck", &[], b"");
+    eventually("it runs", || server.get(&running).json()["status"] == "running");
+    let queued = accepted(&server, "echo", &[], b"never");
+    eventually("it waits", || server.get(&queued).json()["status"] == "pending");
+    server.post(&format!("{queued}/cancel"), b"").expect(200);
+    assert_eq!(server.ended(&queued)["status"], "cancelled");
+    server.ask("DELETE", &running, &[]).expect(204);
+}
+
 /// Those that run and those that wait for their turn are in lists as what they are.
 #[test]
 fn lists_have_those_that_run_and_those_that_wait_for_their_turn() {
