@@ -37,6 +37,12 @@ static PyObject *raise_error(int number) {
     return NULL;
 }
 
+/* What a call returns that has no value. */
+static PyObject *none_or_error(int done) {
+    if (done < 0) return raise_error(done);
+    Py_RETURN_NONE;
+}
+
 static void buffer_dealloc(PyObject *object) {
     Buffer *self = (Buffer *)object;
     if (self->memory.data) monohull_discard(&self->memory);
@@ -141,8 +147,7 @@ static PyObject *state(PyObject *module, PyObject *arguments) {
     const char *name, *text;
     if (!PyArg_ParseTuple(arguments, "ss", &name, &text)) return NULL;
     int done = monohull_state(name, text);
-    if (done < 0) return raise_error(done);
-    Py_RETURN_NONE;
+    return none_or_error(done);
 }
 
 /* `handed_over(name)`: bytes */
@@ -166,8 +171,7 @@ static PyObject *send_event(PyObject *module, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "ssy*", &invocation, &name, &data)) return NULL;
     int done = monohull_send(invocation, name, data.buf, (size_t)data.len);
     PyBuffer_Release(&data);
-    if (done < 0) return raise_error(done);
-    Py_RETURN_NONE;
+    return none_or_error(done);
 }
 
 /* `start_child(workflow, id, input, detached)` */
@@ -179,8 +183,7 @@ static PyObject *start_child(PyObject *module, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "ssy*p", &workflow, &id, &input, &detached)) return NULL;
     int done = monohull_start_child(workflow, id, input.buf, (size_t)input.len, detached);
     PyBuffer_Release(&input);
-    if (done < 0) return raise_error(done);
-    Py_RETURN_NONE;
+    return none_or_error(done);
 }
 
 /* `join(id, nanoseconds)`: how the child has ended, and what is told of it, for `child_output`. */
@@ -221,8 +224,7 @@ static PyObject *cancel_child(PyObject *module, PyObject *arguments) {
     const char *id;
     if (!PyArg_ParseTuple(arguments, "s", &id)) return NULL;
     int done = monohull_cancel_child(id);
-    if (done < 0) return raise_error(done);
-    Py_RETURN_NONE;
+    return none_or_error(done);
 }
 
 /* `checkpoint(label)`: whether it has come back. */
@@ -279,8 +281,7 @@ static PyObject *publish_copy(const char *slot, const void *bytes, size_t length
         if (done < 0) monohull_discard(&memory);
     }
     Py_END_ALLOW_THREADS
-    if (done < 0) return raise_error(done);
-    Py_RETURN_NONE;
+    return none_or_error(done);
 }
 
 /* Fills a slot with the first `length` bytes of a buffer, of which there is no view. */
@@ -294,8 +295,7 @@ static PyObject *publish_own(const char *slot, Buffer *owner, size_t length) {
     done = monohull_publish(slot, &memory);
     if (done < 0) monohull_discard(&memory);
     Py_END_ALLOW_THREADS
-    if (done < 0) return raise_error(done);
-    Py_RETURN_NONE;
+    return none_or_error(done);
 }
 
 /* `put(slot, data)`: a view of a slot's memory is released, and if it was the only one and begins where the memory does, the memory goes to

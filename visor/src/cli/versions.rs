@@ -1,4 +1,4 @@
-//! `monohull versions`: the code that the invocations of a workflow are in, and who keeps old code alive.
+//! `monohull versions`: the code that the invocations of a workflow are in, and which of them need old code.
 
 use clap::Args;
 use monohull_report::escape::Line;

@@ -66,8 +66,8 @@ pub struct Settings {
     pub idle: Option<Duration>,
     /// What is kept in memory of calls that have ended and whose clients have waited for the result.
     pub keep: Keep,
-    /// The same of asynchronous calls and of all others that have waited, on the disk. Default: 10 000, 1 GiB, and a week: those who sleep for days ask late for
-    /// what came of it.
+    /// The same of asynchronous calls and of all others that have waited, on the disk. Default: 10 000, 1 GiB, and a week: clients ask late for the
+    /// results of workflows that sleep for days.
     pub keep_durable: Keep,
     /// `HOST` or `HOST:PORT` that callbacks may go to. Default: none, because a callback makes this machine send
     /// requests to wherever a client says.

@@ -50,7 +50,7 @@ pub(crate) struct Over {
 }
 
 impl Watchdog {
-    /// Commits the end of a run, shows it, and calls back. `until_shown` is dropped before a client is answered, who may send the next request then.
+    /// Commits the end of a run, shows it, and calls back. `until_shown` is dropped before the client is answered: its next request may follow at once.
     pub(crate) async fn conclude(self: &Arc<Self>, over: Over, until_shown: impl Send) {
         let Over { row: OwnRow { held, callback }, invocation, workflow, status, report, result, sent, attempt } = over;
         invocation.point("ended");
@@ -121,7 +121,7 @@ impl Watchdog {
         Ok((commit, left, adding))
     }
 
-    /// Those who follow a leg see that it is over.
+    /// Shows to clients that follow a leg that it is over.
     pub(crate) fn leave(&self, invocation: &Arc<Invocation>, status: Status) {
         invocation.end(invocation.ending(status, None, Ok(Vec::new())));
         self.history.leave(invocation);

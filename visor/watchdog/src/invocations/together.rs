@@ -13,7 +13,7 @@ use monohull_durable::{MetaError, Sqlite};
 /// A transaction. It may be done once more if the disk has failed.
 type Work = Box<dyn FnMut(&mut Sqlite) + Send>;
 
-/// Transactions that were brought and that nobody does yet.
+/// Transactions that are queued.
 #[derive(Default)]
 pub(crate) struct Together(Mutex<Vec<Brought>>);
 
@@ -24,7 +24,7 @@ struct Brought {
 }
 
 impl Together {
-    /// Does a transaction, and with it those of others who wait. Returns when the disk has it.
+    /// Does a transaction, and with it those that are queued. Returns when the disk has it.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         meta: &Mutex<Sqlite>,
@@ -39,7 +39,7 @@ impl Together {
         let undone = match told.try_recv() {
             Ok(undone) => undone,
             Err(TryRecvError::Empty) => self.lead(&mut meta, &told),
-            // The one who did it has panicked.
+            // The thread that did it has panicked.
             Err(TryRecvError::Disconnected) => return Err(MetaError::Undone),
         };
         if let Some(mut work) = undone {
@@ -53,7 +53,7 @@ impl Together {
     fn lead(&self, meta: &mut Sqlite, own: &Receiver<Option<Work>>) -> Option<Work> {
         let brought = std::mem::take(&mut *lock(&self.0));
         let (mut works, tell): (Vec<Work>, Vec<_>) = brought.into_iter().map(|it| (it.work, it.done)).unzip();
-        // One alone needs no company.
+        // A single one needs no transaction around its own.
         let is_done = match works.as_mut_slice() {
             [work] => {
                 work(meta);
@@ -62,7 +62,7 @@ impl Together {
             works => meta.together(works).inspect_err(|error| tracing::warn!(%error, "one by one")).is_ok(),
         };
         for (work, tell) in works.into_iter().zip(tell) {
-            // One who has gone needs no answer.
+            // A thread that does not wait any more needs no answer.
             let _ = tell.send((!is_done).then_some(work));
         }
         own.try_recv().ok().flatten()
