@@ -1,8 +1,11 @@
 //! `run --state` and `wake`: invocations outlive their processes, are run by one at a time, and are lost by no kill.
 
+#[path = "support/database.rs"]
+mod database;
 #[path = "support/program.rs"]
 mod program;
 
+use database::exchange;
 use program::{NAP, RESULT, command, document, image, monohull, refused, write_sleepers};
 use serde_json::{Value, json};
 use std::fs;
@@ -151,13 +154,7 @@ fn a_row_that_was_edited_is_named_and_the_others_are_listed() {
     let folder = workflow(DAY);
     let path = folder.path();
     ["one", "two", "xyz"].iter().for_each(|id| sleeper(path, id));
-    let database = path.join("state/meta.sqlite");
-    let mut bytes = fs::read(&database).expect("a database");
-    let (from, to) = (&br#"{"file":"two."#[..], &br#"{"else":"two."#[..]);
-    let places: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
-    assert!(!places.is_empty(), "the checkpoint is in the row");
-    places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to));
-    fs::write(&database, bytes).expect("written");
+    exchange(&path.join("state/meta.sqlite"), br#"{"file":"two."#, br#"{"else":"two."#);
     let listed = document(&monohull(path, &["ps", "--state", "state", "--json"]));
     let row =
         |index: usize| (listed["invocations"][index]["id"].clone(), listed["invocations"][index]["status"].clone());

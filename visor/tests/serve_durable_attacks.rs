@@ -1,9 +1,12 @@
 //! What hostile clients, other tenants and damaged files can do to the durable invocations of a server.
 
+#[path = "support/database.rs"]
+mod database;
 #[path = "support/program.rs"]
 mod program;
 mod serve_support;
 
+use database::exchange;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use serve_support::{Server, StateFolder, eventually, single};
@@ -219,13 +222,7 @@ fn a_row_that_was_edited_is_named_and_the_others_are_listed() {
     server.post("/async-invoke/inbox?id=two", b"").expect(202);
     eventually("it waits", || server.get("/invocations/two").json()["status"] == "suspended");
     assert_eq!(server.stop().0, Some(0));
-    let database = state.path().join("durable/meta.sqlite");
-    let mut bytes = fs::read(&database).expect("a database");
-    let (from, to) = (&br#"{"file":"two."#[..], &br#"{"else":"two."#[..]);
-    let places: Vec<_> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
-    assert!(!places.is_empty(), "the checkpoint is in the row");
-    places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to));
-    fs::write(&database, bytes).expect("written");
+    exchange(&state.path().join("durable/meta.sqlite"), br#"{"file":"two."#, br#"{"else":"two."#);
 
     let server = Server::start_on(&state, &OPTIONS, &[]);
     let listed = server.get("/invocations").expect(200).json()["invocations"].take();
