@@ -58,8 +58,8 @@ struct Tree {
     all: Vec<Named>,
     /// The owner of each chain, by its first cluster.
     owners: BTreeMap<u32, usize>,
-    /// How many in a directory are called the same, as FAT compares names.
-    namesakes: BTreeMap<(usize, String), u32>,
+    /// What is called the same in a directory, as FAT compares names: the slots, in their order.
+    namesakes: BTreeMap<(usize, String), Vec<u64>>,
 }
 
 impl<I: Image> Check<'_, I> {
@@ -147,7 +147,7 @@ impl<I: Image> Check<'_, I> {
             self.image.read(slot + FLAGS, &mut flags)?;
             let aside = parent == ROOT && !directory && name.starts_with(ASIDE);
             let moved = flags[0] & MOVED != 0;
-            *tree.namesakes.entry((parent, name::folded(&name))).or_default() += 1;
+            tree.namesakes.entry((parent, name::folded(&name))).or_default().push(slot);
             tree.all.push(Named {
                 parent,
                 name,
@@ -172,7 +172,7 @@ impl<I: Image> Check<'_, I> {
             (0, true) => ROOT,
             (0, false) => {
                 // Empty files have no clusters that identify them.
-                let goes = tree.has_namesake(named);
+                let goes = tree.is_hidden(named);
                 if goes {
                     let path = tree.path(index);
                     self.give_up(tree, index, Finding::Moved { kept: path.clone(), path });
@@ -191,8 +191,9 @@ impl<I: Image> Check<'_, I> {
             self.give_up(tree, index, Finding::Circle { path, to: if to.is_empty() { "/".into() } else { to } });
             return true;
         }
-        // What is to be replaced is there still; if it is not, the old name has to go.
-        let ranks = |named: &Named| (tree.has_namesake(named), named.moved, named.aside);
+        // What is replaced and what replaces it may both be there: the name stays with the one that it has led to. If only one is, the old
+        // name has to go.
+        let ranks = |named: &Named| (tree.is_hidden(named), named.moved, named.aside);
         if !owner.claimed && ranks(owner) > ranks(named) {
             // Whatever was found in it is in it still, by its other name.
             tree.all.swap(first, index);
@@ -206,8 +207,8 @@ impl<I: Image> Check<'_, I> {
     fn give_up(&mut self, tree: &mut Tree, index: usize, finding: Finding) {
         let named = &mut tree.all[index];
         named.goes = true;
-        if let Some(count) = tree.namesakes.get_mut(&(named.parent, name::folded(&named.name))) {
-            *count -= 1;
+        if let Some(slots) = tree.namesakes.get_mut(&(named.parent, name::folded(&named.name))) {
+            slots.retain(|slot| *slot != named.slot());
         }
         self.repairs.extend(named.slots.iter().rev().map(|slot| Repair::Bytes(*slot, vec![GONE])));
         self.found(finding);
@@ -365,8 +366,10 @@ impl Tree {
         if at == ROOT { path } else { format!("…{path}") }
     }
 
-    fn has_namesake(&self, named: &Named) -> bool {
-        self.namesakes.get(&(named.parent, name::folded(&named.name))).is_some_and(|count| *count > 1)
+    /// Whether the name leads to something before it in the directory.
+    fn is_hidden(&self, named: &Named) -> bool {
+        let slots = self.namesakes.get(&(named.parent, name::folded(&named.name)));
+        slots.and_then(|slots| slots.first()).is_some_and(|first| *first != named.slot())
     }
 
     /// Whether something lies in a directory, or in one that lies there.
