@@ -136,6 +136,24 @@ pub(crate) fn wasmtime_program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wasmtime-cli/bin/wasmtime")
 }
 
+/// A server of our shape that does nothing ([`crate::peer`]), for so many clients.
+pub(crate) fn relay(clients: usize) -> Result<Running> {
+    let folder = folder("relay")?;
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new(program);
+    command.args(["--peer", "relay", &clients.to_string()]).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("the relay: {error}"))?;
+    let mut line = String::new();
+    let read = child.stdout.take().map(|out| BufReader::new(out).read_line(&mut line));
+    match (read, line.trim_end().parse()) {
+        (Some(Ok(_)), Ok(address)) => Ok(Running { child, address, folder }),
+        _ => {
+            let _ = child.kill();
+            Err(format!("the relay said {line:?}"))
+        }
+    }
+}
+
 /// `wasmtime serve` of a component that answers nothing: an instance for each request.
 pub(crate) fn wasmtime() -> Result<Running> {
     let folder = folder("wasmtime")?;

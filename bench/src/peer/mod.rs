@@ -12,6 +12,7 @@ mod mapped;
 mod peak;
 mod pipe;
 mod processes;
+mod relay;
 mod sort;
 mod spawn;
 pub(crate) mod traffic;
@@ -48,6 +49,8 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "processes" => processes::chain(path(0)?, number(1)?, number(2)?),
         "words" => words::count_file(path(0)?, path(1)?, number(2)?),
         "traffic" => traffic::run(arguments.first().map_or("", String::as_str), number(1)?, number(2)?),
+        "relay" => relay::serve(number(0)?),
+        "echo" => relay::echo(),
         "sort" => sort::sort_file(path(0)?, path(1)?, number(2)?),
         _ => Err(format!("no peer is called {name}")),
     }
