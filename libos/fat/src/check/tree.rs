@@ -168,6 +168,9 @@ impl<I: Image> Check<'_, I> {
     /// the two goes, so that it is as before the change or as after it. Or it leads to a directory in which it lies.
     fn is_second_name(&mut self, tree: &mut Tree, index: usize) -> bool {
         let named = &tree.all[index];
+        if named.goes {
+            return true;
+        }
         let first = match (named.cluster, named.directory) {
             (0, true) => ROOT,
             (0, false) => {
@@ -193,14 +196,29 @@ impl<I: Image> Check<'_, I> {
         }
         // What is replaced and what replaces it may both be there: the name stays with the one that it has led to. If only one is, the old
         // name has to go.
-        let ranks = |named: &Named| (tree.is_hidden(named), named.moved, named.aside);
+        let ranks = |named: &Named| (tree.is_hidden(named), !tree.hides(named), named.moved, named.aside);
         if !owner.claimed && ranks(owner) > ranks(named) {
             // Whatever was found in it is in it still, by its other name.
             tree.all.swap(first, index);
         }
         let (path, kept) = (tree.path(index), tree.path(first));
         self.give_up(tree, index, Finding::Moved { path, kept });
+        self.give_up_replaced(tree, first);
         true
+    }
+
+    /// Takes away what has the name of a file that was being moved, and was to be replaced by it: the name leads to the moved one already.
+    fn give_up_replaced(&mut self, tree: &mut Tree, kept: usize) {
+        if !tree.hides(&tree.all[kept]) {
+            return;
+        }
+        let (parent, path, slots) = (tree.all[kept].parent, tree.path(kept), tree.namesakes(&tree.all[kept]).to_vec());
+        for slot in slots.into_iter().skip(1) {
+            let is_it = |named: &Named| named.parent == parent && named.slot() == slot && !named.directory;
+            if let Some(replaced) = tree.all.iter().position(is_it) {
+                self.give_up(tree, replaced, Finding::Moved { path: path.clone(), kept: path.clone() });
+            }
+        }
     }
 
     /// Takes a name away, the slot that counts first.
@@ -366,10 +384,22 @@ impl Tree {
         if at == ROOT { path } else { format!("…{path}") }
     }
 
-    /// Whether the name leads to something before it in the directory.
+    /// The slots of what has this name in its directory: it leads to the first.
+    fn namesakes(&self, named: &Named) -> &[u64] {
+        self.namesakes.get(&(named.parent, name::folded(&named.name))).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the name leads to something else. Of directories none is preferred: what is in either is kept.
     fn is_hidden(&self, named: &Named) -> bool {
-        let slots = self.namesakes.get(&(named.parent, name::folded(&named.name)));
-        slots.and_then(|slots| slots.first()).is_some_and(|first| *first != named.slot())
+        match self.namesakes(named) {
+            [first, _, ..] => *first != named.slot() || named.directory,
+            _ => false,
+        }
+    }
+
+    /// Whether the name leads to this file, and another one has it.
+    fn hides(&self, named: &Named) -> bool {
+        matches!(self.namesakes(named), [first, _, ..] if *first == named.slot() && !named.directory)
     }
 
     /// Whether something lies in a directory, or in one that lies there.

@@ -73,7 +73,7 @@ fn work(files: Files<'_>, mut look: impl FnMut()) {
     done(files.remove_directory("/fat/kept/new"));
 }
 
-/// Everything in the image; of a file that cannot be read why not.
+/// Everything in the image; of a file that cannot be read why not. Two may have one name: it leads to one of them.
 fn tree(files: Files<'_>) -> Tree {
     let (mut tree, mut open) = (Tree::new(), vec!["/fat".to_owned()]);
     while let Some(directory) = open.pop() {
@@ -88,6 +88,20 @@ fn tree(files: Files<'_>) -> Tree {
         }
     }
     tree
+}
+
+/// How many have a name that another one in their directory has.
+fn namesakes(files: Files<'_>) -> usize {
+    let (mut count, mut open) = (0, vec!["/fat".to_owned()]);
+    while let Some(directory) = open.pop() {
+        let mut names = files.list(&directory).expect("a directory can be listed");
+        open.extend(names.iter().filter_map(|name| Some(format!("{directory}/{}", name.strip_suffix('/')?))));
+        names.sort();
+        let all = names.len();
+        names.dedup();
+        count += all - names.len();
+    }
+    count
 }
 
 /// An image that can be changed.
@@ -157,7 +171,9 @@ fn killed_after_any_number_of_stores(kind: FatType) {
         let steps = states.windows(2).any(|step| is_between(&found, &step[0], &step[1]));
         assert!(steps, "{what}: {:?}, {:?}", sizes(&found), report.findings);
         assert_eq!(check(&image).unwrap().findings, [], "{what} and a repair");
-        let repaired = tree(domain(image.0).files(ME));
+        let repaired = domain(image.0);
+        assert_eq!(namesakes(repaired.files(ME)), 0, "{what} and a repair: {:?}", report.findings);
+        let repaired = tree(repaired.files(ME));
         assert!(states.contains(&repaired), "{what} and a repair: {:?}, {:?}", sizes(&repaired), report.findings);
         // What was to be seen is not taken back.
         let stays = |(path, content): (&String, &_)| found.get(path).is_none_or(|shown| shown == content);
