@@ -95,6 +95,13 @@ fn empty() -> Domain {
     Domain::with_mounts(&[&monohull_libos_ramfs::MONOHULL_MODULE, &MONOHULL_MODULE], vec![memory("/", 1 << 20)])
 }
 
+/// Goes on in a new domain.
+fn moved(domain: Domain) -> Domain {
+    let captured = domain.capture().unwrap();
+    drop(domain);
+    resume(&captured).unwrap()
+}
+
 /// A file of 10 bytes that is pinned from its third byte on, and has no descriptor any more.
 fn pinned() -> (Domain, u64) {
     let domain = empty();
@@ -110,9 +117,7 @@ fn pinned() -> (Domain, u64) {
 fn a_pin_of_a_captured_domain_is_taken_over_and_pinned_again() {
     let (domain, number) = pinned();
     assert_eq!(pin(&domain, ME + 1, 0, number), Err(Errno::Invalid), "another instance's");
-    let captured = domain.capture().unwrap();
-    drop(domain);
-    let domain = resume(&captured).unwrap();
+    let domain = moved(domain);
     assert_eq!(pin(&domain, ME + 1, 0, number), Err(Errno::Invalid), "another instance's");
     assert_eq!(pin(&domain, ME, 0, number + 1), Err(Errno::Invalid), "no pin");
     let (again, now, whole, path) = pin(&domain, ME, 0, number).unwrap();
@@ -123,7 +128,7 @@ fn a_pin_of_a_captured_domain_is_taken_over_and_pinned_again() {
     domain.files(ME).resize(file, 5).unwrap();
     domain.files(ME).close(file).unwrap();
     domain.files(ME).remove_file("/f").unwrap();
-    let domain = resume(&domain.capture().unwrap()).unwrap();
+    let domain = moved(domain);
     let (last, now, whole, _) = pin(&domain, ME, 0, again).unwrap();
     assert_eq!((now, whole), (3, 8));
     for number in [again, last] {
@@ -136,10 +141,11 @@ fn a_pin_of_a_captured_domain_is_taken_over_and_pinned_again() {
 fn a_pin_that_no_module_takes_ends_with_its_instance() {
     let (domain, number) = pinned();
     domain.files(ME).remove_file("/f").unwrap();
-    let domain = resume(&domain.capture().unwrap()).unwrap();
+    let domain = moved(domain);
     domain.end(ME, Ending::Done);
     assert_eq!(pin(&domain, ME, 0, number), Err(Errno::Invalid));
     let record = domain.capture().unwrap().records;
+    drop(domain);
     assert_eq!(record[1], empty().capture().unwrap().records[1], "nothing is left of it");
 }
 
