@@ -1,5 +1,6 @@
 //! A program that has everything which programs have in the midst of their work, for tests that interrupt it again and again: threads
-//! that wait for a lock, a condition, a channel, another thread, a time or a slot; open files; an unfinished line; buffers of slots.
+//! that wait for a lock, a condition, a channel, another thread, a time or a slot; open and mapped files; an unfinished line; buffers of
+//! slots.
 //!
 //! Nothing that it prints or gives depends on time or on the order of its threads. So an interrupted run and an uninterrupted one must
 //! not differ in a byte.
@@ -10,6 +11,7 @@ use monohull_std::collections::{BTreeMap, HashMap};
 use monohull_std::fmt::Write as _;
 use monohull_std::fs::File;
 use monohull_std::io::{Read, Seek, SeekFrom, Write};
+use monohull_std::mmap::{Advice, Mmap, MmapOptions};
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotString, indexed_name};
 use monohull_std::sync::{Arc, Condvar, Mutex, mpsc};
@@ -19,6 +21,10 @@ use monohull_std::time::{Duration, Instant};
 /// What has come through the channel. Its lock is held while the main thread naps.
 static RECEIVED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 static ARRIVED: Condvar = Condvar::new();
+
+/// Pages of the file that is mapped.
+const PAGES: usize = 64;
+const PAGE: usize = 4096;
 
 /// Naps `naps` times for so many milliseconds. In the role `works` it does everything above, and fills `part.0`, `part.1`, …; in any other it takes
 /// these and fills the slot `result`.
@@ -34,6 +40,12 @@ fn work(naps: u32, nap: Duration) {
     let begin = Instant::now();
     let mut log = File::options().read(true).write(true).create(true).open("/work/log").expect("there is room");
     let mut second = File::open("/work/log").expect("it was just made");
+    let mut table = File::options().read(true).write(true).create(true).open("/work/table").expect("there is room");
+    let rows: Vec<u8> = (0..PAGES * PAGE).map(|place| (place / PAGE) as u8).collect();
+    table.write_all(&rows).expect("there is room");
+    let seen = Mmap::map(&table).expect("there is room");
+    let mut copy = MmapOptions::new().map_copy(&table).expect("there is room");
+    seen.advise(Advice::Random).and(copy.advise(Advice::Random)).expect("it is mapped");
     let known: HashMap<u32, String> = (0..64).map(|number| (number, format!("number {number}"))).collect();
     let (sender, receiver) = mpsc::channel::<u32>();
     let (bounded, limited) = mpsc::sync_channel::<u32>(1);
@@ -81,6 +93,12 @@ fn work(naps: u32, nap: Duration) {
     };
     for number in 0..naps {
         let mut part = SlotString::with_slot(&indexed_name("part", number as usize));
+        // Of the file's pages one more is looked at each time, and written to afterwards; of the copy's one is changed.
+        let (row, after) = (number as usize % PAGES, number as usize / PAGES);
+        check("a mapped page stays as it was first seen", seen[row * PAGE] == row as u8 && seen[0] == 0);
+        table.seek(SeekFrom::Start((row * PAGE) as u64)).expect("it is a file");
+        table.write_all(&[!(row as u8)]).expect("there is room");
+        copy[row * PAGE + 1] = number as u8;
         let received = RECEIVED.lock().expect("locks are never poisoned");
         sender.send(number).expect("the other end is there");
         print!("nap {number} … ");
@@ -88,6 +106,8 @@ fn work(naps: u32, nap: Duration) {
         thread::sleep(nap);
         check("sleeps are long enough", before.elapsed() >= nap);
         check("nothing passes a held lock", received.len() == number as usize);
+        check("a copy of a mapped page keeps what was written to it", copy[row * PAGE + 1] == number as u8);
+        check("and no other page has it", after > 0 || copy[(row + 1) % PAGES * PAGE + 1] == ((row + 1) % PAGES) as u8);
         drop(received);
         let mut received = RECEIVED.lock().expect("locks are never poisoned");
         while received.len() <= number as usize {

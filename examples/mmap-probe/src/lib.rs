@@ -16,14 +16,18 @@ use monohull_std::prelude::*;
 pub(crate) type Result<T> = monohull_std::result::Result<T, Box<dyn Error>>;
 
 #[monohull::main]
-fn main(how: String, folder: String) -> Result<()> {
+fn main(how: String, folder: String, naps: Option<usize>) -> Result<()> {
+    let naps = naps.unwrap_or(1);
     match how.as_str() {
         "make" => make(&format!("{folder}/big"), BIG).map(drop),
         "everything" => shows::everything(&folder).and_then(|()| shows::cut(&folder)),
         "everything-but-cut" => shows::everything(&folder),
         "read" => shows::the_same_as_read(&folder),
-        "model" => model::walk(&folder, 10_000, true),
-        "model-but-cut" => model::walk(&folder, 10_000, false),
+        "model" => model::walk(&folder, 10_000, true, None),
+        "model-but-cut" => model::walk(&folder, 10_000, false, None),
+        "model-with-naps" => model::walk(&folder, naps * NAP_EVERY, true, Some(NAP_EVERY)),
+        "model-but-cut-with-naps" => model::walk(&folder, naps * NAP_EVERY, false, Some(NAP_EVERY)),
+        "nap" => shows::over_a_nap(&folder),
         "watch" => together::watch(&folder),
         "change" => together::change(&folder),
         "threads" => shows::many_threads(&folder),
@@ -42,6 +46,9 @@ fn main(how: String, folder: String) -> Result<()> {
         _ => Err(format!("there is no way `{how}`").into()),
     }
 }
+
+/// Steps of the model between two naps.
+const NAP_EVERY: usize = 16;
 
 /// Bytes of a large file: some windows of reading ahead, and a page that is not full.
 pub(crate) const BIG: usize = (5 << 20) + 1234;

@@ -6,6 +6,8 @@ use monohull_std::fs::{File, OpenOptions};
 use monohull_std::io::{Read, Seek, SeekFrom, Write};
 use monohull_std::mmap::{MmapMut, MmapOptions};
 use monohull_std::prelude::*;
+use monohull_std::thread;
+use monohull_std::time::Duration;
 
 const PAGE: usize = 4096;
 /// The file never becomes longer, and seldom much shorter: so it has pieces that are huge pages, and some that are not.
@@ -53,14 +55,20 @@ struct Walk {
     cuts: bool,
 }
 
-/// Walks so many steps.
-pub(crate) fn walk(folder: &str, steps: usize, cuts: bool) -> Result<()> {
+/// How long a nap is: longer than any test, which does not wait for its end.
+const NAP: Duration = Duration::from_secs(3600);
+
+/// Walks so many steps, with naps between so many of them.
+pub(crate) fn walk(folder: &str, steps: usize, cuts: bool, between_naps: Option<usize>) -> Result<()> {
     let path = format!("{folder}/model");
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
     let mut walk = Walk { random: Random(steps as u64), file, model: Vec::new(), mappings: Vec::new(), cuts };
     walk.resize(USUAL)?;
     let mut counts = [0usize; 7];
     for step in 0..steps {
+        if between_naps.is_some_and(|between| step % between == 0) {
+            thread::sleep(NAP);
+        }
         let which = match walk.random.below(100) {
             0..30 => 0,
             30..34 => 1,

@@ -6,6 +6,7 @@ use monohull_std::io::{Read, Write};
 use monohull_std::mmap::{Advice, Mmap, MmapMut, MmapOptions};
 use monohull_std::prelude::*;
 use monohull_std::thread;
+use monohull_std::time::Duration;
 
 /// Says so, or ends with an error.
 #[track_caller]
@@ -54,6 +55,34 @@ pub(crate) fn the_same_as_read(folder: &str) -> Result<()> {
     drop(map);
     let again = Mmap::map(&File::open(&path)?)?;
     check("backwards too", again.iter().rev().eq(read.iter().rev()))
+}
+
+/// Pages that have been touched before a long sleep, and some that have not, of a file that may change in it. What it sees goes to
+/// its lines.
+pub(crate) fn over_a_nap(folder: &str) -> Result<()> {
+    let path = format!("{folder}/big");
+    if !fs::exists(&path)? {
+        make(&path, BIG)?;
+    }
+    let file = File::open(&path)?;
+    let map = Mmap::map(&file)?;
+    let mut copy = MmapOptions::new().map_copy(&file)?;
+    let small = MmapOptions::new().len(5000).map(&file)?;
+    map.advise(Advice::Random)?;
+    copy.advise(Advice::Random)?;
+    check("touched before", map[0] == byte(0) && map[4 << 20] == byte(4 << 20))?;
+    copy[8192] = !byte(8192);
+    copy[12288..16384].fill(0);
+    thread::sleep(Duration::from_secs(3600));
+    check("what was touched is as it was", map[..4096] == bytes(4096)[..] && map[4 << 20] == byte(4 << 20))?;
+    check(
+        "what was written is as it was",
+        copy[8192] == !byte(8192) && copy[12288..16384].iter().all(|byte| *byte == 0),
+    )?;
+    check("a small mapping is as it was", small[..] == bytes(5000)[..])?;
+    println!("not touched before: {}", map[2 << 20] == byte(2 << 20));
+    copy[1] = 1;
+    check("a copy can be written to", copy[1] == 1)
 }
 
 fn parts(folder: &str) -> Result<()> {

@@ -1,9 +1,9 @@
-//! Memory of each kind that is written, zeroed, dropped, grown, mapped and handed on, in an order that looks random and is always the same.
+//! Memory of each kind that is written, zeroed, dropped, grown, mapped, hidden and handed on, in an order that looks random and is always the same.
 //! What each page must hold is known at any time, and is looked at again and again.
 
 use core::slice;
 use monohull_abi::layout::PAGE;
-use monohull_abi::number::{DISCARD, MAP, UNMAP};
+use monohull_abi::number::{DISCARD, MAP, PROTECT, UNMAP};
 use monohull_abi::types::MapAccess;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, indexed_name};
@@ -22,6 +22,8 @@ struct Block {
     place: Place,
     /// What each page was filled from; zero for one that is zero.
     seeds: Vec<u64>,
+    /// It has been mapped, and is not accessible now.
+    hidden: bool,
 }
 
 /// Where they are.
@@ -52,7 +54,7 @@ pub(super) fn change(steps: u64) -> u64 {
 
 fn step(random: &mut Random, blocks: &mut Vec<Block>, slots: &mut usize) {
     let seeds = |random: &mut Random| (0..=random.below(PAGES - 1)).map(|_| random.seed()).collect::<Vec<_>>();
-    let kind = if blocks.is_empty() { 0 } else { random.below(12) };
+    let kind = if blocks.is_empty() { 0 } else { random.below(13) };
     if blocks.len() as u64 == BLOCKS {
         blocks.swap_remove(random.below(BLOCKS) as usize).drop();
     }
@@ -61,17 +63,17 @@ fn step(random: &mut Random, blocks: &mut Vec<Block>, slots: &mut usize) {
             let seeds = seeds(random);
             let mut bytes = vec![0; seeds.len() * PAGE as usize];
             fill(&mut bytes, &seeds);
-            blocks.push(Block { place: Place::Heap(bytes), seeds });
+            blocks.push(Block::new(Place::Heap(bytes), seeds));
         }
         1 => {
             let seeds = vec![0; 1 + random.below(PAGES) as usize];
             let bytes = seeds.len() as u64 * PAGE;
             let address = hostcall(MAP, [bytes, 0, MapAccess::ReadWrite as u64, 0, 0, 0]);
-            blocks.push(Block { place: Place::Mapped(u64::try_from(address).expect("there is room")), seeds });
+            blocks.push(Block::new(Place::Mapped(u64::try_from(address).expect("there is room")), seeds));
         }
         2 => {
             let seeds = seeds(random);
-            let mut block = Block { place: Place::Slot(*slots), seeds };
+            let mut block = Block::new(Place::Slot(*slots), seeds);
             let mut buffer = SlotBuffer::<[u8]>::with_slot_len(&indexed_name(SLOT, *slots), block.bytes());
             fill(&mut buffer, &block.seeds);
             *slots += 1;
@@ -85,6 +87,7 @@ fn step(random: &mut Random, blocks: &mut Vec<Block>, slots: &mut usize) {
                 8 => blocks.swap_remove(index).drop(),
                 9 => blocks[index].grow(random.seed()),
                 10 => blocks[index].discard(page),
+                11 => blocks[index].protect(MapAccess::None),
                 _ => blocks[index].check(),
             }
         }
@@ -92,13 +95,29 @@ fn step(random: &mut Random, blocks: &mut Vec<Block>, slots: &mut usize) {
 }
 
 impl Block {
+    fn new(place: Place, seeds: Vec<u64>) -> Block {
+        Block { place, seeds, hidden: false }
+    }
+
+    /// Changes the rights of mapped pages, which hold what they held.
+    fn protect(&mut self, access: MapAccess) {
+        let bytes = self.bytes() as u64;
+        if let Place::Mapped(address) = self.place {
+            assert_eq!(hostcall(PROTECT, [address, bytes, access as u64, 0, 0, 0]), 0);
+            self.hidden = access == MapAccess::None;
+        }
+    }
+
     fn bytes(&mut self) -> usize {
         self.seeds.len() * PAGE as usize
     }
 
-    /// Its pages, unless they are in a slot.
+    /// Its pages, unless they are in a slot. They are accessible from here on.
     fn pages(&mut self) -> Option<&mut [u8]> {
         let len = self.bytes();
+        if self.hidden {
+            self.protect(MapAccess::ReadWrite);
+        }
         match &mut self.place {
             Place::Heap(bytes) => Some(bytes),
             // SAFETY: the block has mapped these pages, and is borrowed.

@@ -209,8 +209,10 @@ pub struct Extent {
 pub struct FilePin {
     /// Where in the file it begins.
     pub offset: u64,
-    /// Bytes, or [`TO_THE_END`]; replaced by the number of bytes.
+    /// Bytes, or [`TO_THE_END`]; replaced by the number of bytes that are there.
     pub len: u64,
+    /// The answer: bytes of the part when it was pinned first, of which the file may have fewer now.
+    pub whole: u64,
     /// Room for [`Extent`]s.
     pub extents: u64,
     /// How many fit there.
@@ -229,6 +231,8 @@ pub struct FilePin {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct MapRequest {
+    /// Where it begins, if the domain goes on from a captured one that had it there; 0: where there is room.
+    pub address: u64,
     /// Bytes, at least 1.
     pub len: u64,
     /// Bits of [`map`].

@@ -246,8 +246,13 @@ service_table! {
     /// none; or `Io` negated if a store there fails for another reason.
     fn image_reserve(&domain, index: u32, offset: u64, len: u64) -> i64;
     /// Maps bytes of a file into an instance's cell and charges them to it: first address, or an error negated. `NoSpace`: there
-    /// is no room in the cell; `TooMany`: it, or the domain, has as many mappings as may be.
+    /// is no room in the cell; `TooMany`: it, or the domain, has as many mappings as may be. With an address: `Invalid` unless the domain
+    /// goes on from one that had a mapping of so many bytes there, from the same offset.
     fn map_file(&domain, instance: u32, request: *const MapRequest) -> i64;
+    /// For the capture that is under way: finds the pages of the mapping at the request's address that are there and differ from the
+    /// request's extents, which are what its file has now. All pages that are there count as different if the file is one of a
+    /// granted directory. 0, or `Invalid` negated if no mapping of so many bytes begins there.
+    fn compare_file(&domain, instance: u32, request: *const MapRequest) -> i64;
     /// Takes back the mapping of an instance that begins at an address: 0, or `Invalid` negated if none does. After that
     /// its extents are not read any more.
     fn unmap_file(&domain, instance: u32, address: u64) -> i64;

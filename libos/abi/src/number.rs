@@ -278,8 +278,9 @@ hostcalls! {
         FILE_MPROTECT = 163,
     }
     "fdtab" {
-        /// System only: `(instance, descriptor, FilePin in and out)` → pin. Keeps an instance's file open, and its
-        /// bytes at their addresses.
+        /// System only: `(instance, descriptor, FilePin in and out, pin)` → pin. Keeps an instance's file open, and its
+        /// bytes at their addresses. With a pin of the instance in place of a descriptor (which is 0): its file, and of its part what the
+        /// file has now.
         FILE_PIN = 203,
         /// System only: `(pin)` → 0.
         FILE_UNPIN = 204,

@@ -55,9 +55,9 @@ impl FatFs {
     }
 
     fn describe(&self, mount: u32, volume: &Volume) -> Result<VolumeRecord, Refused> {
-        let times = volume.settle_files().map_err(|path| {
-            self.refused(mount, format_args!("`{path}` is mapped, or has been removed while it is open"))
-        })?;
+        let times = volume
+            .settle_files()
+            .map_err(|path| self.refused(mount, format_args!("`{path}` has been removed while it is open")))?;
         let synced = volume.sync_names().and_then(|()| self.host.image_identity(mount));
         let identity = synced.map_err(|errno| self.refused(mount, format_args!("{errno}")))?;
         Ok(VolumeRecord { mount, identity: tuple(&identity), pages: volume.image.changed(), times })

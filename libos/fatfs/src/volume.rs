@@ -510,9 +510,9 @@ impl Volume {
         for node in self.files.all() {
             let Ok(place) = self.files.place(node) else { continue };
             // Files of the table are there: no call is under way.
-            let known = place.read(node, |file| Ok((file.slot, file.named && file.pinned == 0, file.path.clone())));
-            let Ok((slot, settles, path)) = known else { continue };
-            if !settles {
+            let known = place.read(node, |file| Ok((file.slot, file.named, file.path.clone())));
+            let Ok((slot, named, path)) = known else { continue };
+            if !named {
                 return Err(path);
             }
             times.extend(place.modified().map(|time| (slot, time)));

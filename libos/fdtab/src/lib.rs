@@ -95,6 +95,7 @@ impl Module for Files {
 
     /// Files that an instance wrote are an effect outside of it, like a request it sent: its inputs stay intact.
     fn ended(&self, instance: u32, _: Ending) -> Released {
+        self.drop_taken_over(instance);
         let Some(table) = self.tables.find(instance) else { return Released::InputsIntact };
         let some = table.clear_some(DESCRIPTORS_AT_ONCE);
         let more = some.len() == DESCRIPTORS_AT_ONCE;
@@ -102,12 +103,15 @@ impl Module for Files {
         if more { Released::More } else { Released::InputsIntact }
     }
 
+    /// Since version 2 a record has pins.
+    const RECORD_VERSION: u32 = 2;
+
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
         self.save_tables(records)
     }
 
-    fn restore(&self, _version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
-        self.restore_tables(record, records)
+    fn restore(&self, version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        self.restore_tables(version, record, records)
     }
 }
 

@@ -5,12 +5,14 @@
 //! mount, and must be the same file.
 //!
 //! ```text
-//!  instance ─▶ working directory, open files ◀── descriptor, descriptor, …
+//!  instance ─▶ working directory, open files ◀── descriptor, descriptor, …, pin, …
 //!                                  │
 //!                                  ├─ Numbered   its number is known to the file system in memory
 //!                                  ├─ ByPath     opened again; its inode is compared
 //!                                  └─ Directory  its entries, if some have been read
 //! ```
+//!
+//! A pin is taken over with its number, so that the module that has it can pin its file again.
 
 use crate::Files;
 use crate::mounts::Location;
@@ -38,6 +40,33 @@ pub(crate) struct TableRecord {
     pub(crate) files: Vec<OpenRecord>,
     /// Each with the index of its open file.
     pub(crate) descriptors: Vec<(u64, u32)>,
+    /// By their numbers.
+    pub(crate) pins: Vec<PinRecord>,
+}
+
+/// The table of version 1.
+#[derive(Deserialize)]
+struct TableWithoutPins {
+    instance: u32,
+    working: String,
+    files: Vec<OpenRecord>,
+    descriptors: Vec<(u64, u32)>,
+}
+
+impl From<TableWithoutPins> for TableRecord {
+    fn from(TableWithoutPins { instance, working, files, descriptors }: TableWithoutPins) -> TableRecord {
+        TableRecord { instance, working, files, descriptors, pins: Vec::new() }
+    }
+}
+
+/// A part of a file that a module reads in place.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PinRecord {
+    pub(crate) number: u64,
+    /// The index of its open file.
+    pub(crate) file: u32,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -62,9 +91,6 @@ pub(crate) enum TargetRecord {
 
 impl Files {
     pub(crate) fn save_tables(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
-        if let Some(open) = self.pins.lock().first() {
-            return Err(Refused::new(format_args!("`/{}` is mapped", open.path)));
-        }
         let mut tables = Vec::new();
         for instance in records.instances() {
             if let Some(table) = self.tables.find(instance) {
@@ -84,8 +110,16 @@ impl Files {
             }
             descriptors.push((descriptor, index as u32));
         }
+        let mut pins = Vec::new();
+        for (number, pin) in self.pins.lock().of(instance) {
+            let index = known.iter().position(|other| Arc::ptr_eq(other, &pin.open)).unwrap_or(known.len());
+            if index == known.len() {
+                known.push(pin.open.clone());
+            }
+            pins.push(PinRecord { number, file: index as u32, offset: pin.offset, len: pin.len });
+        }
         let files = known.iter().map(|open| self.describe_open(instance, open)).collect::<Result<_, _>>()?;
-        Ok(TableRecord { instance, working: table.working.lock().clone(), files, descriptors })
+        Ok(TableRecord { instance, working: table.working.lock().clone(), files, descriptors, pins })
     }
 
     fn describe_open(&self, instance: u32, open: &Open) -> Result<OpenRecord, Refused> {
@@ -122,8 +156,11 @@ impl Files {
         }
     }
 
-    pub(crate) fn restore_tables(&self, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
-        let tables: Vec<TableRecord> = fields(record)?;
+    pub(crate) fn restore_tables(&self, version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        let tables: Vec<TableRecord> = match version {
+            1 => fields::<Vec<TableWithoutPins>>(record)?.into_iter().map(TableRecord::from).collect(),
+            _ => fields(record)?,
+        };
         rise(tables.iter().map(|table| table.instance), "the instances")?;
         let live = records.instances();
         for table in tables {
@@ -137,7 +174,7 @@ impl Files {
     }
 
     fn restore_table(&self, record: TableRecord) -> Result<(), Refused> {
-        let TableRecord { instance, working, files, descriptors } = record;
+        let TableRecord { instance, working, files, descriptors, pins } = record;
         let damaged = |what: &str| Refused::of(instance, format_args!("its record is damaged: {what}"));
         let table = self.tables.of(instance);
         if !is_clean(&working) {
@@ -153,8 +190,18 @@ impl Files {
                 None => return Err(damaged("a descriptor")),
             }
         }
+        rise(pins.iter().map(|pin| pin.number), "the pins")?;
+        for PinRecord { file, offset, len, .. } in &pins {
+            let is_part = offset.checked_add(*len).is_some_and(|end| *len > 0 && end <= FILE_SIZE_MAX);
+            let is_file =
+                |file: &OpenRecord| !matches!(file.target, TargetRecord::Directory(_)) && file.flags & open::READ != 0;
+            match files.get(*file as usize).filter(|file| is_part && is_file(file)) {
+                Some(_) => leads[*file as usize] = true,
+                None => return Err(damaged("a pin")),
+            }
+        }
         if leads.contains(&false) {
-            return Err(damaged("an open file without a descriptor"));
+            return Err(damaged("an open file without a descriptor or a pin"));
         }
         let mut opened = Vec::new();
         for file in files {
@@ -164,6 +211,12 @@ impl Files {
             let before = table.replace(descriptor, opened[index as usize].clone());
             if !matches!(before, Ok(None)) {
                 return Err(damaged("a descriptor"));
+            }
+        }
+        for PinRecord { number, file, offset, len } in pins {
+            let open = opened[file as usize].clone();
+            if !self.pins.lock().take_over(number, instance, open, (offset, len)) {
+                return Err(damaged("the number of a pin"));
             }
         }
         Ok(())
@@ -212,7 +265,8 @@ impl Files {
             (TargetRecord::ByPath(node), Location::OnMount(mount, rest), Some(MountKind::Image | MountKind::Host)) => {
                 match self.open_again(mount, rest, flags & RIGHTS, node) {
                     Ok(node) => (node, None),
-                    Err(Errno::NotFound | Errno::IsDirectory) => return refuse("another file is there now"),
+                    Err(Errno::NotFound) => return refuse("it is not there any more"),
+                    Err(Errno::Exists | Errno::IsDirectory) => return refuse("another file is there now"),
                     Err(errno) => return Err(Refused::of(instance, format_args!("`/{path}`: {errno}"))),
                 }
             }
@@ -229,7 +283,7 @@ impl Files {
         })
     }
 
-    /// Opens a file that functions know by this number; `NotFound` if another one is there.
+    /// Opens a file that functions know by this number; `Exists` if another one is there.
     fn open_again(&self, mount: u32, path: &str, flags: u64, known: u64) -> Result<u64, Errno> {
         let mut stat = FileStat::default();
         let node = self.mounts.request_path(FsOp::Open, mount, path, [flags, &raw mut stat as u64, 0])?;
@@ -239,7 +293,7 @@ impl Files {
         if stat.node != known {
             // The file system has failed if it fails.
             let _ = self.mounts.request(FsOp::Close, mount, [node, 0, 0, 0, 0]);
-            return Err(Errno::NotFound);
+            return Err(Errno::Exists);
         }
         Ok(node)
     }

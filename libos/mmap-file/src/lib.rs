@@ -7,6 +7,9 @@
 //! ```text
 //!   FILE_MMAP(descriptor, …) ──▶ FILE_PIN ──▶ file system: extents, which stay ──▶ Host::map_file ──▶ address
 //!   FILE_MUNMAP(address), or the instance ends ──▶ Host::unmap_file ──▶ FILE_UNPIN
+//!
+//!   captured    FILE_PIN of the pin ──▶ extents of now ──▶ Host::compare_file     record: address, pin
+//!   gone on     FILE_PIN of the pin ──▶ extents of now ──▶ Host::map_file, at the address that it had
 //! ```
 //!
 //! A mapping is the instance's own and private: it shows the file as it is when a page is first touched, and what is
@@ -31,7 +34,7 @@ use monohull_abi::file::{
 };
 use monohull_abi::module::{Call, Ending, Released, SYSTEM_INSTANCE};
 use monohull_abi::{Errno, number};
-use monohull_module::record::{RecordsRef, Refused, fields};
+use monohull_module::record::{RecordsRef, Refused, fields, rise};
 use monohull_module::{FileToMap, FutexMutex, HostRef, Module, module};
 
 /// Extents that there is room for at first.
@@ -72,17 +75,43 @@ impl Module for MappedFiles {
         Released::More
     }
 
+    /// Version 1 had no mappings.
+    const RECORD_VERSION: u32 = 2;
+
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        let mut mapped: Vec<(u32, Vec<(u64, u64)>)> = Vec::new();
         for (instance, theirs) in &*self.pins.lock() {
-            if let Some((address, file)) = theirs.first_key_value() {
-                return Err(Refused::of(*instance, format_args!("`/{}` is mapped at {address:#x}", file.path)));
+            for (address, file) in theirs {
+                self.compare(*instance, *address, file.pin).map_err(|errno| {
+                    let why = format_args!("`/{}`, which is mapped at {address:#x}: {errno}", file.path);
+                    Refused::of(*instance, why)
+                })?;
             }
+            let theirs: Vec<_> = theirs.iter().map(|(address, file)| (*address, file.pin)).collect();
+            mapped.extend((!theirs.is_empty()).then_some((*instance, theirs)));
         }
-        records.write(&())
+        records.write(&mapped)
     }
 
-    fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
-        fields(record)
+    fn restore(&self, version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        let mapped: Vec<(u32, Vec<(u64, u64)>)> = match version {
+            1 => fields(record).map(|()| Vec::new())?,
+            _ => fields(record)?,
+        };
+        rise(mapped.iter().map(|(instance, _)| *instance), "the instances")?;
+        let live = records.instances();
+        for (instance, theirs) in mapped {
+            if !live.contains(&instance) {
+                return Err(Refused::new(format_args!("there is no instance {instance}")));
+            }
+            rise(theirs.iter().map(|(address, _)| *address), "the mappings")?;
+            for (address, pin) in theirs {
+                self.map_again(instance, address, pin).map_err(|errno| {
+                    Refused::of(instance, format_args!("the file that was mapped at {address:#x}: {errno}"))
+                })?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -96,10 +125,30 @@ struct PinnedFile {
 /// A file that stays where it is.
 struct Pinned {
     pin: u64,
+    offset: u64,
     len: u64,
     host_node: u64,
     extents: Vec<Extent>,
     path: String,
+}
+
+impl Pinned {
+    /// All of it.
+    fn to_map(&self) -> FileToMap<'_> {
+        let Pinned { offset, len, host_node, .. } = *self;
+        FileToMap { address: 0, offset, len, flags: 0, extents: &self.extents, host_node, path: &self.path }
+    }
+}
+
+/// Which part of which file is pinned.
+enum Of {
+    Descriptor {
+        descriptor: u64,
+        offset: u64,
+        len: u64,
+    },
+    /// That of a pin.
+    Pin(u64),
 }
 
 impl MappedFiles {
@@ -124,19 +173,44 @@ impl MappedFiles {
         let mapped = match file.len {
             0 => Err(self.refuse(call, Errno::Invalid, format_args!("there is nothing to map at {offset}"))),
             len => {
-                let (extents, host_node, path) = (&file.extents[..], file.host_node, &file.path[..]);
-                let file = FileToMap { offset, len, flags, extents, host_node, path };
-                self.host.map_file(call.instance, &file).map_err(|errno| self.refuse_to_map(call, errno, len))
+                let asked = FileToMap { flags, ..file.to_map() };
+                self.host.map_file(call.instance, &asked).map_err(|errno| self.refuse_to_map(call, errno, len))
             }
         };
         match mapped {
             Ok(address) => {
-                self.pins
-                    .lock()
-                    .entry(call.instance)
-                    .or_default()
-                    .insert(address, PinnedFile { pin: file.pin, path: file.path });
+                self.enter(call.instance, address, file);
                 Ok(address)
+            }
+            Err(errno) => {
+                self.unpin(file.pin);
+                Err(errno)
+            }
+        }
+    }
+
+    /// A mapping is there.
+    fn enter(&self, instance: u32, address: u64, Pinned { pin, path, .. }: Pinned) {
+        self.pins.lock().entry(instance).or_default().insert(address, PinnedFile { pin, path });
+    }
+
+    /// Has the visor find which pages of a mapping are not as its file has them now.
+    fn compare(&self, instance: u32, address: u64, pin: u64) -> Result<(), Errno> {
+        let file = self.pin_file(instance, Of::Pin(pin))?;
+        let compared = self.host.compare_file(instance, &FileToMap { address, ..file.to_map() });
+        self.unpin(file.pin);
+        compared
+    }
+
+    /// Maps what a captured instance had mapped there, of the file of a pin that the descriptor table has taken over.
+    fn map_again(&self, instance: u32, address: u64, pin: u64) -> Result<(), Errno> {
+        let file = self.pin_file(instance, Of::Pin(pin))?;
+        let mapped = self.host.map_file(instance, &FileToMap { address, ..file.to_map() });
+        match mapped {
+            Ok(_) => {
+                self.enter(instance, address, file);
+                self.unpin(pin);
+                Ok(())
             }
             Err(errno) => {
                 self.unpin(file.pin);
@@ -147,8 +221,27 @@ impl MappedFiles {
 
     /// Pins a part of the caller's file.
     fn pin(&self, call: &Call, descriptor: u64, offset: u64, len: u64) -> Result<Pinned, Errno> {
+        self.pin_file(call.instance, Of::Descriptor { descriptor, offset, len }).map_err(|errno| match errno {
+            Errno::BadDescriptor => {
+                let why = format_args!("{descriptor} is not a descriptor of a file that is open for reading");
+                self.refuse(call, errno, why)
+            }
+            Errno::Invalid => self.refuse(call, errno, format_args!("the file ends before byte {offset} + {len}")),
+            Errno::TooMany => {
+                self.refuse(call, errno, format_args!("it lies in more than {EXTENTS_MAX} pieces, which are the most"))
+            }
+            errno => self.refuse(call, errno, format_args!("{errno}")),
+        })
+    }
+
+    /// Pins a part of an instance's file. What the file does not have any more is zeros; a file of the host is read when it is touched.
+    fn pin_file(&self, instance: u32, of: Of) -> Result<Pinned, Errno> {
         let mut extents = vec![Extent::default(); EXTENTS];
         let mut path = vec![0; PATH_MAX];
+        let (descriptor, before, offset, len) = match of {
+            Of::Descriptor { descriptor, offset, len } => (descriptor, 0, offset, len),
+            Of::Pin(pin) => (0, pin, 0, 0),
+        };
         loop {
             let mut request = FilePin {
                 offset,
@@ -158,25 +251,20 @@ impl MappedFiles {
                 path: path.as_mut_ptr() as u64,
                 ..FilePin::default()
             };
-            let args = [call.instance.into(), descriptor, &raw mut request as u64, 0, 0, 0];
-            let (pin, _) = self.host.call(number::FILE_PIN, args).map_err(|errno| match errno {
-                Errno::BadDescriptor => {
-                    let why = format_args!("{descriptor} is not a descriptor of a file that is open for reading");
-                    self.refuse(call, errno, why)
-                }
-                Errno::Invalid => self.refuse(call, errno, format_args!("the file ends before byte {offset} + {len}")),
-                errno => self.refuse(call, errno, format_args!("{errno}")),
-            })?;
+            let args = [instance.into(), descriptor, &raw mut request as u64, before, 0, 0];
+            let (pin, _) = self.host.call(number::FILE_PIN, args)?;
             let count = request.count as usize;
             if count <= extents.len() {
                 extents.truncate(count);
                 path.truncate(request.path_len as usize);
+                let gone = request.whole.saturating_sub(request.len);
+                extents.extend((gone > 0 && request.host_node == 0).then_some(Extent { address: 0, len: gone }));
+                let FilePin { offset, whole: len, host_node, .. } = request;
                 let path = String::from_utf8_lossy(&path).into_owned();
-                return Ok(Pinned { pin, len: request.len, host_node: request.host_node, extents, path });
+                return Ok(Pinned { pin, offset, len, host_node, extents, path });
             }
             if count > EXTENTS_MAX {
-                let why = format_args!("it lies in {count} pieces, {EXTENTS_MAX} are the most");
-                return Err(self.refuse(call, Errno::TooMany, why));
+                return Err(Errno::TooMany);
             }
             // It may grow meanwhile.
             extents.resize(count.next_power_of_two(), Extent::default());

@@ -5,9 +5,9 @@ use monohull_abi::file::{Advice, FILLED_AT_ONCE, MountInfo, MountKind, TO_THE_EN
 use monohull_abi::layout::PAGE;
 use monohull_abi::module::Ending;
 use monohull_abi::{Errno, number};
-use monohull_module_testing::{Domain, Files};
+use monohull_module_testing::{Captured, Domain, Files};
 use std::format;
-use std::string::ToString;
+use std::string::{String, ToString};
 use std::vec;
 use std::vec::Vec;
 
@@ -214,12 +214,79 @@ fn what_an_instance_leaves_is_taken_back() {
     assert_eq!(domain.mappings(), 0);
 }
 
+/// File systems before the descriptor table, and this module behind it, as records are restored.
+fn resume(captured: &Captured) -> Result<Domain, String> {
+    let modules = [&monohull_libos_ramfs::MONOHULL_MODULE, &monohull_libos_fdtab::MONOHULL_MODULE, &MONOHULL_MODULE];
+    Domain::resume(&modules, captured)
+}
+
+/// The same modules in that order.
+fn captured(fill: impl FnOnce(&Domain)) -> Captured {
+    let mount = MountInfo { kind: MountKind::Memory, read_only: 0, size: 64 << 20 };
+    let modules = [&monohull_libos_ramfs::MONOHULL_MODULE, &monohull_libos_fdtab::MONOHULL_MODULE, &MONOHULL_MODULE];
+    let domain = Domain::with_mounts(&modules, vec![(mount, "/".to_string())]);
+    fill(&domain);
+    domain.capture().expect("mappings are captured")
+}
+
 #[test]
-fn a_mapping_is_not_captured_and_says_which() {
-    let domain = domain();
+fn mappings_are_where_they_were() {
+    let mut addresses = Vec::new();
+    let first = captured(|domain| {
+        let files = domain.files(A);
+        let descriptor = file(files, "/f");
+        addresses.push(mapped(files, descriptor, 100, 5000).expect("mapped"));
+        addresses.push(mapped(files, descriptor, 0, TO_THE_END).expect("mapped"));
+        files.close(descriptor).expect("closed");
+    });
+    let domain = resume(&first).expect("a record of our own");
     let files = domain.files(A);
-    let descriptor = file(files, "/f");
-    let address = mapped(files, descriptor, 0, 10).expect("mapped");
-    assert_eq!(domain.capture().err(), Some(format!("instance {A}: `/f` is mapped at {address:#x}")));
-    assert_eq!(domain.touch_mapping(A, address), content()[..10], "it is there as before");
+    assert_eq!(domain.touch_mapping(A, addresses[0]), content()[100..5100]);
+    assert_eq!(domain.touch_mapping(A, addresses[1]), content());
+    // What is cut off of the file is zeros for those that go on after that.
+    let descriptor = files.open("/f", open::READ | open::WRITE).expect("open");
+    files.call(number::FILE_FTRUNCATE, [descriptor, 3000]).expect("cut");
+    files.close(descriptor).expect("closed");
+    let again = domain.capture().expect("again");
+    drop(domain);
+    let domain = resume(&again).expect("a record of our own");
+    let mut cut = content()[100..3000].to_vec();
+    cut.resize(5000, 0);
+    assert!(domain.touch_mapping(A, addresses[0]) == cut);
+    for address in addresses {
+        assert_eq!(domain.files(A).call(number::FILE_MUNMAP, [address]), Ok(0));
+    }
+    assert_eq!((domain.mappings(), domain.charged(A)), (0, 0));
+}
+
+#[test]
+fn records_of_mappings_that_lie_are_refused() {
+    let mut address = 0;
+    let good = captured(|domain| {
+        let files = domain.files(A);
+        address = mapped(files, file(files, "/f"), 0, 5000).expect("mapped");
+    });
+    let with = |mapped: &[(u32, Vec<(u64, u64)>)]| {
+        let mut edited = good.clone();
+        edited.records[2].truncate(4);
+        edited.records[2].extend(postcard::to_allocvec(mapped).expect("plain data"));
+        resume(&edited).map(|domain| _ = domain.end(A, Ending::Done))
+    };
+    assert_eq!(with(&[(A, vec![(address, 1)])]), Ok(()), "as it is");
+    assert_eq!(with(&[]), Ok(()), "a pin that nothing needs goes with its instance");
+    let no_pin = format!("instance {A}: the file that was mapped at {address:#x}: {}", Errno::Invalid);
+    for pin in [0, 2, u64::MAX] {
+        let refused = with(&[(A, vec![(address, pin)])]);
+        assert!(pin == 0 && refused.is_err() || refused == Err(no_pin.clone()), "pin {pin}: {refused:?}");
+    }
+    assert_eq!(with(&[(7, vec![(address, 1)])]), Err("there is no instance 7".to_string()));
+    assert_eq!(with(&[(u32::MAX, vec![(address, 1)])]), Err(format!("there is no instance {}", u32::MAX)));
+    assert!(with(&[(A, vec![]), (A, vec![])]).expect_err("twice").contains("the instances are not in order"));
+    let twice = with(&[(A, vec![(address, 1), (address, 1)])]);
+    assert!(twice.expect_err("twice").contains("the mappings are not in order"));
+    let mut old = good.clone();
+    old.records[2] = vec![1, 0, 0, 0];
+    assert!(resume(&old).is_ok(), "version 1 had none");
+    old.records[2] = vec![3, 0, 0, 0, 0];
+    assert!(resume(&old).is_err_and(|why| why.contains("version 3")));
 }

@@ -17,6 +17,8 @@ static ZEROS: [u8; 4096] = [0; 4096];
 /// What is to be mapped; see [`MapRequest`].
 #[derive(Clone, Copy, Debug)]
 pub struct FileToMap<'a> {
+    /// Where the mapping begins, if it was captured or is compared; otherwise 0.
+    pub address: u64,
     /// Where in the file it begins.
     pub offset: u64,
     /// Bytes, at least 1.
@@ -29,6 +31,22 @@ pub struct FileToMap<'a> {
     pub host_node: u64,
     /// The file's path, for reports.
     pub path: &'a str,
+}
+
+impl FileToMap<'_> {
+    fn request(&self) -> MapRequest {
+        MapRequest {
+            address: self.address,
+            len: self.len,
+            flags: self.flags,
+            extents: self.extents.as_ptr(),
+            count: self.extents.len() as u64,
+            host_node: self.host_node,
+            offset: self.offset,
+            path: self.path.as_ptr(),
+            path_len: self.path.len() as u64,
+        }
+    }
 }
 
 /// The visor, as the module of one domain sees it. Every method may be called from any carrier.
@@ -229,18 +247,17 @@ impl HostRef {
     /// The bytes of the extents stay at their addresses, and belong to the file, until [`HostRef::unmap_file`] has returned or the
     /// instance's mappings have been taken back by the visor.
     pub fn map_file(&self, instance: u32, file: &FileToMap<'_>) -> Result<u64, Errno> {
-        let request = MapRequest {
-            len: file.len,
-            flags: file.flags,
-            extents: file.extents.as_ptr(),
-            count: file.extents.len() as u64,
-            host_node: file.host_node,
-            offset: file.offset,
-            path: file.path.as_ptr(),
-            path_len: file.path.len() as u64,
-        };
+        let request = file.request();
         // SAFETY: the request and what it leads to are readable.
         Errno::from_value(unsafe { self.0.map_file(instance, &raw const request) })
+    }
+
+    /// For the capture that is under way: the mapping at the file's address is compared with these bytes, which stay at their addresses
+    /// during the call.
+    pub fn compare_file(&self, instance: u32, file: &FileToMap<'_>) -> Result<(), Errno> {
+        let request = file.request();
+        // SAFETY: the request and what it leads to are readable.
+        Errno::from_value(unsafe { self.0.compare_file(instance, &raw const request) }).map(drop)
     }
 
     /// Takes back the mapping of an instance that begins at an address.

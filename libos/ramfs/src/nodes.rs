@@ -118,11 +118,6 @@ impl Nodes {
         u64::from(generation) << 32 | u64::from(index)
     }
 
-    /// Whether bytes of any file are being read through a pin.
-    pub(crate) fn are_pinned(&self) -> bool {
-        !self.pins.lock().chunks.is_empty()
-    }
-
     /// Every place that has been used, and the free ones.
     pub(crate) fn describe(&self) -> (Vec<PlaceRecord>, Vec<u32>) {
         let numbers = self.numbers.lock();

@@ -27,9 +27,6 @@ impl RamFs {
     pub(crate) fn save_trees(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
         let cells = (0..MOUNTS_MAX).filter_map(|mount| self.trees.get(mount));
         let trees: Vec<&Tree> = cells.filter_map(|cell| cell.get().map(|tree| &**tree)).collect();
-        if let Some(tree) = trees.iter().find(|tree| tree.nodes.are_pinned()) {
-            return Err(self.refused(tree.mount, format_args!("a file is mapped")));
-        }
         // The names are borrowed until the record is written.
         let names: Vec<_> = trees.iter().map(|tree| tree.names.lock()).collect();
         let described: Vec<TreeRecord<'_>> =

@@ -19,6 +19,7 @@ use crate::record::{
 use monohull_abi::ABI_VERSION;
 use monohull_abi::call::SYSTEM_INSTANCE;
 use monohull_abi::event::{event_queue_of, is_event_list};
+use monohull_abi::file::{FILE_SIZE_MAX, MAPPINGS_MAX, PATH_MAX};
 use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CELL_COUNT, CELL_SIZE, CELLS_BASE, MAPPINGS_OFFSET, MAX_STACK_SIZE, MIN_STACK_SIZE, PAGE,
     THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base,
@@ -52,7 +53,7 @@ pub(crate) fn check(contents: &Contents, runs: &[Run]) -> Result {
     }
     at_most("functions", contents.functions.len(), FEW)?;
     contents.functions.iter().try_for_each(|function| name("a function", &function.name, 1..=NAME_MAX))?;
-    let cells = instances(contents)?;
+    let cells = files(contents, instances(contents)?)?;
     handlers(contents, &cells)?;
     let threads = threads(&contents.threads, &cells)?;
     registers(contents, &cells, &threads)?;
@@ -130,6 +131,8 @@ struct Cell<'c> {
     record: &'c InstanceRecord,
     base: u64,
     free_stacks: BTreeSet<u32>,
+    /// The pages that are there of what it has mapped of files, in ascending order.
+    of_files: Vec<PageRange>,
 }
 
 /// The instances, by their cells.
@@ -164,7 +167,9 @@ impl Cell<'_> {
         let within = |range: Range<u64>| range.start <= pages.start && pages.end <= range.end;
         let stacks = self.base + THREAD_STACKS_OFFSET;
         if pages.start >= self.base + MAPPINGS_OFFSET {
-            return within(self.base + MAPPINGS_OFFSET..self.base + CELL_SIZE);
+            let before = self.of_files.partition_point(|there| there.start <= pages.start);
+            let last = before.checked_sub(1).map(|index| self.of_files[index]);
+            return last.is_some_and(|there| within(there.start..there.end()));
         }
         if pages.start >= stacks {
             let slot = (pages.start - stacks) / self.record.stack_size;
@@ -270,9 +275,46 @@ fn instances(contents: &Contents) -> Result<Cells<'_>> {
         if record.lines.iter().any(|line| !matches!(line.stream, 1 | 2)) {
             return wrong("it has printed a line on a stream that does not exist");
         }
-        cells[index] = Some(Cell { record, base, free_stacks });
+        cells[index] = Some(Cell { record, base, free_stacks, of_files: Vec::new() });
     }
     Ok(Cells(cells))
+}
+
+/// Parts of files lie behind the thread stacks, by instance and address, with a free page behind each.
+fn files<'c>(contents: &'c Contents, mut cells: Cells<'c>) -> Result<Cells<'c>> {
+    let (mut last, mut count, mut free_from) = (None, 0, 0);
+    for file in &contents.files {
+        let wrong = |reason: &str| Err(Error::wrong(format_args!("mapped file {}", quoted(&file.path)), reason));
+        let cell = cells.0.get_mut((file.instance & 0xff) as usize).and_then(Option::as_mut);
+        let Some(cell) = cell.filter(|cell| cell.record.id == file.instance) else {
+            return wrong("its instance is not there");
+        };
+        if last.is_some_and(|last| last > file.instance) {
+            return wrong("it is not in order");
+        }
+        if last != Some(file.instance) {
+            (last, count, free_from) = (Some(file.instance), 0, cell.base + MAPPINGS_OFFSET);
+        }
+        count += 1;
+        at_most("mapped files of an instance", count, MAPPINGS_MAX)?;
+        if file.path.len() > PATH_MAX || file.offset.checked_add(file.bytes).is_none_or(|end| end > FILE_SIZE_MAX) {
+            return wrong("no file has such a path, or so many bytes");
+        }
+        let (start, end) = (file.start, file.end());
+        if !start.is_multiple_of(PAGE) || file.bytes == 0 || start < free_from || end > cell.base + CELL_SIZE {
+            return wrong("it is not where its instance can have files, or not in order");
+        }
+        let mut first = start;
+        for there in &file.there {
+            if there.start < first || !there.start.is_multiple_of(PAGE) || there.count == 0 || there.end() > end {
+                return wrong("the pages that are there are not its own, or not in order");
+            }
+            first = there.end() + PAGE;
+        }
+        cell.of_files.extend_from_slice(&file.there);
+        free_from = end + PAGE;
+    }
+    Ok(cells)
 }
 
 fn threads<'c>(records: &'c [ThreadRecord], cells: &Cells<'_>) -> Result<BTreeMap<u32, &'c ThreadRecord>> {

@@ -182,6 +182,7 @@ fn records(a: &Contents, b: &Contents) -> Vec<(&'static str, Difference<String>)
         format!("{}[{}] ({:#x})", instance.step, instance.index, instance.id)
     });
     by_key(&mut found, "thread", &a.threads, &b.threads, |thread| format!("{:#x}", thread.number));
+    by_key(&mut found, "mapped file", &a.files, &b.files, |file| format!("{} ({:#x})", file.path, file.start));
     by_key(&mut found, "module", &a.modules, &b.modules, |module| module.name.clone());
     let mut whole = |kind, same: bool| {
         if !same {

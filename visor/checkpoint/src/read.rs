@@ -482,6 +482,7 @@ impl Sections {
             engine: self.record(SectionId::Engine)?,
             handlers: self.list(SectionId::Handlers)?,
             registers: self.list(SectionId::Registers)?,
+            files: self.list(SectionId::Files)?,
             chain: self.optional(SectionId::Chain)?,
             modules: self.modules.iter().map(|bytes| decode(SectionId::Module, bytes)).collect::<Result<_, _>>()?,
         })

@@ -33,6 +33,8 @@ pub struct Contents {
     pub handlers: Vec<HandlerRecord>,
     /// Registers of threads that were interrupted in user code, by the threads' numbers upwards.
     pub registers: Vec<RegistersRecord>,
+    /// Parts of files that instances have mapped, by instance and address upwards.
+    pub files: Vec<MappedFileRecord>,
     /// Where the parent is; absent if there is none. [`Identity::parent`] says which file that has to be.
     pub chain: Option<ChainRecord>,
 }
@@ -163,6 +165,33 @@ pub enum MappedState {
     Read,
     /// Reading and writing.
     ReadWrite,
+}
+
+/// A part of a file that an instance has mapped (`FILE_MMAP`). Which file that is, the module says that has its descriptors.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MappedFileRecord {
+    /// The instance's number.
+    pub instance: u32,
+    /// The address of its first page.
+    pub start: u64,
+    /// Bytes that are the file's.
+    pub bytes: u64,
+    /// Where in the file they begin.
+    pub offset: u64,
+    /// The file's path when it was opened, without the first `/`. Only for readers.
+    pub path: String,
+    /// Whether it may be written to.
+    pub writable: bool,
+    /// The pages that are there, in ascending order and with gaps between them. One without contents is as the file has it, or of a file
+    /// of a granted directory zero. The others are made when they are touched.
+    pub there: Vec<PageRange>,
+}
+
+impl MappedFileRecord {
+    /// The address behind its last page; the highest address if that is beyond it.
+    pub fn end(&self) -> u64 {
+        PageRange { start: self.start, count: self.bytes.div_ceil(PAGE) }.end()
+    }
 }
 
 /// The fault handler of an instance (`FAULT_HANDLER`).

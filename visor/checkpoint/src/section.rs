@@ -39,15 +39,17 @@ pub enum SectionId {
     Registers = 12,
     /// Absent if there is no parent.
     Chain = 13,
+    /// Absent if no file is mapped.
+    Files = 14,
 }
 
 impl SectionId {
     /// All of them.
-    pub const ALL: [SectionId; 13] = {
+    pub const ALL: [SectionId; 14] = {
         use SectionId::*;
         [
             Identity, Functions, Instances, Threads, Scheduler, Plan, Engine, Module, Runs, Pages, Handlers, Registers,
-            Chain,
+            Chain, Files,
         ]
     };
 
@@ -77,6 +79,7 @@ impl SectionId {
             SectionId::Handlers => "handlers",
             SectionId::Registers => "registers",
             SectionId::Chain => "chain",
+            SectionId::Files => "files",
         }
     }
 }

@@ -109,6 +109,7 @@ fn sections_of(contents: &Contents) -> Vec<(SectionId, Vec<u8>)> {
         modules,
         handlers,
         registers,
+        files,
         chain,
     } = contents;
     let mut sections = vec![
@@ -123,6 +124,7 @@ fn sections_of(contents: &Contents) -> Vec<(SectionId, Vec<u8>)> {
     sections.extend(modules.iter().map(|module| (SectionId::Module, record(module))));
     sections.extend((!handlers.is_empty()).then(|| (SectionId::Handlers, record(handlers))));
     sections.extend((!registers.is_empty()).then(|| (SectionId::Registers, record(registers))));
+    sections.extend((!files.is_empty()).then(|| (SectionId::Files, record(files))));
     sections.extend(chain.as_ref().map(|chain| (SectionId::Chain, record(chain))));
     sections
 }

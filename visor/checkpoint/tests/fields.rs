@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use support::{KEY, Parts, record, sample, seal_of, sealed};
+use support::{KEY, Parts, files, record, sample, seal_of, sealed};
 
 /// Fields that may have other values, with what they are checked by.
 const FREE: &[(&str, &str)] = &[
@@ -103,6 +103,16 @@ const FREE: &[(&str, &str)] = &[
     ("runs[].count", "function"),
     ("runs[].content", "function"),
     ("runs[].content.Here.stored", "function"),
+    // Which file it is, of how many bytes from where: the module that has its descriptors.
+    ("files", "module"),
+    ("files[].start", "module"),
+    ("files[].bytes", "module"),
+    ("files[].offset", "module"),
+    ("files[].path", "people"),
+    ("files[].writable", "function"),
+    ("files[].there", "limit"),
+    ("files[].there[].start", "limit"),
+    ("files[].there[].count", "limit"),
 ];
 
 /// Other values for one that is no list and no object.
@@ -151,9 +161,13 @@ fn places(value: &Value, name: String, pointer: String, found: &mut Vec<(String,
     }
 }
 
+/// The number of the section of mapped files.
+const FILES: u32 = 14;
+
 /// Changes each field of a section; collects the names of those that may have another value.
 fn change_all<T: Serialize + DeserializeOwned>(section: u32, name: &str, free: &mut BTreeSet<String>) -> usize {
-    let good = sample(Packing::Raw);
+    // One of those that may be absent is in another sample.
+    let good = if section == FILES { files() } else { sample(Packing::Raw) };
     let seal = seal_of(&sealed(&good));
     let parts = Parts::of(&good);
     let bytes = parts.clone().section(section).bytes.clone();
@@ -197,7 +211,8 @@ fn every_field_is_checked_or_known_to_be_free() {
         + change_all::<SchedulerRecord>(5, "scheduler", &mut free)
         + change_all::<EngineRecord>(7, "engine", &mut free)
         + change_all::<ModuleRecord>(8, "module", &mut free)
-        + change_all::<Vec<Run>>(9, "runs", &mut free);
+        + change_all::<Vec<Run>>(9, "runs", &mut free)
+        + change_all::<Vec<MappedFileRecord>>(FILES, "files", &mut free);
     assert!(changes > 1000, "{changes}");
     // Single bytes of hashes are the hash.
     let free: BTreeSet<String> = free

@@ -6,17 +6,23 @@ use monohull_checkpoint::record::Contents;
 use monohull_checkpoint::{Checkpoint, Packing, Trust};
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::{KEY, child, child_contents, contents, memory, queue, queue_contents, sample, sealed};
+use support::{
+    KEY, child, child_contents, contents, files, files_contents, memory, queue, queue_contents, sample, sealed,
+};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 fn check(name: &str, packing: Packing, says: &Contents) {
+    check_stored(name, packing, says, 5);
+}
+
+fn check_stored(name: &str, packing: Packing, says: &Contents, stored: u64) {
     let bytes = fs::read(golden(name)).expect("it is kept");
     let read = Checkpoint::read(bytes.as_slice(), Trust::Key(&KEY)).expect("it is good");
     assert_eq!(read.contents(), says);
-    assert_eq!((read.format(), read.packing(), read.stored_pages(), read.active_pages()), (1, packing, 5, 1));
+    assert_eq!((read.format(), read.packing(), read.stored_pages(), read.active_pages()), (1, packing, stored, 1));
     read.verify_pages().expect("its pages are good");
     let memory = memory();
     let mut page = [0; 4096];
@@ -44,6 +50,11 @@ fn format_1_with_threads_that_wait_in_queues_is_read() {
     check("format-1-queue.checkpoint", Packing::Raw, &queue_contents());
 }
 
+#[test]
+fn format_1_with_mapped_files_is_read() {
+    check_stored("format-1-files.checkpoint", Packing::Raw, &files_contents(), 6);
+}
+
 /// How well pages are compressed may change with the library, so only raw ones are compared.
 #[test]
 fn this_version_writes_what_is_kept() {
@@ -51,6 +62,7 @@ fn this_version_writes_what_is_kept() {
         ("format-1-raw.checkpoint", sample(Packing::Raw)),
         ("format-1-child.checkpoint", child()),
         ("format-1-queue.checkpoint", queue()),
+        ("format-1-files.checkpoint", files()),
     ];
     for (name, written) in kept {
         let written = sealed(&written);

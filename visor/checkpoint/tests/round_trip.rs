@@ -2,14 +2,18 @@
 
 mod support;
 
-use monohull_abi::layout::{PAGE, cell_base};
-use monohull_checkpoint::record::{EXTENDED_BYTES, HandlerRecord, RegistersRecord, Resumption, ThreadState};
-use monohull_checkpoint::{Checkpoint, Content, Heat, NewFile, Packing, Pages, Replace, Trust, compare, seal, write};
+use monohull_abi::layout::{MAPPINGS_OFFSET, PAGE, cell_base};
+use monohull_checkpoint::record::{
+    EXTENDED_BYTES, HandlerRecord, MappedFileRecord, RegistersRecord, Resumption, ThreadState,
+};
+use monohull_checkpoint::{
+    Checkpoint, Content, Heat, NewFile, Packing, PageKind, Pages, Replace, Trust, compare, count_pages, seal, write,
+};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::File;
-use support::{CELLS, KEY, STACK, contents, memory, pages, sample};
+use support::{CELLS, KEY, Memory, STACK, contents, files_contents, memory, pages, sample};
 
 /// What a page is given as: one of few contents, so that equal ones occur, or from elsewhere.
 #[derive(Clone, Copy, Debug)]
@@ -316,5 +320,71 @@ fn registers_are_kept_and_wrong_ones_refused() {
         vec![RegistersRecord { extended: Vec::new(), ..right.clone() }],
     ] {
         assert!(matches!(written(wrong.clone()), Err(monohull_checkpoint::Error::Wrong { .. })), "{wrong:?}");
+    }
+}
+
+#[test]
+fn mapped_files_are_kept_and_wrong_ones_refused() {
+    let right = files_contents().files;
+    let start = cell_base(CELLS[0]) + MAPPINGS_OFFSET;
+    let written = |files: Vec<MappedFileRecord>, page: Option<u64>| {
+        let (mut memory, mut file) = (memory(), Vec::new());
+        memory.extend(page.map(|address| Memory { address, bytes: vec![1; PAGE as usize], heat: Heat::Rest }));
+        let contents = monohull_checkpoint::record::Contents { files, ..contents() };
+        write(&mut file, &contents, &pages(&memory), Packing::Raw).map(|_| file)
+    };
+    let file = written(right.clone(), Some(start)).expect("they are right");
+    let read = Checkpoint::read(file.as_slice(), Trust::NotSealed).expect("what was written");
+    assert_eq!(read.contents().files, right);
+    let counts = &count_pages(read.contents(), read.runs())[&PageKind::MappedFile];
+    assert_eq!((counts.here, counts.zero), (1, 0));
+    type Change = fn(&mut Vec<MappedFileRecord>);
+    let changes: [Change; 24] = [
+        |files| files.swap(0, 1),
+        |files| files.swap(0, 2),
+        |files| files[1] = files[0].clone(),
+        |files| files[0].instance += 0x100,
+        |files| files[0].instance = u32::MAX,
+        |files| files[0].start += 1,
+        |files| files[0].start -= PAGE,
+        |files| files[0].start = 0,
+        |files| files[0].start = u64::MAX - PAGE + 1,
+        |files| files[0].start += PAGE,
+        |files| files[1].start -= PAGE,
+        |files| files[0].bytes = 0,
+        |files| files[0].bytes += 8 * PAGE,
+        |files| files[0].bytes = u64::MAX,
+        |files| files[2].bytes = 64 << 30,
+        |files| files[0].offset = u64::MAX,
+        |files| files[0].offset = i64::MAX as u64,
+        |files| files[0].path = "x".repeat(4097),
+        |files| files[0].there[0].count = 0,
+        |files| files[0].there[0].count = 4,
+        |files| files[0].there[0].count = u64::MAX,
+        |files| files[0].there[0].start -= PAGE,
+        |files| files[1].there[0].start += 8,
+        |files| files[1].there.swap(0, 1),
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        let mut wrong = right.clone();
+        change(&mut wrong);
+        let refused = written(wrong, None);
+        assert!(matches!(refused, Err(monohull_checkpoint::Error::Wrong { .. })), "change {index}: {refused:?}");
+    }
+    let many = |count: u64| {
+        let file = |index| MappedFileRecord {
+            start: start + 2 * index * PAGE,
+            bytes: 1,
+            there: Vec::new(),
+            ..right[0].clone()
+        };
+        (0..count).map(file).collect::<Vec<_>>()
+    };
+    assert!(written(many(1024), None).is_ok() && written(many(1025), None).is_err());
+    // Contents belong to pages that are there.
+    for page in
+        [start + 3 * PAGE, start + 4 * PAGE, start + (4 + 41) * PAGE, cell_base(CELLS[1]) + MAPPINGS_OFFSET + 8 * PAGE]
+    {
+        assert!(written(right.clone(), Some(page)).is_err(), "{page:#x}");
     }
 }

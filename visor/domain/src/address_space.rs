@@ -164,7 +164,8 @@ impl AddressSpace {
         if status == 0 { Ok(()) } else { Err(refused("protect", &range)) }
     }
 
-    /// Maps a file's pages there, privately; `offset` is a multiple of the page size.
+    /// Maps a file's pages there, privately; `offset` is a multiple of the page size. The host sets no memory aside for pages that may be
+    /// written to, as for the rest of a cell.
     pub fn map_file(
         &self,
         range: Range<u64>,
@@ -175,27 +176,10 @@ impl AddressSpace {
     ) -> Result<(), AddressSpaceError> {
         check(&range);
         self.note_use(&range);
-        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
-        map(&range, access.flags(), flags, file.as_raw_fd(), offset, "map an image into")?;
-        // A fresh mapping has key 0, whatever was there before.
-        if self.keys.in_force() { self.protect(range, access, key) } else { Ok(()) }
-    }
-
-    /// The same, but the host sets no memory aside for pages that may be written to.
-    pub(crate) fn map_copy(
-        &self,
-        range: Range<u64>,
-        file: BorrowedFd<'_>,
-        offset: u64,
-        access: Access,
-        key: Key,
-    ) -> Result<(), AddressSpaceError> {
-        check(&range);
-        self.note_use(&range);
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        // Without rights until the pages have their key.
+        // A fresh mapping has key 0, whatever was there before: without rights until the pages have their key.
         let first = if self.keys.in_force() { Access::None } else { access };
-        map(&range, first.flags(), flags, file.as_raw_fd(), offset, "map a copy into")?;
+        map(&range, first.flags(), flags, file.as_raw_fd(), offset, "map a file into")?;
         if self.keys.in_force() { self.protect(range, access, key) } else { Ok(()) }
     }
 

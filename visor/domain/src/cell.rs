@@ -395,7 +395,7 @@ impl Cell {
         if self.mapped.shows(&record.mapped) {
             for (range, state) in record.mapped.iter().filter(|(_, state)| state.is_charged()) {
                 space.discard(range.clone()).or_else(|_| {
-                    space.map_copy(range.clone(), points.file(), range.start - base, rights(*state), key)
+                    space.map_file(range.clone(), points.file(), range.start - base, rights(*state), key)
                 })?;
             }
         } else {

@@ -123,7 +123,7 @@ impl MappedMemory {
         for (range, state) in ranges {
             self.ranges.set(range.clone(), Some(*state));
             if state.is_charged() {
-                space.map_copy(range.clone(), copy, range.start - base, rights(*state), key)?;
+                space.map_file(range.clone(), copy, range.start - base, rights(*state), key)?;
                 self.images.set(range.clone(), Some(RangeState::ReadWrite));
                 self.charged += range.end - range.start;
             }
@@ -389,10 +389,10 @@ impl MappedMemory {
         Ok(true)
     }
 
-    /// Ends what [`MappedMemory::adopt`] has begun: what is only to be read is no more writable.
+    /// Ends what [`MappedMemory::adopt`] has begun: what is only to be read is no more writable, and what is hidden not accessible.
     pub(super) fn settle(&self, space: &AddressSpace, key: Key) -> Result<(), AddressSpaceError> {
-        let mut read_only = self.ranges.iter().filter(|(_, state)| *state == RangeState::Read);
-        read_only.try_for_each(|(range, _)| space.protect(range, Access::Read, key))
+        let mut others = self.ranges.iter().filter(|(_, state)| matches!(state, RangeState::Read | RangeState::Hidden));
+        others.try_for_each(|(range, state)| space.protect(range, rights(state), key))
     }
 
     /// Back to nothing mapped; no thread of the instance exists any more, and its account is closed.

@@ -291,6 +291,7 @@ impl Saved {
             modules: records.modules,
             handlers: records.handlers,
             registers: records.registers,
+            files: records.files,
             chain: base.map(|base| ChainRecord { file: base.file.clone(), depth: base.depth + 1 }),
         })
     }

@@ -18,8 +18,9 @@
 use monohull_abi::layout::PAGE;
 use monohull_abi::number;
 use monohull_checkpoint::record::{
-    Frame, HandlerRecord, InstanceRecord, LineRecord, MappedRange, MappedState, ModuleRecord, PageRange, PendingRecord,
-    RegistersRecord, Resumption, SchedulerRecord, ThreadRecord, ThreadState, Timer, TimerRecord, UsageRecord, WaitOn,
+    Frame, HandlerRecord, InstanceRecord, LineRecord, MappedFileRecord, MappedRange, MappedState, ModuleRecord,
+    PageRange, PendingRecord, RegistersRecord, Resumption, SchedulerRecord, ThreadRecord, ThreadState, Timer,
+    TimerRecord, UsageRecord, WaitOn,
 };
 use monohull_checkpoint::{Chain, Content, Error, Heat, Pages, ReadAt};
 use monohull_domain::checkpoint::record as domain;
@@ -36,6 +37,7 @@ pub(super) struct Records {
     pub(super) modules: Vec<ModuleRecord>,
     pub(super) handlers: Vec<HandlerRecord>,
     pub(super) registers: Vec<RegistersRecord>,
+    pub(super) files: Vec<MappedFileRecord>,
 }
 
 impl Records {
@@ -48,6 +50,7 @@ impl Records {
             modules: continuation.modules.iter().map(module).collect(),
             handlers: Vec::new(),
             registers: Vec::new(),
+            files: Vec::new(),
         };
         for record in &continuation.instances {
             let function = functions.iter().position(|name| *name == record.function);
@@ -56,6 +59,7 @@ impl Records {
             records.handlers.extend(record.fault_handler.map(|domain::FaultHandler { entry, start, bytes }| {
                 HandlerRecord { instance: record.id, entry, start, bytes }
             }));
+            records.files.extend(record.files.iter().map(|file| self::file(record.id, file)));
             for (position, thread) in (0..).zip(&record.threads) {
                 records.threads.push(self::thread(record.id, position, thread)?);
                 records.registers.extend(thread.registers.as_deref().map(|given| registers(thread.number, given)));
@@ -63,6 +67,7 @@ impl Records {
         }
         records.handlers.sort_unstable_by_key(|handler| handler.instance);
         records.registers.sort_unstable_by_key(|registers| registers.thread);
+        records.files.sort_by_key(|file| (file.instance, file.start));
         Ok(records)
     }
 }
@@ -131,6 +136,20 @@ fn mapped_back(record: &MappedRange) -> domain::MappedRecord {
     };
     let start = record.pages.start;
     domain::MappedRecord { start, bytes: record.pages.end() - start, state }
+}
+
+fn file(instance: u32, record: &domain::MappedFileRecord) -> MappedFileRecord {
+    let domain::MappedFileRecord { start, len, offset, path, writable, there } = record;
+    let there = there.iter().map(|(start, bytes)| PageRange { start: *start, count: bytes / PAGE }).collect();
+    let (start, bytes, offset, writable) = (*start, *len, *offset, *writable);
+    MappedFileRecord { instance, start, bytes, offset, path: path.clone(), writable, there }
+}
+
+fn file_back(record: &MappedFileRecord) -> domain::MappedFileRecord {
+    let MappedFileRecord { start, bytes, offset, path, writable, there, .. } = record;
+    let there = there.iter().map(|range| (range.start, range.end() - range.start)).collect();
+    let (start, len, offset, writable) = (*start, *bytes, *offset, *writable);
+    domain::MappedFileRecord { start, len, offset, path: path.clone(), writable, there }
 }
 
 fn thread(instance: u32, position: u32, record: &domain::ThreadRecord) -> Result<ThreadRecord, String> {
@@ -210,6 +229,8 @@ pub(super) fn continuation<S: ReadAt>(chain: &Chain<S>, driver: Vec<u8>, most: u
         let function = contents.functions.get(record.function as usize).map(|function| function.name.clone());
         let handler = contents.handlers.iter().find(|handler| handler.instance == record.id);
         let mut instance = instance_back(record, function.unwrap_or_default(), threads)?;
+        let files = contents.files.iter().filter(|file| file.instance == record.id);
+        instance.files = files.map(file_back).collect();
         for thread in &mut instance.threads {
             let known = contents.registers.binary_search_by_key(&thread.number, |registers| registers.thread);
             let of_thread = known.ok().map(|index| &contents.registers[index]);
@@ -281,6 +302,7 @@ fn instance_back(
         stacks: record.stacks,
         free_stacks: record.free_stacks.clone(),
         mapped: record.mapped.iter().map(mapped_back).collect(),
+        files: Vec::new(),
         fault_handler: None,
         passed: (bytes_in, bytes_out),
         refusal: record.refusal.clone(),

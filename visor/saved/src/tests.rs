@@ -1,7 +1,7 @@
 //! Both directions between a continuation and a checkpoint's records, and records that contradict themselves.
 
 use super::*;
-use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, THREAD_STACKS_OFFSET, cell_base};
+use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, MAPPINGS_OFFSET, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::number;
 use monohull_checkpoint::record::{PageRange, Resumption, ThreadRecord, ThreadState, Timer, TimerRecord};
 use monohull_checkpoint::{Key, Pages, count_pages};
@@ -76,6 +76,24 @@ fn continuation() -> Continuation {
             mapped(8, 4, domain::RangeState::Reserved),
             mapped(4, 2, domain::RangeState::ReadWrite),
             mapped(2, 2, domain::RangeState::Read),
+        ],
+        files: vec![
+            domain::MappedFileRecord {
+                start: base + MAPPINGS_OFFSET,
+                len: 100 * PAGE - 5,
+                offset: 7,
+                path: "work/big".to_owned(),
+                writable: true,
+                there: vec![(base + MAPPINGS_OFFSET, PAGE), (base + MAPPINGS_OFFSET + 8 * PAGE, 2 * PAGE)],
+            },
+            domain::MappedFileRecord {
+                start: base + MAPPINGS_OFFSET + 101 * PAGE,
+                len: 1,
+                offset: 0,
+                path: "work/small".to_owned(),
+                writable: false,
+                there: Vec::new(),
+            },
         ],
         fault_handler: Some(domain::FaultHandler { entry: base + STACK, start: base + STACK + PAGE, bytes: PAGE }),
         passed: (17, 19),

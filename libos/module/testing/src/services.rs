@@ -388,7 +388,8 @@ impl HostServices for Services {
         let mut mappings = shared.mappings.borrow_mut();
         let start = cell_base(instance as usize) + MAPPINGS_OFFSET;
         let last = mappings.range((instance, 0)..(instance + 1, 0)).next_back();
-        let address = last.map_or(start, |((_, address), mapping)| address + page_up(mapping.len) + PAGE);
+        let next = last.map_or(start, |((_, address), mapping)| address + page_up(mapping.len) + PAGE);
+        let address = if request.address == 0 { next } else { request.address };
         let mapping = Mapping {
             len: request.len,
             offset: request.offset,
@@ -398,6 +399,18 @@ impl HostServices for Services {
         };
         mappings.insert((instance, address), mapping);
         address as i64
+    }
+
+    unsafe extern "C" fn compare_file(domain: *mut c_void, instance: u32, request: *const MapRequest) -> i64 {
+        // SAFETY: as in `map_file`.
+        let (shared, request) = unsafe { (shared(domain), &*request) };
+        // SAFETY: as in `map_file`.
+        let extents = unsafe { std::slice::from_raw_parts(request.extents, request.count as usize) };
+        assert_eq!(extents.iter().map(|extent| extent.len).sum::<u64>(), request.len, "extents for every byte");
+        match shared.mappings.borrow().get(&(instance, request.address)) {
+            Some(mapping) if (mapping.len, mapping.offset) == (request.len, request.offset) => 0,
+            _ => Errno::Invalid.to_value(),
+        }
     }
 
     unsafe extern "C" fn unmap_file(domain: *mut c_void, instance: u32, address: u64) -> i64 {

@@ -171,7 +171,7 @@ fn another_file_under_the_name_is_refused() {
     let record = &mut captured.records[2];
     let at = record.windows(8).position(|bytes| bytes == b"fat/file").expect("its path");
     record[at + 4..at + 8].copy_from_slice(b"none");
-    assert_eq!(resume(&captured).err().as_deref(), Some("instance 1: `/fat/none`: another file is there now"));
+    assert_eq!(resume(&captured).err().as_deref(), Some("instance 1: `/fat/none`: it is not there any more"));
 }
 
 #[test]

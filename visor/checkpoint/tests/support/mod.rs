@@ -5,7 +5,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use monohull_abi::layout::{ARENA_BASE, PAGE, THREAD_STACKS_OFFSET, cell_base};
+use monohull_abi::layout::{ARENA_BASE, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::number::{FUTEX_WAIT, NANOSLEEP, NULL, QUEUE_WAIT, SLOT_TAKE, THREAD_JOIN};
 use monohull_checkpoint::record::*;
 use monohull_checkpoint::{CheckpointId, Hash, Heat, Key, Layout, Packing, Pages, Processor, seal, write};
@@ -147,9 +147,10 @@ pub(crate) fn contents() -> Contents {
             },
             ModuleRecord { name: "stdio".to_owned(), bytes: 1u32.to_le_bytes().to_vec(), pages: Vec::new() },
         ],
-        // The files that are kept have none of both; tests of `round_trip` have.
+        // The files that are kept have none of the first two; tests of `round_trip` have.
         handlers: Vec::new(),
         registers: Vec::new(),
+        files: Vec::new(),
         chain: None,
     }
 }
@@ -210,6 +211,34 @@ pub(crate) fn queue_contents() -> Contents {
     }
     contents.scheduler.queues = vec![vec![0x10_0001], vec![3, 2], vec![4]];
     contents
+}
+
+/// What the sample says, where instances have mapped files: one whole, one of which some pages are there.
+pub(crate) fn files_contents() -> Contents {
+    let file = |owner: usize, page: u64, bytes: u64, there: &[(u64, u64)]| {
+        let start = cell_base(CELLS[owner]) + MAPPINGS_OFFSET + page * PAGE;
+        let there = there.iter().map(|(first, count)| PageRange { start: start + first * PAGE, count: *count });
+        let (path, writable) = (format!("work/file {page}"), page == 0);
+        MappedFileRecord { instance: IDS[owner], start, bytes, offset: 100, path, writable, there: there.collect() }
+    };
+    let files = vec![
+        file(0, 0, 3 * PAGE - 7, &[(0, 3)]),
+        file(0, 4, 200 * PAGE, &[(16, 16), (40, 1), (199, 1)]),
+        file(1, 8, 1, &[]),
+    ];
+    Contents { files, ..contents() }
+}
+
+/// That as a file, without a seal. A page of a mapping has contents, and one is zero.
+pub(crate) fn files() -> Vec<u8> {
+    let mut memory = memory();
+    let start = cell_base(CELLS[0]) + MAPPINGS_OFFSET;
+    let mut written = b"changed".repeat(100);
+    written.resize(2 * PAGE as usize, 0);
+    memory.push(Memory { address: start + PAGE, bytes: written, heat: Heat::Rest });
+    let mut file = Vec::new();
+    write(&mut file, &files_contents(), &pages(&memory), Packing::Raw).expect("the sample is good");
+    file
 }
 
 /// That as a file, without a seal.

@@ -4,6 +4,7 @@ use super::changes::{Found, Parts};
 use super::check::{Rejected, check};
 use super::record::{Continuation, InstanceRecord, MappedRecord, ModuleRecord, RangeState, ThreadRecord, ThreadState};
 use super::{Suspended, names, pages};
+use crate::address_space::{Access, AddressSpaceError};
 use crate::driver::Driver;
 use crate::host_time::monotonic_ns;
 use crate::hostcall::RecordError;
@@ -29,10 +30,10 @@ pub enum CaptureError {
     Call { instance: String, call: String },
     #[error("a thread of {instance} has its stack pointer outside its stack")]
     StackPointer { instance: String },
-    #[error("files are mapped into memory, which cannot be captured")]
-    MappedFiles,
-    #[error("{instance} has mapped memory that it has made inaccessible, which cannot be captured with what it holds")]
-    HiddenMemory { instance: String },
+    #[error("{instance} has a mapped file that cannot be read")]
+    MappedFile { instance: String },
+    #[error("{instance} has mapped memory that it has made inaccessible, which cannot be read: {source}")]
+    HiddenMemory { instance: String, source: AddressSpaceError },
     #[error("{instance} has checkpoints of its own, which would not be gone back to in another process")]
     Checkpoints { instance: String },
     #[error("{instance} waits for a slot or an event whose name is no longer in its memory")]
@@ -81,9 +82,6 @@ impl Shared {
         driver: Option<&mut (dyn Driver + 'static)>,
         then: Then,
     ) -> Result<Suspended, CaptureError> {
-        if self.files.pager.so_far().is_some() {
-            return Err(CaptureError::MappedFiles);
-        }
         let begin = monotonic_ns();
         let (clock, wall) = (self.clock.now(), self.clock.wall());
         let in_domain_time = |at| self.clock.of_host(at);
@@ -98,9 +96,14 @@ impl Shared {
             let (run, park) = scheduler.ticks_of(instance.id);
             live.push((instance.config.token, Usage { run, park, ..self.instances.usage(&instance) }));
         }
-        let (instances, mut found) = captured;
+        let (mut instances, mut found) = captured;
         let mut modules = Vec::new();
-        for module in self.save_modules()? {
+        let saved = self.save_modules()?;
+        for record in &mut instances {
+            let files = self.files.pager.capture(record.id, |page, bytes| found.add(page, bytes));
+            record.files = files.ok_or_else(|| CaptureError::MappedFile { instance: self.name_of(record.id) })?;
+        }
+        for module in saved {
             let ranges = joined(module.pages);
             for range in ranges.iter().cloned() {
                 // SAFETY: buffers of the arena that their module has named are readable, and nothing runs.
@@ -177,17 +180,23 @@ impl Shared {
             }
         }
         let mapped: Vec<_> = cell.mapped().ranges().collect();
-        if mapped.iter().any(|(_, state)| *state == RangeState::Hidden) {
-            return Err(CaptureError::HiddenMemory { instance: instance.described() });
-        }
         let live = threads.iter().map(|thread| pages::live_stack(cell, (thread.stack, thread.user_rsp)));
         let live: Option<Vec<_>> = live.collect();
         let live = live.ok_or_else(|| CaptureError::StackPointer { instance: instance.described() })?;
         // SAFETY: all threads are off the carriers, and the scheduler's lock is held.
         unsafe { pages::of_cell(cell, &live, into) };
-        for (range, _) in mapped.iter().filter(|(_, state)| state.is_charged()) {
-            // SAFETY: as above; what is charged and not hidden may be read.
+        let (space, key) = (&self.space, cell.key());
+        let unreadable = |source| CaptureError::HiddenMemory { instance: instance.described(), source };
+        for (range, state) in mapped.iter().filter(|(_, state)| state.is_charged()) {
+            let is_hidden = *state == RangeState::Hidden;
+            if is_hidden {
+                space.protect(range.clone(), Access::Read, key).map_err(unreadable)?;
+            }
+            // SAFETY: as above; what is charged may be read.
             unsafe { pages::of_range(range.clone(), into) };
+            if is_hidden {
+                space.protect(range.clone(), Access::None, key).map_err(unreadable)?;
+            }
         }
         let mapped = mapped.into_iter().map(|(range, state)| {
             let Range { start, end } = range;
@@ -212,6 +221,7 @@ impl Shared {
             stacks,
             free_stacks: free_stacks.to_vec(),
             mapped: mapped.collect(),
+            files: Vec::new(),
             fault_handler: *instance.fault_handler.lock().expect("fault handler"),
             passed: (usage.bytes_in, usage.bytes_out),
             refusal: instance.explanations.refusal(),

@@ -4,12 +4,15 @@
 //! the system; limits, stack sizes and slot lists are the plan's. User memory needs none either: it can be no worse than what a
 //! hostile function writes.
 
-use super::record::{Continuation, InstanceRecord, Lineage, RangeState, ThreadRecord, ThreadState};
+use super::record::{Continuation, InstanceRecord, Lineage, ThreadRecord, ThreadState};
 use crate::fault::{HandlerError, is_code};
 use crate::instance::{InstanceConfig, cell_of};
 use crate::sched::{CHUNK, INDEX_BITS, THREADS_MAX, WAITS};
 use monohull_abi::event::{event_queue_of, is_event_list};
-use monohull_abi::layout::{CELL_COUNT, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base};
+use monohull_abi::file::{FILE_SIZE_MAX, MAPPINGS_MAX, PATH_MAX};
+use monohull_abi::layout::{
+    CELL_COUNT, CELL_SIZE, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base,
+};
 use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_abi::network::QUEUES_MAX;
 use monohull_abi::number;
@@ -32,6 +35,10 @@ pub enum Rejected {
     MemoryLimit,
     #[error("an instance has mapped memory where it cannot have any, or in a way that is never captured")]
     MappedMemory,
+    #[error("an instance has a file mapped where it cannot have one, or in a way in which none is captured")]
+    MappedFile,
+    #[error("an instance has other files mapped than its module has")]
+    ModuleFiles,
     #[error("an instance has an impossible fault handler: {0}")]
     FaultHandler(#[from] HandlerError),
     #[error("the stacks of an instance do not fit together with its threads")]
@@ -109,6 +116,7 @@ pub(super) fn check_instance(record: &InstanceRecord, config: &InstanceConfig) -
         return Err(Rejected::Heap);
     }
     check_mapped(record)?;
+    check_files(record)?;
     let kept = record.lines.iter().map(|(_, text)| text.len() as u64).sum::<u64>();
     if kept > config.output_limit
         || kept > record.lines_cost
@@ -143,10 +151,38 @@ fn check_mapped(record: &InstanceRecord) -> Result<(), Rejected> {
     for mapped in &record.mapped {
         let range = mapped.range();
         let whole = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE) && !range.is_empty();
-        if !whole || range.start < free_from || range.end > end || mapped.state == RangeState::Hidden {
+        if !whole || range.start < free_from || range.end > end {
             return Err(Rejected::MappedMemory);
         }
         free_from = range.end;
+    }
+    Ok(())
+}
+
+/// Parts of files behind the thread stacks, upwards. Behind each a page stays free. What is there of one are pages of its own, upwards and
+/// with gaps between them.
+fn check_files(record: &InstanceRecord) -> Result<(), Rejected> {
+    let base = cell_base(cell_of(record.id));
+    let (mut free_from, end) = (base + MAPPINGS_OFFSET, base + CELL_SIZE);
+    if record.files.len() > MAPPINGS_MAX {
+        return Err(Rejected::MappedFile);
+    }
+    for file in &record.files {
+        let is_part = file.offset.checked_add(file.len).is_some_and(|end| end <= FILE_SIZE_MAX);
+        let fits = file.len > 0 && file.len <= CELL_SIZE && file.start.is_multiple_of(PAGE);
+        let range = if fits { file.range() } else { return Err(Rejected::MappedFile) };
+        if !is_part || range.start < free_from || range.end > end || file.path.len() > PATH_MAX {
+            return Err(Rejected::MappedFile);
+        }
+        let mut first = range.start;
+        for there in file.there() {
+            let whole = there.start.is_multiple_of(PAGE) && there.end.is_multiple_of(PAGE) && !there.is_empty();
+            if !whole || there.start < first || there.end > range.end {
+                return Err(Rejected::MappedFile);
+            }
+            first = there.end + PAGE;
+        }
+        free_from = range.end + PAGE;
     }
     Ok(())
 }

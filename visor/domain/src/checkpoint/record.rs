@@ -7,6 +7,7 @@
 
 pub use crate::fault::FaultHandler;
 pub use crate::mapped_ranges::RangeState;
+pub use crate::pager::record::MappedFileRecord;
 use crate::processor::vector_state;
 use monohull_trampoline::system::Registers;
 use monohull_trampoline::system::interrupted::{GENERAL, NoRegisters};
@@ -86,6 +87,8 @@ pub struct InstanceRecord {
     pub free_stacks: Vec<u32>,
     /// What it has mapped, upwards.
     pub mapped: Vec<MappedRecord>,
+    /// The parts of files that it has mapped, upwards.
+    pub files: Vec<MappedFileRecord>,
     /// Where its faults go on.
     pub fault_handler: Option<FaultHandler>,
     /// Bytes taken over and bytes given to others by reference.

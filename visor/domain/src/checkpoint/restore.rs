@@ -59,6 +59,9 @@ impl Shared {
             return Err(Rejected::ModulePages.into());
         }
         writable.extend(buffers);
+        if !self.files.pager.all_are_made() {
+            return Err(Rejected::ModuleFiles.into());
+        }
         check_runs(continuation.pages.iter().map(|run| (run.address, run.bytes.len() as u64)), &mut writable)?;
         for run in &continuation.pages {
             // SAFETY: checked above; the pages have been tagged, and no function runs.
@@ -67,6 +70,7 @@ impl Shared {
         for instance in self.instances.live() {
             instance.with_cell(|cell| cell.mapped().settle(&self.space, cell.key())).transpose()?;
         }
+        self.files.pager.settle()?;
         if let Some(at) = continuation.run_deadline {
             self.sched.set_run_deadline(self.clock.on_host(at));
         }
@@ -79,7 +83,7 @@ impl Shared {
 
     fn restore_instance(
         &self,
-        record: InstanceRecord,
+        mut record: InstanceRecord,
         config: InstanceConfig,
         writable: &mut Vec<Range<u64>>,
     ) -> Result<(), RestoreError> {
@@ -91,9 +95,12 @@ impl Shared {
         // Accounts are computed, not read: this is what an instance is charged for what it has. Modules charge for the rest.
         let stacks = (record.threads.len() as u64 - 1) * config.stack_size;
         let charged = cell.data_bytes() + record.heap + stacks + cell.mapped().charged();
-        if charged > config.memory_limit {
+        let files = record.files.iter().map(|file| file.range().end - file.range().start).sum::<u64>();
+        if charged.saturating_add(files) > config.memory_limit {
             return Err(Rejected::MemoryLimit.into());
         }
+        writable.extend(record.files.iter().flat_map(|file| file.there()));
+        self.files.pager.expect(record.id, std::mem::take(&mut record.files));
         let deadline = record.deadline.map_or(NEVER, |at| self.clock.on_host(at));
         let lines = record.lines.into_iter().map(|(stream, text)| Line { stream, text }).collect();
         let instance = Arc::new(Instance {

@@ -116,6 +116,9 @@ impl Shared {
         if thread.registers.is_some() || record.stacks != 0 {
             return Err(Rejected::Stacks.into());
         }
+        if !record.files.is_empty() {
+            return Err(Rejected::MappedFile.into());
+        }
         adopt_memory(&self.space, cell, record, config)?;
         let runs = template.pages();
         check_runs(runs.iter().map(|(address, bytes)| (*address, bytes.len() as u64)), &mut pages::writable(cell))?;

@@ -64,8 +64,24 @@ unsafe fn map(domain: &Shared, instance: u32, request: &MapRequest) -> Result<u6
         }
     };
     let path = String::from_utf8_lossy(path).into_owned();
+    let (pager, is_hosts) = (&domain.files.pager, request.host_node != 0);
     let window = |address| domain.files.window(&domain.options.mounts, address);
-    domain.files.pager.map(&instance, account, request, path, source, window)
+    match request.address {
+        0 => pager.map(&instance, account, request, path, source, window),
+        _ => pager.map_again(&instance, account, request, path, (source, is_hosts), window),
+    }
+}
+
+/// Compares a mapping with what a module says that its file has.
+///
+/// # Safety
+/// The request's extents are readable, and so is the memory that they lead to, during the call.
+unsafe fn compare(domain: &Shared, instance: u32, request: &MapRequest) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    let extents = unsafe { std::slice::from_raw_parts(request.extents, request.count as usize) };
+    // What a file of the host will be is not known. Without extents all is zero.
+    let known = if request.host_node == 0 { extents } else { &[] };
+    domain.files.pager.compare(instance, request, &Source::of_extents(known))
 }
 
 /// Bytes of mapped memory that are freed under one lock. Freeing many takes long, and other threads of the instance need it.
@@ -495,6 +511,11 @@ impl HostServices for Services {
             Ok(address) => address as i64,
             Err(errno) => errno.to_value(),
         }
+    }
+
+    unsafe extern "C" fn compare_file(domain: *mut c_void, instance: u32, request: *const MapRequest) -> i64 {
+        // SAFETY: see `shared`; the request is the module's own, and so are its pointers.
+        status(unsafe { compare(shared(domain), instance, &*request) })
     }
 
     unsafe extern "C" fn unmap_file(domain: *mut c_void, instance: u32, address: u64) -> i64 {

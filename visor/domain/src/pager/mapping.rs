@@ -2,12 +2,15 @@
 //!
 //! A page is a copy, or it is shown: then it is the file's own, until it is about to be written to. Shown pages count as present.
 
+mod captured;
+
 use super::faults::Faults;
 use super::runs::{Planned, Run};
 use super::source::Source;
 use crate::address_space::{Access, AddressSpace, AddressSpaceError, PageUse};
 use crate::keys::Key;
 use crate::this_thread::is_interrupted;
+use captured::Compared;
 use monohull_abi::Errno;
 use monohull_abi::file::Advice;
 use monohull_abi::layout::PAGE;
@@ -50,6 +53,10 @@ pub(super) struct Mapping {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) writable: bool,
+    /// What is shown may have been written to.
+    may_differ: bool,
+    /// For the capture that is under way.
+    compared: Option<Compared>,
     /// One bit for each page that is there; `None` once all are.
     present: Option<Vec<u64>>,
     /// How many pages were filled.
@@ -80,6 +87,8 @@ impl Mapping {
     ) -> Mapping {
         let state = State {
             writable,
+            may_differ: writable,
+            compared: None,
             present: None,
             filled: 0,
             shown: Vec::new(),
@@ -122,7 +131,7 @@ impl Mapping {
         for Planned { run, file, offset } in plan {
             let addresses = self.addresses(run.pages.clone());
             let access = Mapping::access(state.writable);
-            if space.map_copy(addresses.clone(), file, offset, access, self.key).is_err() {
+            if space.map_file(addresses.clone(), file, offset, access, self.key).is_err() {
                 // It may have come half-way.
                 return space.reset(addresses).map_err(|_| Errno::OutOfMemory);
             }
@@ -277,6 +286,7 @@ impl Mapping {
         if state.unmapped {
             return Ok(());
         }
+        state.may_differ |= writable;
         self.protect(space, &state).inspect_err(|_| state.writable = before)
     }
 

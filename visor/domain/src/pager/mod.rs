@@ -28,8 +28,10 @@
 //! Locks: the table's, that of what is shown, and each mapping's own. None is held together with another lock, nor while pages are
 //! touched that could be missing; see [`thread`].
 
+mod captured;
 pub mod faults;
 mod mapping;
+pub(crate) mod record;
 mod runs;
 mod scratch;
 mod shown;
@@ -46,6 +48,7 @@ use super::cell;
 use super::epoll_set::EpollSet;
 use super::instance::{Instance, cell_of};
 use super::this_thread::is_interrupted;
+use captured::Again;
 use faults::Faults;
 use mapping::{AROUND, Mapping};
 use monohull_abi::Errno;
@@ -80,6 +83,8 @@ pub(super) struct Pager {
     thread: OnceLock<Result<PagerThread, String>>,
     made: AtomicU64,
     bytes: AtomicU64,
+    /// Of a domain that goes on from a captured one.
+    again: Mutex<Again>,
 }
 
 /// What is mapped where.
@@ -126,7 +131,8 @@ impl Pager {
             failed: AtomicBool::new(false),
         };
         let (made, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Pager { table: Arc::new(table), epoll_set, thread: OnceLock::new(), made, bytes }
+        let again = Mutex::default();
+        Pager { table: Arc::new(table), epoll_set, thread: OnceLock::new(), made, bytes, again }
     }
 
     /// What has been mapped, if anything has.
@@ -169,13 +175,16 @@ impl Pager {
             Ok(mapping.range.start)
         });
         match mapped {
-            Ok(_) => {
-                self.made.fetch_add(1, Ordering::Relaxed);
-                self.bytes.fetch_add(request.len, Ordering::Relaxed);
-            }
+            Ok(_) => self.count(request.len),
             Err(_) => _ = account.charge(-(size as i64)),
         }
         mapped
+    }
+
+    /// One more of so many bytes has been made.
+    fn count(&self, bytes: u64) {
+        self.made.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Whether an instance has mapped files, of which these are the addresses of its cell.

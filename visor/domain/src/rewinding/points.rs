@@ -210,7 +210,7 @@ impl Points {
         for range in ranges {
             let start = range.start.max(self.backed_end);
             if start < range.end {
-                space.map_copy(start..range.end, self.copy.file(), start - base, Access::ReadWrite, key)?;
+                space.map_file(start..range.end, self.copy.file(), start - base, Access::ReadWrite, key)?;
             }
         }
         self.backed_end = ranges.last().map_or(0, |range| range.end).max(self.backed_end);
@@ -242,7 +242,7 @@ impl Points {
         range: Range<u64>,
     ) -> Result<(), AddressSpaceError> {
         // The host refuses to drop locked memory.
-        let again = |_| space.map_copy(range.clone(), self.copy.file(), range.start - base, Access::ReadWrite, key);
+        let again = |_| space.map_file(range.clone(), self.copy.file(), range.start - base, Access::ReadWrite, key);
         space.discard(range.clone()).or_else(again)
     }
 

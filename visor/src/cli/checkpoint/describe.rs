@@ -116,6 +116,19 @@ struct Instance {
     heap_bytes: u64,
     deadline_ns: Option<u64>,
     threads: Vec<Thread>,
+    /// The parts of files that it has mapped.
+    mapped_files: Vec<MappedFile>,
+}
+
+#[derive(Serialize)]
+struct MappedFile {
+    path: String,
+    address: u64,
+    offset: u64,
+    bytes: u64,
+    writable: bool,
+    /// Pages that have been made; the others are made when they are touched.
+    pages: u64,
 }
 
 #[derive(Serialize)]
@@ -257,6 +270,18 @@ impl Description {
             if more > 0 {
                 writeln!(to, "              and {more} more threads")?;
             }
+            for file in instance.mapped_files.iter().take(THREAD_LINES) {
+                let MappedFile { path, address, offset, bytes, pages, .. } = file;
+                let path = quoted(path);
+                writeln!(
+                    to,
+                    "              {bytes} bytes of {path} from {offset} on at {address:#x}, {pages} pages there"
+                )?;
+            }
+            let more = instance.mapped_files.len().saturating_sub(THREAD_LINES);
+            if more > 0 {
+                writeln!(to, "              and {more} more mapped files")?;
+            }
         }
         if self.pending > 0 {
             writeln!(to, "waiting     {} instances wait for a cell", self.pending)?;
@@ -307,6 +332,21 @@ fn instances(contents: &Contents) -> Vec<Instance> {
             heap_bytes: instance.heap_end - instance.heap_start,
             deadline_ns: instance.deadline,
             threads: threads.remove(&instance.id).unwrap_or_default(),
+            mapped_files: mapped_files(contents, instance.id),
+        })
+        .collect()
+}
+
+fn mapped_files(contents: &Contents, instance: u32) -> Vec<MappedFile> {
+    let files = contents.files.iter().filter(|file| file.instance == instance);
+    files
+        .map(|file| MappedFile {
+            path: format!("/{}", file.path),
+            address: file.start,
+            offset: file.offset,
+            bytes: file.bytes,
+            writable: file.writable,
+            pages: file.there.iter().map(|range| range.count).sum(),
         })
         .collect()
 }
