@@ -27,6 +27,18 @@ const TRIES: usize = 16;
 pub(crate) struct Run {
     address: u64,
     bytes: u64,
+    origin: Origin,
+}
+
+/// Where the memory behind a run comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// The arena.
+    Own,
+    /// The arena; it has gone elsewhere.
+    MovedOut,
+    /// A cell: to the kernel the run is another mapping than its neighbours, until it has been renewed.
+    Cell,
 }
 
 impl Run {
@@ -45,10 +57,27 @@ impl Run {
         self.address + self.bytes
     }
 
+    /// Where its memory comes from.
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Its memory comes from there from now on. What is from a cell stays so until it has been renewed.
+    pub(crate) fn set_origin(&mut self, origin: Origin) {
+        if self.origin != Origin::Cell {
+            self.origin = origin;
+        }
+    }
+
+    /// Its memory is the arena's again.
+    pub(crate) fn forget_origin(&mut self) {
+        self.origin = Origin::Own;
+    }
+
     /// Splits off everything behind the first `bytes`, which are whole pages and less than the run.
     pub(crate) fn split_off(&mut self, bytes: u64) -> Run {
         debug_assert!(bytes > 0 && bytes < self.bytes && bytes.is_multiple_of(PAGE));
-        let tail = Run { address: self.address + bytes, bytes: self.bytes - bytes };
+        let tail = Run { address: self.address + bytes, bytes: self.bytes - bytes, origin: self.origin };
         self.bytes = bytes;
         tail
     }
@@ -78,7 +107,7 @@ impl PageSpace {
         let address = hole.start.next_multiple_of(align);
         self.add(hole.start..address);
         self.add(address + bytes..hole.end);
-        Some(Run { address, bytes })
+        Some(Run { address, bytes, origin: Origin::Own })
     }
 
     /// Takes exactly these whole pages, if all of them are free.
@@ -91,7 +120,7 @@ impl PageSpace {
         self.remove(&hole);
         self.add(hole.start..address);
         self.add(end..hole.end);
-        Some(Run { address, bytes })
+        Some(Run { address, bytes, origin: Origin::Own })
     }
 
     /// Extends a run if the pages behind it are free.
