@@ -77,14 +77,16 @@ impl Returns {
     /// Makes the system calls that the runs need; neighbours share theirs. Call it without a lock.
     pub(crate) fn settle(&mut self, host: HostRef) {
         self.0.sort_unstable_by_key(|returned| returned.run.address());
-        let kind = |returned: &Returned| (returned.held, returned.keep, returned.run.origin() == Origin::Cell);
+        let kind = |returned: &Returned| (returned.held, returned.keep, returned.run.origin());
         let together = |a: &Returned, b: &Returned| a.run.end() == b.run.address() && kind(a) == kind(b);
         for group in self.0.chunk_by_mut(together) {
             let [first, ..] = &*group else { continue };
-            let ((held, keep, from_cell), start) = (kind(first), first.run.address());
+            let ((held, keep, origin), start) = (kind(first), first.run.address());
             let range = start..group.last().map_or(start, |last| last.run.end());
-            if from_cell {
-                let is_renewed = in_steps(range, |start, bytes| host.arena_renew(start, bytes).is_ok());
+            if origin.is_cell() {
+                // What holds nothing takes no time to free.
+                let step = if origin == Origin::Cell { EMPTY_STEP } else { u64::MAX };
+                let is_renewed = in_steps(range, step, |start, bytes| host.arena_renew(start, bytes).is_ok());
                 group.iter_mut().for_each(|returned| returned.stuck = !is_renewed);
                 continue;
             }
@@ -98,13 +100,13 @@ impl Returns {
 
 /// Empties memory.
 fn empty(host: HostRef, range: Range<u64>) -> bool {
-    in_steps(range, |start, bytes| host.arena_discard(start, bytes).is_ok())
+    in_steps(range, EMPTY_STEP, |start, bytes| host.arena_discard(start, bytes).is_ok())
 }
 
 /// Does something with a range step by step: start and bytes of each.
-fn in_steps(range: Range<u64>, work: impl Fn(u64, u64) -> bool) -> bool {
-    let mut starts = range.clone().step_by(EMPTY_STEP as usize);
-    starts.all(|start| work(start, EMPTY_STEP.min(range.end - start)))
+fn in_steps(range: Range<u64>, step: u64, work: impl Fn(u64, u64) -> bool) -> bool {
+    let mut starts = range.clone().step_by(step as usize);
+    starts.all(|start| work(start, step.min(range.end - start)))
 }
 
 /// The arena of one domain.
@@ -165,20 +167,20 @@ impl Arena {
         let mut run = self.take_free(bytes, if bytes >= HUGE { HUGE } else { PAGE })?;
         if self.from_cells < FROM_CELLS_MAX {
             self.from_cells += 1;
-            run.set_origin(Origin::Cell);
+            run.expect_cell();
         }
         Some(run)
     }
 
     /// The memory of a run is the arena's: none of a cell has come, or it has been renewed.
     pub(crate) fn keep_own(&mut self, run: &mut Run) {
-        self.from_cells -= usize::from(run.origin() == Origin::Cell);
+        self.from_cells -= usize::from(run.origin().is_cell());
         run.forget_origin();
     }
 
     /// Splits off everything behind the first `bytes` of a run.
     pub(crate) fn split_off(&mut self, run: &mut Run, bytes: u64) -> Run {
-        self.from_cells += usize::from(run.origin() == Origin::Cell);
+        self.from_cells += usize::from(run.origin().is_cell());
         run.split_off(bytes)
     }
 

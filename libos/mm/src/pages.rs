@@ -39,6 +39,15 @@ pub(crate) enum Origin {
     MovedOut,
     /// A cell: to the kernel the run is another mapping than its neighbours, until it has been renewed.
     Cell,
+    /// A cell; it has gone elsewhere.
+    CellMovedOut,
+}
+
+impl Origin {
+    /// Whether the run is a mapping of its own.
+    pub(crate) fn is_cell(self) -> bool {
+        matches!(self, Origin::Cell | Origin::CellMovedOut)
+    }
 }
 
 impl Run {
@@ -62,11 +71,14 @@ impl Run {
         self.origin
     }
 
-    /// Its memory comes from there from now on. What is from a cell stays so until it has been renewed.
-    pub(crate) fn set_origin(&mut self, origin: Origin) {
-        if self.origin != Origin::Cell {
-            self.origin = origin;
-        }
+    /// It is to have memory of a cell.
+    pub(crate) fn expect_cell(&mut self) {
+        self.origin = Origin::Cell;
+    }
+
+    /// Its memory has gone elsewhere.
+    pub(crate) fn set_moved_out(&mut self) {
+        self.origin = if self.origin.is_cell() { Origin::CellMovedOut } else { Origin::MovedOut };
     }
 
     /// Its memory is the arena's again.

@@ -27,7 +27,7 @@
 //! avoid its limit by publishing.
 
 use crate::arena::{Arena, Returns, Taken};
-use crate::pages::{Origin, Run};
+use crate::pages::Run;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -342,7 +342,7 @@ impl Table {
         let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
         buffer.moves = false;
         if changed {
-            buffer.run.set_origin(Origin::MovedOut);
+            buffer.run.set_moved_out();
         }
         Ok(())
     }

@@ -81,8 +81,10 @@ impl AddressSpace {
         // What is left of the window is empty, and has the rights of what was there.
         self.reset(window)?;
         moved?;
-        // It has come with the rights and the key of its source, and both are the instance's.
-        self.protect(target, Access::ReadWrite, key)?;
+        // It has come with the rights and the key of its source. Both are the instance's, but a key is never left to that.
+        if self.keys().in_force() {
+            self.protect(target, Access::ReadWrite, key)?;
+        }
         Ok(true)
     }
 
