@@ -29,7 +29,7 @@ int monohull_slot_take(const char *name, size_t name_length, int wait, struct mo
 /* Copies a part of it. */
 int monohull_slot_read(uint32_t handle, uint32_t offset, void *to, size_t length) MONOHULL_IMPORT("slot_read");
 
-/* From so many bytes on, what begins with a page is moved and not copied. Twice as fast is a place aligned to 2 MiB that was not yet used. */
+/* From so many bytes on, what begins with a page is moved and not copied. The fastest is a place aligned to 2 MiB that was not yet used. */
 #define MONOHULL_PAGE 4096
 #define MONOHULL_MOVED_MIN 65536
 
