@@ -17,7 +17,7 @@ extern "C" {
 
 #define MONOHULL_IMPORT(name) __attribute__((import_module("monohull"), import_name(name)))
 
-/* A buffer that was taken over from a slot. It lies outside of the program's memory, and is copied in parts. */
+/* A buffer that was taken over from a slot. It lies outside of the program's memory, and is copied in parts, or moved as a whole. */
 struct monohull_slot {
     uint32_t handle;
     uint32_t length;
@@ -29,12 +29,25 @@ int monohull_slot_take(const char *name, size_t name_length, int wait, struct mo
 /* Copies a part of it. */
 int monohull_slot_read(uint32_t handle, uint32_t offset, void *to, size_t length) MONOHULL_IMPORT("slot_read");
 
+/* From so many bytes on, what begins with a page is moved and not copied. The fastest is a place aligned to 2 MiB that was not yet used. */
+#define MONOHULL_PAGE 4096
+#define MONOHULL_MOVED_MIN 65536
+
+/* Puts all of it to `to`, where there are `length` bytes or more, and frees it. Where `to` begins with a page, pages take the place of those
+ * that were there. EINVAL: it is longer. */
+int monohull_slot_move(uint32_t handle, void *to, size_t length) MONOHULL_IMPORT("slot_move");
+
 /* Frees it. */
 int monohull_slot_free(uint32_t handle) MONOHULL_IMPORT("slot_free");
 
 /* Fills a slot with a copy of these bytes; as text, which must be UTF-8, if `is_text` is not 0. */
 int monohull_slot_publish(const char *name, size_t name_length, const void *bytes, size_t length, int is_text)
     MONOHULL_IMPORT("slot_publish");
+
+/* Fills a slot with these bytes, which are zero afterwards. Where they begin with a page, pages become the slot's. After an error they are as they
+ * were. */
+int monohull_slot_publish_moved(const char *name, size_t name_length, void *bytes, size_t length, int is_text)
+    MONOHULL_IMPORT("slot_publish_moved");
 
 /* Which of the step's instances this is, from 0, and how many there are. */
 uint32_t monohull_instance_index(void) MONOHULL_IMPORT("instance_index");

@@ -7,6 +7,7 @@
 //! target/images/wasi-tour.so  the function that is made of it
 //! target/wasi/wasi-component.wasm  the same program as a component, and
 //! target/images/wasi-component.so  the function that is made of it
+//! target/wasi/slots-rust.wasm  another one in Rust (`wasi/guests/slots`), which uses slots
 //! target/wasi/quickjs.wasm  the interpreter of programs in JavaScript (`wasi_guests`)
 //! target/wasi/tour-c.wasm   programs in other languages, for tests
 //! target/wasi/build         cargo's folder: the workspace `wasi` has its own dependencies
@@ -29,6 +30,8 @@ const LAYOUTS: [&str; 4] = [
 ];
 /// Crates that are linted, each by itself: together they would share features that some must not have.
 const PACKAGES: [&str; 4] = ["monohull-wasi-settings", "monohull-wasi-runtime", "monohull-wasi-compile", "wasi-tour"];
+/// What imports functions of the runtime, which are there for WebAssembly alone.
+const GUEST_OF_SLOTS: [&str; 4] = ["-p", "wasi-slots", "--target", "wasm32-wasip1"];
 
 /// Compiler, runtime, and guests.
 pub(crate) fn build(workspace: &Workspace) -> Result {
@@ -92,7 +95,9 @@ fn guest(workspace: &Workspace, to: &Path) -> Result {
         let mut monohull = Command::new(workspace.target().join("release/monohull"));
         shell::output(monohull.arg("build").arg(program).arg("--out").arg(&images))?;
     }
-    Ok(())
+    let mut build = cargo(workspace, &["build", "--release", "--quiet"]);
+    shell::run(build.args(GUEST_OF_SLOTS).env_remove("RUSTFLAGS"))?;
+    install(&folder(workspace).join("wasm32-wasip1/release/wasi-slots.wasm"), &to.join("slots-rust.wasm"))
 }
 
 /// Formatting and clippy; warnings are errors. With the profile that all of it was built with, so that dependencies are there.
@@ -102,7 +107,9 @@ pub(crate) fn lint(workspace: &Workspace) -> Result {
     PACKAGES.iter().try_for_each(|package| {
         let mut clippy = cargo(workspace, &["clippy", "--quiet", "-p", package, "--release"]);
         shell::run(clippy.args(["--", "-D", "warnings"]).env_remove("RUSTFLAGS"))
-    })
+    })?;
+    let mut clippy = cargo(workspace, &["clippy", "--quiet", "--release"]);
+    shell::run(clippy.args(GUEST_OF_SLOTS).args(["--", "-D", "warnings"]).env_remove("RUSTFLAGS"))
 }
 
 /// Cargo on the workspace `wasi`.

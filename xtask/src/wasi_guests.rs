@@ -4,6 +4,7 @@
 //! ```text
 //! wasi/guests/c/tour.c     clang, wasi-libc    target/wasi/tour-c.wasm
 //! wasi/guests/c/bench.c    clang, wasi-libc    target/wasi/bench.wasm, for the benchmark `wasi`
+//! wasi/guests/c/slots.c    clang, wasi-libc    target/wasi/bench-slots.wasm, for the benchmark `slot-large`
 //! wasi/guests/js/main.c    clang, QuickJS      target/wasi/quickjs.wasm, the interpreter of `monohull build app.js`
 //! wasi/guests/go           Go                  target/wasi/tour-go.wasm
 //! ```
@@ -47,7 +48,9 @@ const GO: [&str; 2] = ["golang-1.23-go", "golang-1.23-src"];
 pub(crate) fn build(to: &Path) -> Result {
     let guests = root().join("wasi/guests");
     let clang = Clang::fetch()?;
-    for (source, program) in [("c/tour.c", "tour-c.wasm"), ("c/bench.c", "bench.wasm")] {
+    for (source, program) in
+        [("c/tour.c", "tour-c.wasm"), ("c/bench.c", "bench.wasm"), ("c/slots.c", "bench-slots.wasm")]
+    {
         c(&clang, &guests.join(source), &to.join(program))?;
     }
     quickjs(&clang, &guests.join("js/main.c"), &to.join("quickjs.wasm"))?;

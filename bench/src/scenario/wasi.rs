@@ -19,11 +19,7 @@ const PEER: &str = "wasmtime";
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let peer = peer::build_wasi(&wasmtime_library())?;
-    let folder = scratch()?.join("wasi");
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let program = folder.join("bench.wasm");
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wasi/bench.wasm");
-    std::fs::copy(&built, &program).map_err(|error| format!("{}: {error}", built.display()))?;
+    let (folder, program) = program("bench")?;
     let theirs = |arguments: &[&str]| peer::figure(PEER, Command::new(&peer).arg(&program).args(arguments));
 
     // First, because it makes the image.
@@ -65,8 +61,18 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// A folder for what is made of a program, and the program there.
+pub(super) fn program(name: &str) -> Result<(PathBuf, PathBuf)> {
+    let folder = scratch()?.join("wasi");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let program = folder.join(name).with_extension("wasm");
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wasi").join(name).with_extension("wasm");
+    std::fs::copy(&built, &program).map_err(|error| format!("{}: {error}", built.display()))?;
+    Ok((folder, program))
+}
+
 /// The figure that a program has printed.
-fn printed(run: &Run) -> Result<f64> {
+pub(super) fn printed(run: &Run) -> Result<f64> {
     let texts = run.printed();
     texts.first().and_then(|text| text.parse().ok()).ok_or_else(|| format!("no figure: {texts:?}"))
 }
@@ -81,7 +87,7 @@ fn workflow(image: &Path, mode: &str, instances: u32) -> Result<Workflow> {
 }
 
 /// Nanoseconds of a whole `monohull`, whose cache is in this folder.
-fn monohull(arguments: &[&str], file: &Path, folder: &Path) -> Result<f64> {
+pub(super) fn monohull(arguments: &[&str], file: &Path, folder: &Path) -> Result<f64> {
     let program: PathBuf = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("monohull");
     let mut command = Command::new(&program);
     command.args(arguments).arg(file).env("XDG_CACHE_HOME", folder).env("XDG_CONFIG_HOME", folder);

@@ -286,7 +286,29 @@ fn memory(mark: &str) -> Done {
     drop(black_box(filled(IN_HEAP)));
     drop(black_box((0..1000).map(|_| filled(100)).collect::<Vec<_>>()));
     forget(SlotBuffer::<[u8]>::with_slot_from("kept", &filled(1 << 20)));
+    moved(&filled(MOVED))?;
     use_stack(mark.as_bytes());
+    Ok(())
+}
+
+/// Bytes of memory that is moved.
+const MOVED: usize = 1 << 20;
+
+/// Memory of the cell in a slot buffer, and that of a slot buffer in the cell.
+fn moved(bytes: &[u8]) -> Done {
+    let (len, call) =
+        (bytes.len() as u64, |number, args: [u64; 3]| match hostcall(number, [args[0], args[1], args[2], 0, 0, 0]) {
+            value @ 0.. => Ok(value as u64),
+            refused => Err(format!("memory is not moved: {refused}")),
+        });
+    let [out, into] = [(); 2].map(|()| call(number::MAP, [len, 0, MapAccess::ReadWrite as u64]));
+    let (out, into, buffer) = (out?, into?, call(number::SLOT_ALLOC, [len, 8, 0])?);
+    for to in [out, buffer] {
+        // SAFETY: memory of this size that nothing else uses.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
+    }
+    call(number::SLOT_MOVE_OUT, [out, len, 0])?;
+    call(number::SLOT_MOVE_IN, [buffer, into, len])?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ mod effects;
 mod files;
 mod mapped;
 mod mappings;
+mod moves;
 mod neighbour;
 mod queues;
 mod rewind;
@@ -128,6 +129,7 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     core(&mut cases, &own);
     memory(&mut cases, &own);
     mapped::all(&mut cases, &own);
+    moves::all(&mut cases, &own);
     slots(&mut cases, &own);
     events(&mut cases, &own);
     effects::all(&mut cases, &own);
@@ -491,7 +493,7 @@ fn numbers(cases: &mut Cases<'_>) {
         FILE_HELD,
         EVENTS_OPEN,
     ];
-    for number in (26..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
+    for number in (28..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

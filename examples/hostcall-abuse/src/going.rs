@@ -41,7 +41,7 @@ pub(crate) fn all() -> Vec<Verdict> {
 }
 
 /// Takes the memory away once, and gives it back.
-fn take_away(how: u32, at: u64) -> Result<(), String> {
+pub(crate) fn take_away(how: u32, at: u64) -> Result<(), String> {
     let done = |answer: i64| if answer == 0 { Ok(()) } else { Err(format!("it cannot be taken away: {answer}")) };
     match how {
         UNMAP => {

@@ -17,6 +17,8 @@ mod changing;
 mod gate;
 mod going;
 mod in_use;
+#[allow(unsafe_code, reason = "what a buffer and mapped memory hold is looked at by their addresses")]
+mod moving;
 mod neighbour;
 mod storms;
 mod stray;
@@ -90,8 +92,12 @@ fn attacker(network: Network) -> Result<(), Box<dyn Error>> {
         let verdict = if right { "right" } else { "WRONG" };
         writeln!(verdicts, "{verdict}: {}: {value} (expected {}): {why}", case.what, case.value)?;
     }
-    for (what, came) in
-        changing::all(buffer).into_iter().chain(going::all()).chain(storms::all()).chain(in_use::all(network))
+    for (what, came) in changing::all(buffer)
+        .into_iter()
+        .chain(going::all())
+        .chain(moving::all())
+        .chain(storms::all())
+        .chain(in_use::all(network))
     {
         match came {
             Ok(()) => writeln!(verdicts, "right: {what}")?,

@@ -7,6 +7,7 @@
 //! 0x1000_0000_0000  carrier blocks   system partition: one block per carrier thread (context + alternate stack)
 //! 0x1000_0021_0000  info page        user partition: read by functions, written by the gate
 //! 0x1000_0031_0000  entry frames     user partition: where an entry stub finds stack and value, one page per carrier and key
+//! 0x1008_0000_0000  window        user partition: pages on their way from one place to another; empty between two calls
 //! 0x1010_0000_0000  cells            user partition: 256 cells of 64 GiB, one per instance
 //! 0x2010_0000_0000  buffer arena     user partition: 1 TiB of slot buffers
 //!
@@ -49,6 +50,11 @@ pub const FRAMES_BASE: u64 = INFO_BASE + 0x10_0000;
 pub const FRAMES_SIZE: u64 = (CARRIER_MAX * KEY_COUNT) as u64 * PAGE;
 /// Protection keys of the processor, key 0 included.
 pub const KEY_COUNT: usize = 16;
+
+/// First address of the window through which pages move. It has no rights and no memory but during a call that moves some.
+pub const WINDOW_BASE: u64 = CARRIER_BASE + CELL_SIZE / 2;
+/// Bytes of the window.
+pub const WINDOW_SIZE: u64 = 128 << 20;
 
 /// First address of the cells.
 pub const CELLS_BASE: u64 = CARRIER_BASE + CELL_SIZE;
@@ -102,7 +108,8 @@ pub struct CarrierLine {
 const _: () = assert!(core::mem::offset_of!(CarrierLine, gate) == 0);
 const _: () = assert!(core::mem::offset_of!(CarrierLine, thread_header) == 16);
 const _: () = assert!(size_of::<CarrierLine>() == 64 && CARRIER_BLOCKS * 64 <= INFO_SIZE as usize);
-const _: () = assert!(INFO_BASE + INFO_SIZE <= FRAMES_BASE && FRAMES_BASE + FRAMES_SIZE <= CELLS_BASE);
+const _: () = assert!(INFO_BASE + INFO_SIZE <= FRAMES_BASE && FRAMES_BASE + FRAMES_SIZE <= WINDOW_BASE);
+const _: () = assert!(WINDOW_BASE + WINDOW_SIZE <= CELLS_BASE);
 
 /// System calls go through (`SYSCALL_DISPATCH_FILTER_ALLOW` of `linux/prctl.h`).
 pub const SELECTOR_ALLOW: u8 = 0;

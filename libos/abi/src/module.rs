@@ -197,6 +197,13 @@ service_table! {
     /// Replaces such pages by a private, writable copy of as many of the instance's image, and charges them: 0; `NotPermitted` negated if
     /// not all that begins at `source` are constants of the image; or an error negated as for `protect_pages`.
     fn map_image(&domain, instance: u32, address: u64, bytes: u64, source: u64) -> i64;
+    /// Moves the first `bytes` of a buffer of the arena, which the instance holds, to accessible pages that it has mapped: 0; `Fault`
+    /// negated if not all of them are such pages, and nothing changed; or another error negated, and some may have been moved.
+    fn move_in(&domain, instance: u32, buffer: u64, address: u64, bytes: u64) -> i64;
+    /// Moves `bytes` of such pages to committed pages of the arena. Whole pages of them read as zero afterwards. 0 if the bytes were
+    /// copied; 1 if pages were moved, which happens only with `remap` 1: the pages of the arena are a mapping of their own then,
+    /// until `arena_renew`. Or an error negated as for `move_in`.
+    fn move_out(&domain, instance: u32, address: u64, buffer: u64, bytes: u64, remap: u32) -> i64;
     /// Bytes of heap of an instance, and of what it has mapped, as charged.
     fn heap_size(&domain, instance: u32) -> u64;
     /// Makes whole pages of the arena readable and writable for functions: 0, or an error negated.
@@ -208,6 +215,9 @@ service_table! {
     /// Discards the memory of whole committed pages of the arena: 0, and they read as zero afterwards; or an error negated, and
     /// they may still hold what they held.
     fn arena_discard(&domain, address: u64, len: u64) -> i64;
+    /// Replaces whole committed pages of the arena by new ones, which are zero and the system's: 0, or an error negated and they may
+    /// still hold what they held, and have the key of their last owner.
+    fn arena_renew(&domain, address: u64, len: u64) -> i64;
     /// Charges (or, negative, refunds) bytes to an instance's memory limit: 0, or `OutOfMemory` negated.
     fn charge(&domain, instance: u32, bytes: i64) -> i64;
     /// The memory limit of an instance in bytes.

@@ -1,6 +1,6 @@
 //! The numbered table of hostcalls.
 //!
-//! Numbers come in blocks of sixteen or thirty-two per module and are never reused. Arguments are given in order;
+//! Numbers come in blocks of sixteen or thirty-two per module, but for a few of `mm`, and are never reused. Arguments are given in order;
 //! `→` is the value returned when the call succeeds. Failure is a negated [`crate::Errno`].
 
 /// Entries in a domain's dispatch table.
@@ -106,6 +106,12 @@ hostcalls! {
         FORK = 25,
     }
     "mm" {
+        /// `(buffer, address, bytes)` → 0. Moves the first bytes of an owned buffer to memory that `MAP` gave: pages change places where there
+        /// are [`crate::types::MOVED_MIN`] bytes or more. Counts as a write to the buffer, whose pages that were moved are zero.
+        SLOT_MOVE_IN = 26,
+        /// `(address, bytes)` → address of a buffer, owned by the caller, that has these bytes of memory that `MAP` gave. Whole pages of it are
+        /// zero afterwards; they are moved as by `SLOT_MOVE_IN`.
+        SLOT_MOVE_OUT = 27,
         /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.
         HEAP_GROW = 32,
         /// `(MemoryStats out)` → 0.

@@ -213,6 +213,8 @@ impl MapAccess {
 pub const MAP_ALIGN_MAX: u64 = 1 << 30;
 /// Most ranges that one instance may have mapped. Neighbouring pages of the same access are one range.
 pub const MAP_RANGES_MAX: usize = 1024;
+/// From so many bytes on, `SLOT_MOVE_IN` and `SLOT_MOVE_OUT` move pages. Fewer are copied, which takes less time.
+pub const MOVED_MIN: u64 = 64 << 10;
 
 /// What a slot buffer holds (user memory; `name` is UTF-8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -13,10 +13,13 @@
 //!               └─ no ─▶                        to the system's key, emptied ──▶           ──▶ free pages
 //! ```
 //!
+//! Memory that a function has moved here from its cell keeps the place that it had there in the kernel's books, so it never becomes one mapping
+//! with its neighbours. When it is freed the pages are renewed. There are only so many of such runs at a time.
+//!
 //! Freeing memory takes system calls, whose time grows with the memory. They are made without the lock that all buffers of the
 //! domain share, while the runs are in no list.
 
-use crate::pages::{HUGE, PageSpace, Run};
+use crate::pages::{HUGE, Origin, PageSpace, Run};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -35,6 +38,9 @@ const HUGE_NEED: u64 = HUGE / 4;
 const EMPTY_STEP: u64 = 4 << 20;
 /// Most warm runs that make room for another one.
 const EVICTIONS_MAX: usize = 128;
+
+/// Most runs whose memory comes from cells: each is up to two more mappings, of which a process has some 65 000.
+pub(crate) const FROM_CELLS_MAX: usize = 2048;
 
 /// Pages taken from the arena.
 pub(crate) struct Taken {
@@ -71,12 +77,19 @@ impl Returns {
     /// Makes the system calls that the runs need; neighbours share theirs. Call it without a lock.
     pub(crate) fn settle(&mut self, host: HostRef) {
         self.0.sort_unstable_by_key(|returned| returned.run.address());
-        let together =
-            |a: &Returned, b: &Returned| a.run.end() == b.run.address() && (a.held, a.keep) == (b.held, b.keep);
+        let kind = |returned: &Returned| (returned.held, returned.keep, returned.run.origin());
+        let together = |a: &Returned, b: &Returned| a.run.end() == b.run.address() && kind(a) == kind(b);
         for group in self.0.chunk_by_mut(together) {
             let [first, ..] = &*group else { continue };
-            let (held, keep, start) = (first.held, first.keep, first.run.address());
+            let ((held, keep, origin), start) = (kind(first), first.run.address());
             let range = start..group.last().map_or(start, |last| last.run.end());
+            if origin.is_cell() {
+                // What holds nothing takes no time to free.
+                let step = if origin == Origin::Cell { EMPTY_STEP } else { u64::MAX };
+                let is_renewed = in_steps(range, step, |start, bytes| host.arena_renew(start, bytes).is_ok());
+                group.iter_mut().for_each(|returned| returned.stuck = !is_renewed);
+                continue;
+            }
             let is_systems = !held || host.arena_assign(SYSTEM_INSTANCE, start, range.end - start).is_ok();
             // Pages that keep the key of their last owner are readable with that key, so they are emptied in any case.
             let is_clean = (keep && is_systems) || empty(host, range);
@@ -85,10 +98,15 @@ impl Returns {
     }
 }
 
-/// Empties memory, step by step.
+/// Empties memory.
 fn empty(host: HostRef, range: Range<u64>) -> bool {
-    let mut starts = range.clone().step_by(EMPTY_STEP as usize);
-    starts.all(|start| host.arena_discard(start, EMPTY_STEP.min(range.end - start)).is_ok())
+    in_steps(range, EMPTY_STEP, |start, bytes| host.arena_discard(start, bytes).is_ok())
+}
+
+/// Does something with a range step by step: start and bytes of each.
+fn in_steps(range: Range<u64>, step: u64, work: impl Fn(u64, u64) -> bool) -> bool {
+    let mut starts = range.clone().step_by(step as usize);
+    starts.all(|start| work(start, step.min(range.end - start)))
 }
 
 /// The arena of one domain.
@@ -103,6 +121,8 @@ pub(crate) struct Arena {
     committed: u64,
     /// Runs that still have the key of their last owner, or that could not be emptied.
     stuck: VecDeque<Run>,
+    /// Runs whose memory comes from cells, in use and on their way back.
+    from_cells: usize,
     /// Pages of different owners are different mappings, as the last change of an owner has shown.
     kept_apart: bool,
 }
@@ -110,7 +130,8 @@ pub(crate) struct Arena {
 impl Arena {
     pub(crate) fn new(host: HostRef) -> Arena {
         let (space, warm) = (PageSpace::new(ARENA_BASE..ARENA_END), BTreeMap::new());
-        Arena { host, space, warm, warm_bytes: 0, committed: ARENA_BASE, stuck: VecDeque::new(), kept_apart: false }
+        let stuck = VecDeque::new();
+        Arena { host, space, warm, warm_bytes: 0, committed: ARENA_BASE, stuck, from_cells: 0, kept_apart: false }
     }
 
     /// Takes at least `bytes`, at least one page. `None` if the arena is full.
@@ -123,12 +144,44 @@ impl Arena {
         if let Some(run) = self.take_warm(bytes, align) {
             return Some(Taken { run, dirty: true });
         }
+        self.take_free(bytes, align).map(|run| Taken { run, dirty: false })
+    }
+
+    /// Takes whole pages that hold nothing.
+    fn take_free(&mut self, bytes: u64, align: u64) -> Option<Run> {
         let run = self.space.take(bytes, align)?;
         if self.commit(run.end()) {
-            return Some(Taken { run, dirty: false });
+            return Some(run);
         }
         self.space.give(run);
         None
+    }
+
+    /// Takes pages for so many bytes that are to get memory of a cell; without it they are zero. Fewer runs than that may be had: then
+    /// the memory is to be copied, and the run's origin is the arena. `None` if the arena is full.
+    pub(crate) fn take_for_cell(&mut self, bytes: u64) -> Option<Run> {
+        let bytes = page_up(bytes);
+        if bytes > ARENA_END - ARENA_BASE {
+            return None;
+        }
+        let mut run = self.take_free(bytes, if bytes >= HUGE { HUGE } else { PAGE })?;
+        if self.from_cells < FROM_CELLS_MAX {
+            self.from_cells += 1;
+            run.expect_cell();
+        }
+        Some(run)
+    }
+
+    /// The memory of a run is the arena's: none of a cell has come, or it has been renewed.
+    pub(crate) fn keep_own(&mut self, run: &mut Run) {
+        self.from_cells -= usize::from(run.origin().is_cell());
+        run.forget_origin();
+    }
+
+    /// Splits off everything behind the first `bytes` of a run.
+    pub(crate) fn split_off(&mut self, run: &mut Run, bytes: u64) -> Run {
+        self.from_cells += usize::from(run.origin().is_cell());
+        run.split_off(bytes)
     }
 
     /// Extends a run in place by zeroed memory if the pages behind it are free.
@@ -158,8 +211,12 @@ impl Arena {
 
     /// Takes back memory that may have the key of an instance. It is free once it has been settled and accepted.
     pub(crate) fn retire(&mut self, run: Run, returns: &mut Returns) {
-        self.make_room(run.bytes(), returns);
-        let keep = self.warm_bytes + run.bytes() <= WARM_BUDGET;
+        // To zero memory that has yet to come takes longer than to get it zeroed.
+        let is_full = run.origin() == Origin::Own;
+        if is_full {
+            self.make_room(run.bytes(), returns);
+        }
+        let keep = is_full && self.warm_bytes + run.bytes() <= WARM_BUDGET;
         if keep {
             self.warm_bytes += run.bytes();
         }
@@ -172,10 +229,13 @@ impl Arena {
 
     /// Makes memory that has been settled free.
     pub(crate) fn accept(&mut self, returns: &mut Returns) {
-        for Returned { run, keep, stuck, .. } in returns.0.drain(..) {
+        for Returned { mut run, keep, stuck, .. } in returns.0.drain(..) {
             match (stuck, keep) {
                 (false, true) => self.warm.entry(run.bytes()).or_default().push(run),
-                (false, false) => self.space.give(run),
+                (false, false) => {
+                    self.keep_own(&mut run);
+                    self.space.give(run);
+                }
                 (true, _) => {
                     if keep {
                         self.warm_bytes -= run.bytes();

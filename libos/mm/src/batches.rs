@@ -16,7 +16,7 @@
 //! For other instances, the slots that a failed instance filled are empty from the first batch on: see `Table::withdrawn`.
 
 use crate::Memory;
-use crate::arena::Returns;
+use crate::arena::{Arena, Returns};
 use crate::pages::Run;
 use crate::table::{Buffer, BufferState, Denied, Slot, Table};
 use alloc::boxed::Box;
@@ -165,9 +165,9 @@ impl Cleanup {
     }
 
     /// Has the first piece of a large run emptied, and keeps the rest.
-    fn empty_piece(&mut self, mut run: Run) {
+    fn empty_piece(&mut self, arena: &mut Arena, mut run: Run) {
         if run.bytes() > BATCH_BYTES {
-            self.rest = Some(run.split_off(BATCH_BYTES));
+            self.rest = Some(arena.split_off(&mut run, BATCH_BYTES));
         }
         self.step_bytes += run.bytes();
         self.returns.add(run);
@@ -216,7 +216,7 @@ impl Table {
     /// Removes some of the buffers from the table. False if none remain.
     fn withdraw(&mut self, cleanup: &mut Cleanup) -> bool {
         if let Some(run) = cleanup.rest.take() {
-            cleanup.empty_piece(run);
+            cleanup.empty_piece(&mut self.arena, run);
             return true;
         }
         let (mut found, begin) = (false, cleanup.step_bytes);
@@ -251,7 +251,7 @@ impl Table {
                     cleanup.found.push(Input { run, align, slot });
                 }
                 // It is too large to be kept warm.
-                None if run.bytes() > BATCH_BYTES => cleanup.empty_piece(run),
+                None if run.bytes() > BATCH_BYTES => cleanup.empty_piece(&mut self.arena, run),
                 None => {
                     cleanup.step_bytes += run.bytes();
                     self.arena.retire(run, &mut cleanup.returns);

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!   mapped   hostcalls on memory that a function maps in its cell
+//!   moves    hostcalls that move memory between a buffer and what a function has mapped
 //!   slots    hostcalls on buffers: arguments in, answers and explanations out
 //!   events   the hostcall that waits for an event from outside
 //!   effects  the slots of requests and replies, and who may use them
@@ -27,6 +28,7 @@ mod batches;
 mod effects;
 mod events;
 mod mapped;
+mod moves;
 mod pages;
 mod record;
 mod slots;
@@ -63,6 +65,8 @@ module! {
         number::DISCARD => Memory::discard,
         number::PROTECT => Memory::protect,
         number::MAP_IMAGE => Memory::map_image,
+        number::SLOT_MOVE_IN => Memory::move_in,
+        number::SLOT_MOVE_OUT => Memory::move_out,
         number::SLOT_ALLOC => Memory::alloc,
         number::SLOT_RESIZE => Memory::resize,
         number::SLOT_FREE => Memory::free,

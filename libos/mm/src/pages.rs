@@ -27,6 +27,27 @@ const TRIES: usize = 16;
 pub(crate) struct Run {
     address: u64,
     bytes: u64,
+    origin: Origin,
+}
+
+/// Where the memory behind a run comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// The arena.
+    Own,
+    /// The arena; it has gone elsewhere.
+    MovedOut,
+    /// A cell: to the kernel the run is another mapping than its neighbours, until it has been renewed.
+    Cell,
+    /// A cell; it has gone elsewhere.
+    CellMovedOut,
+}
+
+impl Origin {
+    /// Whether the run is a mapping of its own.
+    pub(crate) fn is_cell(self) -> bool {
+        matches!(self, Origin::Cell | Origin::CellMovedOut)
+    }
 }
 
 impl Run {
@@ -45,10 +66,30 @@ impl Run {
         self.address + self.bytes
     }
 
+    /// Where its memory comes from.
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// It is to have memory of a cell.
+    pub(crate) fn expect_cell(&mut self) {
+        self.origin = Origin::Cell;
+    }
+
+    /// Its memory has gone elsewhere.
+    pub(crate) fn set_moved_out(&mut self) {
+        self.origin = if self.origin.is_cell() { Origin::CellMovedOut } else { Origin::MovedOut };
+    }
+
+    /// Its memory is the arena's again.
+    pub(crate) fn forget_origin(&mut self) {
+        self.origin = Origin::Own;
+    }
+
     /// Splits off everything behind the first `bytes`, which are whole pages and less than the run.
     pub(crate) fn split_off(&mut self, bytes: u64) -> Run {
         debug_assert!(bytes > 0 && bytes < self.bytes && bytes.is_multiple_of(PAGE));
-        let tail = Run { address: self.address + bytes, bytes: self.bytes - bytes };
+        let tail = Run { address: self.address + bytes, bytes: self.bytes - bytes, origin: self.origin };
         self.bytes = bytes;
         tail
     }
@@ -78,7 +119,7 @@ impl PageSpace {
         let address = hole.start.next_multiple_of(align);
         self.add(hole.start..address);
         self.add(address + bytes..hole.end);
-        Some(Run { address, bytes })
+        Some(Run { address, bytes, origin: Origin::Own })
     }
 
     /// Takes exactly these whole pages, if all of them are free.
@@ -91,7 +132,7 @@ impl PageSpace {
         self.remove(&hole);
         self.add(hole.start..address);
         self.add(end..hole.end);
-        Some(Run { address, bytes })
+        Some(Run { address, bytes, origin: Origin::Own })
     }
 
     /// Extends a run if the pages behind it are free.

@@ -149,7 +149,7 @@ pub(crate) struct Buffer {
     pub(crate) state: BufferState,
     /// What its address is a multiple of, wherever it moves.
     pub(crate) align: u64,
-    /// Its contents are being copied to its next address.
+    /// Its contents are on their way to its next address, or into a cell.
     moves: bool,
     /// Copies under way. They end before the instance does.
     pins: u32,
@@ -277,7 +277,7 @@ impl Table {
                 self.bytes += more;
                 return Ok(Resized::InPlace);
             }
-            returns.add(buffer.run.split_off(capacity));
+            returns.add(self.arena.split_off(&mut buffer.run, capacity));
         }
         let Some(new) = self.arena.take(bytes, buffer.align) else {
             self.refund(by, more);
@@ -319,6 +319,43 @@ impl Table {
             self.refund(by, more);
         }
         returns.add(new);
+    }
+
+    /// A buffer that `by` holds gives its first bytes away: no other call frees, publishes, resizes or pins it until
+    /// [`Table::finish_move_in`].
+    pub(crate) fn begin_move_in(&mut self, by: u32, address: u64, bytes: u64) -> Result<(), Denied> {
+        self.held_unpinned(by, address)?;
+        let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
+        let capacity = buffer.run.bytes();
+        if bytes > capacity {
+            return Err(Denied::TooSmall(capacity));
+        }
+        buffer.moves = true;
+        Ok(())
+    }
+
+    /// It has given them away, perhaps in part, or it has not.
+    pub(crate) fn finish_move_in(&mut self, by: u32, address: u64, changed: bool) -> Result<(), Denied> {
+        if changed {
+            self.mark_written(by, address)?;
+        }
+        let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
+        buffer.moves = false;
+        if changed {
+            buffer.run.set_moved_out();
+        }
+        Ok(())
+    }
+
+    /// Pages for a buffer that is to get so many bytes of a cell, charged to `by`.
+    pub(crate) fn take_for_cell(&mut self, by: u32, bytes: u64) -> Result<Run, Denied> {
+        self.may_hold(by)?;
+        let charged = page_up(bytes);
+        self.charge(by, charged)?;
+        self.arena.take_for_cell(bytes).ok_or_else(|| {
+            self.refund(by, charged);
+            Denied::ArenaFull
+        })
     }
 
     /// Takes back pages that were to be a buffer of `by`.

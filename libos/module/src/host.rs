@@ -145,6 +145,22 @@ impl HostRef {
         Errno::from_value(unsafe { self.0.protect_pages(instance, address, bytes, access) }).map(drop)
     }
 
+    /// Moves the first bytes of a buffer of the arena, which the instance holds, to pages that it has mapped.
+    pub fn move_in(&self, instance: u32, buffer: u64, address: u64, bytes: u64) -> Result<(), Errno> {
+        assert_in_arena(buffer, bytes);
+        // SAFETY: as for `unmap_pages`; the pages of the arena belong to the instance, and hold no trusted data.
+        Errno::from_value(unsafe { self.0.move_in(instance, buffer, address, bytes) }).map(drop)
+    }
+
+    /// Moves bytes of such pages to committed pages of the arena. Whether these are a mapping of their own afterwards, which they
+    /// become only if `remap` is true.
+    pub fn move_out(&self, instance: u32, address: u64, buffer: u64, bytes: u64, remap: bool) -> Result<bool, Errno> {
+        assert_in_arena(buffer, bytes);
+        // SAFETY: as for `move_in`.
+        let answer = unsafe { self.0.move_out(instance, address, buffer, bytes, remap.into()) };
+        Errno::from_value(answer).map(|answer| answer == 1)
+    }
+
     /// Replaces such pages by a private copy of constants of the instance's image.
     pub fn map_image(&self, instance: u32, address: u64, bytes: u64, source: u64) -> Result<(), Errno> {
         // SAFETY: as for `unmap_pages`; the visor compares the source with the image.
@@ -314,6 +330,13 @@ impl HostRef {
         assert_in_arena(address, bytes);
         // SAFETY: as for `arena_commit`.
         Errno::from_value(unsafe { self.0.arena_discard(address, bytes) }).map(drop)
+    }
+
+    /// Replaces whole committed pages of the arena by new ones, which are zero and the system's.
+    pub fn arena_renew(&self, address: u64, bytes: u64) -> Result<(), Errno> {
+        assert_in_arena(address, bytes);
+        // SAFETY: as for `arena_commit`.
+        Errno::from_value(unsafe { self.0.arena_renew(address, bytes) }).map(drop)
     }
 
     /// Zeroes committed memory of the arena.

@@ -14,6 +14,7 @@ use monohull_abi::types::MAP_RANGES_MAX;
 use monohull_trampoline::system::copy;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// What a page may be used for.
@@ -80,6 +81,9 @@ const DOMAIN_RANGES_MAX: usize = 4096;
 /// Memory that takes some microseconds to give back.
 pub(crate) const SMALL: u64 = 1 << 20;
 
+/// Pieces of the arena from this size on ask for huge pages.
+const HUGE: u64 = 2 << 20;
+
 /// One page of zeros to copy from.
 static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 
@@ -94,6 +98,10 @@ pub struct AddressSpace {
     used: [AtomicU64; DROPPED.len()],
     /// Files have been mapped into cells.
     maps_files: AtomicBool,
+    /// Where the part of the arena begins that is to have huge pages.
+    huge_from: AtomicU64,
+    /// Held while pages are in the window.
+    pub(super) window: Mutex<()>,
 }
 
 /// What is part of the bare reservation again when another domain takes the address space over: the blocks of carriers but the first,
@@ -132,6 +140,8 @@ impl AddressSpace {
             ranges: AtomicUsize::new(0),
             used: Default::default(),
             maps_files: AtomicBool::new(false),
+            huge_from: AtomicU64::new(ARENA_END),
+            window: Mutex::default(),
         })
     }
 
@@ -226,6 +236,7 @@ impl AddressSpace {
         }
         *self.ranges.get_mut() = 0;
         *self.maps_files.get_mut() = false;
+        *self.huge_from.get_mut() = ARENA_END;
         Ok(())
     }
 
@@ -275,6 +286,27 @@ impl AddressSpace {
         }
         let add = |all: usize| Some(all + (after - before)).filter(|all| *all <= DOMAIN_RANGES_MAX);
         after <= MAP_RANGES_MAX && self.ranges.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+
+    /// Gives the arena whole pages for buffers. What is behind a large piece is asked for in large pieces, too.
+    pub(crate) fn commit_arena(&self, range: Range<u64>, key: Key) -> Result<(), AddressSpaceError> {
+        self.protect(range.clone(), Access::ReadWrite, key)?;
+        if range.end - range.start >= HUGE {
+            self.huge_from.fetch_min(range.start, Ordering::Relaxed);
+            self.prefer_huge(range);
+        }
+        Ok(())
+    }
+
+    /// Replaces pages of the arena by new ones, which are zero, and as those around them: the kernel joins them to one mapping.
+    pub(crate) fn renew_arena(&self, range: Range<u64>, key: Key) -> Result<(), AddressSpaceError> {
+        self.reset(range.clone())?;
+        self.protect(range.clone(), Access::ReadWrite, key)?;
+        let huge = range.start.max(self.huge_from.load(Ordering::Relaxed))..range.end;
+        if !huge.is_empty() {
+            self.prefer_huge(huge);
+        }
+        Ok(())
     }
 
     /// Asks for huge pages where they fit. Only a hint.
@@ -332,7 +364,7 @@ impl Drop for AddressSpace {
     }
 }
 
-fn check(range: &Range<u64>) {
+pub(super) fn check(range: &Range<u64>) {
     let inside = RESERVED.iter().any(|r| r.start <= range.start && range.end <= r.end);
     let aligned = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
     assert!(inside && range.start <= range.end && aligned, "{range:#x?}");

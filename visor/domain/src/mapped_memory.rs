@@ -17,6 +17,10 @@
 //! with all who map the image, one that is written becomes a copy. When they are discarded or taken back, anonymous memory without
 //! rights takes their place, and gets the key. In between they have key 0, which no function may use.
 //!
+//! A slot buffer's pages can take the place of writable pages, and the other way round (`SLOT_MOVE_IN`, `SLOT_MOVE_OUT`, see
+//! [`super::moved_pages`]). They stay what they were to the kernel, a mapping of its own, and so does what is to have huge pages: what a
+//! program's memory grows by, if it is much. These [`pieces`](super::pieces) are noted: each of their boundaries counts as a range.
+//!
 //! The kernel joins neighbouring mappings of the same rights only if the memory in them has the same origin (`anon_vma`). The area gets
 //! its origin before it is divided, from one page that is touched, and all parts inherit it. That is why the number of ranges
 //! bounds the number of the kernel's mappings, of which a process has some 65 000.
@@ -25,9 +29,11 @@ use super::account::Account;
 use super::address_space::{Access, AddressSpace, AddressSpaceError};
 use super::keys::Key;
 use super::mapped_ranges::{MappedRanges, RangeState};
+use super::moved_pages::copy_bytes;
+use super::pieces::Pieces;
 use monohull_abi::Errno;
-use monohull_abi::layout::{PAGE, page_up};
-use monohull_abi::types::{MAP_RANGES_MAX, MapAccess};
+use monohull_abi::layout::{PAGE, page_down, page_up};
+use monohull_abi::types::{MAP_RANGES_MAX, MOVED_MIN, MapAccess};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
@@ -56,6 +62,8 @@ pub struct MappedMemory {
     /// Mappings of the kernel that images have made, at most: what takes their place may have another origin than its neighbours, so this
     /// never falls while the instance lives. They count as ranges.
     divided: usize,
+    /// Pages that were moved here, and those that may be huge.
+    pieces: Pieces,
     /// How often an image has been mapped.
     images_made: u64,
     /// All that is charged has been mapped from a copy of the cell, and nothing has been mapped or freed since.
@@ -113,6 +121,7 @@ impl MappedMemory {
             return Err(AddressSpaceError::TooManyRanges);
         }
         (self.ranges, self.images) = (MappedRanges::default(), MappedRanges::default());
+        self.pieces.clear();
         (self.charged, self.divided) = (0, after - ranges.len());
         if let Some(area) = &mut self.area {
             *area = area.start.min(room.start)..area.end;
@@ -193,7 +202,17 @@ impl MappedMemory {
             MapAccess::Read => Access::Read,
             MapAccess::ReadWrite => Access::ReadWrite,
         };
-        self.change(pages, range, 0, |state| Some(to(state)), |space, range| space.protect(range, rights, pages.key))
+        let grows = access == MapAccess::ReadWrite
+            && range.end - range.start >= GROWS_BY
+            && self.state(range.start - PAGE) == Some(RangeState::ReadWrite)
+            && self.ranges.within(&range).iter().all(|(_, state)| *state == RangeState::Reserved)
+            && !self.pieces.overlap(&range);
+        let protect = |space: &AddressSpace, range| space.protect(range, rights, pages.key);
+        self.change(pages, range.clone(), 0, |state| Some(to(state)), protect)?;
+        if grows && self.set_apart(pages.space, &range) {
+            pages.space.prefer_huge(range);
+        }
+        Ok(())
     }
 
     /// Frees the memory of mapped pages.
@@ -246,15 +265,90 @@ impl MappedMemory {
         parts.flat_map(|(part, _)| self.ranges.within(&part)).collect()
     }
 
-    /// How many ranges there are, and mappings that images have made.
+    /// How many ranges there are, and mappings that images and moved pages have made.
     fn count(&self) -> usize {
-        self.ranges.len() + self.divided
+        self.ranges.len() + self.divided + self.pieces.boundaries()
+    }
+
+    /// Whether all pages of a range are mapped and may be written to.
+    pub(super) fn is_writable(&self, range: &Range<u64>) -> bool {
+        let inside = |(around, state): (Range<u64>, RangeState)| {
+            state == RangeState::ReadWrite && page_up(range.end) <= around.end
+        };
+        range.start.is_multiple_of(PAGE) && !range.is_empty() && self.ranges.around(range.start).is_some_and(inside)
+    }
+
+    /// Moves bytes of a buffer to writable pages, which lose what they held. After `OutOfMemory` some have been moved.
+    pub(super) fn move_in(&mut self, pages: &Pages<'_>, buffer: u64, to: Range<u64>) -> Result<(), Errno> {
+        if !self.is_writable(&to) {
+            return Err(Errno::Fault);
+        }
+        self.copied = false;
+        let whole = to.start..page_down(to.end);
+        let from = buffer..buffer + (whole.end - whole.start);
+        let rest = from.end..buffer + (to.end - to.start);
+        let moved = if whole.end - whole.start >= MOVED_MIN && self.set_apart(pages.space, &whole) {
+            // The place shows no image any more.
+            self.images.set(whole.clone(), None);
+            pages.space.move_pages(from, whole.start, pages.key)
+        } else {
+            pages.space.copy_pages(from, to.start)
+        };
+        moved.and_then(|()| copy_bytes(rest, whole.end)).map_err(|_| Errno::OutOfMemory)
+    }
+
+    /// Moves bytes of writable pages to a buffer; whole pages read as zero afterwards. Whether any page was moved, and not copied. After
+    /// `OutOfMemory` some have been moved.
+    pub(super) fn move_out(
+        &mut self,
+        pages: &Pages<'_>,
+        from: Range<u64>,
+        buffer: u64,
+        remap: bool,
+    ) -> Result<bool, Errno> {
+        if !self.is_writable(&from) {
+            return Err(Errno::Fault);
+        }
+        let whole = from.start..page_down(from.end);
+        // Pages of an image belong to its file, and those of a copy to the copy.
+        let is_own = self.images.within(&whole).is_empty();
+        let is_large = whole.end - whole.start >= MOVED_MIN;
+        let moves = remap && is_own && is_large && self.pieces.boundaries_inside(&whole) <= BOUNDARIES_MAX;
+        let moved = if moves {
+            self.copied = false;
+            pages.space.move_pages(whole.clone(), buffer, pages.key)
+        } else {
+            copy_bytes(whole.clone(), buffer)
+        };
+        let rest = buffer + (whole.end - whole.start);
+        moved.and_then(|()| copy_bytes(whole.end..from.end, rest)).map_err(|_| Errno::OutOfMemory)?;
+        if !moves && !whole.is_empty() {
+            self.discard(pages, whole)?;
+        }
+        Ok(moves)
+    }
+
+    /// Notes that a range is to be a mapping of its own to the kernel: false, and nothing is noted, if there may be no more of them.
+    fn set_apart(&mut self, space: &AddressSpace, range: &Range<u64>) -> bool {
+        let (before, pieces) = (self.count(), self.pieces.clone());
+        self.pieces.insert(range);
+        let is_counted = space.count_ranges(before, self.count());
+        if !is_counted {
+            self.pieces = pieces;
+        }
+        is_counted
     }
 
     /// Frees mapped pages and their memory.
     pub(super) fn unmap(&mut self, pages: &Pages<'_>, range: Range<u64>) -> Result<(), Errno> {
         let images = self.images_in(&range);
+        let anew = self.pieces.overlap(&range);
         let free = |space: &AddressSpace, range: Range<u64>| {
+            if anew {
+                // Nothing of pages that were moved here is left, so that the kernel joins them with what is beside them.
+                space.reset(range.clone())?;
+                return space.protect(range, Access::None, pages.key);
+            }
             for (part, _) in &images {
                 space.reset(part.clone())?;
             }
@@ -262,7 +356,21 @@ impl MappedMemory {
             space.protect(range.clone(), Access::None, pages.key)?;
             space.discard(range)
         };
-        self.change(pages, range.clone(), DIVIDES * images.len(), |_| None, free)?;
+        let (before, mut pieces) = (self.pieces.boundaries(), self.pieces.clone());
+        pieces.remove(&range);
+        // Where a piece is divided there are more of them.
+        let more = pieces.boundaries().saturating_sub(before);
+        if !pages.space.count_ranges(self.count(), self.count() + more) {
+            return Err(Errno::TooMany);
+        }
+        let freed = self.change(pages, range.clone(), DIVIDES * images.len(), |_| None, free);
+        if let Err(errno) = freed {
+            pages.space.count_ranges(self.count() + more, self.count());
+            return Err(errno);
+        }
+        self.pieces = pieces;
+        let less = before.saturating_sub(self.pieces.boundaries());
+        pages.space.count_ranges(self.count() + less, self.count());
         self.images.set(range, None);
         Ok(())
     }
@@ -400,6 +508,7 @@ impl MappedMemory {
         space.count_ranges(self.count(), 0);
         self.ranges = MappedRanges::default();
         self.images = MappedRanges::default();
+        self.pieces.clear();
         (self.charged, self.divided) = (0, 0);
         (self.images_made, self.copied) = (0, false);
         match self.area.take() {
@@ -408,6 +517,12 @@ impl MappedMemory {
         }
     }
 }
+
+/// Memory that grows by so much at a time is asked for in huge pages, as heap is.
+const GROWS_BY: u64 = 2 << 20;
+
+/// Most boundaries inside of what is moved out: each is a mapping more wherever the pages go from there.
+const BOUNDARIES_MAX: usize = 8;
 
 /// Mappings of the kernel that come into being where part of one is replaced.
 const DIVIDES: usize = 2;

@@ -31,6 +31,7 @@ const modes = {
         publish("length", String(text.length));
         publish("out", bytes.map(byte => byte ^ 0xff).subarray(1));
     },
+    large() { publish("out", takeBytes("large").map(byte => byte ^ 1)); },
     recursion() {
         const again = depth => 1 + again(depth + 1);
         for (let i = 0; i < 3; i++) {
@@ -121,6 +122,22 @@ fn a_program_has_slots_files_timers_and_modules() {
         assert_eq!(report["output"]["length"]["text"], "4", "{report:#}");
         assert_eq!(report["output"]["out"]["base64"], "/gE=", "{report:#}");
     }
+}
+
+/// A slot of which whole pages become the program's memory.
+#[test]
+fn a_large_slot_is_taken_with_all_its_bytes() {
+    let script = Script::new(PROGRAM);
+    let text = "0123456789abcdef\n".repeat(20_000);
+    let path = script.0.path().join("large");
+    fs::write(&path, &text).expect("written");
+    let input = format!("large={}", path.display());
+    let step = json!({ "args": { "mode": "large" } });
+    let workflow = json!({ "inputs": ["large"], "outputs": ["out"] });
+    let report = script.run("app.so", step, workflow, &["--input", &input]);
+    assert_eq!(report["status"], "done", "{report:#}");
+    let expected: String = text.bytes().map(|byte| (byte ^ 1) as char).collect();
+    assert!(report["output"]["out"]["text"] == expected, "the output is another one");
 }
 
 #[test]

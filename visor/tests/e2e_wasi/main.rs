@@ -8,6 +8,7 @@ mod components;
 mod generated;
 mod hostile;
 mod javascript;
+mod moves;
 mod programs;
 mod support;
 mod traps;

@@ -6,6 +6,7 @@
 use crate::support;
 use crate::watch::{endless, job, listen, one_step, run};
 use crate::wrong_module::with_wrong_time;
+use monohull_abi::layout::{ARENA_BASE, CELLS_BASE, INFO_BASE, WINDOW_BASE};
 use monohull_abi::number;
 use monohull_visor::engine::RunOptions;
 use monohull_visor::report::{Blame, FailureKind, Silent};
@@ -105,6 +106,8 @@ fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
     let (write, code) = (i64::from(libc::PROT_WRITE), i64::from(libc::PROT_EXEC));
     let anonymous = i64::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let int = |value: i32| i64::from(value);
+    let moved = int(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP);
+    let [window, cells, arena, info] = [WINDOW_BASE, CELLS_BASE, ARENA_BASE, INFO_BASE].map(|address| address as i64);
     vec![
         ("execve", libc::SYS_execve, vec![PATH, 0, 0]),
         ("execveat", libc::SYS_execveat, vec![here, PATH, 0, 0, 0]),
@@ -176,6 +179,11 @@ fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
             libc::SYS_mremap,
             vec![0, 4096, 4096, int(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED), 0],
         ),
+        ("mremap of trusted memory", libc::SYS_mremap, vec![0x5000_0000, 4096, 4096, moved, window]),
+        ("mremap into trusted memory", libc::SYS_mremap, vec![window, 4096, 4096, moved, 0x5000_0000]),
+        ("mremap of the info page", libc::SYS_mremap, vec![info, 4096, 4096, moved, window]),
+        ("mremap of very much", libc::SYS_mremap, vec![cells, 1 << 40, 1 << 40, moved, window]),
+        ("mremap past the window", libc::SYS_mremap, vec![cells, 4096, 4096, moved, arena]),
         ("remap_file_pages", libc::SYS_remap_file_pages, vec![0, 0, 0, 0, 0]),
         ("memfd_secret", libc::SYS_memfd_secret, vec![0]),
         ("shmget", libc::SYS_shmget, vec![0, 4096, 0]),

@@ -17,8 +17,8 @@ import (
 //go:wasmimport monohull slot_take
 func slotTake(name unsafe.Pointer, length, wait uint32, slot unsafe.Pointer) uint32
 
-//go:wasmimport monohull slot_read
-func slotRead(handle, offset uint32, to unsafe.Pointer, length uint32) uint32
+//go:wasmimport monohull slot_move
+func slotMove(handle uint32, to unsafe.Pointer, length uint32) uint32
 
 //go:wasmimport monohull slot_publish
 func slotPublish(name unsafe.Pointer, length uint32, bytes unsafe.Pointer, count, isText uint32) uint32
@@ -73,7 +73,7 @@ func main() {
 	in, out := []byte("in"), []byte("out")
 	must(code(slotTake(unsafe.Pointer(&in[0]), 2, 1, unsafe.Pointer(&slot))))
 	taken := make([]byte, slot[1]+3)
-	must(code(slotRead(slot[0], 0, unsafe.Pointer(&taken[3]), slot[1])))
+	must(code(slotMove(slot[0], unsafe.Pointer(&taken[3]), slot[1])))
 	copy(taken, "Go:")
 	must(code(slotPublish(unsafe.Pointer(&out[0]), 3, unsafe.Pointer(&taken[0]), uint32(len(taken)), 1)))
 }

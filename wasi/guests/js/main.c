@@ -199,12 +199,14 @@ static JSValue js_take(JSContext *ctx, JSValueConst this, int argc, JSValueConst
     struct monohull_slot slot;
     int error = monohull_slot_take(name, name_length, 1, &slot);
     if (error == 0) {
-        /* An allocation of no bytes may be none. */
-        uint8_t *bytes = malloc(slot.length + 1);
-        error = bytes ? monohull_slot_read(slot.handle, 0, bytes, slot.length) : ENOMEM;
-        monohull_slot_free(slot.handle);
-        if (error)
+        /* An allocation of no bytes may be none. A large one begins with a page, so that the slot's can take its place. */
+        size_t room = (size_t)slot.length + 1;
+        uint8_t *bytes = slot.length < MONOHULL_MOVED_MIN ? malloc(room) : aligned_alloc(MONOHULL_PAGE, room);
+        error = bytes ? monohull_slot_move(slot.handle, bytes, slot.length) : ENOMEM;
+        if (error) {
+            monohull_slot_free(slot.handle);
             free(bytes);
+        }
         else
             result = kind == TEXT ? text_value(ctx, bytes, slot.length) : bytes_value(ctx, bytes, slot.length);
     }

@@ -28,6 +28,7 @@ mod guest;
 mod host;
 #[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
 mod memory;
+mod moves;
 mod path;
 #[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
 mod platform;

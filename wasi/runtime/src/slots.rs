@@ -1,18 +1,22 @@
 //! Slots for programs: what they import from the module `monohull`.
 //!
-//! A slot's buffer lies outside of the program's memory, so its bytes are copied: `slot_take` gives a handle and a length, `slot_read`
-//! copies a part, `slot_publish` makes a buffer of bytes in the program's memory. Functions return 0 or an error number of WASI.
+//! A slot's buffer lies outside of the program's memory. `slot_take` gives a handle and a length. `slot_read` copies a part, and `slot_publish`
+//! makes a buffer of a copy. `slot_move` and `slot_publish_moved` [move](crate::moves) pages instead. Functions return 0 or an error number of WASI.
 //!
 //! ```text
 //!   slot_take(name, name_len, wait, out) ──▶ out: handle u32, length u32
 //!   slot_read(handle, offset, pointer, len)        slot_free(handle)
+//!   slot_move(handle, pointer, len)                frees the handle as well
 //!   slot_publish(name, name_len, pointer, len, is_text)
+//!   slot_publish_moved(name, name_len, pointer, len, is_text)      leaves zeros
 //!   instance_index() ──▶ which of the step's instances this is        instance_count()
 //! ```
 
 use crate::errno::WasiError;
 use crate::guest::Guest;
+use crate::moves;
 use crate::preview1::{State, memory_of};
+use alloc::string::String;
 use alloc::vec::Vec;
 use monohull_abi::Errno;
 use monohull_abi::types::SLOT_NAME_MAX;
@@ -110,6 +114,15 @@ fn name<'a>(guest: &'a Guest<'_>, pointer: u32, len: u32) -> Result<&'a str, Was
     guest.text(pointer, len)
 }
 
+/// Fills a slot with a copy of bytes, or of a text.
+fn copied(name: &str, bytes: &[u8], is_text: u32) -> Result<(), WasiError> {
+    match is_text {
+        0 => publish(name, bytes)?,
+        _ => publish_text(name, core::str::from_utf8(bytes).map_err(|_| WasiError::ILSEQ)?)?,
+    }
+    Ok(())
+}
+
 /// Runs a function on the program's memory and slots; its result as a number.
 fn with(
     caller: &mut Caller<'_, State>,
@@ -152,18 +165,38 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             slots.0.get_mut(handle as usize).and_then(Option::take).map(drop).ok_or(WasiError::BADF)
         })
     })?;
+    linker.func_wrap(MODULE, "slot_move", |mut caller: Caller<'_, State>, handle: u32, pointer: u32, len: u32| {
+        with(&mut caller, |guest, slots| {
+            let taken = slots.get(handle)?.bytes();
+            let room = guest.bytes_mut(pointer, len)?;
+            moves::take_into(taken, room.get_mut(..taken.len()).ok_or(WasiError::INVAL)?)?;
+            slots.0[handle as usize] = None;
+            Ok(())
+        })
+    })?;
+    linker.func_wrap(
+        MODULE,
+        "slot_publish_moved",
+        |mut caller: Caller<'_, State>, at: u32, name_len: u32, pointer: u32, len: u32, is_text: u32| {
+            with(&mut caller, |guest, _| {
+                let name = String::from(name(guest, at, name_len)?);
+                let bytes = guest.bytes_mut(pointer, len)?;
+                if is_text != 0 && core::str::from_utf8(bytes).is_err() {
+                    return Err(WasiError::ILSEQ);
+                }
+                if !moves::publish(&name, bytes, is_text != 0)? {
+                    copied(&name, bytes, is_text)?;
+                    bytes.fill(0);
+                }
+                Ok(())
+            })
+        },
+    )?;
     linker.func_wrap(
         MODULE,
         "slot_publish",
         |mut caller: Caller<'_, State>, at: u32, name_len: u32, pointer: u32, len: u32, is_text: u32| {
-            with(&mut caller, |guest, _| {
-                let (name, bytes) = (name(guest, at, name_len)?, guest.bytes(pointer, len)?);
-                match is_text {
-                    0 => publish(name, bytes)?,
-                    _ => publish_text(name, core::str::from_utf8(bytes).map_err(|_| WasiError::ILSEQ)?)?,
-                }
-                Ok(())
-            })
+            with(&mut caller, |guest, _| copied(name(guest, at, name_len)?, guest.bytes(pointer, len)?, is_text))
         },
     )?;
     linker.func_wrap(MODULE, "instance_index", || monohull_std::instance().index as u32)?;

@@ -7,15 +7,15 @@ use monohull_abi::number::*;
 use monohull_abi::types::{MAP_ALIGN_MAX, MapAccess};
 use monohull_trampoline::user::hostcall;
 
-const NONE: u64 = MapAccess::None as u64;
-const READ: u64 = MapAccess::Read as u64;
-const WRITE: u64 = MapAccess::ReadWrite as u64;
+pub(super) const NONE: u64 = MapAccess::None as u64;
+pub(super) const READ: u64 = MapAccess::Read as u64;
+pub(super) const WRITE: u64 = MapAccess::ReadWrite as u64;
 
 /// Two pages of constants, which lie in the image.
 #[repr(align(4096))]
-struct Constants([u8; 2 * PAGE as usize]);
+pub(super) struct Constants([u8; 2 * PAGE as usize]);
 
-static CONSTANTS: Constants = Constants([b'c'; 2 * PAGE as usize]);
+pub(super) static CONSTANTS: Constants = Constants([b'c'; 2 * PAGE as usize]);
 
 pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
     let map = |pages: u64, access| hostcall(MAP, [pages * PAGE, 0, access, 0, 0, 0]) as u64;

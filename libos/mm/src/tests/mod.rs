@@ -7,6 +7,7 @@ mod endings;
 mod events;
 mod hostile;
 mod mapped;
+mod moves;
 mod pages;
 mod pins;
 mod records;

@@ -14,6 +14,7 @@ mod heap;
 mod mapped_pages;
 mod mappings;
 mod memory;
+mod moved_pages;
 mod network;
 mod owners;
 mod services;
@@ -100,6 +101,10 @@ struct Shared {
     device: Option<Device>,
     /// The owners of the pages of the arena.
     owners: Locked<Owners>,
+    /// Pages of the arena whose memory comes from a cell.
+    remapped: Locked<BTreeSet<u64>>,
+    /// Moving pages fails half-way: after this many bytes.
+    moves: Value<u64>,
     /// Each instance has a key of its own.
     kept_apart: Value<bool>,
     /// Events may arrive from outside.
@@ -188,6 +193,8 @@ impl Domain {
             accounts: Locked::default(),
             device,
             owners: Locked::default(),
+            remapped: Locked::default(),
+            moves: Value::new(u64::MAX),
             kept_apart: Value::new(false),
             events_open: Value::new(false),
             handlers: Locked::default(),

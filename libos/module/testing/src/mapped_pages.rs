@@ -36,6 +36,7 @@ pub(crate) fn map(shared: &Shared, instance: u32, bytes: u64, align: u64, access
     protect(shared, instance, start, size, access).inspect_err(|_| {
         shared.mapped_pages.borrow_mut().retain(|page, _| !(start..start + size).contains(page));
     })?;
+    shared.memory.borrow_mut().map(start, size);
     Ok(start)
 }
 

@@ -1,8 +1,8 @@
 //! The services of the miniature visor: [`HostServices`] over [`Shared`].
 
-use crate::mapped_pages;
 use crate::mappings::{Mapping, charge};
 use crate::{CURRENT, EXPLAINED, MEANWHILE, Shared, WAITING};
+use crate::{mapped_pages, moved_pages};
 use monohull_abi::file::{Advice, ImageIdentity, MapRequest, MountInfo, map};
 use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CELL_SIZE, MAPPINGS_OFFSET, PAGE, USER_BASE, USER_END, cell_base, page_up,
@@ -212,6 +212,25 @@ impl HostServices for Services {
             .map_or_else(Errno::to_value, |()| 0)
     }
 
+    unsafe extern "C" fn move_in(domain: *mut c_void, instance: u32, buffer: u64, address: u64, bytes: u64) -> i64 {
+        // SAFETY: as in `pin`.
+        moved_pages::move_in(unsafe { shared(domain) }, instance, buffer, address, bytes)
+            .map_or_else(Errno::to_value, |()| 0)
+    }
+
+    unsafe extern "C" fn move_out(
+        domain: *mut c_void,
+        instance: u32,
+        address: u64,
+        buffer: u64,
+        bytes: u64,
+        remap: u32,
+    ) -> i64 {
+        // SAFETY: as in `pin`.
+        let moved = moved_pages::move_out(unsafe { shared(domain) }, instance, address, buffer, bytes, remap == 1);
+        moved.map_or_else(Errno::to_value, i64::from)
+    }
+
     unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {
         // SAFETY: as in `pin`.
         unsafe { shared(domain) }.accounts.borrow().get(&instance).map_or(0, |account| account.heap)
@@ -245,6 +264,18 @@ impl HostServices for Services {
             return Errno::Io.to_value();
         }
         shared.memory.borrow_mut().discard(address, len);
+        0
+    }
+
+    unsafe extern "C" fn arena_renew(domain: *mut c_void, address: u64, len: u64) -> i64 {
+        // SAFETY: as in `pin`.
+        let shared = unsafe { shared(domain) };
+        if shared.discards_nothing.get() {
+            return Errno::OutOfMemory.to_value();
+        }
+        shared.memory.borrow_mut().discard(address, len);
+        shared.owners.borrow_mut().set(address..address + len, SYSTEM_INSTANCE);
+        shared.remapped.borrow_mut().retain(|page| !(address..address + len).contains(page));
         0
     }
 

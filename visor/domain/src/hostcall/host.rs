@@ -10,6 +10,7 @@ use crate::host_time::clock_ns;
 use crate::instance::cell_of;
 use crate::keys::Key;
 use crate::mapped_memory::{MappedMemory, Pages};
+use crate::moved_pages::MOVED_AT_ONCE;
 use crate::pager::Source;
 use crate::shared::Shared;
 use crate::slot_access::SlotUse;
@@ -25,9 +26,6 @@ use std::ffi::c_void;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::Once;
-
-/// Arena commits from this size on ask for huge pages.
-const HUGE: u64 = 2 << 20;
 
 /// Takes back a pin.
 fn release(domain: &Shared, address: u64) {
@@ -119,6 +117,43 @@ fn change_mapped(
     Ok(())
 }
 
+/// Moves memory that an instance has mapped, in pieces of [`MOVED_AT_ONCE`]; nothing if not all of it may be written to. `work` gets each
+/// piece, and how far behind the first it is. Whether it has said so of any.
+fn move_mapped(
+    domain: &Shared,
+    instance: u32,
+    address: u64,
+    bytes: u64,
+    work: impl Fn(&mut MappedMemory, &Pages<'_>, u64, Range<u64>) -> Result<bool, Errno>,
+) -> Result<bool, Errno> {
+    let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
+        return Err(Errno::Fault);
+    };
+    let end = address.checked_add(bytes).ok_or(Errno::Fault)?;
+    if instance.with_cell(|cell| cell.mapped().is_writable(&(address..end))) != Some(true) {
+        return Err(Errno::Fault);
+    }
+    let (mut start, mut any) = (address, false);
+    while start < end {
+        if this_thread::is_interrupted() {
+            return Err(Errno::TimedOut);
+        }
+        let piece = start..end.min(start + MOVED_AT_ONCE);
+        let at = start - address;
+        start = piece.end;
+        let moved = instance.with_cell(|cell| {
+            let (mapped, room, key) = cell.mapped_mut();
+            work(mapped, &Pages { space: &domain.space, key, account, room }, at, piece)
+        });
+        any |= match moved.unwrap_or(Err(Errno::Fault)) {
+            // Another thread has unmapped the rest.
+            Err(Errno::Fault) if at > 0 => Err(Errno::Again),
+            moved => moved,
+        }?;
+    }
+    Ok(any)
+}
+
 /// Replaces memory that an instance has mapped by a private copy of constants of its image.
 fn map_image(domain: &Shared, instance: u32, address: u64, bytes: u64, source: u64) -> Result<(), Errno> {
     let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
@@ -136,6 +171,11 @@ fn map_image(domain: &Shared, instance: u32, address: u64, bytes: u64, source: u
         mapped.map_image(&pages, address..end, image.sealed(), offset)
     });
     mapped.unwrap_or(Err(Errno::Invalid))
+}
+
+/// With a key for each instance, pages of the arena without an owner are the system's.
+fn key_without_owner(domain: &Shared) -> Key {
+    if domain.space.keys().separate() { Key::SYSTEM } else { Key::FUNCTIONS }
 }
 
 fn status(done: Result<(), Errno>) -> i64 {
@@ -311,6 +351,31 @@ impl HostServices for Services {
         status(map_image(unsafe { shared(domain) }, instance, address, bytes, source))
     }
 
+    unsafe extern "C" fn move_in(domain: *mut c_void, instance: u32, buffer: u64, address: u64, bytes: u64) -> i64 {
+        // SAFETY: see `shared`.
+        let domain = unsafe { shared(domain) };
+        let moved = move_mapped(domain, instance, address, bytes, |mapped, pages, at, part| {
+            mapped.move_in(pages, buffer + at, part).map(|()| false)
+        });
+        status(moved.map(drop))
+    }
+
+    unsafe extern "C" fn move_out(
+        domain: *mut c_void,
+        instance: u32,
+        address: u64,
+        buffer: u64,
+        bytes: u64,
+        remap: u32,
+    ) -> i64 {
+        // SAFETY: see `shared`.
+        let domain = unsafe { shared(domain) };
+        let moved = move_mapped(domain, instance, address, bytes, |mapped, pages, at, part| {
+            mapped.move_out(pages, part, buffer + at, remap == 1)
+        });
+        moved.map_or_else(Errno::to_value, i64::from)
+    }
+
     unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {
         // SAFETY: see `shared`.
         let domain = unsafe { shared(domain) };
@@ -324,15 +389,8 @@ impl HostServices for Services {
         let Some(end) = address.checked_add(len).filter(|end| address >= ARENA_BASE && *end <= ARENA_END) else {
             return Errno::OutOfMemory.to_value();
         };
-        // With a key for each instance, pages without an owner are the system's.
-        let key = if domain.space.keys().separate() { Key::SYSTEM } else { Key::FUNCTIONS };
-        if domain.space.protect(address..end, Access::ReadWrite, key).is_err() {
-            return Errno::OutOfMemory.to_value();
-        }
-        if len >= HUGE {
-            domain.space.prefer_huge(address..end);
-        }
-        0
+        let key = key_without_owner(domain);
+        domain.space.commit_arena(address..end, key).map_or(Errno::OutOfMemory.to_value(), |()| 0)
     }
 
     unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64 {
@@ -361,6 +419,13 @@ impl HostServices for Services {
             tracing::warn!("memory of slot buffers cannot be wiped and is not used until it can: {error}")
         });
         Errno::Io.to_value()
+    }
+
+    unsafe extern "C" fn arena_renew(domain: *mut c_void, address: u64, len: u64) -> i64 {
+        // SAFETY: see `shared`.
+        let domain = unsafe { shared(domain) };
+        let renewed = domain.space.renew_arena(address..address + len, key_without_owner(domain));
+        renewed.map_or(Errno::OutOfMemory.to_value(), |()| 0)
     }
 
     unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i64 {

@@ -1,5 +1,7 @@
 //! Rights, contents and charges of mapped memory, and how many mappings the kernel has of it.
 
+mod moves;
+
 use super::*;
 use crate::account::Accounts;
 use crate::carrier::Carrier;

@@ -10,7 +10,7 @@
 //! the sandbox or to change the user.
 
 use super::super::worker::CHANNEL_FD;
-use monohull_abi::layout::{USER_BASE, USER_END};
+use monohull_abi::layout::{CELLS_BASE, USER_BASE, USER_END, WINDOW_BASE, WINDOW_SIZE};
 use monohull_domain::{RWF_APPEND, faults};
 use monohull_sandbox::calls::{
     Argument, Entry, Rules, above, at_least, below, filter, is, is_not, masked, null, without,
@@ -104,6 +104,9 @@ const FAULT_REQUESTS: [i32; faults::REQUESTS.len()] = {
     requests
 };
 
+/// Pages change places, and the source stays mapped.
+const MOVED: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+
 /// What a worker may call.
 const WORKER: &[Entry<'static>] = &[
     // -- Memory ----------------------------------------------------------------------------------------------------------
@@ -155,7 +158,30 @@ const WORKER: &[Entry<'static>] = &[
          (`domain::region`); pages put in place beforehand (`sys::prefault`, `domain::pager`)",
     ),
     Entry(libc::SYS_brk, Rules::Any, "the allocator: small blocks"),
-    Entry(libc::SYS_mremap, Rules::If(&[is(3, libc::MREMAP_MAYMOVE)]), "the allocator: large blocks that grow"),
+    Entry(
+        libc::SYS_mremap,
+        Rules::Either(&[
+            &[is(3, libc::MREMAP_MAYMOVE)],
+            &[
+                is(3, MOVED),
+                below(2, WINDOW_SIZE),
+                at_least(0, CELLS_BASE),
+                below(0, USER_END),
+                at_least(4, WINDOW_BASE),
+                below(4, WINDOW_BASE + WINDOW_SIZE),
+            ],
+            &[
+                is(3, MOVED),
+                below(2, WINDOW_SIZE),
+                at_least(0, WINDOW_BASE),
+                below(0, WINDOW_BASE + WINDOW_SIZE),
+                at_least(4, CELLS_BASE),
+                below(4, USER_END),
+            ],
+        ]),
+        "the allocator: large blocks that grow. Pages of cells and of the arena on their way to each other, through the window between \
+         (`domain::moved_pages`)",
+    ),
     // -- Files -----------------------------------------------------------------------------------------------------------
     Entry(
         libc::SYS_openat,
