@@ -409,6 +409,17 @@ fn what_may_be_tried_again_stays_from_its_second_wait_on() {
     ends_with(&server, &location, "a: 1\nb: 2\nc: 3\n");
 }
 
+/// The server's time for a call is for its process. What waits is not woken when that is over.
+#[test]
+fn a_call_that_waits_for_an_event_is_due_when_that_comes() {
+    let server = start_with(&[]);
+    let location = server.post("/invoke/inbox", b"").expect(202).headers["location"].clone();
+    assert_eq!(shown(&server, &location)["due"], Value::Null);
+    send(&server, &location, "a", "1");
+    waits_for(&server, &location, "b");
+    assert_eq!((shown(&server, &location)["due"].clone(), wakes(&server)), (Value::Null, (1, 0)));
+}
+
 #[test]
 fn bounds_that_make_no_sense_are_refused() {
     for (bounds, why) in

@@ -47,6 +47,7 @@ mod error;
 mod exit_status;
 mod foreground;
 mod job;
+mod memory;
 mod message;
 mod notices;
 mod packed_report;

@@ -9,11 +9,12 @@
 use crate::cgroup::WorkerCgroup;
 use crate::error::{ProcessError, host};
 use crate::job::{self, Job};
+use crate::memory;
 use crate::message::{Message, WorkerMessage};
 use crate::packed_report::PackedReport;
 use crate::post::Post;
 use crate::protocol::ToWorker;
-use crate::supervised::{Captures, Residence, Stay, Worker};
+use crate::supervised::{Captures, Reaper, Residence, Stay, Worker};
 use crate::template::JobTemplate;
 use monohull_domain::checkpoint::GoOn;
 use monohull_engine::{Event, Ready};
@@ -240,6 +241,15 @@ impl Running {
     /// Whether its process stays with a workflow that waits, and nothing has come of it since.
     pub fn is_resident(&self) -> bool {
         self.worker.residence == Residence::Stays && self.worker.is_silent()
+    }
+
+    /// Bytes of memory that its process has for itself, and that are free when it ends. 0 if it has ended.
+    pub fn private_memory(&self) -> u64 {
+        let spawner = match self.worker.reaper {
+            Reaper::Spawner(pid) => Some(pid),
+            Reaper::Here => None,
+        };
+        memory::private(self.worker.pid, self.worker.cgroup.as_ref(), spawner)
     }
 
     /// Lets a workflow go on whose process has stayed. [`Message::WentOn`] says whether it does. False if the order cannot be given: the

@@ -82,6 +82,8 @@ impl Ledger {
             None => Deadline::None,
             Some(_) => Deadline::Moved,
         };
+        // The deadline of the process may have been the first thing that was to happen.
+        let due = if deadline == Deadline::Kept { run.until } else { continuation.due() };
         let images = waits.ready.images().iter().map(|image| (image.hash(), image.image.bytes));
         let functions = plan.functions.iter().zip(images);
         let (file, copy) = (file_of(&plan.name), waits.copy);
@@ -121,7 +123,7 @@ impl Ledger {
         let listed = run.waits.into_iter().take(WAITS_MAX).map(of_wait).collect();
         let checkpoint = Checkpoint { file, bytes };
         let (taken, published) = (run.events_taken, run.published);
-        let commit = Commit::Suspended { checkpoint, due: run.until, waits: listed, taken, published };
+        let commit = Commit::Suspended { checkpoint, due, waits: listed, taken, published };
         Ok(Written { commit, sent: run.sent, adding, deadline })
     }
 }

@@ -36,7 +36,9 @@ use crate::http::error::{ApiError, Blame};
 use crate::invocations::admission::QueueSlot;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Told, encode_printed, meta_kept, now};
+use crate::invocations::residents::WaitOf;
 use crate::invocations::status::Status;
+use crate::invocations::workers::Run;
 use crate::service::Watchdog;
 
 /// How long is slept at most while something is due: the clock may be set meanwhile.
@@ -259,11 +261,9 @@ impl Watchdog {
         let (status, report, result) = match came {
             Some(Came::Suspended(waiting)) => {
                 let Waiting { run, process, .. } = *waiting;
-                let kept = self.write_leg(&claim, document, ready.clone(), copy, run).await;
+                let kept = self.write_leg(&claim, document, ready.clone(), copy, (run, process)).await;
                 match kept {
-                    Ok((Written { commit, adding, deadline, .. }, sent)) => {
-                        let wait = (&claim.held, claim.generation + 1, &claim.start[..]);
-                        let resident = self.keep_resident(process, wait, &commit, (&ready, deadline));
+                    Ok((Written { commit, adding, .. }, sent, resident)) => {
                         let status = self.commit(&claim.held, commit, Left { sent, ..left }).await;
                         self.settle_resident(resident, status);
                         drop(adding);
@@ -378,8 +378,8 @@ impl Watchdog {
         document: Vec<u8>,
         ready: Arc<Ready>,
         copy: (u32, u32),
-        run: SuspendedRun,
-    ) -> Result<(Written, Outbox), ApiError> {
+        (run, process): (SuspendedRun, Option<Run>),
+    ) -> Result<(Written, Outbox, Option<WaitOf>), ApiError> {
         let (watchdog, claim) = (self.clone(), claim.clone());
         let written = spawn_blocking(move || {
             let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);
@@ -387,7 +387,9 @@ impl Watchdog {
             let waits = Waits { id, epoch, generation, is_first, document: &document, ready: &ready, copy };
             let mut written = watchdog.ledger.write_checkpoint(&waits, run)?;
             let sent = watchdog.outbox(&written.adding, id, ready.plan(), std::mem::take(&mut written.sent));
-            Ok((written, sent))
+            let wait = (&claim.held, generation, &claim.start[..]);
+            let resident = watchdog.keep_resident(process, wait, &written.commit, (&ready, written.deadline));
+            Ok((written, sent, resident))
         });
         written.await.map_err(|error| ApiError::monohull(error.to_string()))?
     }

@@ -78,9 +78,17 @@ pub(crate) struct Residents<P> {
     bounds: Option<Residence>,
 }
 
+/// The memory of a process when it was looked at last.
+#[derive(Clone, Copy)]
+struct Looked {
+    bytes: u64,
+    /// When it was put here it may not have freed the copy of its checkpoint. After that it does nothing, and has as much for ever.
+    may_be_less: bool,
+}
+
 struct Held<P> {
-    /// In the order of their last use, by a number that only rises; with their memory when it was looked at last.
-    by_use: BTreeMap<u64, (Resident<P>, u64)>,
+    /// In the order of their last use, by a number that only rises.
+    by_use: BTreeMap<u64, (Resident<P>, Looked)>,
     by_id: HashMap<InvocationId, u64>,
     next: u64,
     bytes: u64,
@@ -195,7 +203,7 @@ impl<P: Process> Residents<P> {
 impl<P: Process> Held<P> {
     fn add(&mut self, resident: Resident<P>, bytes: u64) {
         self.by_id.insert(resident.of.id.clone(), self.next);
-        self.by_use.insert(self.next, (resident, bytes));
+        self.by_use.insert(self.next, (resident, Looked { bytes, may_be_less: true }));
         self.next += 1;
         self.bytes += bytes;
     }
@@ -210,9 +218,9 @@ impl<P: Process> Held<P> {
     }
 
     fn remove(&mut self, used: u64) -> Option<Resident<P>> {
-        let (resident, bytes) = self.by_use.remove(&used)?;
+        let (resident, looked) = self.by_use.remove(&used)?;
         self.by_id.remove(&resident.of.id);
-        self.bytes -= bytes;
+        self.bytes -= looked.bytes;
         Some(resident)
     }
 
@@ -222,12 +230,13 @@ impl<P: Process> Held<P> {
         self.remove(used)
     }
 
-    /// Looks at the memory of all once more: when a process was put here it may not have freed the copy of its checkpoint.
+    /// Looks at the memory of those once more that may have less than they had; but for the last, which has just been looked at.
     fn look_again(&mut self) {
-        for (resident, bytes) in self.by_use.values_mut() {
-            *bytes = resident.process.memory();
+        let last = self.next - 1;
+        for (_, (resident, looked)) in self.by_use.range_mut(..last).filter(|(_, (_, looked))| looked.may_be_less) {
+            *looked = Looked { bytes: resident.process.memory(), may_be_less: false };
         }
-        self.bytes = self.by_use.values().map(|(_, bytes)| bytes).sum();
+        self.bytes = self.by_use.values().map(|(_, looked)| looked.bytes).sum();
     }
 }
 

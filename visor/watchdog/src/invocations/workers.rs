@@ -24,8 +24,6 @@ use monohull_domain::checkpoint::GoOn;
 use monohull_sys::watched::Watched;
 use monohull_worker::{CleanWorker, IdleWorker, Job, Message, Post, ProcessError, Running, Spawner};
 
-/// Bytes of a page, in which the kernel counts memory.
-const PAGE: u64 = 4096;
 /// The pause after an idle worker could not be made; it doubles up to the second one.
 const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
 /// So long after an idle worker was used others may be made with the one that takes its place.
@@ -317,14 +315,9 @@ impl Run {
         running.go_on(order).map_err(|error| failed(&error))
     }
 
-    /// Bytes of anonymous memory that the process has: its data, heaps and stacks. Images and modules, which it shares with others, do not
-    /// count; what it has in common with the process that it was forked from does. The kernel tells no more of a process that
-    /// cannot be traced. 0 if it has ended.
+    /// Bytes of memory that the process has for itself; 0 if it has ended.
     pub(crate) fn private_memory(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid)).unwrap_or_default();
-        let mut pages = text.split(' ').skip(1).map(|pages| pages.parse::<u64>().unwrap_or(0));
-        let (resident, shared) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
-        resident.saturating_sub(shared).saturating_mul(PAGE)
+        self.running.as_ref().map_or(0, Running::private_memory)
     }
 }
 
