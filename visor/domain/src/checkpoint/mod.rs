@@ -55,6 +55,7 @@ pub mod record;
 mod residence;
 pub(crate) mod restore;
 mod restore_error;
+mod standing;
 mod suspension;
 mod template;
 mod template_memory;
