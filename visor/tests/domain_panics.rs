@@ -78,6 +78,7 @@ fn with_a_domain() {
         invocation: "".into(),
         handed_over: "".into(),
         keeper: None,
+        residence: None,
         inbox: None,
         no_sending: None,
         no_branches: None,

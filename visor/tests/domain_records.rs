@@ -33,6 +33,7 @@ fn domain(load_all: bool) -> Domain {
         invocation: "".into(),
         handed_over: "".into(),
         keeper: None,
+        residence: None,
         inbox: None,
         no_sending: None,
         no_branches: None,

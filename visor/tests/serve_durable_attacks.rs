@@ -173,6 +173,10 @@ fn another_tenants_invocation_is_out_of_reach() {
         all.find(|name| name.starts_with(&format!("{id}."))).expect("a checkpoint")
     };
     fs::copy(file(&theirs, &of(&theirs, "theirs")), file(&mine, &of(&mine, "one"))).expect("copied");
+    // No process stays with it, so that it is restored.
+    for verb in ["pause", "resume"] {
+        server.post(&format!("/invocations/one/{verb}"), b"").expect(200);
+    }
     server.post("/invocations/one/events/a", b"x").expect(202);
     eventually("it is paused", || server.get("/invocations/one").json()["status"] == "paused");
     let shown = server.get("/invocations/one").expect(200).json();

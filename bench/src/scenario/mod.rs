@@ -18,6 +18,7 @@ mod park;
 mod plan;
 mod programs;
 mod python;
+mod resident;
 mod reused;
 mod rewind;
 mod sandboxes;
@@ -94,6 +95,12 @@ pub(crate) const ALL: &[Scenario] = &[
         lacks: nothing,
     },
     Scenario { name: "serve", about: "a no-op over HTTP, against Apache", run: serve::run, lacks: nothing },
+    Scenario {
+        name: "resident",
+        about: "an invocation that goes on in the process that has stayed with it, against one that is restored",
+        run: resident::run,
+        lacks: nothing,
+    },
     Scenario {
         name: "reused",
         about: "a process that serves many invocations over HTTP, against nginx, Apache and a function call",

@@ -16,6 +16,9 @@
 //! **Time that is skipped.** A run may move its clock instead of sleeping ([`Options::skip_time`](crate::Options)). This moves all of its
 //! clocks: the host's time as this domain has it ([`DomainClock::host_now`]), with it the domain's, and the wall clock. It happens only
 //! while no carrier works. Where the kernel is given a time, it is converted back ([`DomainClock::on_kernel`]).
+//!
+//! **Time that stands still.** A domain that waits in its process, captured, goes on at the time at which it would be restored. Its clock is
+//! moved by the same means, back as a rule ([`DomainClock::go_on_at`]); the wall clock stays.
 
 use super::host_time::{clock_ns, monotonic_ns};
 use monohull_abi::module::NEVER;
@@ -27,8 +30,8 @@ use std::time::Duration;
 pub(crate) struct DomainClock {
     /// What is added to the host's time.
     ahead: AtomicI64,
-    /// How much time was skipped by moving the host's monotonic clock (ns).
-    skipped: AtomicU64,
+    /// How much time was skipped by moving the host's monotonic clock (ns); less than zero if it stood still for longer.
+    skipped: AtomicI64,
     /// How far the wall clock is ahead of the host's: what was skipped now, and before the domain was restored.
     wall_ahead: AtomicU64,
 }
@@ -52,7 +55,7 @@ impl DomainClock {
 
     /// The host's monotonic time (ns), with what was skipped.
     pub(crate) fn host_now(&self) -> u64 {
-        monotonic_ns().saturating_add(self.skipped.load(Ordering::Relaxed))
+        monotonic_ns().saturating_add_signed(self.skipped.load(Ordering::Relaxed))
     }
 
     /// The time so much later; never [`NEVER`].
@@ -78,8 +81,14 @@ impl DomainClock {
     /// Moves all clocks to a time of the host, if that is to come. No carrier works.
     pub(crate) fn skip_to(&self, at: u64) {
         let by = at.saturating_sub(self.host_now());
-        self.skipped.fetch_add(by, Ordering::Relaxed);
+        self.skipped.fetch_add(i64::try_from(by).unwrap_or(i64::MAX), Ordering::Relaxed);
         self.wall_ahead.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Domain time is this now, and whatever was to happen so much later still is. The wall clock stays. No carrier works.
+    pub(crate) fn go_on_at(&self, time: u64) {
+        let by = i128::from(time) - i128::from(self.now());
+        self.skipped.fetch_add(by.clamp(i64::MIN.into(), i64::MAX.into()) as i64, Ordering::Relaxed);
     }
 
     /// The wall clock goes on from no earlier than this: that of a domain which has skipped time before.
@@ -133,6 +142,24 @@ mod tests {
         let late = DomainClock { ahead: AtomicI64::new(1 << 40), ..DomainClock::default() };
         assert_eq!(late.on_host(7), 0, "it is past already");
         assert_eq!(late.of_host(NEVER - 1), NEVER - 1, "a time does not become no time");
+    }
+
+    #[test]
+    fn what_stands_still_moves_the_domain_and_not_the_wall_clock() {
+        const HOUR: u64 = 3600 * 1_000_000_000;
+        let clock = DomainClock::start();
+        clock.go_on_from(2 * HOUR);
+        let (wall, timer) = (clock.wall(), clock.on_host(3 * HOUR));
+        for time in [HOUR, 7 * HOUR, 2 * HOUR] {
+            clock.go_on_at(time);
+            let now = clock.now();
+            assert!((time..time + HOUR / 60).contains(&now), "{now}");
+            assert_eq!(clock.on_host(3 * HOUR), timer, "timers stay where they are in domain time");
+            let until = i128::from(clock.on_kernel(timer)) - i128::from(monotonic_ns());
+            let left = i128::from(3 * HOUR) - i128::from(time);
+            assert!((left - i128::from(HOUR / 60)..=left).contains(&until) || left < 0, "{until}");
+        }
+        assert!((wall..wall + HOUR / 60).contains(&clock.wall()));
     }
 
     #[test]

@@ -75,6 +75,12 @@ impl Dispatcher {
         self.arm(at, TimerKind::Run);
     }
 
+    /// The run's time is not limited any more.
+    pub(crate) fn drop_run_deadline(&self) {
+        self.run_deadline.store(NEVER, Ordering::Relaxed);
+        self.lock().drop_run_timers();
+    }
+
     /// Sets a timer, and wakes those that would serve it late.
     pub(crate) fn arm(&self, at: u64, what: TimerKind) {
         let mut scheduler = self.lock();

@@ -54,6 +54,7 @@ impl Domain {
             sched: Dispatcher::new(),
             suspension: Suspension::default(),
             changes: Changes::default(),
+            lineage: Mutex::new(options.lineage),
             template: TemplateState::default(),
             given: GivenEvents::default(),
             instances: InstanceTable::new(),

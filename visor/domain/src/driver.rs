@@ -3,6 +3,7 @@
 use super::event::Event;
 use super::instance::Usage;
 use super::shared::Shared;
+use std::time::Duration;
 
 /// Decides what runs. Called on the carrier that has taken the event from the queue; never by two at once.
 pub trait Driver: Send {
@@ -14,5 +15,10 @@ pub trait Driver: Send {
     fn save(&mut self, live: &[(u64, Usage)]) -> Vec<u8> {
         let _ = live;
         Vec::new()
+    }
+
+    /// The run has stood still for so long, and goes on. That is no time that it has taken.
+    fn stood_still(&mut self, time: Duration) {
+        let _ = time;
     }
 }

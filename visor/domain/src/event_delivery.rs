@@ -33,7 +33,7 @@ impl Shared {
 
     /// Whether events may come.
     pub(crate) fn receives_events(&self) -> bool {
-        self.options.inbox.is_some()
+        self.options.inbox.as_ref().is_some_and(|inbox| inbox.is_open())
     }
 
     /// Whether some have come.

@@ -22,6 +22,8 @@ pub struct Inbox {
     giving: Mutex<()>,
     /// There are some. Carriers look at this.
     has_some: AtomicBool,
+    /// None may come yet.
+    is_closed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -33,6 +35,28 @@ struct Waiting {
 impl Inbox {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().expect("inbox")
+    }
+
+    /// One for which nothing comes before it [is opened](Self::open).
+    pub fn closed() -> Inbox {
+        Inbox { is_closed: AtomicBool::new(true), ..Inbox::default() }
+    }
+
+    /// From here on events may come. Those that no carrier has taken are dropped: they come again. A carrier is woken, as the domain has stood
+    /// still.
+    pub fn open(&self) {
+        let mut waiting = self.lock();
+        waiting.events.clear();
+        self.has_some.store(false, Ordering::Release);
+        self.is_closed.store(false, Ordering::Release);
+        if let Some(wake) = &waiting.wake {
+            wake();
+        }
+    }
+
+    /// Whether events may come.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.is_closed.load(Ordering::Acquire)
     }
 
     /// Adds events, which the domain takes when a carrier looks for work next.
@@ -114,6 +138,17 @@ mod tests {
             (0..EVENTS).for_each(|number| inbox.put(vec![event(number)]));
         });
         assert!(given.into_inner().expect("no panic").is_sorted());
+    }
+
+    #[test]
+    fn what_was_not_taken_when_it_is_opened_comes_again() {
+        let inbox = Inbox::closed();
+        assert!(!inbox.is_open());
+        inbox.put(vec![event(1)]);
+        inbox.open();
+        assert!(inbox.is_open() && !inbox.has_some() && taken(&inbox).is_empty());
+        inbox.put(vec![event(1), event(2)]);
+        assert_eq!(taken(&inbox), [event(1), event(2)]);
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub use pager::{Mapped, faults};
 pub use published::may_be_published;
 pub use reservation::{PreforkDomain, ReservedDomain, prepare_forks};
 pub use shared::Shared;
-pub use threads::PANICKED;
+pub use threads::{PANICKED, spawn_detached};
 
 /// For unit tests, which run in several threads of one process: held while there is a domain.
 #[cfg(test)]

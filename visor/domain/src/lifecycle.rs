@@ -266,6 +266,7 @@ mod tests {
             invocation: "".into(),
             handed_over: "".into(),
             keeper: None,
+            residence: None,
             inbox: None,
             no_sending: None,
             no_branches: None,

@@ -1,6 +1,6 @@
 //! How a domain is set up.
 
-use super::checkpoint::{Keeper, Lineage, TemplateUse};
+use super::checkpoint::{Keeper, Lineage, Residence, TemplateUse};
 use super::epoll_set::EpollSet;
 use super::files::Mount;
 use super::inbox::Inbox;
@@ -48,6 +48,8 @@ pub struct Options {
     pub handed_over: Arc<str>,
     /// Takes the continuation instead, each time, and the run goes on; the next time is so much later again.
     pub keeper: Option<Arc<dyn Keeper>>,
+    /// Takes the continuation of a workflow that only waits, if that is not to end the run: it stands still until it is told to go on.
+    pub residence: Option<Arc<dyn Residence>>,
     /// Where events come while it runs.
     pub inbox: Option<Arc<Inbox>>,
     /// Why functions cannot send events to other invocations, if they cannot.

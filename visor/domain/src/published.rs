@@ -11,17 +11,31 @@ use std::sync::Mutex;
 
 /// Texts by name.
 #[derive(Debug, Default)]
-pub(crate) struct Published(Mutex<BTreeMap<String, String>>);
+pub(crate) struct Published {
+    texts: Mutex<BTreeMap<String, String>>,
+    /// What there was at the beginning.
+    before: Mutex<BTreeMap<String, String>>,
+}
 
 impl Published {
     /// Begins with what an earlier part of the run has published.
     pub(crate) fn of(texts: BTreeMap<String, String>) -> Published {
-        Published(Mutex::new(texts))
+        Published { texts: Mutex::new(texts.clone()), before: Mutex::new(texts) }
+    }
+
+    /// Another part of the run begins with what there is.
+    pub(crate) fn begin(&self) {
+        *self.before.lock().expect("published") = self.all();
+    }
+
+    /// What there was when this part of the run began.
+    pub(crate) fn before(&self) -> BTreeMap<String, String> {
+        self.before.lock().expect("published").clone()
     }
 
     /// All of it.
     pub(crate) fn all(&self) -> BTreeMap<String, String> {
-        self.0.lock().expect("published").clone()
+        self.texts.lock().expect("published").clone()
     }
 
     /// Publishes a text in place of the one before. After an error that one stays.
@@ -29,7 +43,7 @@ impl Published {
         if !is_event_name(name) {
             return Err(Errno::Invalid);
         }
-        let mut texts = self.0.lock().expect("published");
+        let mut texts = self.texts.lock().expect("published");
         let before = texts.get(name).map(|text| name.len() + text.len());
         if before.is_none() && texts.len() >= PUBLISHED_NAMES {
             return Err(Errno::TooMany);

@@ -85,6 +85,7 @@ impl Shared {
                 Work::GiveUpHalt => self.give_up_halt(),
                 Work::TakeAnswer => self.take_answer(),
                 Work::TakeArrivals => self.take_arrivals(),
+                Work::GoOn => self.go_on(),
                 Work::Stop => {
                     this_thread::end_carrier();
                     return Ok(());
@@ -537,6 +538,10 @@ impl Resources for Shared {
 
     fn has_answer(&self) -> bool {
         self.has_answer()
+    }
+
+    fn has_order(&self) -> bool {
+        self.has_order()
     }
 
     fn receives_events(&self) -> bool {

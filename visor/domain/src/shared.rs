@@ -41,6 +41,7 @@ pub struct Shared {
     pub(crate) sched: Dispatcher,
     pub(crate) suspension: Suspension,
     pub(crate) changes: Changes,
+    pub(crate) lineage: Mutex<Lineage>,
     pub(crate) template: TemplateState,
     pub(crate) given: GivenEvents,
     pub(crate) instances: InstanceTable,
@@ -104,9 +105,14 @@ impl Shared {
         self.outbox.all()
     }
 
+    /// What it had published when the run began, or last went on after it had stood still.
+    pub fn published_before(&self) -> BTreeMap<String, String> {
+        self.published.before()
+    }
+
     /// Where this run stands among those of its workflow.
-    pub(crate) fn lineage(&self) -> Lineage {
-        self.options.lineage
+    pub fn lineage(&self) -> Lineage {
+        *self.lineage.lock().expect("lineage")
     }
 
     /// Whether the run has ended with its continuation.

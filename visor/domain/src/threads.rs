@@ -34,6 +34,11 @@ impl HostThreads {
     }
 }
 
+/// Starts a thread of trusted code that nothing waits for, also on a carrier.
+pub fn spawn_detached(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    spawn(name.to_owned(), None, body).map(drop)
+}
+
 /// Starts a thread of trusted code, on a stack of this size if one is given.
 pub(super) fn spawn(
     name: String,

@@ -37,7 +37,7 @@ pub use options::{Event, IsolationWish, RunOptions, modules_folder};
 pub use workflow_io::{Filling, Source, WorkflowIo};
 
 use clock::Clock;
-use monohull_domain::checkpoint::{Continuation, Keeper, RestoreError, Suspended, TemplateUse};
+use monohull_domain::checkpoint::{Continuation, Keeper, Residence, RestoreError, Suspended, TemplateUse};
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::image::map::{LoadError, LoadedImage};
 use monohull_domain::instance::InstanceConfig;
@@ -131,6 +131,8 @@ pub struct RunContext {
     pub handed_over: Arc<str>,
     /// Takes the continuation instead, each time, and the run goes on.
     pub keeper: Option<Arc<dyn Keeper>>,
+    /// Takes the continuation of a workflow that only waits, and the run stands still until it is to go on.
+    pub residence: Option<Arc<dyn Residence>>,
     /// Whether events for other invocations are passed on.
     pub sends: bool,
     /// Where events come while it runs.
@@ -291,6 +293,7 @@ impl Ready {
             invocation: options.invocation().into(),
             handed_over: "".into(),
             keeper,
+            residence: None,
             inbox: options.inbox.clone(),
             sends: options.sends,
             published: options.published.clone(),
@@ -336,10 +339,11 @@ impl Ready {
         let mut continuation = resources.continuation;
         let mut events = resources.events;
         // A run that is repeated from its beginning is the same copy still.
-        let lineage = continuation.as_ref().map(|continuation| continuation.lineage).unwrap_or_default();
+        let mut lineage = continuation.as_ref().map(|continuation| continuation.lineage).unwrap_or_default();
         if let Some(continuation) = &continuation {
             scheduler.restore(continuation)?;
         }
+        let mut published = context.published.clone();
         let mounts = mounts::build(&self.plan, resources.files).ok_or(HostError::FilesMissing)?;
         let network = self.plan.network.enter(resources.network)?;
         let makes_template = matches!(resources.template, TemplateUse::Make);
@@ -365,12 +369,13 @@ impl Ready {
                 invocation: context.invocation.clone(),
                 handed_over: context.handed_over.clone(),
                 keeper: context.keeper.clone(),
+                residence: context.residence.clone(),
                 inbox: context.inbox.clone(),
                 no_sending: no_sending(&self.plan, context.sends),
                 no_branches: no_branches(context.sends),
                 starts: starts(&self.plan, context.sends),
                 effects: step_scheduler::effects(&self.plan).into(),
-                published: context.published.clone(),
+                published: published.clone(),
                 lineage,
                 template: resources.template.clone(),
             };
@@ -428,6 +433,8 @@ impl Ready {
                     // An event that a checkpoint of the failed run has is not given again.
                     domain.settle_capture();
                     events = domain.events_for_another();
+                    // Of the last checkpoint, also if it stood still here after that.
+                    (lineage, published) = (domain.lineage(), domain.published_before());
                     drop(domain);
                     std::thread::sleep(pause);
                 }

@@ -1,5 +1,6 @@
 //! The driver of a run: it starts steps whose predecessors are done, retries instances, and ends the run.
 
+mod away;
 mod effects;
 mod record;
 mod report;
@@ -7,14 +8,15 @@ mod report;
 pub(crate) use effects::effects;
 pub use record::StateError;
 
-use super::clock::Clock;
+use super::clock::{Clock, Scale};
 use super::slots::filled;
 use super::{Delay, Latest};
+use away::Away;
 use effects::Serving;
 use monohull_abi::effect::PERFORMS_TOGETHER;
 use monohull_abi::layout::CELL_COUNT;
 use monohull_domain::checkpoint::Continuation;
-use monohull_domain::host_time::monotonic_ns;
+use monohull_domain::host_time::{monotonic_ns, ticks};
 use monohull_domain::image::map::LoadedImage;
 use monohull_domain::instance::{InstanceConfig, Labels, Usage};
 use monohull_domain::{Driver, Ended, Event, Shared};
@@ -77,6 +79,8 @@ struct State {
     clock: Clock,
     /// From the request to the last capture of the run, if it is the rest of one.
     elapsed_us: u64,
+    /// When it stood still in this process since.
+    away: Away,
     /// When the run has to end, if that is before its own timeout.
     latest: Option<(Instant, Delay)>,
 }
@@ -158,6 +162,7 @@ impl StepScheduler {
             begin,
             clock,
             elapsed_us: 0,
+            away: Away::default(),
             latest,
         };
         StepScheduler { state: Arc::new(Mutex::new(state)) }
@@ -249,9 +254,20 @@ impl Driver for Handle {
     fn save(&mut self, live: &[(u64, Usage)]) -> Vec<u8> {
         self.0.lock().expect("the scheduler does not panic").save(live)
     }
+
+    fn stood_still(&mut self, time: Duration) {
+        let mut state = self.0.lock().expect("the scheduler does not panic");
+        state.begin += time;
+        state.away.add(ticks(), u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    }
 }
 
 impl State {
+    /// µs that the run had taken at a moment.
+    fn taken_until(&self, scale: &Scale, moment: u64) -> u64 {
+        (self.elapsed_us + scale.since_request(moment)).saturating_sub(self.away.before(moment))
+    }
+
     fn begin(&mut self, domain: &Shared) {
         let own = self.plan.limits.timeout.map(|timeout| self.begin + timeout);
         if let Some(end) = self.latest.map(|(latest, _)| latest).or(own) {

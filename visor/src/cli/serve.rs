@@ -1,5 +1,6 @@
 //! `monohull serve`: workflows over HTTP.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use super::exit::Exit;
 use super::isolation::Isolation;
 use super::measures::{Size, Time, duration, size};
 use monohull_host_files::input;
-use monohull_watchdog::{self as watchdog, Listen, ServeError, Settings, StateError, TlsFiles, Token};
+use monohull_watchdog::{self as watchdog, Listen, Residence, ServeError, Settings, StateError, TlsFiles, Token};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_workflow::plan::ProcessUse;
 
@@ -66,6 +67,13 @@ pub(super) struct Serve {
     /// How long a workflow must only wait to become durable, and to wait without a process; `never`: it waits in its process
     #[arg(long, value_name = "TIME", value_parser = suspend, default_value = "1s")]
     suspend: Suspend,
+    /// Memory of processes that stay with durable invocations which wait, to go on without being restored: beyond HIGH those end that
+    /// were not used for longest, until there are at most LOW; 0: none stays
+    #[arg(long, value_name = "LOW..HIGH", value_parser = resident_memory, default_value_t = Watermarks::usual())]
+    resident_memory: Watermarks,
+    /// The most such processes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().residence.map_or(1, |most| most.number)))]
+    residents: u16,
     /// Durable invocations that have not ended; more are answered 429
     #[arg(long, value_name = "N", default_value_t = usual().durable)]
     max_durable: u64,
@@ -219,6 +227,7 @@ impl Serve {
             template_bytes: self.template_bytes.0,
             timeout: self.timeout.0,
             suspend: self.suspend.0,
+            residence: self.resident_memory.bounds(self.residents.into()).filter(|_| self.suspend.0.is_some()),
             durable: self.max_durable,
             drain: self.drain.0,
             idle: self.exit_when_idle.map(|time| time.0),
@@ -289,6 +298,45 @@ fn usual() -> Settings {
 /// A size, or 0.
 fn size_or_none(text: &str) -> Result<Size, String> {
     if text == "0" { Ok(Size(0)) } else { size(text) }
+}
+
+/// Bounds of the memory of processes that stay with what waits; `None` if there are none.
+#[derive(Clone, Copy, Debug)]
+struct Watermarks(Option<(u64, u64)>);
+
+impl Watermarks {
+    fn usual() -> Watermarks {
+        Watermarks(usual().residence.map(|usual| (usual.low, usual.high)))
+    }
+
+    fn bounds(self, number: usize) -> Option<Residence> {
+        self.0.map(|(low, high)| Residence { low, high, number })
+    }
+}
+
+impl fmt::Display for Watermarks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some((low, high)) => write!(f, "{}..{}", Size(low), Size(high)),
+            None => f.write_str("0"),
+        }
+    }
+}
+
+fn resident_memory(text: &str) -> Result<Watermarks, String> {
+    if text == "0" {
+        return Ok(Watermarks(None));
+    }
+    let expected = || "expected LOW..HIGH, such as 192MiB..256MiB, or 0".to_owned();
+    let (low, high) = text.split_once("..").ok_or_else(expected)?;
+    let [low, high] = [size_or_none(low), size(high)].map(|size| size.map(|Size(bytes)| bytes).map_err(|_| expected()));
+    match (low?, high?) {
+        (low, high) if low <= high => Ok(Watermarks(Some((low, high)))),
+        _ => {
+            Err("LOW is more than HIGH: processes are ended until they have LOW, once they have more than HIGH"
+                .to_owned())
+        }
+    }
 }
 
 /// A default as an option has it.

@@ -49,6 +49,7 @@ pub(crate) fn listen(mut running: Running) -> Received {
             Some(
                 Message::Suspended(_)
                 | Message::Captured(_)
+                | Message::WentOn(_)
                 | Message::EventsTaken
                 | Message::Unfit { .. }
                 | Message::Clean,

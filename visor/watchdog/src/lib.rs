@@ -56,5 +56,5 @@ pub use invocations::ledger::{LedgerError, durable_folder};
 pub use invocations::slots::SLOTS_TYPE;
 pub use serve_error::ServeError;
 pub use server::serve;
-pub use settings::{Keep, Listen, Settings};
+pub use settings::{Keep, Listen, Residence, Settings};
 pub use store::error::{Loss, StateError, Unsuitable};

@@ -93,6 +93,11 @@ struct ByMigration {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByOrigin {
+    from: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ByMode {
     mode: String,
 }
@@ -143,6 +148,10 @@ pub(crate) struct Metrics {
     durable_bytes: Gauge,
     durable_schedules: Gauge,
     resumes: Counter,
+    wakes: Family<ByOrigin, Counter>,
+    residents: Gauge,
+    resident_bytes: Gauge,
+    evictions: Family<ByReason, Counter>,
     not_resumed: Family<ByReason, Counter>,
     migrations: Family<ByMigration, Counter>,
     known: Known,
@@ -167,6 +176,8 @@ pub(crate) struct Now {
     pub(crate) queued: usize,
     pub(crate) idle_workers: usize,
     pub(crate) kept_workers: usize,
+    /// How many processes stay with waiting invocations, and their bytes.
+    pub(crate) residents: (u64, u64),
     /// How many templates, and their bytes.
     pub(crate) templates: (u64, u64),
     pub(crate) remembered: usize,
@@ -208,6 +219,10 @@ impl Metrics {
             durable_bytes: Gauge::default(),
             durable_schedules: Gauge::default(),
             resumes: Counter::default(),
+            wakes: Family::default(),
+            residents: Gauge::default(),
+            resident_bytes: Gauge::default(),
+            evictions: Family::default(),
             not_resumed: Family::default(),
             migrations: Family::default(),
             known: Known::default(),
@@ -290,6 +305,23 @@ impl Metrics {
         r.register_with_unit("durable_checkpoint", "Checkpoints on the disk", Unit::Bytes, self.durable_bytes.clone());
         r.register("durable_schedules", "Schedules", self.durable_schedules.clone());
         r.register("durable_resumes", "Durable invocations that went on from a checkpoint", self.resumes.clone());
+        r.register(
+            "durable_wakes",
+            "Durable invocations that went on after a wait, by where from: the `process` that had stayed, or a `checkpoint`",
+            self.wakes.clone(),
+        );
+        r.register("residents", "Processes that stay with durable invocations which wait", self.residents.clone());
+        r.register_with_unit(
+            "resident",
+            "Memory that those have for themselves",
+            Unit::Bytes,
+            self.resident_bytes.clone(),
+        );
+        r.register(
+            "resident_evictions",
+            "Such processes that were ended, by reason: their `memory` or `number`, they `died`, or the invocation was `changed`",
+            self.evictions.clone(),
+        );
         r.register(
             "durable_resume_failures",
             "Durable invocations that could not go on, by reason: what is kept is `unusable`, or the `host` failed",
@@ -401,6 +433,19 @@ impl Metrics {
         self.resumes.inc();
     }
 
+    /// Counts a durable invocation that goes on after a wait, in its process or from its checkpoint.
+    pub(crate) fn woken(&self, in_place: bool) {
+        let from = if in_place { "process" } else { "checkpoint" };
+        self.wakes.get_or_create(&ByOrigin { from }).inc();
+    }
+
+    /// Counts processes that stayed with waiting invocations and were ended.
+    pub(crate) fn residents_ended(&self, ended: [(&'static str, u64); 4]) {
+        for (reason, count) in ended.into_iter().filter(|(_, count)| *count > 0) {
+            self.evictions.get_or_create(&ByReason { reason }).inc_by(count);
+        }
+    }
+
     /// Counts a durable invocation that was tried in another version of its workflow.
     pub(crate) fn migrated(&self, outcome: &'static str) {
         self.migrations.get_or_create(&ByMigration { outcome }).inc();
@@ -455,6 +500,8 @@ impl Metrics {
             self.durable_bytes.set(tally.checkpoint_bytes as i64);
             self.durable_schedules.set(tally.schedules as i64);
         }
+        self.residents.set(now.residents.0 as i64);
+        self.resident_bytes.set(now.residents.1 as i64);
         self.templates.set(now.templates.0 as i64);
         self.template_bytes.set(now.templates.1 as i64);
         self.queued.set(now.queued as i64);
@@ -501,6 +548,7 @@ mod tests {
             queued: 0,
             idle_workers: 0,
             kept_workers: 0,
+            residents: (0, 0),
             templates: (0, 0),
             remembered: 0,
             remembered_bytes: 0,

@@ -41,6 +41,7 @@ use crate::invocations::history::History;
 use crate::invocations::kept::KeptWorkers;
 use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
+use crate::invocations::residents::Residents;
 use crate::invocations::templates::Templates;
 use crate::invocations::workers::WorkerPool;
 use crate::listener::{self, Listener};
@@ -112,6 +113,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             budget: Budget::new(settings.bodies),
             workers: WorkerPool::start(spawner, settings.prefork)?,
             kept: KeptWorkers::new(settings.prefork),
+            residents: Residents::new(settings.residence),
             templates: Templates::new(settings.template_bytes),
             reuse: settings.process.map_or(processes.keys, |process| process == ProcessUse::Reused),
             callbacks: Semaphore::new(settings.callbacks_max),
@@ -217,7 +219,11 @@ impl Watchdog {
         let over = tokio::select! {
             never = &mut serving => match never {},
             // No connection is accepted from here on: those that come wait in the socket for the next server.
-            () = self.idle(&connections.open, folder) => return Ok(()),
+            () = self.idle(&connections.open, folder) => {
+                // What they stay with is in the state folder.
+                self.residents.clear();
+                return Ok(());
+            }
             () = ends.next() => Ok(()),
             why = self.workers.over() => Err(ServeError::NoProcesses(why)),
         };
@@ -225,6 +231,7 @@ impl Watchdog {
         // Those who wait for an end are answered now.
         self.ledger.wake_all();
         self.kept.clear();
+        self.residents.clear();
         tracing::info!(limit = ?self.settings.drain, "ending: no new work is taken");
         tokio::select! {
             never = &mut serving => match never {},
@@ -278,7 +285,11 @@ impl Watchdog {
             Ok(grants.map(|grants| registry.grant(grants)))
         });
         match read.await {
-            Ok(Ok(())) => tracing::info!("the grants file was read again"),
+            Ok(Ok(())) => {
+                // What goes on from here on does so with the new grants and secrets.
+                self.count_ended(self.residents.clear());
+                tracing::info!("the grants file was read again");
+            }
             Ok(Err(error)) => tracing::error!(%error, "the grants stay as they were"),
             Err(refusal) => tracing::error!(error = refusal.error.message, "the grants stay as they were"),
         }
@@ -295,6 +306,7 @@ impl Watchdog {
                 tracing::warn!(%error, "old invocations could not be removed");
             }
             self.kept.sweep();
+            self.count_ended(self.residents.sweep());
             self.templates.sweep();
         }
     }

@@ -13,8 +13,9 @@ use crate::invocations::history::History;
 use crate::invocations::kept::KeptWorkers;
 use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
+use crate::invocations::residents::Residents;
 use crate::invocations::templates::Templates;
-use crate::invocations::workers::WorkerPool;
+use crate::invocations::workers::{Run, WorkerPool};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::settings::Settings;
@@ -38,6 +39,8 @@ pub(crate) struct Watchdog {
     pub(crate) workers: WorkerPool,
     /// Processes that wait for another invocation of their workflow.
     pub(crate) kept: KeptWorkers,
+    /// Processes that stay with invocations which wait.
+    pub(crate) residents: Residents<Run>,
     /// Templates that instances start from.
     pub(crate) templates: Templates,
     /// Whether processes are used again if the workflow does not say.

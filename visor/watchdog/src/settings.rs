@@ -56,6 +56,10 @@ pub struct Settings {
     /// A registered workflow that only waits, and for at least this long, becomes durable: it waits without a process, as long as it
     /// likes. Default: a second, as to suspend and to go on takes some milliseconds. `None`: it waits in its process, within `timeout`.
     pub suspend: Option<Duration>,
+    /// How much memory processes have that stay with durable invocations which wait, so that these go on without being restored. Default:
+    /// as many as templates of functions may have, and a quarter less after the first have been ended, so that not each further one ends
+    /// another; 256 processes, since each also takes some descriptors and, where there are control groups, one of them. `None`: none stays.
+    pub residence: Option<Residence>,
     /// The most durable invocations that have not ended. Default: 100 000. Each takes some tens of kilobytes on the disk. Beyond it
     /// none is started that may wait for its first run, and a call that waits fails.
     pub durable: u64,
@@ -82,6 +86,17 @@ pub struct Settings {
     pub cgroup: cgroup::CgroupMode,
     /// How slow clients may be, and how many.
     pub clients: ClientLimits,
+}
+
+/// Bounds of processes that stay with invocations which wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Residence {
+    /// Beyond `high` bytes of all together those end that were not used for longest, until there are at most `low`.
+    pub low: u64,
+    /// See `low`.
+    pub high: u64,
+    /// The most processes.
+    pub number: usize,
 }
 
 /// Where to listen.
@@ -126,6 +141,7 @@ impl Settings {
             template_bytes: 256 << 20,
             timeout: Duration::from_secs(60),
             suspend: Some(Duration::from_secs(1)),
+            residence: Some(Residence { low: 192 << 20, high: 256 << 20, number: 256 }),
             durable: 100_000,
             drain: Duration::from_secs(25),
             idle: None,

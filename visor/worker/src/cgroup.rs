@@ -427,6 +427,12 @@ impl WorkerCgroup {
         }
     }
 
+    /// Bytes of memory that its process is charged for.
+    pub(super) fn memory(&self) -> Option<u64> {
+        let path = self.group.as_ref()?.folder.join("memory.current");
+        fs::read_to_string(path).ok()?.trim().parse().ok()
+    }
+
     /// The folder, for `CLONE_INTO_CGROUP`.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.group.as_ref().expect("it is there until it is dropped").directory.as_fd()

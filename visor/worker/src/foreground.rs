@@ -276,7 +276,7 @@ fn follow(
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
             (Some(Message::Notice(_)), None)
-            | (Some(Message::Stderr | Message::EventsTaken | Message::Clean) | None, _) => {}
+            | (Some(Message::Stderr | Message::EventsTaken | Message::WentOn(_) | Message::Clean) | None, _) => {}
         }
     }
 }

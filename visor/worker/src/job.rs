@@ -117,6 +117,9 @@ pub struct Job {
     /// Events may come while it runs: [`Running::post`](super::Running::post). Not for one that is captured and goes on, which gets them with
     /// the answers to its captures.
     pub listens: bool,
+    /// If it only waits, its process may stay with it, and go on there: [`SuspendedRun::stays`](super::SuspendedRun::stays). Not that of a
+    /// workflow with files of the host or with a network.
+    pub resident: bool,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,
     /// The continuation to go on with, instead of a run from the beginning: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun)
@@ -154,6 +157,7 @@ impl Job {
             goes_on: false,
             sends: false,
             listens: false,
+            resident: false,
             published: BTreeMap::new(),
             continuation: None,
             events: Vec::new(),
@@ -171,6 +175,13 @@ impl Job {
         let goes_on = self.halt.is_some() || self.continuation.is_some() || !self.events.is_empty();
         let once = makes_template || self.listens || goes_on;
         !once && self.files.is_empty() && self.workflow.is_self_contained()
+    }
+
+    /// Whether its process may stay when it only waits.
+    pub(super) fn may_be_resident(&self) -> bool {
+        let asked = self.resident && self.suspend.is_some() && !self.goes_on;
+        let makes_template = matches!(self.template, JobTemplate::Make);
+        asked && !makes_template && self.files.is_empty() && self.workflow.is_self_contained()
     }
 
     /// Whether events may come while it runs.
@@ -253,6 +264,7 @@ impl Job {
             invocation: self.invocation.clone(),
             handed_over: self.handed_over.clone(),
             goes_on: self.goes_on,
+            resident: self.may_be_resident(),
             sends: self.sends,
             listens: self.may_listen(),
             published: self.published.clone(),

@@ -13,7 +13,7 @@ use monohull_workflow::Plan;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
-/// A workflow that waits, without a process.
+/// A workflow that waits.
 #[derive(Debug)]
 pub struct SuspendedRun {
     /// The rest of it: a sealed memfd, for [`Job::continuation`](crate::Job::continuation).
@@ -30,6 +30,8 @@ pub struct SuspendedRun {
     pub published: BTreeMap<String, String>,
     /// Events for other invocations, which leave if this is kept.
     pub sent: Vec<Outgoing>,
+    /// Its process stays with it, and nothing happens there until [`Running::go_on`](crate::Running::go_on).
+    pub stays: bool,
 }
 
 /// An event of a running workflow.
@@ -55,6 +57,8 @@ pub enum Message {
     Suspended(SuspendedRun),
     /// The workflow as it was a moment ago. It goes on, and sends another one after [`Running::answer`](crate::Running::answer) at the earliest.
     Captured(SuspendedRun),
+    /// A workflow whose process had stayed goes on, as it was [ordered](crate::Running::go_on) to, or it cannot.
+    WentOn(bool),
     /// Events that were sent with a [`Post`](crate::Post) have come, and others may be sent.
     EventsTaken,
     /// The continuation that it was to go on with is damaged, or another workflow's. Its process ends by itself now.
@@ -89,7 +93,7 @@ pub(crate) fn suspended_run(
     let not_one = |_| ChannelError::Malformed("not one continuation".to_owned());
     let [continuation] = <[OwnedFd; 1]>::try_from(files).map_err(not_one)?;
     let bytes = ipc::sealed::sealed_size(&continuation)?;
-    Ok(SuspendedRun { continuation, bytes, waits, until, events_taken, published, sent })
+    Ok(SuspendedRun { continuation, bytes, waits, until, events_taken, published, sent, stays: false })
 }
 
 /// Accepts outputs that are the workflow's, each once, and together not larger than its slots. Files have to be sealed, so that

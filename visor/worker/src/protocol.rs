@@ -5,6 +5,7 @@
 //!               Job ──▶ worker, after Clean       worker ── Notice*, Ended | Done, (Clean) ──▶ supervisor
 //!               Kept ──▶ worker, after Captured   worker ── Captured, before another one not until Kept ──▶ supervisor
 //!               Events ──▶ worker that listens    worker ── EventsTaken, before which there are no others ──▶ supervisor
+//!               GoOn ──▶ worker that stays        worker ── Suspended, which says that it stays; WentOn ──▶ supervisor
 //! supervisor ── Fork ──▶ spawner ── Forked ──▶ supervisor        spawner ── Died ──▶ supervisor
 //! ```
 //!
@@ -13,7 +14,7 @@
 //! Messages of a worker are trusted only as far as they are about the worker itself: its own report and its own output.
 
 use super::template::WireTemplate;
-use monohull_domain::checkpoint::Wait;
+use monohull_domain::checkpoint::{Lineage, Wait};
 use monohull_engine::Latest;
 use monohull_ipc::Channel;
 use monohull_network::Addresses;
@@ -89,6 +90,15 @@ pub(super) enum ToWorker {
     },
     /// Events for the workflow that runs; attached.
     Events,
+    /// A workflow that has stayed after [`FromWorker::Suspended`] goes on.
+    GoOn {
+        /// Where its run stands now.
+        lineage: Lineage,
+        /// Whether its time is up when it was to be.
+        keeps_deadline: bool,
+        /// Whether its mailbox is attached; else that is empty.
+        events: bool,
+    },
 }
 
 /// All of one invocation.
@@ -129,6 +139,8 @@ pub(super) struct WireJob {
     pub(super) handed_over: String,
     /// Then it goes on after all, and sends [`FromWorker::Captured`], again and again.
     pub(super) goes_on: bool,
+    /// If it only waits it stays, and waits for [`ToWorker::GoOn`].
+    pub(super) resident: bool,
     /// Events for other invocations are passed on.
     pub(super) sends: bool,
     /// [`ToWorker::Events`] may come while it runs.
@@ -184,6 +196,13 @@ pub(super) enum FromWorker {
         published: BTreeMap<String, String>,
         /// Whether events for other invocations are attached, behind the continuation.
         sent: bool,
+        /// Whether the process stays with it, and nothing happens there until [`ToWorker::GoOn`].
+        stays: bool,
+    },
+    /// The answer to [`ToWorker::GoOn`].
+    WentOn {
+        /// Whether the workflow goes on as ordered. If not, its process is of no more use.
+        goes_on: bool,
     },
     /// What [`FromWorker::Suspended`] would have, of a workflow that goes on.
     Captured {

@@ -9,12 +9,14 @@
 use crate::cgroup::WorkerCgroup;
 use crate::error::{ProcessError, host};
 use crate::job::{self, Job};
+use crate::memory;
 use crate::message::{Message, WorkerMessage};
 use crate::packed_report::PackedReport;
 use crate::post::Post;
 use crate::protocol::ToWorker;
-use crate::supervised::{Captures, Stay, Worker};
+use crate::supervised::{Captures, Reaper, Residence, Stay, Worker};
 use crate::template::JobTemplate;
+use monohull_domain::checkpoint::GoOn;
 use monohull_engine::{Event, Ready};
 use monohull_report::Sandbox;
 use std::io;
@@ -80,6 +82,7 @@ impl IdleWorker {
         let plan = job.workflow.plan();
         self.worker.plan = Some(plan.clone());
         self.worker.suspendable = job.suspend.is_some() || matches!(job.template, JobTemplate::Make);
+        self.worker.residence = residence_of(job);
         self.worker.captures = if job.goes_on { Captures::Next } else { Captures::Never };
         self.worker.sends = job.sends;
         self.worker.listens = job.may_listen();
@@ -143,10 +146,16 @@ impl CleanWorker {
         self.worker.answered = false;
         self.worker.continues = job.template.template().is_some();
         self.worker.suspendable = job.suspend.is_some() || matches!(job.template, JobTemplate::Make);
+        self.worker.residence = residence_of(job);
         self.worker.sends = job.sends;
         self.worker.send(job, true)?;
         Ok(Running { worker: self.worker, sandbox: self.sandbox, before: self.served })
     }
+}
+
+/// Whether a worker may stay with a job that only waits.
+fn residence_of(job: &Job) -> Residence {
+    if job.may_be_resident() { Residence::May } else { Residence::Never }
 }
 
 /// A worker with a job. Its process ends at once when this is dropped.
@@ -227,6 +236,43 @@ impl Running {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             sent => sent.map_err(host("answering a capture")),
         }
+    }
+
+    /// Whether its process stays with a workflow that waits, and nothing has come of it since.
+    pub fn is_resident(&self) -> bool {
+        self.worker.residence == Residence::Stays && self.worker.is_silent()
+    }
+
+    /// Bytes of memory that its process has for itself, and that are free when it ends. 0 if it has ended.
+    pub fn private_memory(&self) -> u64 {
+        let spawner = match self.worker.reaper {
+            Reaper::Spawner(pid) => Some(pid),
+            Reaper::Here => None,
+        };
+        memory::private(self.worker.pid, self.worker.cgroup.as_ref(), spawner)
+    }
+
+    /// Lets a workflow go on whose process has stayed. [`Message::WentOn`] says whether it does. False if the order cannot be given: the
+    /// process has ended, for one.
+    pub fn go_on(&mut self, order: &GoOn) -> Result<bool, ProcessError> {
+        if self.worker.residence != Residence::Stays {
+            return Ok(false);
+        }
+        let GoOn { lineage, keeps_deadline, events } = order;
+        let events = (!events.is_empty()).then(|| job::seal_events(events)).transpose();
+        let events = events.map_err(host("passing on events"))?;
+        let files: Vec<_> = events.iter().map(AsFd::as_fd).collect();
+        let (lineage, keeps_deadline, events) = (*lineage, *keeps_deadline, events.is_some());
+        let sent = match self.worker.channel.try_send(&ToWorker::GoOn { lineage, keeps_deadline, events }, &files) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => false,
+            sent => sent.map_err(host("ordering a process to go on"))?,
+        };
+        if sent {
+            self.worker.residence = Residence::Ordered;
+            // From here on it is a process of this workflow's run alone, and gets the events that arrive.
+            (self.worker.stay, self.worker.listens) = (Stay::No, true);
+        }
+        Ok(sent)
     }
 
     /// What sends it events while it runs, if its job says that it listens.

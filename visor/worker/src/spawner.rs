@@ -390,6 +390,7 @@ impl Worker {
             keys_silent,
             plan,
             suspendable,
+            residence: super::supervised::Residence::Never,
             captures: super::supervised::Captures::Never,
             sends: false,
             listens: false,

@@ -4,7 +4,7 @@ use crate::cgroup::{OomCause, WorkerCgroup};
 use crate::error::{ProcessError, host};
 use crate::exit_status::{Cause, Death};
 use crate::job::Job;
-use crate::message::{Message, WorkerMessage, suspended_run, take_outputs};
+use crate::message::{Message, SuspendedRun, WorkerMessage, suspended_run, take_outputs};
 use crate::post::Unanswered;
 use crate::protocol::{FromWorker, WorkerChannel};
 use crate::sent::read_sent;
@@ -46,6 +46,8 @@ pub(crate) struct Worker {
     pub(crate) plan: Option<Arc<Plan>>,
     /// It may answer with a continuation.
     pub(crate) suspendable: bool,
+    /// Whether it stays after that.
+    pub(crate) residence: Residence,
     /// Whether it may send captures while it goes on.
     pub(crate) captures: Captures,
     /// It may send events to other invocations.
@@ -72,6 +74,19 @@ pub(crate) enum Captures {
     Next,
     /// It has, and must be answered first.
     Unanswered,
+}
+
+/// Whether a worker stays with a workflow that only waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Residence {
+    /// It was not asked to.
+    Never,
+    /// It may.
+    May,
+    /// It does.
+    Stays,
+    /// It has been ordered to go on.
+    Ordered,
 }
 
 /// Whether a worker takes another job after its answer.
@@ -244,10 +259,22 @@ impl Worker {
             {
                 return Err(unexpected("more than a workflow may publish"));
             }
-            FromWorker::Suspended { waits, until, events_taken, published, .. } => {
+            FromWorker::Suspended { stays: true, .. } if self.residence != Residence::May => {
+                return Err(unexpected("that it stays, which was not asked for"));
+            }
+            FromWorker::Suspended { waits, until, events_taken, published, stays, .. } => {
                 let run = suspended_run(files, waits, until, (events_taken, published, sent))?;
                 self.answered = true;
-                Message::Suspended(run)
+                self.residence = if stays { Residence::Stays } else { Residence::Never };
+                Message::Suspended(SuspendedRun { stays, ..run })
+            }
+            FromWorker::WentOn { .. } if self.residence != Residence::Ordered => {
+                return Err(unexpected("an answer to no order"));
+            }
+            FromWorker::WentOn { goes_on } => {
+                self.answered = !goes_on;
+                self.residence = if goes_on { Residence::May } else { Residence::Never };
+                Message::WentOn(goes_on)
             }
             FromWorker::Captured { .. } if self.answered || self.captures != Captures::Next => {
                 return Err(unexpected("a capture that was not asked for"));

@@ -10,6 +10,7 @@ use super::protocol::{Content, FromWorker, SupervisorChannel, ToWorker, WorkerCh
 use super::slot_memory::SlotMemory;
 use super::supervised::{Captures, Reaper, STDERR_PIECES_MAX, STDERR_TAIL_MAX, Stay, StderrTail, Worker};
 use super::*;
+use monohull_domain::checkpoint::GoOn;
 use monohull_engine::Ready;
 use monohull_ipc::channel::{BODY_MAX, FILES_MAX, INLINE_MAX};
 use monohull_ipc::sealed::seal;
@@ -66,6 +67,7 @@ impl Impostor {
             keys_silent: false,
             plan: Some(plan()),
             suspendable: false,
+            residence: super::supervised::Residence::Never,
             captures: Captures::Never,
             sends: false,
             listens: false,
@@ -465,8 +467,14 @@ fn events_are_acknowledged_before_others_are_sent() {
 fn sends(impostor: &Impostor, sent: &[u8]) {
     let [continuation, sent] = [b"a continuation", sent].map(|bytes| seal(bytes, 0).expect("memory"));
     let published = Default::default();
-    let message =
-        FromWorker::Suspended { waits: Vec::new(), until: None, events_taken: Vec::new(), published, sent: true };
+    let message = FromWorker::Suspended {
+        waits: Vec::new(),
+        until: None,
+        events_taken: Vec::new(),
+        published,
+        sent: true,
+        stays: false,
+    };
     impostor.message(&message, &[continuation.as_fd(), sent.as_fd()]);
 }
 
@@ -511,10 +519,71 @@ fn what_a_worker_has_sent_is_not_believed() {
     }
     let impostor = impostor(true);
     let published = Default::default();
-    let message =
-        FromWorker::Suspended { waits: Vec::new(), until: None, events_taken: Vec::new(), published, sent: true };
+    let message = FromWorker::Suspended {
+        waits: Vec::new(),
+        until: None,
+        events_taken: Vec::new(),
+        published,
+        sent: true,
+        stays: false,
+    };
     impostor.message(&message, &[]);
     impostor.refuses("the events that it has sent are missing");
+}
+
+/// It waits, and says whether it stays.
+fn waits(impostor: &Impostor, stays: bool) {
+    let continuation = seal(b"a continuation", 0).expect("memory");
+    let (waits, events_taken, published) = (Vec::new(), Vec::new(), Default::default());
+    let message = FromWorker::Suspended { waits, until: None, events_taken, published, sent: false, stays };
+    impostor.message(&message, &[continuation.as_fd()]);
+}
+
+#[test]
+fn a_worker_stays_only_if_it_may_and_goes_on_only_if_it_is_told_to() {
+    use super::supervised::Residence;
+    let impostor = |residence: Residence| {
+        let mut impostor = Impostor::new();
+        (impostor.running.worker.suspendable, impostor.running.worker.residence) = (true, residence);
+        impostor
+    };
+    let event = monohull_engine::Event { number: 7, name: "paid".to_owned(), bytes: b"17".to_vec() };
+    let order = GoOn { lineage: Default::default(), keeps_deadline: true, events: vec![event.clone()] };
+    // The control: it waits, goes on, and waits again.
+    let mut allowed = impostor(Residence::May);
+    assert!(!allowed.running.go_on(&order).expect("no error"), "it does not wait");
+    for _ in 0..2 {
+        waits(&allowed, true);
+        assert!(matches!(allowed.running.next_message(), Ok(Some(Message::Suspended(run))) if run.stays));
+        assert!(allowed.running.is_resident());
+        assert!(allowed.running.go_on(&order).expect("sent") && !allowed.running.go_on(&order).expect("no error"));
+        let packet = allowed.theirs.receive().expect("received").expect("a message");
+        assert!(matches!(packet.read(), Ok(ToWorker::GoOn { keeps_deadline: true, events: true, .. })));
+        assert_eq!(job::read_events(&packet.files[0]), Ok(vec![event.clone()]));
+        allowed.message(&FromWorker::WentOn { goes_on: true }, &[]);
+        assert!(matches!(allowed.running.next_message(), Ok(Some(Message::WentOn(true)))));
+        assert!(!allowed.running.is_resident());
+    }
+    // What has stayed says nothing.
+    waits(&allowed, true);
+    assert!(matches!(allowed.running.next_message(), Ok(Some(Message::Suspended(_)))));
+    allowed.message(&FromWorker::EventsTaken, &[]);
+    assert!(!allowed.running.is_resident());
+    let not_allowed = impostor(Residence::Never);
+    waits(&not_allowed, true);
+    not_allowed.refuses("that it stays, which was not asked for");
+    for residence in [Residence::Never, Residence::May, Residence::Stays] {
+        let impostor = impostor(residence);
+        impostor.message(&FromWorker::WentOn { goes_on: true }, &[]);
+        impostor.refuses("an answer to no order");
+    }
+    // An answer in the place of the one to the order.
+    let mut impostor = impostor(Residence::May);
+    waits(&impostor, true);
+    assert!(matches!(impostor.running.next_message(), Ok(Some(Message::Suspended(_)))));
+    assert!(impostor.running.go_on(&order).expect("sent"));
+    impostor.message(&with_report(Vec::new()), &[]);
+    impostor.refuses("a second answer");
 }
 
 #[test]

@@ -2,16 +2,18 @@
 
 use super::arrivals;
 use super::captures::Captures;
-use super::job::{Data, Given, INLINE_SLOT, Received, seal_continuation};
+use super::job::{Data, Given, INLINE_SLOT, Received};
 use super::notices::{Notices, OmittedLines};
 use super::packed_report::pack;
 use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
+use super::reply;
+use super::residence::Resident;
 use super::sent::seal_sent;
 use super::slot_memory::SlotMemory;
 use super::wiping;
-use monohull_domain::checkpoint::{Keeper, Suspended};
+use monohull_domain::checkpoint::{Keeper, Residence, Suspended};
 use monohull_domain::host_time::monotonic_ns;
-use monohull_domain::{Domain, ReservedDomain, TIME_SLICE, keys};
+use monohull_domain::{Domain, Inbox, ReservedDomain, TIME_SLICE, keys};
 use monohull_engine::{Filling, Ready, RunContext, RunEnd, Source, WorkflowIo, report_without_run};
 use monohull_ipc::channel::BODY_MAX;
 use monohull_ipc::sealed::seal;
@@ -34,9 +36,6 @@ pub(super) const CHANNEL_FD: i32 = KEPT;
 /// The longest report as JSON. The rest of a message is for the outputs that are in it, and for notes about lines.
 const REPORT_MAX: usize = BODY_MAX as usize / 2;
 
-/// The pause before an answer is sent again for which the kernel had no room.
-const RETRY_PAUSE: Duration = Duration::from_millis(1);
-
 /// Waits for the job; `None` if the other end is closed. A process that serves many has room to receive in, and memory for large slots.
 pub(super) fn take_job(
     channel: &SupervisorChannel,
@@ -58,7 +57,9 @@ pub(super) fn take_job(
         files.append(&mut packet.files);
         match message.map_err(|error| error.to_string())? {
             ToWorker::Files => {}
-            ToWorker::Kept { .. } | ToWorker::Events => return Err("an answer to nothing has come".to_owned()),
+            ToWorker::Kept { .. } | ToWorker::Events | ToWorker::GoOn { .. } => {
+                return Err("an answer to nothing has come".to_owned());
+            }
             ToWorker::Job(wire) => {
                 if wire.stay {
                     // Before anything of the job is freed, the message that brought it first of all.
@@ -121,12 +122,12 @@ pub(super) fn run(
     answered: impl FnOnce(After),
 ) -> io::Result<Option<Left>> {
     let Received { inputs, resources, wire, .. } = job;
-    let notices = Notices::new(channel.clone());
+    let notices = Arc::new(Notices::new(channel.clone()));
     let reporter =
         Arc::new(Reporter { channel, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     reporter.point("dispatched", wire.dispatched_ns);
     let captures = if wire.goes_on { Some(Captures::start(reporter.channel.clone())?) } else { None };
-    let inbox = if wire.listens { Some(arrivals::listen(reporter.channel.clone())?) } else { None };
+    let (inbox, resident) = listen(&reporter, wire.listens, wire.resident)?;
     let context = RunContext {
         modules: settings.modules.clone(),
         keys: settings.keys,
@@ -140,6 +141,7 @@ pub(super) fn run(
         invocation: wire.invocation.into(),
         handed_over: wire.handed_over.into(),
         keeper: captures.clone().map(|captures| captures as Arc<dyn Keeper>),
+        residence: resident.clone().map(|resident| resident as Arc<dyn Residence>),
         inbox,
         sends: wire.sends,
         published: wire.published,
@@ -152,7 +154,8 @@ pub(super) fn run(
         close();
         let (after, held) = match end {
             RunEnd::Report(report) => {
-                let stays = wire.stay && report.status == Status::Done && report.error.is_none();
+                let has_stayed = resident.as_ref().is_some_and(|resident| resident.has_stayed());
+                let stays = wire.stay && !has_stayed && report.status == Status::Done && report.error.is_none();
                 let held = reporter.answer(*report, outputs.take(), stays)?;
                 (if stays { After::Stay } else { After::End }, held)
             }
@@ -185,6 +188,30 @@ pub(super) fn run(
     let isolation = keys::isolation(context.keys);
     reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new(), false)?;
     Ok(None)
+}
+
+/// Where events come, and where orders do.
+type Arriving = (Option<Arc<Inbox>>, Option<Arc<Resident>>);
+
+/// Where events come for a job that `listens`, and orders for one that may be `resident`.
+fn listen(reporter: &Reporter, listens: bool, resident: bool) -> io::Result<Arriving> {
+    // Where none come yet, a workflow that waits for one waits in vain.
+    let inbox = Arc::new(if listens { Inbox::default() } else { Inbox::closed() });
+    let channel = &reporter.channel;
+    match (listens, resident) {
+        (false, false) => Ok((None, None)),
+        (true, false) => {
+            arrivals::listen(channel.clone(), inbox.clone(), |_| ())?;
+            Ok((Some(inbox), None))
+        }
+        (_, true) => {
+            let resident = Resident::new(channel.clone(), reporter.notices.clone(), inbox.clone());
+            if listens {
+                resident.listen()?;
+            }
+            Ok((Some(inbox), Some(resident)))
+        }
+    }
 }
 
 /// Slots of a workflow in a worker: inputs that came with the job, outputs that go with the answer.
@@ -281,7 +308,7 @@ fn keep_omitted(report: &mut RunReport, mut omitted: OmittedLines) {
 /// Sends the supervisor the notices that it has asked for, and the answer.
 struct Reporter {
     channel: Arc<SupervisorChannel>,
-    notices: Notices,
+    notices: Arc<Notices>,
     lines: bool,
     progress: bool,
     points: Mutex<Vec<Point>>,
@@ -337,25 +364,15 @@ impl Reporter {
 
     /// Sends the rest of the workflow instead.
     fn answer_suspended(&self, suspended: Suspended) -> io::Result<()> {
-        let Suspended { continuation, waits, until, events_taken, published, sent, .. } = suspended;
-        let sent = seal_sent(&sent)?;
-        let file = seal_continuation(continuation)?;
         // Lines that were not sent while it ran are in the continuation, for the report.
         self.notices.finish();
-        let files: Vec<_> = [&file].into_iter().chain(&sent).map(AsFd::as_fd).collect();
-        let sent = sent.is_some();
-        self.send(&FromWorker::Suspended { waits, until, events_taken, published, sent }, &files)
+        let (answer, files) = reply::suspended(suspended, false)?;
+        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        self.send(&answer, &files)
     }
 
     fn send(&self, answer: &FromWorker, files: &[BorrowedFd<'_>]) -> io::Result<()> {
-        loop {
-            match self.channel.send(answer, files) {
-                // Other processes have as many descriptors in flight as the kernel permits a user; the workflow's deadline ends
-                // the wait.
-                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => std::thread::sleep(RETRY_PAUSE),
-                sent => return sent,
-            }
-        }
+        reply::send(&self.channel, answer, files)
     }
 }
 

@@ -32,6 +32,8 @@
 //! **Templates.** [`template`]: a domain that is to make one is captured where its function says that it is ready; later instances begin there.
 //! Before that there are only calls that all instances have in common: [`common_calls`].
 //!
+//! **Or stay.** A workflow that only waits may stand still in its process after its capture, and go on there: see [`residence`].
+//!
 //! **And on.** A run ends with its capture, or goes on in place and gives it to a [`Keeper`]. Then the next capture has only what has
 //! changed since, see [`changes`].
 //!
@@ -50,8 +52,10 @@ mod page_hash;
 mod pages;
 mod quiesce;
 pub mod record;
+mod residence;
 pub(crate) mod restore;
 mod restore_error;
+mod standing;
 mod suspension;
 mod template;
 mod template_memory;
@@ -62,6 +66,7 @@ pub(crate) use changes::Changes;
 pub use check::Rejected;
 pub use keeper::{Answer, Base, Keeper};
 pub use record::{Continuation, Lineage};
+pub use residence::{GoOn, Residence};
 pub use restore_error::RestoreError;
 pub(crate) use suspension::Suspension;
 pub(crate) use template::{Begun, ready};

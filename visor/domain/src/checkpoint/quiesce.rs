@@ -4,7 +4,7 @@
 //!   a carrier has nothing to do ── others idle? will anything change? ──▶ deadlock, if not
 //!                                        │ the first timer is far
 //!                                        ▼
-//!                       Work::Suspend ──▶ driver's lock, scheduler's lock, still so? ──▶ capture ──▶ the run ends
+//!                       Work::Suspend ──▶ driver's lock, scheduler's lock, still so? ──▶ capture ──▶ the run ends, or stands still
 //!                                                                                    └─▶ refused: it goes on
 //!   it is time to come to rest ──▶ no carrier takes a thread any more; user code comes back after its slice of time
 //!                                        │ the last carrier has come back                     │ one has not for 50 ms
@@ -27,7 +27,7 @@ impl Shared {
         self.options.suspend.filter(|_| !self.suspension.is_refused())
     }
 
-    /// The workflow only waits: captures it, and ends the run. If it cannot be captured the run goes on.
+    /// The workflow only waits: captures it, and ends the run, or keeps it where it is. If it cannot be captured the run goes on.
     pub(crate) fn suspend(&self) {
         let mut driver = self.driver.lock().expect("driver");
         let mut scheduler = self.lock();
@@ -36,16 +36,22 @@ impl Shared {
         if !still || scheduler.is_done() {
             return;
         }
-        match self.capture(&scheduler, driver.as_deref_mut(), Then::Ends) {
-            Ok(suspended) => {
-                self.suspension.succeed(suspended);
-                scheduler.finish();
-                self.sched.wake_all();
-            }
+        let captured = match self.capture(&scheduler, driver.as_deref_mut(), Then::Ends) {
+            Ok(captured) => captured,
             // The first timer became due meanwhile: it is served, and then there is another wait.
-            Err(CaptureError::Unfit(Rejected::Time)) => {}
-            Err(error) => self.suspension.refuse(error.to_string()),
+            Err(CaptureError::Unfit(Rejected::Time)) => return,
+            Err(error) => return self.suspension.refuse(error.to_string()),
+        };
+        if let Some(residence) = &self.options.residence {
+            self.stand_still(&mut scheduler, &captured);
+            drop(scheduler);
+            drop(driver);
+            residence.stay(captured);
+            return;
         }
+        self.suspension.succeed(captured);
+        scheduler.finish();
+        self.sched.wake_all();
     }
 }
 
@@ -128,7 +134,8 @@ impl<I> Scheduler<I> {
         Some(self.first_timer()).filter(|at| *at != NEVER && self.only_waits(Duration::ZERO, now))
     }
 
-    fn first_timer(&self) -> u64 {
+    /// When the first timer is due that is still wanted.
+    pub(super) fn first_timer(&self) -> u64 {
         self.live_timers().map(|(at, _)| at).min().unwrap_or(NEVER)
     }
 }

@@ -56,6 +56,27 @@ pub struct Continuation<P = Vec<PageRun>> {
     pub unchanged: Vec<(u64, u64)>,
 }
 
+impl<P> Continuation<P> {
+    /// The domain time of what happens first by itself.
+    pub fn first_timer(&self) -> Option<u64> {
+        let threads = self.instances.iter().flat_map(|instance| &instance.threads);
+        let ends = threads.filter_map(|thread| match thread.state {
+            ThreadState::Waits { until } => until,
+            _ => None,
+        });
+        let deadlines = self.instances.iter().filter_map(|instance| instance.deadline);
+        let timers = self.scheduler.timers.iter().map(|(at, _)| *at);
+        ends.chain(deadlines).chain(timers).chain(self.run_deadline).min()
+    }
+
+    /// When it has to go on (wall clock, ns since 1970), unless nothing happens by itself.
+    pub fn due(&self) -> Option<u64> {
+        let goes_on = !self.scheduler.ready.is_empty() || !self.pending.is_empty();
+        let first = if goes_on { Some(self.clock) } else { self.first_timer() };
+        first.map(|at| self.wall.saturating_add(at.saturating_sub(self.clock)))
+    }
+}
+
 /// A live instance. Its code, limits and arguments come from the plan.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct InstanceRecord {

@@ -3,7 +3,7 @@
 use super::adopt::adopt_memory;
 use super::check::{Rejected, check};
 use super::pages;
-use super::record::{Continuation, InstanceRecord, ThreadState};
+use super::record::{Continuation, InstanceRecord};
 use super::restore_error::RestoreError;
 use crate::explanation::Explanations;
 use crate::hostcall;
@@ -128,14 +128,7 @@ impl Shared {
 
 /// The domain time at which a continuation goes on: it was away, but no longer than until its first timer.
 fn time_to_go_on_from(continuation: &Continuation, wall: u64) -> u64 {
-    let threads = continuation.instances.iter().flat_map(|instance| &instance.threads);
-    let ends = threads.filter_map(|thread| match thread.state {
-        ThreadState::Waits { until } => until,
-        _ => None,
-    });
-    let deadlines = continuation.instances.iter().filter_map(|instance| instance.deadline);
-    let timers = continuation.scheduler.timers.iter().map(|(at, _)| *at);
-    let first = ends.chain(deadlines).chain(timers).chain(continuation.run_deadline).min().unwrap_or(NEVER - 1);
+    let first = continuation.first_timer().unwrap_or(NEVER - 1);
     // A clock that was set back does not take the domain back.
     let away = wall.saturating_sub(continuation.wall);
     continuation.clock.saturating_add(away).min(first.max(continuation.clock))

@@ -1,6 +1,7 @@
 //! Whether the run of a domain has ended in a suspension, and with what; and when it is to come to rest.
 
 use super::Suspended;
+use super::residence::Standing;
 use monohull_abi::module::NEVER;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -25,6 +26,8 @@ impl Default for Suspension {
 #[derive(Default)]
 struct State {
     suspended: Option<Box<Suspended>>,
+    /// It stands still.
+    standing: Option<Standing>,
     /// Why it could not be suspended. It is not tried again: what is in the way is there to stay, as a rule.
     refused: Option<String>,
     /// Why it could not be captured when it had come to rest, or why it has not come to rest.
@@ -64,6 +67,16 @@ impl Suspension {
     /// The run ends with this.
     pub(super) fn succeed(&self, suspended: Suspended) {
         self.lock().suspended = Some(Box::new(suspended));
+    }
+
+    /// The domain stands still.
+    pub(super) fn stand(&self, standing: Standing) {
+        self.lock().standing = Some(standing);
+    }
+
+    /// It does not any more.
+    pub(super) fn take_standing(&self) -> Option<Standing> {
+        self.lock().standing.take()
     }
 
     /// It cannot be suspended.

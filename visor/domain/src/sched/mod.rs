@@ -81,6 +81,8 @@ pub(super) struct Scheduler<I> {
     done: bool,
     /// The next run is the rest of one that was captured.
     goes_on: bool,
+    /// Nothing happens, and no time passes, until [`Scheduler::go_on`].
+    stands_still: bool,
     /// By when the domain is to come to rest (monotonic ns), if it is.
     halting: Option<u64>,
     /// Counts the choices of work, so that no kind of it is starved by another.
@@ -166,6 +168,7 @@ impl<I> Scheduler<I> {
             events: VecDeque::new(),
             done: false,
             goes_on: false,
+            stands_still: false,
             halting: None,
             tick: 0,
             external_waits: 0,

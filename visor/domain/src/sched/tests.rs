@@ -411,6 +411,31 @@ fn a_halt_is_over_when_the_last_carrier_is_back_or_the_limit_has_passed() {
     assert!(matches!(scheduler.next_work(1, false, &never), Work::Run(running, ()) if running.thread == threads[0]));
 }
 
+/// Whatever is due or ready waits, and none of that time is counted as a thread's.
+#[test]
+fn a_domain_that_stands_still_does_nothing_until_it_goes_on() {
+    let (mut scheduler, threads) = with_threads(1);
+    let early = Fixed { now: 5, poller: false, halts_at: NEVER };
+    let Work::Run(running, ()) = scheduler.next_work(0, false, &early) else { panic!("it is ready") };
+    park(&mut scheduler, running, KEY, 10);
+    let _ = scheduler.set_timer(10, TimerKind::Driver(7));
+    let _ = scheduler.set_timer(11, TimerKind::Run);
+    scheduler.stand_still();
+    let late = Fixed { now: 20, ..early };
+    for carrier in 0..2 {
+        assert!(matches!(scheduler.next_work(carrier, false, &late), Work::Idle(NEVER)));
+    }
+    assert!(matches!(scheduler.timekeeper_work(&late), Work::Idle(NEVER)));
+    scheduler.drop_run_timers();
+    scheduler.go_on_here();
+    scheduler.carrier_wakes(0);
+    assert!(matches!(scheduler.next_work(0, false, &late), Work::Deliver(Event::Timer { token: 7 })));
+    let Work::Run(running, ()) = scheduler.next_work(0, false, &late) else { panic!("its wait is over") };
+    assert_eq!((running.thread, running.frame.wake), (threads[0], Wake::TimedOut));
+    assert_eq!(scheduler.threads[threads[0]].park, 0);
+    assert!(scheduler.live_timers().next().is_none(), "the run's time is not limited any more");
+}
+
 fn some_registers() -> Registers {
     let parts = (0x1234, 0x5678, 2);
     let extended = [0; monohull_trampoline::system::interrupted::EXTENDED];

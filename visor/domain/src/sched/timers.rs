@@ -75,6 +75,11 @@ impl Timers {
         }
     }
 
+    /// Takes out those of a kind.
+    pub(super) fn remove(&mut self, what: TimerKind) {
+        self.heap.retain(|Reverse(timer)| timer.what != what);
+    }
+
     pub(super) fn clear(&mut self) {
         self.heap.clear();
         self.stale = 0;

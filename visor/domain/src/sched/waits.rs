@@ -141,6 +141,11 @@ impl<I> Scheduler<I> {
         Armed { carriers_late: self.carriers.any_idle() && at < self.carriers.wakes_at(), timekeeper_late }
     }
 
+    /// The run's time is not limited any more.
+    pub(crate) fn drop_run_timers(&mut self) {
+        self.timers.remove(TimerKind::Run);
+    }
+
     /// When the next timer is due; [`NEVER`] if there is none.
     pub(super) fn next_timer(&self) -> u64 {
         self.timers.next().min(self.net.next())

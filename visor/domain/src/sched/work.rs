@@ -47,6 +47,8 @@ pub(crate) enum Work<I, L> {
     GiveUpHalt,
     /// There is an answer to a capture: take it, and ask again.
     TakeAnswer,
+    /// A domain that stands still is to go on: do that, and ask again.
+    GoOn,
     /// Events have come from outside: give them, and ask again.
     TakeArrivals,
     /// Nothing can change by itself. The caller resolves it under the same hold of the lock, and asks again.
@@ -83,6 +85,10 @@ pub(crate) trait Resources {
     fn halts_at(&self) -> u64;
     /// Whether there is an answer to a capture with which the run went on.
     fn has_answer(&self) -> bool;
+    /// Whether a domain that stands still is to go on.
+    fn has_order(&self) -> bool {
+        false
+    }
     /// Whether events may come from outside while the workflow runs.
     fn receives_events(&self) -> bool {
         false
@@ -113,6 +119,13 @@ impl<I: Clone> Scheduler<I> {
         // Only now: the check may have found that the run is over.
         if self.done {
             return Work::Stop;
+        }
+        if self.stands_still {
+            if resources.has_order() {
+                return Work::GoOn;
+            }
+            self.carriers.sleep(carrier, NEVER);
+            return Work::Idle(NEVER);
         }
         if resources.has_answer() {
             return Work::TakeAnswer;
@@ -241,6 +254,10 @@ impl<I: Clone> Scheduler<I> {
             self.timekeeper = Timekeeper::Absent;
             return Work::Stop;
         }
+        if self.stands_still {
+            self.timekeeper = Timekeeper::Asleep(NEVER);
+            return Work::Idle(NEVER);
+        }
         self.timekeeper = Timekeeper::Busy;
         if self.timekeeper_wakes_at() <= resources.now()
             && let Some(id) = self.serve_timers(resources)
@@ -302,6 +319,21 @@ impl<I> Scheduler<I> {
         let works = self.timekeeper == Timekeeper::Busy || !self.carriers.others_idle();
         let begun = !self.leaving.is_empty() || !self.events.is_empty();
         self.halting.is_some() && self.is_at_rest() && !works && !begun
+    }
+
+    /// Nothing happens any more, not even at its time.
+    pub(crate) fn stand_still(&mut self) {
+        self.stands_still = true;
+    }
+
+    /// Everything goes on. The time meanwhile is none in which threads have waited.
+    pub(crate) fn go_on_here(&mut self) {
+        self.stands_still = false;
+        for instance in self.instances.iter() {
+            for thread in &instance.threads {
+                self.threads[*thread].left_at = 0;
+            }
+        }
     }
 
     /// No thread is put on a carrier any more, until all are back. At `latest` it is given up.

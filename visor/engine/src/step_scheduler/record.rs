@@ -111,7 +111,7 @@ impl State {
         let scale = self.clock.scale();
         let live: HashMap<u64, &Usage> = live.iter().map(|(token, usage)| (*token, usage)).collect();
         let spent = |usage: &Usage, before: Option<Spent>| Spent {
-            start_us: before.map_or_else(|| self.elapsed_us + scale.since_request(usage.started), |b| b.start_us),
+            start_us: before.map_or_else(|| self.taken_until(&scale, usage.started), |b| b.start_us),
             load_us: before.map_or(0, |b| b.load_us) + scale.us(usage.load),
             run_us: before.map_or(0, |b| b.run_us) + scale.us(usage.run),
             park_us: before.map_or(0, |b| b.park_us) + scale.us(usage.park),
@@ -143,7 +143,7 @@ impl State {
         });
         let record = Record {
             version: VERSION,
-            elapsed_us: self.elapsed_us + scale.since_request(monohull_domain::host_time::ticks()),
+            elapsed_us: self.taken_until(&scale, monohull_domain::host_time::ticks()),
             steps: steps.collect(),
             queue: self.queue.iter().copied().collect(),
             failed: self.failed.iter().map(|((step, index), failed)| (*step, *index, failed.clone())).collect(),

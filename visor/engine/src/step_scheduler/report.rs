@@ -1,11 +1,10 @@
 //! What a run comes to, for its report: times, attempts and output of every instance.
 
-use super::{Attempt, InstanceState, StepScheduler, StepState, of_instance};
+use super::{Attempt, InstanceState, State, StepScheduler, StepState, of_instance};
 use crate::clock::{Clock, Scale};
 use monohull_domain::Domain;
 use monohull_report::failure::FailureKind;
 use monohull_report::{Failure, InstanceReport, MappedFiles, Point, RunReport, StartReport, Status, StepReport};
-use monohull_workflow::Plan;
 
 impl StepScheduler {
     /// The report of a run.
@@ -47,8 +46,7 @@ impl StepScheduler {
         let state = self.lock();
         let scale = clock.scale();
         let steps = state.steps.iter().enumerate();
-        let before = state.elapsed_us;
-        let mut steps: Vec<_> = steps.map(|(step, s)| s.report(&state.plan, step, &scale, before)).collect();
+        let mut steps: Vec<_> = steps.map(|(step, s)| s.report(&state, step, &scale)).collect();
         for (&(step, index), failed) in &state.failed {
             if let Some(instance) = steps[step].instances.get_mut(index as usize) {
                 instance.failed_attempts.clone_from(failed);
@@ -60,7 +58,7 @@ impl StepScheduler {
             isolation: isolation.to_owned(),
             isolation_note: None,
             cold_start_us: scale.since_request(first_entry),
-            duration_us: before + scale.since_request(monohull_domain::host_time::ticks()),
+            duration_us: state.taken_until(&scale, monohull_domain::host_time::ticks()),
             steps,
             modules,
             output: Default::default(),
@@ -80,9 +78,9 @@ impl StepScheduler {
 }
 
 impl StepState {
-    /// `before`: µs from the request to the last capture.
-    fn report(&self, plan: &Plan, step: usize, scale: &Scale, before: u64) -> StepReport {
-        let instances = (0..).zip(&self.instances).map(|(i, s)| s.report(plan, step, i, scale, before));
+    fn report(&self, run: &State, step: usize, scale: &Scale) -> StepReport {
+        let plan = &run.plan;
+        let instances = (0..).zip(&self.instances).map(|(i, s)| s.report(run, step, i, scale));
         let instances: Vec<_> = instances.collect();
         let status = if plan.steps[step].handles.is_some() {
             // What it did not do well it has told the askers.
@@ -106,7 +104,7 @@ impl StepState {
 }
 
 impl InstanceState {
-    fn report(&self, plan: &Plan, step: usize, index: u32, scale: &Scale, before: u64) -> InstanceReport {
+    fn report(&self, run: &State, step: usize, index: u32, scale: &Scale) -> InstanceReport {
         let mut report = InstanceReport {
             index,
             start_us: 0,
@@ -125,7 +123,7 @@ impl InstanceState {
         report.start_us = match (self.before, usage.started) {
             (Some(spent), _) => spent.start_us,
             (None, 0) => 0,
-            (None, started) => before + scale.since_request(started),
+            (None, started) => run.taken_until(scale, started),
         };
         report.load_us = self.before.map_or(0, |spent| spent.load_us) + scale.us(usage.load);
         report.run_us = self.before.map_or(0, |spent| spent.run_us) + scale.us(usage.run);
@@ -137,7 +135,7 @@ impl InstanceState {
             Err(failure) if failure.kind == FailureKind::Cancelled => {}
             Err(failure) => {
                 report.status = Status::Failed;
-                report.error = Some(Box::new(of_instance(plan, step, index, (**failure).clone())));
+                report.error = Some(Box::new(of_instance(&run.plan, step, index, (**failure).clone())));
             }
         }
         report

@@ -137,7 +137,7 @@ impl Watchdog {
         self.refuse_if_draining()?;
         let id = id_of(&call.name)?;
         let order: RewindOrder = self.order(call).await?;
-        let document = self.with_ledger(move |_, ledger| {
+        let document = self.with_ledger(move |watchdog, ledger| {
             let to = ledger.branch(&id, Some(&order.to), "rewound")?.generation;
             let mut meta = ledger.meta();
             let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
@@ -149,6 +149,7 @@ impl Watchdog {
             let generation = done(came, &id, to, "rewound")?;
             let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
             drop(meta);
+            watchdog.end_resident(&id);
             ledger.changed(&id);
             let (status, due) = (row.status.name(), row.due.map(date));
             Ok(json!({ "id": id.as_str(), "status": status, "generation": generation, "due": due }))

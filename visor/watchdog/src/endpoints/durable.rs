@@ -110,6 +110,7 @@ impl Watchdog {
         let id = id_of(&call.name)?;
         let came = self.with_ledger(move |watchdog, ledger| {
             let came = ledger.control(&id, control, what)?;
+            watchdog.end_resident(&id);
             if control == Control::Cancel {
                 // One that waits in the queue has nothing to come to a wait with.
                 if let Some(queued) = watchdog.history.find(id.as_str()).filter(|it| it.status() == Status::Pending) {
@@ -134,6 +135,7 @@ impl Watchdog {
         let id = id_of(name)?;
         self.with_ledger(move |watchdog, ledger| {
             let came = ledger.meta().control(&id, Control::Cancel, now()).map_err(meta_kept)?;
+            watchdog.end_resident(&id);
             if came == Controlled::Unknown {
                 return Err(unknown());
             }

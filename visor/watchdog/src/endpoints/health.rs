@@ -78,12 +78,13 @@ impl Watchdog {
         let log_dropped = log::dropped();
         let state_in_place = self.state_watch.trouble().is_none();
         let kept_workers = self.kept.len();
-        let templates = self.templates.totals();
+        let (templates, residents) = (self.templates.totals(), self.residents.totals());
         let now = Now {
             running,
             queued,
             idle_workers,
             kept_workers,
+            residents,
             templates,
             remembered,
             remembered_bytes,

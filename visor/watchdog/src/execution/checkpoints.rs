@@ -9,7 +9,7 @@ use monohull_durable::{Adding, Checkpoint, Commit, InvocationId, Wait};
 use monohull_engine::Ready;
 use monohull_ipc::sealed::read_sealed;
 use monohull_report::Outgoing;
-use monohull_saved::{Engine, FileError, Saved, Written};
+use monohull_saved::{Engine, FileError, Saved};
 use monohull_worker::SuspendedRun;
 use monohull_workflow::Plan;
 
@@ -37,14 +37,30 @@ pub(crate) struct Waits<'w> {
     pub(crate) copy: (u32, u32),
 }
 
+/// A checkpoint that has been written.
+pub(crate) struct Written {
+    /// The commit that names it, which is to be made before `adding` is dropped.
+    pub(crate) commit: Commit,
+    /// What leaves with that.
+    pub(crate) sent: Vec<Outgoing>,
+    pub(crate) adding: Adding,
+    pub(crate) deadline: Deadline,
+}
+
+/// When the time of a run is up in its checkpoint, compared with the process that was captured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Deadline {
+    /// When it is in the process.
+    Kept,
+    /// Never.
+    None,
+    /// At another time.
+    Moved,
+}
+
 impl Ledger {
-    /// Writes the checkpoint of a run that waits: the commit that names it, which is to be made before the other is dropped, and what
-    /// leaves with it.
-    pub(crate) fn write_checkpoint(
-        &self,
-        waits: &Waits<'_>,
-        run: SuspendedRun,
-    ) -> Result<(Commit, Vec<Outgoing>, Adding), ApiError> {
+    /// Writes the checkpoint of a run that waits.
+    pub(crate) fn write_checkpoint(&self, waits: &Waits<'_>, run: SuspendedRun) -> Result<Written, ApiError> {
         let plan = waits.ready.plan();
         let most = most_bytes(plan);
         if run.bytes > most {
@@ -57,9 +73,17 @@ impl Ledger {
             _ => return Err(lost("a continuation that cannot be read".to_owned())),
         };
         drop(bytes);
+        let captured = continuation.run_deadline;
         if waits.is_first {
             continuation.run_deadline = own_deadline(&plan.name, waits.document, plan, continuation.run_deadline)?;
         }
+        let deadline = match continuation.run_deadline {
+            own if own == captured => Deadline::Kept,
+            None => Deadline::None,
+            Some(_) => Deadline::Moved,
+        };
+        // The deadline of the process may have been the first thing that was to happen.
+        let due = if deadline == Deadline::Kept { run.until } else { continuation.due() };
         let images = waits.ready.images().iter().map(|image| (image.hash(), image.image.bytes));
         let functions = plan.functions.iter().zip(images);
         let (file, copy) = (file_of(&plan.name), waits.copy);
@@ -82,7 +106,8 @@ impl Ledger {
         let adding = self.adding()?;
         let folder = self.store().checkpoints();
         let name = new_name(&folder, waits.id, waits.epoch);
-        let Written { path, bytes, .. } = saved.write(&folder, &name, self.keys(), None).map_err(unwritten)?;
+        let monohull_saved::Written { path, bytes, .. } =
+            saved.write(&folder, &name, self.keys(), None).map_err(unwritten)?;
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let text = |mut text: String| {
             text.truncate(text.floor_char_boundary(WAIT_TEXT_MAX));
@@ -98,8 +123,8 @@ impl Ledger {
         let listed = run.waits.into_iter().take(WAITS_MAX).map(of_wait).collect();
         let checkpoint = Checkpoint { file, bytes };
         let (taken, published) = (run.events_taken, run.published);
-        let commit = Commit::Suspended { checkpoint, due: run.until, waits: listed, taken, published };
-        Ok((commit, run.sent, adding))
+        let commit = Commit::Suspended { checkpoint, due, waits: listed, taken, published };
+        Ok(Written { commit, sent: run.sent, adding, deadline })
     }
 }
 

@@ -69,6 +69,9 @@ impl Watchdog {
             let mut relatives = Vec::new();
             for relative in meta.relatives(id)? {
                 let row = monohull_durable::Meta::get(&*meta, &relative)?;
+                if row.as_ref().is_none_or(|row| row.status.is_end()) {
+                    self.end_resident(&relative);
+                }
                 let ends =
                     row.is_some_and(|row| row.status == RowStatus::Running && row.wanted == Some(RowStatus::Cancelled));
                 relatives.push((relative, ends));

@@ -129,7 +129,8 @@ impl Watchdog {
     }
 
     /// Makes a commit. As long as the disk does not take it nothing else can be done with the invocation, which is this server's.
-    pub(crate) async fn commit(self: &Arc<Self>, held: &Held, commit: Commit, left: Left) {
+    /// Where the invocation is then; `None` if the commit was not made.
+    pub(crate) async fn commit(self: &Arc<Self>, held: &Held, commit: Commit, left: Left) -> Option<RowStatus> {
         let both = Arc::new((commit, left));
         loop {
             let (watchdog, of_claim, of_both) = (self.clone(), held.clone(), both.clone());
@@ -138,25 +139,28 @@ impl Watchdog {
                 if committed.status.is_end() || of_both.1.sent.has_children() {
                     watchdog.settle(&of_claim.id);
                 }
-                Ok(())
+                Ok(committed.status)
             });
             match done.await {
-                Ok(Ok(())) => return,
-                Err(error) if error.is_cancelled() => return,
+                Ok(Ok(status)) => return Some(status),
+                Err(error) if error.is_cancelled() => return None,
                 // Perhaps that of another one that was made together with this one.
                 Err(error) => {
                     tracing::error!(id = %held.id, %error, "a commit is tried again");
                     if self.is_ending() {
-                        return;
+                        return None;
                     }
                     sleep(TROUBLE_PAUSE).await;
                 }
-                Ok(Err(error @ MetaError::Stale(_))) => return tracing::warn!(%error, "a run counts for nothing"),
+                Ok(Err(error @ MetaError::Stale(_))) => {
+                    tracing::warn!(%error, "a run counts for nothing");
+                    return None;
+                }
                 Ok(Err(error)) => {
                     tracing::error!(id = %held.id, %error, "a commit is tried again");
                     if self.is_ending() {
                         // The next server goes on from the commit before.
-                        return;
+                        return None;
                     }
                     sleep(TROUBLE_PAUSE).await;
                 }

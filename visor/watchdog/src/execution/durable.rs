@@ -8,6 +8,8 @@
 //!                                                                                    └─▶ what is kept is damaged: `Paused`
 //! ```
 //!
+//! Where its process has stayed with an invocation, the next leg is in that process ([`residents`](crate::execution::residents)).
+//!
 //! A leg is an invocation like any other: it has a queue slot and a permit, a worker process of its own, and the server's timeout.
 
 use std::convert::Infallible;
@@ -16,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use monohull_durable::{Adding, Claim, Claimed, Commit, InvocationId, Left, Outbox};
+use monohull_durable::{Claim, Claimed, Commit, Held, InvocationId, Left, Outbox, Status as RowStatus};
 use monohull_engine::{Event, Ready};
 use monohull_worker::{Data, Job, SuspendedRun};
 use tokio::sync::OwnedSemaphorePermit;
@@ -26,15 +28,17 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::endpoints::durable::full;
 use crate::execution::arrivals::Arrivals;
 use crate::execution::basis::{Basis, NoBasis};
-use crate::execution::checkpoints::{Waits, take_sent};
+use crate::execution::checkpoints::{Waits, Written, take_sent};
 use crate::execution::commit::{Over, OwnRow, TROUBLE_PAUSE, ended, later};
 use crate::execution::process::Process;
-use crate::execution::run::Came;
+use crate::execution::run::{Came, Waiting};
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::admission::QueueSlot;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Told, encode_printed, meta_kept, now};
+use crate::invocations::residents::WaitOf;
 use crate::invocations::status::Status;
+use crate::invocations::workers::Run;
 use crate::service::Watchdog;
 
 /// How long is slept at most while something is due: the clock may be set meanwhile.
@@ -58,16 +62,25 @@ pub(crate) struct Leg {
     pub(crate) events: Vec<Event>,
     /// What an earlier version has handed over to it.
     pub(crate) handed_over: String,
+    /// Its process may stay with it at its next wait.
+    pub(crate) resident: bool,
+}
+
+/// What is needed of a leg's beginning when it is over.
+pub(crate) struct Begun {
+    /// Where its end is told.
+    pub(crate) callback: Option<String>,
+    /// It may be run again from its beginning.
+    pub(crate) again: bool,
+    pub(crate) document: Vec<u8>,
+    pub(crate) ready: Arc<Ready>,
+    pub(crate) copy: (u32, u32),
 }
 
 impl Watchdog {
     /// Keeps a call that waits. From now on it is in the ledger, and goes on from there.
-    pub(crate) async fn become_durable(
-        self: &Arc<Self>,
-        first: First<'_>,
-        run: SuspendedRun,
-        inputs: Vec<(String, Data)>,
-    ) -> Result<(), ApiError> {
+    pub(crate) async fn become_durable(self: &Arc<Self>, first: First<'_>, waiting: Waiting) -> Result<(), ApiError> {
+        let Waiting { run, inputs, process } = waiting;
         let First { invocation, workflow, document, row } = first;
         let Some(document) = document else {
             return Err(ApiError::monohull("the workflow was suspended, which was not asked for"));
@@ -95,19 +108,25 @@ impl Watchdog {
                     ready: &workflow,
                     copy: (0, 0),
                 };
-                let (commit, sent, adding) = ledger.write_checkpoint(&waits, run)?;
+                let Written { commit, sent, adding, deadline } = ledger.write_checkpoint(&waits, run)?;
                 let sent = watchdog.outbox(&adding, &id, workflow.plan(), sent);
                 let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
                 let (printed, callback) = (encode_printed(&of_call.printed()), start.callback.clone());
                 let left = Left { printed, sent, callback, ..Left::default() };
                 let family = left.sent.has_children().then_some(id.clone());
-                match &held {
-                    None => ledger.start_suspended(&id, &start, &commit, &left)?,
+                let encoded = start.encode()?;
+                let own = Held { id: id.clone(), epoch: 1 };
+                let resident = watchdog.keep_resident(process, (&own, 1, &encoded), &commit, (&workflow, deadline));
+                let committed = match &held {
+                    None => ledger.start_suspended(&id, &start, &commit, &left).map(|()| RowStatus::Suspended),
                     Some(held) => {
-                        let left = Left { start: Some(start.encode()?), ..left };
-                        ledger.commit(held, &Arc::new((commit, left))).map_err(meta_kept)?;
+                        let left = Left { start: Some(encoded), ..left };
+                        let committed = ledger.commit(held, &Arc::new((commit, left))).map_err(meta_kept);
+                        committed.map(|committed| committed.status)
                     }
-                }
+                };
+                watchdog.settle_resident(resident, committed.as_ref().ok().copied());
+                committed?;
                 drop(adding);
                 if let Some(id) = family {
                     watchdog.settle(&id);
@@ -184,6 +203,9 @@ impl Watchdog {
     /// Runs a claimed invocation to its next wait or to its end, and commits how far it came.
     async fn leg(self: &Arc<Self>, claim: Claim) {
         let claim = Arc::new(claim);
+        if Box::pin(self.go_on_resident(&claim)).await {
+            return;
+        }
         let (watchdog, of_claim) = (self.clone(), claim.clone());
         let basis = spawn_blocking(move || watchdog.basis(&of_claim)).await;
         let basis = basis.unwrap_or_else(|error| Err(NoBasis::Host(error.to_string())));
@@ -217,18 +239,33 @@ impl Watchdog {
         let id = claim.held.id.to_string();
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
         let handed_over = start.handed_over();
-        let leg = Leg { ready: ready.clone(), inputs, continuation, events, handed_over };
+        let leg = Leg { ready: ready.clone(), inputs, continuation, events, handed_over, resident: true };
         let came = self.run_leg(&claim, &invocation, leg).await;
-        let may_try_again = claim.checkpoint.is_some() || start.again;
+        let begun = Begun { callback: start.callback, again: start.again, document, ready, copy };
+        self.arrive(claim, begun, invocation, came).await;
+    }
+
+    /// A leg is over: commits how far it came, or `None` if it was stopped.
+    pub(crate) async fn arrive(
+        self: &Arc<Self>,
+        claim: Arc<Claim>,
+        begun: Begun,
+        invocation: Arc<Invocation>,
+        came: Option<Came>,
+    ) {
+        let Begun { callback, again, document, ready, copy } = begun;
+        let may_try_again = claim.checkpoint.is_some() || again;
         let printed = encode_printed(&invocation.printed());
-        let (callback, has_callback) = (start.callback.clone(), start.callback.is_some());
-        let (left, mut sent) = (Left { printed, callback, ..Left::default() }, Vec::new());
+        let has_callback = callback.is_some();
+        let (left, mut sent) = (Left { printed, callback: callback.clone(), ..Left::default() }, Vec::new());
         let (status, report, result) = match came {
-            Some(Came::Suspended(run, _)) => {
-                let kept = self.write_leg(&claim, document, ready.clone(), copy, run).await;
+            Some(Came::Suspended(waiting)) => {
+                let Waiting { run, process, .. } = *waiting;
+                let kept = self.write_leg(&claim, document, ready.clone(), copy, (run, process)).await;
                 match kept {
-                    Ok((commit, sent, adding)) => {
-                        self.commit(&claim.held, commit, Left { sent, ..left }).await;
+                    Ok((Written { commit, adding, .. }, sent, resident)) => {
+                        let status = self.commit(&claim.held, commit, Left { sent, ..left }).await;
+                        self.settle_resident(resident, status);
                         drop(adding);
                         return self.leave_and_call((&claim, has_callback), &invocation, Status::Suspended).await;
                     }
@@ -265,7 +302,7 @@ impl Watchdog {
             }
             _ => {}
         }
-        let row = OwnRow { held: claim.held.clone(), callback: start.callback.clone() };
+        let row = OwnRow { held: claim.held.clone(), callback };
         let attempt = may_try_again.then_some(claim.attempt);
         let over = Over { row, invocation, workflow: ready, status, report, result, sent, attempt };
         Box::pin(self.conclude(over, ())).await;
@@ -291,7 +328,7 @@ impl Watchdog {
         invocation: &Arc<Invocation>,
         leg: Leg,
     ) -> Option<Came> {
-        let Leg { ready, inputs, continuation, events, handed_over } = leg;
+        let Leg { ready, inputs, continuation, events, handed_over, resident } = leg;
         self.history.begin(invocation.clone());
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
         let arrivals = Arrivals::new(self, &claim.held, &events);
@@ -315,6 +352,7 @@ impl Watchdog {
                 events,
                 sends: true,
                 listens: true,
+                resident: resident && self.residents.is_on(),
                 invocation: invocation.id.clone(),
                 handed_over,
                 published: claim.published.clone(),
@@ -323,6 +361,7 @@ impl Watchdog {
             invocation.point("dispatched");
             if is_resumed {
                 self.metrics.resumed();
+                self.metrics.woken(false);
             }
             Some(self.run_job(invocation, Process::alone(worker), job, latest, Some(arrivals)).await)
         };
@@ -339,16 +378,18 @@ impl Watchdog {
         document: Vec<u8>,
         ready: Arc<Ready>,
         copy: (u32, u32),
-        run: SuspendedRun,
-    ) -> Result<(Commit, Outbox, Adding), ApiError> {
+        (run, process): (SuspendedRun, Option<Run>),
+    ) -> Result<(Written, Outbox, Option<WaitOf>), ApiError> {
         let (watchdog, claim) = (self.clone(), claim.clone());
         let written = spawn_blocking(move || {
             let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);
             let is_first = claim.checkpoint.is_none();
             let waits = Waits { id, epoch, generation, is_first, document: &document, ready: &ready, copy };
-            let (commit, sent, adding) = watchdog.ledger.write_checkpoint(&waits, run)?;
-            let sent = watchdog.outbox(&adding, id, ready.plan(), sent);
-            Ok((commit, sent, adding))
+            let mut written = watchdog.ledger.write_checkpoint(&waits, run)?;
+            let sent = watchdog.outbox(&written.adding, id, ready.plan(), std::mem::take(&mut written.sent));
+            let wait = (&claim.held, generation, &claim.start[..]);
+            let resident = watchdog.keep_resident(process, wait, &written.commit, (&ready, written.deadline));
+            Ok((written, sent, resident))
         });
         written.await.map_err(|error| ApiError::monohull(error.to_string()))?
     }

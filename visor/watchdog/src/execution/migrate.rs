@@ -23,7 +23,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::endpoints::versions::Version;
-use crate::execution::checkpoints::{Waits, take_sent};
+use crate::execution::checkpoints::{Waits, Written, take_sent};
 use crate::execution::commit::TROUBLE_PAUSE;
 use crate::execution::durable::Leg;
 use crate::execution::run::Came;
@@ -97,6 +97,8 @@ impl Watchdog {
             Err(moved) => return Ok(moved),
         };
         let claim = Arc::new(claim);
+        // Whether it is moved or not: the claim that follows is another one.
+        self.end_resident(&claim.held.id);
         let Beginning { start, inputs, events } = match beginning {
             Ok(beginning) => beginning,
             Err(reason) => {
@@ -107,9 +109,10 @@ impl Watchdog {
         let head = start.head.clone();
         let invocation = Arc::new(Invocation::durable(claim.held.id.to_string(), head, Status::Running));
         let handed_over = start.handed_over();
-        let leg = Leg { ready: target.ready.clone(), inputs, continuation: None, events, handed_over };
+        // Its process goes with the trial.
+        let leg = Leg { ready: target.ready.clone(), inputs, continuation: None, events, handed_over, resident: false };
         let far = match self.run_leg(&claim, &invocation, leg).await {
-            Some(Came::Suspended(run, _)) => Ok(Far::Waits(run)),
+            Some(Came::Suspended(waiting)) => Ok(Far::Waits(waiting.run)),
             Some(Came::Ended(ended)) => {
                 let (mut report, result) = *ended;
                 let sent = take_sent(report.as_mut());
@@ -177,7 +180,7 @@ impl Watchdog {
                             ready: &target.ready,
                             copy: (lineage.copy, lineage.copies),
                         };
-                        let (commit, sent, adding) = ledger.write_checkpoint(&waits, run)?;
+                        let Written { commit, sent, adding, .. } = ledger.write_checkpoint(&waits, run)?;
                         let sent = watchdog.outbox(&adding, id, plan, sent);
                         let printed = encode_printed(&invocation.printed());
                         (commit, Left { printed, sent, ..Left::default() }, Some(adding))

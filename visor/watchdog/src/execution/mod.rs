@@ -11,6 +11,7 @@ pub(crate) mod durable;
 mod messages;
 pub(crate) mod migrate;
 pub(crate) mod process;
+mod residents;
 pub(crate) mod run;
 pub(crate) mod schedules;
 mod templates;

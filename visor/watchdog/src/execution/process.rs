@@ -13,10 +13,15 @@ pub(crate) enum Process {
     Kept(KeptRun),
 }
 
+/// What is reported of a process that serves one invocation.
+pub(crate) fn alone() -> ProcessReport {
+    ProcessReport { kind: ProcessKind::PerInvocation, before: 0 }
+}
+
 impl Process {
     /// A new one, which ends with its job.
     pub(crate) fn alone(worker: IdleWorker) -> (Process, ProcessReport) {
-        (Process::New(worker), ProcessReport { kind: ProcessKind::PerInvocation, before: 0 })
+        (Process::New(worker), alone())
     }
 
     pub(crate) fn pid(&self) -> i32 {

@@ -89,10 +89,19 @@ pub(crate) type Ended = (Option<Report>, Result<Vec<(String, Content)>, ApiError
 pub(crate) enum Came {
     /// The workflow has ended.
     Ended(Box<Ended>),
-    /// The workflow waits. With what fills its input slots, if it may be run again from its beginning.
-    Suspended(SuspendedRun, Vec<(String, Data)>),
+    /// The workflow waits.
+    Suspended(Box<Waiting>),
     /// What it was to go on with is not what it should be.
     Unfit(String),
+}
+
+/// A run that waits.
+pub(crate) struct Waiting {
+    pub(crate) run: SuspendedRun,
+    /// What fills its input slots, if it may be run again from its beginning.
+    pub(crate) inputs: Vec<(String, Data)>,
+    /// Its process, if that stays.
+    pub(crate) process: Option<Run>,
 }
 
 impl From<ApiError> for Came {
@@ -126,10 +135,10 @@ impl Watchdog {
             () = invocation.cancelled() => None,
         };
         let (mut status, (mut report, mut result)) = match came {
-            Some(Came::Suspended(suspended, inputs)) => {
+            Some(Came::Suspended(waiting)) => {
                 let workflow = workflow.clone();
                 let waits = First { invocation: &invocation, workflow, document, row: row.as_ref() };
-                match Box::pin(self.become_durable(waits, suspended, inputs)).await {
+                match Box::pin(self.become_durable(waits, *waiting)).await {
                     Ok(()) => return,
                     Err(refusal) => (Status::Failed, (None, Err(refusal))),
                 }
@@ -263,6 +272,8 @@ impl Watchdog {
             progress: invocation.mode == Mode::Async,
             suspend: self.settings.suspend.filter(|_| suspend),
             sends: suspend,
+            // One that may be run again has a plan of its own then.
+            resident: suspend && self.residents.is_on() && !needs_inputs_later(workflow.plan()),
             invocation: invocation.id.clone(),
             template: self.template_for(&workflow),
             ..Job::new(workflow, inputs)
@@ -275,7 +286,7 @@ impl Watchdog {
         match &mut came {
             Came::Ended(ended) => ended.0.iter_mut().for_each(|report| self.note_start(&workflow, report)),
             Came::Unfit(why) => self.drop_template(&workflow, why),
-            Came::Suspended(..) => {}
+            Came::Suspended(_) => {}
         }
         came
     }
@@ -304,8 +315,8 @@ impl Watchdog {
         match started {
             Ok((run, inputs)) => {
                 let postman = Postman { post: run.post(), arrivals };
-                match self.read_messages(invocation, (run, postman), deadline + GRACE, used, stays).await {
-                    Came::Suspended(suspended, _) => Came::Suspended(suspended, inputs),
+                match self.read_messages(invocation, (run, postman), self.with_grace(deadline), used, stays).await {
+                    Came::Suspended(waiting) => Came::Suspended(Box::new(Waiting { inputs, ..*waiting })),
                     came => came,
                 }
             }
@@ -345,8 +356,13 @@ impl Watchdog {
         opened.map_err(|failure| ApiError::died(&Failure { blame: report::Blame::Host, ..*failure }))
     }
 
+    /// When a process is killed that has not ended by this deadline.
+    pub(crate) fn with_grace(&self, deadline: Instant) -> Instant {
+        deadline + GRACE
+    }
+
     /// Reads the messages of a running workflow until it has ended.
-    async fn read_messages(
+    pub(crate) async fn read_messages(
         self: &Arc<Self>,
         invocation: &Invocation,
         (mut run, mut postman): (Run, Postman),
@@ -367,7 +383,7 @@ impl Watchdog {
                 Ok(Message::Notice(Notice::Line { step, instance, stream, text })) => {
                     invocation.line(step, instance, stream, redactor.text(text));
                 }
-                Ok(Message::Notice(_) | Message::Stderr | Message::EventsTaken) => {}
+                Ok(Message::Notice(_) | Message::Stderr | Message::EventsTaken | Message::WentOn(_)) => {}
                 Ok(Message::Ended { report, outputs }) => {
                     if let Some(permit) = run.take_permit() {
                         invocation.set_long(Some(permit));
@@ -396,7 +412,10 @@ impl Watchdog {
                 Ok(Message::Clean) => {
                     return ApiError::monohull("the process was reset before its answer").into();
                 }
-                Ok(Message::Suspended(suspended)) => return Came::Suspended(suspended, Vec::new()),
+                Ok(Message::Suspended(suspended)) => {
+                    let process = suspended.stays.then_some(run);
+                    return Came::Suspended(Box::new(Waiting { run: suspended, inputs: Vec::new(), process }));
+                }
                 // Not asked for, so it is refused before it comes here.
                 Ok(Message::Captured(_)) => {}
                 Ok(Message::Unfit { why }) => return Came::Unfit(why),

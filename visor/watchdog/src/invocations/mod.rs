@@ -9,6 +9,7 @@ pub(crate) mod ledger;
 pub(crate) mod record;
 pub(crate) mod redact;
 pub(crate) mod report;
+pub(crate) mod residents;
 pub(crate) mod shown;
 pub(crate) mod size;
 pub(crate) mod slots;

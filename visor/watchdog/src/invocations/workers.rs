@@ -20,6 +20,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, watch};
 use tokio::time::timeout;
 
 use crate::http::error::ApiError;
+use monohull_domain::checkpoint::GoOn;
 use monohull_sys::watched::Watched;
 use monohull_worker::{CleanWorker, IdleWorker, Job, Message, Post, ProcessError, Running, Spawner};
 
@@ -301,6 +302,22 @@ impl Run {
     /// Its process id.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Whether it stays with a workflow that waits, and is there, and has said nothing since.
+    pub(crate) fn is_resident(&self) -> bool {
+        self.running.as_ref().is_some_and(Running::is_resident)
+    }
+
+    /// Lets such a workflow go on; false if the process is not there any more.
+    pub(crate) fn go_on(&mut self, order: &GoOn) -> Result<bool, ApiError> {
+        let Some(running) = &mut self.running else { return Ok(false) };
+        running.go_on(order).map_err(|error| failed(&error))
+    }
+
+    /// Bytes of memory that the process has for itself; 0 if it has ended.
+    pub(crate) fn private_memory(&self) -> u64 {
+        self.running.as_ref().map_or(0, Running::private_memory)
     }
 }
 

@@ -1,0 +1,72 @@
+//! A domain stands still, and goes on as it would if it had been restored. See [`residence`](super::residence).
+
+use super::Suspended;
+use super::residence::{GoOn, Standing};
+use crate::host_time::monotonic_ns;
+use crate::sched::Scheduler;
+use crate::shared::Shared;
+use std::time::Duration;
+
+impl Shared {
+    /// The domain, which was captured under this hold of the lock, stands still.
+    pub(super) fn stand_still<I>(&self, scheduler: &mut Scheduler<I>, captured: &Suspended) {
+        scheduler.stand_still();
+        self.suspension.stand(Standing {
+            clock: captured.continuation.clock,
+            wall: captured.continuation.wall,
+            since: monotonic_ns(),
+            taken: captured.events_taken.clone(),
+            sent: captured.sent.len(),
+        });
+    }
+
+    /// Whether the domain is to go on.
+    pub(crate) fn has_order(&self) -> bool {
+        self.options.residence.as_ref().is_some_and(|residence| residence.has_order())
+    }
+
+    /// Goes on as ordered, unless another carrier does.
+    pub(crate) fn go_on(&self) {
+        let Some(residence) = &self.options.residence else { return };
+        let Some(order) = residence.take_order() else { return };
+        let standing = self.suspension.take_standing();
+        if !standing.is_some_and(|standing| self.make_ready(standing, order)) {
+            return residence.answer(false);
+        }
+        residence.answer(true);
+        self.lock().go_on_here();
+        self.sched.wake_all();
+    }
+
+    /// Makes the domain what a restored one would be; false if it cannot be made that.
+    fn make_ready(&self, standing: Standing, order: GoOn) -> bool {
+        let GoOn { lineage, keeps_deadline, mut events } = order;
+        self.given.forget(&standing.taken);
+        {
+            let given = self.given.lock();
+            let has_first = events.len() >= given.len() && given.iter().zip(&events).all(|(has, event)| has == event);
+            if !has_first {
+                return false;
+            }
+            events.drain(..given.len());
+        }
+        self.outbox.forget(standing.sent);
+        self.published.begin();
+        *self.lineage.lock().expect("lineage") = lineage;
+        if !keeps_deadline {
+            self.sched.drop_run_deadline();
+        }
+        let first = self.clock.of_host(self.lock().first_timer());
+        // As a restored one: a clock that was set back does not take the domain back.
+        let away = self.clock.wall().saturating_sub(standing.wall);
+        self.clock.go_on_at(standing.clock.saturating_add(away).min(first.max(standing.clock)));
+        if let Some(driver) = self.driver.lock().expect("driver").as_mut() {
+            driver.stood_still(Duration::from_nanos(monotonic_ns().saturating_sub(standing.since)));
+        }
+        events.into_iter().all(|event| {
+            let number = event.number;
+            let given = self.give_event(event);
+            given.inspect_err(|errno| tracing::warn!("event {number} cannot be given now: {errno}")).is_ok()
+        })
+    }
+}

@@ -1,0 +1,438 @@
+//! Processes of a server that stay with invocations which wait: these go on there as they would go on from their checkpoints. Whatever happens
+//! to such a process, its invocation is restored, and no process goes on with anything but its own wait.
+
+mod serve_support;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use serve_support::{Server, StateFolder, eventually, is_alive, single};
+use std::process::Command;
+
+const OPTIONS: [&str; 2] = ["--suspend", "1s"];
+/// Longer than the shortest wait that suspends a workflow.
+const NAP: u64 = 2_500;
+
+fn start_with(more: &[&str]) -> Server {
+    let server = Server::start_with(&[&OPTIONS[..], more].concat());
+    deploy(&server);
+    server
+}
+
+/// Registers `inbox`, which takes three events, and `naps`, which naps twice.
+fn deploy(server: &Server) {
+    server.put_example("inbox");
+    server.put_example("sleeper");
+    inbox(server, &["a", "b", "c"]);
+    let naps = json!({ "naps": 2, "milliseconds": NAP, "takes": "", "fills": "result" });
+    server.put_workflow(&single("naps", "sleeper", &json!({ "args": naps, "outputs": ["result"] })));
+}
+
+fn inbox(server: &Server, events: &[&str]) {
+    let args = json!({ "events": events, "fills": "result" });
+    server.put_workflow(&single("inbox", "inbox", &json!({ "args": args, "outputs": ["result"] })));
+}
+
+/// A number of the server's metrics; 0 if it has not been counted.
+fn metric(server: &Server, name: &str) -> u64 {
+    let text = server.get("/metrics").expect(200).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("monohull_{name} ")));
+    line.map_or(0, |number| number.parse().expect("a number"))
+}
+
+/// How many went on in the process that had stayed, and how many from a checkpoint.
+fn wakes(server: &Server) -> (u64, u64) {
+    let from = |from: &str| metric(server, &format!("durable_wakes_total{{from=\"{from}\"}}"));
+    (from("process"), from("checkpoint"))
+}
+
+fn evictions(server: &Server, reason: &str) -> u64 {
+    metric(server, &format!("resident_evictions_total{{reason=\"{reason}\"}}"))
+}
+
+fn residents(server: &Server) -> u64 {
+    metric(server, "residents")
+}
+
+/// The processes that stay: each has a thread that waits for orders.
+fn resident_processes(server: &Server) -> Vec<i32> {
+    let is_resident = |pid: &i32| {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+        names.into_iter().any(|name| name.trim() == "events")
+    };
+    server.descendants().into_iter().filter(is_resident).collect()
+}
+
+/// The processes that stay, when there are so many: those that were killed may take a moment to end.
+#[track_caller]
+fn processes(server: &Server, count: usize) -> Vec<i32> {
+    eventually(&format!("{count} processes stay"), || resident_processes(server).len() == count);
+    resident_processes(server)
+}
+
+fn begin(server: &Server, id: &str) -> String {
+    server.post(&format!("/async-invoke/inbox?id={id}"), b"").expect(202);
+    let location = format!("/invocations/{id}");
+    waits_for(server, &location, "a");
+    location
+}
+
+fn shown(server: &Server, location: &str) -> Value {
+    server.get(location).expect(200).json()
+}
+
+#[track_caller]
+fn waits_for(server: &Server, location: &str, event: &str) {
+    eventually(&format!("{location} waits for {event}"), || {
+        let shown = shown(server, location);
+        shown["status"] == "suspended" && shown["waiting_for"][0]["event"] == event
+    });
+}
+
+fn send(server: &Server, location: &str, event: &str, body: &str) {
+    server.post(&format!("{location}/events/{event}"), body.as_bytes()).expect(202);
+}
+
+#[track_caller]
+fn ends_with(server: &Server, location: &str, result: &str) {
+    assert_eq!(server.get(&format!("{location}/outputs/result?wait=120s")).expect(200).text(), result);
+}
+
+fn kill_process(pid: i32) {
+    kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it is there");
+}
+
+/// What a client sees of an invocation: its generations, lines, result, and its report but for times and the process.
+fn seen(server: &Server, location: &str) -> Value {
+    let mut shown = shown(server, location);
+    let checkpoints = server.get(&format!("{location}/checkpoints")).json();
+    let step = shown["report"]["steps"][0].take();
+    let instance = &step["instances"][0];
+    json!({
+        "status": shown["status"], "generation": shown["generation"], "result": shown["result"], "mail": shown["mail"],
+        "attempts": step["attempts"], "in": instance["bytes_in"], "out": instance["bytes_out"],
+        "checkpoints": checkpoints["checkpoints"].as_array().map(Vec::len),
+    })
+}
+
+#[test]
+fn an_event_goes_to_the_process_that_has_stayed_and_to_what_was_restored_in_the_same_way() {
+    let run = |server: &Server| {
+        let location = begin(server, "one");
+        // Of one name in their order; some before anything waits for them.
+        send(server, &location, "c", "3");
+        send(server, &location, "c", "4");
+        send(server, &location, "a", "1");
+        waits_for(server, &location, "b");
+        send(server, &location, "a", "5");
+        send(server, &location, "b", "2");
+        ends_with(server, &location, "a: 1\nb: 2\nc: 3\n");
+        seen(server, &location)
+    };
+    let server = start_with(&[]);
+    let in_place = run(&server);
+    assert_eq!(wakes(&server), (2, 0));
+    assert_eq!((residents(&server), processes(&server, 0)), (0, Vec::new()), "it has ended");
+    let without = start_with(&["--resident-memory", "0"]);
+    let restored = run(&without);
+    assert_eq!(wakes(&without), (0, 2));
+    assert_eq!(in_place, restored);
+}
+
+#[test]
+fn a_timer_is_served_in_the_process_that_has_stayed() {
+    let server = start_with(&[]);
+    let called = server.post("/invoke/naps", b"").expect(202);
+    let location = called.headers["location"].clone();
+    eventually("it stays", || residents(&server) == 1);
+    assert!(metric(&server, "resident_bytes") > 0);
+    ends_with(&server, &location, "2 naps, 5 letters, map true, thread true, time true\n");
+    let (in_place, restored) = wakes(&server);
+    assert!(in_place >= 1 && restored == 0, "{in_place} {restored}");
+    // The time of its waits is none that its report has.
+    let shown = shown(&server, &location);
+    let [whole, taken] = [&shown, &shown["report"]].map(|of| of["duration_us"].as_u64().expect("a duration"));
+    assert!(taken + 1000 * NAP < whole, "{shown:#}");
+    assert_eq!(residents(&server), 0);
+}
+
+#[test]
+fn a_process_that_is_killed_is_no_loss() {
+    let server = start_with(&[]);
+    let location = begin(&server, "one");
+    processes(&server, 1).into_iter().for_each(kill_process);
+    assert_eq!(wakes(&server), (0, 0));
+    send(&server, &location, "a", "1");
+    waits_for(&server, &location, "b");
+    assert_eq!((wakes(&server), evictions(&server, "died")), ((0, 1), 1));
+    // From here on another one stays.
+    send(&server, &location, "b", "2");
+    waits_for(&server, &location, "c");
+    assert_eq!(wakes(&server), (1, 1));
+    // One that is killed and not needed is forgotten.
+    processes(&server, 1).into_iter().for_each(kill_process);
+    eventually("it is forgotten", || residents(&server) == 0);
+    send(&server, &location, "c", "3");
+    ends_with(&server, &location, "a: 1\nb: 2\nc: 3\n");
+    assert_eq!(wakes(&server), (1, 2));
+}
+
+#[test]
+fn no_process_stays_when_the_server_is_killed_or_ends() {
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    deploy(&server);
+    let locations = ["one", "two"].map(|id| begin(&server, id));
+    send(&server, &locations[0], "a", "1");
+    waits_for(&server, &locations[0], "b");
+    let stay = processes(&server, 2);
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    eventually("they end with the server", || !stay.iter().any(|pid| is_alive(*pid)));
+
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    assert_eq!(residents(&server), 0);
+    for (event, body) in [("b", "2"), ("c", "3")] {
+        send(&server, &locations[0], event, body);
+    }
+    ends_with(&server, &locations[0], "a: 1\nb: 2\nc: 3\n");
+    assert!(wakes(&server).1 >= 1);
+    send(&server, &locations[1], "a", "1");
+    waits_for(&server, &locations[1], "b");
+    let stay = processes(&server, 1);
+    assert_eq!(server.stop().0, Some(0));
+    eventually("they end with the server", || !stay.iter().any(|pid| is_alive(*pid)));
+
+    // A server that ends because it is idle is not kept by them.
+    let server = Server::start_on(&state, &[&OPTIONS[..], &["--exit-when-idle=1s"]].concat(), &[]);
+    send(&server, &locations[1], "b", "2");
+    waits_for(&server, &locations[1], "c");
+    let stay = resident_processes(&server);
+    assert_eq!(server.wait().0, Some(0));
+    eventually("they end with the server", || !stay.iter().any(|pid| is_alive(*pid)));
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    send(&server, &locations[1], "c", "3");
+    ends_with(&server, &locations[1], "a: 1\nb: 2\nc: 3\n");
+}
+
+#[test]
+fn what_is_changed_by_hand_goes_on_from_its_checkpoint() {
+    let server = start_with(&[]);
+    let location = begin(&server, "one");
+    let ask =
+        |verb: &str, body: Value| server.post(&format!("{location}/{verb}"), body.to_string().as_bytes()).expect(200);
+    let is_gone = |stay: &[i32]| eventually("it ends", || !stay.iter().any(|pid| is_alive(*pid)));
+
+    // It is paused while an event comes.
+    let stay = processes(&server, 1);
+    server.post(&format!("{location}/pause"), b"").expect(200);
+    is_gone(&stay);
+    send(&server, &location, "a", "1");
+    assert_eq!(shown(&server, &location)["status"], "paused");
+    server.post(&format!("{location}/resume"), b"").expect(200);
+    waits_for(&server, &location, "b");
+    assert_eq!(wakes(&server), (0, 1));
+
+    // It is taken back: what it has done since counts for nothing.
+    let stay = processes(&server, 1);
+    ask("rewind", json!({ "to": 1 }));
+    is_gone(&stay);
+    waits_for(&server, &location, "a");
+    send(&server, &location, "a", "once more");
+    waits_for(&server, &location, "b");
+    assert_eq!(wakes(&server), (0, 2));
+
+    // A copy goes on from the checkpoint, and the original in its process.
+    ask("fork", json!({ "ids": ["copy"] }));
+    for (event, body) in [("b", "2"), ("c", "3")] {
+        send(&server, "/invocations/copy", event, &format!("copy {body}"));
+        send(&server, &location, event, body);
+    }
+    ends_with(&server, &location, "a: once more\nb: 2\nc: 3\n");
+    ends_with(&server, "/invocations/copy", "a: once more\nb: copy 2\nc: copy 3\n");
+    let (in_place, restored) = wakes(&server);
+    assert!(in_place >= 1 && restored >= 3, "{in_place} {restored}");
+
+    // It is cancelled, and killed.
+    for (id, method) in [("two", "POST"), ("three", "DELETE")] {
+        let location = begin(&server, id);
+        let stay = processes(&server, 1);
+        let path = if method == "POST" { format!("{location}/cancel") } else { location.clone() };
+        assert!([200, 204].contains(&server.ask(method, &path, b"").status));
+        is_gone(&stay);
+        assert_eq!((shown(&server, &location)["status"].as_str(), residents(&server)), (Some("cancelled"), 0));
+    }
+    assert!(evictions(&server, "changed") >= 4);
+}
+
+#[test]
+fn a_new_version_is_for_new_invocations() {
+    let server = start_with(&[]);
+    let location = begin(&server, "old");
+    inbox(&server, &["a", "z"]);
+    let new = begin(&server, "new");
+    for (event, body) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        send(&server, &location, event, body);
+    }
+    for (event, body) in [("a", "4"), ("z", "5")] {
+        send(&server, &new, event, body);
+    }
+    ends_with(&server, &location, "a: 1\nb: 2\nc: 3\n");
+    ends_with(&server, &new, "a: 4\nz: 5\n");
+    assert!(wakes(&server).0 >= 2);
+
+    // One that is moved to a new version begins again in another process.
+    let location = begin(&server, "moved");
+    let stay = processes(&server, 1);
+    inbox(&server, &["a", "y"]);
+    let moved = server.post("/workflows/inbox/migrate", b"{}").expect(200).json();
+    assert!(moved.to_string().contains("migrated"), "{moved:#}");
+    eventually("it ends", || !stay.iter().any(|pid| is_alive(*pid)));
+    for (event, body) in [("a", "6"), ("y", "7")] {
+        send(&server, &location, event, body);
+    }
+    ends_with(&server, &location, "a: 6\ny: 7\n");
+}
+
+/// The process of an invocation is not that of another one, also if the other one has its id.
+#[test]
+fn an_id_that_is_used_again_has_nothing_of_the_first() {
+    let server = start_with(&[]);
+    for round in 0..3 {
+        let location = begin(&server, "one");
+        send(&server, &location, "a", &format!("secret {round}"));
+        waits_for(&server, &location, "b");
+        server.post(&format!("{location}/cancel"), b"").expect(200);
+        server.post(&format!("{location}/purge"), b"").expect(204);
+    }
+    let [one, two] = ["one", "two"].map(|id| begin(&server, id));
+    for (event, body) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        send(&server, &two, event, &format!("two {body}"));
+        send(&server, &one, event, body);
+    }
+    ends_with(&server, &one, "a: 1\nb: 2\nc: 3\n");
+    ends_with(&server, &two, "a: two 1\nb: two 2\nc: two 3\n");
+}
+
+#[test]
+fn the_one_that_was_not_used_for_longest_goes_first() {
+    let server = start_with(&["--residents", "2"]);
+    let [first, second] = ["first", "second"].map(|id| begin(&server, id));
+    // It is used once more, and so the second one goes.
+    send(&server, &first, "a", "1");
+    waits_for(&server, &first, "b");
+    let third = begin(&server, "third");
+    assert_eq!((residents(&server), evictions(&server, "number"), wakes(&server)), (2, 1, (1, 0)));
+    send(&server, &first, "b", "2");
+    waits_for(&server, &first, "c");
+    assert_eq!(wakes(&server), (2, 0));
+    send(&server, &second, "a", "1");
+    waits_for(&server, &second, "b");
+    assert_eq!((wakes(&server), evictions(&server, "number")), ((2, 1), 2));
+    for location in [&first, &second, &third] {
+        for (event, body) in [("a", "1"), ("b", "2"), ("c", "3")] {
+            send(&server, location, event, body);
+        }
+        ends_with(&server, location, "a: 1\nb: 2\nc: 3\n");
+    }
+}
+
+#[test]
+fn sleepers_have_no_more_memory_than_they_may() {
+    const SLEEPERS: usize = 50;
+    let one = {
+        let server = start_with(&[]);
+        begin(&server, "one");
+        metric(&server, "resident_bytes")
+    };
+    assert!(one > 0);
+    let (low, high) = (6 * one, 12 * one);
+    let server = start_with(&["--resident-memory", &format!("{low}B..{high}B")]);
+    let locations: Vec<_> = (0..SLEEPERS).map(|number| format!("/invocations/s{number}")).collect();
+    for number in 0..SLEEPERS {
+        server.post(&format!("/async-invoke/inbox?id=s{number}"), b"").expect(202);
+    }
+    for location in &locations {
+        waits_for(&server, location, "a");
+    }
+    let (bytes, number) = (metric(&server, "resident_bytes"), residents(&server));
+    assert!(bytes <= high && number > 0 && number < SLEEPERS as u64, "{number} have {bytes} bytes of {high}");
+    assert_eq!(evictions(&server, "memory") + number, SLEEPERS as u64);
+    eventually("the others have ended", || resident_processes(&server).len() as u64 == residents(&server));
+    for location in &locations {
+        for (event, body) in [("a", "1"), ("b", "2"), ("c", "3")] {
+            send(&server, location, event, body);
+        }
+    }
+    for location in &locations {
+        ends_with(&server, location, "a: 1\nb: 2\nc: 3\n");
+    }
+    assert!(metric(&server, "resident_bytes") <= high);
+}
+
+/// Each wait ends the process of another one, while events come for all of them.
+#[test]
+fn events_that_come_while_processes_are_ended_are_taken_once() {
+    let server = start_with(&["--residents", "1"]);
+    let locations = ["r0", "r1", "r2", "r3"].map(|id| begin(&server, id));
+    std::thread::scope(|scope| {
+        for location in &locations {
+            let server = &server;
+            scope.spawn(move || {
+                // The second of each is never taken.
+                for (event, body) in [("a", "1"), ("a", "again"), ("b", "2"), ("b", "again"), ("c", "3")] {
+                    send(server, location, event, body);
+                }
+            });
+        }
+    });
+    for location in &locations {
+        ends_with(&server, location, "a: 1\nb: 2\nc: 3\n");
+    }
+    assert_eq!(residents(&server), 0);
+}
+
+/// The first run of a workflow that may be run again has limits of its own. After that its process stays too.
+#[test]
+fn what_may_be_tried_again_stays_from_its_second_wait_on() {
+    let server = start_with(&[]);
+    let args = json!({ "events": ["a", "b", "c"], "fills": "result", "fails_after": 2 });
+    let more = json!({ "args": args, "outputs": ["result"], "retry": { "max_attempts": 2 } });
+    server.put_workflow(&single("inbox", "inbox", &more));
+    let location = server.post("/invoke/inbox", b"").expect(202).headers["location"].clone();
+    assert_eq!(residents(&server), 0);
+    send(&server, &location, "a", "1");
+    waits_for(&server, &location, "b");
+    assert_eq!((residents(&server), wakes(&server)), (1, (0, 1)));
+    // In the process that has stayed it fails, and its second attempt is given what the first had taken.
+    send(&server, &location, "b", "2");
+    waits_for(&server, &location, "c");
+    assert_eq!(wakes(&server), (1, 1));
+    send(&server, &location, "c", "3");
+    ends_with(&server, &location, "a: 1\nb: 2\nc: 3\n");
+}
+
+/// The server's time for a call is for its process. What waits is not woken when that is over.
+#[test]
+fn a_call_that_waits_for_an_event_is_due_when_that_comes() {
+    let server = start_with(&[]);
+    let location = server.post("/invoke/inbox", b"").expect(202).headers["location"].clone();
+    assert_eq!(shown(&server, &location)["due"], Value::Null);
+    send(&server, &location, "a", "1");
+    waits_for(&server, &location, "b");
+    assert_eq!((shown(&server, &location)["due"].clone(), wakes(&server)), (Value::Null, (1, 0)));
+}
+
+#[test]
+fn bounds_that_make_no_sense_are_refused() {
+    for (bounds, why) in
+        [("2MiB..1MiB", "LOW is more than HIGH"), ("1MiB", "expected LOW..HIGH"), ("1..2", "expected LOW")]
+    {
+        let server = Command::new(env!("CARGO_BIN_EXE_monohull")).args(["serve", "--resident-memory", bounds]).output();
+        let server = server.expect("it runs");
+        assert_eq!(server.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&server.stderr).into_owned();
+        assert!(said.contains(why), "{said}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Invocations that go on in the process that has stayed with them.
+//!
+//! ```text
+//!   leg ─▶ waits, its process stays ─▶ kept ─▶ commit ─▶ … ─▶ claim ─▶ order to go on, with the mailbox ─┬─▶ leg, in the same process
+//!                                                                                                      └─▶ it does not: restored
+//! ```
+//!
+//! The process is kept before the commit: something may be due right after it. If the commit is not one to a wait, it is ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monohull_domain::checkpoint::{GoOn, Lineage};
+use monohull_durable::{Claim, Commit, Held, History as _, InvocationId, Mail, Meta, Status as RowStatus};
+use monohull_engine::{Event, Ready};
+use monohull_worker::Message;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use crate::execution::arrivals::Arrivals;
+use crate::execution::checkpoints::Deadline;
+use crate::execution::durable::Begun;
+use crate::execution::messages::{MessageReader, Postman};
+use crate::execution::process::alone;
+use crate::execution::run::Came;
+use crate::invocations::invocation::Invocation;
+use crate::invocations::ledger::Start;
+use crate::invocations::residents::{Ended, Process, Resident, WaitOf};
+use crate::invocations::status::Status;
+use crate::invocations::workers::Run;
+use crate::service::Watchdog;
+
+/// How long a process may take to say that it goes on; it takes less than a millisecond.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// What a process goes on with.
+struct Next {
+    begun: Begun,
+    start: Start,
+    order: GoOn,
+}
+
+impl Watchdog {
+    /// Keeps the process of a run that waits, if it stays, until its checkpoint is committed and after that.
+    pub(crate) fn keep_resident(
+        &self,
+        process: Option<Run>,
+        (held, generation, start): (&Held, u64, &[u8]),
+        commit: &Commit,
+        (ready, deadline): (&Arc<Ready>, Deadline),
+    ) -> Option<WaitOf> {
+        let Commit::Suspended { checkpoint, .. } = commit else { return None };
+        let keeps_deadline = match deadline {
+            Deadline::Kept => true,
+            Deadline::None => false,
+            Deadline::Moved => return None,
+        };
+        let process = process.filter(|_| !self.is_ending())?;
+        let Held { id, epoch } = held.clone();
+        let of = WaitOf { id, epoch, generation, checkpoint: checkpoint.file.clone(), start: start.into() };
+        let resident = Resident { of: of.clone(), process, ready: ready.clone(), keeps_deadline };
+        self.count_ended(self.residents.put(resident));
+        Some(of)
+    }
+
+    /// The commit of a wait has been made, or not: then nothing waits there.
+    pub(crate) fn settle_resident(&self, kept: Option<WaitOf>, status: Option<RowStatus>) {
+        if let Some(kept) = kept
+            && (status != Some(RowStatus::Suspended) || self.is_ending())
+        {
+            self.count_ended(self.residents.end_of(&kept));
+        }
+    }
+
+    /// Ends the process that stays with an invocation, which is changed by hand. It is restored if it goes on.
+    pub(crate) fn end_resident(&self, id: &InvocationId) {
+        self.count_ended(self.residents.end(id));
+    }
+
+    pub(crate) fn count_ended(&self, ended: Ended) {
+        let Ended { number, memory, died, changed } = ended;
+        self.metrics.residents_ended([("number", number), ("memory", memory), ("died", died), ("changed", changed)]);
+    }
+
+    /// Runs a leg of a claimed invocation in the process that has stayed with it. False if there is none, or it does not go on: nothing
+    /// has happened then.
+    pub(crate) async fn go_on_resident(self: &Arc<Self>, claim: &Arc<Claim>) -> bool {
+        let (resident, ended) = self.residents.take(claim);
+        self.count_ended(ended);
+        let Some(Resident { mut process, ready, keeps_deadline, .. }) = resident else { return false };
+        let (watchdog, of_claim) = (self.clone(), claim.clone());
+        let next = spawn_blocking(move || watchdog.next_of_resident(&of_claim, ready, keeps_deadline)).await;
+        // What is wrong with the row, its checkpoint tells.
+        let Ok(Some(Next { begun, start, order })) = next else { return false };
+        if !goes_on(&mut process, &order).await {
+            tracing::info!(id = %claim.held.id, pid = process.pid(), "restored: its process does not go on");
+            self.count_ended(Ended { died: 1, ..Ended::default() });
+            return false;
+        }
+        self.metrics.woken(true);
+        let id = claim.held.id.to_string();
+        let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
+        invocation.point("dispatched");
+        let came = self.run_resident(claim, &invocation, process, &order.events).await;
+        self.arrive(claim.clone(), begun, invocation, came).await;
+        true
+    }
+
+    fn next_of_resident(&self, claim: &Claim, ready: Arc<Ready>, keeps_deadline: bool) -> Option<Next> {
+        let start = Start::decode(&claim.start)?;
+        let document = self.ledger.read(&start.document).ok()?;
+        let meta = self.ledger.meta();
+        let mail = meta.mail(&claim.held, 0).ok()?;
+        let lineage = meta.lineage(&claim.held.id).ok()?;
+        drop(meta);
+        let copy = (lineage.copy, lineage.copies);
+        let lineage = Lineage { generation: claim.generation, copy: copy.0, copies: copy.1 };
+        let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
+        let order = GoOn { lineage, keeps_deadline, events };
+        let begun = Begun { callback: start.callback.clone(), again: start.again, document, ready, copy };
+        Some(Next { begun, start, order })
+    }
+
+    async fn run_resident(
+        self: &Arc<Self>,
+        claim: &Claim,
+        invocation: &Arc<Invocation>,
+        process: Run,
+        events: &[Event],
+    ) -> Option<Came> {
+        self.history.begin(invocation.clone());
+        let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
+        let postman = Postman { post: process.post(), arrivals: Some(Arrivals::new(self, &claim.held, events)) };
+        let run = self.read_messages(invocation, (process, postman), self.with_grace(latest), alone(), false);
+        tokio::select! {
+            biased;
+            came = run => Some(came),
+            () = invocation.cancelled() => None,
+        }
+    }
+}
+
+/// Orders a process to go on; whether it does.
+async fn goes_on(process: &mut Run, order: &GoOn) -> bool {
+    match process.go_on(order) {
+        Ok(true) => {}
+        Ok(false) => return false,
+        Err(error) => {
+            tracing::warn!(error = error.error.message, "a process that has stayed cannot be ordered to go on");
+            return false;
+        }
+    }
+    let mut reader = MessageReader { latest: Instant::now() + ANSWER, received: false };
+    loop {
+        match reader.next(process.next()).await {
+            Ok(Ok(Message::WentOn(goes_on))) => return goes_on,
+            Ok(Ok(Message::EventsTaken)) => {}
+            _ => return false,
+        }
+    }
+}
+
+impl Process for Run {
+    fn is_there(&self) -> bool {
+        self.is_resident()
+    }
+
+    fn memory(&self) -> u64 {
+        self.private_memory()
+    }
+}

@@ -1,0 +1,422 @@
+//! Processes that stay with invocations which wait.
+//!
+//! ```text
+//! waits ─▶ checkpoint ─▶ [ least recently used | … | most recently used ] ─▶ its wait is over: goes on in its process
+//!                          ended first: until the low watermark, once all have more memory than the high one
+//! ```
+//!
+//! Nothing is lost with a process that is ended: what it stays with is its checkpoint, which is on the disk or is being written. So a process
+//! is given up whenever there is a doubt, and the invocation is restored.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use monohull_durable::{Claim, InvocationId};
+use monohull_engine::Ready;
+
+use crate::settings::Residence;
+
+/// What the bounds are about.
+pub(crate) trait Process {
+    /// Whether it is there, and has said nothing.
+    fn is_there(&self) -> bool;
+
+    /// Bytes of memory that it has for itself.
+    fn memory(&self) -> u64;
+}
+
+/// A wait of an invocation. No two waits are the same, also if an id is used again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WaitOf {
+    pub(crate) id: InvocationId,
+    /// The claim in which it came to the wait.
+    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
+    /// The file of its checkpoint.
+    pub(crate) checkpoint: String,
+    /// What it was started with: among others when, and as which span of a trace.
+    pub(crate) start: Arc<[u8]>,
+}
+
+impl WaitOf {
+    /// Whether a claim is the next one after the wait, of an invocation that is where it was then.
+    fn is_ended_by(&self, claim: &Claim) -> bool {
+        let WaitOf { id, epoch, generation, checkpoint, start } = self;
+        let file = claim.checkpoint.as_ref().map(|checkpoint| &checkpoint.file);
+        let is_where = claim.generation == *generation && file == Some(checkpoint) && claim.start[..] == start[..];
+        claim.held.id == *id && claim.held.epoch == epoch + 1 && is_where
+    }
+}
+
+/// A process that stays with an invocation.
+pub(crate) struct Resident<P> {
+    pub(crate) of: WaitOf,
+    pub(crate) process: P,
+    /// The version of its workflow.
+    pub(crate) ready: Arc<Ready>,
+    /// Whether its time is up when its process has it; if not, its checkpoint has none.
+    pub(crate) keeps_deadline: bool,
+}
+
+/// Why processes were ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ended {
+    /// They were too many.
+    pub(crate) number: u64,
+    /// They had too much memory.
+    pub(crate) memory: u64,
+    /// They had ended by themselves, or had spoken.
+    pub(crate) died: u64,
+    /// Their invocations were changed.
+    pub(crate) changed: u64,
+}
+
+/// The processes that stay.
+pub(crate) struct Residents<P> {
+    held: Mutex<Held<P>>,
+    /// Without it there are none.
+    bounds: Option<Residence>,
+}
+
+/// The memory of a process when it was looked at last.
+#[derive(Clone, Copy)]
+struct Looked {
+    bytes: u64,
+    /// When it was put here it may not have freed the copy of its checkpoint. After that it does nothing, and has as much for ever.
+    may_be_less: bool,
+}
+
+struct Held<P> {
+    /// In the order of their last use, by a number that only rises.
+    by_use: BTreeMap<u64, (Resident<P>, Looked)>,
+    by_id: HashMap<InvocationId, u64>,
+    next: u64,
+    bytes: u64,
+}
+
+impl<P: Process> Residents<P> {
+    /// None, and later as many as the bounds permit.
+    pub(crate) fn new(bounds: Option<Residence>) -> Residents<P> {
+        let held = Held { by_use: BTreeMap::new(), by_id: HashMap::new(), next: 0, bytes: 0 };
+        Residents { held: Mutex::new(held), bounds }
+    }
+
+    /// Whether there may be any.
+    pub(crate) fn is_on(&self) -> bool {
+        self.bounds.is_some()
+    }
+
+    /// Keeps a process. Those that are too many then, or have too much memory, are ended.
+    pub(crate) fn put(&self, resident: Resident<P>) -> Ended {
+        let Some(bounds) = &self.bounds else { return Ended { number: 1, ..Ended::default() } };
+        let mut ended = Ended::default();
+        let mut gone = Vec::new();
+        let bytes = resident.process.memory();
+        let mut held = self.lock();
+        let before = held.remove_of(&resident.of.id);
+        ended.changed += u64::from(before.is_some());
+        gone.extend(before);
+        held.add(resident, bytes);
+        while held.by_use.len() > bounds.number {
+            gone.extend(held.pop());
+            ended.number += 1;
+        }
+        if held.bytes > bounds.high {
+            held.look_again();
+        }
+        if held.bytes > bounds.high {
+            while held.bytes > bounds.low
+                && let Some(oldest) = held.pop()
+            {
+                gone.push(oldest);
+                ended.memory += 1;
+            }
+        }
+        // Processes are killed without the lock.
+        drop(held);
+        ended
+    }
+
+    /// The process that stays with what was claimed, if there is one still. One with something else of the same name is ended.
+    pub(crate) fn take(&self, claim: &Claim) -> (Option<Resident<P>>, Ended) {
+        let found = self.lock().remove_of(&claim.held.id);
+        let mut ended = Ended::default();
+        let found = found.filter(|found| {
+            let (is_of, is_there) = (found.of.is_ended_by(claim), found.process.is_there());
+            ended.changed += u64::from(!is_of);
+            ended.died += u64::from(is_of && !is_there);
+            is_of && is_there
+        });
+        (found, ended)
+    }
+
+    /// Ends the process of an invocation that has changed.
+    pub(crate) fn end(&self, id: &InvocationId) -> Ended {
+        let found = self.lock().remove_of(id);
+        Ended { changed: found.is_some().into(), ..Ended::default() }
+    }
+
+    /// Ends the process of this wait.
+    pub(crate) fn end_of(&self, wait: &WaitOf) -> Ended {
+        let mut held = self.lock();
+        let is_there = held.find(&wait.id).is_some_and(|resident| resident.of == *wait);
+        let found = if is_there { held.remove_of(&wait.id) } else { None };
+        drop(held);
+        Ended { changed: found.is_some().into(), ..Ended::default() }
+    }
+
+    /// Forgets those that have ended by themselves, and ends those that have spoken.
+    pub(crate) fn sweep(&self) -> Ended {
+        let mut held = self.lock();
+        let gone: Vec<u64> = held
+            .by_use
+            .iter()
+            .filter(|(_, (resident, _))| !resident.process.is_there())
+            .map(|(used, _)| *used)
+            .collect();
+        let gone: Vec<_> = gone.into_iter().filter_map(|used| held.remove(used)).collect();
+        drop(held);
+        Ended { died: gone.len() as u64, ..Ended::default() }
+    }
+
+    /// Ends all of them.
+    pub(crate) fn clear(&self) -> Ended {
+        let mut held = self.lock();
+        let all = std::mem::take(&mut held.by_use);
+        held.by_id.clear();
+        held.bytes = 0;
+        drop(held);
+        Ended { changed: all.len() as u64, ..Ended::default() }
+    }
+
+    /// How many there are, and their memory.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        let held = self.lock();
+        (held.by_use.len() as u64, held.bytes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held<P>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<P: Process> Held<P> {
+    fn add(&mut self, resident: Resident<P>, bytes: u64) {
+        self.by_id.insert(resident.of.id.clone(), self.next);
+        self.by_use.insert(self.next, (resident, Looked { bytes, may_be_less: true }));
+        self.next += 1;
+        self.bytes += bytes;
+    }
+
+    fn find(&self, id: &InvocationId) -> Option<&Resident<P>> {
+        self.by_id.get(id).and_then(|used| self.by_use.get(used)).map(|(resident, _)| resident)
+    }
+
+    fn remove_of(&mut self, id: &InvocationId) -> Option<Resident<P>> {
+        let used = *self.by_id.get(id)?;
+        self.remove(used)
+    }
+
+    fn remove(&mut self, used: u64) -> Option<Resident<P>> {
+        let (resident, looked) = self.by_use.remove(&used)?;
+        self.by_id.remove(&resident.of.id);
+        self.bytes -= looked.bytes;
+        Some(resident)
+    }
+
+    /// Takes the one that was not used for longest.
+    fn pop(&mut self) -> Option<Resident<P>> {
+        let used = *self.by_use.keys().next()?;
+        self.remove(used)
+    }
+
+    /// Looks at the memory of those once more that may have less than they had; but for the last, which has just been looked at.
+    fn look_again(&mut self) {
+        let last = self.next - 1;
+        for (_, (resident, looked)) in self.by_use.range_mut(..last).filter(|(_, (_, looked))| looked.may_be_less) {
+            *looked = Looked { bytes: resident.process.memory(), may_be_less: false };
+        }
+        self.bytes = self.by_use.values().map(|(_, looked)| looked.bytes).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monohull_durable::{Checkpoint, Held as Right};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A process with so much memory, which counts its end.
+    struct Fake {
+        memory: Arc<AtomicU64>,
+        is_there: bool,
+        ends: Arc<Mutex<Vec<String>>>,
+        name: String,
+    }
+
+    impl Process for Fake {
+        fn is_there(&self) -> bool {
+            self.is_there
+        }
+
+        fn memory(&self) -> u64 {
+            self.memory.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Drop for Fake {
+        fn drop(&mut self) {
+            self.ends.lock().expect("no panic").push(std::mem::take(&mut self.name));
+        }
+    }
+
+    struct Test {
+        residents: Residents<Fake>,
+        ends: Arc<Mutex<Vec<String>>>,
+        ready: Arc<Ready>,
+    }
+
+    impl Test {
+        fn new(low: u64, high: u64, number: usize) -> Test {
+            let text = r#"{"name":"w","functions":{"f":{"image":"f.so"}},"steps":[{"name":"s","function":"f"}]}"#;
+            let plan = monohull_workflow::load_str(std::path::Path::new("w.json"), text).expect("a workflow");
+            let ready = Arc::new(Ready::of_parts(Arc::new(plan), Vec::new(), 1));
+            Test { residents: Residents::new(Some(Residence { low, high, number })), ends: Arc::default(), ready }
+        }
+
+        fn put_with(&self, of: WaitOf, memory: Arc<AtomicU64>, is_there: bool) -> Ended {
+            let process = Fake { memory, is_there, ends: self.ends.clone(), name: of.id.to_string() };
+            self.residents.put(Resident { of, process, ready: self.ready.clone(), keeps_deadline: true })
+        }
+
+        fn put(&self, name: &str, memory: u64) -> Ended {
+            self.put_with(wait(name), Arc::new(memory.into()), true)
+        }
+
+        fn ends(&self) -> Vec<String> {
+            std::mem::take(&mut *self.ends.lock().expect("no panic"))
+        }
+    }
+
+    fn wait(name: &str) -> WaitOf {
+        let (id, checkpoint) = (name.parse().expect("an id"), format!("{name}.3.checkpoint"));
+        WaitOf { id, epoch: 3, generation: 2, checkpoint, start: (*b"started").into() }
+    }
+
+    /// The claim with which the wait ends.
+    fn claim(name: &str) -> Claim {
+        Claim {
+            held: Right { id: name.parse().expect("an id"), epoch: 4 },
+            workflow: "w".to_owned(),
+            generation: 2,
+            checkpoint: Some(Checkpoint { file: format!("{name}.3.checkpoint"), bytes: 7 }),
+            start: b"started".to_vec(),
+            attempt: 1,
+            published: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_ends_first_and_until_the_low_watermark() {
+        let test = Test::new(60, 100, 100);
+        for name in ["a", "b", "c", "d"] {
+            assert_eq!(test.put(name, 25), Ended::default());
+        }
+        assert_eq!(test.residents.totals(), (4, 100));
+        // It is used once more, and so `b` is the one that was not for longest.
+        let (taken, _) = test.residents.take(&claim("a"));
+        drop(taken.expect("it is there"));
+        assert_eq!((test.ends(), test.put("a", 25)), (vec!["a".to_owned()], Ended::default()));
+        assert_eq!(test.put("e", 1), Ended { memory: 2, ..Ended::default() });
+        assert_eq!((test.ends(), test.residents.totals()), (vec!["b".to_owned(), "c".to_owned()], (3, 51)));
+        // One alone that has too much.
+        assert_eq!(test.put("f", 200).memory, 4);
+        assert_eq!((test.ends().last().map(String::as_str), test.residents.totals()), (Some("f"), (0, 0)));
+    }
+
+    #[test]
+    fn fifty_sleepers_stay_below_the_watermark() {
+        let test = Test::new(200, 300, 100);
+        let ended: u64 = (0..50).map(|number| test.put(&format!("s{number}"), 20)).map(|ended| ended.memory).sum();
+        let (number, bytes) = test.residents.totals();
+        assert!(bytes <= 300 && number + ended == 50, "{number} {bytes} {ended}");
+        let order: Vec<_> = (0..ended).map(|number| format!("s{number}")).collect();
+        assert_eq!(test.ends(), order);
+    }
+
+    #[test]
+    fn memory_that_has_been_freed_meanwhile_does_not_count() {
+        let test = Test::new(10, 20, 100);
+        let memory = Arc::new(AtomicU64::new(15));
+        test.put_with(wait("a"), memory.clone(), true);
+        memory.store(5, Ordering::Relaxed);
+        assert_eq!((test.put("b", 15), test.residents.totals()), (Ended::default(), (2, 20)));
+    }
+
+    #[test]
+    fn there_are_no_more_than_may_be() {
+        let test = Test::new(100, 100, 2);
+        assert_eq!(["a", "b", "c"].map(|name| test.put(name, 1).number), [0, 0, 1]);
+        assert_eq!(test.ends(), ["a"]);
+        // Another wait of the same invocation takes the place of the first.
+        assert_eq!(test.put("b", 1), Ended { changed: 1, ..Ended::default() });
+        assert_eq!((test.ends(), test.residents.totals()), (vec!["b".to_owned()], (2, 2)));
+        let off: Residents<Fake> = Residents::new(None);
+        assert!(!off.is_on());
+        let test = Test { residents: off, ..test };
+        assert_eq!((test.put("a", 1).number, test.ends()), (1, vec!["a".to_owned()]));
+    }
+
+    /// A process is handed to nothing but the wait that it stays with.
+    #[test]
+    fn a_process_goes_on_with_its_own_wait_alone() {
+        let test = Test::new(100, 100, 10);
+        test.put("a", 1);
+        let (taken, ended) = test.residents.take(&claim("a"));
+        assert_eq!((taken.map(|taken| taken.of), ended), (Some(wait("a")), Ended::default()));
+        let changes: [fn(&mut Claim); 6] = [
+            // Somebody has claimed it meanwhile.
+            |claim| claim.held.epoch += 1,
+            // A claim from before.
+            |claim| claim.held.epoch -= 1,
+            // It was taken back.
+            |claim| claim.generation += 1,
+            |claim| claim.checkpoint.as_mut().expect("one").file.push('x'),
+            |claim| claim.checkpoint = None,
+            // Another one of the same name.
+            |claim| claim.start.push(0),
+        ];
+        for change in changes {
+            test.put("a", 1);
+            test.ends();
+            let mut other = claim("a");
+            change(&mut other);
+            let (taken, ended) = test.residents.take(&other);
+            assert!(taken.is_none() && ended == Ended { changed: 1, ..Ended::default() }, "{other:?}");
+            assert_eq!((test.ends(), test.residents.totals()), (vec!["a".to_owned()], (0, 0)));
+        }
+        test.put("a", 1);
+        assert!(test.residents.take(&claim("b")).0.is_none());
+        assert_eq!(test.residents.totals().0, 1, "it is another's");
+    }
+
+    #[test]
+    fn one_that_has_died_or_whose_invocation_changes_is_given_up() {
+        let test = Test::new(100, 100, 10);
+        test.put_with(wait("a"), Arc::default(), false);
+        assert_eq!(test.residents.take(&claim("a")).1, Ended { died: 1, ..Ended::default() });
+        test.put_with(wait("a"), Arc::default(), false);
+        test.put("b", 1);
+        assert_eq!((test.residents.sweep().died, test.residents.totals()), (1, (1, 1)));
+        assert_eq!(test.residents.end(&wait("c").id), Ended::default());
+        let later = WaitOf { generation: 3, ..wait("b") };
+        assert_eq!(test.residents.end_of(&later), Ended::default(), "it has come to another wait");
+        assert_eq!(test.residents.end_of(&wait("b")).changed, 1);
+        test.put("b", 1);
+        assert_eq!(test.residents.end(&wait("b").id).changed, 1);
+        test.put("b", 1);
+        assert_eq!((test.residents.clear().changed, test.residents.totals()), (1, (0, 0)));
+        test.put("b", 1);
+        assert_eq!(test.residents.totals(), (1, 1));
+    }
+}

@@ -1,0 +1,69 @@
+//! How much memory a worker has for itself.
+//!
+//! A worker is a fork, so most pages of a young one are its spawner's too, until one of both writes to them. What the kernel counts as
+//! anonymous memory of the process has those: some megabytes that nobody gets back when it ends. What is its own, the kernel tells to those who
+//! may trace it, and in the account of a control group. Elsewhere it is estimated.
+
+use super::cgroup::WorkerCgroup;
+use std::fs;
+
+/// Bytes of a page, in which the kernel counts memory.
+const PAGE: u64 = 4096;
+
+/// Bytes of memory that a process has for itself; 0 if it has ended. `spawner` is the process that it is a fork of, if that lives.
+pub(super) fn private(pid: i32, cgroup: Option<&WorkerCgroup>, spawner: Option<i32>) -> u64 {
+    let told = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok().and_then(|text| told(&text));
+    told.or_else(|| cgroup.and_then(WorkerCgroup::memory)).unwrap_or_else(|| {
+        let own = anonymous(pid);
+        let growth = own.saturating_sub(spawner.map_or(0, anonymous));
+        // Each page that it has taken or copied by itself has been a fault; those that came at once have made it larger.
+        growth.max(own.min(faults(pid).saturating_mul(PAGE)))
+    })
+}
+
+/// The private pages of a summary of a process's mappings, in bytes. `None` if it has none, as one of a process that has ended.
+fn told(text: &str) -> Option<u64> {
+    let private =
+        text.lines().filter_map(|line| line.strip_prefix("Private_").or(line.strip_prefix("Swap:").map(|_| line)));
+    let kibibytes = private.filter_map(|line| line.trim_end_matches(" kB").rsplit(' ').next()?.parse::<u64>().ok());
+    let all: Vec<u64> = kibibytes.collect();
+    (!all.is_empty()).then(|| all.iter().sum::<u64>() << 10)
+}
+
+/// Bytes of its anonymous memory.
+fn anonymous(pid: i32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let mut pages = text.split(' ').skip(1).map(|pages| pages.parse::<u64>().unwrap_or(0));
+    let (resident, shared) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
+    resident.saturating_sub(shared).saturating_mul(PAGE)
+}
+
+/// Its page faults that read nothing from a disk.
+fn faults(pid: i32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name of the program is in brackets, and may be anything.
+    let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    fields.split(' ').nth(7).and_then(|faults| faults.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_private_is_counted_and_nothing_else() {
+        let text = "100-200 ---p 00000000 00:00 0  [rollup]\nRss:   53696 kB\nPss:   3565 kB\nShared_Dirty:   51928 kB\n\
+                    Private_Clean:   164 kB\nPrivate_Dirty:   480 kB\nPrivate_Hugetlb:   0 kB\nSwap:   4 kB\nSwapPss:   4 kB\n";
+        assert_eq!(told(text), Some(648 << 10));
+        assert_eq!(told(""), None);
+    }
+
+    #[test]
+    fn memory_that_a_process_takes_is_its_own() {
+        let pid = std::process::id() as i32;
+        let taken = vec![1_u8; 8 << 20];
+        assert!(private(pid, None, None) >= taken.len() as u64);
+        assert!(anonymous(pid) >= taken.len() as u64 && faults(pid) > 0);
+        assert_eq!((anonymous(-1), faults(-1), private(-1, None, None)), (0, 0, 0));
+    }
+}

@@ -1,0 +1,34 @@
+//! Answers to the supervisor that come with files.
+
+use super::job::seal_continuation;
+use super::protocol::{FromWorker, SupervisorChannel};
+use super::sent::seal_sent;
+use monohull_domain::checkpoint::Suspended;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// The pause before an answer is sent again for which the kernel had no room.
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
+
+/// Sends an answer, however long that takes.
+pub(super) fn send(channel: &SupervisorChannel, answer: &FromWorker, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    loop {
+        match channel.send(answer, files) {
+            // Other processes have as many descriptors in flight as the kernel permits a user; the workflow's deadline ends
+            // the wait.
+            Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => std::thread::sleep(RETRY_PAUSE),
+            sent => return sent,
+        }
+    }
+}
+
+/// The answer of a workflow that only waits, and its files: the rest of it, and what it sends to others. Whether its process `stays`.
+pub(super) fn suspended(suspended: Suspended, stays: bool) -> io::Result<(FromWorker, Vec<OwnedFd>)> {
+    let Suspended { continuation, waits, until, events_taken, published, sent, .. } = suspended;
+    let attached = seal_sent(&sent)?;
+    let file = seal_continuation(continuation)?;
+    let sent = attached.is_some();
+    let answer = FromWorker::Suspended { waits, until, events_taken, published, sent, stays };
+    Ok((answer, [file].into_iter().chain(attached).collect()))
+}
