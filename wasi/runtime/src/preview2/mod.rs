@@ -1,12 +1,12 @@
 //! WASI 0.2: the interfaces of `wasi:cli/command` and `wasi:http/proxy`, on top of hostcalls.
 //!
-//! A component imports interfaces by name and version and exports `wasi:cli/run`, or `wasi:http/incoming-handler`. Wasmtime moves texts, lists and handles between its
-//! memory and the functions here, and checks their types when it links. What a handle of the program stands for lies in a table of
-//! [`State`].
+//! A component imports interfaces by name and version and exports `wasi:cli/run`, or `wasi:http/incoming-handler`. Wasmtime moves texts,
+//! lists and handles between its memory and the functions here, and checks their types when it links. What a handle of the program
+//! stands for lies in a table of [`State`].
 //!
 //! ```text
 //!   wasi:cli          cli         arguments, environment, standard streams, exit
-//!   wasi:io           streams, poll
+//!   wasi:io           streams, poll, stdin
 //!   wasi:clocks       clocks
 //!   wasi:filesystem   filesystem  ──▶ crate::files, as preview 1
 //!   wasi:random       random
@@ -28,6 +28,7 @@ mod poll;
 mod random;
 mod slots;
 mod sockets;
+mod stdin;
 mod streams;
 #[allow(unsafe_code, reason = "what Wasmtime derives implements unsafe traits")]
 mod types;

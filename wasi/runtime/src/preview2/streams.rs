@@ -158,8 +158,13 @@ fn input(streams: &mut LinkerInstance<'_, State>) -> Result<()> {
             answer(state, bytes.map(|bytes| bytes.len() as u64))
         })?;
     }
-    streams.func_wrap("[method]input-stream.subscribe", |mut caller: Caller<'_>, (_,): (Resource<InputStream>,)| {
-        Ok((caller.data_mut().table.push(Pollable::Ready)?,))
+    streams.func_wrap("[method]input-stream.subscribe", |mut caller: Caller<'_>, (this,): (Resource<InputStream>,)| {
+        let table = &mut caller.data_mut().table;
+        let pollable = match table.get(&this)? {
+            InputStream::Stdin => Pollable::Input,
+            InputStream::File(..) | InputStream::Body(_) => Pollable::Ready,
+        };
+        Ok((table.push(pollable)?,))
     })
 }
 
