@@ -16,13 +16,14 @@ const PAGE: &str = "docs/workflow-file.md";
 const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p monohull-visor --test docs_workflow_file";
 
 /// What a type of the schema is called in tables, and the heading it is described under.
-const NAMES: [(&str, &str, &str); 25] = [
+const NAMES: [(&str, &str, &str); 26] = [
     ("Function", "function", "functions"),
     ("Step", "step", "steps"),
     ("EachObject", "object", "an-instance-for-each-slot"),
     ("Retry", "object", "attempts"),
     ("InputObject", "object", "inputs-and-outputs"),
     ("OutputObject", "object", "inputs-and-outputs"),
+    ("HttpObject", "object", "http-requests"),
     ("UnreadObject", "object", "unread-slots"),
     ("Mount", "file system", "files"),
     ("Limits", "object", "limits"),

@@ -62,6 +62,29 @@ fn a_list_of_children_that_is_wrong() {
     assert_eq!(checked.plan.expect("it is right").starts, ["a", "w"]);
 }
 
+#[test]
+fn http_needs_an_input_and_an_output() {
+    let with = |http: &str, slots: &str| format!(r#""http":{http},{slots}"#);
+    let slots = r#""inputs":["request"],"outputs":["response","log"]"#;
+    let right = r#"{"request":"request","response":"response"}"#;
+    let plan = check_bytes(Path::new("w.json"), with_top(&with(right, slots)).as_bytes()).plan.expect("it is right");
+    let http = plan.http.expect("it has one");
+    assert_eq!((&*http.request, &*http.response), ("request", "response"));
+    for (http, offset, message, expected) in [
+        ("true", 7, "`http` is a boolean", "an object"),
+        (r#"{"request":"request"}"#, 7, "lacks the field `response`", "required"),
+        (r#"{"response":"response"}"#, 7, "lacks the field `request`", "required"),
+        (r#"{"request":"request","response":"response","path":"/"}"#, 50, "no field `path`", "`request`, `response`"),
+        (r#"{"request":"reqest","response":"response"}"#, 18, "no input slot `reqest`, did you mean", "`inputs`"),
+        (r#"{"request":"response","response":"response"}"#, 18, "no input slot `response`", "`inputs`"),
+        (r#"{"request":"request","response":"request"}"#, 39, "no output slot `request`", "`outputs`"),
+    ] {
+        top_mistake(&with(http, slots), offset, message, expected);
+    }
+    let two = r#""inputs":["request","b"],"outputs":["response"]"#;
+    top_mistake(&with(right, two), 18, "has 2 inputs, and a request fills one slot", "the only slot of `inputs`");
+}
+
 /// A workflow with these steps, which begin at the column that is given back.
 fn with_steps(steps: &str) -> (String, usize) {
     let before = r#"{"name":"w","functions":{"f":{"image":"f.so"}},"files":[{"at":"/a","memory":"1MiB"}],"steps":["#;

@@ -8,6 +8,8 @@
 //! target/wasi/wasi-component.wasm  the same program as a component, and
 //! target/images/wasi-component.so  the function that is made of it
 //! target/wasi/slots-rust.wasm  another one in Rust (`wasi/guests/slots`), which uses slots
+//! target/wasi/wasi-http.wasm  a component that answers HTTP requests (`wasi/guests/http`), and
+//! target/images/wasi-http.so  the function that is made of it
 //! target/wasi/quickjs.wasm  the interpreter of programs in JavaScript (`wasi_guests`)
 //! target/wasi/tour-c.wasm   programs in other languages, for tests
 //! target/wasi/build         cargo's folder: the workspace `wasi` has its own dependencies
@@ -19,8 +21,12 @@ use crate::{Result, shell, wasi_guests};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the guest in Rust is compiled for: preview 1 and version 0.2 of WASI. And what is made of it.
-const GUESTS: [(&str, &str); 2] = [("wasm32-wasip1", "wasi-tour"), ("wasm32-wasip2", "wasi-component")];
+/// The guests in Rust: the package, what it is compiled for (preview 1 or version 0.2 of WASI), cargo's name of the program, and ours.
+const GUESTS: [(&str, &str, &str, &str); 3] = [
+    ("wasi-tour", "wasm32-wasip1", "wasi-tour.wasm", "wasi-tour"),
+    ("wasi-tour", "wasm32-wasip2", "wasi-tour.wasm", "wasi-component"),
+    ("wasi-http", "wasm32-wasip2", "wasi_http.wasm", "wasi-http"),
+];
 /// Ways to lay the runtime out, the usual one first.
 const LAYOUTS: [&str; 4] = [
     "llvm-args=-align-all-functions=5",
@@ -29,14 +35,15 @@ const LAYOUTS: [&str; 4] = [
     "opt-level=2",
 ];
 /// Crates that are linted, each by itself: together they would share features that some must not have.
-const PACKAGES: [&str; 4] = ["monohull-wasi-settings", "monohull-wasi-runtime", "monohull-wasi-compile", "wasi-tour"];
+const PACKAGES: [&str; 5] =
+    ["monohull-wasi-settings", "monohull-wasi-runtime", "monohull-wasi-compile", "wasi-tour", "wasi-http"];
 /// What imports functions of the runtime, which are there for WebAssembly alone.
 const GUEST_OF_SLOTS: [&str; 4] = ["-p", "wasi-slots", "--target", "wasm32-wasip1"];
 
 /// Compiler, runtime, and guests.
 pub(crate) fn build(workspace: &Workspace) -> Result {
     tools(workspace)?;
-    guest(workspace, &root().join("target/wasi"))
+    guests(workspace, &root().join("target/wasi"))
 }
 
 /// The same without the one whose image is made here.
@@ -79,19 +86,19 @@ fn runtime(workspace: &Workspace, to: &Path) -> Result {
     Err(format!("the runtime holds forbidden instructions in each of {} layouts: {last}", LAYOUTS.len()))
 }
 
-/// The program that shows what WASI has, for each version, and its images.
-fn guest(workspace: &Workspace, to: &Path) -> Result {
+/// The programs in Rust, and their images.
+fn guests(workspace: &Workspace, to: &Path) -> Result {
     let installed = shell::output(Command::new("rustup").args(["target", "list", "--installed"]))?;
     let installed = String::from_utf8_lossy(&installed);
     let images = root().join("target/images");
-    for (target, name) in GUESTS {
+    for (package, target, built, name) in GUESTS {
         if !installed.lines().any(|installed| installed == target) {
             shell::run(Command::new("rustup").args(["target", "add", target]))?;
         }
-        let mut build = cargo(workspace, &["build", "--release", "--quiet", "-p", "wasi-tour", "--target", target]);
+        let mut build = cargo(workspace, &["build", "--release", "--quiet", "-p", package, "--target", target]);
         shell::run(build.env_remove("RUSTFLAGS"))?;
         let program = to.join(name).with_extension("wasm");
-        install(&folder(workspace).join(target).join("release/wasi-tour.wasm"), &program)?;
+        install(&folder(workspace).join(target).join("release").join(built), &program)?;
         let mut monohull = Command::new(workspace.target().join("release/monohull"));
         shell::output(monohull.arg("build").arg(program).arg("--out").arg(&images))?;
     }

@@ -320,6 +320,7 @@ fn workflow(name: &str, image: &str) -> String {
         steps: vec![step],
         inputs: Vec::new(),
         outputs: Vec::new(),
+        http: None,
         unread: None,
         files: Vec::new(),
         limits: Limits::default(),

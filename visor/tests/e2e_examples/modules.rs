@@ -18,6 +18,7 @@ const EXPECTED: &[Expected] = &[
     ("jq", &[("orders", b"[{\"customer\": \"Ada\", \"price\": 3.5}]")], &["fdtab", "mm", "stdio"]),
     ("blob", &[], &["fdtab", "mm", "stdio"]),
     ("generator", &[], &["mm", "stdio"]),
+    ("http-hello", &[("request", b"GET / HTTP/1.1\r\n\r\n")], &["mm"]),
     ("json-report", &[], &["mm", "stdio"]),
     ("log-analytics", &[], &["fdtab", "mm", "mmap-file", "ramfs"]),
     ("lua", &[("orders", b"Ada 3.50\n")], &["mm", "stdio", "time"]),
@@ -43,6 +44,7 @@ const EXPECTED: &[Expected] = &[
     ("std-tour", &[], &["mm", "stdio", "time"]),
     ("sudoku", &[], &["mm", "stdio"]),
     ("wasi-component", &[("text", b"typed\n")], &["fdtab", "mm", "ramfs", "stdio", "time"]),
+    ("wasi-http", &[("request", b"GET / HTTP/1.1\r\n\r\n")], &["mm"]),
     ("wasi-tour", &[("text", b"typed\n")], &["fdtab", "mm", "ramfs", "stdio", "time"]),
     ("word-count", &[("text", b"one fish two fish\n")], &["mm"]),
 ];

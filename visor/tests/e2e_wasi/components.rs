@@ -26,11 +26,11 @@ fn the_documentation_has_every_interface() {
     // What is linked is named with its version; `mod.rs` names what a component exports.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wasi/runtime/src/preview2");
     let mut linked = BTreeSet::new();
-    for file in fs::read_dir(folder).expect("a folder").map(|file| file.expect("an entry").path()) {
-        if !file.ends_with("mod.rs") {
-            let text = fs::read_to_string(file).expect("UTF-8");
-            linked.extend(text.split('"').filter_map(|part| part.strip_suffix("@0.2.0")).map(str::to_owned));
-        }
+    let files = |folder: &Path| fs::read_dir(folder).expect("a folder").map(|file| file.expect("an entry").path());
+    let files = files(&folder).filter(|file| file.is_file() && !file.ends_with("mod.rs"));
+    for file in files.chain([folder.join("http/mod.rs")]) {
+        let text = fs::read_to_string(file).expect("UTF-8");
+        linked.extend(text.split('"').filter_map(|part| part.strip_suffix("@0.2.0")).map(str::to_owned));
     }
     assert!(linked.len() > 15, "{linked:?}");
     assert_eq!(documented, linked);
@@ -123,10 +123,6 @@ fn a_component_without_what_it_needs_says_what() {
     let of = |imports: &str| command(imports, "(core instance $host)", "", "(i32.const 0)");
     for (text, expected) in [
         ("(component)".to_owned(), "wasi:cli/run@0.2.0"),
-        (
-            "(component (instance $i) (export \"wasi:http/incoming-handler@0.2.0\" (instance $i)))".to_owned(),
-            "wasi:http/proxy",
-        ),
         (of(r#"(import "acme:rockets/launch@1.0.0" (instance (export "fire" (func))))"#), "acme:rockets/launch@1.0.0"),
         (of(r#"(import "launch" (func))"#), "launch"),
         // Another version, another type, and a function that the interface does not have.
@@ -365,6 +361,107 @@ fn components_take_and_fill_slots() {
     assert_eq!(report["status"], "done", "{report:#}");
     assert_eq!(report["output"]["out"]["text"], "hello world", "{report:#}");
     assert_eq!(report["output"]["text"]["text"], "hello", "{report:#}");
+}
+
+/// What no other step has filled yet is not ready. What is polled together with it is, in its time.
+#[test]
+fn components_poll_their_standard_input_together_with_clocks() {
+    let imports = r#"
+        (import "wasi:io/poll@0.2.6" (instance $poll
+            (export "pollable" (type $pollable (sub resource)))
+            (export "[method]pollable.ready" (func (param "self" (borrow $pollable)) (result bool)))
+            (export "poll" (func (param "in" (list (borrow $pollable))) (result (list u32))))))
+        (alias export $poll "pollable" (type $pollable))
+        (import "wasi:io/error@0.2.6" (instance $errors (export "error" (type $error (sub resource)))))
+        (alias export $errors "error" (type $error))
+        (import "wasi:io/streams@0.2.6" (instance $streams
+            (alias outer $command $pollable (type $outer))
+            (alias outer $command $error (type $outer-error))
+            (export "pollable" (type $pollable (eq $outer)))
+            (export "error" (type $error (eq $outer-error)))
+            (export "input-stream" (type $input (sub resource)))
+            (type $why (variant (case "last-operation-failed" (own $error)) (case "closed")))
+            (export "stream-error" (type $stream-error (eq $why)))
+            (export "[method]input-stream.subscribe" (func (param "self" (borrow $input)) (result (own $pollable))))
+            (export "[method]input-stream.read"
+                (func (param "self" (borrow $input)) (param "len" u64) (result (result (list u8) (error $stream-error)))))))
+        (alias export $streams "input-stream" (type $input))
+        (import "wasi:cli/stdin@0.2.6" (instance $stdin
+            (alias outer $command $input (type $outer))
+            (export "input-stream" (type $input (eq $outer)))
+            (export "get-stdin" (func (result (own $input))))))
+        (import "wasi:clocks/monotonic-clock@0.2.6" (instance $clock
+            (alias outer $command $pollable (type $outer))
+            (export "pollable" (type $pollable (eq $outer)))
+            (export "subscribe-duration" (func (param "when" u64) (result (own $pollable))))))
+        (import "monohull:function/slots@0.1.0" (instance $slots
+            (export "publish" (func (param "name" string) (param "bytes" (list u8)) (result (result (error string)))))))"#;
+    let host = r#"
+        (core func $poll (canon lower (func $poll "poll") (memory $mem) (realloc $realloc)))
+        (core func $ready (canon lower (func $poll "[method]pollable.ready")))
+        (core func $wait (canon lower (func $clock "subscribe-duration")))
+        (core func $stdin (canon lower (func $stdin "get-stdin")))
+        (core func $subscribe (canon lower (func $streams "[method]input-stream.subscribe")))
+        (core func $read (canon lower (func $streams "[method]input-stream.read") (memory $mem) (realloc $realloc)))
+        (core func $publish (canon lower (func $slots "publish") (memory $mem) (realloc $realloc)))
+        (core instance $host
+            (export "poll" (func $poll)) (export "ready" (func $ready)) (export "wait" (func $wait))
+            (export "stdin" (func $stdin)) (export "subscribe" (func $subscribe)) (export "read" (func $read))
+            (export "publish" (func $publish)))"#;
+    let module = r#"
+        (import "host" "poll" (func $poll (param i32 i32 i32)))
+        (import "host" "ready" (func $ready (param i32) (result i32)))
+        (import "host" "wait" (func $wait (param i64) (result i32)))
+        (import "host" "stdin" (func $stdin (result i32)))
+        (import "host" "subscribe" (func $subscribe (param i32) (result i32)))
+        (import "host" "read" (func $read (param i32 i64 i32)))
+        (import "host" "publish" (func $publish (param i32 i32 i32 i32 i32)))
+        (data (i32.const 256) "in") (data (i32.const 264) "hello")
+        ;; Polls the two at 0: one of them is ready, with this index.
+        (func $first (param i32)
+            (call $poll (i32.const 0) (i32.const 2) (i32.const 16))
+            (call $must (i32.eq (i32.load (i32.const 20)) (i32.const 1)))
+            (call $must (i32.eq (i32.load (i32.load (i32.const 16))) (local.get 0))))"#;
+    let body = "(local $input i32)
+        (local.set $input (call $stdin))
+        (i32.store (i32.const 0) (call $subscribe (local.get $input)))
+        (call $must (i32.eqz (call $ready (i32.load (i32.const 0)))))
+        (i32.store (i32.const 4) (call $wait (i64.const 1000000)))
+        (call $first (i32.const 1))
+        ;; The other step hands on what this one gives it.
+        (call $publish (i32.const 256) (i32.const 2) (i32.const 264) (i32.const 5) (i32.const 32))
+        (call $must (i32.eqz (i32.load8_u (i32.const 32))))
+        (i32.store (i32.const 4) (call $wait (i64.const -1)))
+        (call $first (i32.const 0))
+        (call $must (call $ready (i32.load (i32.const 0))))
+        (call $read (local.get $input) (i64.const 100) (i32.const 32))
+        (call $must (i32.eqz (i32.load8_u (i32.const 32))))
+        (call $must (i32.eq (i32.load (i32.const 40)) (i32.const 5)))
+        (call $must (i64.eq
+            (i64.load (i32.load (i32.const 36))) (i64.load (i32.const 264))))
+        ;; Its end is ready as well.
+        (call $must (call $ready (i32.load (i32.const 0))))
+        (call $read (local.get $input) (i64.const 100) (i32.const 32))
+        (call $must (i32.load8_u (i32.const 32)))
+        (i32.const 0)";
+    let function = Function::new(&command(imports, host, module, body));
+    let echo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/echo.so");
+    let mut document = json!({
+        "name": "test",
+        "functions": { "app": { "image": "app.so" }, "echo": { "image": echo } },
+        "steps": [
+            { "name": "app", "function": "app", "stdin": "out" },
+            { "name": "echo", "function": "echo" },
+        ],
+    });
+    let report = run_with(function.folder.path(), &document, &[]);
+    assert_eq!(report["status"], "done", "{report:#}");
+    // A step without standard input has reached its end, which is ready.
+    document["steps"][0]["stdin"] = Value::Null;
+    document["steps"][0].as_object_mut().expect("a step").remove("stdin");
+    document["unread"] = "ignore".into();
+    let report = run_with(function.folder.path(), &document, &[]);
+    assert_eq!(report["status"], "failed", "the first poll finds it ready: {report:#}");
 }
 
 /// A section of a binary.

@@ -7,6 +7,7 @@ mod calls;
 mod components;
 mod generated;
 mod hostile;
+mod http;
 mod javascript;
 mod moves;
 mod programs;

@@ -61,6 +61,7 @@ fn check_text(reader: &mut Reader<'_>, folder: &Path) -> Option<Plan> {
     count_instances(reader, &shape.steps);
     effects::check(reader, &shape.steps);
     check_files(reader, &shape);
+    check_http(reader, &shape);
     // Cycles left steps out of the order; they have been noted.
     (!reader.has_errors()).then(|| make_plan(shape, &steps, &order, folder))
 }
@@ -138,6 +139,26 @@ fn check_files(reader: &mut Reader<'_>, shape: &Shape<'_>) {
             let message = format!("the workflow has no file system at {}{hint}", quoted(point.value));
             reader.error(point.at, message, "a mount point from `files` of the workflow".to_owned());
         }
+    }
+}
+
+/// Notes slots of `http` that are not filled from outside, or do not leave the workflow.
+fn check_http(reader: &mut Reader<'_>, shape: &Shape<'_>) {
+    let Some(http) = &shape.http else { return };
+    let inputs = || shape.inputs.iter().map(|input| input.slot.as_str());
+    if !inputs().any(|slot| slot == http.request.value) {
+        let hint = suggestion(http.request.value, inputs());
+        let message = format!("the workflow has no input slot {}{hint}", quoted(http.request.value));
+        reader.error(http.request.at, message, "a slot from `inputs`".to_owned());
+    } else if shape.inputs.len() > 1 {
+        let message = format!("the workflow has {} inputs, and a request fills one slot", shape.inputs.len());
+        reader.error(http.request.at, message, "the only slot of `inputs`".to_owned());
+    }
+    let outputs = || shape.outputs.iter().map(|output| output.slot.as_str());
+    if !outputs().any(|slot| slot == http.response.value) {
+        let hint = suggestion(http.response.value, outputs());
+        let message = format!("the workflow has no output slot {}{hint}", quoted(http.response.value));
+        reader.error(http.response.at, message, "a slot from `outputs`".to_owned());
     }
 }
 
@@ -283,6 +304,10 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         steps,
         inputs: shape.inputs.into_iter().map(at_folder).collect(),
         outputs: shape.outputs,
+        http: shape.http.map(|http| plan::Http {
+            request: http.request.value.to_owned(),
+            response: http.response.value.to_owned(),
+        }),
         unread: shape.unread,
         files: shape.files.into_iter().map(|mount| mount.in_folder(folder)).collect(),
         limits: shape.limits,

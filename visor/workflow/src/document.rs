@@ -49,6 +49,10 @@ pub struct Document {
     /// Slots that are the workflow's result; each must be filled when the last step has ended. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<Output>,
+    /// The slots by which the workflow answers HTTP requests. Default: none, a server's `/http/NAME/` has nothing there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "HttpObject")]
+    pub http: Option<HttpObject>,
     /// The outcome of a run that ends with a slot that is still filled and is no output: one outcome for all slots, or
     /// an object with outcomes for some of them. Default: `fail`, because a slot that nothing reads is usually lost
     /// work: a fan-out that is one instance short, or a misspelt name.
@@ -292,6 +296,17 @@ pub struct OutputObject {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = MEDIA_TYPE_MAX), regex(pattern = MEDIA_TYPE_PATTERN))]
     pub content_type: Option<String>,
+}
+
+/// The slots by which a workflow answers HTTP requests. Both hold messages of HTTP/1.1: a first line, fields, an empty line and
+/// the content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpObject {
+    /// The slot that is filled with the request. It is the workflow's one input.
+    pub request: SlotName,
+    /// The slot that the answer is taken from. It is an output of the workflow.
+    pub response: SlotName,
 }
 
 /// What happens if slots are left unread: one outcome for all slots, or outcomes by slot.

@@ -25,6 +25,8 @@ pub struct Plan {
     pub inputs: Vec<Input>,
     /// Slots that are the workflow's result. Every one must be filled when the last step has ended.
     pub outputs: Vec<Output>,
+    /// The slots by which it answers HTTP requests.
+    pub http: Option<Http>,
     /// What slots mean that are still filled when the last step has ended.
     pub unread: Unread,
     /// The file systems functions see.
@@ -219,6 +221,15 @@ pub struct Output {
     pub slot: String,
     /// What its bytes are, for HTTP.
     pub content_type: Option<String>,
+}
+
+/// How a workflow answers HTTP requests.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Http {
+    /// The one input: the request.
+    pub request: String,
+    /// The output that is the answer.
+    pub response: String,
 }
 
 /// What unread slots mean.

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A module imports `wasi_snapshot_preview1` and, if it wants slots, `monohull`; its `_start` is called once. A component imports
-//! interfaces of WASI 0.2, and its `wasi:cli/run` is called once. The pages of its memories are the function's, so the step's `memory`
-//! limits it.
+//! interfaces of WASI 0.2, and its `wasi:cli/run` is called once, or its `wasi:http/incoming-handler`. The pages of its memories are the
+//! function's, so the step's `memory` limits it.
 #![no_std]
 #![deny(unsafe_code)]
 

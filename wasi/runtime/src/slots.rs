@@ -89,8 +89,13 @@ pub(crate) fn take(name: &str, wait: bool) -> Result<Option<Taken>, SlotError> {
 
 /// Fills a slot with bytes.
 pub(crate) fn publish(name: &str, bytes: &[u8]) -> Result<(), SlotError> {
-    let mut buffer = SlotVec::<u8>::with_slot_capacity(name, bytes.len());
-    buffer.extend_from_slice(bytes);
+    publish_parts(name, &[bytes])
+}
+
+/// Fills a slot with bytes that lie in several places.
+pub(crate) fn publish_parts(name: &str, parts: &[&[u8]]) -> Result<(), SlotError> {
+    let mut buffer = SlotVec::<u8>::with_slot_capacity(name, parts.iter().map(|part| part.len()).sum());
+    parts.iter().for_each(|part| buffer.extend_from_slice(part));
     buffer.publish()
 }
 

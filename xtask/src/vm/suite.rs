@@ -338,6 +338,7 @@ pub(super) const INPUTS: &[(&str, &str, &[u8])] = &[
     ("conformance", "input", b"one line\n"),
     ("echo", "in", b"hello\n"),
     ("fan-out", "text", b"one fish two fish\nred fish blue fish\n"),
+    ("http-hello", "request", b"GET / HTTP/1.1\r\n\r\n"),
     ("jq", "orders", b"[{\"customer\": \"Ada\", \"price\": 3.5}]"),
     ("lua", "orders", b"Ada 3.50\nGrace 12\n"),
     ("parallel-sort", "lines", b"17\n4\n300\n4\n99\n"),
@@ -350,6 +351,7 @@ pub(super) const INPUTS: &[(&str, &str, &[u8])] = &[
     ("quickjs", "orders", b"Ada 3.50\nGrace 12\n"),
     ("sqlite3", "orders", b"Ada,3.50\nGrace,12\n"),
     ("wasi-component", "text", b"typed\n"),
+    ("wasi-http", "request", b"GET / HTTP/1.1\r\n\r\n"),
     ("wasi-tour", "text", b"typed\n"),
     ("word-count", "text", b"one fish two fish\nred fish blue fish\n"),
 ];

@@ -16,7 +16,7 @@ use crate::endpoints::durable::{full, id_of_key, idempotency_key};
 use crate::endpoints::invocations::output as output_of;
 use crate::endpoints::registered::DOCUMENT_MAX;
 use crate::execution::basis::may_begin_again;
-use crate::execution::run::{Inputs, Task};
+use crate::execution::run::{Inputs, Task, Wait};
 use crate::http::answer::Answer;
 use crate::http::connection::Stream;
 use crate::http::content::SMALL;
@@ -49,7 +49,7 @@ struct RunRequest<'a> {
 }
 
 /// The client, and its names for the invocation.
-struct Caller {
+pub(super) struct Caller {
     accepted: Moment,
     call_id: Option<String>,
     trace: Trace,
@@ -57,7 +57,7 @@ struct Caller {
 }
 
 impl Caller {
-    fn of(call: &Call) -> Result<Caller, ApiError> {
+    pub(super) fn of(call: &Call) -> Result<Caller, ApiError> {
         let headers = call.request.headers();
         Ok(Caller {
             accepted: call.accepted,
@@ -76,7 +76,7 @@ impl Watchdog {
         let (workflow, document) = self.open_for(&call.name)?;
         slots::check_output(workflow.plan(), output.as_deref())?;
         let inputs = self.inputs_of(&workflow, call).await?;
-        let (invocation, end) = self.execute_for(caller, workflow, Some(document), inputs).await?;
+        let (invocation, end) = self.execute_for(caller, workflow, Some(document), inputs, Wait::Durable).await?;
         if end.status == Status::Suspended {
             let mut response = accepted(&invocation.id, &invocation.call_id, Status::Suspended);
             name(response.headers_mut(), &invocation);
@@ -98,7 +98,7 @@ impl Watchdog {
     }
 
     /// Why there is no result, with the report if there is one.
-    async fn refused(
+    pub(super) async fn refused(
         self: &Arc<Self>,
         refusal: ApiError,
         invocation: &Invocation,
@@ -204,7 +204,7 @@ impl Watchdog {
         });
         let (workflow, slots) = ready.await?;
         let inputs = Inputs { slots, hold };
-        let (invocation, end) = self.execute_for(caller, workflow, None, inputs).await?;
+        let (invocation, end) = self.execute_for(caller, workflow, None, inputs, Wait::InProcess).await?;
         let response = match &end.result {
             Ok(_) => {
                 let shown = invocation.clone();
@@ -220,7 +220,7 @@ impl Watchdog {
     }
 
     /// A workflow that can be run now.
-    fn open_for(&self, name: &str) -> Result<(Arc<Ready>, Bytes), ApiError> {
+    pub(super) fn open_for(&self, name: &str) -> Result<(Arc<Ready>, Bytes), ApiError> {
         let workflow = self.registry.workflow(name)?;
         self.refuse_if_draining()?;
         Ok((workflow.ready()?, workflow.document.clone()))
@@ -241,14 +241,16 @@ impl Watchdog {
     }
 
     /// Runs a workflow for a client that waits for its end.
-    async fn execute_for(
+    pub(super) async fn execute_for(
         self: &Arc<Self>,
         caller: Caller,
         workflow: Arc<Ready>,
         document: Option<Bytes>,
         inputs: Inputs,
+        wait: Wait,
     ) -> Result<(Arc<Invocation>, Arc<End>), ApiError> {
         let (task, stream) = self.prepare(caller, workflow, document, inputs, Mode::Sync)?;
+        let task = Task { wait, ..task };
         let invocation = task.invocation.clone();
         self.begin(task);
         Ok(self.wait(Waiting { invocation, stream, patient: false }).await)
@@ -267,7 +269,7 @@ impl Watchdog {
         let slot = self.admission.admit().inspect_err(|_| self.metrics.turned_away(self.counted_as(&plan.name)))?;
         let invocation = Arc::new(Invocation::new(caller.accepted, caller.call_id, caller.trace, plan, mode));
         invocation.point("received");
-        Ok((Task { invocation, workflow, document, inputs, slot, row: None }, caller.stream))
+        Ok((Task { invocation, workflow, document, inputs, wait: Wait::Durable, slot, row: None }, caller.stream))
     }
 
     /// Waits for the end of an invocation, as long as the client does.
@@ -350,7 +352,7 @@ fn name(headers: &mut HeaderMap, invocation: &Invocation) {
 }
 
 /// The answer of an invocation that has ended.
-fn named(mut response: Response<Answer>, invocation: &Invocation, end: &End) -> Response<Answer> {
+pub(super) fn named(mut response: Response<Answer>, invocation: &Invocation, end: &End) -> Response<Answer> {
     name(response.headers_mut(), invocation);
     if let Some(report) = &end.report {
         let seconds = format!("{:.6}", report.cold_start_us() as f64 / 1e6);

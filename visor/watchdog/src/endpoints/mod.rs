@@ -4,6 +4,7 @@ mod branches;
 pub(crate) mod durable;
 mod events;
 pub(crate) mod health;
+mod http;
 pub(crate) mod invocations;
 pub(crate) mod invoke;
 pub(crate) mod known;
@@ -60,6 +61,7 @@ impl Watchdog {
             Route::Schedule if delete => self.remove_schedule(&call.name).await,
             Route::Schedule => self.show_schedule(&call).await,
             Route::Invoke => self.invoke(call).await,
+            Route::Http => self.answer_http(call).await,
             Route::AsyncInvoke => self.async_invoke(call).await,
             Route::Run => self.run_document(call).await,
             Route::Validate => self.validate(call).await,

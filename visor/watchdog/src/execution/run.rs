@@ -70,9 +70,19 @@ pub(crate) struct Task {
     /// Of a registered workflow its document: it becomes durable when it only waits.
     pub(crate) document: Option<Bytes>,
     pub(crate) inputs: Inputs,
+    pub(crate) wait: Wait,
     pub(crate) slot: QueueSlot,
     /// Of an asynchronous one its row in the ledger.
     pub(crate) row: Option<OwnRow>,
+}
+
+/// Where an invocation waits that only waits, and for long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// In the ledger, if its workflow is registered: its client is told where to ask.
+    Durable,
+    /// In its process: its client expects the result and nothing else.
+    InProcess,
 }
 
 /// What fills a workflow's input slots.
@@ -124,11 +134,11 @@ impl Watchdog {
     }
 
     async fn execute(self: &Arc<Self>, task: Task) {
-        let Task { invocation, workflow, document, inputs, slot, row } = task;
+        let Task { invocation, workflow, document, inputs, wait, slot, row } = task;
         let Inputs { slots, hold } = inputs;
         let _sure = EndGuard(&invocation);
         // What few invocations wait for is in boxes here and below: the task of each is moved as a whole when it is made.
-        let run = self.run(&invocation, workflow.clone(), slots, &slot, document.is_some());
+        let run = self.run(&invocation, workflow.clone(), slots, &slot, document.as_ref().map(|_| wait));
         let came = tokio::select! {
             biased;
             came = run => Some(came),
@@ -217,14 +227,15 @@ impl Watchdog {
         }
     }
 
-    /// From the queue to the report, or to a wait if it may `suspend`. Dropping the future ends the process.
+    /// From the queue to the report, or to a wait if it may do that outside of its process. `wait` is of a workflow that is registered.
+    /// Dropping the future ends the process.
     async fn run(
         self: &Arc<Self>,
         invocation: &Arc<Invocation>,
         workflow: Arc<Ready>,
         inputs: Vec<(String, Data)>,
         slot: &QueueSlot,
-        suspend: bool,
+        wait: Option<Wait>,
     ) -> Came {
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
         let Ok(_turn) = timeout_at(latest, slot.run_permit()).await else {
@@ -270,10 +281,12 @@ impl Watchdog {
             latest,
             lines: true,
             progress: invocation.mode == Mode::Async,
-            suspend: self.settings.suspend.filter(|_| suspend),
-            sends: suspend,
+            suspend: self.settings.suspend.filter(|_| wait == Some(Wait::Durable)),
+            sends: wait.is_some(),
             // One that may be run again has a plan of its own then.
-            resident: suspend && self.residents.is_on() && !needs_inputs_later(workflow.plan()),
+            resident: wait == Some(Wait::Durable)
+                && self.residents.is_on()
+                && !needs_inputs_later(workflow.plan()),
             invocation: invocation.id.clone(),
             template: self.template_for(&workflow),
             ..Job::new(workflow, inputs)

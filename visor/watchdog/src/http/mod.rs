@@ -8,6 +8,7 @@ pub(crate) mod connection;
 pub(crate) mod content;
 pub(crate) mod error;
 pub(crate) mod head;
+pub(crate) mod message;
 pub(crate) mod request_body;
 pub(crate) mod routes;
 pub(crate) mod status_codes;

@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,11 +63,19 @@ impl Hold {
     }
 }
 
+/// What stands before a body, in the same content.
+#[derive(Default)]
+pub(crate) struct Preface {
+    pub(crate) bytes: Vec<u8>,
+    /// Where the length of the body belongs, which is not known before it has arrived: right-aligned, in decimal digits.
+    pub(crate) length_at: Option<Range<usize>>,
+}
+
 /// Takes in a request's body: no more than `limit` bytes of it, no slower than `pace`, and only as much as `budget` has
 /// room for.
 pub(crate) async fn receive(
     headers: &HeaderMap,
-    mut body: Incoming,
+    body: Incoming,
     limit: u64,
     pace: &ClientLimits,
     budget: &Budget,
@@ -77,13 +87,26 @@ pub(crate) async fn receive(
     if let Some(coding) = headers.get_all(TRANSFER_ENCODING).iter().find(|coding| !is_chunked(coding)) {
         return Err(ApiError::unsupported(format!("Transfer-Encoding {coding:?} is not understood")));
     }
+    receive_behind(Preface::default(), body, limit, pace, budget).await
+}
+
+/// The same, with something before the body, and whatever the body is said to be.
+pub(crate) async fn receive_behind(
+    preface: Preface,
+    mut body: Incoming,
+    limit: u64,
+    pace: &ClientLimits,
+    budget: &Budget,
+) -> Result<Received, ApiError> {
     // One that the budget never has room for need not be tried again later. Small ones do not need any.
     let limit = limit.min(budget.bytes.max(SMALL));
     let announced = body.size_hint().lower();
     if announced > limit {
         return Err(ApiError::too_large("the body", limit));
     }
-    let mut intake = Intake::new(announced).map_err(no_room)?;
+    let before = preface.bytes.len() as u64;
+    let mut intake = Intake::new(announced + before).map_err(no_room)?;
+    intake.take(preface.bytes.into()).map_err(no_room)?;
     let mut hold = Hold::default();
     let begin = Instant::now();
     loop {
@@ -92,11 +115,17 @@ pub(crate) async fn receive(
         let Ok(frame) = timeout_at(pause.min(average), body.frame()).await else {
             return Err(ApiError::too_slow("the body comes too slowly"));
         };
-        let Some(frame) = frame else { return Ok(Received { content: intake.into_content(), hold }) };
+        let Some(frame) = frame else {
+            if let Some(at) = preface.length_at {
+                let length = format!("{:>width$}", intake.len - before, width = at.len());
+                intake.write_at(at.start, length.as_bytes()).map_err(no_room)?;
+            }
+            return Ok(Received { content: intake.into_content(), hold });
+        };
         let frame = frame.map_err(|error| ApiError::bad_request(format!("the body cannot be read: {error}")))?;
         // Trailers carry nothing we know.
         let Ok(data) = frame.into_data() else { continue };
-        if intake.len + data.len() as u64 > limit {
+        if intake.len - before + data.len() as u64 > limit {
             return Err(ApiError::too_large("the body", limit));
         }
         if intake.len + data.len() as u64 > SMALL {
@@ -140,6 +169,17 @@ impl Intake {
                     self.memory.reserve_exact(self.announced as usize - self.memory.len());
                 }
                 self.memory.extend_from_slice(&data);
+                Ok(())
+            }
+        }
+    }
+
+    /// Replaces bytes that have been taken.
+    fn write_at(&mut self, start: usize, bytes: &[u8]) -> io::Result<()> {
+        match &self.file {
+            Some(file) => file.write_all_at(bytes, start as u64),
+            None => {
+                self.memory[start..start + bytes.len()].copy_from_slice(bytes);
                 Ok(())
             }
         }

@@ -34,6 +34,7 @@ pub(crate) enum Route {
     Schedule,
     Invoke,
     AsyncInvoke,
+    Http,
     Run,
     Validate,
     Invocations,
@@ -54,6 +55,9 @@ pub(crate) enum Route {
 
 const GET: &[Method] = &[Method::GET, Method::HEAD];
 const POST: &[Method] = &[Method::POST];
+/// All that OpenAPI can describe, without TRACE, which tells a client what it has sent.
+const ANY: &[Method] =
+    &[Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
 const ENTRY: &[Method] = &[Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
 const RECORD: &[Method] = &[Method::GET, Method::HEAD, Method::DELETE];
 
@@ -76,6 +80,7 @@ pub(crate) const TABLE: &[(&str, Route, &[Method])] = &[
     ("/schedules/{name}", Route::Schedule, ENTRY),
     ("/invoke/{name}", Route::Invoke, POST),
     ("/async-invoke/{name}", Route::AsyncInvoke, POST),
+    ("/http/{name}/{path}", Route::Http, ANY),
     ("/run", Route::Run, POST),
     ("/validate", Route::Validate, POST),
     ("/invocations", Route::Invocations, GET),
@@ -146,7 +151,9 @@ impl Routes {
     pub(crate) fn new() -> Routes {
         let mut router = Router::new();
         for (pattern, route, methods) in TABLE {
-            router.insert(*pattern, (*route, *methods)).expect("the table's paths do not contradict each other");
+            for pattern in patterns(pattern) {
+                router.insert(pattern, (*route, *methods)).expect("the table's paths do not contradict each other");
+            }
         }
         Routes(router)
     }
@@ -163,6 +170,14 @@ impl Routes {
         }
         let part = |name| decoded(found.params.get(name).unwrap_or_default());
         Ok((route, part("name")?, part("slot")?))
+    }
+}
+
+/// The paths that a path of the table stands for: at its end, `{path}` is any number of parts, and none.
+fn patterns(pattern: &str) -> Vec<String> {
+    match pattern.strip_suffix("/{path}") {
+        None => vec![pattern.to_owned()],
+        Some(before) => ["", "/", "/{*path}"].map(|path| format!("{before}{path}")).into(),
     }
 }
 
@@ -192,6 +207,13 @@ mod tests {
             assert_eq!(find(Method::GET, path), Err(StatusCode::NOT_FOUND), "{path:?}");
         }
         assert_eq!(find(Method::GET, "/functions/%ff"), Err(StatusCode::BAD_REQUEST));
+        for path in ["/http/w", "/http/w/", "/http/w//", "/http/w/a/../b%2F", "/http/w/%ff"] {
+            let (route, name, _) = find(Method::PATCH, path).expect("a route");
+            assert_eq!((route, name.as_str()), (Route::Http, "w"), "{path}");
+        }
+        assert_eq!(find(Method::TRACE, "/http/w/"), Err(StatusCode::METHOD_NOT_ALLOWED));
+        assert_eq!(find(Method::GET, "/http"), Err(StatusCode::NOT_FOUND));
+        assert_eq!(find(Method::GET, "/http/"), Err(StatusCode::NOT_FOUND));
         // Decoded only after the path has been split: this is one name, and no function can be called so.
         let (_, name, _) = find(Method::GET, "/functions/..%2F..%2Fx").expect("a route");
         assert_eq!(name, "../../x");

@@ -15,6 +15,8 @@ const SENDER: &[u16] = &[401, 403];
 const NAME: &[u16] = &[404];
 /// The body does not arrive, or is not understood.
 const BODY: &[u16] = &[400, 408, 413, 415, 429, 500];
+/// The body does not arrive; what it is does not matter.
+const CONTENT: &[u16] = &[400, 408, 413, 429, 500];
 /// An image or a document is wrong, or lacks what it refers to.
 const CHECK: &[u16] = &[422, 500];
 /// Something is in use, or was removed meanwhile.
@@ -47,6 +49,7 @@ impl Route {
             Route::Schedule => &[NAME, STATE],
             Route::Workflow | Route::InvocationLogs => &[NAME, ANSWER],
             Route::Invoke => &[NAME, CHECK, BODY, PLACE, RUN, STATE],
+            Route::Http => &[NAME, CHECK, CONTENT, PLACE, RUN, STATE],
             Route::AsyncInvoke => &[NAME, CHECK, BODY, USE, PLACE, STATE],
             Route::Run => &[BODY, CHECK, USE, PLACE, RUN],
             Route::Validate => &[BODY, CHECK],

@@ -23,6 +23,7 @@ use super::reader::{At, Reader};
 pub(super) use https::{header_place, header_secrets};
 use monohull_network as net;
 use monohull_report::text::quoted;
+pub(super) use slots::Http;
 pub(super) use step::Step;
 pub use words::is_name;
 use words::narrow;
@@ -34,6 +35,7 @@ pub(super) struct Shape<'a> {
     pub(super) steps: Vec<Step<'a>>,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<Output>,
+    pub(super) http: Option<Http<'a>>,
     pub(super) unread: Unread,
     pub(super) files: Vec<Mount>,
     pub(super) limits: Limits,
@@ -57,6 +59,7 @@ const DOCUMENT: &[&str] = &[
     "steps",
     "inputs",
     "outputs",
+    "http",
     "unread",
     "files",
     "limits",
@@ -86,6 +89,7 @@ impl Reader<'_> {
         let steps = fields.get("steps").map(|value| self.steps(value)).unwrap_or_default();
         let inputs = self.inputs(fields.get("inputs"));
         let outputs = self.outputs(fields.get("outputs"));
+        let http = fields.get("http").and_then(|value| self.http(value));
         let unread = fields.get("unread").map(|value| self.unread(value)).unwrap_or_default();
         let files = fields.get("files").map(|value| self.files(value)).unwrap_or_default();
         let limits = self.limits(fields.get("limits"));
@@ -111,6 +115,7 @@ impl Reader<'_> {
             steps,
             inputs,
             outputs,
+            http,
             unread,
             files,
             limits,
@@ -220,7 +225,7 @@ mod tests {
     use super::files::MOUNT;
     use super::https::{HEADER, ORIGIN};
     use super::network::{NETWORK, REFERENCE};
-    use super::slots::{INPUT, OUTPUT, UNREAD};
+    use super::slots::{HTTP, INPUT, OUTPUT, UNREAD};
     use super::step::{EACH, RETRY, STEP};
     use super::words::parse_word;
     use super::*;
@@ -250,6 +255,7 @@ mod tests {
             (Some("HttpsHeaderObject"), HEADER, 0),
             (Some("InputObject"), INPUT, 1),
             (Some("OutputObject"), OUTPUT, 1),
+            (Some("HttpObject"), HTTP, 2),
             (Some("UnreadObject"), UNREAD, 0),
             (Some("Mount"), MOUNT, 1),
         ] {

@@ -13,7 +13,14 @@ use monohull_report::text::quoted;
 
 pub(super) const INPUT: &[&str] = &["slot", "path"];
 pub(super) const OUTPUT: &[&str] = &["slot", "content_type"];
+pub(super) const HTTP: &[&str] = &["request", "response"];
 pub(super) const UNREAD: &[&str] = &["default", "slots"];
+
+/// The slots by which a workflow answers HTTP requests.
+pub(crate) struct Http<'a> {
+    pub(crate) request: At<&'a str>,
+    pub(crate) response: At<&'a str>,
+}
 
 /// A slot at the workflow's border, with the fields of inputs and of outputs.
 struct Slot {
@@ -63,6 +70,14 @@ impl Reader<'_> {
         }
         self.each_once(names, &format!("`{field}`"));
         slots
+    }
+
+    /// Reads `http`: the slots of the request and of the answer.
+    pub(super) fn http<'a>(&mut self, value: &'a Value<'a>) -> Option<Http<'a>> {
+        let fields = self.fields(value, "`http`", HTTP, 2)?;
+        let request = fields.get("request").and_then(|value| self.slot_name(value, "`request`"));
+        let response = fields.get("response").and_then(|value| self.slot_name(value, "`response`"));
+        Some(Http { request: request?, response: response? })
     }
 
     /// Reads `unread`: an outcome, or an object with outcomes by slot.

@@ -1,16 +1,17 @@
-//! WASI 0.2: the interfaces of `wasi:cli/command`, on top of hostcalls.
+//! WASI 0.2: the interfaces of `wasi:cli/command` and `wasi:http/proxy`, on top of hostcalls.
 //!
-//! A component imports interfaces by name and version and exports `wasi:cli/run`. Wasmtime moves texts, lists and handles between its
-//! memory and the functions here, and checks their types when it links. What a handle of the program stands for lies in a table of
-//! [`State`].
+//! A component imports interfaces by name and version and exports `wasi:cli/run`, or `wasi:http/incoming-handler`. Wasmtime moves texts,
+//! lists and handles between its memory and the functions here, and checks their types when it links. What a handle of the program
+//! stands for lies in a table of [`State`].
 //!
 //! ```text
 //!   wasi:cli          cli         arguments, environment, standard streams, exit
-//!   wasi:io           streams, poll
+//!   wasi:io           streams, poll, stdin
 //!   wasi:clocks       clocks
 //!   wasi:filesystem   filesystem  ──▶ crate::files, as preview 1
 //!   wasi:random       random
 //!   wasi:sockets      sockets     every call is refused
+//!   wasi:http         http        a request in a slot, an answer in another
 //!   monohull:function slots       ──▶ crate::slots, as for modules
 //! ```
 //!
@@ -18,19 +19,24 @@
 
 mod cli;
 mod clocks;
+mod content;
 #[allow(unsafe_code, reason = "what Wasmtime derives implements unsafe traits")]
 mod errors;
 mod filesystem;
+mod http;
 mod poll;
 mod random;
 mod slots;
 mod sockets;
+mod stdin;
 mod streams;
 #[allow(unsafe_code, reason = "what Wasmtime derives implements unsafe traits")]
 mod types;
 
 use crate::exit::Exit;
-use wasmtime::component::{Component, Instance, Linker, LinkerInstance, Resource, ResourceTable, ResourceType};
+use wasmtime::component::{
+    Component, ComponentExportIndex, Instance, Linker, LinkerInstance, Resource, ResourceTable, ResourceType,
+};
 use wasmtime::error::Context as _;
 use wasmtime::{Engine, Result, Store, StoreContextMut, bail};
 
@@ -42,12 +48,14 @@ const HANDLER: &str = "wasi:http/incoming-handler@0.2.0";
 struct State {
     /// What the program's handles stand for.
     table: ResourceTable,
+    /// What it has answered a request with.
+    answered: Option<http::Answered>,
 }
 
 /// The program that calls a function, and the state.
 type Caller<'a> = StoreContextMut<'a, State>;
 
-/// Runs a command until it ends.
+/// Runs a command until it ends, or has a component answer a request.
 pub(crate) fn run(engine: &Engine, component: &Component) -> Result<()> {
     let mut linker = Linker::new(engine);
     cli::link(&mut linker)?;
@@ -58,26 +66,34 @@ pub(crate) fn run(engine: &Engine, component: &Component) -> Result<()> {
     random::link(&mut linker)?;
     slots::link(&mut linker)?;
     sockets::link(&mut linker, engine, component)?;
+    http::link(&mut linker)?;
     let ready = linker
         .instantiate_pre(component)
         .context("the component needs what Monohull does not have, or has in another version")?;
-    let mut store = Store::new(engine, State { table: ResourceTable::new() });
+    let mut store = Store::new(engine, State { table: ResourceTable::new(), answered: None });
     let instance = ready.instantiate(&mut store)?;
-    let Some(function) = function(&instance, &mut store) else {
-        if instance.get_export_index(&mut store, None, HANDLER).is_some() {
-            bail!("the component answers HTTP requests (`wasi:http/proxy`); it is no command (`wasi:cli/command`)");
+    if let Some(run) = function(&instance, &mut store, RUN, "run") {
+        let run = instance.get_typed_func::<(), (core::result::Result<(), ()>,)>(&mut store, run)?;
+        let (ended,) = run.call(&mut store, ())?;
+        return ended.map_err(|()| Exit(1).into());
+    }
+    match function(&instance, &mut store, HANDLER, "handle") {
+        Some(handle) => http::answer(&instance, &mut store, handle),
+        None => {
+            bail!("the component exports neither `{RUN}` nor `{HANDLER}`: it is no command, and answers no requests")
         }
-        bail!("the component does not export `{RUN}`: it is no command");
-    };
-    let run = instance.get_typed_func::<(), (core::result::Result<(), ()>,)>(&mut store, function)?;
-    let (ended,) = run.call(&mut store, ())?;
-    ended.map_err(|()| Exit(1).into())
+    }
 }
 
-/// The function that a command begins with.
-fn function(instance: &Instance, store: &mut Store<State>) -> Option<wasmtime::component::ComponentExportIndex> {
-    let interface = instance.get_export_index(&mut *store, None, RUN)?;
-    instance.get_export_index(store, Some(&interface), "run")
+/// A function of an interface that the component exports.
+fn function(
+    instance: &Instance,
+    store: &mut Store<State>,
+    interface: &str,
+    name: &str,
+) -> Option<ComponentExportIndex> {
+    let interface = instance.get_export_index(&mut *store, None, interface)?;
+    instance.get_export_index(store, Some(&interface), name)
 }
 
 /// Names a kind of handles. What one stands for goes when the program drops it.

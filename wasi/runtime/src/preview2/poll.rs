@@ -1,8 +1,8 @@
 //! `wasi:io/poll`: waits until one of several things has happened.
 //!
-//! Files and streams are always ready, so what is ever waited for is a clock.
+//! Files and streams are always ready, but for the standard input. So what is ever waited for is a clock, or that.
 
-use super::{Caller, State, resource};
+use super::{Caller, State, resource, stdin};
 use crate::host::{now, sleep};
 use alloc::vec::Vec;
 use monohull_abi::types::Clock;
@@ -15,6 +15,8 @@ pub(super) enum Pollable {
     Ready,
     /// A time of the monotonic clock, in ns.
     At(u64),
+    /// That the standard input can be read.
+    Input,
 }
 
 impl Pollable {
@@ -23,6 +25,13 @@ impl Pollable {
         match self {
             Pollable::Ready => 0,
             Pollable::At(time) => time.saturating_sub(now),
+            Pollable::Input => {
+                if stdin::has_come() {
+                    0
+                } else {
+                    u64::MAX
+                }
+            }
         }
     }
 }
@@ -49,9 +58,12 @@ fn wait(state: &State, list: &[Resource<Pollable>]) -> Result<Vec<u32>> {
     let list = list.iter().map(|one| state.table.get(one)).collect::<core::result::Result<Vec<_>, _>>()?;
     let start = now(Clock::Monotonic)?;
     let shortest = list.iter().map(|one| one.left(start)).min().unwrap_or(0);
-    if shortest > 0 {
-        sleep(shortest)?;
-    }
-    let end = now(Clock::Monotonic)?.max(start.saturating_add(shortest));
+    let has_come = match list.iter().any(|one| matches!(one, Pollable::Input)) {
+        _ if shortest == 0 => false,
+        true => stdin::wait(shortest),
+        false => sleep(shortest).map(|()| false)?,
+    };
+    let end = now(Clock::Monotonic)?;
+    let end = if has_come { end } else { end.max(start.saturating_add(shortest)) };
     Ok(list.iter().zip(0..).filter(|(one, _)| one.left(end) == 0).map(|(_, index)| index).collect())
 }

@@ -1,8 +1,10 @@
-//! `wasi:io/streams` and `wasi:io/error`: the standard streams, and files that are read or written from a position on.
+//! `wasi:io/streams` and `wasi:io/error`: the standard streams, files that are read or written from a position on, and the contents
+//! of HTTP messages.
 //!
 //! A read waits for the standard input, and for nothing else; every write has reached the file system when it returns. So what blocks
 //! and what does not are the same here.
 
+use super::content::{Sink, Source};
 use super::poll::Pollable;
 use super::types::{StreamError, StreamFailure};
 use super::{Caller, State, resource};
@@ -32,6 +34,8 @@ pub(super) enum InputStream {
     Stdin,
     /// A file, from a position on.
     File(Arc<Descriptor>, u64),
+    /// The content of a message.
+    Body(Source),
 }
 
 /// Where bytes go.
@@ -43,6 +47,8 @@ pub(super) enum OutputStream {
     File(Arc<Descriptor>, u64),
     /// The end of a file.
     Append(Arc<Descriptor>),
+    /// The content of a message.
+    Body(Sink),
 }
 
 /// Why there are no bytes.
@@ -69,6 +75,7 @@ impl InputStream {
                 *position = position.saturating_add(bytes);
                 bytes as usize
             }
+            InputStream::Body(source) => source.read(&mut buffer),
         };
         buffer.truncate(bytes);
         if buffer.is_empty() { Err(End::Closed) } else { Ok(buffer) }
@@ -87,6 +94,10 @@ impl OutputStream {
                     written
                 }
                 OutputStream::Append(descriptor) => append(descriptor.file()?, bytes)?,
+                OutputStream::Body(sink) => match sink.write(bytes) {
+                    true => bytes.len() as u64,
+                    false => return Err(End::Closed),
+                },
             };
             bytes = bytes.get(written as usize..).filter(|_| written > 0).ok_or(WasiError::IO)?;
         }
@@ -147,8 +158,13 @@ fn input(streams: &mut LinkerInstance<'_, State>) -> Result<()> {
             answer(state, bytes.map(|bytes| bytes.len() as u64))
         })?;
     }
-    streams.func_wrap("[method]input-stream.subscribe", |mut caller: Caller<'_>, (_,): (Resource<InputStream>,)| {
-        Ok((caller.data_mut().table.push(Pollable::Ready)?,))
+    streams.func_wrap("[method]input-stream.subscribe", |mut caller: Caller<'_>, (this,): (Resource<InputStream>,)| {
+        let table = &mut caller.data_mut().table;
+        let pollable = match table.get(&this)? {
+            InputStream::Stdin => Pollable::Input,
+            InputStream::File(..) | InputStream::Body(_) => Pollable::Ready,
+        };
+        Ok((table.push(pollable)?,))
     })
 }
 

@@ -1,0 +1,64 @@
+//! Waiting for the standard input together with clocks.
+//!
+//! The input is a slot, and whoever takes a slot waits until it is filled. So a thread of its own does, once a program polls the input,
+//! and tells those that wait for it or for a time.
+
+use monohull_std::io::{BufRead, stdin};
+use monohull_std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use monohull_std::thread::{Builder, yield_now};
+use monohull_std::time::Duration;
+
+/// What is known of the input.
+#[derive(PartialEq)]
+enum Input {
+    /// No program has asked.
+    Unasked,
+    /// A thread waits for it.
+    Awaited,
+    /// A read does not wait.
+    Come,
+}
+
+static INPUT: Mutex<Input> = Mutex::new(Input::Unasked);
+static CHANGED: Condvar = Condvar::new();
+
+fn lock() -> MutexGuard<'static, Input> {
+    INPUT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a read does not wait. Begins to wait for the input.
+pub(super) fn has_come() -> bool {
+    let is_first = {
+        let mut input = lock();
+        let is_first = *input == Input::Unasked;
+        if is_first {
+            *input = Input::Awaited;
+        }
+        is_first
+    };
+    if is_first {
+        let come = || {
+            *lock() = Input::Come;
+            CHANGED.notify_all();
+        };
+        let waiting = Builder::new().spawn(move || {
+            // An error, such as that no step fills the slot, is the next read's.
+            let _ = stdin().lock().fill_buf();
+            come();
+        });
+        match waiting {
+            // What is there already is found at once.
+            Ok(_) => yield_now(),
+            // Without a thread the next read waits.
+            Err(_) => come(),
+        }
+    }
+    *lock() == Input::Come
+}
+
+/// Waits for the input, at most so many ns: whether it has come.
+pub(super) fn wait(ns: u64) -> bool {
+    let timeout = Duration::from_nanos(ns);
+    let waited = CHANGED.wait_timeout_while(lock(), timeout, |input| *input != Input::Come);
+    *waited.unwrap_or_else(PoisonError::into_inner).0 == Input::Come
+}
