@@ -7,7 +7,7 @@
 //!   slot_take(name, name_len, wait, out) ──▶ out: handle u32, length u32
 //!   slot_read(handle, offset, pointer, len)        slot_free(handle)
 //!   slot_publish(name, name_len, pointer, len, is_text)
-//!   instance_index() ──▶ which of the step's instances this is        instance_count()
+//!   instance_index() ──▶ which of the step's instances this is        instance_count()        attempt()
 //! ```
 
 use crate::errno::WasiError;
@@ -168,5 +168,6 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
     )?;
     linker.func_wrap(MODULE, "instance_index", || monohull_std::instance().index as u32)?;
     linker.func_wrap(MODULE, "instance_count", || monohull_std::instance().count as u32)?;
+    linker.func_wrap(MODULE, "attempt", || monohull_std::instance().attempt)?;
     Ok(())
 }
