@@ -1,36 +1,15 @@
-/* How CPython starts as a function.
+/* How CPython starts as a function, and as a WebAssembly program that is one.
  *
- *   the image    interpreter | standard library, frozen | archive of the program, or nothing
- *
- * The library is bytecode in the image's read-only part (`freeze.py`), so no file is looked for. `monohull build app.py` puts the program
- * behind it, and the interpreter runs that. Without a program it takes its own arguments: `-c`, `-m`, a script's file, `-`.
+ * The library is bytecode that `freeze.py` has made, so no file is looked for. `monohull build app.py` adds the program, and the interpreter runs that.
+ * Without a program it takes its own arguments: `-c`, `-m`, a script's file, `-`.
  */
-#include <Python.h>
-#include <string.h>
-#include <sys/resource.h>
 #include "start.h"
-
-/* How deep C may call itself: each level is accounted for with so many bytes of the stack, which the workflow limits. */
-#define LEVEL 1024
+#include <string.h>
 
 /* What `freeze.py` has made of the library, and modules in C that are linked and belong to no part of CPython. */
 extern const struct _frozen monohull_library[];
 extern struct _inittab monohull_modules[];
 PyMODINIT_FUNC PyInit__monohull(void);
-
-/* The linker's: a segment of its own behind everything else, whose file part `monohull build` replaces. It begins with the length of what
- * follows. */
-extern const unsigned char monohull_program[];
-
-const unsigned char *program_archive(void) {
-    return monohull_program + 8;
-}
-
-size_t program_length(void) {
-    size_t length;
-    memcpy(&length, monohull_program, sizeof length);
-    return length;
-}
 
 static PyStatus configure(PyConfig *config, int argc, char **argv, int has_program) {
     config->parse_argv = !has_program;
@@ -80,9 +59,7 @@ static int run_program(PyObject *start) {
 
 int main(int argc, char **argv) {
     int has_program = program_length() != 0;
-    struct rlimit stack;
-    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur / LEVEL < (rlim_t)monohull_c_recursion_limit)
-        monohull_c_recursion_limit = (int)(stack.rlim_cur / LEVEL);
+    monohull_c_recursion_limit = recursion_levels();
     PyPreConfig before;
     PyPreConfig_InitPythonConfig(&before);
     before.utf8_mode = 1;

@@ -4,10 +4,8 @@
  * its views: the memory leaves for a slot only when there is none.
  */
 #define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <sys/random.h>
-#include "monohull.h"
 #include "start.h"
+#include "monohull.h"
 
 typedef struct {
     PyObject_HEAD
@@ -343,22 +341,30 @@ static PyObject *ready(PyObject *module, PyObject *none) {
 }
 
 /* `common_random(bytes)`: random bytes that instances of one template may have in common. */
-static PyObject *common_random(PyObject *module, PyObject *arguments) {
+static PyObject *draw_common(PyObject *module, PyObject *arguments) {
     (void)module;
     Py_ssize_t length;
     if (!PyArg_ParseTuple(arguments, "n", &length)) return NULL;
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, length);
-    if (bytes && getrandom(PyBytes_AS_STRING(bytes), (size_t)length, GRND_INSECURE) != length) {
+    if (bytes && common_random(PyBytes_AS_STRING(bytes), (size_t)length) < 0) {
         Py_CLEAR(bytes);
         PyErr_SetFromErrno(PyExc_OSError);
     }
     return bytes;
 }
 
-/* The archive of the image's program; empty if this is the interpreter alone. */
-static PyObject *archive(PyObject *module, PyObject *none) {
+/* How long the program's archive is; 0 if this is the interpreter alone. */
+static PyObject *archive_length(PyObject *module, PyObject *none) {
     (void)module, (void)none;
-    return PyMemoryView_FromMemory((char *)program_archive(), (Py_ssize_t)program_length(), PyBUF_READ);
+    return PyLong_FromSize_t(program_length());
+}
+
+/* `archive(at, length)`: a part of it. */
+static PyObject *archive(PyObject *module, PyObject *arguments) {
+    (void)module;
+    Py_ssize_t at, length;
+    if (!PyArg_ParseTuple(arguments, "nn", &at, &length)) return NULL;
+    return program_part((size_t)at, (size_t)length);
 }
 
 static PyMethodDef methods[] = {
@@ -378,8 +384,9 @@ static PyMethodDef methods[] = {
     {"put", put, METH_VARARGS, NULL},
     {"instance", instance, METH_NOARGS, NULL},
     {"ready", ready, METH_NOARGS, NULL},
-    {"common_random", common_random, METH_VARARGS, NULL},
-    {"archive", archive, METH_NOARGS, NULL},
+    {"common_random", draw_common, METH_VARARGS, NULL},
+    {"archive_length", archive_length, METH_NOARGS, NULL},
+    {"archive", archive, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -21,10 +21,10 @@ import _sitebuiltins
 class Finder:
     """Finds and loads the modules in an archive, and the files beside them."""
 
-    def __init__(self, archive):
-        end = 8 + int.from_bytes(archive[:8], "little")
-        index = marshal.loads(archive[8:end])
-        self._contents = archive[end:]
+    def __init__(self):
+        length = int.from_bytes(_monohull.archive(0, 8), "little")
+        index = marshal.loads(_monohull.archive(8, length))
+        self._contents = 8 + length
         self._main = index["main"]
         self._modules = index["modules"]
         self._files = index["files"]
@@ -33,7 +33,7 @@ class Finder:
         return "<the program's modules>"
 
     def _slice(self, at, length):
-        return self._contents[at : at + length]
+        return _monohull.archive(self._contents + at, length)
 
     # The finder.
 
@@ -121,9 +121,11 @@ if sys.stdout is not None:
 builtins.exit = _sitebuiltins.Quitter("exit", "the end of the input")
 builtins.quit = _sitebuiltins.Quitter("quit", "the end of the input")
 
-_archive = _monohull.archive()
-if _archive:
-    _finder = Finder(_archive)
+if sys.platform == "wasi":
+    import _monohull_guest
+
+if _monohull.archive_length():
+    _finder = Finder()
     # As a program's folder on `sys.path` does, it comes before the library, but for what the interpreter itself consists of.
     sys.meta_path.insert(1, _finder)
     main = _finder.main

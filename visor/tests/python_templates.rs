@@ -19,10 +19,16 @@ struct Served {
 impl Served {
     #[track_caller]
     fn of(program: &str) -> Served {
+        Served::built(program, &[])
+    }
+
+    /// The same with options of `monohull build`.
+    #[track_caller]
+    fn built(program: &str, options: &[&str]) -> Served {
         let folder = TempDir::new().expect("a folder");
         fs::write(folder.path().join("app.py"), program).expect("written");
         let path = folder.path().to_str().expect("UTF-8");
-        run_verb("", &["build", "--out", path, &format!("{path}/app.py")], &[], "").expect(0);
+        run_verb("", &[&["build", "--out", path, &format!("{path}/app.py")], options].concat(), &[], "").expect(0);
         let server = Server::start_with(&["--prefork", "2"]);
         let image = fs::read(folder.path().join("app.so")).expect("built");
         let answer = server.ask("PUT", "/functions/app", &image);
@@ -133,5 +139,39 @@ fn what_is_an_instances_own_leaves_a_program_without_a_template() {
         eventually("it is known that there is no template", || {
             served.invoke("input").1 == json!({ "kind": "main", "no_template": why })
         });
+    }
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python-wasi`"]
+fn a_program_for_webassembly_starts_where_it_was_ready() {
+    let served = Served::built(
+        "import json, os, random, re, time, uuid\n\
+         import monohull\n\
+         word = re.compile('[a-z]+')\n\
+         order = list({'alpha', 'beta', 'gamma', 'delta'})\n\
+         begin = time.monotonic()\n\
+         started_here = monohull.ready()\n\
+         text = str(monohull.slots.get('in'), 'utf-8')\n\
+         monohull.slots.put('out', json.dumps({\n\
+         \x20   'template': started_here, 'words': word.findall(text), 'order': order, 'hash': hash('text'),\n\
+         \x20   'label': os.environ['LABEL'], 'backwards': time.monotonic() < begin,\n\
+         \x20   'random': random.random(), 'urandom': os.urandom(8).hex(), 'uuid': str(uuid.uuid4()),\n\
+         }))\n",
+        &["--wasi"],
+    );
+    let (ordinary, start) = served.invoke("the first");
+    assert_eq!((&start["kind"], &ordinary["template"]), (&"main".into(), &json!(false)), "{start:#}");
+    served.starts_from_template();
+    let later = ["one", "two words"].map(|input| served.invoke(input));
+    for ((later, start), words) in later.iter().zip([json!(["one"]), json!(["two", "words"])]) {
+        assert_eq!((start, &later["template"], &later["words"]), (&template_start(), &json!(true), &words));
+        assert_eq!((&later["label"], &later["backwards"]), (&json!("a label"), &json!(false)));
+    }
+    for own in ["random", "urandom", "uuid"] {
+        assert_ne!(later[0].0[own], later[1].0[own], "{own} is each instance's own");
+    }
+    for common in ["hash", "order"] {
+        assert_eq!(later[0].0[common], later[1].0[common], "{common} is the template's");
     }
 }

@@ -49,9 +49,24 @@ int monohull_slot_publish(const char *name, size_t name_length, const void *byte
 int monohull_slot_publish_moved(const char *name, size_t name_length, void *bytes, size_t length, int is_text)
     MONOHULL_IMPORT("slot_publish_moved");
 
-/* Which of the step's instances this is, from 0, and how many there are. */
+/* Which of the step's instances this is, from 0; how many there are; which attempt this is, from 1. */
 uint32_t monohull_instance_index(void) MONOHULL_IMPORT("instance_index");
 uint32_t monohull_instance_count(void) MONOHULL_IMPORT("instance_count");
+uint32_t monohull_attempt(void) MONOHULL_IMPORT("attempt");
+
+/* Says that the program is ready for its inputs: what comes before is the same for all instances, and later ones start here. 1 if this one has, else 0.
+ * Slots, files, output and random numbers come afterwards, or there is no template to start from. */
+int monohull_ready(void) MONOHULL_IMPORT("ready");
+
+/* Random bytes that may be drawn before: instances of one template have them in common. */
+int monohull_common_random(void *bytes, size_t length) MONOHULL_IMPORT("common_random");
+
+/* Bytes of the stack that are left. */
+uint32_t monohull_stack_left(void) MONOHULL_IMPORT("stack_left");
+
+/* What is attached to the program: an interpreter's program. */
+uint32_t monohull_attachment_length(void) MONOHULL_IMPORT("attachment_length");
+int monohull_attachment_read(uint32_t offset, void *to, size_t length) MONOHULL_IMPORT("attachment_read");
 
 #ifdef __cplusplus
 }

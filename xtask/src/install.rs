@@ -6,7 +6,7 @@
 //! PREFIX/modules/NAME.so              libos modules, where the program looks for them
 //! PREFIX/libc/{include,lib}           what `monohull build` and `monohull cc` link, likewise, and a toolchain file of CMake
 //! PREFIX/libc/c++/                    the C++ standard library, if `cargo xtask build --cxx` has made one
-//! PREFIX/python/               the interpreter of Python programs, if `cargo xtask build --python` has made one
+//! PREFIX/python/               the interpreters of Python programs, if `cargo xtask build --python` or `--python-wasi` has made one
 //! PREFIX/share/…                      manual pages, completions of bash, zsh and fish
 //! ```
 

@@ -79,17 +79,20 @@ enum Chore {
         /// With this package as a part of the interpreter.
         #[arg(long, requires = "python", value_name = "PACKAGE")]
         with: Vec<python::Package>,
-        /// Build the C++ standard library, which takes minutes the first time, and what it needs alone.
+        /// Build the interpreter of Python programs that are built for WebAssembly, which takes minutes the first time, and what it needs alone.
         #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python"])]
+        python_wasi: bool,
+        /// Build the C++ standard library, which takes minutes the first time, and what it needs alone.
+        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "python_wasi"])]
         cxx: bool,
         /// Build the tests of C libraries of musl's authors as functions, and what they need alone.
-        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "cxx"])]
+        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "python_wasi", "cxx"])]
         libc_tests: bool,
         /// Build the test suites that C programs of other projects bring along, and what they need alone.
-        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "cxx", "libc_tests"])]
+        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "python_wasi", "cxx", "libc_tests"])]
         c_suites: bool,
         /// Build the compiler and the runtime of WebAssembly programs, and programs for tests, alone.
-        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "cxx", "libc_tests", "c_suites"])]
+        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "python_wasi", "cxx", "libc_tests", "c_suites"])]
         wasi: bool,
     },
     /// Builds everything, and installs the program, its modules, manual pages and completions below a folder.
@@ -176,6 +179,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Build { c_programs: true, .. } => build::c_programs(),
         Chore::Build { programs: true, .. } => build::published(),
         Chore::Build { python: true, with, .. } => python::build(&with),
+        Chore::Build { python_wasi: true, .. } => python::wasi::build(),
         Chore::Build { cxx: true, .. } => cxx::build(),
         Chore::Build { libc_tests: true, .. } => libc_tests::build(),
         Chore::Build { c_suites: true, .. } => c_suites::build(),

@@ -52,6 +52,7 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
 /// The tests of Python programs, for which the interpreter is compiled first: for that they are ignored otherwise.
 fn python_programs() -> Result<Count> {
     python::build(&[python::Package::Numpy])?;
+    python::wasi::build()?;
     ignored_tests("python_*")
 }
 

@@ -48,14 +48,19 @@ pub(crate) fn build(workspace: &Workspace) -> Result {
 
 /// The same without the one whose image is made here.
 pub(crate) fn tools(workspace: &Workspace) -> Result {
+    compiler(workspace)?;
+    wasi_guests::build(&root().join("target/wasi"))
+}
+
+/// The compiler and the runtime.
+pub(crate) fn compiler(workspace: &Workspace) -> Result {
     let (built, to) = (folder(workspace), root().join("target/wasi"));
     shell::run(
         cargo(workspace, &["build", "--release", "--quiet", "-p", "monohull-wasi-compile"]).env_remove("RUSTFLAGS"),
     )?;
     install(&built.join("release/monohull-wasi-compile"), &to.join("compile"))?;
 
-    runtime(workspace, &to.join("runtime.so"))?;
-    wasi_guests::build(&to)
+    runtime(workspace, &to.join("runtime.so"))
 }
 
 /// The runtime's image. Its code is part of every function that is made with it, so it must not hold the bytes of a forbidden

@@ -17,6 +17,7 @@ use crate::workspace::root;
 use crate::{Result, apt, shell};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -40,7 +41,7 @@ const QUICKJS: [&str; 5] = ["quickjs.c", "dtoa.c", "libregexp.c", "libunicode.c"
 const QUICKJS_FLAGS: [&str; 4] =
     ["-D_GNU_SOURCE", "-DEMSCRIPTEN", "-DCONFIG_STACK_CHECK", "-DCONFIG_VERSION=\"2025-04-26\""];
 /// The stack is below everything else, so that it cannot grow into data.
-const QUICKJS_LINK: [&str; 4] = ["--stack-first", "-z", "stack-size=2097152", "--strip-debug"];
+pub(crate) const INTERPRETER_LINK: [&str; 4] = ["--stack-first", "-z", "stack-size=2097152", "--strip-debug"];
 /// The first version of Go for WASI is 1.21.
 const GO: [&str; 2] = ["golang-1.23-go", "golang-1.23-src"];
 
@@ -58,12 +59,12 @@ pub(crate) fn build(to: &Path) -> Result {
 }
 
 /// Debian's clang for WASI.
-struct Clang {
-    tree: PathBuf,
+pub(crate) struct Clang {
+    pub(crate) tree: PathBuf,
 }
 
 impl Clang {
-    fn fetch() -> Result<Clang> {
+    pub(crate) fn fetch() -> Result<Clang> {
         let what = "fetch clang and wasi-libc for a program in C: about 70 MB, once";
         let folder = apt::cached("wasi-c", what, |apt, folder| apt.unpack(&CLANG, &WITHOUT, &folder.join("tree")))?;
         Ok(Clang { tree: folder.join("tree") })
@@ -75,7 +76,7 @@ impl Clang {
     }
 
     /// The compiler, to be given what to compile.
-    fn compiler(&self) -> Command {
+    pub(crate) fn compiler(&self) -> Command {
         let mut clang = apt::program(&self.tree, "usr/lib/llvm-14/bin/clang");
         clang.args(["--target=wasm32-wasi", "-O2", "-nostdinc", "-resource-dir"]).arg(self.resources());
         clang.arg("-isystem").arg(self.resources().join("include"));
@@ -84,13 +85,45 @@ impl Clang {
         clang
     }
 
-    fn link(&self, options: &[&str], objects: &[PathBuf], program: &Path) -> Result {
+    /// Links objects, and all that is in archives: the host's `ar` does not know what is in them, and so makes no index.
+    pub(crate) fn link(&self, options: &[&str], objects: &[PathBuf], archives: &[PathBuf], program: &Path) -> Result {
         let libraries = self.tree.join("usr/lib/wasm32-wasi");
         let mut lld = apt::program(&self.tree, "usr/lib/llvm-14/bin/lld");
         lld.args(["-flavor", "wasm"]).args(options).arg(libraries.join("crt1.o")).args(objects);
-        lld.arg("-L").arg(libraries).args(["-lc", "-lm"]);
+        lld.arg("--whole-archive")
+            .args(archives)
+            .arg("--no-whole-archive")
+            .arg("-L")
+            .arg(libraries)
+            .args(["-lc", "-lm"]);
         lld.arg(self.resources().join("lib/wasi/libclang_rt.builtins-wasm32.a"));
         shell::run(lld.arg("-o").arg(program))
+    }
+
+    /// A program that a `configure` can call as it calls a compiler: in this folder, with the linker that it starts. It starts itself as
+    /// well, for each file of several, with `-cc1`.
+    pub(crate) fn driver(&self, folder: &Path) -> Result<PathBuf> {
+        let (tree, here, resources) = (self.tree.display(), folder.display(), self.resources());
+        let mut libraries = apt::libraries(&self.tree).to_string_lossy().into_owned();
+        libraries = format!("--inhibit-cache --library-path '{libraries}'");
+        let loader = format!("'{tree}/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2' --argv0 \"$0\" {libraries}");
+        let (clang, lld) = (format!("'{tree}/usr/lib/llvm-14/bin/clang'"), format!("'{tree}/usr/lib/llvm-14/bin/lld'"));
+        let options = format!(
+            "-no-canonical-prefixes --target=wasm32-wasi --sysroot='{tree}/usr' -B '{here}' -L '{here}' -resource-dir '{}' \
+             -Wno-unused-command-line-argument",
+            resources.display()
+        );
+        let cc = format!(
+            "#!/bin/sh\ncase \"$1\" in\n-cc1*) exec {loader} {clang} \"$@\" ;;\nesac\nexec {loader} {clang} {options} \"$@\"\n"
+        );
+        let ld = format!("#!/bin/sh\nexec {loader} {lld} -flavor wasm \"$@\"\n");
+        for (name, text) in [("cc", cc), ("wasm-ld-14", ld)] {
+            let path = folder.join(name);
+            apt::write(&path, &text)?;
+            let executable = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(&path, executable).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(folder.join("cc"))
     }
 }
 
@@ -98,7 +131,7 @@ fn c(clang: &Clang, source: &Path, program: &Path) -> Result {
     let object = program.with_extension("o");
     let mut compiler = clang.compiler();
     shell::run(compiler.args(["-Wall", "-Werror", "-c"]).arg(source).arg("-o").arg(&object))?;
-    clang.link(&[], &[object], program)
+    clang.link(&[], &[object], &[], program)
 }
 
 /// QuickJS without its library for systems that have processes and signals, and a main program in its place.
@@ -108,7 +141,7 @@ fn quickjs(clang: &Clang, main: &Path, program: &Path) -> Result {
     let header = root().join("wasi/include/monohull-wasi.h");
     let stack = main.with_file_name("stack.h");
     let files = (read(main)?, read(&stack)?, read(&header)?);
-    (QUICKJS_SOURCE.sha256, QUICKJS, QUICKJS_FLAGS, QUICKJS_LINK, files).hash(&mut hasher);
+    (QUICKJS_SOURCE.sha256, QUICKJS, QUICKJS_FLAGS, INTERPRETER_LINK, files).hash(&mut hasher);
     let (stamp, inputs) = (program.with_extension("inputs"), format!("{:016x}", hasher.finish()));
     if program.exists() && fs::read_to_string(&stamp).is_ok_and(|known| known == inputs) {
         return Ok(());
@@ -133,7 +166,7 @@ fn quickjs(clang: &Clang, main: &Path, program: &Path) -> Result {
     }
     shell::run_all(compile)?;
     let new = work.join("quickjs.wasm");
-    clang.link(&QUICKJS_LINK, &objects, &new)?;
+    clang.link(&INTERPRETER_LINK, &objects, &[], &new)?;
     // Both want their notices where the program is.
     let notices = [work.join("LICENSE"), clang.tree.join("usr/share/doc/wasi-libc/copyright")];
     let notices = [read(&notices[0])?, read(&notices[1])?].map(|text| String::from_utf8_lossy(&text).into_owned());

@@ -16,6 +16,7 @@ use super::measures::{Size, Time, duration, size};
 use super::wasm::{Checks, Settings};
 use link::build_image;
 use monohull_report::escape::{Line, Lines, shown};
+use monohull_workflow::Target;
 use package::Selection;
 
 pub(super) use error::BuildError;
@@ -23,7 +24,7 @@ pub(super) use image::{Built, check, install, is_accident};
 
 /// Build a crate as a function image, and check it
 #[derive(Debug, Args)]
-#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.py", "monohull build app.wasm", "monohull build app.js"))]
+#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.py", "monohull build --wasi app.py", "monohull build app.wasm", "monohull build app.js"))]
 pub(super) struct Build {
     /// The crate's folder, a Python program (`app.py`, or a folder with `main.py` or `__main__.py`), a WebAssembly program (`app.wasm`), or one in JavaScript
     /// (`app.js`), whose interpreter is a WebAssembly program
@@ -32,6 +33,9 @@ pub(super) struct Build {
     /// The folder for the image [default: `images` in cargo's target folder; for a Python, WebAssembly or JavaScript program its own folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Of a Python program: build it for the interpreter that is a WebAssembly program, which cannot leave its memory
+    #[arg(long, conflicts_with = "explicit_checks")]
+    wasi: bool,
     /// Of a WebAssembly program: check each address by instructions, instead of by pages without access. For hosts where a fault
     /// ends the process: with protection keys before Linux 6.12, where tracing is refused
     #[arg(long)]
@@ -48,12 +52,13 @@ pub(super) struct Build {
 
 impl Build {
     pub(super) fn run(&self) -> Exit {
+        let is_python = || super::python::is_program(&self.path);
+        let target = if self.wasi { Target::Wasi } else { Target::Native };
         let built = match super::wasm::is_program(&self.path) {
+            _ if self.wasi && !is_python() => Err(BuildError::NoPythonProgram(self.path.clone())),
             true => super::wasm::build_program(&self.path, self.out.as_deref(), self.settings()),
             false if self.explicit_checks => Err(BuildError::NoWasm(self.path.clone())),
-            false if super::python::is_program(&self.path) => {
-                super::python::build_program(&self.path, self.out.as_deref())
-            }
+            false if is_python() => super::python::build_program(&self.path, self.out.as_deref(), target),
             false => build_image(&self.path, self.out.as_deref(), &self.selection),
         };
         match built {

@@ -94,7 +94,9 @@ impl Deploy {
             }
             let image = folder.join(&image);
             // A server gets ordinary images and never runs the compiler.
-            let bytes = match image_of(&image)? {
+            let target = entry.as_object_mut().and_then(|entry| entry.remove("target"));
+            let target = target.and_then(|target| serde_json::from_value(target).ok()).unwrap_or_default();
+            let bytes = match image_of(&image, target)? {
                 Some(memory) => {
                     read_sealed(memory, u64::MAX).map_err(|source| BuildError::File { path: image.clone(), source })?
                 }

@@ -25,7 +25,7 @@ use super::languages::Lang;
 use monohull_report::escape::shown;
 use monohull_report::text::quoted;
 use monohull_workflow::document::{Document, Function, Instances, Limits, Step};
-use monohull_workflow::plan::{Separation, TimeStampCounter};
+use monohull_workflow::plan::{Separation, Target, TimeStampCounter};
 use monohull_workflow::shape;
 
 /// Create a function crate with a workflow that runs it
@@ -316,7 +316,7 @@ fn workflow(name: &str, image: &str) -> String {
         schema: None,
         name: name.to_owned(),
         description: None,
-        functions: BTreeMap::from([(name.to_owned(), Function { image: image.to_owned() })]),
+        functions: BTreeMap::from([(name.to_owned(), Function { image: image.to_owned(), target: Target::Native })]),
         steps: vec![step],
         inputs: Vec::new(),
         outputs: Vec::new(),

@@ -5,6 +5,8 @@
 //!
 //! Neither compiler runs code of the program. A crate's build scripts would run on this host with all rights of the user, so a
 //! workflow file names the image of a crate, and `monohull build` is a command of its own. The same holds for sources in C.
+//!
+//! A program in Python is built for the processor, or with `"target": "wasi"` for WebAssembly.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::build::BuildError;
 use super::{python, wasm};
 use monohull_ipc::sealed::seal;
-use monohull_workflow::Plan;
+use monohull_workflow::{Plan, Target};
 
 /// Sealed memory files with images. They are there as long as this is.
 #[derive(Debug, Default)]
@@ -25,7 +27,7 @@ pub(super) struct Images {
 pub(super) fn replace_programs(plan: &mut Plan) -> Result<Images, BuildError> {
     let mut files = Vec::new();
     for function in &mut plan.functions {
-        if let Some(file) = image_of(&function.image)? {
+        if let Some(file) = image_of(&function.image, function.target)? {
             // The engine opens it in this process, and takes it as it is.
             let image = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
             function.made_of = Some(std::mem::replace(&mut function.image, image));
@@ -36,12 +38,16 @@ pub(super) fn replace_programs(plan: &mut Plan) -> Result<Images, BuildError> {
 }
 
 /// The image of what a workflow file names, in sealed memory, if that is a program.
-pub(super) fn image_of(path: &Path) -> Result<Option<OwnedFd>, BuildError> {
+pub(super) fn image_of(path: &Path, target: Target) -> Result<Option<OwnedFd>, BuildError> {
+    let is_python = path.exists() && python::is_program(path);
+    if target == Target::Wasi && !is_python {
+        return Err(BuildError::NoPythonProgram(path.to_path_buf()));
+    }
     if wasm::is_program(path) {
         let image = wasm::cached_image(path)?;
         seal(&image, 0).map(Some).map_err(|source| BuildError::File { path: path.to_owned(), source })
-    } else if path.exists() && python::is_program(path) {
-        python::cached_image(path).map(Some)
+    } else if is_python {
+        python::cached_image(path, target).map(Some)
     } else {
         let path = path.to_path_buf();
         let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();

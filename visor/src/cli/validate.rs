@@ -18,7 +18,7 @@ use monohull_domain::image;
 use monohull_engine::mounts;
 use monohull_host_files::input;
 use monohull_report::escape::shown;
-use monohull_workflow::{self as workflow, Blame, Checked, Level, Mistake, Plan, Reference};
+use monohull_workflow::{self as workflow, Blame, Checked, Level, Mistake, Plan, Reference, Target};
 
 /// Check a workflow file and what it refers to, and report the mistakes, all up to a hundred; with --server what that server would
 /// refuse
@@ -114,7 +114,7 @@ impl Validate {
 /// What is wrong with something that a workflow file refers to, and the party at fault.
 fn judge(reference: Reference<'_>) -> Result<(), (Blame, String)> {
     match reference {
-        Reference::Function { name, image } => judge_image(name, image),
+        Reference::Function { name, image, target } => judge_image(name, image, target),
         Reference::Mount(mount) => mounts::inspect(mount).map_err(|message| (Blame::Workflow, message)),
         Reference::Input(path) => match input::open(path) {
             Ok(_) => Ok(()),
@@ -123,8 +123,8 @@ fn judge(reference: Reference<'_>) -> Result<(), (Blame, String)> {
     }
 }
 
-fn judge_image(name: &str, path: &Path) -> Result<(), (Blame, String)> {
-    match image_of(path) {
+fn judge_image(name: &str, path: &Path, target: Target) -> Result<(), (Blame, String)> {
+    match image_of(path, target) {
         Ok(None) => {}
         Ok(Some(_)) => return Ok(()),
         Err(error) => return Err((error.blame(), error.to_string())),

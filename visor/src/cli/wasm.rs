@@ -190,18 +190,30 @@ fn compile(
     variant: &str,
     settings: Settings,
 ) -> Result<Vec<u8>, BuildError> {
-    let host = |source: io::Error| BuildError::File { path: tools.join("compile"), source };
+    let mut compiler = Command::new(tools.join("compile"));
+    compiler.arg("--runtime").arg(tools.join("runtime.so")).args(["--variant", variant]);
+    compiler.args((settings.checks == Checks::Explicit).then_some("--explicit-checks"));
+    output_of(compiler, program, bytes, settings)
+}
+
+/// A copy of the image of an interpreter, with a program attached to it. Nothing is compiled.
+pub(super) fn attach(interpreter: &Path, program: &[u8]) -> Result<Vec<u8>, BuildError> {
+    let mut compiler = Command::new(tools()?.join("compile"));
+    compiler.arg("--attach").arg("--runtime").arg(interpreter);
+    output_of(compiler, interpreter, program, Settings::USUAL)
+}
+
+/// The image that the compiler makes of these bytes. Errors call them `program`.
+fn output_of(mut compiler: Command, program: &Path, bytes: &[u8], settings: Settings) -> Result<Vec<u8>, BuildError> {
+    let path = PathBuf::from(compiler.get_program());
+    let host = |source: io::Error| BuildError::File { path: path.clone(), source };
     let output = memfd_create(c"monohull-image", MFdFlags::MFD_CLOEXEC).map_err(|errno| host(errno.into()))?;
     let image = File::from(output.try_clone().map_err(host)?);
-    let mut compiler = Command::new(tools.join("compile"))
-        .arg("--runtime")
-        .arg(tools.join("runtime.so"))
-        .args(["--variant", variant])
+    let mut compiler = compiler
         .args(["--memory", &settings.memory.to_string()])
         .args(["--seconds", &settings.seconds.to_string()])
         .args(["--output", &IMAGE_MAX.to_string()])
         .args(["--parent", &std::process::id().to_string()])
-        .args((settings.checks == Checks::Explicit).then_some("--explicit-checks"))
         .env_clear()
         .stdin(seal(bytes, 0).map_err(host)?)
         .stdout(output)

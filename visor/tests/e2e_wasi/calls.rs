@@ -1,6 +1,7 @@
 //! The functions of WASI: what right and wrong arguments give.
 
-use super::support::{FUNCTIONS, Function, kept, program};
+use super::support::{FUNCTIONS, Function, kept, program, words_of};
+use serde_json::json;
 
 /// Error numbers of WASI.
 const BADF: u64 = 8;
@@ -154,7 +155,7 @@ fn an_attachment_is_read_within_its_bounds_and_those_of_the_memory() {
         "(call $length)",
         "(i32.load (i32.const 16))",
         "(i32.load (i32.const 20))",
-        "(i32.le_u (call $left) (i32.const 524288))",
+        "(i32.le_u (call $left) (i32.const 786432))",
     ];
     let rest: String = rest.iter().enumerate().map(|(index, call)| kept(calls.len() + index, call)).collect();
     let text = format!(
@@ -179,4 +180,57 @@ fn an_attachment_is_read_within_its_bounds_and_those_of_the_memory() {
     // Without the section there is nothing to read.
     let none = Function::new(&text.replace("(@custom \"monohull.attachment\" \"abc\")", "")).numbers();
     assert_eq!(none, [INVAL, INVAL, INVAL, INVAL, INVAL, INVAL, INVAL, INVAL, INVAL, 0, 0, 0, 1]);
+}
+
+#[test]
+fn the_stack_follows_that_of_the_step() {
+    let text = r#"(module
+        (import "monohull" "stack_left" (func $left (result i32)))
+        (import "monohull" "slot_publish" (func $publish (param i32 i32 i32 i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (data (i32.const 0) "out")
+        (func (export "_start")
+            (i32.store (i32.const 16) (call $left))
+            (drop (call $publish (i32.const 0) (i32.const 3) (i32.const 16) (i32.const 4) (i32.const 0)))))"#;
+    let function = Function::new(text);
+    for (stack, kept) in [(256 << 10, 128 << 10), (1 << 20, 256 << 10), (8 << 20, 256 << 10)] {
+        let report = function.run(json!({ "stack": stack }), json!({ "outputs": ["out"] }));
+        let left = words_of(&report)[0];
+        let most: u32 = stack - kept;
+        assert!((most - 16_384..=most).contains(&left), "{left} of {stack}");
+    }
+}
+
+#[test]
+fn random_bytes_of_a_template_are_drawn_within_the_memory() {
+    let draw = |pointer: &str, len: &str| format!("(call $draw (i32.const {pointer}) (i32.const {len}))");
+    let calls = [
+        draw("64", "64"),
+        draw("64", "0"),
+        draw("65535", "2"),
+        draw("-1", "1"),
+        draw("0", "-1"),
+        // The words before and behind what was drawn are as they were, and no instance has these 64 bytes by accident.
+        "(i32.load (i32.const 60))".to_owned(),
+        "(i32.load (i32.const 128))".to_owned(),
+        "(i64.eqz (i64.or (i64.load (i32.const 64)) (i64.load (i32.const 120))))".to_owned(),
+        "(call $ready)".to_owned(),
+        "(call $attempt)".to_owned(),
+    ];
+    let body: String = calls.iter().enumerate().map(|(index, call)| kept(index, call)).collect();
+    let text = format!(
+        r#"(module
+            (import "monohull" "common_random" (func $draw (param i32 i32) (result i32)))
+            (import "monohull" "ready" (func $ready (result i32)))
+            (import "monohull" "attempt" (func $attempt (result i32)))
+            (import "monohull" "slot_publish" (func $publish (param i32 i32 i32 i32 i32) (result i32)))
+            (memory (export "memory") 1)
+            (data (i32.const 0) "out")
+            (func (export "_start")
+                {body}
+                (if (call $publish (i32.const 0) (i32.const 3) (i32.const 1024) (i32.const {}) (i32.const 0))
+                    (then unreachable))))"#,
+        calls.len() * 4
+    );
+    assert_eq!(Function::new(&text).numbers(), [0, 0, FAULT, FAULT, FAULT, 0, 0, 0, 0, 1]);
 }

@@ -17,7 +17,7 @@ use super::bounds::{
     MEDIA_TYPE_MAX, MEDIA_TYPE_PATTERN, MOUNT_POINT_MAX, MOUNT_POINT_PATTERN, MOUNTS_MAX, NAME_PATTERN,
     NETWORK_RULE_PATTERN, RECEIVER_PATTERN, SIZE_PATTERN, SLOT_PATTERN, THREADS_MAX,
 };
-use super::plan::{Access, FailureKind, OnUnread, ProcessUse, Separation, TimeStampCounter};
+use super::plan::{Access, FailureKind, OnUnread, ProcessUse, Separation, Target, TimeStampCounter};
 use monohull_abi::network::HOST_NAME_MAX;
 use monohull_network::https::MOST_ORIGINS;
 
@@ -110,6 +110,10 @@ pub struct Function {
     /// workflow can be run from anywhere. For a server: `function:NAME`, a function registered there.
     #[schemars(length(min = 1))]
     pub image: String,
+    /// What a Python program that `image` names is built for: `native` or `wasi`. Default: `native`, which is faster and
+    /// has more; with `wasi` its interpreter is a WebAssembly program, which cannot leave its memory.
+    #[serde(default, skip_serializing_if = "is_default_target")]
+    pub target: Target,
 }
 
 /// One step: some instances of one function.
@@ -583,6 +587,11 @@ impl Limits {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_default_separation(separation: &Separation) -> bool {
     *separation == Separation::default()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_default_target(target: &Target) -> bool {
+    *target == Target::default()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]

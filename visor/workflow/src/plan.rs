@@ -56,6 +56,9 @@ pub struct Function {
     pub image: PathBuf,
     /// The program that the image was made of, if the workflow file names that instead: what messages speak of.
     pub made_of: Option<PathBuf>,
+    /// What it is built for, if it is a program in Python. The image that it becomes says so itself.
+    #[serde(skip)]
+    pub target: Target,
 }
 
 impl Function {
@@ -355,6 +358,17 @@ pub enum Separation {
     Workflow,
     /// Every instance is also separated from every other.
     Function,
+}
+
+/// What a program in Python is built for (`"target"` in the file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// The processor: its interpreter is a function.
+    #[default]
+    Native,
+    /// WebAssembly: its interpreter is a WebAssembly program, which cannot leave its memory.
+    Wasi,
 }
 
 /// Whether functions may read the processor's time-stamp counter (`"time_stamp_counter"` in the file).

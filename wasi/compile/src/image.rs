@@ -8,6 +8,8 @@
 //!
 //! The compiled program is an ELF file of Wasmtime's, which its runtime wants to find in one piece. It has no relocations. Only its
 //! section `.text` becomes executable: its tables hold bytes that would look like forbidden instructions by accident.
+//!
+//! To an image that has an attachment more can be attached, without compiling anything again: an interpreter's program.
 
 use goblin::elf::header::header64::{self, Header};
 use goblin::elf::program_header::program_header64::{ProgramHeader, SIZEOF_PHDR};
@@ -21,6 +23,9 @@ use std::ops::Range;
 const PLACE: &str = "MONOHULL_WASI_PROGRAM";
 /// Bytes of the seven numbers there.
 const PLACE_SIZE: u64 = 56;
+/// Which of them say where the attachment is, and how long.
+const ATTACHMENT: u64 = 5;
+const ATTACHMENT_LENGTH: u64 = 6;
 const PAGE: u64 = 4096;
 
 /// Why the parts cannot be put together. The runtime and the compiler are Monohull's, and so is the fault.
@@ -40,6 +45,9 @@ pub(crate) enum ImageError {
     /// The compiled program's code does not begin where a page begins.
     #[error("the compiled program's code begins at {0:#x}, which is no page's start")]
     Code(u64),
+    /// The image to which something is to be attached has no attachment yet.
+    #[error("the image has no attachment that could become longer")]
+    NoAttachment,
     /// The compiled program would have to be relocated.
     #[error("the compiled program has a section that would have to be relocated, or written to: {0}")]
     Section(String),
@@ -49,9 +57,7 @@ pub(crate) enum ImageError {
 pub(crate) fn link(runtime: &[u8], program: &[u8], attachment: &[u8], checks: Checks) -> Result<Vec<u8>, ImageError> {
     let elf = Elf::parse(runtime).map_err(|source| ImageError::NotElf { part: "runtime", source })?;
     let code = code(program)?;
-    let base = elf.program_headers.iter().filter(|header| header.p_type == PT_LOAD);
-    let base =
-        base.map(|header| header.p_vaddr + header.p_memsz).max().ok_or(ImageError::NoPlace)?.next_multiple_of(PAGE);
+    let base = end_of(&elf)?;
     let (place_address, place_offset) = place(&elf)?;
 
     let mut image = runtime.to_vec();
@@ -92,13 +98,60 @@ pub(crate) fn link(runtime: &[u8], program: &[u8], attachment: &[u8], checks: Ch
         p_memsz: range.end - range.start,
         p_align: PAGE,
     });
-    let headers: Vec<ProgramHeader> =
-        elf.program_headers.iter().cloned().map(ProgramHeader::from).chain(segments).collect();
+    put_headers(&mut image, &elf, segments, table);
+    Ok(image)
+}
+
+/// A copy of an image with a longer attachment: what is added begins where a page begins, and zeros lie before it.
+pub(crate) fn attach(image: &[u8], more: &[u8]) -> Result<Vec<u8>, ImageError> {
+    let elf = Elf::parse(image).map_err(|source| ImageError::NotElf { part: "image", source })?;
+    let (base, (place_address, place_offset)) = (end_of(&elf)?, place(&elf)?);
+    let number = |index: u64| {
+        let at = (place_offset + index * 8) as usize;
+        image.get(at..).and_then(<[u8]>::first_chunk).map(|bytes| u64::from_le_bytes(*bytes)).ok_or(ImageError::NoPlace)
+    };
+    if number(ATTACHMENT_LENGTH)? == 0 {
+        return Err(ImageError::NoAttachment);
+    }
+    // It is the end of what is there, and the new part comes behind it.
+    let attachment = place_address.wrapping_add(number(ATTACHMENT)?);
+    let length = (base + more.len() as u64).checked_sub(attachment).ok_or(ImageError::NoAttachment)?;
+    let mut image = image.to_vec();
+    let at = (place_offset + ATTACHMENT_LENGTH * 8) as usize;
+    image[at..at + 8].copy_from_slice(&length.to_le_bytes());
+    pad(&mut image);
+    let start = image.len() as u64;
+    image.extend_from_slice(more);
+    pad(&mut image);
+    let (table, length) = (image.len() as u64, more.len() as u64);
+    let segment = ProgramHeader {
+        p_type: PT_LOAD,
+        p_flags: PF_R,
+        p_offset: start,
+        p_vaddr: base,
+        p_paddr: base,
+        p_filesz: length,
+        p_memsz: length,
+        p_align: PAGE,
+    };
+    put_headers(&mut image, &elf, (length > 0).then_some(segment), table);
+    Ok(image)
+}
+
+/// The first page behind all segments.
+fn end_of(elf: &Elf<'_>) -> Result<u64, ImageError> {
+    let segments = elf.program_headers.iter().filter(|header| header.p_type == PT_LOAD);
+    let end = segments.map(|header| header.p_vaddr + header.p_memsz).max().ok_or(ImageError::NoPlace)?;
+    Ok(end.next_multiple_of(PAGE))
+}
+
+/// Writes the segments that there were and new ones at the end of the file, where `table` is.
+fn put_headers(image: &mut Vec<u8>, elf: &Elf<'_>, new: impl IntoIterator<Item = ProgramHeader>, table: u64) {
+    let headers: Vec<ProgramHeader> = elf.program_headers.iter().cloned().map(ProgramHeader::from).chain(new).collect();
     for header in &headers {
         image.extend_from_slice(&bytes_of(header));
     }
-    set_table(&mut image, table, headers.len() as u16);
-    Ok(image)
+    set_table(image, table, headers.len() as u16);
 }
 
 /// The part of the compiled program that is code, in whole pages.

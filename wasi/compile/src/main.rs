@@ -12,6 +12,7 @@
 //!
 //! ```text
 //!   monohull-wasi-compile --runtime runtime.so <app.wasm >app.so
+//!   monohull-wasi-compile --attach --runtime interpreter.so <program >app.so
 //! ```
 #![deny(unsafe_code)]
 
@@ -34,6 +35,9 @@ struct Arguments {
     /// The runtime's image
     #[arg(long, value_name = "FILE")]
     runtime: PathBuf,
+    /// `--runtime` names an image that has an attachment, and standard input is more to attach: nothing is compiled
+    #[arg(long)]
+    attach: bool,
     /// Which of several ways of generating code: the others are for programs whose code holds forbidden bytes by accident
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     variant: usize,
@@ -117,16 +121,21 @@ fn main() -> ExitCode {
 }
 
 fn build(arguments: Arguments) -> Result<(), Error> {
-    let Arguments { runtime: path, variant, explicit_checks, memory, seconds, output, parent } = arguments;
+    let Arguments { runtime: path, attach, variant, explicit_checks, memory, seconds, output, parent } = arguments;
     let checks = if explicit_checks { Checks::Explicit } else { Checks::Guards };
     let variant = VARIANTS.get(variant).ok_or(Error::NoVariant(variant))?;
     let runtime = std::fs::read(&path).map_err(|source| Error::Runtime { path: path.clone(), source })?;
     let program = read_program()?;
     confine(parent, Limits { memory, seconds, output })?;
-    let compiled = compile(&program, variant, checks)?;
-    // The program is known to be whole.
-    let attachment = attachment::of_module(&program).unwrap_or_default();
-    let image = image::link(&runtime, &compiled, attachment, checks).map_err(|source| Error::Image { path, source })?;
+    let image = if attach {
+        image::attach(&runtime, &program)
+    } else {
+        let compiled = compile(&program, variant, checks)?;
+        // The program is known to be whole.
+        let attachment = attachment::of_module(&program).unwrap_or_default();
+        image::link(&runtime, &compiled, attachment, checks)
+    };
+    let image = image.map_err(|source| Error::Image { path, source })?;
     let mut output = io::stdout().lock();
     output.write_all(&image).and_then(|()| output.flush()).map_err(Error::Output)
 }

@@ -16,10 +16,6 @@
 #include "quickjs.h"
 #include "stack.h"
 
-/* The program, and its name for messages: a text, a zero, the program. */
-uint32_t attachment_length(void) MONOHULL_IMPORT("attachment_length");
-int attachment_read(uint32_t offset, void *to, size_t length) MONOHULL_IMPORT("attachment_read");
-
 extern char **environ;
 
 /* Bytes of the stack that QuickJS leaves when a recursion without end becomes an exception: for what does not check. */
@@ -555,9 +551,10 @@ static void add_globals(JSContext *ctx) {
 int main(int argc, char **argv) {
     the_argc = argc;
     the_argv = argv;
-    uint32_t length = attachment_length();
+    /* A text that messages call the program, a zero, the program. */
+    uint32_t length = monohull_attachment_length();
     char *attachment = malloc((size_t)length + 1);
-    if (!attachment || attachment_read(0, attachment, length) != 0)
+    if (!attachment || monohull_attachment_read(0, attachment, length) != 0)
         fail("the program cannot be read");
     attachment[length] = 0;
     size_t name = strlen(attachment) + 1;

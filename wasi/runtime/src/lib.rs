@@ -36,6 +36,7 @@ mod preview1;
 mod preview2;
 #[allow(unsafe_code, reason = "the program's place is written into the image after linking")]
 mod program;
+mod ready;
 mod slots;
 mod stack;
 #[allow(unsafe_code, reason = "the system enters it, and Wasmtime leaves it")]
@@ -85,6 +86,7 @@ fn run_module(engine: &Engine, module: &Module, attachment: &'static [u8]) -> wa
     slots::link(&mut linker)?;
     attachment::link(&mut linker, attachment)?;
     stack::link(&mut linker)?;
+    ready::link(&mut linker)?;
     let mut store = Store::new(engine, State::new());
     let instance = linker.instantiate(&mut store, module)?;
     let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;

@@ -1,5 +1,6 @@
 //! What Wasmtime's runtime wants of the platform beneath it: a pointer per thread, and code that can be executed.
 
+use crate::stack;
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::ptr::null_mut;
@@ -11,6 +12,9 @@ use wasmtime::{Config, CustomCodeMemory, Engine, Result};
 pub(crate) fn engine(checks: Checks) -> Result<Engine> {
     let mut config = Config::new();
     monohull_wasi_settings::configure(&mut config, checks);
+    let stack = stack::of_program();
+    // No program has a stack of its own, whose size the second is, but it must not be the smaller one.
+    config.max_wasm_stack(stack).async_stack_size(stack);
     config.with_custom_code_memory(Some(Arc::new(Mapped)));
     // SAFETY: the answer is the processor's own.
     unsafe { config.detect_host_feature(has) };

@@ -9,7 +9,7 @@
 //!   slot_move(handle, pointer, len)                frees the handle as well
 //!   slot_publish(name, name_len, pointer, len, is_text)
 //!   slot_publish_moved(name, name_len, pointer, len, is_text)      leaves zeros
-//!   instance_index() ──▶ which of the step's instances this is        instance_count()
+//!   instance_index() ──▶ which of the step's instances this is        instance_count()        attempt()
 //! ```
 
 use crate::errno::WasiError;
@@ -206,5 +206,6 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
     )?;
     linker.func_wrap(MODULE, "instance_index", || monohull_std::instance().index as u32)?;
     linker.func_wrap(MODULE, "instance_count", || monohull_std::instance().count as u32)?;
+    linker.func_wrap(MODULE, "attempt", || monohull_std::instance().attempt)?;
     Ok(())
 }

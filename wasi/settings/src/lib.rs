@@ -23,9 +23,6 @@ use wasmtime::Config;
 /// of Cranelift's settings.
 pub const FEATURES: [&str; 6] = ["has_cmpxchg16b", "has_sse3", "has_ssse3", "has_sse41", "has_sse42", "has_popcnt"];
 
-/// Bytes of the stack that a program may use, in the runtime's own thread. An endless recursion ends with a trap behind them.
-pub const STACK_SIZE: usize = 512 * 1024;
-
 /// Addresses that a linear memory reserves: all that a pointer of 32 bits can name.
 const RESERVATION: u64 = 4 << 30;
 /// Addresses without access before and behind it. Accesses with a larger constant offset are checked by instructions.
@@ -76,6 +73,5 @@ pub fn configure(config: &mut Config, checks: Checks) {
         .memory_init_cow(false)
         .gc_support(false)
         .concurrency_support(false)
-        .max_wasm_stack(STACK_SIZE)
         .wasm_relaxed_simd(false);
 }

@@ -118,6 +118,11 @@ impl Program {
 
     /// Unpacks its source into the folder `work`, and compiles it there: the objects.
     pub(crate) fn compile(&self, monohull: &Path, work: &Path) -> Result<Vec<PathBuf>> {
+        self.compile_by(&format!("{} cc", monohull.display()), || cc(monohull, work), work)
+    }
+
+    /// The same by another compiler: what it is called, and a command in the folder.
+    pub(crate) fn compile_by(&self, name: &str, cc: impl Fn() -> Command, work: &Path) -> Result<Vec<PathBuf>> {
         apt::remove(work)?;
         self.source.unpack(work)?;
         shell::heading(&format!("compile {} {}", self.source.name, self.source.version));
@@ -125,12 +130,12 @@ impl Program {
             let mut shell = Command::new("sh");
             shell.args(["-e", "-c", command]).current_dir(work).stdout(Stdio::null());
             shell.env("MONOHULL_LIBC", libc::folder()).env("HOSTCC", "gcc");
-            shell::run(shell.env("CC", format!("{} cc", monohull.display())))?;
+            shell::run(shell.env("CC", name))?;
         }
         let files = self.files(work)?;
         let object = |file: &PathBuf| file.with_extension("o");
         let compile = files.iter().map(|file| {
-            let mut cc = cc(monohull, work);
+            let mut cc = cc();
             cc.args(self.flags).arg("-c").arg(file).arg("-o").arg(object(file));
             cc
         });

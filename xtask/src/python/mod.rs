@@ -14,6 +14,7 @@
 mod numpy;
 mod openssl;
 mod settings;
+pub(crate) mod wasi;
 
 use crate::c_programs::{BZIP2, LIBLZMA, Program, SQLITE_LIBRARY, ZLIB};
 use crate::workspace::{Workspace, root};
@@ -39,7 +40,7 @@ const LIBRARIES: [(&str, Program, &str, &[&str]); 4] = [
     ("LIBLZMA", LIBLZMA, "lzma", &["src/liblzma/api/lzma.h", "src/liblzma/api/lzma"]),
 ];
 /// Our C files, and the table that `freeze.py` writes.
-const OURS: [&str; 3] = ["main.c", "module.c", "program.c"];
+const OURS: [&str; 4] = ["main.c", "module.c", "native.c", "program.c"];
 /// Programs that are shipped with their workflows.
 const EXAMPLES: [&str; 1] = ["invoices.py"];
 /// Where a program's archive will be in memory, from the image's start: behind everything else, of which there are 20 MiB.

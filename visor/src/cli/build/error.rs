@@ -149,6 +149,12 @@ pub(in super::super) enum BuildError {
         "there is no folder `python` with the interpreter of Python programs; `cargo xtask build --python` makes one"
     )]
     NoPython,
+    /// the folder `python` lacks the interpreter that is a WebAssembly program; the installation is at fault
+    #[error("there is no interpreter of Python programs for WebAssembly; `cargo xtask build --python-wasi` makes one")]
+    NoPythonForWasi,
+    /// something else than a Python program is to be built for WebAssembly by its interpreter; the invocation or the workflow file is at fault
+    #[error("{} is no Python program: `wasi` is how one is built", shown(_0))]
+    NoPythonProgram(PathBuf),
     /// the program's source is wrong, or it needs what a function does not have; the program is at fault
     #[error("{} cannot be built:\n{}", shown(path), Lines(why))]
     PythonProgram {
@@ -191,7 +197,10 @@ impl BuildError {
     /// Who is at fault where a workflow file names the program: the file, or the function.
     pub(in super::super) fn blame(&self) -> Blame {
         match self {
-            BuildError::Crate(_) | BuildError::NoProgramInFolder(_) | BuildError::Source(_) => Blame::Workflow,
+            BuildError::Crate(_)
+            | BuildError::NoProgramInFolder(_)
+            | BuildError::NoPythonProgram(_)
+            | BuildError::Source(_) => Blame::Workflow,
             _ => Blame::Function,
         }
     }

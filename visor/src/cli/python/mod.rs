@@ -7,6 +7,9 @@
 //!   python/python.so + archive ─── image.rs ──▶ app.so
 //! ```
 //!
+//! A program that is built for WebAssembly has another interpreter, `python/python-wasi.so`, which compiles it in the same way. The compiler of
+//! WebAssembly programs attaches the archive to it (`wasm`).
+//!
 //! The interpreter's image lies in the folder `python` beside the program. It is not linked again: the archive of bytecode becomes the
 //! contents of a segment that it has for that. The interpreter compiles the program itself, so nothing of the host's Python is
 //! needed, and the bytecode is of the version that runs it.
@@ -26,17 +29,19 @@ use sha2::{Digest, Sha256};
 use super::build::{BuildError, Built, check, install};
 use super::image_cache::Entry;
 use super::isolation::Isolation;
+use super::wasm;
 use monohull_domain::image::Image;
 use monohull_engine::RunOptions;
 use monohull_engine::options::folder_beside_program;
-use monohull_ipc::sealed::{read_sealed, seal_written};
+use monohull_ipc::sealed::{read_sealed, seal, seal_written};
 use monohull_report::{RunReport, Stream};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing, Ran};
-use monohull_workflow as workflow;
+use monohull_workflow::{self as workflow, Target};
 
-/// What the interpreter's image is called in its folder.
+/// What the interpreters' images are called in their folder.
 const INTERPRETER: &str = "python.so";
+const INTERPRETER_FOR_WASI: &str = "python-wasi.so";
 /// For the compiler, whose parser calls itself.
 const STACK: &str = "16MiB";
 
@@ -50,8 +55,8 @@ pub(super) fn is_program(path: &Path) -> bool {
 
 /// Puts the image of the program into `out`, or into its folder. It is called as the file or the folder is. One that the loader would refuse is
 /// not put anywhere.
-pub(super) fn build_program(program: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
-    let interpreter = Interpreter::find()?;
+pub(super) fn build_program(program: &Path, out: Option<&Path>, target: Target) -> Result<Built, BuildError> {
+    let interpreter = Interpreter::find(target)?;
     let whole = program.canonicalize().map_err(file(program))?;
     let name = whole.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let sources = sources::read(&whole)?;
@@ -75,8 +80,8 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>) -> Result<Built,
 }
 
 /// The image of a program that a workflow file names, in sealed memory. What is cached is the archive: the interpreter is there already.
-pub(super) fn cached_image(program: &Path) -> Result<OwnedFd, BuildError> {
-    let interpreter = Interpreter::find()?;
+pub(super) fn cached_image(program: &Path, target: Target) -> Result<OwnedFd, BuildError> {
+    let interpreter = Interpreter::find(target)?;
     let sources = sources::read(&program.canonicalize().map_err(file(program))?)?;
     let entry = Entry::of("python", identity(&interpreter, &sources)?);
     if let Some(archive) = entry.as_ref().and_then(Entry::read) {
@@ -110,18 +115,27 @@ pub(super) fn files_of(program: &Path) -> Vec<PathBuf> {
 struct Interpreter {
     path: PathBuf,
     file: File,
+    target: Target,
 }
 
 impl Interpreter {
-    fn find() -> Result<Interpreter, BuildError> {
-        let path = folder_beside_program("python").map(|folder| folder.join(INTERPRETER));
-        let path = path.filter(|image| image.is_file()).ok_or(BuildError::NoPython)?;
+    fn find(target: Target) -> Result<Interpreter, BuildError> {
+        let (name, missing) = match target {
+            Target::Native => (INTERPRETER, BuildError::NoPython),
+            Target::Wasi => (INTERPRETER_FOR_WASI, BuildError::NoPythonForWasi),
+        };
+        let path = folder_beside_program("python").map(|folder| folder.join(name));
+        let path = path.filter(|image| image.is_file()).ok_or(missing)?;
         let file = File::open(&path).map_err(file(&path))?;
-        Ok(Interpreter { path, file })
+        Ok(Interpreter { path, file, target })
     }
 
     /// The image with a program, in sealed memory.
     fn image(&self, archive: &[u8]) -> Result<OwnedFd, BuildError> {
+        if self.target == Target::Wasi {
+            let image = wasm::attach(&self.path, archive)?;
+            return seal(&image, 0).map_err(file(&self.path));
+        }
         let image = seal_written(|mut memory| {
             (&self.file).rewind()?;
             io::copy(&mut &self.file, &mut memory)?;

@@ -18,7 +18,7 @@ use jsonc_parser::common::Ranged;
 use monohull_abi::layout;
 
 use super::bounds;
-use super::plan::{self, Input, Limits, Mount, Output, ProcessUse, Separation, TimeStampCounter, Unread};
+use super::plan::{self, Input, Limits, Mount, Output, ProcessUse, Separation, Target, TimeStampCounter, Unread};
 use super::reader::{At, Reader};
 pub(super) use https::{header_place, header_secrets};
 use monohull_network as net;
@@ -51,6 +51,7 @@ pub(super) struct Shape<'a> {
 pub(super) struct Function<'a> {
     pub(super) name: At<&'a str>,
     pub(super) image: PathBuf,
+    pub(super) target: Target,
 }
 
 const DOCUMENT: &[&str] = &[
@@ -72,7 +73,7 @@ const DOCUMENT: &[&str] = &[
     "description",
     "$schema",
 ];
-const FUNCTION: &[&str] = &["image"];
+const FUNCTION: &[&str] = &["image", "target"];
 const LIMITS: &[&str] = &["timeout", "slots", "output", "carriers", "threads"];
 
 impl Reader<'_> {
@@ -165,9 +166,13 @@ impl Reader<'_> {
             let name = At { value: property.name.as_str(), at: property.name.range() };
             self.check_name(name, "the name of a function");
             let what = format!("function {}", quoted(name.value));
-            let image =
-                self.fields(&property.value, &what, FUNCTION, 1).and_then(|fields| self.image(fields.get("image")?));
-            functions.push(Function { name, image: image.unwrap_or_default() });
+            let fields = self.fields(&property.value, &what, FUNCTION, 1);
+            let field = |name| fields.as_ref().and_then(|fields| fields.get(name));
+            let image = field("image").and_then(|value| self.image(value)).unwrap_or_default();
+            let target = field("target")
+                .and_then(|value| self.word(value, "`target`", "`native` or `wasi`", &["native", "wasi"]))
+                .unwrap_or_default();
+            functions.push(Function { name, image, target });
         }
         functions
     }

@@ -7,9 +7,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use monohull_std::env;
 
-/// Name of the function, and the step's arguments.
+/// Name of the function, and the step's arguments. As in programs in C, the elements of an argument `argv` that is a list of texts come first.
 pub(super) fn arguments() -> Vec<String> {
-    env::args().map(|argument| format!("{argument}\0")).collect()
+    let mut words: Vec<String> = env::args().collect();
+    if let Ok(list) = env::try_arg::<Vec<String>>("argv") {
+        words.retain(|word| !word.starts_with("--argv="));
+        words.splice(1..1, list);
+    }
+    words.iter().map(|word| format!("{word}\0")).collect()
 }
 
 /// The step's environment.
