@@ -18,7 +18,7 @@ const REST: Duration = Duration::from_secs(10);
 const REST_RESTATE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What an engine takes.
+/// What an engine takes. Bytes are those by which its files have grown: one that has space in hand, as Restate's log, shows fewer than it has written.
 struct Taken {
     bytes: Samples,
     memory: Samples,

@@ -50,6 +50,13 @@ pub(crate) fn run(effort: Effort) -> Result<Table> {
     Ok(Table { title: "Durable workflows: ten things".to_owned(), head, rows })
 }
 
+/// Does something for a cell, and says what came of it: a whole table takes minutes.
+fn told(number: usize, thing: impl FnOnce() -> Result<String>) -> Result<String> {
+    let cell = thing();
+    eprintln!("  {number}. {}", cell.as_deref().unwrap_or_else(|why| why));
+    cell
+}
+
 fn milliseconds(nanoseconds: f64) -> String {
     format!("{:.2} ms", nanoseconds / 1e6)
 }

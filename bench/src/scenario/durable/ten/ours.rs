@@ -2,7 +2,7 @@
 
 use super::super::latency::answered_by;
 use super::super::{new_id, start_many, timed};
-use super::{Column, commands, milliseconds};
+use super::{Column, commands, milliseconds, told};
 use crate::durable::{Client, Engine, Order, stored};
 use crate::harness::{Effort, Result, Samples};
 use crate::ours::Workflow;
@@ -19,25 +19,18 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const FUNCTIONS: usize = 15;
 
 pub(super) fn column(effort: Effort) -> Column {
-    let things: [fn(Effort) -> Result<String>; 10] = [
-        whims,
-        after_steps,
-        index,
-        deep,
-        commands::computation,
-        copies,
-        published,
-        taken_back,
-        |_| Ok("scenario durable-million".to_owned()),
-        hops,
-    ];
-    let mut number = 0;
-    things.map(|thing| {
-        let cell = thing(effort);
-        number += 1;
-        eprintln!("  {number}. {}", cell.as_deref().unwrap_or_else(|why| why));
-        cell
-    })
+    [
+        told(1, || whims(effort)),
+        told(2, || after_steps(effort)),
+        told(3, || index(effort)),
+        told(4, || deep(effort)),
+        told(5, || commands::computation(effort)),
+        told(6, || copies(effort)),
+        told(7, published),
+        told(8, || taken_back(effort)),
+        Ok("scenario durable-million".to_owned()),
+        told(10, || hops(effort)),
+    ]
 }
 
 /// Programs that draw random numbers wait again and again, while the server is killed and started.
@@ -108,7 +101,7 @@ fn copies(effort: Effort) -> Result<String> {
     Ok(format!("{:.3} ms, {:.1} KiB", each / 1e6, bytes / 1024.0))
 }
 
-fn published(_: Effort) -> Result<String> {
+fn published() -> Result<String> {
     let order = Order::new("event", 0);
     let engine = Engine::monohull("20ms", &[], &[order])?;
     let (id, mut client) = (new_id(), engine.client()?);

@@ -5,7 +5,7 @@
 use super::super::latency::answered_by;
 use super::super::{new_id, timed};
 use super::ours::read;
-use super::{Column, milliseconds};
+use super::{Column, milliseconds, told};
 use crate::durable::{Engine, Order, Peer, start};
 use crate::harness::Result;
 use serde_json::Value;
@@ -34,16 +34,16 @@ pub(super) fn restate() -> Column {
         Err(why) => return missing(&why),
     };
     [
-        restate_whim(&engine),
-        answers(&engine, &[10, 10_000]),
-        index(&engine),
+        told(1, || restate_whim(&engine)),
+        told(2, || answers(&engine, &[10, 10_000])),
+        told(3, || index(&engine)),
         // A wait is a promise, for which the function that calls it is suspended: docs.restate.dev/develop/ts/durable-timers. A comparison of
         // `Array.prototype.sort` gives a number, not a promise.
         cell("no: waits are awaited by async functions"),
-        restate_computation(&engine),
+        told(5, || restate_computation(&engine)),
         // "Creates a new invocation from a completed invocation": docs.restate.dev/admin-api/invocation/restart-invocation-as-new
         cell("no: of completed ones"),
-        published(&engine, "runs a handler"),
+        told(7, || published(&engine, "runs a handler")),
         // The same page: the new invocation has another id, and one that waits is refused.
         cell("no: of completed ones, as a new one"),
         cell(NOT_SHOWN),
@@ -106,17 +106,17 @@ pub(super) fn dbos() -> Column {
         Err(why) => return missing(&why),
     };
     [
-        dbos_whim(&engine),
+        told(1, || dbos_whim(&engine)),
         // Its process keeps the workflow that waits; what a loss of the process costs is not the same measurement.
         cell(NOT_SHOWN),
         cell(NOT_SHOWN),
-        dbos_deep(&engine),
+        told(4, || dbos_deep(&engine)),
         // "if a process crashes after a step's side effects but before the step is checkpointed, the step re-executes":
         // docs.dbos.dev/python/tutorials/step-tutorial
         cell("all of the step: it begins again"),
-        dbos_copies(&engine),
-        published(&engine, "from the database"),
-        dbos_back(&engine),
+        told(6, || dbos_copies(&engine)),
+        told(7, || published(&engine, "from the database")),
+        told(8, || dbos_back(&engine)),
         cell(NOT_SHOWN),
         cell(NOT_SHOWN),
     ]
@@ -168,14 +168,14 @@ pub(super) fn duroxide() -> Column {
     [
         // "orchestrations must be deterministic": its README, docs.rs/crate/duroxide
         cell("no: must be deterministic"),
-        answers(&engine, &[10, 1000]),
+        told(2, || answers(&engine, &[10, 1000])),
         cell(NOT_SHOWN),
         // A wait is a future, for which the function that calls it is suspended: docs.rs/duroxide, `OrchestrationContext::schedule_timer`.
         cell("no: waits are awaited by async functions"),
         // An activity is scheduled again when its worker's lock has expired: docs.rs/duroxide, `RuntimeOptions::worker_lock_timeout`.
         cell("all of the step: it begins again"),
         cell(NOT_SHOWN),
-        published(&engine, "from the database"),
+        told(7, || published(&engine, "from the database")),
         cell(NOT_SHOWN),
         cell(NOT_SHOWN),
         cell(NOT_SHOWN),
