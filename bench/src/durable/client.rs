@@ -120,6 +120,13 @@ impl Client {
         }
     }
 
+    /// How often one of ours was suspended, or has made a save point.
+    pub(crate) fn generation(&mut self, id: &str) -> Result<f64> {
+        let shown = self.ask("GET", &format!("/invocations/{id}"), b"")?;
+        let shown: Value = serde_json::from_slice(&shown).unwrap_or_default();
+        shown["generation"].as_f64().ok_or_else(|| format!("{id} has no checkpoints: {shown}"))
+    }
+
     /// An answer to a request of the engine's own.
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>> {
         self.connection.send(&request(method, path, body))?;

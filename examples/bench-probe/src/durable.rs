@@ -12,8 +12,8 @@ use monohull_std::{random, thread};
 
 /// Makes words of a table that are all different.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-/// How long a nap is by which a workflow is suspended again and again.
-const NAP: Duration = Duration::from_millis(1);
+/// How long a nap is by which a workflow is suspended again and again: what is left of it, when nothing runs any more, must be as long as the server wants.
+const NAP: Duration = Duration::from_millis(5);
 
 /// Does what the workflow's name says; nothing if there is no such name.
 pub(crate) fn run(what: &str, count: u64, bytes: usize) -> Option<Result<(), Box<dyn Error>>> {

@@ -46,7 +46,9 @@ fn whims(effort: Effort) -> Result<String> {
         engine.start_again()?;
     }
     let changed: f64 = ids.iter().map(|id| ended(&engine, id)).sum::<Result<f64>>()?;
-    Ok(format!("{changed} of {} changed, {kills} kills", ids.len() as u64 * order.count))
+    let mut client = engine.client()?;
+    let suspended: f64 = ids.iter().map(|id| client.generation(id)).sum::<Result<f64>>()?;
+    Ok(format!("{changed} of {} changed, {suspended} suspensions, {kills} kills", ids.len() as u64 * order.count))
 }
 
 /// The result of one that may take longer than a client waits.
