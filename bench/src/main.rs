@@ -4,6 +4,7 @@
 //! never an error.
 
 mod cold;
+mod durable;
 mod harness;
 mod http;
 mod machine;
@@ -17,6 +18,7 @@ mod service;
 use clap::Parser;
 use harness::{Effort, Result};
 use report::{Report, Skipped};
+use scenario::Run;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -65,7 +67,7 @@ fn run(options: &Options) -> Result<()> {
     }
     let rounds = if options.smoke { 1 } else { usize::from(options.rounds) };
     let effort = Effort { smoke: options.smoke, rounds };
-    let (mut results, mut skipped) = (Vec::new(), Vec::new());
+    let (mut results, mut tables, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     for scenario in scenario::chosen(&options.scenarios)? {
         if let Some(lack) = (scenario.lacks)() {
             eprintln!("{}: SKIPPED: {lack}", scenario.name);
@@ -73,9 +75,13 @@ fn run(options: &Options) -> Result<()> {
             continue;
         }
         eprintln!("{}: {}", scenario.name, scenario.about);
-        results.extend((scenario.run)(effort).map_err(|why| format!("{}: {why}", scenario.name))?);
+        let failed = |why| format!("{}: {why}", scenario.name);
+        match scenario.run {
+            Run::Rows(run) => results.extend(run(effort).map_err(failed)?),
+            Run::Table(run) => tables.push(run(effort).map_err(failed)?),
+        }
     }
-    let report = Report { machine: machine::Machine::look(ours::isolation()?), results, skipped };
+    let report = Report { machine: machine::Machine::look(ours::isolation()?), results, tables, skipped };
     print!("{report}");
     if let Some(path) = &options.json {
         let json = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;

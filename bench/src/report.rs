@@ -12,8 +12,30 @@ pub(crate) struct Report {
     pub machine: Machine,
     /// What.
     pub results: Vec<Row>,
+    /// What is no figure, or not one alone.
+    pub tables: Vec<Table>,
     /// What could not be measured here.
     pub skipped: Vec<Skipped>,
+}
+
+/// Texts in columns.
+#[derive(Serialize)]
+pub(crate) struct Table {
+    /// What it is about.
+    pub title: String,
+    /// What each column is.
+    pub head: Vec<String>,
+    /// The cells of each row.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl fmt::Display for Table {
+    /// As a table of Markdown, so that it can be shown where such figures are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n", self.title)?;
+        let rule = vec!["---".to_owned(); self.head.len()];
+        [&self.head, &rule].into_iter().chain(&self.rows).try_for_each(|row| writeln!(f, "| {} |", row.join(" | ")))
+    }
 }
 
 /// A scenario that was not run.
@@ -48,6 +70,7 @@ impl fmt::Display for Report {
                 w4 = widths[4],
             )?;
         }
+        self.tables.iter().try_for_each(|table| write!(f, "\n{table}"))?;
         for Skipped { scenario, lack } in &self.skipped {
             writeln!(f, "SKIPPED {scenario}: {lack}")?;
         }

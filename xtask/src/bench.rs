@@ -1,7 +1,7 @@
 //! Builds everything and hands over to the benchmark program.
 
 use crate::workspace::{Workspace, root};
-use crate::{Result, apache, build, network, nginx, programs, pyperformance, sandboxes, shell};
+use crate::{Result, apache, build, durable_peers, network, nginx, programs, pyperformance, sandboxes, shell};
 use std::process::Command;
 
 /// Runs `monohull-bench` with these arguments.
@@ -17,6 +17,9 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     if measures(arguments, "programs") {
         programs::servers_of_host(&Workspace::load()?);
     }
+    if measures_family(arguments, "durable") {
+        durable_peers::ready();
+    }
     pyperformance::ready();
     shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull-bench", "-p", "bench-program"]))?;
     let program = Workspace::load()?.target().join("release/monohull-bench");
@@ -31,9 +34,16 @@ fn measures(arguments: &[String], scenario: &str) -> bool {
     has(scenario) || (names_none && !has("--smoke"))
 }
 
+/// The same of scenarios whose names begin with this word. A smoke run has no peers that are fetched for them alone.
+fn measures_family(arguments: &[String], word: &str) -> bool {
+    let is_one = |argument: &&String| argument.as_str() == word || argument.starts_with(&format!("{word}-"));
+    let named = arguments.iter().find(is_one).map_or(word, String::as_str);
+    measures(arguments, named) && !arguments.iter().any(|argument| argument == "--smoke")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::measures;
+    use super::{measures, measures_family};
 
     #[test]
     fn a_program_that_takes_minutes_to_compile_is_compiled_where_it_is_needed() {
@@ -45,5 +55,15 @@ mod tests {
             needs("") && needs("--rounds 5") && needs("hostcall reused-wasmtime") && needs("reused-wasmtime --smoke")
         );
         assert!(!needs("--smoke") && !needs("hostcall") && !needs("--list") && !needs("reused --rounds 5"));
+    }
+
+    #[test]
+    fn peers_of_a_family_are_fetched_for_each_of_it_and_for_no_smoke_run() {
+        let needs = |line: &str| {
+            let arguments: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+            measures_family(&arguments, "durable")
+        };
+        assert!(needs("") && needs("durable") && needs("hostcall durable-rate --rounds 5"));
+        assert!(!needs("--smoke") && !needs("durable --smoke") && !needs("hostcall") && !needs("--list"));
     }
 }

@@ -16,6 +16,7 @@ mod circles;
 mod count;
 mod cxx;
 mod demo;
+mod durable_peers;
 mod extent;
 mod fat_tools;
 mod flaky;

@@ -2,9 +2,11 @@
 //! operation, are left in slot `figures` for the benchmark to read.
 //!
 //! The name of a libos module makes the first call of that module, and no other.
-//! `ping` and `pong`, `give` and `sum`, `hoard` and `beside` are the halves of a measurement: two instances that run at the same time.
+//! `ping` and `pong`, `give` and `sum`, `first` and `relay`, `hoard` and `beside` are parts of a measurement: instances that run at the same time.
 #![no_std]
 #![deny(unsafe_code)]
+
+mod durable;
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -30,6 +32,9 @@ fn main(
     pages: Option<usize>,
 ) -> Result<(), Box<dyn Error>> {
     let bytes = bytes.unwrap_or(0);
+    if let Some(ended) = durable::run(&what, count, bytes) {
+        return ended;
+    }
     match what.as_str() {
         "hostcall" => leave(&[("hostcall", null_calls(count))]),
         "park" => leave(&[("park", parks(count, cell_bytes.unwrap_or(0)))]),
@@ -40,6 +45,8 @@ fn main(
             leave(&[("in place", in_place), ("handed over", handed_over)]);
         }
         "sum" => sum_given(count)?,
+        "first" => leave(&[("hop", first(bytes, threads.unwrap_or(2))?)]),
+        "relay" => relay(count)?,
         "hoard" => hoard(count),
         "beside" => {
             let (worst, glimpses) = beside()?;
@@ -224,6 +231,32 @@ fn sum_given(count: u64) -> Result<(), SlotError> {
         buffer.hand_on("summed")?;
     }
     Ok(())
+}
+
+/// How often a buffer goes round. The first time does not count: functions are started then.
+const ROUNDS: u32 = 20;
+
+/// Hands a buffer on through so many functions, which do not look at it: nanoseconds of a hop.
+fn first(bytes: usize, functions: usize) -> Result<f64, SlotError> {
+    let mut buffer = SlotBuffer::<[u8]>::with_slot_len("hop-1", bytes);
+    buffer.fill(1);
+    let (last, mut start) = (format!("hop-{functions}"), Instant::now());
+    for round in 0..ROUNDS {
+        if round == 1 {
+            start = Instant::now();
+        }
+        buffer.hand_on("hop-1")?;
+        buffer = SlotBuffer::from_slot(&last)?;
+    }
+    let time = nanoseconds_per(start, u64::from(ROUNDS - 1) * functions as u64);
+    buffer.discard();
+    Ok(time)
+}
+
+/// One of the others.
+fn relay(number: u64) -> Result<(), SlotError> {
+    let (takes, gives) = (format!("hop-{number}"), format!("hop-{}", number + 1));
+    (0..ROUNDS).try_for_each(|_| SlotBuffer::<[u8]>::from_slot(&takes)?.hand_on(&gives))
 }
 
 /// Ends while it holds this many buffers of a page.
