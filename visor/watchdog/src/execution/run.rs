@@ -284,9 +284,7 @@ impl Watchdog {
             suspend: self.settings.suspend.filter(|_| wait == Some(Wait::Durable)),
             sends: wait.is_some(),
             // One that may be run again has a plan of its own then.
-            resident: wait == Some(Wait::Durable)
-                && self.residents.is_on()
-                && !needs_inputs_later(workflow.plan()),
+            resident: wait == Some(Wait::Durable) && self.residents.is_on() && !needs_inputs_later(workflow.plan()),
             invocation: invocation.id.clone(),
             template: self.template_for(&workflow),
             ..Job::new(workflow, inputs)
