@@ -109,7 +109,7 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         name: "resident",
         about: "an invocation that goes on in the process that has stayed with it, against one that is restored",
-        run: resident::run,
+        run: Run::Rows(resident::run),
         lacks: nothing,
     },
     Scenario {

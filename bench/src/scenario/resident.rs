@@ -23,6 +23,13 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
         answers(server, round.get(), count)
     };
     let samples = take_turns(effort, || answers(&stays), || answers(&restores))?;
+    // Otherwise both sides would be the same.
+    for (server, from, other) in [(&stays, "process", "checkpoint"), (&restores, "checkpoint", "process")] {
+        let (as_meant, otherwise) = (woken(server, from)?, woken(server, other)?);
+        if as_meant == 0 || otherwise > as_meant / 10 {
+            return Err(format!("{as_meant} went on from a {from}, and {otherwise} from a {other}"));
+        }
+    }
     let name = "durable: from an event to the result";
     Ok(vec![Row::new(name, samples, "restored from its checkpoint", Unit::Microseconds, Some(1.0))])
 }
@@ -32,6 +39,15 @@ fn server(options: &[&str]) -> Result<Running> {
     let args = json!({ "events": ["e"], "fills": "result" });
     service::register(server.address, "inbox", "inbox", &json!({ "args": args, "outputs": ["result"] }))?;
     Ok(server)
+}
+
+/// How many invocations have gone on from a process, or from a checkpoint.
+fn woken(server: &Running, from: &str) -> Result<u64> {
+    let (_, metrics) = http::ask(server.address, "GET", "/metrics", b"")?;
+    let name = format!("monohull_durable_wakes_total{{from=\"{from}\"}} ");
+    let metrics = String::from_utf8_lossy(&metrics).into_owned();
+    let count = metrics.lines().find_map(|line| line.strip_prefix(&name));
+    Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
 }
 
 /// The time from an event to the result: the mean of so many invocations, one after the other.

@@ -26,7 +26,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::Errno;
-use monohull_abi::file::{DESCRIPTORS_MAX, FILE_SIZE_MAX, FIRST_DESCRIPTOR, FileKind, FileStat, FsOp, MountKind, open};
+use monohull_abi::file::{
+    DESCRIPTORS_MAX, FILE_SIZE_MAX, FIRST_DESCRIPTOR, FileKind, FileStat, FsOp, MAPPINGS_MAX, MountKind, open,
+};
 use monohull_module::FutexMutex;
 use monohull_module::record::{RecordsRef, Refused, fields, rise};
 use serde::{Deserialize, Serialize};
@@ -191,6 +193,9 @@ impl Files {
             }
         }
         rise(pins.iter().map(|pin| pin.number), "the pins")?;
+        if pins.len() > MAPPINGS_MAX {
+            return Err(damaged("the number of pins"));
+        }
         for PinRecord { file, offset, len, .. } in &pins {
             let is_part = offset.checked_add(*len).is_some_and(|end| *len > 0 && end <= FILE_SIZE_MAX);
             let is_file =

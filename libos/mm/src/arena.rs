@@ -36,6 +36,8 @@ const COMMIT_MAX: u64 = 64 << 20;
 const HUGE_NEED: u64 = HUGE / 4;
 /// Most bytes that are emptied by one system call: the kernel holds a lock of the whole address space meanwhile.
 const EMPTY_STEP: u64 = 4 << 20;
+/// The same, where most of it holds nothing.
+const MOVED_STEP: u64 = 32 << 20;
 /// Most warm runs that make room for another one.
 const EVICTIONS_MAX: usize = 128;
 
@@ -84,8 +86,8 @@ impl Returns {
             let ((held, keep, origin), start) = (kind(first), first.run.address());
             let range = start..group.last().map_or(start, |last| last.run.end());
             if origin.is_cell() {
-                // What holds nothing takes no time to free.
-                let step = if origin == Origin::Cell { EMPTY_STEP } else { u64::MAX };
+                // What was moved out holds nothing, if nothing was written to it since.
+                let step = if origin == Origin::Cell { EMPTY_STEP } else { MOVED_STEP };
                 let is_renewed = in_steps(range, step, |start, bytes| host.arena_renew(start, bytes).is_ok());
                 group.iter_mut().for_each(|returned| returned.stuck = !is_renewed);
                 continue;

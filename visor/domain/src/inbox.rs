@@ -42,13 +42,14 @@ impl Inbox {
         Inbox { is_closed: AtomicBool::new(true), ..Inbox::default() }
     }
 
-    /// From here on events may come. Those that no carrier has taken are dropped: they come again. A carrier is woken, as the domain has stood
-    /// still.
-    pub fn open(&self) {
+    /// From here on events may come. Those that no carrier has taken are dropped, before `announce` is called: they come again. A carrier is
+    /// woken, as the domain has stood still.
+    pub fn open(&self, announce: impl FnOnce()) {
         let mut waiting = self.lock();
         waiting.events.clear();
         self.has_some.store(false, Ordering::Release);
         self.is_closed.store(false, Ordering::Release);
+        announce();
         if let Some(wake) = &waiting.wake {
             wake();
         }
@@ -145,7 +146,7 @@ mod tests {
         let inbox = Inbox::closed();
         assert!(!inbox.is_open());
         inbox.put(vec![event(1)]);
-        inbox.open();
+        inbox.open(|| ());
         assert!(inbox.is_open() && !inbox.has_some() && taken(&inbox).is_empty());
         inbox.put(vec![event(1), event(2)]);
         assert_eq!(taken(&inbox), [event(1), event(2)]);

@@ -288,9 +288,12 @@ impl MappedMemory {
         let from = buffer..buffer + (whole.end - whole.start);
         let rest = from.end..buffer + (to.end - to.start);
         let moved = if whole.end - whole.start >= MOVED_MIN && self.set_apart(pages.space, &whole) {
-            // The place shows no image any more.
-            self.images.set(whole.clone(), None);
-            pages.space.move_pages(from, whole.start, pages.key)
+            pages.space.move_pages(from, whole.start, pages.key).map(|all| {
+                if all {
+                    // The place shows no image any more.
+                    self.images.set(whole.clone(), None);
+                }
+            })
         } else {
             pages.space.copy_pages(from, to.start)
         };
@@ -313,10 +316,11 @@ impl MappedMemory {
         // Pages of an image belong to its file, and those of a copy to the copy.
         let is_own = self.images.within(&whole).is_empty();
         let is_large = whole.end - whole.start >= MOVED_MIN;
-        let moves = remap && is_own && is_large && self.pieces.boundaries_inside(&whole) <= BOUNDARIES_MAX;
+        // A boundary inside would be a mapping more wherever the pages go from there.
+        let moves = remap && is_own && is_large && self.pieces.boundaries_inside(&whole) == 0;
         let moved = if moves {
             self.copied = false;
-            pages.space.move_pages(whole.clone(), buffer, pages.key)
+            pages.space.move_pages(whole.clone(), buffer, pages.key).map(drop)
         } else {
             copy_bytes(whole.clone(), buffer)
         };
@@ -520,9 +524,6 @@ impl MappedMemory {
 
 /// Memory that grows by so much at a time is asked for in huge pages, as heap is.
 const GROWS_BY: u64 = 2 << 20;
-
-/// Most boundaries inside of what is moved out: each is a mapping more wherever the pages go from there.
-const BOUNDARIES_MAX: usize = 8;
 
 /// Mappings of the kernel that come into being where part of one is replaced.
 const DIVIDES: usize = 2;

@@ -10,8 +10,8 @@
 //!
 //! `mremap(2)` frees the target before it looks whether the source is one mapping (up to Linux 6.16): a refusal would leave a hole there, in which a
 //! thread of the instance faults. So pages go to a window first, where nobody looks. If the source is several mappings, it is divided until
-//! each piece is one, or is small enough to be copied. What has arrived in the window is one mapping, so the second step is refused for nothing but a lack of
-//! memory. A thread that uses the target meanwhile finds what it held before or what it holds then.
+//! each piece is one, or is small enough to be copied. What has arrived in the window is one mapping (from Linux 6.17 on it may be several), so the second step is refused
+//! for nothing but a lack of memory. A thread that uses the target meanwhile finds what it held before or what it holds then.
 //!
 //! The place in the window is as far from a huge page's beginning as the target, so that the kernel can move whole tables of pages.
 
@@ -32,28 +32,29 @@ const _: () = assert!(MOVED_AT_ONCE + TABLE <= WINDOW_SIZE && WINDOW_BASE.is_mul
 
 impl AddressSpace {
     /// Moves what anonymous pages hold to other pages, which get this key; the source reads as zero afterwards. Both may be read and written
-    /// to, do not overlap, and belong to one instance. After an error some have been moved, and the target may lack pages.
-    pub(super) fn move_pages(&self, from: Range<u64>, to: u64, key: Key) -> Result<(), AddressSpaceError> {
-        let mut done = 0;
+    /// to, do not overlap, and belong to one instance. Whether all were moved, and none copied. After an error some have been moved, and the
+    /// target may lack pages.
+    pub(super) fn move_pages(&self, from: Range<u64>, to: u64, key: Key) -> Result<bool, AddressSpaceError> {
+        let (mut done, mut all) = (0, true);
         while done < from.end - from.start {
             let step = (from.end - from.start - done).min(MOVED_AT_ONCE);
-            self.move_piece(from.start + done..from.start + done + step, to + done, key)?;
+            all &= self.move_piece(from.start + done..from.start + done + step, to + done, key)?;
             done += step;
         }
-        Ok(())
+        Ok(all)
     }
 
-    fn move_piece(&self, from: Range<u64>, to: u64, key: Key) -> Result<(), AddressSpaceError> {
+    fn move_piece(&self, from: Range<u64>, to: u64, key: Key) -> Result<bool, AddressSpaceError> {
         let bytes = from.end - from.start;
         if self.remap(from.clone(), to, key)? {
-            return Ok(());
+            return Ok(true);
         }
         if bytes <= MOVED_MIN {
-            return self.copy_pages(from, to);
+            return self.copy_pages(from, to).map(|()| false);
         }
         let middle = from.start + (bytes / 2).next_multiple_of(PAGE);
-        self.move_piece(from.start..middle, to, key)?;
-        self.move_piece(middle..from.end, to + (middle - from.start), key)
+        let first = self.move_piece(from.start..middle, to, key)?;
+        Ok(self.move_piece(middle..from.end, to + (middle - from.start), key)? && first)
     }
 
     /// Copies, and empties the source.
@@ -72,12 +73,13 @@ impl AddressSpace {
         check(&window);
         let _alone = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if !remap(&from, start) {
+            take_back(&window, from.start);
             // An old kernel has freed its place in the window before it refused.
             self.reset(window)?;
             return Ok(false);
         }
         let is_moved = remap(&window, to);
-        let moved = if is_moved { Ok(()) } else { self.repair(&window, &target, key) };
+        let moved = if is_moved { Ok(()) } else { self.refused(&window, &target, key) };
         // What is left of the window is empty, and has the rights of what was there.
         self.reset(window)?;
         moved?;
@@ -88,13 +90,24 @@ impl AddressSpace {
         Ok(true)
     }
 
-    /// Makes good for a second step that was refused.
+    /// After a second step that was refused, which is an error: what is in the window is copied, but a new kernel may have moved some of it
+    /// before.
     #[cold]
-    fn repair(&self, window: &Range<u64>, target: &Range<u64>, key: Key) -> Result<(), AddressSpaceError> {
+    fn refused(&self, window: &Range<u64>, target: &Range<u64>, key: Key) -> Result<(), AddressSpaceError> {
+        let source = std::io::Error::last_os_error();
         self.reset(target.clone())?;
         self.protect(target.clone(), Access::ReadWrite, key)?;
-        copy_bytes(window.clone(), target.start)
+        copy_bytes(window.clone(), target.start)?;
+        let (address, bytes) = (target.start, target.end - target.start);
+        Err(AddressSpaceError::Refused { what: "mremap", address, bytes, source })
     }
+}
+
+/// Copies back what has arrived in the window before the rest was refused: from Linux 6.17 on, mappings move one after the other.
+fn take_back(window: &Range<u64>, to: u64) {
+    let pages = (window.start..window.end).step_by(PAGE as usize);
+    // The window has no rights but where something has arrived.
+    let _ = pages.zip((to..).step_by(PAGE as usize)).try_for_each(|(page, to)| copy_bytes(page..page + PAGE, to));
 }
 
 /// Copies bytes from one place that is an instance's to another; a fault is an error.

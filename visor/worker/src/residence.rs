@@ -74,9 +74,9 @@ impl Resident {
         match order {
             Ok(order) => {
                 *self.order.lock().expect("order") = Some(order);
-                self.has_order.store(true, Ordering::Release);
-                // Events that came before it are among its own. Those that come after it are put behind them.
-                self.inbox.open();
+                // Events that came before it are among its own, so they are dropped before it is seen. Those that come after it are put behind
+                // them.
+                self.inbox.open(|| self.has_order.store(true, Ordering::Release));
             }
             Err(why) => {
                 tracing::warn!("the workflow cannot go on here: {why}");

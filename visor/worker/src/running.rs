@@ -243,6 +243,11 @@ impl Running {
         self.worker.residence == Residence::Stays && self.worker.is_silent()
     }
 
+    /// The processor time of its process so far, in ticks of 10 ms; 0 if it has ended.
+    pub fn processor_ticks(&self) -> u64 {
+        memory::processor_ticks(self.worker.pid)
+    }
+
     /// Bytes of memory that its process has for itself, and that are free when it ends. 0 if it has ended.
     pub fn private_memory(&self) -> u64 {
         let spawner = match self.worker.reaper {

@@ -148,7 +148,7 @@ pub(super) fn run(
     };
     let outputs = RefCell::default();
     let (inputs_in, outputs_in) = memory.map(|memory| (&memory.inputs, &mut memory.outputs)).unzip();
-    let mut workflow_io = Slots { inputs, inputs_in, outputs: &outputs, outputs_in };
+    let mut workflow_io = Slots { inputs, once: wire.resident, inputs_in, outputs: &outputs, outputs_in };
     let close = || captures.iter().for_each(|captures| captures.close());
     let answer = |end| {
         close();
@@ -217,6 +217,8 @@ fn listen(reporter: &Reporter, listens: bool, resident: bool) -> io::Result<Arri
 /// Slots of a workflow in a worker: inputs that came with the job, outputs that go with the answer.
 struct Slots<'o> {
     inputs: Vec<(String, Given)>,
+    /// Each is asked for once: what has been put into its slot is not kept beside it for as long as the process stays.
+    once: bool,
     /// Where large ones are.
     inputs_in: Option<&'o Recycled>,
     outputs: &'o RefCell<Vec<(String, Output)>>,
@@ -236,9 +238,9 @@ enum Output {
 
 impl WorkflowIo for Slots<'_> {
     fn input(&mut self, input: &Input) -> Result<Filling, String> {
-        let found = self.inputs.iter().find(|(slot, _)| *slot == input.slot);
-        let (_, given) = found.ok_or("has no content in the job")?;
-        match (given, self.inputs_in) {
+        let found = self.inputs.iter().position(|(slot, _)| *slot == input.slot);
+        let index = found.ok_or("has no content in the job")?;
+        let filling = match (&self.inputs[index].1, self.inputs_in) {
             (Given::Data(Data::Bytes(bytes)), _) => Ok(Filling::Whole(Source::Bytes(bytes.clone()))),
             (Given::Data(Data::File(file)), _) => {
                 let file = file.try_clone().map_err(|error| error.to_string())?;
@@ -249,7 +251,11 @@ impl WorkflowIo for Slots<'_> {
                 Ok(Filling::Part(file, part.clone()))
             }
             (Given::Recycled(_), None) => Err("is in memory that the process does not have".to_owned()),
+        };
+        if self.once {
+            self.inputs.swap_remove(index);
         }
+        filling
     }
 
     fn output(&mut self, slot: &str, bytes: &[u8]) -> Result<OutputReport, String> {

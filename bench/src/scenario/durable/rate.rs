@@ -15,7 +15,11 @@ pub(crate) fn run(effort: Effort) -> Result<Vec<Row>> {
     let calls = effort.size(2, 1);
     let effort = Effort { rounds: effort.rounds.min(5), ..effort };
     let naps = effort.size(NAPS, Order::new("naps", 2));
-    let ours = Engine::monohull("1ms", &["--concurrency", &CLIENTS.to_string()], &[naps, KEPT_STEPS])?;
+    let ours = Engine::monohull(
+        "1ms",
+        &["--concurrency", &CLIENTS.to_string(), "--resident-memory", "0"],
+        &[naps, KEPT_STEPS],
+    )?;
     let mut rows = each_peer(effort, &[], |peer, theirs| {
         let by = format!("a step of {}", theirs.name);
         let row = |name: &str, sides, goal| {

@@ -7,7 +7,7 @@ use super::claims::Claim;
 use super::{Check, Finding, GONE, Repair};
 use crate::directory::{BYTES_MAX, Entry, FLAGS, MOVED, SLOT, Slots, entries_in_slots, stray_pieces};
 use crate::{ASIDE, Error, Geometry, Image, name};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -185,6 +185,10 @@ impl<I: Image> Check<'_, I> {
             (cluster, _) => *tree.owners.entry(cluster).or_insert(index),
         };
         let owner = &tree.all[first];
+        if owner.goes {
+            tree.owners.insert(named.cluster, index);
+            return false;
+        }
         if first == index || (owner.directory, owner.size) != (named.directory, named.size) {
             // Its own, or it runs into something else.
             return false;
@@ -212,12 +216,14 @@ impl<I: Image> Check<'_, I> {
         if !tree.hides(&tree.all[kept]) {
             return;
         }
-        let (parent, path, slots) = (tree.all[kept].parent, tree.path(kept), tree.namesakes(&tree.all[kept]).to_vec());
-        for slot in slots.into_iter().skip(1) {
-            let is_it = |named: &Named| named.parent == parent && named.slot() == slot && !named.directory;
-            if let Some(replaced) = tree.all.iter().position(is_it) {
-                self.give_up(tree, replaced, Finding::Moved { path: path.clone(), kept: path.clone() });
-            }
+        let (parent, path) = (tree.all[kept].parent, tree.path(kept));
+        let key = (parent, name::folded(&tree.all[kept].name));
+        let slots = tree.namesakes.insert(key, vec![tree.all[kept].slot()]).unwrap_or_default();
+        let hidden: BTreeSet<u64> = slots.into_iter().skip(1).collect();
+        let is_hidden = |named: &Named| named.parent == parent && !named.directory && hidden.contains(&named.slot());
+        let replaced: Vec<usize> = (0..tree.all.len()).filter(|index| is_hidden(&tree.all[*index])).collect();
+        for index in replaced {
+            self.give_up(tree, index, Finding::Moved { path: path.clone(), kept: path.clone() });
         }
     }
 

@@ -168,4 +168,8 @@ impl Process for Run {
     fn memory(&self) -> u64 {
         self.private_memory()
     }
+
+    fn processor_ticks(&self) -> u64 {
+        Run::processor_ticks(self)
+    }
 }

@@ -20,9 +20,9 @@ use hyper::Method;
 use hyper::StatusCode;
 use hyper::body::Body;
 use hyper::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, EXPECT, HOST, HeaderMap, HeaderName,
-    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, STRICT_TRANSPORT_SECURITY, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, COOKIE, EXPECT, HOST, HeaderMap, HeaderName,
+    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, STRICT_TRANSPORT_SECURITY, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::request::Parts;
 use hyper::http::{Response, Uri};
@@ -53,8 +53,10 @@ const OF_CONNECTION: [HeaderName; 10] = [
     UPGRADE,
 ];
 
-/// Fields of answers that speak for the whole address, which is the server's and not the function's.
-const OF_ADDRESS: [HeaderName; 8] = [
+/// Fields of answers that speak for the whole address, which is the server's and not the function's. Cookies do: a path can be said, but not
+/// enforced.
+const OF_ADDRESS: [HeaderName; 9] = [
+    SET_COOKIE,
     STRICT_TRANSPORT_SECURITY,
     HeaderName::from_static("alt-svc"),
     HeaderName::from_static("clear-site-data"),
@@ -63,6 +65,18 @@ const OF_ADDRESS: [HeaderName; 8] = [
     HeaderName::from_static("report-to"),
     HeaderName::from_static("reporting-endpoints"),
     HeaderName::from_static("service-worker-allowed"),
+];
+
+/// Fields by which an answer gives orders to a proxy before the server: to send a file of its own, for example.
+const OF_PROXIES: [HeaderName; 8] = [
+    HeaderName::from_static("x-accel-buffering"),
+    HeaderName::from_static("x-accel-charset"),
+    HeaderName::from_static("x-accel-expires"),
+    HeaderName::from_static("x-accel-limit-rate"),
+    HeaderName::from_static("x-accel-redirect"),
+    HeaderName::from_static("x-lighttpd-send-file"),
+    HeaderName::from_static("x-reproxy-url"),
+    HeaderName::from_static("x-sendfile"),
 ];
 
 /// Fields that the server puts into its answers itself.
@@ -142,7 +156,8 @@ pub(crate) fn request_head(parts: &Parts, body: &impl Body, is_authorized: bool)
     field(&mut head, HOST.as_str(), host);
     let named = named_by_connection(headers.get_all(CONNECTION).iter().map(HeaderValue::as_bytes));
     let is_own = |name: &HeaderName| {
-        [HOST, CONTENT_LENGTH, TRANSFER_ENCODING].contains(name)
+        // Cookies of all workflows are one address's.
+        [HOST, CONTENT_LENGTH, COOKIE, TRANSFER_ENCODING].contains(name)
             || OF_CONNECTION.contains(name)
             || named.iter().any(|named| named == name.as_str())
             || (is_authorized && *name == AUTHORIZATION)
@@ -179,6 +194,10 @@ fn named_by_connection<'v>(values: impl Iterator<Item = &'v [u8]>) -> Vec<String
 /// The answer that a message stands for, to a request of this method.
 pub(crate) fn answer(message: &Content, method: &Method) -> Result<Response<Answer>, AnswerError> {
     let beginning = beginning(message)?;
+    if let Some(b'\r' | b'\n') = beginning.first() {
+        // The parser would skip any number of empty lines.
+        return Err(AnswerError::Line { number: 1, line: quoted(""), why: httparse::Error::Version });
+    }
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut head = httparse::Response::new(&mut fields);
     let length = match head.parse(&beginning) {
@@ -239,7 +258,8 @@ fn fields_of(
         if name == TRANSFER_ENCODING {
             return Err(AnswerError::TransferEncoding);
         }
-        let is_kept = [&OF_CONNECTION[..], &OF_ADDRESS, &OF_SERVER].iter().all(|names| !names.contains(&name));
+        let is_kept =
+            [&OF_CONNECTION[..], &OF_ADDRESS, &OF_PROXIES, &OF_SERVER].iter().all(|names| !names.contains(&name));
         if is_kept && (name == CONTENT_LENGTH || !named.iter().any(|named| named == name.as_str())) {
             sent.append(name, value);
         }
@@ -265,7 +285,7 @@ fn check_length(sent: &mut HeaderMap, bytes: u64, to_head: bool, status: StatusC
         let said = quoted(&String::from_utf8_lossy(said.as_bytes()));
         return Err(AnswerError::Length { said, bytes });
     }
-    if !(tells && to_head) {
+    if !(tells && to_head) || status == StatusCode::NO_CONTENT {
         sent.remove(CONTENT_LENGTH);
     }
     Ok(())
@@ -319,7 +339,7 @@ mod tests {
         assert_eq!(
             request(asked(), "hello", true),
             "POST /a%2Fb//c/../d?x=1&y=%20 HTTP/1.1\r\nhost: shop.example:8080\r\naccept: text/html\r\n\
-             cookie: a=1\r\ncookie: b=2\r\ncontent-length: 5\r\n\r\n"
+             content-length: 5\r\n\r\n"
         );
         assert!(request(asked(), "hello", false).contains("\r\nauthorization: Bearer s3cret\r\n"));
         for path in ["/http/shop", "/http/shop/"] {
@@ -360,13 +380,13 @@ mod tests {
     #[test]
     fn an_answer_is_sent_with_its_status_fields_and_content() {
         let response = answered(
-            "HTTP/1.1 418 I'm a teapot\r\nSet-Cookie: a=1\r\nset-cookie: b=2\r\nX-Empty:\r\nX-Latin: \u{e9}\r\n\
+            "HTTP/1.1 418 I'm a teapot\r\nX-Twice: a=1\r\nx-twice: b=2\r\nX-Empty:\r\nX-Latin: \u{e9}\r\n\
              Content-Length: 5\r\n\r\nhello",
         );
         let response = response.expect("an answer");
         assert_eq!(response.status(), 418);
-        let cookies: Vec<_> = response.headers().get_all("set-cookie").iter().collect();
-        assert_eq!(cookies, ["a=1", "b=2"]);
+        let both: Vec<_> = response.headers().get_all("x-twice").iter().collect();
+        assert_eq!(both, ["a=1", "b=2"]);
         assert_eq!(response.headers()["x-empty"], "");
         assert_eq!(response.headers()["x-latin"].as_bytes(), "é".as_bytes());
         assert_eq!(response.headers()["content-security-policy"], SANDBOX);
@@ -380,7 +400,7 @@ mod tests {
     fn fields_about_the_connection_the_address_and_the_server_are_left_out() {
         let response = answered(
             "HTTP/1.1 200 OK\r\nConnection: close, x-hop, content-length\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\nTrailer: x\r\n\
-             Strict-Transport-Security: max-age=9\r\nClear-Site-Data: *\r\nAlt-Svc: h2\r\nService-Worker-Allowed: /\r\n\
+             Set-Cookie: a=1\r\nX-Accel-Redirect: /private\r\nX-Sendfile: /etc/passwd\r\nStrict-Transport-Security: max-age=9\r\nClear-Site-Data: *\r\nAlt-Svc: h2\r\nService-Worker-Allowed: /\r\n\
              X-Invocation-Id: forged\r\nX-Call-Id: forged\r\nTraceparent: forged\r\nX-Kept: 1\r\n\
              Content-Security-Policy: default-src 'self'\r\n\r\n",
         );
@@ -399,6 +419,17 @@ mod tests {
         assert!(answered(message).is_err());
         assert!(answered("HTTP/1.1 304 Not Modified\r\nContent-Length: 77\r\n\r\n").is_ok());
         assert!(answered("HTTP/1.1 204 No Content\r\n\r\n").is_ok());
+        let none =
+            answered_to(Method::HEAD, "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n").expect("an answer");
+        assert!(!none.headers().contains_key("content-length"));
+    }
+
+    #[test]
+    fn an_answer_begins_with_its_status() {
+        for beginning in ["\n".repeat(65_535), "\r\n".repeat(20_000), "\r".to_owned()] {
+            let refused = answered(&format!("{beginning}X")).expect_err("no answer");
+            assert!(refused.starts_with("line 1 "), "{refused}");
+        }
     }
 
     #[test]

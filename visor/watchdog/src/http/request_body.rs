@@ -129,7 +129,7 @@ pub(crate) async fn receive_behind(
             return Err(ApiError::too_large("the body", limit));
         }
         if intake.len + data.len() as u64 > SMALL {
-            hold.cover(intake.len + data.len() as u64, budget)?;
+            hold.cover(intake.len - before + data.len() as u64, budget)?;
         }
         intake.take(data).map_err(no_room)?;
     }

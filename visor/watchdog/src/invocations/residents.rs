@@ -23,7 +23,14 @@ pub(crate) trait Process {
 
     /// Bytes of memory that it has for itself.
     fn memory(&self) -> u64;
+
+    /// Its processor time so far, in ticks of 10 ms.
+    fn processor_ticks(&self) -> u64;
 }
+
+/// The most processor time of a process that stands still: it is not asked to do anything, and sends nothing. What runs all the same is not
+/// what it says it is, and no limit of an invocation would end it.
+const TICKS_MAX: u64 = 20;
 
 /// A wait of an invocation. No two waits are the same, also if an id is used again.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,7 +72,7 @@ pub(crate) struct Ended {
     pub(crate) number: u64,
     /// They had too much memory.
     pub(crate) memory: u64,
-    /// They had ended by themselves, or had spoken.
+    /// They had ended by themselves, had spoken, or did not stand still.
     pub(crate) died: u64,
     /// Their invocations were changed.
     pub(crate) changed: u64,
@@ -82,6 +89,8 @@ pub(crate) struct Residents<P> {
 #[derive(Clone, Copy)]
 struct Looked {
     bytes: u64,
+    /// Its processor time when it was put here.
+    ticks: u64,
     /// When it was put here it may not have freed the copy of its checkpoint. After that it does nothing, and has as much for ever.
     may_be_less: bool,
 }
@@ -111,12 +120,12 @@ impl<P: Process> Residents<P> {
         let Some(bounds) = &self.bounds else { return Ended { number: 1, ..Ended::default() } };
         let mut ended = Ended::default();
         let mut gone = Vec::new();
-        let bytes = resident.process.memory();
+        let (bytes, ticks) = (resident.process.memory(), resident.process.processor_ticks());
         let mut held = self.lock();
         let before = held.remove_of(&resident.of.id);
         ended.changed += u64::from(before.is_some());
         gone.extend(before);
-        held.add(resident, bytes);
+        held.add(resident, Looked { bytes, ticks, may_be_less: true });
         while held.by_use.len() > bounds.number {
             gone.extend(held.pop());
             ended.number += 1;
@@ -165,15 +174,13 @@ impl<P: Process> Residents<P> {
         Ended { changed: found.is_some().into(), ..Ended::default() }
     }
 
-    /// Forgets those that have ended by themselves, and ends those that have spoken.
+    /// Forgets those that have ended by themselves, and ends those that have spoken or do not stand still.
     pub(crate) fn sweep(&self) -> Ended {
         let mut held = self.lock();
-        let gone: Vec<u64> = held
-            .by_use
-            .iter()
-            .filter(|(_, (resident, _))| !resident.process.is_there())
-            .map(|(used, _)| *used)
-            .collect();
+        let rests = |(resident, looked): &(Resident<P>, Looked)| {
+            resident.process.is_there() && resident.process.processor_ticks() <= looked.ticks + TICKS_MAX
+        };
+        let gone: Vec<u64> = held.by_use.iter().filter(|(_, held)| !rests(held)).map(|(used, _)| *used).collect();
         let gone: Vec<_> = gone.into_iter().filter_map(|used| held.remove(used)).collect();
         drop(held);
         Ended { died: gone.len() as u64, ..Ended::default() }
@@ -201,11 +208,11 @@ impl<P: Process> Residents<P> {
 }
 
 impl<P: Process> Held<P> {
-    fn add(&mut self, resident: Resident<P>, bytes: u64) {
+    fn add(&mut self, resident: Resident<P>, looked: Looked) {
         self.by_id.insert(resident.of.id.clone(), self.next);
-        self.by_use.insert(self.next, (resident, Looked { bytes, may_be_less: true }));
+        self.by_use.insert(self.next, (resident, looked));
         self.next += 1;
-        self.bytes += bytes;
+        self.bytes += looked.bytes;
     }
 
     fn find(&self, id: &InvocationId) -> Option<&Resident<P>> {
@@ -234,7 +241,7 @@ impl<P: Process> Held<P> {
     fn look_again(&mut self) {
         let last = self.next - 1;
         for (_, (resident, looked)) in self.by_use.range_mut(..last).filter(|(_, (_, looked))| looked.may_be_less) {
-            *looked = Looked { bytes: resident.process.memory(), may_be_less: false };
+            *looked = Looked { bytes: resident.process.memory(), may_be_less: false, ..*looked };
         }
         self.bytes = self.by_use.values().map(|(_, looked)| looked.bytes).sum();
     }
@@ -249,6 +256,7 @@ mod tests {
     /// A process with so much memory, which counts its end.
     struct Fake {
         memory: Arc<AtomicU64>,
+        ticks: Arc<AtomicU64>,
         is_there: bool,
         ends: Arc<Mutex<Vec<String>>>,
         name: String,
@@ -262,6 +270,10 @@ mod tests {
         fn memory(&self) -> u64 {
             self.memory.load(Ordering::Relaxed)
         }
+
+        fn processor_ticks(&self) -> u64 {
+            self.ticks.load(Ordering::Relaxed)
+        }
     }
 
     impl Drop for Fake {
@@ -272,6 +284,7 @@ mod tests {
 
     struct Test {
         residents: Residents<Fake>,
+        ticks: Arc<AtomicU64>,
         ends: Arc<Mutex<Vec<String>>>,
         ready: Arc<Ready>,
     }
@@ -281,11 +294,13 @@ mod tests {
             let text = r#"{"name":"w","functions":{"f":{"image":"f.so"}},"steps":[{"name":"s","function":"f"}]}"#;
             let plan = monohull_workflow::load_str(std::path::Path::new("w.json"), text).expect("a workflow");
             let ready = Arc::new(Ready::of_parts(Arc::new(plan), Vec::new(), 1));
-            Test { residents: Residents::new(Some(Residence { low, high, number })), ends: Arc::default(), ready }
+            let residents = Residents::new(Some(Residence { low, high, number }));
+            Test { residents, ticks: Arc::default(), ends: Arc::default(), ready }
         }
 
         fn put_with(&self, of: WaitOf, memory: Arc<AtomicU64>, is_there: bool) -> Ended {
-            let process = Fake { memory, is_there, ends: self.ends.clone(), name: of.id.to_string() };
+            let process =
+                Fake { memory, ticks: self.ticks.clone(), is_there, ends: self.ends.clone(), name: of.id.to_string() };
             self.residents.put(Resident { of, process, ready: self.ready.clone(), keeps_deadline: true })
         }
 
@@ -398,6 +413,19 @@ mod tests {
         test.put("a", 1);
         assert!(test.residents.take(&claim("b")).0.is_none());
         assert_eq!(test.residents.totals().0, 1, "it is another's");
+    }
+
+    #[test]
+    fn one_that_does_not_stand_still_is_ended() {
+        let test = Test::new(100, 100, 10);
+        test.ticks.store(1000, Ordering::Relaxed);
+        test.put("a", 1);
+        test.ticks.store(1000 + TICKS_MAX, Ordering::Relaxed);
+        assert_eq!(test.residents.sweep(), Ended::default());
+        test.put("b", 1);
+        test.ticks.store(1001 + TICKS_MAX, Ordering::Relaxed);
+        assert_eq!(test.residents.sweep(), Ended { died: 1, ..Ended::default() });
+        assert_eq!((test.ends(), test.residents.totals()), (vec!["a".to_owned()], (1, 1)));
     }
 
     #[test]

@@ -315,6 +315,11 @@ impl Run {
         running.go_on(order).map_err(|error| failed(&error))
     }
 
+    /// The processor time of the process so far, in ticks of 10 ms; 0 if it has ended.
+    pub(crate) fn processor_ticks(&self) -> u64 {
+        self.running.as_ref().map_or(0, Running::processor_ticks)
+    }
+
     /// Bytes of memory that the process has for itself; 0 if it has ended.
     pub(crate) fn private_memory(&self) -> u64 {
         self.running.as_ref().map_or(0, Running::private_memory)
