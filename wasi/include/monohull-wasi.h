@@ -45,7 +45,7 @@ int monohull_slot_publish(const char *name, size_t name_length, const void *byte
     MONOHULL_IMPORT("slot_publish");
 
 /* Fills a slot with these bytes, which are zero afterwards. Where they begin with a page, pages become the slot's. After an error they are as they
- * were. */
+ * were; of more than 64 MiB some may be zero. */
 int monohull_slot_publish_moved(const char *name, size_t name_length, void *bytes, size_t length, int is_text)
     MONOHULL_IMPORT("slot_publish_moved");
 
