@@ -4,7 +4,7 @@ mod support;
 
 use monohull_checkpoint::{Checkpoint, Error, Key, KeyId, Packing, Part, Processor, SectionId, Trust, compare};
 use std::collections::BTreeSet;
-use support::{KEY, Parts, Section, child, contents, record, sample, seal_of, sealed};
+use support::{KEY, Parts, Section, child, contents, files, record, sample, seal_of, sealed};
 
 /// Reads all of a file.
 fn read(bytes: &[u8], trust: Trust<'_>) -> Result<(), Error> {
@@ -126,8 +126,9 @@ fn parts_of(file: &[u8]) -> Parts {
 
 /// The sections that the sample has: all but those that are there only if they hold something.
 fn sections() -> impl Iterator<Item = SectionId> {
-    let optional =
-        |section: &SectionId| matches!(section, SectionId::Handlers | SectionId::Registers | SectionId::Chain);
+    let optional = |section: &SectionId| {
+        matches!(section, SectionId::Handlers | SectionId::Registers | SectionId::Chain | SectionId::Files)
+    };
     SectionId::ALL.into_iter().filter(move |section| !optional(section))
 }
 
@@ -146,6 +147,11 @@ fn newer_files_are_refused_by_name_and_optional_sections_skipped() {
             other => panic!("{section}: {other:?}"),
         }
     }
+
+    let mut parts = Parts::of(&files());
+    parts.section(SectionId::Files as u32).version = 2;
+    let newer = read(&parts.unsealed(), Trust::NotSealed);
+    assert!(matches!(newer, Err(Error::NewerSection { section: SectionId::Files, found: 2, known: 1 })), "{newer:?}");
 
     let unknown = |flags| Section { id: 77, version: 9, flags, bytes: b"of the future".to_vec() };
     let mut parts = Parts::of(&good);
@@ -179,6 +185,10 @@ fn sections_that_are_missing_twice_or_misplaced_are_refused() {
         parts.sections.insert(at, twice);
         read(&parts.unsealed(), Trust::NotSealed).expect_err("a section is there twice");
     }
+    let mut parts = Parts::of(&files());
+    let twice = parts.section(SectionId::Files as u32).clone();
+    parts.sections.push(twice);
+    read(&parts.unsealed(), Trust::NotSealed).expect_err("a section is there twice");
     let mut parts = good.clone();
     parts.sections.swap(0, 1);
     assert!(matches!(read(&parts.unsealed(), Trust::NotSealed), Err(Error::Malformed { .. })));
@@ -198,6 +208,15 @@ fn numbers_that_are_too_large_allocate_nothing() {
         let mut parts = good.clone();
         parts.section(section as u32).bytes = many.clone();
         malformed(&parts, section);
+    }
+    let mapped = Parts::of(&files());
+    let changes: [fn(&[u8]) -> Vec<u8>; 3] =
+        [|_| record(&(u64::MAX >> 1)), |bytes| [bytes, &[0]].concat(), |_| Vec::new()];
+    for change in changes {
+        let mut parts = mapped.clone();
+        let section = parts.section(SectionId::Files as u32);
+        section.bytes = change(&section.bytes);
+        malformed(&parts, SectionId::Files);
     }
     for (at, value) in [(8, u64::MAX), (8, u64::MAX / 32 + 1), (8, 6), (8, 4), (16, 6), (0, 1), (0, 2), (0, u64::MAX)] {
         let mut parts = good.clone();
