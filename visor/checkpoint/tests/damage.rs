@@ -210,8 +210,8 @@ fn numbers_that_are_too_large_allocate_nothing() {
         malformed(&parts, section);
     }
     let mapped = Parts::of(&files());
-    let changes: [fn(&[u8]) -> Vec<u8>; 3] =
-        [|_| record(&(u64::MAX >> 1)), |bytes| [bytes, &[0]].concat(), |_| Vec::new()];
+    type Change = fn(&[u8]) -> Vec<u8>;
+    let changes: [Change; 3] = [|_| record(&(u64::MAX >> 1)), |bytes| [bytes, &[0]].concat(), |_| Vec::new()];
     for change in changes {
         let mut parts = mapped.clone();
         let section = parts.section(SectionId::Files as u32);
