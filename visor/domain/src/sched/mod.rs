@@ -81,7 +81,7 @@ pub(super) struct Scheduler<I> {
     done: bool,
     /// The next run is the rest of one that was captured.
     goes_on: bool,
-    /// Nothing happens, and no time passes, until [`Scheduler::go_on`].
+    /// Nothing happens, and no time passes, until [`Scheduler::go_on_here`].
     stands_still: bool,
     /// By when the domain is to come to rest (monotonic ns), if it is.
     halting: Option<u64>,
