@@ -220,16 +220,19 @@ fn memory_that_grows_by_much_is_counted_with_its_ends() {
         bench.protect(at + (from << 20)..at + (to << 20), MapAccess::ReadWrite).expect("memory");
     };
     grow(&mut bench, 0, 4);
-    assert_eq!((bench.memory.count(), mappings_in(&(at..at + (48 << 20)))), (2, 2), "the first piece is as it was");
+    assert_eq!(bench.memory.count(), 2, "the first piece is as it was");
+    // What older kernels make of a reservation is not what is counted here.
+    let first = mappings_in(&(at..at + (48 << 20)));
+    let more = || mappings_in(&(at..at + (48 << 20))) - first;
     grow(&mut bench, 4, 5);
     assert_eq!(bench.memory.count(), 2, "a little");
     grow(&mut bench, 5, 9);
     grow(&mut bench, 9, 20);
-    assert!(mappings_in(&(at..at + (48 << 20))) <= bench.memory.count());
+    assert!(more() <= bench.memory.count() - 2);
     assert_eq!(bench.memory.count(), 5);
     let buffer = bench.buffer(0, SIZE);
     bench.move_in(buffer, at + (8 << 20)..at + (8 << 20) + SIZE).expect("it is moved");
-    assert!(mappings_in(&(at..at + (48 << 20))) <= bench.memory.count());
+    assert!(more() <= bench.memory.count() - 2);
 }
 
 /// However often pages are moved to whatever places, the kernel's mappings are within what is counted; where there would be too many,
