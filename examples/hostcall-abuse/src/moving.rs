@@ -220,7 +220,7 @@ fn given_away() -> Result<(), String> {
     result
 }
 
-/// Who reads the place finds one content or the other, and never a hole.
+/// A reader of the place finds one content or the other, and never a hole.
 fn looked_at() -> Result<(), String> {
     let at = map(LEN);
     let turn = AtomicU64::new(0);

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `mremap(2)` frees the target before it looks whether the source is one mapping (up to Linux 6.16): a refusal would leave a hole there, in which a
-//! thread of the instance faults. So pages go to a window first, where nobody looks. If the source is several mappings, it is divided until
+//! thread of the instance faults. So pages go to a window first, which no thread of an instance uses. If the source is several mappings, it is divided until
 //! each piece is one, or is small enough to be copied. What has arrived in the window is one mapping (from Linux 6.17 on it may be several), so the second step is refused
 //! for nothing but a lack of memory. A thread that uses the target meanwhile finds what it held before or what it holds then.
 //!
@@ -63,7 +63,7 @@ impl AddressSpace {
         self.discard(from)
     }
 
-    /// Moves a piece that is one mapping. False if it is several, or the kernel has no room for another one: nothing has changed then.
+    /// Moves a piece that is one mapping. False if it is several, or the kernel has no room for another one: the source is as it was then.
     fn remap(&self, from: Range<u64>, to: u64, key: Key) -> Result<bool, AddressSpaceError> {
         let bytes = from.end - from.start;
         let (start, target) = (WINDOW_BASE + to % TABLE, to..to + bytes);

@@ -1,7 +1,7 @@
 //! How much memory a worker has for itself.
 //!
 //! A worker is a fork, so most pages of a young one are its spawner's too, until one of both writes to them. What the kernel counts as
-//! anonymous memory of the process has those: some megabytes that nobody gets back when it ends. What is its own, the kernel tells to those who
+//! anonymous memory of the process has those: some megabytes that are not free when it ends. What is its own, the kernel tells to those who
 //! may trace it, and in the account of a control group. Elsewhere it is estimated.
 
 use super::cgroup::WorkerCgroup;

@@ -13,8 +13,9 @@ use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, StatusCode, Uri};
 
 /// Headers of one connection, not of a message that is passed on.
-static HOP_BY_HOP: [HeaderName; 10] = [
+pub static HOP_BY_HOP: [HeaderName; 11] = [
     CONNECTION,
+    HeaderName::from_static("http2-settings"),
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
     PROXY_AUTHENTICATE,

@@ -23,6 +23,7 @@ mod origin;
 mod relay;
 mod upstream;
 
+pub use head::HOP_BY_HOP;
 pub use origin::{
     HeaderError, HeaderSource, HiddenText, LOCAL_END, MOST_ORIGINS, Origin, OriginHeader, VIRTUAL_RANGE,
     is_configurable,

@@ -20,9 +20,8 @@ use hyper::Method;
 use hyper::StatusCode;
 use hyper::body::Body;
 use hyper::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, COOKIE, EXPECT, HOST, HeaderMap, HeaderName,
-    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, STRICT_TRANSPORT_SECURITY, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, COOKIE, HOST, HeaderMap, HeaderName,
+    HeaderValue, SET_COOKIE, STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING,
 };
 use hyper::http::request::Parts;
 use hyper::http::{Response, Uri};
@@ -30,6 +29,7 @@ use hyper::http::{Response, Uri};
 use crate::http::answer::Answer;
 use crate::http::content::Content;
 use crate::http::request_body::Preface;
+use monohull_network::https::HOP_BY_HOP;
 use monohull_report::text::quoted;
 
 /// The longest head of an answer.
@@ -38,20 +38,6 @@ const HEAD_MAX: u64 = 64 << 10;
 const FIELDS_MAX: usize = 256;
 /// Digits of any length, with room before them: the length of a content that is still to come stands here.
 const LENGTH_DIGITS: usize = 20;
-
-/// Fields about a connection, beside those that `Connection` names.
-const OF_CONNECTION: [HeaderName; 10] = [
-    CONNECTION,
-    EXPECT,
-    HeaderName::from_static("http2-settings"),
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRAILER,
-    UPGRADE,
-];
 
 /// Fields of answers that speak for the whole address, which is the server's and not the function's. Cookies do: a path can be said, but not
 /// enforced.
@@ -158,7 +144,7 @@ pub(crate) fn request_head(parts: &Parts, body: &impl Body, is_authorized: bool)
     let is_own = |name: &HeaderName| {
         // Cookies of all workflows are one address's.
         [HOST, CONTENT_LENGTH, COOKIE, TRANSFER_ENCODING].contains(name)
-            || OF_CONNECTION.contains(name)
+            || HOP_BY_HOP.contains(name)
             || named.iter().any(|named| named == name.as_str())
             || (is_authorized && *name == AUTHORIZATION)
     };
@@ -259,7 +245,7 @@ fn fields_of(
             return Err(AnswerError::TransferEncoding);
         }
         let is_kept =
-            [&OF_CONNECTION[..], &OF_ADDRESS, &OF_PROXIES, &OF_SERVER].iter().all(|names| !names.contains(&name));
+            [&HOP_BY_HOP[..], &OF_ADDRESS, &OF_PROXIES, &OF_SERVER].iter().all(|names| !names.contains(&name));
         if is_kept && (name == CONTENT_LENGTH || !named.iter().any(|named| named == name.as_str())) {
             sent.append(name, value);
         }

@@ -390,7 +390,7 @@ mod tests {
         let (taken, ended) = test.residents.take(&claim("a"));
         assert_eq!((taken.map(|taken| taken.of), ended), (Some(wait("a")), Ended::default()));
         let changes: [fn(&mut Claim); 6] = [
-            // Somebody has claimed it meanwhile.
+            // It was claimed meanwhile.
             |claim| claim.held.epoch += 1,
             // A claim from before.
             |claim| claim.held.epoch -= 1,

@@ -1,6 +1,6 @@
 //! Waiting for the standard input together with clocks.
 //!
-//! The input is a slot, and whoever takes a slot waits until it is filled. So a thread of its own does, once a program polls the input,
+//! The input is a slot, and a thread that takes a slot waits until it is filled. So a thread of its own does, once a program polls the input,
 //! and tells those that wait for it or for a time.
 
 use monohull_std::io::{BufRead, stdin};

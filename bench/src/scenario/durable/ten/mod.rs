@@ -34,7 +34,7 @@ pub(crate) fn run(effort: Effort) -> Result<Table> {
         columns.push(("DBOS 3.4", theirs::dbos()));
         columns.push(("duroxide 0.1", theirs::duroxide()));
     } else if let Some(why) = columns[0].1.iter().find_map(|cell| cell.as_ref().err()) {
-        // There is nobody who looks at the table.
+        // Nothing but errors is shown of a smoke run.
         return Err(why.clone());
     }
     let head = ["", "goal"].into_iter().chain(columns.iter().map(|(name, _)| *name)).map(str::to_owned).collect();
