@@ -39,6 +39,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/network.md", "monohull network", "needs a privilege (CAP_NET_ADMIN)"),
     ("docs/wasi.md", "monohull build app.wasm", "app.wasm stands for any program; `e2e_wasi` builds many"),
     ("docs/wasi.md", "monohull build app.js", "app.js stands for any program; `e2e_wasi` builds some"),
+    (
+        "docs/wasi.md",
+        "monohull build --wasi app.py",
+        "the interpreter takes minutes to compile; `python_wasi` builds many",
+    ),
     ("docs/wasi.md", "rustup ", "installs a target"),
     ("docs/wasi.md", "cargo ", "builds a crate of the reader's"),
     (
