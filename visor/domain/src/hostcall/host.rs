@@ -1,7 +1,7 @@
 //! The services that a domain offers to libos modules, see [`monohull_abi::module::HostServices`].
 
-use super::modules;
 use super::state::shared;
+use super::{mapped, modules};
 use crate::address_space::Access;
 use crate::cell::{self, Cell};
 use crate::fault_injection::{self, Mitigation};
@@ -10,8 +10,6 @@ use crate::host_time::clock_ns;
 use crate::instance::cell_of;
 use crate::keys::Key;
 use crate::mapped_memory::{MappedMemory, Pages};
-use crate::moved_pages::MOVED_AT_ONCE;
-use crate::pager::Source;
 use crate::shared::Shared;
 use crate::slot_access::SlotUse;
 use crate::this_thread;
@@ -24,7 +22,6 @@ use monohull_trampoline::system::copy;
 use std::alloc::Layout;
 use std::ffi::c_void;
 use std::io::{self, ErrorKind};
-use std::ops::Range;
 use std::sync::Once;
 
 /// Takes back a pin.
@@ -39,138 +36,6 @@ fn image_answer(done: io::Result<()>) -> i64 {
         Err(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => Errno::NoSpace.to_value(),
         Err(_) => Errno::Io.to_value(),
     }
-}
-
-/// Maps what a module asks for.
-///
-/// # Safety
-/// The request's pointers are readable; the memory of its extents stays until the mapping has been removed.
-unsafe fn map(domain: &Shared, instance: u32, request: &MapRequest) -> Result<u64, Errno> {
-    let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
-        return Err(Errno::Invalid);
-    };
-    // SAFETY: the caller's promise.
-    let (path, extents) = unsafe {
-        let path = std::slice::from_raw_parts(request.path, request.path_len as usize);
-        (path, std::slice::from_raw_parts(request.extents, request.count as usize))
-    };
-    let source = match request.host_node {
-        0 => Source::of_extents(extents),
-        node => {
-            let file = domain.files.host_files.get(node)?;
-            Source::of_file(&file, request.offset, request.len).map_err(|_| Errno::Io)?
-        }
-    };
-    let path = String::from_utf8_lossy(path).into_owned();
-    let (pager, is_hosts) = (&domain.files.pager, request.host_node != 0);
-    let window = |address| domain.files.window(&domain.options.mounts, address);
-    match request.address {
-        0 => pager.map(&instance, account, request, path, source, window),
-        _ => pager.map_again(&instance, account, request, path, (source, is_hosts), window),
-    }
-}
-
-/// Compares a mapping with what a module says that its file has.
-///
-/// # Safety
-/// The request's extents are readable, and so is the memory that they lead to, during the call.
-unsafe fn compare(domain: &Shared, instance: u32, request: &MapRequest) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
-    let extents = unsafe { std::slice::from_raw_parts(request.extents, request.count as usize) };
-    // What a file of the host will be is not known. Without extents all is zero.
-    let known = if request.host_node == 0 { extents } else { &[] };
-    domain.files.pager.compare(instance, request, &Source::of_extents(known))
-}
-
-/// Bytes of mapped memory that are freed under one lock. Freeing many takes long, and other threads of the instance need it.
-const AT_ONCE: u64 = 64 << 20;
-
-/// Changes memory that an instance has mapped, in pieces of `step` bytes; nothing if not all of it is mapped.
-fn change_mapped(
-    domain: &Shared,
-    instance: u32,
-    address: u64,
-    bytes: u64,
-    step: u64,
-    change: impl Fn(&mut MappedMemory, &Pages<'_>, Range<u64>) -> Result<(), Errno>,
-) -> Result<(), Errno> {
-    let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
-        return Err(Errno::Invalid);
-    };
-    let end = address.checked_add(bytes).ok_or(Errno::Fault)?;
-    if instance.with_cell(|cell| cell.mapped().covers(address..end)) != Some(true) {
-        return Err(Errno::Fault);
-    }
-    let mut start = address;
-    while start < end {
-        if this_thread::is_interrupted() {
-            return Err(Errno::TimedOut);
-        }
-        let piece = start..start.saturating_add(step).min(end);
-        start = piece.end;
-        let changed = instance.with_cell(|cell| {
-            let (mapped, room, key) = cell.mapped_mut();
-            change(mapped, &Pages { space: &domain.space, key, account, room }, piece)
-        });
-        changed.unwrap_or(Err(Errno::Invalid))?;
-    }
-    Ok(())
-}
-
-/// Moves memory that an instance has mapped, in pieces of [`MOVED_AT_ONCE`]; nothing if not all of it may be written to. `work` gets each
-/// piece, and how far behind the first it is. Whether it has said so of any.
-fn move_mapped(
-    domain: &Shared,
-    instance: u32,
-    address: u64,
-    bytes: u64,
-    work: impl Fn(&mut MappedMemory, &Pages<'_>, u64, Range<u64>) -> Result<bool, Errno>,
-) -> Result<bool, Errno> {
-    let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
-        return Err(Errno::Fault);
-    };
-    let end = address.checked_add(bytes).ok_or(Errno::Fault)?;
-    if instance.with_cell(|cell| cell.mapped().is_writable(&(address..end))) != Some(true) {
-        return Err(Errno::Fault);
-    }
-    let (mut start, mut any) = (address, false);
-    while start < end {
-        if this_thread::is_interrupted() {
-            return Err(Errno::TimedOut);
-        }
-        let piece = start..end.min(start + MOVED_AT_ONCE);
-        let at = start - address;
-        start = piece.end;
-        let moved = instance.with_cell(|cell| {
-            let (mapped, room, key) = cell.mapped_mut();
-            work(mapped, &Pages { space: &domain.space, key, account, room }, at, piece)
-        });
-        any |= match moved.unwrap_or(Err(Errno::Fault)) {
-            // Another thread has unmapped the rest.
-            Err(Errno::Fault) if at > 0 => Err(Errno::Again),
-            moved => moved,
-        }?;
-    }
-    Ok(any)
-}
-
-/// Replaces memory that an instance has mapped by a private copy of constants of its image.
-fn map_image(domain: &Shared, instance: u32, address: u64, bytes: u64, source: u64) -> Result<(), Errno> {
-    let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
-        return Err(Errno::Invalid);
-    };
-    let end = address.checked_add(bytes).ok_or(Errno::Fault)?;
-    let mapped = instance.with_cell(|cell| {
-        if !cell.mapped().covers(address..end) {
-            return Err(Errno::Fault);
-        }
-        let offset = cell.constants(source, bytes).ok_or(Errno::NotPermitted)?;
-        let image = cell.image().clone();
-        let (mapped, room, key) = cell.mapped_mut();
-        let pages = Pages { space: &domain.space, key, account, room };
-        mapped.map_image(&pages, address..end, image.sealed(), offset)
-    });
-    mapped.unwrap_or(Err(Errno::Invalid))
 }
 
 /// With a key for each instance, pages of the arena without an owner are the system's.
@@ -323,13 +188,13 @@ impl HostServices for Services {
     unsafe extern "C" fn unmap_pages(domain: *mut c_void, instance: u32, address: u64, bytes: u64) -> i64 {
         // SAFETY: see `shared`.
         let domain = unsafe { shared(domain) };
-        status(change_mapped(domain, instance, address, bytes, AT_ONCE, MappedMemory::unmap))
+        status(mapped::change(domain, instance, address, bytes, mapped::AT_ONCE, MappedMemory::unmap))
     }
 
     unsafe extern "C" fn discard_pages(domain: *mut c_void, instance: u32, address: u64, bytes: u64) -> i64 {
         // SAFETY: see `shared`.
         let domain = unsafe { shared(domain) };
-        status(change_mapped(domain, instance, address, bytes, AT_ONCE, MappedMemory::discard))
+        status(mapped::change(domain, instance, address, bytes, mapped::AT_ONCE, MappedMemory::discard))
     }
 
     unsafe extern "C" fn protect_pages(
@@ -343,18 +208,18 @@ impl HostServices for Services {
         let domain = unsafe { shared(domain) };
         let protect = |mapped: &mut MappedMemory, pages: &Pages<'_>, range| mapped.protect(pages, range, access);
         // All at once: it is done wholly or not at all.
-        status(change_mapped(domain, instance, address, bytes, u64::MAX, protect))
+        status(mapped::change(domain, instance, address, bytes, u64::MAX, protect))
     }
 
     unsafe extern "C" fn map_image(domain: *mut c_void, instance: u32, address: u64, bytes: u64, source: u64) -> i64 {
         // SAFETY: see `shared`.
-        status(map_image(unsafe { shared(domain) }, instance, address, bytes, source))
+        status(mapped::map_image(unsafe { shared(domain) }, instance, address, bytes, source))
     }
 
     unsafe extern "C" fn move_in(domain: *mut c_void, instance: u32, buffer: u64, address: u64, bytes: u64) -> i64 {
         // SAFETY: see `shared`.
         let domain = unsafe { shared(domain) };
-        let moved = move_mapped(domain, instance, address, bytes, |mapped, pages, at, part| {
+        let moved = mapped::move_pages(domain, instance, address, bytes, |mapped, pages, at, part| {
             mapped.move_in(pages, buffer + at, part).map(|()| false)
         });
         status(moved.map(drop))
@@ -370,7 +235,7 @@ impl HostServices for Services {
     ) -> i64 {
         // SAFETY: see `shared`.
         let domain = unsafe { shared(domain) };
-        let moved = move_mapped(domain, instance, address, bytes, |mapped, pages, at, part| {
+        let moved = mapped::move_pages(domain, instance, address, bytes, |mapped, pages, at, part| {
             mapped.move_out(pages, part, buffer + at, remap == 1)
         });
         moved.map_or_else(Errno::to_value, i64::from)
@@ -572,7 +437,7 @@ impl HostServices for Services {
         // SAFETY: see `shared`; the request is the module's own.
         let (domain, request) = unsafe { (shared(domain), &*request) };
         // SAFETY: so are its pointers, and by contract the memory of its extents stays.
-        match unsafe { map(domain, instance, request) } {
+        match unsafe { mapped::map_file(domain, instance, request) } {
             Ok(address) => address as i64,
             Err(errno) => errno.to_value(),
         }
@@ -580,7 +445,7 @@ impl HostServices for Services {
 
     unsafe extern "C" fn compare_file(domain: *mut c_void, instance: u32, request: *const MapRequest) -> i64 {
         // SAFETY: see `shared`; the request is the module's own, and so are its pointers.
-        status(unsafe { compare(shared(domain), instance, &*request) })
+        status(unsafe { mapped::compare_file(shared(domain), instance, &*request) })
     }
 
     unsafe extern "C" fn unmap_file(domain: *mut c_void, instance: u32, address: u64) -> i64 {

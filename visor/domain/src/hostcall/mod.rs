@@ -11,6 +11,7 @@ mod host_files;
 mod hostcalls;
 mod https;
 mod leaving;
+mod mapped;
 mod modules;
 mod network;
 mod port;
