@@ -21,10 +21,11 @@ use crate::http::content::Content;
 use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;
 use crate::invocations::invocation::Invocation;
-use crate::invocations::ledger::{Start, meta_kept};
+use crate::invocations::ledger::meta_kept;
 use crate::invocations::record::LogLine;
 use crate::invocations::redact::Redactor;
 use crate::invocations::status::{Mode, Status};
+use crate::invocations::stored::Start;
 use crate::service::Watchdog;
 use monohull_report::Stream;
 use monohull_report::escape::{Line, Notation};
@@ -34,7 +35,7 @@ const LISTED: usize = 100;
 const LISTED_MAX: usize = 10_000;
 /// Rows of the ledger that are read at a time where only those of a version are wanted.
 const ROWS: usize = 500;
-/// Where a report has the reason why its invocation failed ([`Told`](crate::invocations::ledger::Told)).
+/// Where a report has the reason why its invocation failed ([`Told`](crate::invocations::stored::Told)).
 const REFUSAL: &str = "$.refusal";
 /// When a client that has waited for a result may ask again.
 const RETRY_SECONDS: u64 = 1;

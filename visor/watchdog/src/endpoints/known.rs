@@ -18,12 +18,13 @@ use crate::http::content::SMALL;
 use crate::http::error::ApiError;
 use crate::http::routes::Call;
 use crate::invocations::invocation::Invocation;
-use crate::invocations::ledger::{Ledger, Start, Told, decode_printed, meta_kept};
+use crate::invocations::ledger::{Ledger, meta_kept};
 use crate::invocations::record::{LogLine, Printed};
 use crate::invocations::redact::Redactor;
 use crate::invocations::report::Report;
 use crate::invocations::shown::Shown;
 use crate::invocations::status::Status;
+use crate::invocations::stored::{Start, Told, decode_printed};
 use crate::service::Watchdog;
 
 /// An invocation that was asked about.

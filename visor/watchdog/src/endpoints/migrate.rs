@@ -14,7 +14,8 @@ use crate::execution::migrate::{Moved, Target};
 use crate::http::answer::Answer;
 use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;
-use crate::invocations::ledger::{Ledger, Start, kept, meta_kept};
+use crate::invocations::ledger::{Ledger, kept, meta_kept};
+use crate::invocations::stored::Start;
 use crate::service::Watchdog;
 
 /// Invocations of one request, unless it says otherwise, and the most there can be. Each is run to its first wait meanwhile.

@@ -19,7 +19,8 @@ use crate::http::answer::Answer;
 use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;
 use crate::ids::hex;
-use crate::invocations::ledger::{Ledger, Start, kept, meta_kept, now};
+use crate::invocations::ledger::{Ledger, kept, meta_kept, now};
+use crate::invocations::stored::Start;
 use crate::registry::Registry;
 use crate::service::Watchdog;
 

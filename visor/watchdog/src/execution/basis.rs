@@ -15,8 +15,9 @@ use monohull_workflow::Plan;
 use sha2::{Digest, Sha256};
 
 use crate::http::error::ApiError;
-use crate::invocations::ledger::{Ledger, Start};
+use crate::invocations::ledger::Ledger;
 use crate::invocations::record::Head;
+use crate::invocations::stored::Start;
 use crate::registry::plan_once_registered;
 use crate::service::Watchdog;
 

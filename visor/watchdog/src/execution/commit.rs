@@ -17,10 +17,11 @@ use tokio::time::sleep;
 use crate::http::content::{Content, SMALL};
 use crate::http::error::ApiError;
 use crate::invocations::invocation::Invocation;
-use crate::invocations::ledger::{Ledger, Told, encode_end, now};
+use crate::invocations::ledger::{Ledger, now};
 use crate::invocations::record::End;
 use crate::invocations::report::Report;
 use crate::invocations::status::Status;
+use crate::invocations::stored::{Told, encode_end};
 use crate::service::Watchdog;
 
 /// The first pause before another attempt; each is twice as long.

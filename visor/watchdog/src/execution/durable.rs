@@ -35,9 +35,10 @@ use crate::execution::run::{Came, Waiting};
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::admission::QueueSlot;
 use crate::invocations::invocation::Invocation;
-use crate::invocations::ledger::{Told, encode_printed, meta_kept, now};
+use crate::invocations::ledger::{meta_kept, now};
 use crate::invocations::residents::WaitOf;
 use crate::invocations::status::Status;
+use crate::invocations::stored::{Told, encode_printed};
 use crate::invocations::workers::Run;
 use crate::service::Watchdog;
 

@@ -29,9 +29,10 @@ use crate::execution::durable::Leg;
 use crate::execution::run::Came;
 use crate::http::error::ApiError;
 use crate::invocations::invocation::Invocation;
-use crate::invocations::ledger::{Ledger, Start, encode_end, encode_printed, meta_kept, now};
+use crate::invocations::ledger::{Ledger, meta_kept, now};
 use crate::invocations::record::{End, Head};
 use crate::invocations::status::Status;
+use crate::invocations::stored::{Start, encode_end, encode_printed};
 use crate::service::Watchdog;
 
 /// The version that invocations are moved to.

@@ -24,9 +24,9 @@ use crate::execution::messages::{MessageReader, Postman};
 use crate::execution::process::alone;
 use crate::execution::run::Came;
 use crate::invocations::invocation::Invocation;
-use crate::invocations::ledger::Start;
 use crate::invocations::residents::{Ended, Process, Resident, WaitOf};
 use crate::invocations::status::Status;
+use crate::invocations::stored::Start;
 use crate::invocations::workers::Run;
 use crate::service::Watchdog;
 

@@ -14,6 +14,7 @@ pub(crate) mod shown;
 pub(crate) mod size;
 pub(crate) mod slots;
 pub(crate) mod status;
+pub(crate) mod stored;
 pub(crate) mod templates;
 mod together;
 pub(crate) mod workers;

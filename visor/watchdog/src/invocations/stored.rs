@@ -1,0 +1,120 @@
+//! What a row of the ledger has as bytes: what an invocation is started with, what came of it, and what it has printed.
+
+use std::collections::BTreeMap;
+
+use monohull_abi::handed;
+use monohull_report::RunReport;
+use serde::{Deserialize, Serialize};
+
+use crate::http::error::ApiError;
+use crate::invocations::record::{End, Head, Printed};
+use crate::invocations::report::Report;
+
+/// The version that the bytes of a start begin with.
+const VERSION: u8 = 1;
+/// The same of one that has behind that what was handed over to it.
+const VERSION_MIGRATED: u8 = 2;
+
+/// What an invocation is started with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Start {
+    /// What does not depend on its outcome.
+    pub(crate) head: Head,
+    /// The hash of the workflow's document.
+    pub(crate) document: [u8; 32],
+    /// The input slots, and the hash of what fills each. Of one that was run before it was durable only if it may be run again.
+    pub(crate) inputs: Vec<(String, [u8; 32])>,
+    /// The workflow's functions, and the hash of each one's image.
+    pub(crate) functions: Vec<(String, [u8; 32])>,
+    /// Where its end is told.
+    pub(crate) callback: Option<String>,
+    /// It may be run again from its beginning, if its server ends before its first checkpoint.
+    pub(crate) again: bool,
+    /// What the version before had published, if it was migrated to this one.
+    #[serde(skip)]
+    pub(crate) handed_over: BTreeMap<String, String>,
+}
+
+impl Start {
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, ApiError> {
+        let version = if self.handed_over.is_empty() { VERSION } else { VERSION_MIGRATED };
+        let mut bytes =
+            postcard::to_extend(self, vec![version]).map_err(|error| ApiError::monohull(error.to_string()))?;
+        if version == VERSION_MIGRATED {
+            bytes =
+                postcard::to_extend(&self.handed_over, bytes).map_err(|error| ApiError::monohull(error.to_string()))?;
+        }
+        Ok(bytes)
+    }
+
+    /// What was encoded; `None` if it was not, or by a version that is not known.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Start> {
+        let (version, bytes) = bytes.split_first()?;
+        let (start, rest) = postcard::take_from_bytes::<Start>(bytes).ok()?;
+        match (*version, rest) {
+            (VERSION, []) => Some(start),
+            (VERSION_MIGRATED, rest) => match postcard::take_from_bytes(rest) {
+                Ok((handed_over, [])) => Some(Start { handed_over, ..start }),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// What was handed over to it, as functions read it.
+    pub(crate) fn handed_over(&self) -> String {
+        let mut all = String::new();
+        for (name, text) in &self.handed_over {
+            // A string takes all.
+            let _ = handed::write(&mut all, name, text);
+        }
+        all
+    }
+
+    /// The hashes of the files that a start names. One that cannot be read names none.
+    pub(crate) fn files(bytes: &[u8]) -> Vec<[u8; 32]> {
+        let start = Start::decode(bytes).into_iter();
+        start
+            .flat_map(|start| {
+                let named = start.inputs.into_iter().chain(start.functions).map(|(_, hash)| hash);
+                named.chain([start.document]).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Whether a call with this start is the same as one with the other: the same workflow is called with the same inputs.
+    pub(crate) fn is_same_call(&self, other: &Start) -> bool {
+        self.head.workflow() == other.head.workflow() && self.inputs == other.inputs
+    }
+}
+
+/// What came of an invocation, as its row has it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Told {
+    pub(crate) duration_us: u64,
+    pub(crate) report: Option<RunReport>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refusal: Option<ApiError>,
+}
+
+impl Told {
+    /// An end as it is told.
+    pub(crate) fn of(end: &End) -> Told {
+        let report = end.report.clone().and_then(Report::into_whole);
+        Told { duration_us: end.duration_us, report, refusal: end.result.as_ref().err().cloned() }
+    }
+}
+
+/// What was printed, as a row has it; nothing if nothing was.
+pub(crate) fn encode_printed(printed: &Printed) -> Vec<u8> {
+    if printed.is_empty() { Vec::new() } else { encode_end(printed) }
+}
+
+/// The same of an end, whose timeline is kept in any case.
+pub(crate) fn encode_end(printed: &Printed) -> Vec<u8> {
+    postcard::to_extend(printed, Vec::new()).unwrap_or_default()
+}
+
+pub(crate) fn decode_printed(bytes: &[u8]) -> Option<Printed> {
+    postcard::from_bytes(bytes).ok()
+}
