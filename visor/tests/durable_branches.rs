@@ -115,6 +115,9 @@ fn copies_are_made_once_whenever_the_process_is_killed() {
         }
         assert_eq!(statuses(path).len(), 3, "killed at {tried} of {TRIED}: {:?}", statuses(path));
         three_went_their_ways(path);
+        let entries = fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+        let hidden: Vec<_> = entries.filter(|name| name.as_encoded_bytes().starts_with(b".")).collect();
+        assert!(hidden.is_empty(), "killed at {tried} of {TRIED}: {hidden:?}");
     }
 }
 

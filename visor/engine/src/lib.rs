@@ -26,6 +26,7 @@ mod clock;
 mod events;
 pub mod mounts;
 pub mod options;
+pub mod output_file;
 mod packed;
 mod slots;
 mod step_scheduler;

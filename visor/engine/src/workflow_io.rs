@@ -4,6 +4,7 @@
 //! for runs in the caller's own process.
 
 use super::RunOptions;
+use super::output_file::write_whole;
 use monohull_host_files::input::{self, InputError, Opened};
 use monohull_report::escape::shown;
 use monohull_report::{Content, OutputReport};
@@ -110,23 +111,4 @@ impl RunOptions {
     pub fn output_path(&self, slot: &str) -> Option<PathBuf> {
         self.outputs.iter().find(|(name, _)| name == slot).map(|(_, path)| path.clone())
     }
-}
-
-/// Has a file written: beside the target, then renamed, so that a full disk leaves the old file whole.
-pub fn write_whole(path: &Path, write_to: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), String> {
-    let write = || {
-        if path.exists() && !path.is_file() {
-            // A device or a pipe: there is nothing to replace.
-            return write_to(&mut File::options().write(true).open(path)?);
-        }
-        let mut name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let part = path.with_file_name(name);
-        let written =
-            File::create(&part).and_then(|mut file| write_to(&mut file)).and_then(|()| std::fs::rename(&part, path));
-        written.inspect_err(|_| {
-            let _ = std::fs::remove_file(&part);
-        })
-    };
-    write().map_err(|error: io::Error| format!("{} cannot be written: {error}", shown(&path)))
 }
