@@ -18,6 +18,8 @@ use tempfile::TempDir;
 
 /// How many of the stops are tried; there are more than a thousand.
 const TRIED: usize = 16;
+/// All of them are tried if this environment variable is there.
+const EXHAUSTIVE: &str = "MONOHULL_EXHAUSTIVE";
 /// Longer than any test, in ms.
 const DAY: u64 = 86_400_000;
 const LABEL: &str = "before the question";
@@ -99,10 +101,11 @@ fn a_function_makes_copies_of_its_own_invocation() {
 fn copies_are_made_once_whenever_the_process_is_killed() {
     let whole = agent(10);
     let stops = traced(whole.path(), &RUN, usize::MAX);
-    for tried in 0..TRIED {
+    let all = if std::env::var_os(EXHAUSTIVE).is_some() { stops } else { TRIED };
+    for tried in 0..all {
         let folder = agent(10);
         let path = folder.path();
-        traced(path, &RUN, tried * stops / TRIED);
+        traced(path, &RUN, tried * stops / all);
         let end = Instant::now() + Duration::from_secs(60);
         loop {
             // The worker may live for a moment longer, and with it the lock.
@@ -113,11 +116,11 @@ fn copies_are_made_once_whenever_the_process_is_killed() {
             }
             assert!(Instant::now() < end, "{:?}", statuses(path));
         }
-        assert_eq!(statuses(path).len(), 3, "killed at {tried} of {TRIED}: {:?}", statuses(path));
+        assert_eq!(statuses(path).len(), 3, "killed at {tried} of {all}: {:?}", statuses(path));
         three_went_their_ways(path);
         let entries = fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry").file_name());
         let hidden: Vec<_> = entries.filter(|name| name.as_encoded_bytes().starts_with(b".")).collect();
-        assert!(hidden.is_empty(), "killed at {tried} of {TRIED}: {hidden:?}");
+        assert!(hidden.is_empty(), "killed at {tried} of {all}: {hidden:?}");
     }
 }
 
