@@ -361,9 +361,38 @@ fn functions_in_other_languages_run_as_they_are_made() {
         assert!(format!("{said}{noted}").contains("Hello from Monohull!"), "{lang}: {said}{noted}");
         assert_eq!(monohull(folder.path(), folder.path(), &["new", "--lang", lang, lang]).status.code(), Some(2));
     }
-    for wrong in [["--lang", "cobol", "other"], ["--lang=js", "--small", "other"]] {
+    for wrong in [["--lang", "cobol", "other"], ["--lang=js", "--small", "other"], ["--wasi", "--small", "other"]] {
         let wrong = monohull(folder.path(), folder.path(), &[&["new"], &wrong[..]].concat());
         assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     }
     assert!(!folder.path().join("other").exists());
+}
+
+#[test]
+fn functions_for_webassembly_run_as_they_are_made() {
+    let folder = TempDir::new().expect("a folder");
+    let new = |arguments: &[&str], next: &str| {
+        let name = *arguments.last().expect("a name");
+        let (said, _) = done(monohull(folder.path(), folder.path(), &[&["new", "--wasi"], arguments].concat()));
+        assert_eq!(said, format!("Created {name}. Next:\n  cd {name} && {next}monohull run workflow.json\n"));
+        folder.path().join(name)
+    };
+    let here = new(&["a-crate"], "cargo build --release --target wasm32-wasip1 && ");
+    let mut build = Command::new("cargo");
+    build.args(["build", "--quiet", "--offline", "--release", "--target", "wasm32-wasip1"]);
+    let built = build.current_dir(&here).env_remove("CARGO_TARGET_DIR").output().expect("cargo starts");
+    assert!(built.status.success(), "{built:?}");
+    let (said, noted) = done(monohull(folder.path(), &here, &["run", "workflow.json"]));
+    assert!(format!("{said}{noted}").contains("Hello from Monohull!"), "{said}{noted}");
+    // The compiler is the user's. `e2e_wasi` runs a program of C.
+    let here = new(&["--lang", "c", "in-c"], "clang --target=wasm32-wasi -O2 main.c -o app.wasm && ");
+    assert!(fs::read_to_string(here.join("workflow.json")).expect("a file").contains("\"app.wasm\""));
+    // The interpreters take minutes to compile. `python_programs` and `python_wasi` run programs like these.
+    let here = new(&["--lang", "python", "in-python"], "");
+    let workflow = fs::read_to_string(here.join("workflow.json")).expect("a file");
+    assert!(workflow.contains("\"app.py\"") && workflow.contains("\"target\": \"wasi\""), "{workflow}");
+    let (said, _) = done(monohull(folder.path(), folder.path(), &["new", "--lang", "python", "native"]));
+    assert_eq!(said, "Created native. Next:\n  cd native && monohull run workflow.json\n");
+    let workflow = fs::read_to_string(folder.path().join("native/workflow.json")).expect("a file");
+    assert!(workflow.contains("\"app.py\"") && !workflow.contains("target"), "{workflow}");
 }

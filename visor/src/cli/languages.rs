@@ -1,6 +1,7 @@
-//! What `monohull new --lang` writes for programs that are no crates: a program that prints, a workflow that runs it, and how it is built.
+//! What `monohull new` writes for programs that are no crates of native code: a program that prints, a workflow that runs it, and how it is built.
 
 use clap::ValueEnum;
+use monohull_workflow::plan::Target;
 
 /// A language of a new function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -8,47 +9,100 @@ pub(super) enum Lang {
     /// A crate, over Rust's std or on monohull-std
     #[default]
     Rust,
-    /// Native code, by `monohull cc`
+    /// Native code by `monohull cc`, or a WebAssembly program by clang
     C,
-    /// A program for WASI, by Go's own compiler
+    /// A WebAssembly program, by Go's own compiler
     Go,
-    /// A program that QuickJS runs
+    /// A program that QuickJS runs, which is a WebAssembly program
     Js,
+    /// A program that CPython runs
+    Python,
 }
 
-/// A program that is no crate.
+/// A program that is no crate of native code.
 pub(super) struct Template {
     /// Names and texts of its files.
     pub(super) files: Vec<(&'static str, String)>,
     /// What the workflow runs.
-    pub(super) image: &'static str,
+    pub(super) image: String,
+    /// What that is compiled for, where it leaves the choice.
+    pub(super) target: Target,
     /// The command that makes it, if one is needed.
     pub(super) build: Option<&'static str>,
 }
 
 impl Lang {
-    /// What is written for a function of this name; nothing for a crate, which has more to it.
-    pub(super) fn template(self, name: &str) -> Option<Template> {
-        match self {
-            Lang::Rust => None,
-            Lang::C => Some(Template {
-                files: vec![("main.c", C.to_owned()), (IGNORED, "/app.so\n".to_owned())],
-                image: "app.so",
+    /// What is written for a function of this name, a WebAssembly program if the language leaves the choice; nothing for a crate of native
+    /// code, which has more to it.
+    pub(super) fn template(self, name: &str, wasi: bool) -> Option<Template> {
+        let ignored = |text: &str| (IGNORED, text.to_owned());
+        match (self, wasi) {
+            (Lang::Rust, false) => None,
+            (Lang::Rust, true) => Some(Template {
+                files: vec![("src/main.rs", RUST.to_owned()), ("Cargo.toml", manifest(name, "")), ignored("/target\n")],
+                image: format!("target/wasm32-wasip1/release/{name}.wasm"),
+                target: Target::Native,
+                build: Some("cargo build --release --target wasm32-wasip1"),
+            }),
+            (Lang::C, false) => Some(Template {
+                files: vec![("main.c", C.to_owned()), ignored("/app.so\n")],
+                image: "app.so".to_owned(),
+                target: Target::Native,
                 build: Some("monohull cc -O2 main.c -o app.so"),
             }),
-            Lang::Go => Some(Template {
+            (Lang::C, true) => Some(Template {
+                files: vec![("main.c", C.to_owned()), ignored("/app.wasm\n")],
+                image: "app.wasm".to_owned(),
+                target: Target::Native,
+                build: Some("clang --target=wasm32-wasi -O2 main.c -o app.wasm"),
+            }),
+            (Lang::Go, _) => Some(Template {
                 files: vec![
                     ("main.go", GO.to_owned()),
                     ("go.mod", format!("module example.com/{name}\n\ngo 1.21\n")),
-                    (IGNORED, "/app.wasm\n".to_owned()),
+                    ignored("/app.wasm\n"),
                 ],
-                image: "app.wasm",
+                image: "app.wasm".to_owned(),
+                target: Target::Native,
                 build: Some("GOOS=wasip1 GOARCH=wasm go build -o app.wasm"),
             }),
-            Lang::Js => Some(Template { files: vec![("app.js", JS.to_owned())], image: "app.js", build: None }),
+            (Lang::Js, _) => Some(Template {
+                files: vec![("app.js", JS.to_owned())],
+                image: "app.js".to_owned(),
+                target: Target::Native,
+                build: None,
+            }),
+            (Lang::Python, wasi) => Some(Template {
+                files: vec![("app.py", PYTHON.to_owned())],
+                image: "app.py".to_owned(),
+                target: if wasi { Target::Wasi } else { Target::Native },
+                build: None,
+            }),
         }
     }
 }
+
+/// The manifest of a crate.
+pub(super) fn manifest(name: &str, dependencies: &str) -> String {
+    format!(
+        r#"[package]
+name = "{name}"
+version = "0.1.0"
+edition = "2024"
+
+[dependencies]
+{dependencies}
+# A workspace of its own, wherever the folder lies.
+[workspace]
+"#
+    )
+}
+
+/// A program over Rust's std.
+pub(super) const RUST: &str = r#"fn main() {
+    println!("Hello from Monohull!");
+}
+"#;
 
 /// What git is not to take.
 const IGNORED: &str = ".gitignore";
@@ -72,4 +126,8 @@ func main() {
 
 const JS: &str = r#"// Slots, files and arguments are in the module "monohull": import { takeText, publish } from "monohull";
 console.log("Hello from Monohull!");
+"#;
+
+const PYTHON: &str = r#"# Slots, arguments and durable calls are in the module `monohull`: import monohull
+print("Hello from Monohull!")
 "#;

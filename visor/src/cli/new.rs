@@ -21,7 +21,7 @@ use std::{env, fs, io};
 use clap::Args;
 
 use super::exit::Exit;
-use super::languages::Lang;
+use super::languages::{Lang, RUST, manifest};
 use monohull_report::escape::shown;
 use monohull_report::text::quoted;
 use monohull_workflow::document::{Document, Function, Instances, Limits, Step};
@@ -33,7 +33,8 @@ use monohull_workflow::shape;
 #[command(after_help = super::concat_help!(
     "monohull new hello && cd hello && monohull build && monohull run workflow.json",
     "monohull new --small hello",
-    "monohull new --lang js hello && monohull run hello/workflow.json"
+    "monohull new --lang js hello && monohull run hello/workflow.json",
+    "monohull new --lang python --wasi hello"
 ))]
 pub(super) struct New {
     /// The function's name, which is a crate's, and the folder to create
@@ -41,6 +42,9 @@ pub(super) struct New {
     /// The language it is written in
     #[arg(long, value_enum, default_value_t, conflicts_with_all = ["small", "std_path"])]
     lang: Lang,
+    /// A WebAssembly program, which is safe to run whoever wrote it, instead of native code
+    #[arg(long, conflicts_with_all = ["small", "std_path"])]
+    wasi: bool,
     #[command(flatten)]
     base: Base,
 }
@@ -98,7 +102,7 @@ impl New {
         match self.create() {
             Ok(()) => {
                 let name = &self.name;
-                let build = match self.lang.template(name) {
+                let build = match self.lang.template(name, self.wasi) {
                     None => "monohull build && ".to_owned(),
                     Some(template) => template.build.map(|build| format!("{build} && ")).unwrap_or_default(),
                 };
@@ -118,11 +122,11 @@ impl New {
             io::ErrorKind::AlreadyExists => NewError::Exists(folder.to_owned()),
             _ => NewError::File { path: folder.to_owned(), source },
         })?;
-        let Some(template) = self.lang.template(&self.name) else { return project.write().map(drop) };
+        let Some(template) = self.lang.template(&self.name, self.wasi) else { return project.write().map(drop) };
         for (file, text) in &template.files {
             write_new(&folder.join(file), text)?;
         }
-        write_new(&folder.join("workflow.json"), &workflow(&self.name, template.image)).map(drop)
+        write_new(&folder.join("workflow.json"), &workflow(&self.name, &template.image, template.target)).map(drop)
     }
 }
 
@@ -188,12 +192,14 @@ impl Project {
             written.extend(done.then_some(file));
             Ok(done)
         };
-        put("Cargo.toml", &manifest(&self.name, self.small))?;
+        let std = format!("std = {{ package = \"monohull-std\", version = \"{}\" }}\n", env!("CARGO_PKG_VERSION"));
+        put("Cargo.toml", &manifest(&self.name, if self.small { &std } else { "" }))?;
         match self.small {
             true => put("src/lib.rs", SMALL_PROGRAM)?,
-            false => put("src/main.rs", PROGRAM)?,
+            false => put("src/main.rs", RUST)?,
         };
-        put("workflow.json", &workflow(&self.name, &format!("target/images/{}.so", self.name)))?;
+        let image = format!("target/images/{}.so", self.name);
+        put("workflow.json", &workflow(&self.name, &image, Target::Native))?;
         put(".gitignore", "/target\n")?;
         if let Some(shim) = &self.shim {
             if put(LOCAL, &local(shim))? {
@@ -232,11 +238,6 @@ fn lock(shim: &Path) -> Result<Option<String>, NewError> {
     }
 }
 
-const PROGRAM: &str = r#"fn main() {
-    println!("Hello from Monohull!");
-}
-"#;
-
 const SMALL_PROGRAM: &str = r#"#[std::main]
 fn main() {
     println!("{}", greeting());
@@ -256,27 +257,6 @@ mod tests {
 }
 "#;
 
-fn manifest(name: &str, small: bool) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    let std = if small {
-        format!("std = {{ package = \"monohull-std\", version = \"{version}\" }}\n")
-    } else {
-        String::new()
-    };
-    format!(
-        r#"[package]
-name = "{name}"
-version = "0.1.0"
-edition = "2024"
-
-[dependencies]
-{std}
-# A workspace of its own, wherever the folder lies.
-[workspace]
-"#
-    )
-}
-
 /// The file that says where crates come from on this machine.
 const LOCAL: &str = ".cargo/config.toml";
 
@@ -292,7 +272,7 @@ monohull-std = {{ path = {shim} }}
     )
 }
 
-fn workflow(name: &str, image: &str) -> String {
+fn workflow(name: &str, image: &str, target: Target) -> String {
     let step = Step {
         name: name.to_owned(),
         function: name.to_owned(),
@@ -316,7 +296,7 @@ fn workflow(name: &str, image: &str) -> String {
         schema: None,
         name: name.to_owned(),
         description: None,
-        functions: BTreeMap::from([(name.to_owned(), Function { image: image.to_owned(), target: Target::Native })]),
+        functions: BTreeMap::from([(name.to_owned(), Function { image: image.to_owned(), target })]),
         steps: vec![step],
         inputs: Vec::new(),
         outputs: Vec::new(),
@@ -432,8 +412,11 @@ mod tests {
 
     #[test]
     fn the_workflow_written_is_valid() {
-        let plan = workflow::load_str(Path::new("hello/workflow.json"), &workflow("hello", "target/images/hello.so"))
-            .expect("valid");
+        let plan = workflow::load_str(
+            Path::new("hello/workflow.json"),
+            &workflow("hello", "target/images/hello.so", Target::Native),
+        )
+        .expect("valid");
         assert_eq!(plan.steps.len(), 1);
         assert_eq!(plan.functions[0].image, Path::new("hello/target/images/hello.so"));
     }
