@@ -15,7 +15,8 @@ use super::super::suspend::CONTINUATION_MAX;
 use super::now;
 use super::started_with::Start;
 use monohull_durable::{
-    Adding, Claim, Commit, Committed, Held, Left, Mail, Meta, MetaError, Outbox, Status, Store, StoreError, Wait,
+    Adding, Claim, Commit, Committed, Held, Left, Mail, Meta, MetaError, Outbox, Sqlite, Status, Store, StoreError,
+    Wait,
 };
 use monohull_engine::Event;
 use monohull_ipc::sealed::read_sealed;
@@ -59,6 +60,8 @@ pub(super) struct Checkpoints<'a> {
     keys: Keys<'a>,
     /// The number of the last event that its process has been given.
     given: u64,
+    /// The database, once there is something to commit: the workflow's process has been forked by then.
+    meta: Option<Sqlite>,
     /// The last file of this process that was committed, if the next one may take pages from it.
     last: Option<Last>,
     stopped: Option<Stopped>,
@@ -91,7 +94,7 @@ impl<'a> Checkpoints<'a> {
         events: &[Event],
     ) -> Checkpoints<'a> {
         let given = events.iter().map(|event| event.number).max().unwrap_or(0);
-        Checkpoints { store, claim, plan, start, copy, keys, given, last: None, stopped: None }
+        Checkpoints { store, claim, plan, start, copy, keys, given, meta: None, last: None, stopped: None }
     }
 
     /// Which attempt it is since the last commit.
@@ -152,7 +155,8 @@ impl<'a> Checkpoints<'a> {
         let commit = Commit::Checkpointed { checkpoint, parent, due, waits, taken, published };
         let sent = outbox(self.store, adding, self.plan, self.start, sent);
         let left = Left { sent, ..Left::default() };
-        let committed = self.store.meta()?.commit_with(&self.claim.held, &commit, &left, now())?;
+        let held = self.claim.held.clone();
+        let committed = self.meta()?.commit_with(&held, &commit, &left, now())?;
         note_undelivered(&self.claim.held, &committed);
         self.last = Some(last);
         self.claim.generation += 1;
@@ -162,9 +166,18 @@ impl<'a> Checkpoints<'a> {
         Ok(committed)
     }
 
+    /// The database, which stays open: the last one who closes it waits for the disk to have all of it in its place.
+    fn meta(&mut self) -> Result<&mut Sqlite, StoreError> {
+        match &mut self.meta {
+            Some(meta) => Ok(meta),
+            none => Ok(none.insert(self.store.meta()?)),
+        }
+    }
+
     /// What has been sent to it since the last time.
     fn new_events(&mut self) -> Result<Vec<Event>, StoreError> {
-        let mail = self.store.meta()?.mail(&self.claim.held, self.given)?;
+        let (held, given) = (self.claim.held.clone(), self.given);
+        let mail = self.meta()?.mail(&held, given)?;
         self.given = mail.iter().map(|mail| mail.number).max().unwrap_or(self.given);
         Ok(mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect())
     }

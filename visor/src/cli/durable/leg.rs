@@ -20,7 +20,8 @@ use super::started_with::Start;
 use super::{Trouble, due, now};
 use monohull_domain::checkpoint::Lineage;
 use monohull_durable::{
-    Adding, Claim, Commit, History, Invocation, Left, Mail, Meta, MetaError, Outbox, Outcome, Status, Store, Wait,
+    Adding, Claim, Commit, History, Invocation, Left, Mail, Meta, MetaError, Outbox, Outcome, Sqlite, Status, Store,
+    Wait,
 };
 use monohull_engine::{Event, IsolationWish, RunOptions};
 use monohull_ipc::sealed::seal;
@@ -90,8 +91,7 @@ struct Branch {
 }
 
 impl Branch {
-    fn of(store: &Store, claim: &Claim) -> Result<Branch, Trouble> {
-        let meta = store.meta()?;
+    fn of(meta: &Sqlite, claim: &Claim) -> Result<Branch, Trouble> {
         let lineage = meta.lineage(&claim.held.id)?;
         let kept = meta.history(&claim.held.id)?.into_iter().find(|kept| kept.generation == claim.generation);
         Ok(Branch { copy: (lineage.copy, lineage.copies), moved: kept.map_or(0, |kept| kept.moved) })
@@ -102,12 +102,15 @@ impl Branch {
 pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trouble> {
     let seal_key = checkpoint::own_key()?;
     let keys = Keys { seal: &seal_key, state: store.key().map(|key| &**key) };
-    // What is sent from here on is taken by the next leg.
-    let mail = match store.meta()?.mail(&claim.held, 0) {
-        Err(error @ MetaError::Damaged { .. }) => Err(error.to_string()),
-        mail => Ok(mail?),
+    // What is sent from here on is taken by the next leg. The database is closed before this process forks.
+    let (mail, branch) = {
+        let meta = store.meta()?;
+        let mail = match meta.mail(&claim.held, 0) {
+            Err(error @ MetaError::Damaged { .. }) => Err(error.to_string()),
+            mail => Ok(mail?),
+        };
+        (mail, Branch::of(&meta, &claim)?)
     };
-    let branch = Branch::of(store, &claim)?;
     // What has been added is not removed before the commit names it.
     let (commit, ended, sent, _adding) = match mail.and_then(|mail| from(store, &claim, branch, mail, keys)) {
         Ok(from) => {
