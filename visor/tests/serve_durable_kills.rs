@@ -6,7 +6,7 @@ mod serve_support;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
-use serve_support::{Answer, PATIENCE, Server, StateFolder, request, single};
+use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, request, single};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -155,4 +155,36 @@ fn a_kill_at_any_moment_loses_no_start_event_or_result() {
         drive(server.address, id, &known).expect("the server lives");
     }
     assert_eq!(server.get("/healthz").json()["damaged"], json!([]));
+}
+
+/// After a loss of power the disk may lack a file that no commit has waited for. Its content is in the commit.
+#[test]
+fn a_checkpoint_that_the_disk_has_lost_is_in_its_commit() {
+    for _ in 0..ROUNDS {
+        let state = StateFolder::new();
+        let server = Server::start_on(&state, &OPTIONS, &[]);
+        server.put_example("inbox");
+        let args = json!({ "events": ["a"], "fills": "result" });
+        server.put_workflow(&single("inbox", "inbox", &json!({ "args": args, "outputs": ["result"] })));
+        server.post("/async-invoke/inbox?id=one", b"").expect(202);
+        let status = |server: &Server| server.get("/invocations/one").expect(200).json()["status"].clone();
+        eventually("it waits", || status(&server) == "suspended");
+        kill(Pid::from_raw(server.pid()), Signal::SIGKILL).expect("it runs");
+        server.wait();
+        let checkpoints = std::fs::read_dir(state.path().join("durable/checkpoints")).expect("a folder");
+        for checkpoint in checkpoints {
+            std::fs::write(checkpoint.expect("a file").path(), b"").expect("written");
+        }
+        let server = Server::start_on(&state, &OPTIONS, &[]);
+        server.post("/invocations/one/events/a", b"1").expect(202);
+        eventually("it goes on", || status(&server) != "suspended" && status(&server) != "running");
+        if status(&server) == "completed" {
+            let result = server.get("/invocations/one/outputs/result").expect(200).text();
+            assert_eq!(result, "a: 1\n");
+            return;
+        }
+        // The first server had brought the file to the disk in that time.
+        assert_eq!(status(&server), "paused");
+    }
+    panic!("files are always on the disk before a server can be killed");
 }

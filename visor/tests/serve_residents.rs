@@ -436,3 +436,24 @@ fn bounds_that_make_no_sense_are_refused() {
         assert!(said.contains(why), "{said}");
     }
 }
+
+/// A function that only keeps what it is does not leave its process, nor wait until others have had a turn.
+#[test]
+fn after_a_save_point_an_invocation_goes_on_in_its_process() {
+    let server = start_with(&[]);
+    server.put_example("forked");
+    let args = json!({ "rounds": 1, "milliseconds": 86_400_000_u64, "ways": 2 });
+    server.put_workflow(&single("ways", "forked", &json!({ "args": args, "outputs": ["diary"] })));
+    server.post("/async-invoke/ways?id=one", b"").expect(202);
+    let sleeps = |location: &str| {
+        let shown = shown(&server, location);
+        shown["status"] == "suspended" && shown["waiting_for"].to_string().contains("sleep")
+    };
+    eventually("it sleeps", || sleeps("/invocations/one"));
+    let copy = shown(&server, "/invocations/one")["forks"][0].as_str().expect("a copy").to_owned();
+    eventually("its copy sleeps", || sleeps(&format!("/invocations/{copy}")));
+    // A save point and a copy of the one; the copy begins with a checkpoint.
+    assert_eq!((wakes(&server), residents(&server)), ((2, 1), 2));
+    let generations = shown(&server, "/invocations/one/checkpoints")["checkpoints"].as_array().map(Vec::len);
+    assert_eq!(generations, Some(3));
+}

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! If the writer ends before, between or after these steps, the name is that of the old file or of the new one; after the
-//! last step it stays the new one's even if the machine stops. `NAME.part` may stay behind if the writer is killed between link
+//! last step it stays the new one's even if the machine stops. Whoever keeps the content elsewhere until then need not wait for the disk
+//! ([`NewFile::name_unsynced`]). `NAME.part` may stay behind if the writer is killed between link
 //! and rename; the next one that replaces NAME removes it. Writers of one folder take turns there by a lock on the folder.
 
 use rustix::fs::{self, AtFlags, CWD, FlockOperation, Mode, OFlags};
@@ -75,7 +76,14 @@ impl NewFile {
         self.publish_watched(replace, |_| {})
     }
 
-    /// The same; calls `done` after each step.
+    /// Gives it its name without waiting for the disk: if the machine stops, the name may be missing, or be that of a file that is not whole. Nothing
+    /// is replaced.
+    pub fn name_unsynced(self) -> io::Result<File> {
+        self.link(&self.name)?;
+        Ok(self.file)
+    }
+
+    /// The same as [`NewFile::publish`]; calls `done` after each step.
     pub(crate) fn publish_watched(self, replace: Replace, mut done: impl FnMut(Step)) -> io::Result<File> {
         done(Step::Written);
         fs::fdatasync(&self.file)?;

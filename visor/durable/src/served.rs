@@ -38,6 +38,9 @@ pub struct Left {
     pub sent: Outbox,
     /// Of an end: what its parent is told, if it has one.
     pub outcome: Outcome,
+    /// The file of the checkpoint that is committed and its content, if the disk may not have the file yet. Then the content is part of the
+    /// transaction, until [`Store::sync_files`](crate::Store::sync_files).
+    pub unsynced: Option<(String, Vec<u8>)>,
     /// What the invocation was started with, if more of it is kept from now on than since its start.
     pub start: Option<Vec<u8>>,
 }

@@ -2,10 +2,13 @@
 //!
 //! One row for each invocation, one for each checkpoint that is kept ([`history`]), and one for each event ([`mail`]). Each transaction
 //! takes the write lock at its beginning (`IMMEDIATE`), so that what it reads is what it changes, and is on the disk when it ends
-//! (`synchronous = FULL`). What invocations were given and have made of it is encrypted if the folder has a key ([`encrypted`]).
+//! (`synchronous = FULL`), but for some claims ([`claim`]). What invocations were given and have made of it is encrypted if the
+//! folder has a key ([`encrypted`]).
 
 mod branches;
 mod children;
+mod claim;
+mod disk;
 mod encrypted;
 mod family;
 mod group;
@@ -14,13 +17,14 @@ mod mail;
 mod migrate;
 mod outbox;
 mod undelivered;
+mod unsynced;
 
 use crate::mail::{Mail, NewMail, Sent};
 use crate::meta::{
-    ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Meta, MetaError, NewInvocation, Started,
-    Want,
+    Claimed, Commit, Committed, Control, Controlled, Held, Meta, MetaError, NewInvocation, Started, Want,
 };
 use crate::{Checkpoint, Invocation, InvocationId, Listed, Status};
+use claim::{claim_in, pause_damaged};
 use group::Step;
 use listed::listed;
 use monohull_state_key::{KeyFile, StateKey};
@@ -49,6 +53,8 @@ const SERVED: i64 = 0x4d6f_6e73;
 const VERSION: i64 = 1;
 /// How long a transaction waits for those of other processes.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Statements that stay prepared: more than there are different ones in the transactions of a run.
+const PREPARED: usize = 128;
 
 const SCHEMA: &str = "
     CREATE TABLE invocation (
@@ -89,6 +95,10 @@ pub struct Sqlite {
     key: Option<Arc<StateKey>>,
     /// Transactions are parts of one that is under way.
     is_shared: bool,
+    /// Transactions do not wait for the disk.
+    is_relaxed: bool,
+    /// Whether what was started with this may begin again.
+    begins_again: fn(&[u8]) -> bool,
 }
 
 impl Sqlite {
@@ -99,9 +109,12 @@ impl Sqlite {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(PATIENCE)?;
+        connection.set_prepared_statement_cache_capacity(PREPARED);
         // A damaged schema must not make the program do anything but fail.
         connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.pragma_update(None, "trusted_schema", false)?;
+        // A plan does not depend on what is asked for: otherwise a statement on a table with a partial index is prepared anew for each value.
+        connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let pragma = |name| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -134,6 +147,7 @@ impl Sqlite {
         transaction.execute_batch(children::SCHEMA)?;
         transaction.execute_batch(undelivered::SCHEMA)?;
         transaction.execute_batch(versions::SCHEMA)?;
+        transaction.execute_batch(unsynced::SCHEMA)?;
         transaction.commit()?;
         // Readers and the writer do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -142,7 +156,7 @@ impl Sqlite {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
         }
         encrypted::add_functions(&connection, key.as_ref())?;
-        Ok(Sqlite { connection, key, is_shared: false })
+        Ok(Sqlite { connection, key, is_shared: false, is_relaxed: false, begins_again: |_| false })
     }
 
     /// The key that encrypts what is in the folder, if there is one.
@@ -169,6 +183,7 @@ impl Sqlite {
         if self.is_shared {
             return Ok(Step::Part(self.connection.savepoint()?));
         }
+        self.wait_for_disk(true)?;
         Ok(Step::Whole(self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?))
     }
 }
@@ -186,51 +201,7 @@ impl Meta for Sqlite {
     }
 
     fn claim(&mut self, owner: &str, want: Want<'_>, now: u64) -> Result<Claimed, MetaError> {
-        let transaction = self.begin()?;
-        let found = match want {
-            Want::Due => {
-                let first = format!("WHERE {CLAIMABLE} AND due <= ?1 ORDER BY due, id LIMIT 1");
-                one(&transaction, &first, params![integer(now)])
-            }
-            Want::Id(id) => {
-                let this = format!("WHERE {CLAIMABLE} AND due <= ?1 AND id = ?2");
-                one(&transaction, &this, params![integer(now), id.as_str()])
-            }
-        };
-        let found = match found {
-            // The others go on.
-            Err(MetaError::Damaged { id, what }) => {
-                pause_damaged(&transaction, &id, what, now)?;
-                transaction.commit()?;
-                // A damaged name is none that can be told.
-                return id.parse().map_or_else(|_| self.claim(owner, want, now), |id| Ok(Claimed::Paused(id)));
-            }
-            found => found?,
-        };
-        let Some(mut found) = found else { return Ok(Claimed::Nothing) };
-        found.changed = now;
-        if found.attempts >= ATTEMPTS {
-            found.status = Status::Paused;
-            found.reason = Some(format!("{ATTEMPTS} attempts ended before its next wait or its end"));
-            store(&transaction, &found)?;
-            transaction.commit()?;
-            return Ok(Claimed::Paused(found.id));
-        }
-        found.status = Status::Running;
-        found.epoch += 1;
-        found.attempts += 1;
-        found.owner = Some(owner.to_owned());
-        store(&transaction, &found)?;
-        transaction.commit()?;
-        Ok(Claimed::Yes(Box::new(Claim {
-            held: Held { id: found.id, epoch: found.epoch },
-            workflow: found.workflow,
-            generation: found.generation,
-            checkpoint: found.checkpoint,
-            start: found.start,
-            published: found.published,
-            attempt: found.attempts,
-        })))
+        self.claim_one(owner, want, now)
     }
 
     fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
@@ -397,16 +368,6 @@ fn insert(connection: &Connection, new: &NewInvocation<'_>, now: u64) -> Result<
         "INSERT INTO invocation (id, workflow, status, started, changed, due, start, published) VALUES (?1, ?2, 0, ?3, ?3, ?4, \
          encrypted(?5, 'start', ?1), encrypted_text('{}', 'published', ?1))",
         params![new.id.as_str(), new.workflow, integer(now), integer(new.due), new.start],
-    )?;
-    Ok(())
-}
-
-/// Pauses an invocation whose row has a wrong value, and that no process runs. What else its row has stays as it is.
-fn pause_damaged(connection: &Connection, id: &str, what: &'static str, now: u64) -> Result<(), MetaError> {
-    let damaged = MetaError::Damaged { id: id.to_owned(), what };
-    connection.execute(
-        "UPDATE invocation SET status = ?2, changed = ?3, reason = ?4, owner = NULL WHERE id = ?1",
-        params![id, number(Status::Paused), integer(now), damaged.to_string()],
     )?;
     Ok(())
 }

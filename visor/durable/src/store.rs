@@ -1,5 +1,7 @@
 //! A state folder: the database, and the files that its rows name.
 
+mod sync_files;
+
 use crate::meta::{Meta, MetaError};
 use crate::owner::{Owner, is_alive};
 use crate::{Sqlite, Unlock};

@@ -87,6 +87,8 @@ pub struct Written {
     pub bytes: u64,
     /// What a later one needs to take pages from it.
     pub base: Base,
+    /// Its content, if the disk may not have it yet.
+    pub unsynced: Option<Vec<u8>>,
 }
 
 /// A file that another one may take pages from.
@@ -205,7 +207,29 @@ impl Saved {
         keys: impl Into<Keys<'k>>,
         base: Option<&Base>,
     ) -> Result<Written, FileError> {
-        let keys = keys.into();
+        self.write_as(folder, name, keys.into(), base, 0)
+    }
+
+    /// The same of one that takes no pages from another. The disk is not waited for if the file has at most so many bytes: its content, which
+    /// [`Written::unsynced`] has, is to be kept elsewhere until the disk has the file.
+    pub fn write_unsynced<'k>(
+        &self,
+        folder: &Path,
+        name: &str,
+        keys: impl Into<Keys<'k>>,
+        most: u64,
+    ) -> Result<Written, FileError> {
+        self.write_as(folder, name, keys.into(), None, most)
+    }
+
+    fn write_as(
+        &self,
+        folder: &Path,
+        name: &str,
+        keys: Keys<'_>,
+        base: Option<&Base>,
+        unsynced_most: u64,
+    ) -> Result<Written, FileError> {
         let file = format!("{name}.checkpoint");
         let path = folder.join(&file);
         let unwritable = |source| FileError::Unwritable { path: path.clone(), source };
@@ -227,10 +251,18 @@ impl Saved {
             keys.encrypt(plain, new.file(), &file).map_err(unwritable)?;
         }
         let bytes = new.file().metadata().map_err(unwritable)?.len();
-        new.publish(Replace::No).map_err(unwritable)?;
+        let unsynced = match bytes <= unsynced_most {
+            true => Some(content(new.file(), bytes).map_err(unwritable)?),
+            false => None,
+        };
+        match unsynced {
+            Some(_) => new.name_unsynced(),
+            None => new.publish(Replace::No),
+        }
+        .map_err(unwritable)?;
         let parent = Parent { id: contents.identity.id, digest };
         let depth = contents.chain.map_or(0, |chain| chain.depth);
-        Ok(Written { path, bytes, base: Base { file, parent, depth, runs } })
+        Ok(Written { path, bytes, base: Base { file, parent, depth, runs }, unsynced })
     }
 
     /// A process in the wrong hands may say that pages are as they were which were not there.
@@ -295,6 +327,13 @@ impl Saved {
             chain: base.map(|base| ChainRecord { file: base.file.clone(), depth: base.depth + 1 }),
         })
     }
+}
+
+/// What a file of so many bytes has.
+fn content(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut content = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
+    ReadAt::read_exact_at(file, &mut content, 0)?;
+    Ok(content)
 }
 
 fn file_name(path: &Path) -> String {

@@ -461,3 +461,18 @@ fn a_chain_of_files_has_an_end() {
     let read = Saved::read(&folder.path().join(format!("{CHAIN_MAX}.checkpoint")), &KEY, plan).expect("right");
     assert_eq!(pages_of(&read), [(heap, 3), (heap + PAGE, CHAIN_MAX as u8)]);
 }
+
+/// What is kept elsewhere until the disk has the file is what the file has.
+#[test]
+fn a_file_that_is_not_waited_for_comes_with_its_content() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let written = saved().write_unsynced(folder.path(), "w-1", &KEY, 1 << 20).expect("written");
+    let content = written.unsynced.expect("it is small");
+    assert_eq!((content.len() as u64, &content), (written.bytes, &fs::read(&written.path).expect("it is there")));
+    Saved::read(&written.path, &KEY, plan).expect("right");
+    // The same name is not taken again.
+    assert!(saved().write_unsynced(folder.path(), "w-1", &KEY, 1 << 20).is_err());
+    let large = saved().write_unsynced(folder.path(), "w-2", &KEY, written.bytes - 1).expect("written");
+    assert_eq!((large.unsynced, large.bytes), (None, written.bytes));
+    assert!(saved().write(folder.path(), "w-3", &KEY, None).expect("written").unsynced.is_none());
+}

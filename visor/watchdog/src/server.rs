@@ -212,6 +212,7 @@ impl Watchdog {
                 never = self.sweep() => match never {},
                 never = self.wake() => match never {},
                 never = self.keep_schedules() => match never {},
+                never = self.sync_files() => match never {},
                 never = self.state_watch.run() => match never {},
                 never = self.watch_files(hangups) => match never {},
             }
@@ -222,6 +223,7 @@ impl Watchdog {
             () = self.idle(&connections.open, folder) => {
                 // What they stay with is in the state folder.
                 self.residents.clear();
+                self.sync_files_once().await;
                 return Ok(());
             }
             () = ends.next() => Ok(()),
@@ -243,6 +245,7 @@ impl Watchdog {
         let _ = timeout(LAST_ANSWERS, self.work.wait_idle()).await;
         close.send_replace(true);
         let _ = timeout(LAST_ANSWERS, connections.open.wait_idle()).await;
+        self.sync_files_once().await;
         tracing::info!("ended");
         over
     }
@@ -308,6 +311,25 @@ impl Watchdog {
             self.kept.sweep();
             self.count_ended(self.residents.sweep());
             self.templates.sweep();
+        }
+    }
+
+    /// Brings files to the disk that nobody has waited for: every few seconds, and when there are many.
+    async fn sync_files(self: &Arc<Self>) -> Infallible {
+        let mut ticks = interval(SWEEP);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.ledger.many_unsynced() => {}
+            }
+            self.sync_files_once().await;
+        }
+    }
+
+    async fn sync_files_once(self: &Arc<Self>) {
+        let watchdog = self.clone();
+        if let Ok(Err(error)) = spawn_blocking(move || watchdog.ledger.sync_files()).await {
+            tracing::warn!(%error, "files of checkpoints are not on the disk yet");
         }
     }
 

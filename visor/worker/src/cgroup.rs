@@ -427,10 +427,9 @@ impl WorkerCgroup {
         }
     }
 
-    /// Bytes of memory that its process is charged for.
-    pub(super) fn memory(&self) -> Option<u64> {
-        let path = self.group.as_ref()?.folder.join("memory.current");
-        fs::read_to_string(path).ok()?.trim().parse().ok()
+    /// The file that has the bytes of memory which its process is charged for.
+    pub(super) fn account(&self) -> Option<PathBuf> {
+        Some(self.group.as_ref()?.folder.join("memory.current"))
     }
 
     /// The folder, for `CLONE_INTO_CGROUP`.

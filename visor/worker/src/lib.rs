@@ -73,6 +73,7 @@ pub use error::ProcessError;
 pub use exit_status::{Cause, Death};
 pub use foreground::{Continuing, Keep, Next, Ran, Waiting, run, run_from, run_kept};
 pub use job::{Data, HELD_MAX, Job};
+pub use memory::Gauge;
 pub use message::{Message, SuspendedRun};
 pub use packed_report::{PackedReport, Summary};
 pub use post::Post;

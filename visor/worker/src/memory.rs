@@ -4,16 +4,44 @@
 //! anonymous memory of the process has those: some megabytes that are not free when it ends. What is its own, the kernel tells to those who
 //! may trace it, and in the account of a control group. Elsewhere it is estimated.
 
-use super::cgroup::WorkerCgroup;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a page, in which the kernel counts memory.
 const PAGE: u64 = 4096;
 
+/// Tells how much memory and processor time a process has had, whenever it is asked. Of one that has ended it tells 0, or what another one of the same
+/// number has had.
+#[derive(Clone, Debug)]
+pub struct Gauge {
+    pid: i32,
+    /// The file with the account of its control group.
+    account: Option<PathBuf>,
+    /// The process that it is a fork of, if that lives.
+    spawner: Option<i32>,
+}
+
+impl Gauge {
+    pub(super) fn new(pid: i32, account: Option<PathBuf>, spawner: Option<i32>) -> Gauge {
+        Gauge { pid, account, spawner }
+    }
+
+    /// Bytes of memory that it has for itself, and that are free when it ends.
+    pub fn private_memory(&self) -> u64 {
+        private(self.pid, self.account.as_deref(), self.spawner)
+    }
+
+    /// Its processor time so far, in ticks of 10 ms.
+    pub fn processor_ticks(&self) -> u64 {
+        processor_ticks(self.pid)
+    }
+}
+
 /// Bytes of memory that a process has for itself; 0 if it has ended. `spawner` is the process that it is a fork of, if that lives.
-pub(super) fn private(pid: i32, cgroup: Option<&WorkerCgroup>, spawner: Option<i32>) -> u64 {
+fn private(pid: i32, account: Option<&Path>, spawner: Option<i32>) -> u64 {
     let told = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok().and_then(|text| told(&text));
-    told.or_else(|| cgroup.and_then(WorkerCgroup::memory)).unwrap_or_else(|| {
+    let of_group = || fs::read_to_string(account?).ok()?.trim().parse().ok();
+    told.or_else(of_group).unwrap_or_else(|| {
         let own = anonymous(pid);
         let growth = own.saturating_sub(spawner.map_or(0, anonymous));
         // Each page that it has taken or copied by itself has been a fault; those that came at once have made it larger.

@@ -9,7 +9,7 @@
 use crate::cgroup::WorkerCgroup;
 use crate::error::{ProcessError, host};
 use crate::job::{self, Job};
-use crate::memory;
+use crate::memory::{self, Gauge};
 use crate::message::{Message, WorkerMessage};
 use crate::packed_report::PackedReport;
 use crate::post::Post;
@@ -250,11 +250,16 @@ impl Running {
 
     /// Bytes of memory that its process has for itself, and that are free when it ends. 0 if it has ended.
     pub fn private_memory(&self) -> u64 {
+        self.gauge().private_memory()
+    }
+
+    /// What tells that, and the processor time, also without this at hand.
+    pub fn gauge(&self) -> Gauge {
         let spawner = match self.worker.reaper {
             Reaper::Spawner(pid) => Some(pid),
             Reaper::Here => None,
         };
-        memory::private(self.worker.pid, self.worker.cgroup.as_ref(), spawner)
+        Gauge::new(self.worker.pid, self.worker.cgroup.as_ref().and_then(WorkerCgroup::account), spawner)
     }
 
     /// Lets a workflow go on whose process has stayed. [`Message::WentOn`] says whether it does. False if the order cannot be given: the

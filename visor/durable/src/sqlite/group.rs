@@ -52,6 +52,7 @@ impl Sqlite {
     /// Does transactions of this store one after another, each whole or not at all; when it returns the disk has all of them. After an
     /// error nothing is done, whatever each of them has said, and each can be done again.
     pub fn together(&mut self, works: &mut [impl FnMut(&mut Sqlite)]) -> Result<(), MetaError> {
+        self.wait_for_disk(true)?;
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
         self.is_shared = true;
         let shared = Shared(self);

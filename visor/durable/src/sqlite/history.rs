@@ -1,6 +1,6 @@
 //! Histories in the SQLite file: a row for each checkpoint that is kept, and one for each invocation that is a copy or keeps another number.
 
-use super::{BY_HAND, Sqlite, find, integer, is_file_name, number, text, time};
+use super::{BY_HAND, Sqlite, find, integer, is_file_name, number, text, time, unsynced};
 use crate::history::{Branched, Copied, Fork, History, KEEP_MAX, Kept, Lineage, has_branches};
 use crate::{Checkpoint, Invocation, InvocationId, MetaError, Status};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -273,6 +273,7 @@ fn without_name(connection: &Connection, mut removed: Vec<Checkpoint>) -> Result
         if is_needed.query_row([&file], |row| row.get::<_, bool>(0))? {
             continue;
         }
+        unsynced::forget(connection, &file)?;
         // Nothing needs its parent on its behalf.
         removed.extend(forget.query_map([&file], checkpoint)?.collect::<Result<Vec<_>, _>>()?);
         if is_file_name(&file) {

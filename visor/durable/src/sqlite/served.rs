@@ -1,9 +1,10 @@
 //! Results, lists and bounds in the SQLite file.
 
 use super::{
-    CLAIMABLE, COLUMNS, Sqlite, children, commit_in, find, insert, integer, listed, number, outbox, time, undelivered,
+    CLAIMABLE, COLUMNS, Sqlite, children, claim_in, commit_in, find, insert, integer, listed, number, outbox, time,
+    undelivered, unsynced,
 };
-use crate::meta::{Commit, Committed, Held, Meta, MetaError, NewInvocation, Started};
+use crate::meta::{Claim, Claimed, Commit, Committed, Held, Meta, MetaError, NewInvocation, Started, Want};
 use crate::served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Tally};
 use crate::{InvocationId, Listed, Outbox, Status, Undelivered};
 use rusqlite::types::Value;
@@ -82,21 +83,31 @@ impl Sqlite {
     /// [`Meta::commit`], and in the same transaction what is left for those who ask later.
     pub fn commit_with(&mut self, held: &Held, commit: &Commit, left: &Left, now: u64) -> Result<Committed, MetaError> {
         let transaction = self.begin()?;
-        if let Commit::Ended { well, .. } = commit {
-            children::prepare(&transaction, &held.id, *well, &left.outcome)?;
-        }
-        let mut committed = commit_in(&transaction, held, commit, now)?;
-        if let Some(start) = &left.start {
-            transaction
-                .prepare_cached("UPDATE invocation SET start = encrypted(?2, 'start', ?1) WHERE id = ?1")?
-                .execute(params![held.id.as_str(), start])?;
-        }
-        leave(&transaction, &held.id, left, committed.status.is_end())?;
-        // Behind the sender's own row, which may be a receiver's too.
-        committed.undelivered = outbox::send(&transaction, &held.id, &left.sent, now)?;
-        undelivered::add(&transaction, &held.id, &committed.undelivered, now)?;
+        let committed = commit_with_in(&transaction, held, commit, left, now)?;
         transaction.commit()?;
         Ok(committed)
+    }
+
+    /// [`Sqlite::commit_with`], and in the same transaction another claim of the invocation, if it waits and is due.
+    pub fn commit_and_claim(
+        &mut self,
+        held: &Held,
+        commit: &Commit,
+        left: &Left,
+        owner: &str,
+        now: u64,
+    ) -> Result<(Committed, Option<Claim>), MetaError> {
+        let transaction = self.begin()?;
+        let committed = commit_with_in(&transaction, held, commit, left, now)?;
+        let claim = match committed.status {
+            Status::Suspended => match claim_in(&transaction, owner, Want::Id(&held.id), now)? {
+                Claimed::Yes(claim) => Some(*claim),
+                Claimed::Nothing | Claimed::Paused(_) => None,
+            },
+            _ => None,
+        };
+        transaction.commit()?;
+        Ok((committed, claim))
     }
 
     /// Sends events of one that is not in the store; those that were not sent.
@@ -269,6 +280,29 @@ impl Sqlite {
     }
 }
 
+fn commit_with_in(
+    transaction: &Connection,
+    held: &Held,
+    commit: &Commit,
+    left: &Left,
+    now: u64,
+) -> Result<Committed, MetaError> {
+    if let Commit::Ended { well, .. } = commit {
+        children::prepare(transaction, &held.id, *well, &left.outcome)?;
+    }
+    let mut committed = commit_in(transaction, held, commit, now)?;
+    if let Some(start) = &left.start {
+        transaction
+            .prepare_cached("UPDATE invocation SET start = encrypted(?2, 'start', ?1) WHERE id = ?1")?
+            .execute(params![held.id.as_str(), start])?;
+    }
+    leave(transaction, &held.id, left, committed.status.is_end())?;
+    // Behind the sender's own row, which may be a receiver's too.
+    committed.undelivered = outbox::send(transaction, &held.id, &left.sent, now)?;
+    undelivered::add(transaction, &held.id, &committed.undelivered, now)?;
+    Ok(committed)
+}
+
 /// Keeps what a commit leaves. An end is owed only by one that has ended.
 pub(super) fn leave(connection: &Connection, id: &InvocationId, left: &Left, has_ended: bool) -> Result<(), MetaError> {
     for output in &left.outputs {
@@ -282,6 +316,9 @@ pub(super) fn leave(connection: &Connection, id: &InvocationId, left: &Left, has
                  VALUES (?1, ?2, ?3, ?4, encrypted(?5, 'output', ?1 || '/' || ?2))",
             )?
             .execute(params![id.as_str(), output.slot, hash, integer(output.bytes), content])?;
+    }
+    if let Some((file, content)) = &left.unsynced {
+        unsynced::add(connection, file, content)?;
     }
     if let Some(url) = left.callback.as_ref().filter(|_| has_ended) {
         connection
@@ -322,7 +359,7 @@ pub(super) fn hashes(connection: &Connection) -> Result<Vec<[u8; 32]>, MetaError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Branched, Checkpoint, Claimed, History, Store, Want};
+    use crate::{Branched, Checkpoint, History, Store};
     use tempfile::TempDir;
 
     fn meta() -> (TempDir, Sqlite) {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{Branched, Checkpoint, Claimed, Commit, Copied, Fork, History, NewInvocation, NewMail, Want};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::sync::Mutex;
 use tempfile::TempDir;
 
 fn store() -> (TempDir, Store) {
@@ -248,4 +249,84 @@ fn histories_and_parents_that_were_edited_are_named() {
     }
     edit("UPDATE invocation SET checkpoint = '{\"file\":\"../outside\",\"bytes\":1}'");
     assert!(meta.get(&id).expect_err("it is damaged").to_string().contains("has a wrong checkpoint"));
+}
+
+/// A commit that does not wait for the file of its checkpoint has its content, until the disk has the file.
+#[test]
+fn files_that_the_disk_lacks_are_written_again_from_their_commits() {
+    let (folder, store) = store();
+    start(&store, "one", b"");
+    let id: crate::InvocationId = "one".parse().expect("a name");
+    let mut meta = store.meta().expect("a database");
+    meta.keep(&id, 2).expect("it is there");
+    let meta = Mutex::new(meta);
+    let lock = || meta.lock().expect("no panic");
+    let file = |number: u32| format!("one.{number}.checkpoint");
+    let path = |number: u32| store.checkpoints().join(file(number));
+    let content = |number: u32| vec![number as u8; 5000];
+    let commit = |number: u32, is_synced: bool| {
+        fs::write(path(number), content(number)).expect("written");
+        let Ok(Claimed::Yes(claim)) = lock().claim("owner", Want::Due, 2) else { panic!("it is due") };
+        let checkpoint = Checkpoint { file: file(number), bytes: 5000 };
+        let (waits, taken, published) = (Vec::new(), Vec::new(), Default::default());
+        let commit = Commit::Suspended { checkpoint, due: Some(2), waits, taken, published };
+        let unsynced = (!is_synced).then(|| (file(number), content(number)));
+        let left = crate::Left { unsynced, ..crate::Left::default() };
+        let committed = lock().commit_with(&claim.held, &commit, &left, 2).expect("it is ours");
+        committed.obsolete.iter().for_each(|obsolete| {
+            fs::remove_file(store.checkpoints().join(&obsolete.file)).expect("it is there");
+        });
+    };
+    let unsynced = || lock().unsynced(100).expect("read");
+    let synced = || store.sync_files(&meta).expect("the disk has room");
+    commit(1, false);
+    commit(2, false);
+    assert_eq!(unsynced(), [file(1), file(2)]);
+    // After the machine has stopped, a file may be missing, shorter, or hold something else.
+    fs::remove_file(path(1)).expect("removed");
+    fs::write(path(2), &content(2)[..100]).expect("written");
+    assert_eq!((synced(), unsynced().len(), synced()), (2, 0, 0));
+    for number in [1, 2] {
+        assert_eq!(fs::read(path(number)).expect("it is there"), content(number));
+    }
+    fs::write(path(2), vec![9; 5000]).expect("written");
+    assert_eq!((synced(), fs::read(path(2)).expect("it is there")), (0, vec![9; 5000]), "it is the disk's by now");
+    // What no history names any more is not kept, and makes no file.
+    commit(3, false);
+    commit(4, false);
+    commit(5, true);
+    assert_eq!(unsynced(), [file(4)], "the first is forgotten, and the last was waited for");
+    assert_eq!(synced(), 1);
+    assert!(!path(3).exists() && path(4).exists());
+    // A file of the same name that was waited for does not become what another one was.
+    commit(6, false);
+    let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
+    connection.execute_batch("UPDATE unsynced SET file = '../outside'").expect("edited");
+    assert_eq!((synced(), folder.path().join("state/outside").exists()), (0, false), "it leads nowhere else");
+}
+
+/// What has ended needs no checkpoint, and no content of one.
+#[test]
+fn the_content_of_a_checkpoint_goes_with_its_invocation() {
+    let (_folder, store) = store();
+    start(&store, "one", b"");
+    let mut meta = store.meta().expect("a database");
+    let file = "one.1.checkpoint".to_owned();
+    let suspended = Commit::Suspended {
+        checkpoint: Checkpoint { file: file.clone(), bytes: 1 },
+        due: Some(2),
+        waits: Vec::new(),
+        taken: Vec::new(),
+        published: Default::default(),
+    };
+    let left = crate::Left { unsynced: Some((file.clone(), vec![1])), ..crate::Left::default() };
+    let Ok(Claimed::Yes(claim)) = meta.claim("owner", Want::Due, 2) else { panic!("it is due") };
+    meta.commit_with(&claim.held, &suspended, &left, 2).expect("it is ours");
+    assert_eq!(meta.unsynced(9).expect("read"), [file]);
+    let stale = meta.commit_with(&claim.held, &suspended, &left, 2);
+    assert!(matches!(stale, Err(MetaError::Stale(_))), "{stale:?}");
+    let Ok(Claimed::Yes(claim)) = meta.claim("owner", Want::Due, 2) else { panic!("it is due") };
+    let ended = Commit::Ended { well: true, report: Vec::new(), published: None };
+    meta.commit(&claim.held, &ended, 3).expect("it is ours");
+    assert!(meta.unsynced(9).expect("read").is_empty());
 }

@@ -35,8 +35,18 @@ impl Arrivals {
     pub(crate) fn new(watchdog: &Arc<Watchdog>, held: &Held, events: &[Event]) -> Arrivals {
         let changes = watchdog.ledger.changes();
         // Something may have come since those were read.
-        let (look, given) = (true, last(events).unwrap_or(0));
-        Arrivals { watchdog: watchdog.clone(), held: held.clone(), changes, look, given }
+        Arrivals { look: true, ..Arrivals::since(changes, watchdog, held, events) }
+    }
+
+    /// The same, where `changes` has been there since before the events were read.
+    pub(crate) fn since(
+        changes: Receiver<Option<InvocationId>>,
+        watchdog: &Arc<Watchdog>,
+        held: &Held,
+        events: &[Event],
+    ) -> Arrivals {
+        let given = last(events).unwrap_or(0);
+        Arrivals { watchdog: watchdog.clone(), held: held.clone(), changes, look: false, given }
     }
 
     /// The next events, as soon as there are some. They are given only once this says so: [`Arrivals::given`]. Dropping the future loses

@@ -43,6 +43,8 @@ pub(crate) struct Written {
     pub(crate) commit: Commit,
     /// What leaves with that.
     pub(crate) sent: Vec<Outgoing>,
+    /// The file and its content, if the disk may not have it: they are part of the commit.
+    pub(crate) unsynced: Option<(String, Vec<u8>)>,
     pub(crate) adding: Adding,
     pub(crate) deadline: Deadline,
 }
@@ -56,6 +58,17 @@ pub(crate) enum Deadline {
     None,
     /// At another time.
     Moved,
+}
+
+impl Deadline {
+    /// Whether a process that stays keeps its own; `None` if it cannot go on with the one in the checkpoint.
+    pub(crate) fn is_kept(self) -> Option<bool> {
+        match self {
+            Deadline::Kept => Some(true),
+            Deadline::None => Some(false),
+            Deadline::Moved => None,
+        }
+    }
 }
 
 impl Ledger {
@@ -106,8 +119,8 @@ impl Ledger {
         let adding = self.adding()?;
         let folder = self.store().checkpoints();
         let name = new_name(&folder, waits.id, waits.epoch);
-        let monohull_saved::Written { path, bytes, .. } =
-            saved.write(&folder, &name, self.keys(), None).map_err(unwritten)?;
+        let monohull_saved::Written { path, bytes, unsynced, .. } =
+            saved.write_unsynced(&folder, &name, self.keys(), self.unsynced_max()).map_err(unwritten)?;
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let text = |mut text: String| {
             text.truncate(text.floor_char_boundary(WAIT_TEXT_MAX));
@@ -121,10 +134,11 @@ impl Ledger {
             event: wait.event.map(text),
         };
         let listed = run.waits.into_iter().take(WAITS_MAX).map(of_wait).collect();
+        let unsynced = unsynced.map(|content| (file.clone(), content));
         let checkpoint = Checkpoint { file, bytes };
         let (taken, published) = (run.events_taken, run.published);
         let commit = Commit::Suspended { checkpoint, due, waits: listed, taken, published };
-        Ok(Written { commit, sent: run.sent, adding, deadline })
+        Ok(Written { commit, sent: run.sent, unsynced, adding, deadline })
     }
 }
 

@@ -132,16 +132,14 @@ impl Watchdog {
     /// Makes a commit. As long as the disk does not take it nothing else can be done with the invocation, which is this server's.
     /// Where the invocation is then; `None` if the commit was not made.
     pub(crate) async fn commit(self: &Arc<Self>, held: &Held, commit: Commit, left: Left) -> Option<RowStatus> {
-        let both = Arc::new((commit, left));
+        self.commit_both(held, Arc::new((commit, left))).await
+    }
+
+    /// The same.
+    pub(crate) async fn commit_both(self: &Arc<Self>, held: &Held, both: Arc<(Commit, Left)>) -> Option<RowStatus> {
         loop {
             let (watchdog, of_claim, of_both) = (self.clone(), held.clone(), both.clone());
-            let done = spawn_blocking(move || {
-                let committed = watchdog.ledger.commit(&of_claim, &of_both)?;
-                if committed.status.is_end() || of_both.1.sent.has_children() {
-                    watchdog.settle(&of_claim.id);
-                }
-                Ok(committed.status)
-            });
+            let done = spawn_blocking(move || watchdog.commit_once(&of_claim, &of_both));
             match done.await {
                 Ok(Ok(status)) => return Some(status),
                 Err(error) if error.is_cancelled() => return None,
@@ -167,6 +165,15 @@ impl Watchdog {
                 }
             }
         }
+    }
+
+    /// Makes a commit, once.
+    pub(crate) fn commit_once(&self, held: &Held, both: &Arc<(Commit, Left)>) -> Result<RowStatus, MetaError> {
+        let committed = self.ledger.commit(held, both)?;
+        if committed.status.is_end() || both.1.sent.has_children() {
+            self.settle(&held.id);
+        }
+        Ok(committed.status)
     }
 }
 

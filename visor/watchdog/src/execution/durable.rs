@@ -8,35 +8,40 @@
 //!                                                                                    └─▶ what is kept is damaged: `Paused`
 //! ```
 //!
-//! Where its process has stayed with an invocation, the next leg is in that process ([`residents`](crate::execution::residents)).
+//! Where its process has stayed with an invocation, the next leg is in that process ([`residents`](crate::execution::residents)). If what it waits for
+//! is there by the commit, as with a save point, that transaction claims it again, and the leg goes on with the next.
 //!
 //! A leg is an invocation like any other: it has a queue slot and a permit, a worker process of its own, and the server's timeout.
 
 use std::convert::Infallible;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use monohull_durable::{Claim, Claimed, Commit, Held, InvocationId, Left, Outbox, Status as RowStatus};
-use monohull_engine::{Event, Ready};
-use monohull_worker::{Data, Job, SuspendedRun};
+use monohull_durable::{
+    Adding, Claim, Claimed, Commit, Held, InvocationId, Left, Outbox, Status as RowStatus, StoreError,
+};
+use monohull_engine::Ready;
+use monohull_report::{Outgoing, What};
+use monohull_worker::{Job, SuspendedRun};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::endpoints::durable::full;
+use crate::execution::alarm::{Alarm, after};
 use crate::execution::arrivals::Arrivals;
 use crate::execution::basis::{Basis, NoBasis};
 use crate::execution::checkpoints::{Waits, Written, take_sent};
 use crate::execution::commit::{Over, OwnRow, TROUBLE_PAUSE, ended, later};
+use crate::execution::leg::{Begun, Far, Here, Leg};
 use crate::execution::process::Process;
 use crate::execution::run::{Came, Waiting};
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::admission::QueueSlot;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{meta_kept, now};
-use crate::invocations::residents::WaitOf;
+use crate::invocations::residents::{Ended, WaitOf};
 use crate::invocations::status::Status;
 use crate::invocations::stored::{Told, encode_printed};
 use crate::invocations::workers::Run;
@@ -52,30 +57,6 @@ pub(crate) struct First<'t> {
     pub(crate) document: Option<Bytes>,
     /// Of an asynchronous one, which the ledger has already.
     pub(crate) row: Option<&'t OwnRow>,
-}
-
-/// What a leg begins with.
-pub(crate) struct Leg {
-    pub(crate) ready: Arc<Ready>,
-    pub(crate) inputs: Vec<(String, Data)>,
-    /// What it goes on from; without it it begins.
-    pub(crate) continuation: Option<OwnedFd>,
-    pub(crate) events: Vec<Event>,
-    /// What an earlier version has handed over to it.
-    pub(crate) handed_over: String,
-    /// Its process may stay with it at its next wait.
-    pub(crate) resident: bool,
-}
-
-/// What is needed of a leg's beginning when it is over.
-pub(crate) struct Begun {
-    /// Where its end is told.
-    pub(crate) callback: Option<String>,
-    /// It may be run again from its beginning.
-    pub(crate) again: bool,
-    pub(crate) document: Vec<u8>,
-    pub(crate) ready: Arc<Ready>,
-    pub(crate) copy: (u32, u32),
 }
 
 impl Watchdog {
@@ -109,11 +90,11 @@ impl Watchdog {
                     ready: &workflow,
                     copy: (0, 0),
                 };
-                let Written { commit, sent, adding, deadline } = ledger.write_checkpoint(&waits, run)?;
+                let Written { commit, sent, unsynced, adding, deadline } = ledger.write_checkpoint(&waits, run)?;
                 let sent = watchdog.outbox(&adding, &id, workflow.plan(), sent);
                 let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
                 let (printed, callback) = (encode_printed(&of_call.printed()), start.callback.clone());
-                let left = Left { printed, sent, callback, ..Left::default() };
+                let left = Left { printed, sent, callback, unsynced, ..Left::default() };
                 let family = left.sent.has_children().then_some(id.clone());
                 let encoded = start.encode()?;
                 let own = Held { id: id.clone(), epoch: 1 };
@@ -146,9 +127,16 @@ impl Watchdog {
 
     /// Goes on with what is due, as much at a time as may run.
     pub(crate) async fn wake(self: &Arc<Self>) -> Infallible {
+        let alarm = Alarm::new().inspect_err(|error| tracing::warn!(%error, "what is due goes on a moment later")).ok();
+        let mut known = None;
         loop {
-            let watchdog = self.clone();
-            let next = spawn_blocking(move || watchdog.ledger.next_due()).await;
+            let next = match known.take() {
+                Some(due) => Ok(Ok(Some(due))),
+                None => {
+                    let watchdog = self.clone();
+                    spawn_blocking(move || watchdog.ledger.next_due()).await
+                }
+            };
             let due = match next {
                 Ok(Ok(due)) => due,
                 Ok(Err(error)) => {
@@ -168,7 +156,8 @@ impl Watchdog {
                 Some(due) => {
                     let nap = Duration::from_nanos(due.saturating_sub(now())).min(NAP);
                     tokio::select! {
-                        () = sleep(nap) => {}
+                        // Whether it is due is looked at by the clock; that it is there, by the claim.
+                        () = after(alarm.as_ref(), nap) => known = Some(due).filter(|due| *due <= now()),
                         () = self.ledger.hurried() => {}
                     }
                 }
@@ -177,22 +166,30 @@ impl Watchdog {
         }
     }
 
-    /// Claims what is due first, and begins a leg of it.
+    /// Claims what is due first, and begins with it.
     async fn claim(self: &Arc<Self>, slot: QueueSlot, permit: OwnedSemaphorePermit) {
         if self.is_ending() {
             return;
         }
         let watchdog = self.clone();
-        match spawn_blocking(move || watchdog.ledger.claim()).await {
-            Ok(Ok(Claimed::Yes(claim))) => {
+        let claim = spawn_blocking(move || {
+            let claimed = watchdog.ledger.claim()?;
+            let here = match &claimed {
+                Claimed::Yes(claim) => watchdog.resident_of(claim),
+                Claimed::Nothing | Claimed::Paused(_) => None,
+            };
+            Ok::<_, StoreError>((claimed, here))
+        });
+        match claim.await {
+            Ok(Ok((Claimed::Yes(claim), here))) => {
                 let (watchdog, guard) = (self.clone(), self.work.track());
                 tokio::spawn(async move {
                     let _held = (guard, slot, permit);
-                    watchdog.leg(*claim).await;
+                    watchdog.legs(*claim, here).await;
                 });
             }
-            Ok(Ok(Claimed::Paused(id))) => tracing::warn!(%id, "paused: too many attempts"),
-            Ok(Ok(Claimed::Nothing)) => {}
+            Ok(Ok((Claimed::Paused(id), _))) => tracing::warn!(%id, "paused: too many attempts"),
+            Ok(Ok((Claimed::Nothing, _))) => {}
             Ok(Err(error)) => {
                 tracing::error!(%error, "nothing can be claimed");
                 sleep(TROUBLE_PAUSE).await;
@@ -201,12 +198,27 @@ impl Watchdog {
         }
     }
 
-    /// Runs a claimed invocation to its next wait or to its end, and commits how far it came.
-    async fn leg(self: &Arc<Self>, claim: Claim) {
-        let claim = Arc::new(claim);
-        if Box::pin(self.go_on_resident(&claim)).await {
-            return;
+    /// Runs a claimed invocation, leg by leg, until it waits for something that is not there or has ended. Each leg is committed.
+    async fn legs(self: &Arc<Self>, claim: Claim, here: Option<Here>) {
+        let (mut claim, mut here) = (Arc::new(claim), here);
+        loop {
+            let far = match here {
+                Some(here) => Box::pin(self.go_on_resident(&claim, here)).await,
+                None => None,
+            };
+            let far = match far {
+                Some(far) => far,
+                None => Box::pin(self.restore(&claim)).await,
+            };
+            match far {
+                Far::Over => return,
+                Far::GoesOn(next, process) => (claim, here) = (next, process.map(|process| *process)),
+            }
         }
+    }
+
+    /// A leg in another process, from the last checkpoint or from the beginning.
+    async fn restore(self: &Arc<Self>, claim: &Arc<Claim>) -> Far {
         let (watchdog, of_claim) = (self.clone(), claim.clone());
         let basis = spawn_blocking(move || watchdog.basis(&of_claim)).await;
         let basis = basis.unwrap_or_else(|error| Err(NoBasis::Host(error.to_string())));
@@ -216,7 +228,7 @@ impl Watchdog {
             Ok(_) | Err(NoBasis::Interrupted(_)) => {}
         }
         let (commit, left, told) = match basis {
-            Ok(basis) => return self.go_on(claim, basis).await,
+            Ok(basis) => return self.go_on(claim.clone(), basis).await,
             Err(NoBasis::Pause(reason)) => (Commit::Paused { reason }, Left::default(), None),
             Err(NoBasis::Host(reason)) => (later(claim.attempt, reason), Left::default(), None),
             Err(NoBasis::Interrupted(start)) => {
@@ -232,18 +244,20 @@ impl Watchdog {
             self.log_end(&invocation);
             self.call_back(&claim.held.id).await;
         }
+        Far::Over
     }
 
     /// The leg itself: in a worker, within the server's timeout.
-    async fn go_on(self: &Arc<Self>, claim: Arc<Claim>, basis: Basis) {
+    async fn go_on(self: &Arc<Self>, claim: Arc<Claim>, basis: Basis) -> Far {
         let Basis { start, document, ready, inputs, continuation, events, copy } = basis;
         let id = claim.held.id.to_string();
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
         let handed_over = start.handed_over();
         let leg = Leg { ready: ready.clone(), inputs, continuation, events, handed_over, resident: true };
         let came = self.run_leg(&claim, &invocation, leg).await;
-        let begun = Begun { callback: start.callback, again: start.again, document, ready, copy };
-        self.arrive(claim, begun, invocation, came).await;
+        let since = std::time::Instant::now();
+        let begun = Begun { callback: start.callback, again: start.again, document, ready, copy, since };
+        self.arrive(claim, begun, invocation, came).await
     }
 
     /// A leg is over: commits how far it came, or `None` if it was stopped.
@@ -253,19 +267,27 @@ impl Watchdog {
         begun: Begun,
         invocation: Arc<Invocation>,
         came: Option<Came>,
-    ) {
-        let Begun { callback, again, document, ready, copy } = begun;
-        let may_try_again = claim.checkpoint.is_some() || again;
+    ) -> Far {
+        let (callback, ready) = (begun.callback.clone(), begun.ready.clone());
+        let may_try_again = claim.checkpoint.is_some() || begun.again;
         let printed = encode_printed(&invocation.printed());
         let has_callback = callback.is_some();
         let (left, mut sent) = (Left { printed, callback: callback.clone(), ..Left::default() }, Vec::new());
         let (status, report, result) = match came {
             Some(Came::Suspended(waiting)) => {
                 let Waiting { run, process, .. } = *waiting;
-                let kept = self.write_leg(&claim, document, ready.clone(), copy, (run, process)).await;
-                match kept {
-                    Ok((Written { commit, adding, .. }, sent, resident)) => {
-                        let status = self.commit(&claim.held, commit, Left { sent, ..left }).await;
+                let (watchdog, of_claim, of_wait) = (self.clone(), claim.clone(), left.clone());
+                let keep = spawn_blocking(move || watchdog.keep_wait(&of_claim, begun, of_wait, (run, process)));
+                match keep.await.map_err(|error| ApiError::monohull(error.to_string())).flatten() {
+                    Ok(KeptWait::GoesOn(next, here)) => {
+                        self.leave(&invocation, Status::Suspended);
+                        return Far::GoesOn(Arc::new(next), here);
+                    }
+                    Ok(KeptWait::Committed) => {
+                        return self.leave_and_call((&claim, has_callback), &invocation, Status::Suspended).await;
+                    }
+                    Ok(KeptWait::NotYet { both, resident, adding }) => {
+                        let status = self.commit_both(&claim.held, both).await;
                         self.settle_resident(resident, status);
                         drop(adding);
                         return self.leave_and_call((&claim, has_callback), &invocation, Status::Suspended).await;
@@ -307,6 +329,7 @@ impl Watchdog {
         let attempt = may_try_again.then_some(claim.attempt);
         let over = Over { row, invocation, workflow: ready, status, report, result, sent, attempt };
         Box::pin(self.conclude(over, ())).await;
+        Far::Over
     }
 
     /// A leg is over. If the invocation was cancelled meanwhile it has ended, and that is told.
@@ -315,11 +338,12 @@ impl Watchdog {
         (claim, has_callback): (&Claim, bool),
         invocation: &Arc<Invocation>,
         status: Status,
-    ) {
+    ) -> Far {
         self.leave(invocation, status);
         if has_callback {
             self.call_back(&claim.held.id).await;
         }
+        Far::Over
     }
 
     /// Runs a claimed invocation in a worker, within the server's timeout: how far it came, or `None` if it was stopped.
@@ -373,25 +397,87 @@ impl Watchdog {
         }
     }
 
-    async fn write_leg(
+    /// Keeps a leg that waits: its checkpoint, and the commit. If it is due at once, and its process stays, it is claimed again, for as long as one
+    /// leg may take.
+    fn keep_wait(
         self: &Arc<Self>,
-        claim: &Arc<Claim>,
-        document: Vec<u8>,
-        ready: Arc<Ready>,
-        copy: (u32, u32),
+        claim: &Claim,
+        begun: Begun,
+        left: Left,
         (run, process): (SuspendedRun, Option<Run>),
-    ) -> Result<(Written, Outbox, Option<WaitOf>), ApiError> {
-        let (watchdog, claim) = (self.clone(), claim.clone());
-        let written = spawn_blocking(move || {
-            let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);
-            let is_first = claim.checkpoint.is_none();
-            let waits = Waits { id, epoch, generation, is_first, document: &document, ready: &ready, copy };
-            let mut written = watchdog.ledger.write_checkpoint(&waits, run)?;
-            let sent = watchdog.outbox(&written.adding, id, ready.plan(), std::mem::take(&mut written.sent));
-            let wait = (&claim.held, generation, &claim.start[..]);
-            let resident = watchdog.keep_resident(process, wait, &written.commit, (&ready, written.deadline));
-            Ok((written, sent, resident))
-        });
-        written.await.map_err(|error| ApiError::monohull(error.to_string()))?
+    ) -> Result<KeptWait, ApiError> {
+        let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);
+        let (document, ready, copy) = (&begun.document[..], &begun.ready, begun.copy);
+        let waits = Waits { id, epoch, generation, is_first: claim.checkpoint.is_none(), document, ready, copy };
+        let Written { commit, sent, unsynced, adding, deadline } = self.ledger.write_checkpoint(&waits, run)?;
+        let sent = self.outbox(&adding, id, ready.plan(), sent);
+        let is_due = is_due(&commit, &sent);
+        let both = Arc::new((commit, Left { sent, unsynced, ..left }));
+        if let Some(keeps_deadline) = deadline.is_kept()
+            && is_due
+            && !self.is_ending()
+            // Others have their turns after that.
+            && begun.since.elapsed() < self.settings.timeout
+            && let Some(process) = process
+        {
+            return Ok(self.commit_and_go_on(claim, begun, both, (process, keeps_deadline), adding));
+        }
+        let wait = (&claim.held, generation, &claim.start[..]);
+        let resident = self.keep_resident(process, wait, &both.0, (ready, deadline));
+        match self.commit_once(&claim.held, &both) {
+            Ok(status) => {
+                self.settle_resident(resident, Some(status));
+                Ok(KeptWait::Committed)
+            }
+            // That is told when it is tried again.
+            Err(_) => Ok(KeptWait::NotYet { both, resident, adding }),
+        }
     }
+
+    /// Commits a leg that waits for what is there, and claims it again at once. Without a claim, its process ends.
+    fn commit_and_go_on(
+        self: &Arc<Self>,
+        claim: &Claim,
+        begun: Begun,
+        both: Arc<(Commit, Left)>,
+        process: (Run, bool),
+        adding: Adding,
+    ) -> KeptWait {
+        let Ok((committed, next)) = self.ledger.commit_and_claim(&claim.held, &both) else {
+            return KeptWait::NotYet { both, resident: None, adding };
+        };
+        if committed.status.is_end() || both.1.sent.has_children() {
+            self.settle(&claim.held.id);
+        }
+        match next {
+            Some(next) => {
+                let here = self.here(&next, process, begun);
+                KeptWait::GoesOn(next, here.map(Box::new))
+            }
+            None => {
+                self.count_ended(Ended { changed: 1, ..Ended::default() });
+                KeptWait::Committed
+            }
+        }
+    }
+}
+
+/// Whether what waits goes on as soon as it is committed.
+fn is_due(commit: &Commit, sent: &Outbox) -> bool {
+    let is_told = |event: &Outgoing| matches!(event.what, What::Checkpoint | What::Fork { .. });
+    let due = match commit {
+        Commit::Suspended { due, .. } => *due,
+        _ => None,
+    };
+    due.is_some_and(|due| due <= now()) || sent.events.iter().any(is_told)
+}
+
+/// A leg that waits, and is kept.
+enum KeptWait {
+    /// It has been claimed again, and goes on: in its process, if that can.
+    GoesOn(Claim, Option<Box<Here>>),
+    /// It is committed.
+    Committed,
+    /// The commit is to be made once more, before files may be removed.
+    NotYet { both: Arc<(Commit, Left)>, resident: Option<WaitOf>, adding: Adding },
 }

@@ -25,7 +25,7 @@ use tokio::time::sleep;
 use crate::endpoints::versions::Version;
 use crate::execution::checkpoints::{Waits, Written, take_sent};
 use crate::execution::commit::TROUBLE_PAUSE;
-use crate::execution::durable::Leg;
+use crate::execution::leg::Leg;
 use crate::execution::run::Came;
 use crate::http::error::ApiError;
 use crate::invocations::invocation::Invocation;
@@ -181,10 +181,10 @@ impl Watchdog {
                             ready: &target.ready,
                             copy: (lineage.copy, lineage.copies),
                         };
-                        let Written { commit, sent, adding, .. } = ledger.write_checkpoint(&waits, run)?;
+                        let Written { commit, sent, unsynced, adding, .. } = ledger.write_checkpoint(&waits, run)?;
                         let sent = watchdog.outbox(&adding, id, plan, sent);
                         let printed = encode_printed(&invocation.printed());
-                        (commit, Left { printed, sent, ..Left::default() }, Some(adding))
+                        (commit, Left { printed, sent, unsynced, ..Left::default() }, Some(adding))
                     }
                     Far::Ended(end, sent) => {
                         let (commit, left, adding) = watchdog.keep_end(&claim.held, &target.ready, &end, sent)?;

@@ -1,5 +1,6 @@
 //! Executing invocations: from the queue to the recorded end.
 
+mod alarm;
 mod arrivals;
 mod asynchronous;
 pub(crate) mod basis;
@@ -8,6 +9,7 @@ pub(crate) mod checkpoints;
 mod children;
 mod commit;
 pub(crate) mod durable;
+mod leg;
 mod messages;
 pub(crate) mod migrate;
 pub(crate) mod process;

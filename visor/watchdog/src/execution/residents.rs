@@ -14,17 +14,16 @@ use monohull_domain::checkpoint::{GoOn, Lineage};
 use monohull_durable::{Claim, Commit, Held, History as _, InvocationId, Mail, Meta, Status as RowStatus};
 use monohull_engine::{Event, Ready};
 use monohull_worker::Message;
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::execution::arrivals::Arrivals;
 use crate::execution::checkpoints::Deadline;
-use crate::execution::durable::Begun;
+use crate::execution::leg::{Begun, Far, Here};
 use crate::execution::messages::{MessageReader, Postman};
 use crate::execution::process::alone;
 use crate::execution::run::Came;
 use crate::invocations::invocation::Invocation;
-use crate::invocations::residents::{Ended, Process, Resident, WaitOf};
+use crate::invocations::residents::{Ended, Gauge, Process, Resident, WaitOf};
 use crate::invocations::status::Status;
 use crate::invocations::stored::Start;
 use crate::invocations::workers::Run;
@@ -32,13 +31,6 @@ use crate::service::Watchdog;
 
 /// How long a process may take to say that it goes on; it takes less than a millisecond.
 const ANSWER: Duration = Duration::from_secs(5);
-
-/// What a process goes on with.
-struct Next {
-    begun: Begun,
-    start: Start,
-    order: GoOn,
-}
 
 impl Watchdog {
     /// Keeps the process of a run that waits, if it stays, until its checkpoint is committed and after that.
@@ -50,11 +42,7 @@ impl Watchdog {
         (ready, deadline): (&Arc<Ready>, Deadline),
     ) -> Option<WaitOf> {
         let Commit::Suspended { checkpoint, .. } = commit else { return None };
-        let keeps_deadline = match deadline {
-            Deadline::Kept => true,
-            Deadline::None => false,
-            Deadline::Moved => return None,
-        };
+        let keeps_deadline = deadline.is_kept()?;
         let process = process.filter(|_| !self.is_ending())?;
         let Held { id, epoch } = held.clone();
         let of = WaitOf { id, epoch, generation, checkpoint: checkpoint.file.clone(), start: start.into() };
@@ -65,11 +53,12 @@ impl Watchdog {
 
     /// The commit of a wait has been made, or not: then nothing waits there.
     pub(crate) fn settle_resident(&self, kept: Option<WaitOf>, status: Option<RowStatus>) {
-        if let Some(kept) = kept
-            && (status != Some(RowStatus::Suspended) || self.is_ending())
-        {
-            self.count_ended(self.residents.end_of(&kept));
-        }
+        let Some(kept) = kept else { return };
+        let ended = match status {
+            Some(RowStatus::Suspended) if !self.is_ending() => self.residents.weigh(&kept),
+            _ => self.residents.end_of(&kept),
+        };
+        self.count_ended(ended);
     }
 
     /// Ends the process that stays with an invocation, which is changed by hand. It is restored if it goes on.
@@ -82,55 +71,56 @@ impl Watchdog {
         self.metrics.residents_ended([("number", number), ("memory", memory), ("died", died), ("changed", changed)]);
     }
 
-    /// Runs a leg of a claimed invocation in the process that has stayed with it. False if there is none, or it does not go on: nothing
-    /// has happened then.
-    pub(crate) async fn go_on_resident(self: &Arc<Self>, claim: &Arc<Claim>) -> bool {
+    /// The process that has stayed with a claimed invocation, if there is one. What is wrong with the invocation's row, its checkpoint tells.
+    pub(crate) fn resident_of(&self, claim: &Claim) -> Option<Here> {
         let (resident, ended) = self.residents.take(claim);
         self.count_ended(ended);
-        let Some(Resident { mut process, ready, keeps_deadline, .. }) = resident else { return false };
-        let (watchdog, of_claim) = (self.clone(), claim.clone());
-        let next = spawn_blocking(move || watchdog.next_of_resident(&of_claim, ready, keeps_deadline)).await;
-        // What is wrong with the row, its checkpoint tells.
-        let Ok(Some(Next { begun, start, order })) = next else { return false };
+        let Resident { process, ready, keeps_deadline, .. } = resident?;
+        let start = Start::decode(&claim.start)?;
+        let document = self.ledger.read(&start.document).ok()?;
+        let lineage = self.ledger.meta().lineage(&claim.held.id).ok()?;
+        let copy = (lineage.copy, lineage.copies);
+        let (callback, again) = (start.callback.clone(), start.again);
+        let begun = Begun { callback, again, document, ready, copy, since: std::time::Instant::now() };
+        self.here(claim, (process, keeps_deadline), begun)
+    }
+
+    /// The process of an invocation that has been claimed again.
+    pub(crate) fn here(&self, claim: &Claim, (process, keeps_deadline): (Run, bool), begun: Begun) -> Option<Here> {
+        let start = Start::decode(&claim.start)?;
+        let changes = self.ledger.changes();
+        let mail = self.ledger.meta().mail(&claim.held, 0).ok()?;
+        let lineage = Lineage { generation: claim.generation, copy: begun.copy.0, copies: begun.copy.1 };
+        let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
+        Some(Here { process, begun, start, order: GoOn { lineage, keeps_deadline, events }, changes })
+    }
+
+    /// Runs a leg of a claimed invocation in its process; how far it came. `None` if the process does not go on: nothing has happened then.
+    pub(crate) async fn go_on_resident(self: &Arc<Self>, claim: &Arc<Claim>, here: Here) -> Option<Far> {
+        let Here { mut process, begun, start, order, changes } = here;
         if !goes_on(&mut process, &order).await {
             tracing::info!(id = %claim.held.id, pid = process.pid(), "restored: its process does not go on");
             self.count_ended(Ended { died: 1, ..Ended::default() });
-            return false;
+            return None;
         }
         self.metrics.woken(true);
         let id = claim.held.id.to_string();
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
         invocation.point("dispatched");
-        let came = self.run_resident(claim, &invocation, process, &order.events).await;
-        self.arrive(claim.clone(), begun, invocation, came).await;
-        true
-    }
-
-    fn next_of_resident(&self, claim: &Claim, ready: Arc<Ready>, keeps_deadline: bool) -> Option<Next> {
-        let start = Start::decode(&claim.start)?;
-        let document = self.ledger.read(&start.document).ok()?;
-        let meta = self.ledger.meta();
-        let mail = meta.mail(&claim.held, 0).ok()?;
-        let lineage = meta.lineage(&claim.held.id).ok()?;
-        drop(meta);
-        let copy = (lineage.copy, lineage.copies);
-        let lineage = Lineage { generation: claim.generation, copy: copy.0, copies: copy.1 };
-        let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
-        let order = GoOn { lineage, keeps_deadline, events };
-        let begun = Begun { callback: start.callback.clone(), again: start.again, document, ready, copy };
-        Some(Next { begun, start, order })
+        let arrivals = Arrivals::since(changes, self, &claim.held, &order.events);
+        let came = self.run_resident(&invocation, process, arrivals).await;
+        Some(self.arrive(claim.clone(), begun, invocation, came).await)
     }
 
     async fn run_resident(
         self: &Arc<Self>,
-        claim: &Claim,
         invocation: &Arc<Invocation>,
         process: Run,
-        events: &[Event],
+        arrivals: Arrivals,
     ) -> Option<Came> {
         self.history.begin(invocation.clone());
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
-        let postman = Postman { post: process.post(), arrivals: Some(Arrivals::new(self, &claim.held, events)) };
+        let postman = Postman { post: process.post(), arrivals: Some(arrivals) };
         let run = self.read_messages(invocation, (process, postman), self.with_grace(latest), alone(), false);
         tokio::select! {
             biased;
@@ -171,5 +161,10 @@ impl Process for Run {
 
     fn processor_ticks(&self) -> u64 {
         Run::processor_ticks(self)
+    }
+
+    fn gauge(&self) -> Gauge {
+        let gauge = Run::gauge(self);
+        Box::new(move || gauge.map_or((0, 0), |gauge| (gauge.private_memory(), gauge.processor_ticks())))
     }
 }

@@ -10,19 +10,20 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use monohull_checkpoint::{Key, KeyError};
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{
-    Adding, Bounds, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Listed, Meta, MetaError,
-    Moving, NewInvocation, Outbox, Output, OutputAt, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally,
-    Undelivered, Want,
+    Adding, Bounds, Claim, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Listed, Meta,
+    MetaError, Moving, NewInvocation, Outbox, Output, OutputAt, Owner, Schedule, Sqlite, Started, Step, Store,
+    StoreError, Tally, Undelivered, Want,
 };
 use monohull_saved::Keys;
 use monohull_state_key::{KeyFile, KeyFileError};
@@ -50,6 +51,10 @@ const REST: u32 = 20;
 const FIRST_SWEEP: Duration = Duration::from_secs(5);
 /// A database of so many bytes is looked through at the start: that takes some hundredths of a second.
 const CHECKED_MAX: u64 = 16 << 20;
+/// Bytes of a checkpoint that is part of its commit, so that the disk is waited for once.
+const UNSYNCED_BYTES: u64 = 128 << 10;
+/// So many are synced as soon as possible, and no more than so many are waited for by none.
+const UNSYNCED: Range<u64> = 64..256;
 /// Changes that one who waits may have missed before it looks at all of its invocation again.
 const CHANGES: usize = 1024;
 
@@ -69,6 +74,10 @@ pub(crate) struct Ledger {
     tally: Mutex<Option<(Instant, Duration, Tally)>>,
     /// Something may be due sooner than it was.
     hurry: Notify,
+    /// Checkpoints that were written since their files were synced last.
+    unsynced: AtomicU64,
+    /// They are many.
+    many_unsynced: Notify,
     /// Schedules have changed.
     rescheduled: Notify,
     /// The invocations that have changed; `None` stands for all.
@@ -146,6 +155,7 @@ impl Ledger {
             let store = Store::open_served(&folder_of_store, state_key.as_ref())?;
             let mut meta = store.meta()?;
             meta.check(CHECKED_MAX)?;
+            meta.begins_again(Start::begins_again);
             store.expire_the_dead(&mut meta)?;
             Ok((store, meta))
         };
@@ -158,7 +168,7 @@ impl Ledger {
         let owner = store.owner()?;
         let swept = Mutex::new(Swept { needed: false, at: Instant::now(), took: FIRST_SWEEP / REST });
         let (meta, changes) = (Mutex::new(meta), broadcast::channel(CHANGES).0);
-        Ok(Ledger {
+        let ledger = Ledger {
             folder: folder.clone(),
             store,
             meta,
@@ -169,9 +179,43 @@ impl Ledger {
             swept,
             tally: Mutex::default(),
             hurry: Notify::new(),
+            unsynced: AtomicU64::new(0),
+            many_unsynced: Notify::new(),
             rescheduled: Notify::new(),
             changes,
-        })
+        };
+        // Before anything is read of them. What the disk has no room for now it may have later.
+        if let Err(error) = ledger.sync_files() {
+            tracing::warn!(%error, "files of checkpoints are not on the disk yet");
+        }
+        if let Err(error) = ledger.meta().lengthen_log() {
+            tracing::warn!(%error, "the log of the ledger is not made longer beforehand");
+        }
+        Ok(ledger)
+    }
+
+    /// Brings the files of checkpoints to the disk that commits have not waited for.
+    pub(crate) fn sync_files(&self) -> Result<(), StoreError> {
+        self.unsynced.store(0, Ordering::Relaxed);
+        while self.store.sync_files(&self.meta)? > 0 {}
+        Ok(())
+    }
+
+    /// How many bytes a checkpoint may have to be part of its commit: none, if the files of too many are not on the disk.
+    pub(crate) fn unsynced_max(&self) -> u64 {
+        let unsynced = self.unsynced.fetch_add(1, Ordering::Relaxed);
+        if unsynced >= UNSYNCED.end {
+            return 0;
+        }
+        if unsynced >= UNSYNCED.start {
+            self.many_unsynced.notify_one();
+        }
+        UNSYNCED_BYTES
+    }
+
+    /// Returns when many files are not on the disk.
+    pub(crate) async fn many_unsynced(&self) {
+        self.many_unsynced.notified().await;
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -384,10 +428,8 @@ impl Ledger {
         let mut meta = self.meta();
         let claimed = meta.claim(self.owner.name(), Want::Due, now())?;
         drop(meta);
-        match &claimed {
-            Claimed::Yes(claim) => drop(self.changes.send(Some(claim.held.id.clone()))),
-            Claimed::Paused(id) => self.changed(id),
-            Claimed::Nothing => {}
+        if let Claimed::Paused(id) = &claimed {
+            self.changed(id);
         }
         Ok(claimed)
     }
@@ -398,6 +440,23 @@ impl Ledger {
         let committed = self.together.run(&self.meta, move |meta| meta.commit_with(&of, &with.0, &with.1, now()))?;
         self.committed(held, &all.1, &committed);
         Ok(committed)
+    }
+
+    /// The same, and claims the invocation again if it is due at once. Others cannot claim it in between.
+    pub(crate) fn commit_and_claim(
+        &self,
+        held: &Held,
+        all: &Arc<(Commit, Left)>,
+    ) -> Result<(Committed, Option<Claim>), MetaError> {
+        let (of, with, owner) = (held.clone(), all.clone(), self.owner.name().to_owned());
+        let (committed, claim) =
+            self.together.run(&self.meta, move |meta| meta.commit_and_claim(&of, &with.0, &with.1, &owner, now()))?;
+        // One that goes on at once is nothing that anybody waits for.
+        match &claim {
+            Some(_) => self.follow(held, &all.1, &committed),
+            None => self.committed(held, &all.1, &committed),
+        }
+        Ok((committed, claim))
     }
 
     /// The same of one that has come so far in another version of its workflow, in which it counts as started from now on.
@@ -417,6 +476,16 @@ impl Ledger {
 
     /// What follows from a commit.
     fn committed(&self, held: &Held, left: &Left, committed: &Committed) {
+        match committed.status.is_end() {
+            true => self.changed(&held.id),
+            // Clients wait for the end.
+            false => self.hurry.notify_one(),
+        }
+        self.follow(held, left, committed);
+    }
+
+    /// The same for others than those who wait for the invocation itself.
+    fn follow(&self, held: &Held, left: &Left, committed: &Committed) {
         for obsolete in &committed.obsolete {
             // One that stays is removed by the next sweep.
             let _ = fs::remove_file(self.store.checkpoints().join(&obsolete.file));
@@ -424,7 +493,6 @@ impl Ledger {
         if committed.status.is_end() {
             self.has_ended.store(true, Ordering::Relaxed);
         }
-        self.changed(&held.id);
         self.arrived(&left.sent);
         note_undelivered(&held.id, &committed.undelivered);
     }

@@ -5,6 +5,8 @@
 //!                          ended first: until the low watermark, once all have more memory than the high one
 //! ```
 //!
+//! Bounds of memory are looked at once the commit is made: to ask for the memory of a process takes some hundred microseconds.
+//!
 //! Nothing is lost with a process that is ended: what it stays with is its checkpoint, which is on the disk or is being written. So a process
 //! is given up whenever there is a doubt, and the invocation is restored.
 
@@ -26,7 +28,13 @@ pub(crate) trait Process {
 
     /// Its processor time so far, in ticks of 10 ms.
     fn processor_ticks(&self) -> u64;
+
+    /// What gives both, also without the process at hand.
+    fn gauge(&self) -> Gauge;
 }
+
+/// Gives the memory of a process, and its processor time.
+pub(crate) type Gauge = Box<dyn FnOnce() -> (u64, u64) + Send>;
 
 /// The most processor time of a process that stands still: it is not asked to do anything, and sends nothing. What runs all the same is not
 /// what it says it is, and no limit of an invocation would end it.
@@ -89,8 +97,8 @@ pub(crate) struct Residents<P> {
 #[derive(Clone, Copy)]
 struct Looked {
     bytes: u64,
-    /// Its processor time when it was put here.
-    ticks: u64,
+    /// Its processor time then, the first time; none if it was not looked at yet.
+    ticks: Option<u64>,
     /// When it was put here it may not have freed the copy of its checkpoint. After that it does nothing, and has as much for ever.
     may_be_less: bool,
 }
@@ -115,21 +123,39 @@ impl<P: Process> Residents<P> {
         self.bounds.is_some()
     }
 
-    /// Keeps a process. Those that are too many then, or have too much memory, are ended.
+    /// Keeps a process. Those that are too many then are ended.
     pub(crate) fn put(&self, resident: Resident<P>) -> Ended {
         let Some(bounds) = &self.bounds else { return Ended { number: 1, ..Ended::default() } };
         let mut ended = Ended::default();
         let mut gone = Vec::new();
-        let (bytes, ticks) = (resident.process.memory(), resident.process.processor_ticks());
         let mut held = self.lock();
         let before = held.remove_of(&resident.of.id);
         ended.changed += u64::from(before.is_some());
         gone.extend(before);
-        held.add(resident, Looked { bytes, ticks, may_be_less: true });
+        held.add(resident, Looked { bytes: 0, ticks: None, may_be_less: true });
         while held.by_use.len() > bounds.number {
             gone.extend(held.pop());
             ended.number += 1;
         }
+        // Processes are killed without the lock.
+        drop(held);
+        ended
+    }
+
+    /// Looks at the memory of a process that is kept, if it is here still. If all have too much then, those that were not used for longest are
+    /// ended.
+    pub(crate) fn weigh(&self, wait: &WaitOf) -> Ended {
+        let Some(bounds) = &self.bounds else { return Ended::default() };
+        let gauge = {
+            let held = self.lock();
+            held.find(&wait.id).filter(|resident| resident.of == *wait).map(|resident| resident.process.gauge())
+        };
+        let Some(gauge) = gauge else { return Ended::default() };
+        let (bytes, ticks) = gauge();
+        let mut ended = Ended::default();
+        let mut gone = Vec::new();
+        let mut held = self.lock();
+        held.note(wait, Looked { bytes, ticks: Some(ticks), may_be_less: true });
         if held.bytes > bounds.high {
             held.look_again();
         }
@@ -178,7 +204,8 @@ impl<P: Process> Residents<P> {
     pub(crate) fn sweep(&self) -> Ended {
         let mut held = self.lock();
         let rests = |(resident, looked): &(Resident<P>, Looked)| {
-            resident.process.is_there() && resident.process.processor_ticks() <= looked.ticks + TICKS_MAX
+            resident.process.is_there()
+                && looked.ticks.is_none_or(|ticks| resident.process.processor_ticks() <= ticks + TICKS_MAX)
         };
         let gone: Vec<u64> = held.by_use.iter().filter(|(_, held)| !rests(held)).map(|(used, _)| *used).collect();
         let gone: Vec<_> = gone.into_iter().filter_map(|used| held.remove(used)).collect();
@@ -215,6 +242,16 @@ impl<P: Process> Held<P> {
         self.bytes += looked.bytes;
     }
 
+    /// Notes what was seen of the process of a wait, if it is here still.
+    fn note(&mut self, wait: &WaitOf, seen: Looked) {
+        let used = self.by_id.get(&wait.id).copied();
+        let held = used.and_then(|used| self.by_use.get_mut(&used)).filter(|(resident, _)| resident.of == *wait);
+        if let Some((_, looked)) = held {
+            self.bytes = self.bytes - looked.bytes + seen.bytes;
+            *looked = seen;
+        }
+    }
+
     fn find(&self, id: &InvocationId) -> Option<&Resident<P>> {
         self.by_id.get(id).and_then(|used| self.by_use.get(used)).map(|(resident, _)| resident)
     }
@@ -237,10 +274,13 @@ impl<P: Process> Held<P> {
         self.remove(used)
     }
 
-    /// Looks at the memory of those once more that may have less than they had; but for the last, which has just been looked at.
+    /// Looks at the memory of those once more that may have less than they had; but for the last, which has just been looked at, and for those that
+    /// were not looked at yet.
     fn look_again(&mut self) {
         let last = self.next - 1;
-        for (_, (resident, looked)) in self.by_use.range_mut(..last).filter(|(_, (_, looked))| looked.may_be_less) {
+        let may_be_less =
+            |(_, (_, looked)): &(&u64, &mut (Resident<P>, Looked))| looked.may_be_less && looked.ticks.is_some();
+        for (_, (resident, looked)) in self.by_use.range_mut(..last).filter(may_be_less) {
             *looked = Looked { bytes: resident.process.memory(), may_be_less: false, ..*looked };
         }
         self.bytes = self.by_use.values().map(|(_, looked)| looked.bytes).sum();
@@ -274,6 +314,11 @@ mod tests {
         fn processor_ticks(&self) -> u64 {
             self.ticks.load(Ordering::Relaxed)
         }
+
+        fn gauge(&self) -> Gauge {
+            let seen = (self.memory(), self.processor_ticks());
+            Box::new(move || seen)
+        }
     }
 
     impl Drop for Fake {
@@ -301,7 +346,13 @@ mod tests {
         fn put_with(&self, of: WaitOf, memory: Arc<AtomicU64>, is_there: bool) -> Ended {
             let process =
                 Fake { memory, ticks: self.ticks.clone(), is_there, ends: self.ends.clone(), name: of.id.to_string() };
-            self.residents.put(Resident { of, process, ready: self.ready.clone(), keeps_deadline: true })
+            let put = self.residents.put(Resident {
+                of: of.clone(),
+                process,
+                ready: self.ready.clone(),
+                keeps_deadline: true,
+            });
+            Ended { memory: self.residents.weigh(&of).memory, ..put }
         }
 
         fn put(&self, name: &str, memory: u64) -> Ended {

@@ -71,6 +71,11 @@ impl Start {
         all
     }
 
+    /// Whether what was started with these bytes may be run again from its beginning.
+    pub(crate) fn begins_again(bytes: &[u8]) -> bool {
+        Start::decode(bytes).is_some_and(|start| start.again)
+    }
+
     /// The hashes of the files that a start names. One that cannot be read names none.
     pub(crate) fn files(bytes: &[u8]) -> Vec<[u8; 32]> {
         let start = Start::decode(bytes).into_iter();

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use crate::http::error::ApiError;
 use monohull_domain::checkpoint::GoOn;
 use monohull_sys::watched::Watched;
-use monohull_worker::{CleanWorker, IdleWorker, Job, Message, Post, ProcessError, Running, Spawner};
+use monohull_worker::{CleanWorker, Gauge, IdleWorker, Job, Message, Post, ProcessError, Running, Spawner};
 
 /// The pause after an idle worker could not be made; it doubles up to the second one.
 const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
@@ -318,6 +318,11 @@ impl Run {
     /// The processor time of the process so far, in ticks of 10 ms; 0 if it has ended.
     pub(crate) fn processor_ticks(&self) -> u64 {
         self.running.as_ref().map_or(0, Running::processor_ticks)
+    }
+
+    /// What tells how much of both it has, also later; none if it has ended.
+    pub(crate) fn gauge(&self) -> Option<Gauge> {
+        self.running.as_ref().map(Running::gauge)
     }
 
     /// Bytes of memory that the process has for itself; 0 if it has ended.

@@ -1,0 +1,64 @@
+//! Checkpoints whose files are not on the disk yet: their contents are in the transactions that name them.
+//!
+//! ```text
+//!   file: written, named ─▶ commit: row, content ─▶ the disk has the log …… later, many at once: files, folder synced ─▶ contents removed
+//!                                                     └─ the machine stops ─▶ what the files lack is written again
+//! ```
+//!
+//! So a commit waits for the disk once. A content is here as long as the disk may lack its file, and no longer than a history names it.
+
+use super::{Sqlite, is_file_name};
+use crate::meta::MetaError;
+use rusqlite::{Connection, OptionalExtension, params};
+
+pub(super) const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS unsynced (
+        file    TEXT NOT NULL UNIQUE,
+        content BLOB NOT NULL
+    ) STRICT;
+";
+
+impl Sqlite {
+    /// The names of files that may not be on the disk, at most so many.
+    pub(crate) fn unsynced(&self, most: usize) -> Result<Vec<String>, MetaError> {
+        let mut query = self.connection.prepare_cached("SELECT file FROM unsynced ORDER BY rowid LIMIT ?1")?;
+        let files = query.query_map([i64::try_from(most).unwrap_or(i64::MAX)], |row| row.get(0))?;
+        let files = files.collect::<Result<Vec<String>, _>>()?;
+        // What was edited leads nowhere else.
+        Ok(files.into_iter().filter(|file| is_file_name(file)).collect())
+    }
+
+    /// What such a file has to have.
+    pub(crate) fn unsynced_content(&self, file: &str) -> Result<Option<Vec<u8>>, MetaError> {
+        let mut query = self.connection.prepare_cached("SELECT content FROM unsynced WHERE file = ?1")?;
+        Ok(query.query_row([file], |row| row.get(0)).optional()?)
+    }
+
+    /// The disk has these files, with these contents.
+    pub(crate) fn synced(&mut self, files: &[(String, Vec<u8>)]) -> Result<(), MetaError> {
+        let transaction = self.begin()?;
+        for (file, content) in files {
+            // Another file may have the name by now.
+            transaction
+                .prepare_cached("DELETE FROM unsynced WHERE file = ?1 AND content = ?2")?
+                .execute(params![file, content])?;
+        }
+        Ok(transaction.commit()?)
+    }
+}
+
+/// Keeps what the file of a checkpoint has, if a history names it.
+pub(super) fn add(connection: &Connection, file: &str, content: &[u8]) -> Result<(), MetaError> {
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO unsynced (file, content) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM history WHERE file = ?1)",
+        )?
+        .execute(params![file, content])?;
+    Ok(())
+}
+
+/// Nothing names a file any more.
+pub(super) fn forget(connection: &Connection, file: &str) -> Result<(), MetaError> {
+    connection.prepare_cached("DELETE FROM unsynced WHERE file = ?1")?.execute([file])?;
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! A leg of a durable invocation: what it begins with, and how far it has come.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use monohull_domain::checkpoint::GoOn;
+use monohull_durable::{Claim, InvocationId};
+use monohull_engine::{Event, Ready};
+use monohull_worker::Data;
+use tokio::sync::broadcast::Receiver;
+
+use crate::invocations::stored::Start;
+use crate::invocations::workers::Run;
+
+/// What a leg begins with.
+pub(crate) struct Leg {
+    pub(crate) ready: Arc<Ready>,
+    pub(crate) inputs: Vec<(String, Data)>,
+    /// What it goes on from; without it it begins.
+    pub(crate) continuation: Option<OwnedFd>,
+    pub(crate) events: Vec<Event>,
+    /// What an earlier version has handed over to it.
+    pub(crate) handed_over: String,
+    /// Its process may stay with it at its next wait.
+    pub(crate) resident: bool,
+}
+
+/// What is needed of a leg's beginning when it is over.
+pub(crate) struct Begun {
+    /// Where its end is told.
+    pub(crate) callback: Option<String>,
+    /// It may be run again from its beginning.
+    pub(crate) again: bool,
+    pub(crate) document: Vec<u8>,
+    pub(crate) ready: Arc<Ready>,
+    pub(crate) copy: (u32, u32),
+    /// When it was given its turn.
+    pub(crate) since: Instant,
+}
+
+/// The process of a claimed invocation, in which it goes on.
+pub(crate) struct Here {
+    pub(crate) process: Run,
+    pub(crate) begun: Begun,
+    pub(crate) start: Start,
+    pub(crate) order: GoOn,
+    /// What has changed since before the mailbox was read.
+    pub(crate) changes: Receiver<Option<InvocationId>>,
+}
+
+/// How far a leg has come.
+pub(crate) enum Far {
+    /// To its next wait, or to the end.
+    Over,
+    /// To a wait that is over already: it has been claimed again, and goes on in its process, if that is here.
+    GoesOn(Arc<Claim>, Option<Box<Here>>),
+}
