@@ -303,6 +303,16 @@ pub fn seal(file: &File, key: &Key) -> Result<Hash, Error> {
     Checkpoint::read(file, Trust::NotSealed)?.seal(file, key)
 }
 
+/// The same of one in memory.
+pub fn seal_bytes(bytes: &mut [u8], key: &Key) -> Result<Hash, Error> {
+    let (sealed, digest) = {
+        let read = Checkpoint::read(&bytes[..], Trust::NotSealed)?;
+        (read.header.sealed(&read.table_bytes(), key), read.header.digest)
+    };
+    bytes[SEALED_FROM..HEADER].copy_from_slice(&sealed);
+    Ok(digest)
+}
+
 impl<S: ReadAt> Checkpoint<S> {
     /// Writes a seal of what has been read into the file that it was read from. Gives the digest.
     pub fn seal(&self, file: &File, key: &Key) -> Result<Hash, Error> {

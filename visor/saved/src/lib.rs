@@ -29,8 +29,8 @@ use monohull_abi::ABI_VERSION;
 use monohull_abi::layout::PAGE;
 use monohull_checkpoint::record::{CHAIN_MAX, ChainRecord, Contents, EngineRecord, FunctionRecord, Identity, Parent};
 use monohull_checkpoint::{
-    Chain, Checkpoint, CheckpointId, Error, Hash, Layout, NewFile, Packing, Processor, ReadAt, Replace, Run, Trust,
-    check_unchanged, write,
+    Chain, Checkpoint, CheckpointId, Error, Hash, Key, Layout, NewFile, Packing, Processor, ReadAt, Replace, Run,
+    Trust, check_unchanged, seal_bytes, write,
 };
 use monohull_domain::checkpoint::Continuation;
 use monohull_engine::Event;
@@ -220,6 +220,19 @@ impl Saved {
         most: u64,
     ) -> Result<Written, FileError> {
         self.write_as(folder, name, keys.into(), None, most)
+    }
+
+    /// What a new file of this path is to have, sealed. It takes no pages from another, and is not encrypted.
+    pub fn to_bytes(&self, path: &Path, seal: &Key) -> Result<Vec<u8>, FileError> {
+        let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
+        self.check_unchanged(None)?;
+        let contents = self.contents(path.to_owned(), None)?;
+        let pages = records::pages(&self.continuation).map_err(wrong)?;
+        let mut bytes = Vec::new();
+        write(&mut bytes, &contents, &pages, Packing::Raw).map_err(wrong)?;
+        // As with a file: what has been sealed can be resumed.
+        seal_bytes(&mut bytes, seal).map_err(wrong)?;
+        Ok(bytes)
     }
 
     fn write_as(

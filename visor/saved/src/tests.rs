@@ -472,6 +472,10 @@ fn a_file_that_is_not_waited_for_comes_with_its_content() {
     Saved::read(&written.path, &KEY, plan).expect("right");
     // The same name is not taken again.
     assert!(saved().write_unsynced(folder.path(), "w-1", &KEY, 1 << 20).is_err());
+    let bytes = saved().to_bytes(&folder.path().join("w-4.checkpoint"), &KEY).expect("sealed");
+    fs::write(folder.path().join("w-4.checkpoint"), &bytes).expect("written");
+    let read = Saved::read(&folder.path().join("w-4.checkpoint"), &KEY, plan).expect("right");
+    assert_eq!((read.continuation, bytes.len() as u64), (continuation(), written.bytes));
     let large = saved().write_unsynced(folder.path(), "w-2", &KEY, written.bytes - 1).expect("written");
     assert_eq!((large.unsynced, large.bytes), (None, written.bytes));
     assert!(saved().write(folder.path(), "w-3", &KEY, None).expect("written").unsynced.is_none());

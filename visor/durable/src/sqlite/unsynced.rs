@@ -5,7 +5,7 @@
 //!                                                     └─ the machine stops ─▶ what the files lack is written again
 //! ```
 //!
-//! So a commit waits for the disk once. A content is here as long as the disk may lack its file, and no longer than a history names it.
+//! So a commit waits for the disk once. A file that is not read soon need not be there at all before it is synced. A content is here as long as the disk may lack its file, and no longer than a history names it.
 
 use super::{Sqlite, is_file_name};
 use crate::meta::MetaError;
@@ -32,6 +32,12 @@ impl Sqlite {
     pub(crate) fn unsynced_content(&self, file: &str) -> Result<Option<Vec<u8>>, MetaError> {
         let mut query = self.connection.prepare_cached("SELECT content FROM unsynced WHERE file = ?1")?;
         Ok(query.query_row([file], |row| row.get(0)).optional()?)
+    }
+
+    /// Whether the content of a file is here.
+    pub fn is_unsynced(&self, file: &str) -> Result<bool, MetaError> {
+        let mut query = self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM unsynced WHERE file = ?1)")?;
+        Ok(query.query_row([file], |row| row.get(0))?)
     }
 
     /// The disk has these files, with these contents.

@@ -22,6 +22,7 @@ impl Store {
         for file in files {
             let Some(content) = lock().unsynced_content(&file)? else { continue };
             let path = folder.join(&file);
+            self.make_file(meta, &file)?;
             if !is_on_disk(&path, &content) {
                 // With the database: as long as it has the content, the name is this file's.
                 let meta = lock();
@@ -38,6 +39,26 @@ impl Store {
         File::open(&folder).and_then(|folder| folder.sync_all()).map_err(at(&folder))?;
         lock().synced(&synced)?;
         Ok(synced.len())
+    }
+
+    /// Makes the file of a checkpoint whose content is in the database, if there is none. The disk is not waited for.
+    pub fn make_file(&self, meta: &Mutex<Sqlite>, file: &str) -> Result<(), StoreError> {
+        let path = self.checkpoints().join(file);
+        if path.exists() {
+            return Ok(());
+        }
+        // With the database: what is removed there is removed here after it.
+        let meta = meta.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(content) = meta.unsynced_content(file)? else { return Ok(()) };
+        let make = || {
+            let new = NewFile::beside(&path)?;
+            new.file().write_all(&content)?;
+            new.name_unsynced().map(drop)
+        };
+        match make() {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(&path)(error)),
+            _ => Ok(()),
+        }
     }
 }
 

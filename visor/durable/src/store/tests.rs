@@ -298,11 +298,21 @@ fn files_that_the_disk_lacks_are_written_again_from_their_commits() {
     assert_eq!(unsynced(), [file(4)], "the first is forgotten, and the last was waited for");
     assert_eq!(synced(), 1);
     assert!(!path(3).exists() && path(4).exists());
+    // One that was never made is made when it is asked for, and once.
+    commit(7, false);
+    fs::remove_file(path(7)).expect("removed");
+    for _ in 0..2 {
+        store.make_file(&meta, &file(7)).expect("there is room");
+        assert_eq!(fs::read(path(7)).expect("it is there"), content(7));
+    }
+    assert!(lock().is_unsynced(&file(7)).expect("asked"));
+    store.make_file(&meta, "two.1.checkpoint").expect("nothing is made");
+    assert!(!store.checkpoints().join("two.1.checkpoint").exists());
     // A file of the same name that was waited for does not become what another one was.
     commit(6, false);
     let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
-    connection.execute_batch("UPDATE unsynced SET file = '../outside'").expect("edited");
-    assert_eq!((synced(), folder.path().join("state/outside").exists()), (0, false), "it leads nowhere else");
+    connection.execute_batch("UPDATE unsynced SET file = '../outside' WHERE file LIKE 'one.6.%'").expect("edited");
+    assert_eq!((synced(), folder.path().join("state/outside").exists()), (1, false), "it leads nowhere else");
 }
 
 /// What has ended needs no checkpoint, and no content of one.

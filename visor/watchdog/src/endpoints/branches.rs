@@ -173,7 +173,7 @@ impl Ledger {
         let newest = Point::Generation(row.generation);
         let at = at.unwrap_or(&newest);
         let found = at.find(history).map_err(|missing| no_checkpoint(id, &missing))?;
-        let path = self.store().checkpoints().join(&found.checkpoint.file);
+        let path = self.checkpoint(&found.checkpoint.file);
         let plan = |document: &[u8], _: &Engine| plan_once_registered(&row.workflow, document);
         match Saved::read(&path, self.keys(), plan) {
             Ok(_) => Ok(found),

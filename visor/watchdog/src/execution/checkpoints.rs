@@ -8,13 +8,13 @@ use monohull_domain::checkpoint::Continuation;
 use monohull_durable::{Adding, Checkpoint, Commit, InvocationId, Wait};
 use monohull_engine::Ready;
 use monohull_ipc::sealed::read_sealed;
-use monohull_report::Outgoing;
+use monohull_report::{Outgoing, What};
 use monohull_saved::{Engine, FileError, Saved};
 use monohull_worker::SuspendedRun;
 use monohull_workflow::Plan;
 
 use crate::http::error::{ApiError, Blame};
-use crate::invocations::ledger::Ledger;
+use crate::invocations::ledger::{Ledger, now};
 use crate::invocations::report::Report;
 use crate::registry::plan_once_registered;
 
@@ -35,6 +35,8 @@ pub(crate) struct Waits<'w> {
     pub(crate) document: &'w [u8],
     pub(crate) ready: &'w Ready,
     pub(crate) copy: (u32, u32),
+    /// Its process is here, and goes on if what it waits for is there by the commit.
+    pub(crate) may_go_on: bool,
 }
 
 /// A checkpoint that has been written.
@@ -47,6 +49,8 @@ pub(crate) struct Written {
     pub(crate) unsynced: Option<(String, Vec<u8>)>,
     pub(crate) adding: Adding,
     pub(crate) deadline: Deadline,
+    /// It goes on as soon as it is committed, in its process.
+    pub(crate) goes_on: bool,
 }
 
 /// When the time of a run is up in its checkpoint, compared with the process that was captured.
@@ -118,10 +122,19 @@ impl Ledger {
         };
         let adding = self.adding()?;
         let folder = self.store().checkpoints();
-        let name = new_name(&folder, waits.id, waits.epoch);
-        let monohull_saved::Written { path, bytes, unsynced, .. } =
-            saved.write_unsynced(&folder, &name, self.keys(), self.unsynced_max()).map_err(unwritten)?;
-        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = self.new_name(&folder, waits.id, waits.epoch);
+        let goes_on = waits.may_go_on && deadline.is_kept().is_some() && is_due(due, &run.sent);
+        let most = self.unsynced_max();
+        let (file, bytes, unsynced) = if goes_on && run.bytes <= most && self.keys().state.is_none() {
+            // Its process has all that is in it: as a rule nobody reads the file before the next one is written.
+            let file = format!("{name}.checkpoint");
+            let content = saved.to_bytes(&folder.join(&file), self.keys().seal).map_err(unwritten)?;
+            (file, content.len() as u64, Some(content))
+        } else {
+            let written = saved.write_unsynced(&folder, &name, self.keys(), most).map_err(unwritten)?;
+            let file = written.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            (file, written.bytes, written.unsynced)
+        };
         let text = |mut text: String| {
             text.truncate(text.floor_char_boundary(WAIT_TEXT_MAX));
             text
@@ -138,7 +151,19 @@ impl Ledger {
         let checkpoint = Checkpoint { file, bytes };
         let (taken, published) = (run.events_taken, run.published);
         let commit = Commit::Suspended { checkpoint, due, waits: listed, taken, published };
-        Ok(Written { commit, sent: run.sent, unsynced, adding, deadline })
+        Ok(Written { commit, sent: run.sent, unsynced, adding, deadline, goes_on })
+    }
+
+    /// A name for a checkpoint that no file has: copies may still have files of an invocation that was removed and whose id is used again.
+    fn new_name(&self, folder: &Path, id: &InvocationId, epoch: u64) -> String {
+        let name = format!("{id}.{epoch}");
+        let others = (2..).map(|number: u64| format!("{name}-{number}"));
+        let mut names = std::iter::once(name.clone()).chain(others);
+        let is_free = |name: &String| {
+            let file = format!("{name}.checkpoint");
+            !folder.join(&file).exists() && !self.meta().is_unsynced(&file).unwrap_or(false)
+        };
+        names.find(is_free).unwrap_or(name)
     }
 }
 
@@ -181,10 +206,8 @@ fn unwritten(error: FileError) -> ApiError {
     }
 }
 
-/// A name for a checkpoint that no file has: copies may still have files of an invocation that was removed and whose id is used again.
-fn new_name(folder: &Path, id: &InvocationId, epoch: u64) -> String {
-    let name = format!("{id}.{epoch}");
-    let others = (2..).map(|number: u64| format!("{name}-{number}"));
-    let mut names = std::iter::once(name.clone()).chain(others);
-    names.find(|name| !folder.join(format!("{name}.checkpoint")).exists()).unwrap_or(name)
+/// Whether what waits goes on as soon as it is committed.
+fn is_due(due: Option<u64>, sent: &[Outgoing]) -> bool {
+    let is_told = |event: &Outgoing| matches!(event.what, What::Checkpoint | What::Fork { .. });
+    due.is_some_and(|due| due <= now()) || sent.iter().any(is_told)
 }

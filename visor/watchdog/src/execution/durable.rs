@@ -18,11 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use monohull_durable::{
-    Adding, Claim, Claimed, Commit, Held, InvocationId, Left, Outbox, Status as RowStatus, StoreError,
-};
+use monohull_durable::{Adding, Claim, Claimed, Commit, Held, InvocationId, Left, Status as RowStatus, StoreError};
 use monohull_engine::Ready;
-use monohull_report::{Outgoing, What};
 use monohull_worker::{Job, SuspendedRun};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
@@ -89,8 +86,9 @@ impl Watchdog {
                     document: &document,
                     ready: &workflow,
                     copy: (0, 0),
+                    may_go_on: false,
                 };
-                let Written { commit, sent, unsynced, adding, deadline } = ledger.write_checkpoint(&waits, run)?;
+                let Written { commit, sent, unsynced, adding, deadline, .. } = ledger.write_checkpoint(&waits, run)?;
                 let sent = watchdog.outbox(&adding, &id, workflow.plan(), sent);
                 let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
                 let (printed, callback) = (encode_printed(&of_call.printed()), start.callback.clone());
@@ -408,16 +406,16 @@ impl Watchdog {
     ) -> Result<KeptWait, ApiError> {
         let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);
         let (document, ready, copy) = (&begun.document[..], &begun.ready, begun.copy);
-        let waits = Waits { id, epoch, generation, is_first: claim.checkpoint.is_none(), document, ready, copy };
-        let Written { commit, sent, unsynced, adding, deadline } = self.ledger.write_checkpoint(&waits, run)?;
+        // Others have their turns after that.
+        let may_go_on = process.is_some() && !self.is_ending() && begun.since.elapsed() < self.settings.timeout;
+        let is_first = claim.checkpoint.is_none();
+        let waits = Waits { id, epoch, generation, is_first, document, ready, copy, may_go_on };
+        let Written { commit, sent, unsynced, adding, deadline, goes_on } =
+            self.ledger.write_checkpoint(&waits, run)?;
         let sent = self.outbox(&adding, id, ready.plan(), sent);
-        let is_due = is_due(&commit, &sent);
         let both = Arc::new((commit, Left { sent, unsynced, ..left }));
-        if let Some(keeps_deadline) = deadline.is_kept()
-            && is_due
-            && !self.is_ending()
-            // Others have their turns after that.
-            && begun.since.elapsed() < self.settings.timeout
+        if goes_on
+            && let Some(keeps_deadline) = deadline.is_kept()
             && let Some(process) = process
         {
             return Ok(self.commit_and_go_on(claim, begun, both, (process, keeps_deadline), adding));
@@ -460,16 +458,6 @@ impl Watchdog {
             }
         }
     }
-}
-
-/// Whether what waits goes on as soon as it is committed.
-fn is_due(commit: &Commit, sent: &Outbox) -> bool {
-    let is_told = |event: &Outgoing| matches!(event.what, What::Checkpoint | What::Fork { .. });
-    let due = match commit {
-        Commit::Suspended { due, .. } => *due,
-        _ => None,
-    };
-    due.is_some_and(|due| due <= now()) || sent.events.iter().any(is_told)
 }
 
 /// A leg that waits, and is kept.

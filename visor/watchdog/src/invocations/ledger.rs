@@ -201,6 +201,14 @@ impl Ledger {
         Ok(())
     }
 
+    /// Where the file of a checkpoint is, to be read.
+    pub(crate) fn checkpoint(&self, file: &str) -> PathBuf {
+        if let Err(error) = self.store.make_file(&self.meta, file) {
+            tracing::warn!(%error, "the file of a checkpoint is not made");
+        }
+        self.store.checkpoints().join(file)
+    }
+
     /// How many bytes a checkpoint may have to be part of its commit: none, if the files of too many are not on the disk.
     pub(crate) fn unsynced_max(&self) -> u64 {
         let unsynced = self.unsynced.fetch_add(1, Ordering::Relaxed);
