@@ -246,11 +246,12 @@ fn the_end_of_an_asker_ends_its_handlers() {
     assert_eq!((step(&report, "asks").attempts, step(&report, "for-blob").handled), (2, 2));
 }
 
-/// The handler waits for what never comes, and its asker for the handler: both are told.
+/// The handler waits for what never comes, and its asker for the handler: both are told. If the handler fails first, that is its asker's reply.
 #[test]
 fn a_handler_that_waits_for_ever_is_a_deadlock() {
     let (said, _) = asked("wait", &nothing());
-    assert!(said.ends_with("no instance is left that could reply"), "{said}");
+    let own = said.ends_with("no instance is left that could reply");
+    assert!(own || said.ends_with("no instance is left that could fill slot `never`"), "{said}");
 }
 
 /// A workflow in which a handler sleeps is a file meanwhile, and the request is handled in another process.
