@@ -7,8 +7,10 @@
 //!
 //! Unit tests do not export the names: their program is linked with this library too, which has them already.
 
+mod continuations;
 mod invocation;
 
+pub use continuations::*;
 pub use invocation::*;
 
 use crate::alone;
@@ -464,7 +466,7 @@ mod tests {
 
     #[test]
     fn the_header_declares_each_function_and_each_error() {
-        let files = [include_str!("c.rs"), include_str!("c/invocation.rs")];
+        let files = [include_str!("c.rs"), include_str!("c/continuations.rs"), include_str!("c/invocation.rs")];
         let lines = files.into_iter().flat_map(str::lines);
         let defined = lines.filter_map(|line| line.split_once("extern \"C\" fn "));
         let defined: Vec<&str> = defined.filter_map(|(_, rest)| rest.split_once('(')).map(|(name, _)| name).collect();

@@ -42,6 +42,8 @@
 //! **What it takes.** A rewind costs what the pages cost that were touched since, and a copy of the live stack and of slot buffers. A capture looks at all memory in use, and copies what
 //! has changed since the one before. The first one copies all of it. Copies count against the step's memory limit.
 //!
+//! [`call_cc`] waits for another function, which gets the continuation of this one as a value.
+//!
 //! [`perform`] asks for an [effect](crate::effect): here the rest of the function is what waits for the reply. Going back behind it forgets
 //! the reply; what the handler has done stays done.
 //!
@@ -49,6 +51,7 @@
 //! checkpoints. A workflow that is to survive its process uses [`durable`](crate::durable).
 
 pub use crate::effect::{PerformError, perform, perform_with};
+pub use crate::one_shot::{CONTINUATIONS_MAX, Continuation, ContinuationError, call_cc};
 #[cfg(test)]
 use crate::slot::host as sys;
 #[cfg(not(test))]

@@ -63,6 +63,8 @@ mod end;
 #[cfg(feature = "alloc")]
 mod instance;
 #[cfg(feature = "alloc")]
+mod one_shot;
+#[cfg(feature = "alloc")]
 mod permanent;
 #[cfg(feature = "std")]
 mod real_std;

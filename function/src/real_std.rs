@@ -1,6 +1,6 @@
 //! What ties slots and `main` to Rust's own std.
 
-use crate::continuation::{CaptureError, RewindError};
+use crate::continuation::{CaptureError, ContinuationError, RewindError};
 use crate::durable::EventError;
 use crate::effect::PerformError;
 use crate::slot::{SlotError, SlotVec};
@@ -33,6 +33,12 @@ impl From<EventError> for io::Error {
 
 impl From<PerformError> for io::Error {
     fn from(error: PerformError) -> io::Error {
+        io::Error::new(kind(error.errno()), error)
+    }
+}
+
+impl From<ContinuationError> for io::Error {
+    fn from(error: ContinuationError) -> io::Error {
         io::Error::new(kind(error.errno()), error)
     }
 }

@@ -17,3 +17,10 @@ impl From<RewindError> for io::Error {
         io::Error::new(kind, error)
     }
 }
+
+impl From<ContinuationError> for io::Error {
+    fn from(error: ContinuationError) -> Self {
+        let kind = io::Error::from(error.errno()).kind();
+        io::Error::new(kind, error)
+    }
+}

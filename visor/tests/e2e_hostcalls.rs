@@ -95,7 +95,11 @@ fn every_abuse_is_refused_and_explained_and_harmless() {
             "EVENT_WAIT: a storm of waits",
             "PERFORM: a storm of requests",
             "PERFORM: a request: 0 (expected 0)",
+            "CONTINUATION: a storm of continuations",
+            "RESUME: two threads use one continuation",
             "SLOT_TAKE: the reply: 0 (expected 0)",
+            "RESUME: a continuation: 0 (expected 0)",
+            "SLOT_TAKE: what it was used with: 0 (expected 0)",
             "SEND: an event for another",
         ] {
             assert!(verdicts.contains(&format!("right: {right}")), "{verdicts}");

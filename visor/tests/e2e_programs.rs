@@ -126,6 +126,12 @@ fn effects_by_the_header_for_c() {
     assert_eq!(report.steps[1].handled, 2);
 }
 
+/// A thread waits until another one uses its continuation, by `monohull.h`.
+#[test]
+fn continuations_by_the_header_for_c() {
+    refuses(&document("continuations"), &[]);
+}
+
 /// A search by `monohull.h` that goes back where it was wrong; files, threads.
 #[test]
 fn going_back_by_the_header_for_c() {

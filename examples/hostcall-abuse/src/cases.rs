@@ -1,5 +1,6 @@
 //! The calls, and what is the right answer to each.
 
+mod continuations;
 mod effects;
 mod files;
 mod mapped;
@@ -133,6 +134,7 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     slots(&mut cases, &own);
     events(&mut cases, &own);
     effects::all(&mut cases, &own);
+    continuations::all(&mut cases, &own);
     rewind::all(&mut cases, &own);
     output(&mut cases, &own);
     files::all(&mut cases, &own);
@@ -493,7 +495,7 @@ fn numbers(cases: &mut Cases<'_>) {
         FILE_HELD,
         EVENTS_OPEN,
     ];
-    for number in (28..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
+    for number in (30..32).chain([46, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

@@ -2,8 +2,9 @@
 //! freed can be allocated again.
 
 use crate::changing::Verdict;
-use core::sync::atomic::{AtomicBool, Ordering};
-use monohull_abi::Errno::{NotFound, NotPermitted, OutOfMemory, TooMany};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use monohull_abi::Errno::{Fault, NotFound, NotPermitted, OutOfMemory, TooMany};
+use monohull_abi::continuation::CONTINUATIONS_MAX;
 use monohull_abi::effect::{EFFECT_SLOT_LEN, PERFORMS_MAX};
 use monohull_abi::layout::PAGE;
 use monohull_abi::network::{QUEUES_MAX, QueueEvent};
@@ -25,6 +26,8 @@ pub(crate) fn all() -> Vec<Verdict> {
         ("MAP_IMAGE: a storm of images", images()),
         ("EVENT_WAIT: a storm of waits", waits()),
         ("PERFORM: a storm of requests", requests()),
+        ("CONTINUATION: a storm of continuations", continuations()),
+        ("RESUME: two threads use one continuation", both()),
     ]
 }
 
@@ -62,6 +65,84 @@ fn requests() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A continuation, and the slot of what it is used with.
+fn continuation() -> Result<(u64, [u8; EFFECT_SLOT_LEN]), i64> {
+    let mut slot = [0u8; EFFECT_SLOT_LEN];
+    match hostcall(CONTINUATION, [slot.as_mut_ptr() as u64, 0, 0, 0, 0, 0]) {
+        address @ 1.. => Ok((address as u64, slot)),
+        answer => Err(answer),
+    }
+}
+
+/// Continuations without end, which are freed when there can be no more; and once more after that.
+fn continuations() -> Result<(), String> {
+    for _ in 0..2 {
+        let mut made = Vec::new();
+        for _ in 0..MANY / 10 {
+            match continuation() {
+                Ok((address, _)) => made.push(address),
+                Err(answer) if answer == TooMany.to_value() => {}
+                Err(answer) => return Err(format!("{answer} is no answer")),
+            }
+        }
+        if made.len() != CONTINUATIONS_MAX {
+            return Err(format!("it has made {} continuations", made.len()));
+        }
+        made.iter().for_each(|address| _ = hostcall(SLOT_FREE, [*address, 0, 0, 0, 0, 0]));
+    }
+    Ok(())
+}
+
+/// One of two threads uses each continuation, and what comes is from that one.
+fn both() -> Result<(), String> {
+    const ROUNDS: u64 = 2_000;
+    let (shared, answered) = (AtomicU64::new(0), AtomicI64::new(i64::MAX));
+    let value = || hostcall(SLOT_ALLOC, [8, 8, 0, 0, 0, 0]) as u64;
+    let resume = |continuation: u64, value: u64, count: u64| {
+        let answer = hostcall(RESUME, [continuation, value, count, 0, 0, 0]);
+        if answer != 0 {
+            hostcall(SLOT_FREE, [value, 0, 0, 0, 0, 0]);
+        }
+        answer
+    };
+    let round = || {
+        let (continuation, slot) = continuation().map_err(|answer| format!("no continuation: {answer}"))?;
+        let mine = value();
+        answered.store(i64::MAX, Ordering::Relaxed);
+        shared.store(continuation, Ordering::Release);
+        let first = resume(continuation, mine, 1);
+        let second = loop {
+            match answered.load(Ordering::Acquire) {
+                i64::MAX => thread::yield_now(),
+                answer => break answer,
+            }
+        };
+        let (desc, mut view) = (crate::cases::bytes(), SlotView::default());
+        let args = [slot.as_ptr() as u64, slot.len() as u64, &raw const desc as u64, &raw mut view as u64, 0, 0];
+        let taken = hostcall(SLOT_TAKE, args);
+        hostcall(SLOT_FREE, [view.address, 0, 0, 0, 0, 0]);
+        let fault = Fault.to_value();
+        match (first, second, taken, view.count) {
+            (0, other, 0, 1) | (other, 0, 0, 2) if other == fault => Ok(()),
+            came => Err(format!("{came:?}")),
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                match shared.swap(0, Ordering::Acquire) {
+                    0 => thread::yield_now(),
+                    u64::MAX => return,
+                    continuation => answered.store(resume(continuation, value(), 2), Ordering::Release),
+                }
+            }
+        });
+        let came = (0..ROUNDS).try_for_each(|_| round());
+        shared.store(u64::MAX, Ordering::Release);
+        came
+    })
 }
 
 fn queues() -> Result<(), String> {

@@ -119,7 +119,15 @@ impl SlotBuffer<[u8]> {
         name
     }
 
-    /// Waits for the reply to a request, and whether it is the report of a failure.
+    /// Gives the buffer away: a continuation is used with it.
+    pub(super) fn use_with(mut self, continuation: &Raw) -> Result<(), Refused> {
+        self.fate = Fate::Free;
+        continuation.resume(&self.raw, self.count as u64)?;
+        self.fate = Fate::Nothing;
+        Ok(())
+    }
+
+    /// Waits for the reply to a request, or for what a continuation is used with, and whether it is the report of a failure.
     pub(crate) fn take_reply(name: &str) -> Result<(SlotBuffer<[u8]>, bool), SlotError> {
         match Raw::take(name, <[u8]>::ACCEPTED, false)? {
             Some(Taken { raw, count, is_failure, .. }) => {

@@ -4,6 +4,7 @@
 
 use super::name::{Layout, TypeName};
 use core::mem::offset_of;
+use monohull_abi::continuation::{CONTINUATION_FINGERPRINT, CONTINUATION_NAME};
 use monohull_abi::types::{BYTES_FINGERPRINT, TEXT_FINGERPRINT};
 
 /// Data that can be handed to another function by reference.
@@ -212,6 +213,10 @@ impl<T: SlotData> SlotContent for [T] {
         core::ptr::slice_from_raw_parts_mut(first, count)
     }
 }
+
+/// A continuation in a slot.
+pub(super) const CONTINUATION: &Tag =
+    &Tag { name: TypeName::new(CONTINUATION_NAME), fingerprint: CONTINUATION_FINGERPRINT, element_size: 1 };
 
 /// UTF-8 text, which is what [`SlotString`](super::SlotString) travels as.
 pub(super) const TEXT: &Tag = &Tag { name: TypeName::new("str"), fingerprint: TEXT_FINGERPRINT, element_size: 1 };

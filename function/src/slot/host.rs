@@ -18,6 +18,8 @@ struct Arena {
     slots: HashMap<String, Slot>,
     touches: usize,
     explanation: String,
+    /// The addresses of continuations, with the slots of what they are used with.
+    continuations: HashMap<u64, String>,
     /// Address and length of events that have not been taken, with their names.
     events: Vec<(String, u64, u64)>,
     /// What both clocks show (ns).
@@ -132,6 +134,7 @@ impl Arena {
                 Ok(new)
             }
             number::SLOT_FREE => {
+                self.continuations.remove(&a);
                 self.free(a);
                 Ok(0)
             }
@@ -173,6 +176,22 @@ impl Arena {
             }
             number::GET_STRING_LEN if a == InfoString::HandedOver as u64 => Ok(HANDED_OVER.len() as u64),
             number::GET_STRING if a == InfoString::HandedOver as u64 => Ok(told(b, HANDED_OVER)),
+            number::CONTINUATION => {
+                let address = self.alloc(1);
+                let id = PerformId { asker: 1, number: self.continuations.len() as u32 + 1 };
+                let slot = EffectSlot { part: EffectPart::Resume, id };
+                // SAFETY: the shim passes the address of so many bytes.
+                unsafe { (a as *mut u8).copy_from(slot.to_bytes().as_ptr(), EFFECT_SLOT_LEN) };
+                self.continuations.insert(address, slot.to_string());
+                Ok(address)
+            }
+            number::RESUME => {
+                let Some(slot) = self.continuations.remove(&a) else { return Err(Errno::Fault) };
+                self.free(a);
+                let type_name = String::new();
+                self.slots.insert(slot, Slot { address: b, count: c, fingerprint: BYTES_FINGERPRINT, type_name });
+                Ok(0)
+            }
             number::PERFORM => self.perform(&text(a, b), c, d, e),
             number::EVENT_WAIT => self.event(&text(a, b), c, d),
             number::PUBLISH if b == 0 => {

@@ -24,6 +24,7 @@ mod raw;
 mod string;
 #[cfg(test)]
 mod tests;
+mod token;
 mod vec;
 
 pub use buffer::{SlotBuffer, TakeAll};
@@ -32,6 +33,7 @@ pub use monohull_macros::SlotData;
 #[doc(hidden)]
 pub use name::{Layout, TypeName};
 pub use string::SlotString;
+pub(crate) use token::Token;
 pub use vec::SlotVec;
 
 use alloc::string::String;

@@ -20,7 +20,7 @@ pub(super) struct Raw {
     untouched: bool,
 }
 
-/// Why a request was refused.
+/// Why a request was refused, or a continuation was not made or not used.
 pub(crate) type Refused = (Errno, String);
 
 /// What came out of a slot.
@@ -127,6 +127,20 @@ impl Raw {
         let args = [effect.as_ptr() as u64, effect.len() as u64, self.address, count, name.as_mut_ptr() as u64];
         sys::call(number::PERFORM, args).map_err(|errno| (errno, sys::last_error_message()))?;
         Ok(name)
+    }
+
+    /// A buffer that is a continuation, and the name of the slot of what it is used with.
+    pub(super) fn continuation() -> Result<(Raw, [u8; EFFECT_SLOT_LEN]), Refused> {
+        let mut name = [0; EFFECT_SLOT_LEN];
+        let made = sys::call(number::CONTINUATION, [name.as_mut_ptr() as u64]);
+        let address = made.map_err(|errno| (errno, sys::last_error_message()))?;
+        Ok((Raw { address, capacity: 1, untouched: false }, name))
+    }
+
+    /// Uses this continuation with elements of one byte; if that is refused, both buffers stay this instance's.
+    pub(super) fn resume(&self, value: &Raw, count: u64) -> Result<(), Refused> {
+        let used = sys::call(number::RESUME, [self.address, value.address, count]);
+        used.map(drop).map_err(|errno| (errno, sys::last_error_message()))
     }
 
     pub(super) fn free(&self) {

@@ -5,8 +5,10 @@
 //!            SLOT_TAKE ◀─ reply ── "\0r" ID ◀── the driver ◀── "\0a" ID ◀── filled as "reply"
 //! ```
 //!
+//! What a [continuation](crate::continuation) is used with lies in such a slot, too: "\0k" ID, from which the instance that waits takes it.
+//!
 //! The id has sixteen hexadecimal digits: the instance that asks, and a number of the domain. No function can name a slot that begins
-//! with a zero byte, with one exception: an instance takes the replies to its own requests.
+//! with a zero byte, with one exception: an instance takes the replies to its own requests, and what its own continuations are used with.
 
 use crate::event::RESERVED;
 use core::fmt;
@@ -38,12 +40,12 @@ pub fn is_effect_name(name: &str) -> bool {
     (1..=EFFECT_NAME_MAX).contains(&name.len()) && name.bytes().all(is_fit)
 }
 
-/// The id of a request.
+/// The id of a request, or of a continuation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PerformId {
-    /// The instance that asks.
+    /// The instance that asks, or waits.
     pub asker: u32,
-    /// Which of the domain's requests, from 1.
+    /// Which of the domain's requests or continuations, from 1.
     pub number: u32,
 }
 
@@ -62,7 +64,7 @@ impl PerformId {
     }
 }
 
-/// What lies in a slot of a request.
+/// What lies in a slot of a request or a continuation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EffectPart {
     /// What is asked for.
@@ -71,17 +73,20 @@ pub enum EffectPart {
     Answer,
     /// What the asker takes.
     Reply,
+    /// What a continuation was used with, for the instance that waits.
+    Resume,
 }
 
 impl EffectPart {
     /// All of them.
-    pub const ALL: [EffectPart; 3] = [EffectPart::Request, EffectPart::Answer, EffectPart::Reply];
+    pub const ALL: [EffectPart; 4] = [EffectPart::Request, EffectPart::Answer, EffectPart::Reply, EffectPart::Resume];
 
     const fn letter(self) -> char {
         match self {
             EffectPart::Request => 'p',
             EffectPart::Answer => 'a',
             EffectPart::Reply => 'r',
+            EffectPart::Resume => 'k',
         }
     }
 }

@@ -32,6 +32,7 @@
 pub mod branch;
 pub mod call;
 pub mod child;
+pub mod continuation;
 pub mod effect;
 pub mod errno;
 pub mod event;

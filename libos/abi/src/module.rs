@@ -226,6 +226,8 @@ service_table! {
     fn slot_allowed(&domain, instance: u32, name: *const u8, len: usize, fills: u32) -> u32;
     /// The id of the [request](crate::effect::PerformId) that an instance handles; 0 if it is no handler.
     fn handles(&domain, instance: u32) -> u64;
+    /// Copies as much of the name of an instance that lives, for messages, as fits: bytes of it.
+    fn instance_name(&domain, instance: u32, name: *mut u8, capacity: usize) -> usize;
     /// Counts bytes that an instance published (`taken` = 0) or took (`taken` = 1).
     fn passed(&domain, instance: u32, bytes: u64, taken: u32);
     /// Serves a call by this module with another module's number, to its end: its value. A call that would park comes

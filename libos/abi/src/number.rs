@@ -112,6 +112,13 @@ hostcalls! {
         /// `(address, bytes)` → address of a buffer, owned by the caller, that has these bytes of memory that `MAP` gave. Whole pages of it are
         /// zero afterwards; they are moved as by `SLOT_MOVE_IN`.
         SLOT_MOVE_OUT = 27,
+        /// `(name out)` → address of a buffer of one byte, owned by the caller, that is a [continuation](crate::continuation). The slot from
+        /// which what it is used with is taken has the name that is written, of [`crate::effect::EFFECT_SLOT_LEN`] bytes: `SLOT_TAKE` waits
+        /// there, with `NeverFilled` if the buffer is freed unused. `TooMany` beyond [`crate::continuation::CONTINUATIONS_MAX`].
+        CONTINUATION = 28,
+        /// `(continuation, address, count)` → 0. Uses a continuation that the caller owns with `count` bytes of another buffer of the caller's:
+        /// the instance that waits takes these. Both buffers are the caller's no more. `NotFound` if that instance has ended.
+        RESUME = 29,
         /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.
         HEAP_GROW = 32,
         /// `(MemoryStats out)` → 0.

@@ -274,6 +274,8 @@ pub struct HeldBuffer {
     pub address: u64,
     /// Bytes available.
     pub capacity: u64,
+    /// The [id](crate::effect::PerformId) of the continuation that it is; 0 if it is none.
+    pub continuation: u64,
 }
 
 /// Where a function is after `CAPTURE`.

@@ -81,7 +81,7 @@ unsafe impl Plain for crate::types::SlotView {}
 unsafe impl Plain for crate::types::SlotInfo {}
 // SAFETY: two u64.
 unsafe impl Plain for crate::types::FilledSlot {}
-// SAFETY: two u64.
+// SAFETY: three u64.
 unsafe impl Plain for crate::types::HeldBuffer {}
 // SAFETY: three u64.
 unsafe impl Plain for crate::types::Captured {}

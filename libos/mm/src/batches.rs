@@ -17,12 +17,14 @@
 
 use crate::Memory;
 use crate::arena::{Arena, Returns};
+use crate::mark::Mark;
 use crate::pages::Run;
 use crate::table::{Buffer, BufferState, Denied, Slot, Table};
 use alloc::boxed::Box;
 use alloc::collections::btree_set;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
 use monohull_abi::module::{Ending, Released, SYSTEM_INSTANCE};
 use monohull_module::{FutexMutexGuard, HostRef};
 
@@ -50,6 +52,8 @@ pub(crate) struct Cleanup {
     found: Vec<Input>,
     /// Those of all batches before: they go back into their slots.
     inputs: Vec<Input>,
+    /// Marks of inputs of the last batch that cannot go back.
+    unmarked: Vec<Mark>,
     /// All inputs go back, and no other instance has taken what the instance published.
     intact: bool,
 }
@@ -58,6 +62,7 @@ pub(crate) struct Cleanup {
 struct Input {
     run: Run,
     align: u64,
+    mark: Option<Box<Mark>>,
     slot: Box<Slot>,
 }
 
@@ -65,10 +70,12 @@ impl Memory {
     /// Works on the table for an instance, and frees the memory of buffers that are removed from it.
     pub(crate) fn with_table<R>(&self, instance: u32, work: impl FnOnce(&mut Table, &mut Returns) -> R) -> R {
         let mut returns = Returns::default();
-        let (result, must_free_retained) = {
+        let (result, must_free_retained, lost) = {
             let mut table = self.table.lock();
-            (work(&mut table, &mut returns), table.must_free_retained(instance))
+            let result = work(&mut table, &mut returns);
+            (result, table.must_free_retained(instance), mem::take(&mut table.lost))
         };
+        self.wake_lost(lost);
         if !returns.is_empty() {
             returns.settle(self.host);
             self.table.lock().arena.accept(&mut returns);
@@ -100,7 +107,9 @@ impl Memory {
             let mut table = self.table.lock();
             table.arena.accept(&mut returns);
             let found = table.release_retained(instance, &mut returns);
+            let lost = mem::take(&mut table.lost);
             FutexMutexGuard::unlock_fair(table);
+            self.wake_lost(lost);
             if !found {
                 return;
             }
@@ -111,7 +120,13 @@ impl Memory {
     /// Frees buffers of an instance that has ended: one step.
     pub(crate) fn end_step(&self, instance: u32, ending: Ending) -> Released {
         let begun = self.cleanups.lock().remove(&instance);
-        let Some(mut cleanup) = begun.or_else(|| self.table.lock().end(instance, ending)) else {
+        let begin = || {
+            self.with_table(SYSTEM_INSTANCE, |table, returns| {
+                table.forget_continuations(instance, returns);
+                table.end(instance, ending)
+            })
+        };
+        let Some(mut cleanup) = begun.or_else(begin) else {
             return Released::InputsIntact;
         };
         cleanup.step_bytes = 0;
@@ -131,16 +146,21 @@ impl Memory {
     fn clean_batch(&self, cleanup: &mut Cleanup) -> bool {
         let mut table = self.table.lock();
         table.arena.accept(&mut cleanup.returns);
+        cleanup.unmarked.drain(..).for_each(|mark| table.lose(Some(&mark)));
         if !cleanup.withdrawn {
             cleanup.withdrawn = !table.withdraw(cleanup);
+            let lost = mem::take(&mut table.lost);
             FutexMutexGuard::unlock_fair(table);
+            self.wake_lost(lost);
             cleanup.take_keys(self.host);
             cleanup.returns.settle(self.host);
             return true;
         }
         // Only now: the instance may have published something under the name of an input.
         let refilled = table.refill(cleanup);
+        let lost = mem::take(&mut table.lost);
         FutexMutexGuard::unlock_fair(table);
+        self.wake_lost(lost);
         let worked = !refilled.is_empty() || !cleanup.returns.is_empty();
         cleanup.returns.settle(self.host);
         for name in refilled {
@@ -159,6 +179,7 @@ impl Cleanup {
                 self.inputs.push(input);
             } else {
                 self.intact = false;
+                self.unmarked.extend(input.mark.map(|mark| *mark));
                 self.returns.add(input.run);
             }
         }
@@ -209,6 +230,7 @@ impl Table {
             step_bytes: 0,
             found: Vec::new(),
             inputs: Vec::new(),
+            unmarked: Vec::new(),
             intact,
         })
     }
@@ -229,7 +251,7 @@ impl Table {
             if !self.buffers.get(&address).is_some_and(|buffer| buffer.ends_with(cleanup.id, cleanup.ending)) {
                 continue;
             }
-            let Some(Buffer { run, state, align, .. }) = self.buffers.remove(&address) else { continue };
+            let Some(Buffer { run, state, align, mark, .. }) = self.buffers.remove(&address) else { continue };
             self.bytes -= run.bytes();
             let input = match state {
                 BufferState::Held { origin, .. } => {
@@ -248,7 +270,8 @@ impl Table {
             match input.filter(|_| cleanup.ending == Ending::Failed) {
                 Some(slot) => {
                     cleanup.step_bytes += run.bytes();
-                    cleanup.found.push(Input { run, align, slot });
+                    cleanup.found.push(Input { run, align, mark, slot });
+                    continue;
                 }
                 // It is too large to be kept warm.
                 None if run.bytes() > BATCH_BYTES => cleanup.empty_piece(&mut self.arena, run),
@@ -257,6 +280,7 @@ impl Table {
                     self.arena.retire(run, &mut cleanup.returns);
                 }
             }
+            self.lose(mark.as_deref());
         }
         if !found {
             self.withdrawn.retain(|id| *id != cleanup.id);
@@ -268,15 +292,16 @@ impl Table {
     fn refill(&mut self, cleanup: &mut Cleanup) -> Vec<Arc<str>> {
         let mut refilled = Vec::new();
         let rest = cleanup.inputs.len().saturating_sub(BATCH);
-        for Input { run, align, slot } in cleanup.inputs.drain(rest..) {
+        for Input { run, align, mark, slot } in cleanup.inputs.drain(rest..) {
             if self.filled(&slot.name).is_some() {
                 cleanup.intact = false;
+                self.lose(mark.as_deref());
                 self.arena.retire(run, &mut cleanup.returns);
                 continue;
             }
             refilled.push(slot.name.clone());
             self.names.insert(slot.name.clone(), run.address());
-            self.insert(run, BufferState::InSlot { slot }, align);
+            self.insert(run, BufferState::InSlot { slot }, align, mark);
         }
         refilled
     }

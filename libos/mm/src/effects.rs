@@ -83,7 +83,9 @@ impl Memory {
         self.trusted_only(call)?;
         let asker = u32::try_from(call.args[0]).map_err(|_| Errno::Invalid)?;
         self.with_table(SYSTEM_INSTANCE, |table, returns| {
-            for name in table.effects_of(asker) {
+            let parts = [EffectPart::Request, EffectPart::Answer, EffectPart::Reply];
+            let names: Vec<_> = parts.into_iter().flat_map(|part| table.slots_of(part, asker)).cloned().collect();
+            for name in names {
                 let taken = table.take_any(SYSTEM_INSTANCE, &name);
                 if let Ok(Some((found, _))) = taken {
                     table.release(SYSTEM_INSTANCE, found.view.address, returns);
@@ -94,22 +96,18 @@ impl Memory {
     }
 }
 
-/// Whether a slot is that of the reply to a request of this instance.
+/// Whether a slot is that of the reply to a request of this instance, or of what its continuation is used with.
 pub(crate) fn is_own_reply(name: &str, instance: u32) -> bool {
-    EffectSlot::parse(name).is_some_and(|slot| slot.part == EffectPart::Reply && slot.id.asker == instance)
+    let is_taken = |part| matches!(part, EffectPart::Reply | EffectPart::Resume);
+    EffectSlot::parse(name).is_some_and(|slot| is_taken(slot.part) && slot.id.asker == instance)
 }
 
 impl Table {
-    /// The filled slots of all requests of an instance.
-    fn effects_of(&self, asker: u32) -> Vec<Arc<str>> {
-        let mut names = Vec::new();
-        for part in EffectPart::ALL {
-            let (first, last) = slots_of_asker(part, asker);
-            let (first, last): (String, String) = (format!("{first}"), format!("{last}"));
-            let range = self.names.range::<str, _>((Bound::Included(&*first), Bound::Included(&*last)));
-            names.extend(range.map(|(name, _)| name.clone()));
-        }
-        names
+    /// The names of the slots of this part of all requests or continuations of an instance.
+    pub(crate) fn slots_of(&self, part: EffectPart, asker: u32) -> impl Iterator<Item = &Arc<str>> {
+        let (first, last) = slots_of_asker(part, asker);
+        let (first, last): (String, String) = (format!("{first}"), format!("{last}"));
+        self.names.range::<str, _>((Bound::Included(&*first), Bound::Included(&*last))).map(|(name, _)| name)
     }
 
     /// Takes what lies in a slot, whatever type it has: it is no input, which goes back if the instance fails. Whether it is the report of a

@@ -9,12 +9,15 @@
 //!   slots    hostcalls on buffers: arguments in, answers and explanations out
 //!   events   the hostcall that waits for an event from outside
 //!   effects  the slots of requests and replies, and who may use them
+//!   continuations  hostcalls on buffers with which something that waits goes on
+//!   mark     what makes a buffer such a one
 //!   texts    names that functions give, read and checked
 //!   batches  freeing many buffers
 //!   table    the owner of each buffer, the buffer in each slot
 //!   arena    committed, zeroed memory
 //!   pages    which pages are free
 //!   record   all of it as plain data, captured and rebuilt
+//!   continuation_record  the part of it that says which buffers are continuations
 //! ```
 #![no_std]
 #![deny(unsafe_code)]
@@ -25,9 +28,12 @@ extern crate std;
 
 mod arena;
 mod batches;
+mod continuation_record;
+mod continuations;
 mod effects;
 mod events;
 mod mapped;
+mod mark;
 mod moves;
 mod pages;
 mod record;
@@ -67,6 +73,8 @@ module! {
         number::MAP_IMAGE => Memory::map_image,
         number::SLOT_MOVE_IN => Memory::move_in,
         number::SLOT_MOVE_OUT => Memory::move_out,
+        number::CONTINUATION => Memory::continuation,
+        number::RESUME => Memory::resume,
         number::SLOT_ALLOC => Memory::alloc,
         number::SLOT_RESIZE => Memory::resize,
         number::SLOT_FREE => Memory::free,
@@ -86,6 +94,7 @@ module! {
 
 impl Module for Memory {
     const NAME: &'static str = "mm";
+    const RECORD_VERSION: u32 = 2;
 
     fn start(host: HostRef) -> Option<Memory> {
         Some(Memory { host, table: FutexMutex::new(Table::new(host)), cleanups: FutexMutex::default() })
@@ -99,8 +108,8 @@ impl Module for Memory {
         self.save_table(records)
     }
 
-    fn restore(&self, _version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
-        self.restore_table(record, records)
+    fn restore(&self, version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        self.restore_table(version, record, records)
     }
 }
 

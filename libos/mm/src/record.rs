@@ -10,6 +10,7 @@
 //! ```
 
 use crate::Memory;
+use crate::continuation_record::ContinuationRecord;
 use crate::effects::is_effect;
 use crate::table::{Buffer, BufferState, Content, HELD_SHARE, HELD_TOGETHER, RETAINED_MAX, Slot, Table};
 use alloc::boxed::Box;
@@ -33,6 +34,25 @@ pub(crate) struct TableRecord<'r> {
     pub(crate) buffers: Vec<BufferRecord<'r>>,
     /// Instances whose inputs are not intact any more.
     pub(crate) dirty: Vec<u32>,
+    /// By their buffers' pages.
+    #[serde(borrow)]
+    pub(crate) continuations: Vec<ContinuationRecord<'r>>,
+    /// The number of the last one.
+    pub(crate) last_continuation: u32,
+}
+
+/// The table of version 1.
+#[derive(Deserialize)]
+struct TableWithoutContinuations<'r> {
+    #[serde(borrow)]
+    buffers: Vec<BufferRecord<'r>>,
+    dirty: Vec<u32>,
+}
+
+impl<'r> From<TableWithoutContinuations<'r>> for TableRecord<'r> {
+    fn from(TableWithoutContinuations { buffers, dirty }: TableWithoutContinuations<'r>) -> TableRecord<'r> {
+        TableRecord { buffers, dirty, continuations: Vec::new(), last_continuation: 0 }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -90,13 +110,21 @@ impl Memory {
         let buffers = kept().map(BufferRecord::of).collect::<Result<Vec<_>, _>>()?;
         let dirty = table.instances.iter().filter(|(_, instance)| instance.inputs_dirty).map(|(id, _)| *id);
         let dirty: BTreeSet<u32> = dirty.collect();
-        records.write(&TableRecord { buffers, dirty: dirty.into_iter().collect() })?;
+        records.write(&TableRecord {
+            buffers,
+            dirty: dirty.into_iter().collect(),
+            continuations: table.save_continuations(),
+            last_continuation: table.last_continuation,
+        })?;
         kept().for_each(|buffer| records.pages(buffer.run.address(), buffer.run.bytes()));
         Ok(())
     }
 
-    pub(crate) fn restore_table(&self, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
-        let TableRecord { buffers, dirty } = fields(record)?;
+    pub(crate) fn restore_table(&self, version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        let TableRecord { buffers, dirty, continuations, last_continuation } = match version {
+            1 => TableRecord::from(fields::<TableWithoutContinuations<'_>>(record)?),
+            _ => fields(record)?,
+        };
         rise(buffers.iter().map(|buffer| buffer.page), "the buffers")?;
         rise(dirty.iter(), "the instances")?;
         let live = records.instances();
@@ -111,7 +139,8 @@ impl Memory {
             let (address, bytes) = table.restore(buffer, &live)?;
             records.pages(address, bytes);
         }
-        Ok(())
+        table.last_continuation = last_continuation;
+        table.restore_continuations(continuations, &live)
     }
 }
 
@@ -237,7 +266,7 @@ impl Table {
                 return Err(Refused::of(by, format_args!("it holds more slot buffers than the host has mappings for")));
             }
         }
-        self.insert(run, state, record.align);
+        self.insert(run, state, record.align, None);
         Ok((address, bytes))
     }
 }

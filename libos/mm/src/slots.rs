@@ -36,6 +36,11 @@ impl Memory {
             let why = format_args!("an alignment of {align} is not a power of two up to {ALIGN_MAX}");
             return Err(self.host.explain(call, Errno::Invalid, why));
         }
+        self.alloc_buffer(call, bytes, align)
+    }
+
+    /// A new buffer of the caller's.
+    pub(crate) fn alloc_buffer(&self, call: &Call, bytes: u64, align: u64) -> Result<u64, Errno> {
         let taken = self.with_room(call.instance, |table, _| table.take_pages(call.instance, bytes, align));
         let taken = taken.map_err(|denied| self.deny(call, denied))?;
         let is_zero = !taken.dirty || self.host.arena_zero(taken.run.address(), taken.run.bytes()).is_ok();
@@ -139,13 +144,14 @@ impl Memory {
         let desc = self.read_type(call, desc)?;
         // Checked before ownership changes: can the answer be written?
         self.write_out(call, out, SlotView::default(), "the address for the slot's view")?;
-        let (instance, mut waits) = (call.instance, false);
+        let (instance, mut waits, mut is_lost) = (call.instance, false, false);
         let found = self.with_room(instance, |table, _| {
             let found = match is_reply {
                 true => table.take_any(instance, &slot),
                 false => table.take(instance, &slot, desc.fingerprint).map(|found| found.map(|found| (found, false))),
             };
-            if matches!(found, Ok(None)) && may_wait {
+            is_lost = is_reply && matches!(found, Ok(None)) && table.is_lost(&slot);
+            if matches!(found, Ok(None)) && may_wait && !is_lost {
                 // Under the lock, so that a publisher that comes now finds the waiter.
                 self.host.wait(call, key_of(&slot), NEVER);
                 waits = true;
@@ -172,7 +178,12 @@ impl Memory {
             other => self.deny(call, other),
         })?;
         let Some((found, is_failure)) = found else {
-            return Err(if flags & TAKE_NOW != 0 {
+            return Err(if is_lost {
+                let why = format_args!(
+                    "the continuation is gone: it was freed unused, its last owner has ended, or what had used it has failed"
+                );
+                self.host.explain(call, Errno::NeverFilled, why)
+            } else if flags & TAKE_NOW != 0 {
                 Errno::NotFound
             } else if is_request {
                 self.host.explain(call, Errno::NeverFilled, format_args!("the request has been taken"))
@@ -290,6 +301,12 @@ impl Memory {
                      together hold fewer than {HELD_TOGETHER}"
                 );
                 explain(Errno::OutOfMemory, why)
+            }
+            Denied::Marked => {
+                let why = format_args!(
+                    "a continuation is handed on in a slot; it is no request, no reply, and not what another one is used with"
+                );
+                explain(Errno::NotPermitted, why)
             }
             Denied::NameTaken => Errno::Exists,
             Denied::TooSmall(_) => Errno::Invalid,

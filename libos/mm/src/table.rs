@@ -27,6 +27,7 @@
 //! avoid its limit by publishing.
 
 use crate::arena::{Arena, Returns, Taken};
+use crate::mark::Mark;
 use crate::pages::Run;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -34,7 +35,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
 use hashbrown::HashMap;
-use monohull_abi::effect::EffectSlot;
+use monohull_abi::effect::{EffectPart, EffectSlot, PerformId};
 use monohull_abi::event::{EventSlot, RESERVED};
 use monohull_abi::layout::page_up;
 use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
@@ -89,6 +90,8 @@ pub(crate) enum Denied {
     NoMemory,
     /// The caller holds as many buffers as it may.
     TooMany,
+    /// The buffer is a continuation, which goes nowhere but to a slot that a function names.
+    Marked,
 }
 
 /// What `take` found.
@@ -149,6 +152,8 @@ pub(crate) struct Buffer {
     pub(crate) state: BufferState,
     /// What its address is a multiple of, wherever it moves.
     pub(crate) align: u64,
+    /// What makes it a continuation.
+    pub(crate) mark: Option<Box<Mark>>,
     /// Its contents are on their way to its next address, or into a cell.
     moves: bool,
     /// Copies under way. They end before the instance does.
@@ -185,6 +190,12 @@ pub(crate) struct Table {
     pub(crate) bytes: u64,
     /// Number of buffers that instances hold.
     pub(crate) held: u32,
+    /// The continuations that can be used: a buffer is marked with the id, and the instance that waits has not ended.
+    pub(crate) continuations: BTreeSet<u64>,
+    /// The number of the last one.
+    pub(crate) last_continuation: u32,
+    /// Those that have become of no use, and whose instances have not been woken.
+    pub(crate) lost: Vec<PerformId>,
 }
 
 impl Table {
@@ -198,6 +209,9 @@ impl Table {
             withdrawn: Vec::new(),
             bytes: 0,
             held: 0,
+            continuations: BTreeSet::new(),
+            last_continuation: 0,
+            lost: Vec::new(),
         }
     }
 
@@ -249,7 +263,7 @@ impl Table {
         }
         self.track(by, address);
         self.adjust_held(by, 1);
-        self.insert(run, BufferState::Held { by, origin: None }, align);
+        self.insert(run, BufferState::Held { by, origin: None }, align, None);
         Ok(address)
     }
 
@@ -299,7 +313,7 @@ impl Table {
             self.cancel_move(by, address, new, returns);
             return Err(Denied::ArenaFull);
         }
-        let Some(Buffer { run, state, align, .. }) = self.buffers.remove(&address) else {
+        let Some(Buffer { run, state, align, mark, .. }) = self.buffers.remove(&address) else {
             return Err(Denied::NotHeld);
         };
         self.bytes -= run.bytes();
@@ -307,7 +321,7 @@ impl Table {
         self.arena.retire(run, returns);
         let address = new.address();
         self.track(by, address);
-        self.insert(new, state, align);
+        self.insert(new, state, align, mark);
         Ok(address)
     }
 
@@ -412,6 +426,9 @@ impl Table {
             return Err(Denied::NameTaken);
         }
         let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
+        if buffer.mark.is_some() && name.starts_with(RESERVED) {
+            return Err(Denied::Marked);
+        }
         let capacity = buffer.run.bytes();
         let bytes = content.bytes().filter(|bytes| *bytes <= capacity).ok_or(Denied::TooSmall(capacity))?;
         if !self.arena.assign(&buffer.run, SYSTEM_INSTANCE) {
@@ -437,7 +454,8 @@ impl Table {
         let found = Found { view, bytes: slot.content.bytes().unwrap_or(0) };
         let producer = slot.producer;
         // An instance that asks for an effect can be run again without what it has asked with, unless that was an input of its own.
-        let dirties = EffectSlot::parse(name).is_none() || slot.before.is_some();
+        let is_effect = EffectSlot::parse(name).is_some_and(|slot| slot.part != EffectPart::Resume);
+        let dirties = !is_effect || slot.before.is_some();
         self.may_hold(by)?;
         let from_living = self.instances.get(&producer).is_some_and(|instance| instance.addresses.contains(&address));
         let own = from_living && producer == by;
@@ -503,8 +521,9 @@ impl Table {
     pub(crate) fn held_behind(&self, id: u32, address: u64) -> Option<HeldBuffer> {
         let behind = self.instances.get(&id)?.addresses.range((Bound::Excluded(address), Bound::Unbounded));
         behind.into_iter().find_map(|address| match self.buffers.get(address)? {
-            Buffer { run, state: BufferState::Held { by, .. }, .. } if *by == id => {
-                Some(HeldBuffer { address: *address, capacity: run.bytes() })
+            Buffer { run, state: BufferState::Held { by, .. }, mark, .. } if *by == id => {
+                let continuation = mark.as_ref().map_or(0, |mark| mark.id.to_raw());
+                Some(HeldBuffer { address: *address, capacity: run.bytes(), continuation })
             }
             _ => None,
         })
@@ -525,9 +544,9 @@ impl Table {
         if pinned { Err(Denied::Pinned) } else { Ok(origin) }
     }
 
-    pub(crate) fn insert(&mut self, run: Run, state: BufferState, align: u64) {
+    pub(crate) fn insert(&mut self, run: Run, state: BufferState, align: u64, mark: Option<Box<Mark>>) {
         self.bytes += run.bytes();
-        self.buffers.insert(run.address(), Buffer { run, state, align, moves: false, pins: 0 });
+        self.buffers.insert(run.address(), Buffer { run, state, align, mark, moves: false, pins: 0 });
     }
 
     /// Frees a buffer that is charged to `by`.
@@ -539,6 +558,7 @@ impl Table {
             if matches!(buffer.state, BufferState::Held { .. }) {
                 self.adjust_held(by, -1);
             }
+            self.lose(buffer.mark.as_deref());
             self.arena.retire(buffer.run, returns);
         }
     }

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec;
 use core::fmt::{self, Write};
 use monohull_abi::Errno;
+use monohull_abi::continuation::WAITER_NAME_MAX;
 use monohull_abi::effect::PerformId;
 use monohull_abi::file::{Advice, Extent, ImageIdentity, MapRequest, MountInfo, MountKind, PATH_MAX};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END};
@@ -189,6 +190,17 @@ impl HostRef {
     pub fn handles(&self, instance: u32) -> Option<PerformId> {
         // SAFETY: no conditions.
         PerformId::from_raw(unsafe { self.0.handles(instance) })
+    }
+
+    /// The name of an instance that lives, for messages.
+    pub fn instance_name(&self, instance: u32) -> String {
+        let mut name = [0; WAITER_NAME_MAX];
+        // SAFETY: it is writable for its size.
+        let len = unsafe { self.0.instance_name(instance, name.as_mut_ptr(), name.len()) };
+        let name = &name[..len.min(WAITER_NAME_MAX)];
+        // A character at the end may have been cut.
+        let whole = name.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        String::from(whole)
     }
 
     /// Charges bytes to an instance's memory limit.

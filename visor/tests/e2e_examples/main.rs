@@ -11,6 +11,7 @@ mod files;
 mod harness;
 mod modules;
 mod real_std;
+mod relay;
 mod report;
 mod search;
 mod sort;

@@ -39,6 +39,7 @@ const EXPECTED: &[Expected] = &[
         &["mm", "stdio"],
     ),
     ("quickjs", &[("orders", b"Ada 3.50\n")], &["fdtab", "mm", "stdio", "time"]),
+    ("relay", &[], &["mm"]),
     ("real-std", &[], &["fdtab", "mm", "ramfs", "stdio", "time"]),
     ("sqlite3", &[("orders", b"Ada,3.50\n")], &["fdtab", "mm", "stdio"]),
     ("std-tour", &[], &["mm", "stdio", "time"]),

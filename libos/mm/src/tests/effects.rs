@@ -119,8 +119,12 @@ fn no_other_instance_reaches_a_request_or_its_reply() {
         for id in [ID, PerformId { number: 8, ..ID }, PerformId { asker: B, ..ID }, PerformId { asker: 3, ..ID }] {
             let name = slot(part, id);
             for instance in [A, B, 3] {
-                let is_own_reply = part == EffectPart::Reply && instance == id.asker;
-                let errno = if is_own_reply { Errno::NotFound } else { Errno::Invalid };
+                let errno = match part {
+                    EffectPart::Reply if instance == id.asker => Errno::NotFound,
+                    // There is no continuation that could be used.
+                    EffectPart::Resume if instance == id.asker => Errno::NeverFilled,
+                    _ => Errno::Invalid,
+                };
                 assert_eq!(mm.take(instance, &name, BYTES), Err(errno), "{name:?}, {instance}");
             }
             assert_eq!(mm.publish(A, &name, own, 1, BYTES), Errno::Invalid.to_value(), "none is forged");

@@ -2,6 +2,7 @@
 
 mod arena;
 mod batches;
+mod continuations;
 mod effects;
 mod endings;
 mod events;

@@ -242,13 +242,26 @@ fn other_versions_and_other_lengths_are_refused() {
         change(&mut edited.records[0]);
         resume(&edited).err().expect("it is refused")
     };
-    assert_eq!(with(&|record| record[0] = 2), "its record has version 2; this Monohull knows versions up to 1");
+    assert_eq!(with(&|record| record[0] = 3), "its record has version 3; this Monohull knows versions up to 2");
     assert_eq!(with(&|record| record[0] = 0), "its record is damaged: there is no version 0");
     assert_eq!(with(&|record| record.truncate(3)), "its record is damaged: it has 3 bytes");
     assert_eq!(with(&|record| record.push(0)), "its record has 1 bytes behind its end");
     for len in VERSION..captured.records[0].len() {
         assert!(with(&|record| record.truncate(len)).starts_with("its record is damaged"), "cut to {len} bytes");
     }
+}
+
+/// A record from before there were continuations, whose list and last number are the last two bytes.
+#[test]
+fn a_record_of_version_1_is_read() {
+    let mut captured = scene();
+    let record = &mut captured.records[0];
+    assert_eq!((record[0], &record[record.len() - 2..]), (2, &[0, 0][..]));
+    record[0] = 1;
+    record.truncate(record.len() - 2);
+    let mm = resume(&captured).expect("an older record");
+    assert!(mm.take(B, "x", BYTES).is_ok());
+    harmless(&mm);
 }
 
 /// Uses whatever is there, and ends everything: all charges are taken back, and nothing is left.

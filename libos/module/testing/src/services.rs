@@ -305,6 +305,14 @@ impl HostServices for Services {
         unsafe { shared(domain) }.handlers.borrow().get(&instance).copied().unwrap_or(0)
     }
 
+    unsafe extern "C" fn instance_name(_: *mut c_void, instance: u32, name: *mut u8, capacity: usize) -> usize {
+        let text = format!("step[{instance}]");
+        let len = text.len().min(capacity);
+        // SAFETY: it is the module's own, of this size.
+        unsafe { name.copy_from_nonoverlapping(text.as_ptr(), len) };
+        len
+    }
+
     unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {
         // SAFETY: as in `pin`.
         let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();

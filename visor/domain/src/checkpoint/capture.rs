@@ -13,7 +13,7 @@ use crate::ranges::joined;
 use crate::sched::{Scheduler, Unfit};
 use crate::shared::Shared;
 use monohull_abi::child::CHILD_EVENT;
-use monohull_abi::effect::EffectSlot;
+use monohull_abi::effect::{EffectPart, EffectSlot};
 use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::module::NEVER;
 use monohull_abi::number;
@@ -245,8 +245,11 @@ impl Shared {
                     number::THREAD_JOIN => "for the end of a thread",
                     number::NANOSLEEP => "in a sleep",
                     number::QUEUE_WAIT => "for what is posted to a queue",
-                    _ if thread.name.as_deref().and_then(EffectSlot::parse).is_some() => "for the reply to a request",
-                    _ => "for a slot",
+                    _ => match thread.name.as_deref().and_then(EffectSlot::parse).map(|slot| slot.part) {
+                        Some(EffectPart::Resume) => "until its continuation is used",
+                        Some(_) => "for the reply to a request",
+                        None => "for a slot",
+                    },
                 };
                 let wait = |what: String, event: Option<&str>| Wait {
                     step: config.labels.step.clone(),

@@ -45,6 +45,7 @@ pub(super) fn perform(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     if let Err(errno) = domain.call(SLOT_GIVE, args) {
         domain.effects.forget(id);
         let why = match errno {
+            Errno::NotPermitted => "a continuation is handed on in a slot, and is no request".to_owned(),
             Errno::Fault => format!("{address:#x} is not the start of a slot buffer that the caller owns"),
             Errno::Busy => "a call of another thread is reading or writing the request".to_owned(),
             Errno::Invalid => format!("{count} bytes do not fit in the buffer of the request"),

@@ -331,6 +331,16 @@ impl HostServices for Services {
         instance.and_then(|instance| instance.config.handles).map_or(0, |handled| handled.id.to_raw())
     }
 
+    unsafe extern "C" fn instance_name(domain: *mut c_void, instance: u32, name: *mut u8, capacity: usize) -> usize {
+        // SAFETY: see `shared`.
+        let instance = unsafe { shared(domain) }.instance(instance);
+        let text = instance.map(|instance| instance.name()).unwrap_or_default();
+        let len = text.len().min(capacity);
+        // SAFETY: it is the module's own, of this size.
+        unsafe { name.copy_from_nonoverlapping(text.as_ptr(), len) };
+        len
+    }
+
     unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {
         // SAFETY: see `shared`.
         if let Some(account) = unsafe { shared(domain) }.account(instance) {

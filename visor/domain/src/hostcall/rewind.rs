@@ -93,9 +93,9 @@ fn add(domain: &Shared, call: &mut Call) -> Result<u64, Stop> {
     };
     let lacks = |what: &str| refuse(Errno::OutOfMemory, format!("there is no memory for a copy of {what}"));
     let mut buffers = Vec::new();
-    for (address, capacity) in held_buffers(domain, instance) {
-        let bytes = copied(address, capacity).ok_or_else(|| lacks("the slot buffers"))?;
-        buffers.push((address, bytes));
+    for held in held_buffers(domain, instance).into_values() {
+        let bytes = copied(held.address, held.capacity).ok_or_else(|| lacks("the slot buffers"))?;
+        buffers.push((held, bytes));
     }
     let record = Record {
         user_rsp: call.user_rsp,
@@ -152,11 +152,13 @@ fn go_back(domain: &Shared, call: &mut Call) -> Result<u64, Stop> {
         if images != record.images {
             return Err(gone("the image has been mapped into memory since the checkpoint".into()));
         }
-        let is_held = |address: u64, bytes: &[u8]| held.get(&address) == Some(&(bytes.len() as u64));
-        if let Some((address, bytes)) = record.buffers.iter().find(|(address, bytes)| !is_held(*address, bytes)) {
-            let bytes = bytes.len();
-            let why =
-                format!("the slot buffer of {bytes} bytes at {address:#x} has been given away, freed or resized since the checkpoint");
+        let is_held = |then: &HeldBuffer| held.get(&then.address) == Some(then);
+        if let Some((then, _)) = record.buffers.iter().find(|(then, _)| !is_held(then)) {
+            let HeldBuffer { address, capacity, continuation } = then;
+            let why = match continuation {
+                0 => format!("the slot buffer of {capacity} bytes at {address:#x} has been given away, freed or resized since the checkpoint"),
+                _ => format!("the continuation at {address:#x} has been given away, used or freed since the checkpoint"),
+            };
             return Err(gone(why));
         }
         cell.cost_of_point(&domain.space, checkpoint).map_err(|error| denied(domain, call, instance, error))
@@ -167,9 +169,9 @@ fn go_back(domain: &Shared, call: &mut Call) -> Result<u64, Stop> {
     }
     let back = instance.with_cell(|cell| {
         let (record, rewinds) = cell.go_back(&domain.space, checkpoint, |bytes| account.charge(bytes))?;
-        let put_back = record.buffers.iter().all(|(address, bytes)| put_back(*address, bytes));
+        let put_back = record.buffers.iter().all(|(held, bytes)| put_back(held.address, bytes));
         *instance.fault_handler.lock().expect("fault handler") = record.fault_handler;
-        let kept: BTreeSet<u64> = record.buffers.iter().map(|(address, _)| *address).collect();
+        let kept: BTreeSet<u64> = record.buffers.iter().map(|(held, _)| held.address).collect();
         Ok((record.user_rsp, record.out, record.value, rewinds, kept, put_back))
     });
     let (user_rsp, out, place, rewinds, kept, put_back) =
@@ -232,8 +234,8 @@ fn places<'d>(domain: &'d Shared, call: &Call, out: u64, (value, room): (u64, u6
     Ok(Places { out, value })
 }
 
-/// The slot buffers that an instance holds: addresses and bytes.
-fn held_buffers(domain: &Shared, instance: &Instance) -> BTreeMap<u64, u64> {
+/// The slot buffers that an instance holds, by address.
+fn held_buffers(domain: &Shared, instance: &Instance) -> BTreeMap<u64, HeldBuffer> {
     let mut held = BTreeMap::new();
     // Without buffers the module that knows them is not loaded, and need not be.
     while domain.hostcalls.table.is_bound(SLOT_HELD) {
@@ -243,7 +245,7 @@ fn held_buffers(domain: &Shared, instance: &Instance) -> BTreeMap<u64, u64> {
         if domain.call(SLOT_HELD, args) != Ok(1) {
             break;
         }
-        held.insert(next.address, next.capacity);
+        held.insert(next.address, next);
     }
     held
 }

@@ -9,7 +9,7 @@ use crate::keys::Key;
 use crate::mapped_ranges::RangeState;
 use crate::ranges::{contain, joined, total};
 use monohull_abi::layout::{PAGE, page_up};
-use monohull_abi::types::CHECKPOINTS_MAX;
+use monohull_abi::types::{CHECKPOINTS_MAX, HeldBuffer};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
@@ -53,8 +53,8 @@ pub(crate) struct Record {
     pub(crate) out: u64,
     /// Where it gets a value, and how many bytes it has room for.
     pub(crate) value: (u64, u64),
-    /// Slot buffers: address and content.
-    pub(crate) buffers: Vec<(u64, Vec<u8>)>,
+    /// Slot buffers, and what they had.
+    pub(crate) buffers: Vec<(HeldBuffer, Vec<u8>)>,
     /// Descriptors that are open.
     pub(crate) files: BTreeSet<u64>,
     /// The end of the heap.

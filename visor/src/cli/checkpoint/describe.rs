@@ -3,7 +3,7 @@
 use super::file::CheckpointFile;
 use super::{Read, Seal, Trouble};
 use humantime::{format_duration, format_rfc3339_millis};
-use monohull_abi::effect::EffectSlot;
+use monohull_abi::effect::{EffectPart, EffectSlot};
 use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::number::name_of;
 use monohull_checkpoint::record::{Contents, InstanceRecord, Resumption, ThreadRecord, ThreadState, WaitOn};
@@ -358,8 +358,11 @@ fn thread(record: &ThreadRecord, contents: &Contents) -> Thread {
             WaitOn::Time => ("time", None, *deadline),
             WaitOn::Futex { address } => ("word", Some(format!("{address:#x}")), *deadline),
             WaitOn::Thread { number } => ("thread", Some(format!("{number:#x}")), *deadline),
-            WaitOn::Slot { name } if EffectSlot::parse(name).is_some() => ("reply", None, *deadline),
-            WaitOn::Slot { name } => ("slot", Some(name.clone()), *deadline),
+            WaitOn::Slot { name } => match EffectSlot::parse(name).map(|slot| slot.part) {
+                Some(EffectPart::Resume) => ("continuation", None, *deadline),
+                Some(_) => ("reply", None, *deadline),
+                None => ("slot", Some(name.clone()), *deadline),
+            },
             WaitOn::Queue { number } => ("queue", Some(number.to_string()), *deadline),
             WaitOn::Event { name } => ("event", Some(name.replace(EVENT_SEPARATOR, " or ")), *deadline),
         },
@@ -389,6 +392,7 @@ impl Thread {
             "word" => format!("waits for the word at {on}"),
             "thread" => format!("waits for the end of thread {on}"),
             "reply" => "waits for the reply to a request".to_owned(),
+            "continuation" => "waits until its continuation is used".to_owned(),
             "slot" => format!("waits for slot {}", quoted(on)),
             "queue" => format!("waits for what is posted to queue {on}"),
             "event" => format!("waits for event {}", quoted(on)),
