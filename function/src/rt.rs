@@ -1,15 +1,19 @@
 //! For the std beneath and for what macros expand to. Not for direct use.
 
 pub use crate::arguments::{arguments, members, parse};
+pub use crate::branch::{ask_checkpoint, ask_fork};
 pub use crate::end::{fail, set_before_end};
 #[cfg(feature = "std")]
 pub use crate::real_std::returned as std_returned;
 pub use crate::report_returned;
+pub use crate::send::send_event;
 pub use monohull_abi::types::AbortKind;
 
 use crate::Permanent;
+use crate::durable::{self, EventError};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt::Write;
 
@@ -17,6 +21,12 @@ use core::fmt::Write;
 pub fn fail_with(error: &(dyn Error + 'static)) -> ! {
     let kind = if error.is::<Permanent>() { AbortKind::Permanent } else { AbortKind::Error };
     fail(kind, format_args!("{}", words(error)))
+}
+
+/// Takes the first event of several names: which one, and its content. `None` after so many nanoseconds, of which `u64::MAX` is no end. For a function that
+/// runs programs of its own, whose names come as they run.
+pub fn take_event(names: &[&str], timeout: u64) -> Result<Option<(usize, Vec<u8>)>, EventError> {
+    durable::take_within(names, timeout)
 }
 
 /// The text of an error, and those of its sources that it does not hold.

@@ -1,19 +1,26 @@
 //! Hostcalls as Rust functions.
 
+#[cfg(target_family = "wasm")]
+#[allow(unsafe_code, reason = "imports take pointers, and the addresses of hostcalls are numbers")]
+mod wasm;
+
+#[cfg(target_family = "wasm")]
+pub(crate) use wasm::call;
+
 #[cfg(feature = "alloc")]
 use alloc::{string::String, vec};
 use monohull_abi::types::Info;
 #[cfg(feature = "alloc")]
 use monohull_abi::types::{AbortKind, InfoString};
 use monohull_abi::{Errno, number};
-use monohull_trampoline::user::hostcall;
 
 /// Makes hostcall `number` with up to six arguments.
+#[cfg(not(target_family = "wasm"))]
 pub(crate) fn call<const N: usize>(number: u32, args: [u64; N]) -> Result<u64, Errno> {
     const { assert!(N <= 6) }
     let mut all = [0; 6];
     all[..N].copy_from_slice(&args);
-    Errno::from_value(hostcall(number, all))
+    Errno::from_value(monohull_trampoline::user::hostcall(number, all))
 }
 
 /// One of the instance's numbers.

@@ -1,9 +1,12 @@
-/* Slots for WebAssembly programs in C and C++: what Monohull's runtime offers in the module `monohull` beside WASI preview 1.
+/* Slots, events and the instance for WebAssembly programs in C and C++: what Monohull's runtime offers in the module `monohull` beside WASI preview 1.
  *
  *     clang --target=wasm32-wasi -O2 -I wasi/include app.c -o app.wasm && monohull build app.wasm
  *
- * Functions that return an error return 0, or an error number of WASI (<errno.h> of wasi-libc). Names are UTF-8, at most 255 bytes, and need no
- * zero at their end. Functions for a whole workflow in native C are in `function/include/monohull.h`.
+ * These are the imports as they are. Most programs rather use `function/include/monohull.h`, which is for native programs as well: for WebAssembly
+ * its functions are in `wasi/lib/monohull.c`, which is compiled with the program.
+ *
+ * Functions of slots return 0, or an error number of WASI (<errno.h> of wasi-libc). Names are UTF-8, at most 255 bytes, and need no
+ * zero at their end.
  */
 #ifndef MONOHULL_WASI_H
 #define MONOHULL_WASI_H
@@ -17,7 +20,7 @@ extern "C" {
 
 #define MONOHULL_IMPORT(name) __attribute__((import_module("monohull"), import_name(name)))
 
-/* A buffer that was taken over from a slot. It lies outside of the program's memory, and is copied in parts, or moved as a whole. */
+/* A buffer that was taken over from a slot, or what the program was told otherwise: an event, a reply. It lies outside of the program's memory, and is copied in parts, or moved as a whole. */
 struct monohull_slot {
     uint32_t handle;
     uint32_t length;
@@ -49,6 +52,8 @@ int monohull_slot_publish(const char *name, size_t name_length, const void *byte
 int monohull_slot_publish_moved(const char *name, size_t name_length, void *bytes, size_t length, int is_text)
     MONOHULL_IMPORT("slot_publish_moved");
 
+/* A program with `wasi/lib/monohull.c` that includes monohull.h before this has those of that. */
+#ifndef MONOHULL_H
 /* Which of the step's instances this is, from 0; how many there are; which attempt this is, from 1. */
 uint32_t monohull_instance_index(void) MONOHULL_IMPORT("instance_index");
 uint32_t monohull_instance_count(void) MONOHULL_IMPORT("instance_count");
@@ -57,9 +62,60 @@ uint32_t monohull_attempt(void) MONOHULL_IMPORT("attempt");
 /* Says that the program is ready for its inputs: what comes before is the same for all instances, and later ones start here. 1 if this one has, else 0.
  * Slots, files, output and random numbers come afterwards, or there is no template to start from. */
 int monohull_ready(void) MONOHULL_IMPORT("ready");
+#endif
 
 /* Random bytes that may be drawn before: instances of one template have them in common. */
 int monohull_common_random(void *bytes, size_t length) MONOHULL_IMPORT("common_random");
+
+/* -- Events, children, effects, checkpoints --
+ *
+ * Functions below return what those of `monohull.h` return that have the same name without `wasi_`: 0 or more, or a negative error number of
+ * `monohull.h`; -14 is an address outside of the program's memory. What there is to read has a handle, as a slot has: `monohull_slot_read`, `monohull_slot_move`,
+ * `monohull_slot_free`. Times are nanoseconds; UINT64_MAX is no end. */
+
+/* Takes the first event of names that have a line break between two: which of them, from 0. */
+int monohull_wasi_event(const char *names, size_t length, uint64_t timeout, struct monohull_slot *event) MONOHULL_IMPORT("event");
+int monohull_wasi_send(const char *invocation, size_t invocation_length, const char *name, size_t name_length, const void *bytes, size_t length)
+    MONOHULL_IMPORT("send");
+int monohull_wasi_state(const char *name, size_t name_length, const char *text, size_t length) MONOHULL_IMPORT("state");
+int monohull_wasi_handed_over(const char *name, size_t length, struct monohull_slot *text) MONOHULL_IMPORT("handed_over");
+int monohull_wasi_start_child(const char *workflow, size_t workflow_length, const char *id, size_t id_length, const void *input, size_t length,
+                              int detached) MONOHULL_IMPORT("start_child");
+int monohull_wasi_join(const char *id, size_t length, uint64_t timeout, struct monohull_slot *end) MONOHULL_IMPORT("join");
+/* Where the content of an output lies in what `join` has given, of which these are all bytes; of no name, the message. */
+struct monohull_part {
+    uint32_t offset;
+    uint32_t length;
+};
+int monohull_wasi_child_output(const void *end, size_t end_length, const char *slot, size_t length, struct monohull_part *part)
+    MONOHULL_IMPORT("child_output");
+/* The id of a child's invocation: copied as the texts below. */
+int monohull_wasi_child_id(const char *id, size_t length, char *to, size_t room) MONOHULL_IMPORT("child_id");
+int monohull_wasi_cancel_child(const char *id, size_t length) MONOHULL_IMPORT("cancel_child");
+int monohull_wasi_perform(const char *effect, size_t effect_length, const void *request, size_t length, struct monohull_slot *reply)
+    MONOHULL_IMPORT("perform");
+int monohull_wasi_checkpoint(const char *label, size_t length) MONOHULL_IMPORT("checkpoint");
+/* What there is to read is the ids of the copies, with line breaks between them; none in a copy. */
+int monohull_wasi_fork(uint32_t copies, struct monohull_slot *ids) MONOHULL_IMPORT("fork");
+/* How often it was gone back to. */
+int monohull_wasi_capture(uint64_t *checkpoint, void *value, uint32_t *length) MONOHULL_IMPORT("capture");
+int monohull_wasi_rewind(uint64_t checkpoint, const void *value, size_t length) MONOHULL_IMPORT("rewind");
+int monohull_wasi_forget(uint64_t checkpoint) MONOHULL_IMPORT("forget");
+
+/* A number of the instance by the number that `GET_INFO` of docs/abi.md has for it. */
+#define MONOHULL_GENERATION 13
+#define MONOHULL_FORK_INDEX 14
+#define MONOHULL_FORK_COUNT 15
+int64_t monohull_wasi_number(uint32_t which) MONOHULL_IMPORT("number");
+/* Copies as much as there is room for of a text of the instance, by the number that `GET_STRING` has for it; and of the explanation of the last error of a
+ * function of this part. Returns the length of all of it. No zero follows. */
+#define MONOHULL_STEP 3
+#define MONOHULL_WORKFLOW 4
+#define MONOHULL_INVOCATION 6
+int monohull_wasi_text(uint32_t which, char *to, size_t room) MONOHULL_IMPORT("text");
+int monohull_wasi_last_error(char *to, size_t room) MONOHULL_IMPORT("last_error");
+/* Ends the instance as failed, with this text; if `is_permanent` is 1, another attempt cannot change that. */
+void monohull_wasi_fail(int is_permanent, const char *text, size_t length) __attribute__((noreturn)) MONOHULL_IMPORT("fail");
 
 /* Bytes of the stack that are left. */
 uint32_t monohull_stack_left(void) MONOHULL_IMPORT("stack_left");

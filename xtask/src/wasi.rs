@@ -8,6 +8,7 @@
 //! target/wasi/wasi-component.wasm  the same program as a component, and
 //! target/images/wasi-component.so  the function that is made of it
 //! target/wasi/slots-rust.wasm  another one in Rust (`wasi/guests/slots`), which uses slots
+//! target/wasi/durable-rust.wasm  another one in Rust (`wasi/guests/durable`), with the crate `monohull`
 //! target/wasi/wasi-http.wasm  a component that answers HTTP requests (`wasi/guests/http`), and
 //! target/images/wasi-http.so  the function that is made of it
 //! target/wasi/quickjs.wasm  the interpreter of programs in JavaScript (`wasi_guests`)
@@ -37,8 +38,9 @@ const LAYOUTS: [&str; 4] = [
 /// Crates that are linted, each by itself: together they would share features that some must not have.
 const PACKAGES: [&str; 5] =
     ["monohull-wasi-settings", "monohull-wasi-runtime", "monohull-wasi-compile", "wasi-tour", "wasi-http"];
-/// What imports functions of the runtime, which are there for WebAssembly alone.
-const GUEST_OF_SLOTS: [&str; 4] = ["-p", "wasi-slots", "--target", "wasm32-wasip1"];
+/// What imports functions of the runtime, which are there for WebAssembly alone: the package, and our name of the program.
+const GUESTS_OF_RUNTIME: [(&str, &str); 2] = [("wasi-slots", "slots-rust"), ("wasi-durable", "durable-rust")];
+const TARGET: [&str; 2] = ["--target", "wasm32-wasip1"];
 
 /// Compiler, runtime, and guests.
 pub(crate) fn build(workspace: &Workspace) -> Result {
@@ -107,9 +109,12 @@ fn guests(workspace: &Workspace, to: &Path) -> Result {
         let mut monohull = Command::new(workspace.target().join("release/monohull"));
         shell::output(monohull.arg("build").arg(program).arg("--out").arg(&images))?;
     }
-    let mut build = cargo(workspace, &["build", "--release", "--quiet"]);
-    shell::run(build.args(GUEST_OF_SLOTS).env_remove("RUSTFLAGS"))?;
-    install(&folder(workspace).join("wasm32-wasip1/release/wasi-slots.wasm"), &to.join("slots-rust.wasm"))
+    GUESTS_OF_RUNTIME.iter().try_for_each(|(package, name)| {
+        let mut build = cargo(workspace, &["build", "--release", "--quiet", "-p", package]);
+        shell::run(build.args(TARGET).env_remove("RUSTFLAGS"))?;
+        let built = folder(workspace).join("wasm32-wasip1/release").join(package).with_extension("wasm");
+        install(&built, &to.join(name).with_extension("wasm"))
+    })
 }
 
 /// Formatting and clippy; warnings are errors. With the profile that all of it was built with, so that dependencies are there.
@@ -120,8 +125,10 @@ pub(crate) fn lint(workspace: &Workspace) -> Result {
         let mut clippy = cargo(workspace, &["clippy", "--quiet", "-p", package, "--release"]);
         shell::run(clippy.args(["--", "-D", "warnings"]).env_remove("RUSTFLAGS"))
     })?;
-    let mut clippy = cargo(workspace, &["clippy", "--quiet", "--release"]);
-    shell::run(clippy.args(GUEST_OF_SLOTS).args(["--", "-D", "warnings"]).env_remove("RUSTFLAGS"))
+    GUESTS_OF_RUNTIME.iter().try_for_each(|(package, _)| {
+        let mut clippy = cargo(workspace, &["clippy", "--quiet", "-p", package, "--release"]);
+        shell::run(clippy.args(TARGET).args(["--", "-D", "warnings"]).env_remove("RUSTFLAGS"))
+    })
 }
 
 /// Cargo on the workspace `wasi`.

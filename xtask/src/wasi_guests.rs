@@ -5,7 +5,8 @@
 //! wasi/guests/c/tour.c     clang, wasi-libc    target/wasi/tour-c.wasm
 //! wasi/guests/c/bench.c    clang, wasi-libc    target/wasi/bench.wasm, for the benchmark `wasi`
 //! wasi/guests/c/slots.c    clang, wasi-libc    target/wasi/bench-slots.wasm, for the benchmark `slot-large`
-//! wasi/guests/js/main.c    clang, QuickJS      target/wasi/quickjs.wasm, the interpreter of `monohull build app.js`
+//! wasi/guests/c/durable.c  clang, wasi-libc    target/wasi/durable-c.wasm, with wasi/lib/monohull.c
+//! wasi/guests/js/*.c       clang, QuickJS      target/wasi/quickjs.wasm, the interpreter of `monohull build app.js`
 //! wasi/guests/go           Go                  target/wasi/tour-go.wasm
 //! ```
 //!
@@ -37,6 +38,17 @@ const WITHOUT: [&str; 9] = [
 ];
 /// What of QuickJS is the interpreter.
 const QUICKJS: [&str; 5] = ["quickjs.c", "dtoa.c", "libregexp.c", "libunicode.c", "cutils.c"];
+/// The main program of the interpreter, what is included of ours, and what is included before everything else.
+const OURS: [&str; 4] =
+    ["wasi/guests/js/main.c", "wasi/guests/js/invocation.c", "wasi/guests/js/values.c", "wasi/lib/monohull.c"];
+const HEADERS: [&str; 5] = [
+    "function/include/monohull.h",
+    "wasi/include/monohull-wasi.h",
+    "wasi/guests/js/invocation.h",
+    "wasi/guests/js/values.h",
+    STACK,
+];
+const STACK: &str = "wasi/guests/js/stack.h";
 /// Emscripten's programs have no threads either; unlike those, these check their stack.
 const QUICKJS_FLAGS: [&str; 4] =
     ["-D_GNU_SOURCE", "-DEMSCRIPTEN", "-DCONFIG_STACK_CHECK", "-DCONFIG_VERSION=\"2025-04-26\""];
@@ -49,12 +61,17 @@ const GO: [&str; 2] = ["golang-1.23-go", "golang-1.23-src"];
 pub(crate) fn build(to: &Path) -> Result {
     let guests = root().join("wasi/guests");
     let clang = Clang::fetch()?;
-    for (source, program) in
-        [("c/tour.c", "tour-c.wasm"), ("c/bench.c", "bench.wasm"), ("c/slots.c", "bench-slots.wasm")]
-    {
-        c(&clang, &guests.join(source), &to.join(program))?;
+    let library = root().join("wasi/lib/monohull.c");
+    for (source, more, program) in [
+        ("c/tour.c", None, "tour-c.wasm"),
+        ("c/bench.c", None, "bench.wasm"),
+        ("c/slots.c", None, "bench-slots.wasm"),
+        ("c/durable.c", Some(library), "durable-c.wasm"),
+    ] {
+        let sources: Vec<PathBuf> = [guests.join(source)].into_iter().chain(more).collect();
+        c(&clang, &sources, &to.join(program))?;
     }
-    quickjs(&clang, &guests.join("js/main.c"), &to.join("quickjs.wasm"))?;
+    quickjs(&clang, &to.join("quickjs.wasm"))?;
     go(&guests.join("go"), &to.join("tour-go.wasm"))
 }
 
@@ -127,20 +144,25 @@ impl Clang {
     }
 }
 
-fn c(clang: &Clang, source: &Path, program: &Path) -> Result {
-    let object = program.with_extension("o");
-    let mut compiler = clang.compiler();
-    shell::run(compiler.args(["-Wall", "-Werror", "-c"]).arg(source).arg("-o").arg(&object))?;
-    clang.link(&[], &[object], &[], program)
+fn c(clang: &Clang, sources: &[PathBuf], program: &Path) -> Result {
+    let mut objects = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let object = program.with_extension(format!("{index}.o"));
+        let mut compiler = clang.compiler();
+        compiler.args(["-Wall", "-Werror", "-I"]).arg(root().join("function/include"));
+        shell::run(compiler.arg("-c").arg(source).arg("-o").arg(&object))?;
+        objects.push(object);
+    }
+    clang.link(&[], &objects, &[], program)
 }
 
 /// QuickJS without its library for systems that have processes and signals, and a main program in its place.
-fn quickjs(clang: &Clang, main: &Path, program: &Path) -> Result {
+fn quickjs(clang: &Clang, program: &Path) -> Result {
     let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
     let mut hasher = DefaultHasher::new();
-    let header = root().join("wasi/include/monohull-wasi.h");
-    let stack = main.with_file_name("stack.h");
-    let files = (read(main)?, read(&stack)?, read(&header)?);
+    let ours = OURS.map(|file| root().join(file));
+    let files = HEADERS.iter().map(|file| root().join(file)).chain(ours.clone());
+    let files = files.map(|file| read(&file)).collect::<Result<Vec<_>>>()?;
     (QUICKJS_SOURCE.sha256, QUICKJS, QUICKJS_FLAGS, INTERPRETER_LINK, files).hash(&mut hasher);
     let (stamp, inputs) = (program.with_extension("inputs"), format!("{:016x}", hasher.finish()));
     if program.exists() && fs::read_to_string(&stamp).is_ok_and(|known| known == inputs) {
@@ -154,12 +176,13 @@ fn quickjs(clang: &Clang, main: &Path, program: &Path) -> Result {
     apt::make(&work.join("none"))?;
     apt::write(&work.join("none/setjmp.h"), "")?;
     let (mut objects, mut compile) = (Vec::new(), Vec::new());
-    for file in QUICKJS.iter().map(|name| work.join(name)).chain([main.to_owned()]) {
+    for file in QUICKJS.iter().map(|name| work.join(name)).chain(ours.clone()) {
         let object = work.join(file.file_name().unwrap_or_default()).with_extension("o");
         let mut compiler = clang.compiler();
-        compiler.args(QUICKJS_FLAGS).arg("-include").arg(&stack);
+        compiler.args(QUICKJS_FLAGS).arg("-include").arg(root().join(STACK));
         compiler.arg("-I").arg(&work).arg("-I").arg(work.join("none"));
-        compiler.args(if file == main { ["-Wall", "-Werror"] } else { ["-w", "-fwrapv"] });
+        compiler.arg("-I").arg(root().join("function/include"));
+        compiler.args(if ours.contains(&file) { ["-Wall", "-Werror"] } else { ["-w", "-fwrapv"] });
         compiler.arg("-c").arg(&file).arg("-o").arg(&object);
         objects.push(object);
         compile.push(compiler);

@@ -190,6 +190,18 @@ fn take(names: &[&str], deadline: u64) -> Result<Option<(usize, Vec<u8>)>, Event
     }
 }
 
+/// The same for a function that runs programs of its own, whose names and timeouts come as they run: at most so many nanoseconds, or without end for
+/// `u64::MAX`.
+pub(crate) fn take_within(names: &[&str], timeout: u64) -> Result<Option<(usize, Vec<u8>)>, EventError> {
+    take(
+        names,
+        match timeout {
+            0 | NEVER => timeout,
+            _ => deadline(Some(Duration::from_nanos(timeout))),
+        },
+    )
+}
+
 fn deadline(timeout: Option<Duration>) -> u64 {
     timeout.map_or(NEVER, |timeout| clock(Clock::Monotonic).saturating_add(nanoseconds(timeout)))
 }
@@ -433,6 +445,11 @@ mod tests {
         assert_eq!(sys::call(number::CLOCK_GETTIME, [0]), Ok(7_500));
         send("paid", b"x");
         assert_eq!(event("paid").timeout(Duration::MAX).wait(), Ok(Some(b"x".to_vec())));
+        assert_eq!(take_within(&["paid", "late"], 0), Ok(None));
+        assert_eq!(take_within(&["paid", "late"], 500), Ok(None));
+        assert_eq!(sys::call(number::CLOCK_GETTIME, [0]), Ok(8_000));
+        send("late", b"y");
+        assert_eq!(take_within(&["paid", "late"], u64::MAX), Ok(Some((1, b"y".to_vec()))));
     }
 
     #[test]

@@ -307,6 +307,96 @@ fn paths_of_components_stay_beneath_their_directory() {
     succeeds(&Function::new(&command(&imports, host, &module, &body)));
 }
 
+/// It waits for an event for a week, without a process, and then for another, which comes.
+#[test]
+fn components_have_durable_calls() {
+    let imports = r#"
+        (import "monohull:function/durable@0.1.0" (instance $durable
+            (export "event" (func (param "names" (list string)) (param "timeout" (option u64))
+                (result (result (option (tuple u32 (list u8))) (error string)))))
+            (export "send" (func (param "invocation" string) (param "name" string) (param "bytes" (list u8)) (result (result (error string)))))
+            (export "publish" (func (param "name" string) (param "text" string) (result (result (error string)))))
+            (export "handed-over" (func (param "name" string) (result (option string))))
+            (export "start" (func (param "workflow" string) (param "id" string) (param "input" (list u8)) (result (result (error string)))))
+            (export "join" (func (param "id" string) (param "timeout" (option u64))
+                (result (result (option (tuple u8 string (list (tuple string (list u8))))) (error string)))))
+            (export "perform" (func (param "effect" string) (param "request" (list u8)) (result (result (list u8) (error string)))))
+            (export "checkpoint" (func (param "label" string) (result (result bool (error string)))))
+            (export "fork" (func (param "copies" u32) (result (result u32 (error string)))))
+            (export "generation" (func (result u64)))
+            (export "invocation-id" (func (result string)))
+            (export "ready" (func (result bool)))))"#;
+    let memory =
+        ["event", "send", "publish", "handed-over", "start", "join", "perform", "checkpoint", "fork", "invocation-id"];
+    let plain = ["generation", "ready"];
+    let lowered = memory.map(|name| {
+        format!("(core func ${name} (canon lower (func $durable \"{name}\") (memory $mem) (realloc $realloc)))\n")
+    });
+    let lowered_plain = plain.map(|name| format!("(core func ${name} (canon lower (func $durable \"{name}\")))\n"));
+    let names = memory.iter().chain(&plain);
+    let exported: String = names.map(|name| format!("(export \"{name}\" (func ${name}))\n")).collect();
+    let host = format!("{}{} (core instance $host {exported})", lowered.concat(), lowered_plain.concat());
+    // Two names of events at 0, a text of one letter at 32. Where the answer goes, the first word says whether it is an error.
+    let module = r#"
+        (import "host" "event" (func $event (param i32 i32 i32 i64 i32)))
+        (import "host" "send" (func $send (param i32 i32 i32 i32 i32 i32 i32)))
+        (import "host" "publish" (func $publish (param i32 i32 i32 i32 i32)))
+        (import "host" "handed-over" (func $handed (param i32 i32 i32)))
+        (import "host" "start" (func $start (param i32 i32 i32 i32 i32 i32 i32)))
+        (import "host" "join" (func $join (param i32 i32 i32 i64 i32)))
+        (import "host" "perform" (func $perform (param i32 i32 i32 i32 i32)))
+        (import "host" "checkpoint" (func $checkpoint (param i32 i32 i32)))
+        (import "host" "fork" (func $fork (param i32 i32)))
+        (import "host" "invocation-id" (func $id (param i32)))
+        (import "host" "generation" (func $generation (result i64)))
+        (import "host" "ready" (func $ready (result i32)))
+        (data (i32.const 0) "\20\00\00\00\01\00\00\00\21\00\00\00\04\00\00\00") (data (i32.const 32) "xpaid")
+        (func $refused (param i32) (call $must (i32.load8_u (local.get 0))))
+        (func $fine (param i32) (call $must (i32.eqz (i32.load8_u (local.get 0)))))"#;
+    let body = "
+        (call $must (i32.eqz (call $ready)))
+        (call $id (i32.const 64)) (call $must (i32.eq (i32.load (i32.const 68)) (i32.const 3)))
+        (call $handed (i32.const 32) (i32.const 1) (i32.const 64)) (call $fine (i32.const 64))
+        (call $publish (i32.const 32) (i32.const 1) (i32.const 33) (i32.const 4) (i32.const 64)) (call $fine (i32.const 64))
+        (call $publish (i32.const 32) (i32.const 0) (i32.const 33) (i32.const 4) (i32.const 64)) (call $refused (i32.const 64))
+        (call $send (i32.const 32) (i32.const 1) (i32.const 33) (i32.const 4) (i32.const 32) (i32.const 1) (i32.const 64)) (call $refused (i32.const 64))
+        (call $start (i32.const 32) (i32.const 1) (i32.const 33) (i32.const 4) (i32.const 32) (i32.const 1) (i32.const 64)) (call $refused (i32.const 64))
+        (call $join (i32.const 32) (i32.const 1) (i32.const 1) (i64.const 0) (i32.const 64)) (call $fine (i32.const 64)) (call $fine (i32.const 68))
+        (call $perform (i32.const 32) (i32.const 1) (i32.const 33) (i32.const 4) (i32.const 64)) (call $refused (i32.const 64))
+        (call $fork (i32.const 0) (i32.const 64)) (call $refused (i32.const 64))
+        (call $checkpoint (i32.const 32) (i32.const 1) (i32.const 64)) (call $fine (i32.const 64)) (call $fine (i32.const 68))
+        ;; One second, and a week.
+        (i32.store (i32.const 256) (i32.const 77))
+        (call $event (i32.const 0) (i32.const 1) (i32.const 1) (i64.const 604800000000000) (i32.const 64))
+        (call $fine (i32.const 64)) (call $fine (i32.const 68))
+        (call $must (i32.eq (i32.load (i32.const 256)) (i32.const 77)))
+        (call $must (i64.gt_u (call $generation) (i64.const 0)))
+        ;; The second of two, without an end.
+        (call $event (i32.const 0) (i32.const 2) (i32.const 0) (i64.const 0) (i32.const 64))
+        (call $fine (i32.const 64)) (call $must (i32.load8_u (i32.const 68)))
+        (call $must (i32.eq (i32.load (i32.const 72)) (i32.const 1)))
+        (call $must (i32.eq (i32.load (i32.const 80)) (i32.const 2)))
+        (call $must (i32.eq (i32.load16_u (i32.load (i32.const 76))) (i32.const 0x3731)))
+        (i32.const 0)";
+    let function = Function::new(&command(imports, &host, module, body));
+    let folder = function.folder.path();
+    let document = json!({
+        "name": "test", "functions": { "app": { "image": "app.so" } }, "steps": [{ "name": "app", "function": "app" }],
+    });
+    fs::write(folder.join("w.json"), document.to_string()).expect("written");
+    let durable = |arguments: &[&str], code: i32| {
+        let output = super::program::monohull(folder, &[arguments, &["--state", "state"]].concat());
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+    };
+    durable(&["run", "w.json", "--id", "one", "--detach"], 4);
+    durable(&["wake", "--skip-time"], 0);
+    durable(&["send", "one", "paid", "--data", "17"], 0);
+    durable(&["wake"], 0);
+    let shown = super::program::monohull(folder, &["show", "one", "--state", "state", "--json"]);
+    let shown = super::program::document(&shown);
+    assert_eq!((&shown["status"], &shown["published"]["x"]), (&json!("completed"), &json!("paid")), "{shown:#}");
+}
+
 #[test]
 fn components_take_and_fill_slots() {
     let imports = r#"

@@ -1,5 +1,6 @@
 //! Programs in JavaScript, whose interpreter is a WebAssembly program.
 
+use super::serve_support::{Server, eventually};
 use super::support::{merge, monohull, printed, run_with, words};
 use serde_json::{Value, json};
 use std::fs;
@@ -52,6 +53,78 @@ const modes = {
 };
 await modes[args[0].replace("--mode=", "")]();
 "#;
+
+/// What it does when it waits for a month, and what others do for it.
+const DURABLE: &str = r#"
+import { args, checkpoint, event, fork, handedOver, perform, publish, send, sleep, state, takeText } from "monohull";
+
+if (args[0] === "--mode=handle") {
+    publish("reply", "<" + takeText("request"));
+} else {
+    const kept = new Map([["ship", { name: "Argo" }]]), begun = Date.now();
+    state("where", "asleep");
+    sleep(30 * 86400);
+    console.log(kept.get("ship").name, Date.now() - begun >= 30 * 86400e3);
+    console.log(checkpoint("here") ? "came back" : "went on");
+    const text = bytes => bytes && new TextDecoder().decode(bytes);
+    console.log(text(event("paid", 86400)), event("paid", 0), handedOver("count"));
+    event("go");
+    console.log(text(perform("blob", "logo")));
+    for (const wrong of [() => fork(0), () => event(""), () => send("other", "paid", "x"), () => perform("nobody", "x"), () => sleep()]) {
+        try { wrong(); console.log("no error"); } catch (error) { console.log(error.errno, error.message.length > 0); }
+    }
+}
+"#;
+
+#[test]
+fn a_program_waits_for_a_month_and_is_taken_back() {
+    let script = Script::new(DURABLE);
+    let path = script.0.path();
+    let step = |name: &str, mode: &str| json!({ "name": name, "function": "app", "args": { "mode": mode } });
+    let mut handler = step("handler", "handle");
+    handler["handles"] = "blob".into();
+    let document = json!({
+        "name": "test", "functions": { "app": { "image": "app.so" } }, "steps": [step("app", "ask"), handler],
+    });
+    fs::write(path.join("w.json"), document.to_string()).expect("written");
+    let durable = |arguments: &[&str], code: i32| -> Vec<String> {
+        let output = super::program::monohull(path, &[arguments, &["--state", "state"]].concat());
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let lines = words(&output.stdout);
+        lines.lines().filter_map(|line| line.strip_prefix("app[0] | ").map(str::to_owned)).collect()
+    };
+    let refused = ["22 true", "22 true", "1 true", "2 true", "undefined true"];
+    durable(&["run", "w.json", "--id", "one", "--detach"], 4);
+    let said = durable(&["wake", "--wait", "--skip-time"], 0);
+    assert_eq!(said, ["Argo true", "went on", "null null null"]);
+    durable(&["rewind", "one", "--to", "here"], 0);
+    durable(&["send", "one", "paid", "--data", "r-4711"], 0);
+    durable(&["send", "one", "go"], 0);
+    let said = durable(&["wake", "--wait"], 0);
+    assert_eq!(said, [&["came back", "r-4711 null null", "<logo"], &refused[..]].concat());
+}
+
+#[test]
+fn a_program_starts_where_it_was_ready() {
+    let script = Script::new(
+        "import { publish, ready, takeText } from 'monohull';\n\
+         const squares = new Map(Array.from({ length: 1000 }, (_, number) => [number, number * number]));\n\
+         const here = ready();\n\
+         publish('out', `${here} ${squares.get(31)} ${takeText('in')}`);\n",
+    );
+    let server = Server::start_with(&["--prefork", "2"]);
+    let image = fs::read(script.0.path().join("app.so")).expect("the image");
+    let answer = server.ask("PUT", "/functions/app", &image);
+    assert!([200, 201].contains(&answer.status), "{}", answer.text());
+    server.put_workflow(&json!({
+        "name": "app", "functions": { "app": { "image": "function:app" } }, "inputs": ["in"], "outputs": ["out"],
+        "steps": [{ "name": "app", "function": "app" }],
+    }));
+    let invoke = |input: &str| server.post("/invoke/app", input.as_bytes()).expect(200).text();
+    assert_eq!(invoke("first"), "false 961 first");
+    eventually("it starts from a template", || invoke("text").starts_with("true "));
+    assert_eq!(invoke("second"), "true 961 second");
+}
 
 const RECURSION: [&str; 4] = [
     "InternalError stack overflow",

@@ -5,11 +5,18 @@
 
 mod calls;
 mod components;
+mod durable;
 mod generated;
 mod hostile;
 mod http;
 mod javascript;
 mod moves;
+#[path = "../support/program.rs"]
+mod program;
 mod programs;
+#[path = "../serve_support/mod.rs"]
+mod serve_support;
+#[path = "../support/stops.rs"]
+mod stops;
 mod support;
 mod traps;

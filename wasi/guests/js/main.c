@@ -12,9 +12,12 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "invocation.h"
+#include "monohull.h"
 #include "monohull-wasi.h"
 #include "quickjs.h"
 #include "stack.h"
+#include "values.h"
 
 extern char **environ;
 
@@ -49,12 +52,9 @@ static _Noreturn void uncaught(JSContext *ctx) {
 
 /* An error of the system as an exception with its number's name. */
 static JSValue failed(JSContext *ctx, const char *what, const char *name, int number) {
-    JSValue error = JS_NewError(ctx);
     char text[512];
     snprintf(text, sizeof text, "%s %s: %s", what, name, strerror(number));
-    JS_DefinePropertyValueStr(ctx, error, "message", JS_NewString(ctx, text), JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
-    JS_DefinePropertyValueStr(ctx, error, "errno", JS_NewInt32(ctx, number), JS_PROP_C_W_E);
-    return JS_Throw(ctx, error);
+    return throw_error(ctx, text, number);
 }
 
 /* Rejections without a handler, by their promise. Handlers may come later, so they are looked at when no job is left. */
@@ -84,65 +84,7 @@ static void track(JSContext *ctx, JSValueConst promise, JSValueConst reason, JS_
         }
 }
 
-/* -- Bytes --------------------------------------------------------------------------------------------------------------- */
-
-static void free_bytes(JSRuntime *runtime, void *opaque, void *bytes) {
-    free(bytes);
-}
-
-/* A Uint8Array that owns these bytes. */
-static JSValue bytes_value(JSContext *ctx, uint8_t *bytes, size_t length) {
-    JSValue buffer = JS_NewArrayBuffer(ctx, bytes, length, free_bytes, NULL, 0);
-    if (JS_IsException(buffer))
-        return buffer;
-    /* All of it: neither an offset nor a length. */
-    JSValue arguments[] = { buffer, JS_UNDEFINED, JS_UNDEFINED };
-    JSValue array = JS_NewTypedArray(ctx, 3, arguments, JS_TYPED_ARRAY_UINT8);
-    JS_FreeValue(ctx, buffer);
-    return array;
-}
-
-static JSValue text_value(JSContext *ctx, uint8_t *bytes, size_t length) {
-    JSValue text = JS_NewStringLen(ctx, (char *)bytes, length);
-    free(bytes);
-    return text;
-}
-
-/* The bytes of a text, an ArrayBuffer or a view of one; as long as the value lives. */
-struct bytes {
-    const uint8_t *at;
-    size_t length;
-    const char *text;
-};
-
-static int get_bytes(JSContext *ctx, JSValueConst value, struct bytes *out) {
-    out->text = NULL;
-    if (JS_IsString(value)) {
-        out->text = JS_ToCStringLen(ctx, &out->length, value);
-        out->at = (const uint8_t *)out->text;
-        return out->text ? 0 : -1;
-    }
-    size_t offset = 0, length = 0, whole = 0;
-    JSValue buffer = JS_GetTypedArrayBuffer(ctx, value, &offset, &length, NULL);
-    if (JS_IsException(buffer)) {
-        JS_FreeValue(ctx, JS_GetException(ctx));
-        out->at = JS_GetArrayBuffer(ctx, &out->length, value);
-        return out->at ? 0 : -1;
-    }
-    const uint8_t *start = JS_GetArrayBuffer(ctx, &whole, buffer);
-    /* The array keeps its buffer. */
-    JS_FreeValue(ctx, buffer);
-    if (!start)
-        return -1;
-    out->at = start + offset;
-    out->length = length;
-    return 0;
-}
-
-static void put_bytes(JSContext *ctx, struct bytes *bytes) {
-    if (bytes->text)
-        JS_FreeCString(ctx, bytes->text);
-}
+/* -- Files ----------------------------------------------------------------------------------------------------------------- */
 
 /* Reads a file to its end; NULL and errno. */
 static uint8_t *read_all(int file, size_t *length) {
@@ -361,12 +303,15 @@ static int init_module(JSContext *ctx, JSModuleDef *module) {
     JS_SetModuleExport(ctx, module, "args", args_value(ctx));
     JS_SetModuleExport(ctx, module, "env", env_value(ctx));
     JS_SetModuleExport(ctx, module, "instance", instance_value(ctx));
-    return JS_SetModuleExportList(ctx, module, functions, COUNT(functions));
+    if (JS_SetModuleExportList(ctx, module, functions, COUNT(functions)) < 0)
+        return -1;
+    return JS_SetModuleExportList(ctx, module, invocation_functions, invocation_function_count);
 }
 
 static void add_module(JSContext *ctx) {
     JSModuleDef *module = JS_NewCModule(ctx, "monohull", init_module);
-    if (!module || JS_AddModuleExportList(ctx, module, functions, COUNT(functions)) < 0)
+    if (!module || JS_AddModuleExportList(ctx, module, functions, COUNT(functions)) < 0 ||
+        JS_AddModuleExportList(ctx, module, invocation_functions, invocation_function_count) < 0)
         fail("out of memory");
     for (int i = 0; i < COUNT(values); i++)
         JS_AddModuleExport(ctx, module, values[i]);

@@ -7,11 +7,11 @@
 //! ```text
 //!   | runtime: text, data | compiled program: r-- header | r-x code | r-- tables, data | heap | …   guard | linear memory | guard |
 //!          │                        ▲                            └── a fault ──▶ traps
-//!          └── preview1: 46 functions of WASI, monohull: slots ──▶ hostcalls
+//!          └── preview1: 46 functions of WASI, monohull: slots, durable, … ──▶ hostcalls
 //!              preview2: the interfaces of WASI 0.2         ──▶
 //! ```
 //!
-//! A module imports `wasi_snapshot_preview1` and, if it wants slots, `monohull`; its `_start` is called once. A component imports
+//! A module imports `wasi_snapshot_preview1` and, if it wants slots, events or the like, `monohull`; its `_start` is called once. A component imports
 //! interfaces of WASI 0.2, and its `wasi:cli/run` is called once, or its `wasi:http/incoming-handler`. The pages of its memories are the
 //! function's, so the step's `memory` limits it.
 #![no_std]
@@ -19,8 +19,11 @@
 
 extern crate alloc;
 
+mod answer;
 mod attachment;
+mod continuation;
 mod descriptors;
+mod durable;
 mod errno;
 mod exit;
 mod files;
@@ -87,6 +90,8 @@ fn run_module(engine: &Engine, module: &Module, attachment: &'static [u8]) -> wa
     attachment::link(&mut linker, attachment)?;
     stack::link(&mut linker)?;
     ready::link(&mut linker)?;
+    durable::link(&mut linker)?;
+    continuation::link(&mut linker)?;
     let mut store = Store::new(engine, State::new());
     let instance = linker.instantiate(&mut store, module)?;
     let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;

@@ -9,17 +9,11 @@
 //! ```
 
 use crate::errno::WasiError;
+use crate::host::plain as call;
 use monohull_abi::Errno;
 use monohull_abi::layout::PAGE;
 use monohull_abi::number::{SLOT_FREE, SLOT_MOVE_IN, SLOT_MOVE_OUT, SLOT_PUBLISH};
 use monohull_abi::types::{BYTES_FINGERPRINT, MOVED_MIN, TEXT_FINGERPRINT, TypeDesc};
-use monohull_trampoline::user::hostcall;
-
-fn call<const N: usize>(number: u32, args: [u64; N]) -> Result<u64, Errno> {
-    let mut all = [0; 6];
-    all[..N].copy_from_slice(&args);
-    Errno::from_value(hostcall(number, all))
-}
 
 fn is_moved(place: &[u8]) -> bool {
     (place.as_ptr() as u64).is_multiple_of(PAGE) && place.len() as u64 >= MOVED_MIN

@@ -32,6 +32,8 @@ pub(crate) enum Taken {
     Bytes(SlotBuffer<[u8]>),
     /// It holds a text.
     Text(SlotString),
+    /// No buffer, but what the program was told otherwise: an event, the end of a child.
+    Told(Vec<u8>),
 }
 
 impl Taken {
@@ -40,7 +42,17 @@ impl Taken {
         match self {
             Taken::Bytes(bytes) => bytes,
             Taken::Text(text) => text.as_bytes(),
+            Taken::Told(bytes) => bytes,
         }
+    }
+
+    /// Puts it into a place of the same length in the program's memory.
+    fn put_into(&self, place: &mut [u8]) -> Result<(), WasiError> {
+        match self {
+            Taken::Bytes(_) | Taken::Text(_) => moves::take_into(self.bytes(), place)?,
+            Taken::Told(bytes) => place.copy_from_slice(bytes),
+        }
+        Ok(())
     }
 }
 
@@ -53,7 +65,8 @@ impl Slots {
         self.0.get(handle as usize).and_then(Option::as_ref).ok_or(WasiError::BADF)
     }
 
-    fn insert(&mut self, taken: Taken) -> u32 {
+    /// Gives it a handle.
+    pub(crate) fn insert(&mut self, taken: Taken) -> u32 {
         let free = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
         if free == self.0.len() {
             self.0.push(None);
@@ -172,9 +185,9 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
     })?;
     linker.func_wrap(MODULE, "slot_move", |mut caller: Caller<'_, State>, handle: u32, pointer: u32, len: u32| {
         with(&mut caller, |guest, slots| {
-            let taken = slots.get(handle)?.bytes();
+            let taken = slots.get(handle)?;
             let room = guest.bytes_mut(pointer, len)?;
-            moves::take_into(taken, room.get_mut(..taken.len()).ok_or(WasiError::INVAL)?)?;
+            taken.put_into(room.get_mut(..taken.bytes().len()).ok_or(WasiError::INVAL)?)?;
             slots.0[handle as usize] = None;
             Ok(())
         })

@@ -32,8 +32,10 @@ pub(crate) struct State {
     /// Arguments and variables (`NAME=value`), each with a zero at its end.
     arguments: Vec<String>,
     environment: Vec<String>,
-    /// Slots that the program has taken over.
+    /// Slots that the program has taken over, and what it was told otherwise.
     pub(crate) slots: Slots,
+    /// Why the last call was refused, of those that say more than a number.
+    pub(crate) explanation: String,
 }
 
 impl State {
@@ -45,6 +47,7 @@ impl State {
             arguments: environment::arguments(),
             environment: environment::variables(),
             slots: Slots::default(),
+            explanation: String::new(),
         }
     }
 }

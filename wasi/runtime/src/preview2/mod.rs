@@ -13,6 +13,7 @@
 //!   wasi:sockets      sockets     every call is refused
 //!   wasi:http         http        a request in a slot, an answer in another
 //!   monohull:function slots       ──▶ crate::slots, as for modules
+//!                     durable     events, children, effects, save points
 //! ```
 //!
 //! Each interface is linked as version 0.2.0, which Wasmtime takes for all of 0.2: what was added later is there by its name.
@@ -20,6 +21,7 @@
 mod cli;
 mod clocks;
 mod content;
+mod durable;
 #[allow(unsafe_code, reason = "what Wasmtime derives implements unsafe traits")]
 mod errors;
 mod filesystem;
@@ -65,6 +67,7 @@ pub(crate) fn run(engine: &Engine, component: &Component) -> Result<()> {
     filesystem::link(&mut linker)?;
     random::link(&mut linker)?;
     slots::link(&mut linker)?;
+    durable::link(&mut linker)?;
     sockets::link(&mut linker, engine, component)?;
     http::link(&mut linker)?;
     let ready = linker

@@ -1,0 +1,246 @@
+/* Calls of `monohull.h` from a program for WASI, for tests: `--act=` says which, and each prints what has become of it. */
+#include <monohull.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define DAY (24 * 60 * 60 * 1000000000ull)
+#define HEAP (1 << 20)
+
+static const char *argument(int count, char **arguments, const char *name) {
+    size_t length = strlen(name);
+    for (int i = 1; i < count; i++)
+        if (strncmp(arguments[i], name, length) == 0) return arguments[i] + length;
+    return "";
+}
+
+/* What is no error; an error is the program's end. */
+static int must(int answer, const char *what) {
+    if (answer >= 0) return answer;
+    char why[256];
+    monohull_last_error(why, sizeof why);
+    printf("%s: %d: %s\n", what, answer, why);
+    exit(1);
+}
+
+static void show(const char *what, monohull_buffer *buffer) {
+    char text[256];
+    snprintf(text, sizeof text, "%.*s", (int)buffer->len, (const char *)buffer->data);
+    printf("%s: %s\n", what, text);
+    must(monohull_state(what, text), "state");
+    monohull_discard(buffer);
+}
+
+/* -- A month ------------------------------------------------------------------------------------------------------------- */
+
+static unsigned kept_data = 1;
+
+static unsigned sum(const unsigned *numbers, size_t count) {
+    unsigned sum = 0;
+    while (count--) sum += numbers[count];
+    return sum;
+}
+
+/* The memory ends before this. */
+__attribute__((noinline)) static int behind_the_memory(volatile const int *address) {
+    return *address;
+}
+
+static void sleeps(int traps) {
+    unsigned kept_stack[64];
+    unsigned *kept_heap = malloc(HEAP * sizeof *kept_heap);
+    for (unsigned i = 0; i < HEAP; i++) kept_heap[i] = i * 2654435761u;
+    for (unsigned i = 0; i < 64; i++) kept_stack[i] = i * 40503u;
+    kept_data = 77;
+    unsigned before = sum(kept_heap, HEAP) + sum(kept_stack, 64);
+    FILE *file = fopen("/work/note", "w+");
+    fputs("written before", file);
+    struct timespec begun, now, month = { 30 * 24 * 60 * 60, 0 };
+    clock_gettime(CLOCK_REALTIME, &begun);
+    must(monohull_state("where", "asleep"), "state");
+    printf("sleeps\n");
+    nanosleep(&month, NULL);
+    clock_gettime(CLOCK_REALTIME, &now);
+    char note[32] = "";
+    rewind(file);
+    fgets(note, sizeof note, file);
+    int same = sum(kept_heap, HEAP) + sum(kept_stack, 64) == before && kept_data == 77;
+    printf("memory %s, file: %s, a month later: %d\n", same ? "as it was" : "changed", note, now.tv_sec - begun.tv_sec >= month.tv_sec);
+    /* Memory of after the sleep, too. */
+    char *more = malloc(3 << 20);
+    memset(more, 7, 3 << 20);
+    printf("grown: %d\n", more[(3 << 20) - 1]);
+    if (traps) printf("%d\n", behind_the_memory((volatile const int *)-64));
+}
+
+/* -- Events -------------------------------------------------------------------------------------------------------------- */
+
+static void waits(void) {
+    monohull_buffer event;
+    printf("waits\n");
+    int got = monohull_event("paid", 7 * DAY, &event);
+    if (got == MONOHULL_TIMED_OUT)
+        printf("late\n");
+    else
+        must(got, "event"), show("paid", &event);
+    int which = must(monohull_first_of("shipped\ncancelled", UINT64_MAX, &event), "first_of");
+    show(which == 1 ? "cancelled" : "shipped", &event);
+    int is_there_none = monohull_event("paid", 0, &event) == MONOHULL_TIMED_OUT && event.data == NULL;
+    printf("another: %d\n", is_there_none);
+    must(monohull_state("another", is_there_none ? "1" : "0"), "state");
+}
+
+static void refusals(void) {
+    char why[256];
+    monohull_buffer buffer;
+    struct { const char *what; int answer; } calls[] = {
+        { "event", monohull_event("", 0, &buffer) },
+        { "send", monohull_send("other", "paid", "x", 1) },
+        { "start", monohull_start_child("other", "one", NULL, 0, 0) },
+        { "perform", monohull_perform("nobody", "x", 1, &buffer) },
+        { "fork", monohull_fork(0) },
+        { "forget", monohull_forget(17) },
+        { "handed over", monohull_handed_over("count", &buffer) },
+        { "output", monohull_child_output(&(monohull_buffer){ 0 }, "out", &(const uint8_t *){ 0 }, &(size_t){ 0 }) },
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) printf("%s %d\n", calls[i].what, calls[i].answer);
+    monohull_event("", 0, &buffer);
+    monohull_last_error(why, sizeof why);
+    printf("%s\n", why);
+}
+
+/* -- Save points and copies ---------------------------------------------------------------------------------------------- */
+
+static void saves(void) {
+    printf("before\n");
+    int came = must(monohull_checkpoint("here"), "checkpoint");
+    printf(came ? "came back\n" : "went on\n");
+    struct timespec day = { 24 * 60 * 60, 0 };
+    nanosleep(&day, NULL);
+    printf("done\n");
+}
+
+static void forks(void) {
+    int number = must(monohull_fork(2), "fork");
+    printf("copy %d\n", number);
+}
+
+/* -- Going back ---------------------------------------------------------------------------------------------------------- */
+
+static uint64_t checkpoints[2];
+static unsigned char next[2];
+static int choices;
+
+/* One of 1 to 9, and after a failure the next one. */
+static int choose(void) {
+    uint64_t checkpoint;
+    unsigned char value = 1;
+    size_t length = 1;
+    if (must(monohull_capture(&checkpoint, &value, &length), "capture") == 0) value = 1;
+    if (value < 9) checkpoints[choices] = checkpoint, next[choices] = value + 1, choices++;
+    /* Memory that is there no more after going back. */
+    memset(malloc(1 << 20), 1, 1 << 20);
+    return value;
+}
+
+static void goes_back(int traps) {
+    int a = choose(), b = choose();
+    if (a * b != 42 && choices > 0) {
+        choices--;
+        must(monohull_rewind(checkpoints[choices], &next[choices], 1), "rewind");
+    }
+    printf("%d times %d is 42\n", a, b);
+    printf("unknown: %d\n", monohull_rewind(checkpoints[0] + 1000, NULL, 0) == MONOHULL_NOT_FOUND);
+    if (traps) printf("%d\n", behind_the_memory((volatile const int *)-64));
+}
+
+/* -- Effects ------------------------------------------------------------------------------------------------------------- */
+
+static void asks(void) {
+    monohull_buffer reply;
+    int failed = must(monohull_perform("blob", "logo", 4, &reply), "perform");
+    show(failed ? "failed" : "reply", &reply);
+    failed = must(monohull_perform("blob", "", 0, &reply), "perform");
+    show(failed ? "failed" : "reply", &reply);
+}
+
+static int handles(void) {
+    monohull_buffer request, reply;
+    must(monohull_take("request", &request), "take");
+    if (request.len == 0) {
+        fprintf(stderr, "there is no name\n");
+        return 3;
+    }
+    must(monohull_make(request.len + 1, &reply), "make");
+    reply.data[0] = '<';
+    memcpy(reply.data + 1, request.data, request.len);
+    reply.len = request.len + 1;
+    must(monohull_publish("reply", &reply), "publish");
+    monohull_discard(&request);
+    return 0;
+}
+
+/* -- Children ------------------------------------------------------------------------------------------------------------ */
+
+static void parent(void) {
+    monohull_buffer end;
+    const uint8_t *data;
+    size_t length;
+    must(monohull_start_child("child", "good", "17", 2, 0), "start");
+    must(monohull_start_child("child", "bad", "", 0, 0), "start");
+    int ending = must(monohull_join("good", UINT64_MAX, &end), "join");
+    must(monohull_child_output(&end, "out", &data, &length), "output");
+    printf("good: %d, %.*s\n", ending, (int)length, (const char *)data);
+    printf("none: %d\n", monohull_child_output(&end, "other", &data, &length) == MONOHULL_NOT_FOUND && data == NULL);
+    monohull_discard(&end);
+    ending = must(monohull_join("bad", UINT64_MAX, &end), "join");
+    must(monohull_child_output(&end, NULL, &data, &length), "message");
+    printf("bad: %d, %d\n", ending, length > 0);
+    monohull_discard(&end);
+}
+
+static int child(void) {
+    monohull_buffer in, out;
+    must(monohull_take("in", &in), "take");
+    if (in.len == 0) return 3;
+    must(monohull_make(in.len + 1, &out), "make");
+    memcpy(out.data, in.data, in.len);
+    out.data[in.len] = '!';
+    out.len = in.len + 1;
+    must(monohull_publish("out", &out), "publish");
+    return 0;
+}
+
+/* -- A template ---------------------------------------------------------------------------------------------------------- */
+
+static void is_ready(void) {
+    unsigned *table = malloc(HEAP * sizeof *table);
+    for (unsigned i = 0; i < HEAP; i++) table[i] = i * 2654435761u;
+    int here = monohull_ready();
+    monohull_buffer in, out;
+    must(monohull_take("in", &in), "take");
+    must(monohull_make(256, &out), "make");
+    out.len = (size_t)snprintf((char *)out.data, 256, "%s %u %.*s", here ? "template" : "main", sum(table, HEAP), (int)in.len, (const char *)in.data);
+    int traps = in.len > 0 && in.data[0] == '!';
+    must(monohull_publish("out", &out), "publish");
+    if (traps) printf("%d\n", behind_the_memory((volatile const int *)-64));
+}
+
+int main(int count, char **arguments) {
+    const char *act = argument(count, arguments, "--act=");
+    int traps = *argument(count, arguments, "--traps=") != 0;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (strcmp(act, "sleep") == 0) sleeps(traps);
+    if (strcmp(act, "wait") == 0) waits();
+    if (strcmp(act, "refusals") == 0) refusals();
+    if (strcmp(act, "save") == 0) saves();
+    if (strcmp(act, "fork") == 0) forks();
+    if (strcmp(act, "back") == 0) goes_back(traps);
+    if (strcmp(act, "ask") == 0) asks();
+    if (strcmp(act, "handle") == 0) return handles();
+    if (strcmp(act, "parent") == 0) parent();
+    if (strcmp(act, "child") == 0) return child();
+    if (strcmp(act, "ready") == 0) is_ready();
+    return 0;
+}

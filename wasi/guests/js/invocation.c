@@ -1,0 +1,150 @@
+/* Functions of the module `monohull` about the invocation, over `function/include/monohull.h`. Each waits as a whole: while a program is in one, its timers and
+ * promises do not go on. */
+#include "invocation.h"
+#include "monohull.h"
+#include "values.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* What is refused as an exception. */
+static JSValue refused(JSContext *ctx, int number) {
+    char text[512];
+    if (monohull_last_error(text, sizeof text) == 0)
+        strcpy(text, number == MONOHULL_OUT_OF_MEMORY ? "out of memory" : "the call is refused");
+    return throw_error(ctx, text, -number);
+}
+
+static JSValue undefined_or_error(JSContext *ctx, int done) {
+    return done < 0 ? refused(ctx, done) : JS_UNDEFINED;
+}
+
+/* The buffer's memory becomes the value's. */
+static JSValue buffer_value(JSContext *ctx, monohull_buffer *buffer) {
+    return bytes_value(ctx, buffer->data, buffer->len);
+}
+
+/* Seconds as nanoseconds; no end if there are none. */
+static int get_time(JSContext *ctx, JSValueConst value, uint64_t *time) {
+    double seconds;
+    *time = UINT64_MAX;
+    if (JS_IsUndefined(value))
+        return 0;
+    if (JS_ToFloat64(ctx, &seconds, value) < 0)
+        return -1;
+    if (isnan(seconds) || seconds < 0)
+        seconds = 0;
+    if (seconds < 1.8e10)
+        *time = (uint64_t)(seconds * 1e9);
+    return 0;
+}
+
+static JSValue js_event(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    uint64_t timeout;
+    const char *name = JS_ToCString(ctx, argv[0]);
+    if (!name || get_time(ctx, argv[1], &timeout) < 0) {
+        JS_FreeCString(ctx, name);
+        return JS_EXCEPTION;
+    }
+    monohull_buffer event;
+    int done = monohull_event(name, timeout, &event);
+    JS_FreeCString(ctx, name);
+    if (done == MONOHULL_TIMED_OUT)
+        return JS_NULL;
+    return done < 0 ? refused(ctx, done) : buffer_value(ctx, &event);
+}
+
+static JSValue js_sleep(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    uint64_t time;
+    if (get_time(ctx, argv[0], &time) < 0)
+        return JS_EXCEPTION;
+    if (time == UINT64_MAX)
+        return JS_ThrowTypeError(ctx, "a sleep has an end");
+    struct timespec left = { (time_t)(time / 1000000000), (long)(time % 1000000000) };
+    nanosleep(&left, NULL);
+    return JS_UNDEFINED;
+}
+
+/* `send(invocation, name, value)` and `perform(effect, value)`. */
+enum { SEND, PERFORM };
+
+static JSValue js_give(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int kind) {
+    JSValue result = JS_EXCEPTION;
+    struct bytes bytes;
+    const char *first = JS_ToCString(ctx, argv[0]);
+    const char *name = kind == SEND && first ? JS_ToCString(ctx, argv[1]) : NULL;
+    if (first && (name || kind == PERFORM) && get_bytes(ctx, argv[kind == SEND ? 2 : 1], &bytes) == 0) {
+        if (kind == SEND)
+            result = undefined_or_error(ctx, monohull_send(first, name, bytes.at, bytes.length));
+        else {
+            monohull_buffer reply;
+            int done = monohull_perform(first, bytes.at, bytes.length, &reply);
+            if (done == 1) {
+                char *report = strndup((const char *)reply.data, reply.len);
+                monohull_discard(&reply);
+                result = throw_error(ctx, report ? report : "the handler has failed", 5);
+                free(report);
+            } else
+                result = done < 0 ? refused(ctx, done) : buffer_value(ctx, &reply);
+        }
+        put_bytes(ctx, &bytes);
+    }
+    JS_FreeCString(ctx, name);
+    JS_FreeCString(ctx, first);
+    return result;
+}
+
+static JSValue js_state(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    const char *name = JS_ToCString(ctx, argv[0]), *text = name ? JS_ToCString(ctx, argv[1]) : NULL;
+    JSValue result = text ? undefined_or_error(ctx, monohull_state(name, text)) : JS_EXCEPTION;
+    JS_FreeCString(ctx, text);
+    JS_FreeCString(ctx, name);
+    return result;
+}
+
+static JSValue js_handed_over(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    const char *name = JS_ToCString(ctx, argv[0]);
+    if (!name)
+        return JS_EXCEPTION;
+    monohull_buffer text;
+    int done = monohull_handed_over(name, &text);
+    JS_FreeCString(ctx, name);
+    if (done == MONOHULL_NOT_FOUND)
+        return JS_NULL;
+    return done < 0 ? refused(ctx, done) : text_value(ctx, text.data, text.len);
+}
+
+static JSValue js_checkpoint(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    const char *label = JS_ToCString(ctx, argv[0]);
+    if (!label)
+        return JS_EXCEPTION;
+    int came = monohull_checkpoint(label);
+    JS_FreeCString(ctx, label);
+    return came < 0 ? refused(ctx, came) : JS_NewBool(ctx, came);
+}
+
+static JSValue js_fork(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    uint32_t copies;
+    if (JS_ToUint32(ctx, &copies, argv[0]) < 0)
+        return JS_EXCEPTION;
+    int number = monohull_fork(copies);
+    return number < 0 ? refused(ctx, number) : JS_NewInt32(ctx, number);
+}
+
+static JSValue js_ready(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    return JS_NewBool(ctx, monohull_ready());
+}
+
+const JSCFunctionListEntry invocation_functions[] = {
+    JS_CFUNC_DEF("event", 2, js_event),
+    JS_CFUNC_DEF("sleep", 1, js_sleep),
+    JS_CFUNC_MAGIC_DEF("send", 3, js_give, SEND),
+    JS_CFUNC_MAGIC_DEF("perform", 2, js_give, PERFORM),
+    JS_CFUNC_DEF("state", 2, js_state),
+    JS_CFUNC_DEF("handedOver", 1, js_handed_over),
+    JS_CFUNC_DEF("checkpoint", 1, js_checkpoint),
+    JS_CFUNC_DEF("fork", 1, js_fork),
+    JS_CFUNC_DEF("ready", 0, js_ready),
+};
+const int invocation_function_count = sizeof invocation_functions / sizeof *invocation_functions;

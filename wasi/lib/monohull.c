@@ -1,0 +1,255 @@
+/* `function/include/monohull.h` for WebAssembly programs, over the imports of `wasi/include/monohull-wasi.h`. It is compiled with the program:
+ *
+ *     clang --target=wasm32-wasi -O2 -I function/include -I wasi/include app.c wasi/lib/monohull.c -o app.wasm && monohull build app.wasm
+ *
+ * A native program's buffer is the slot's memory itself. Here it is memory of the program's allocator: from MONOHULL_MOVED_MIN bytes on pages are
+ * moved there and from there, and less is copied.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* Both headers have these, and they are of other types. */
+#define monohull_instance_index imported_index
+#define monohull_instance_count imported_count
+#define monohull_attempt imported_attempt
+#define monohull_ready imported_ready
+#include "monohull-wasi.h"
+#undef monohull_instance_index
+#undef monohull_instance_count
+#undef monohull_attempt
+#undef monohull_ready
+#include "monohull.h"
+
+static const monohull_buffer none;
+
+/* -- Errors -------------------------------------------------------------------------------------------------------------- */
+
+/* Why the last call has failed, if that is known here; else the runtime is asked. */
+static char explanation[512];
+
+size_t monohull_last_error(char *text, size_t room) {
+    if (room == 0) return 0;
+    size_t length = strlen(explanation);
+    if (length == 0) {
+        int all = monohull_wasi_last_error(text, room - 1);
+        length = all < 0 ? 0 : (size_t)all;
+    }
+    if (length > room - 1) length = room - 1;
+    if (explanation[0]) memcpy(text, explanation, length);
+    text[length] = 0;
+    return length;
+}
+
+/* What the runtime has answered: it knows why. */
+static int answered(int answer) {
+    if (answer < 0) explanation[0] = 0;
+    return answer;
+}
+
+/* The number of `monohull.h` for one of WASI. */
+static int number_of(int error) {
+    switch (error) {
+    case EPERM: case EACCES: return MONOHULL_NOT_PERMITTED;
+    case EAGAIN: return MONOHULL_NOT_FOUND;
+    case ENOENT: return MONOHULL_NEVER_FILLED;
+    case ENOMEM: return MONOHULL_OUT_OF_MEMORY;
+    case EBUSY: return MONOHULL_BUSY;
+    case EEXIST: return MONOHULL_EXISTS;
+    case EMSGSIZE: case EFBIG: return MONOHULL_MESSAGE_TOO_LONG;
+    case ENOBUFS: return MONOHULL_TOO_MANY;
+    default: return MONOHULL_INVALID;
+    }
+}
+
+static int failed(const char *what, const char *slot, int error) {
+    const char *why = error == ENOENT   ? "no step is left that could fill it"
+                      : error == EAGAIN ? "it is empty"
+                      : error == EEXIST ? "it is filled already"
+                                        : strerror(error);
+    snprintf(explanation, sizeof explanation, "%s slot `%.255s`: %s", what, slot, why);
+    return number_of(error);
+}
+
+/* -- Buffers and slots --------------------------------------------------------------------------------------------------- */
+
+/* Memory for so many bytes: whole pages where they may be moved. */
+static int room_for(size_t capacity, monohull_buffer *buffer) {
+    *buffer = none;
+    if (capacity < MONOHULL_MOVED_MIN)
+        buffer->data = malloc(capacity ? capacity : 1);
+    else if (capacity <= SIZE_MAX - MONOHULL_PAGE)
+        buffer->data = aligned_alloc(MONOHULL_PAGE, (capacity + MONOHULL_PAGE - 1) & -(size_t)MONOHULL_PAGE);
+    if (buffer->data) {
+        buffer->capacity = capacity;
+        return 0;
+    }
+    snprintf(explanation, sizeof explanation, "there is no memory for %zu bytes", capacity);
+    return MONOHULL_OUT_OF_MEMORY;
+}
+
+int monohull_make(size_t capacity, monohull_buffer *buffer) {
+    int made = room_for(capacity, buffer);
+    if (made == 0) memset(buffer->data, 0, capacity);
+    return made;
+}
+
+void monohull_discard(monohull_buffer *buffer) {
+    free(buffer->data);
+    *buffer = none;
+}
+
+/* Takes what has a handle over into memory of the program: 0, an error number of WASI, or a negative one of `monohull.h`. */
+static int fetch(const struct monohull_slot *slot, monohull_buffer *buffer) {
+    int error = room_for(slot->length, buffer);
+    if (error == 0) {
+        error = monohull_slot_move(slot->handle, buffer->data, slot->length);
+        buffer->len = slot->length;
+        if (error == 0) return 0;
+        monohull_discard(buffer);
+    }
+    monohull_slot_free(slot->handle);
+    return error;
+}
+
+/* The same for what the runtime has given with an answer that is no error. */
+static int fetched(int answer, const struct monohull_slot *slot, monohull_buffer *buffer) {
+    *buffer = none;
+    if (answered(answer) < 0) return answer;
+    int error = fetch(slot, buffer);
+    if (error <= 0) return error ? error : answer;
+    snprintf(explanation, sizeof explanation, "%s", strerror(error));
+    return number_of(error);
+}
+
+static int take(const char *name, int wait, monohull_buffer *buffer) {
+    struct monohull_slot slot;
+    *buffer = none;
+    int error = monohull_slot_take(name, strlen(name), wait, &slot);
+    if (error == 0) error = fetch(&slot, buffer);
+    return error > 0 ? failed("take", name, error) : error;
+}
+
+int monohull_take(const char *slot, monohull_buffer *buffer) {
+    return take(slot, 1, buffer);
+}
+
+int monohull_try_take(const char *slot, monohull_buffer *buffer) {
+    return take(slot, 0, buffer);
+}
+
+/* It is the program's own. */
+int monohull_will_write(const monohull_buffer *buffer) {
+    (void)buffer;
+    return 0;
+}
+
+int monohull_publish(const char *slot, monohull_buffer *buffer) {
+    int error = monohull_slot_publish_moved(slot, strlen(slot), buffer->data, buffer->len, 0);
+    if (error) return failed("publish", slot, error);
+    monohull_discard(buffer);
+    return 0;
+}
+
+/* -- Events -------------------------------------------------------------------------------------------------------------- */
+
+int monohull_first_of(const char *names, uint64_t timeout, monohull_buffer *buffer) {
+    struct monohull_slot event;
+    return fetched(monohull_wasi_event(names, strlen(names), timeout, &event), &event, buffer);
+}
+
+int monohull_event(const char *name, uint64_t timeout, monohull_buffer *buffer) {
+    int which = monohull_first_of(name, timeout, buffer);
+    return which < 0 ? which : 0;
+}
+
+int monohull_send(const char *invocation, const char *name, const void *data, size_t len) {
+    return answered(monohull_wasi_send(invocation, strlen(invocation), name, strlen(name), data, len));
+}
+
+int monohull_state(const char *name, const char *text) {
+    return answered(monohull_wasi_state(name, strlen(name), text, strlen(text)));
+}
+
+int monohull_handed_over(const char *name, monohull_buffer *text) {
+    struct monohull_slot slot;
+    return fetched(monohull_wasi_handed_over(name, strlen(name), &slot), &slot, text);
+}
+
+/* -- Children ------------------------------------------------------------------------------------------------------------ */
+
+int monohull_start_child(const char *workflow, const char *id, const void *input, size_t len, int detached) {
+    return answered(monohull_wasi_start_child(workflow, strlen(workflow), id, strlen(id), input, len, detached));
+}
+
+int monohull_join(const char *id, uint64_t timeout, monohull_buffer *end) {
+    struct monohull_slot slot;
+    return fetched(monohull_wasi_join(id, strlen(id), timeout, &slot), &slot, end);
+}
+
+int monohull_child_output(const monohull_buffer *end, const char *slot, const uint8_t **data, size_t *len) {
+    struct monohull_part part = { 0, 0 };
+    /* Of no name it would be the message. */
+    int answer = slot && *slot == 0 ? MONOHULL_NOT_FOUND
+                                    : answered(monohull_wasi_child_output(end->data, end->len, slot, slot ? strlen(slot) : 0, &part));
+    *data = answer < 0 ? NULL : end->data + part.offset;
+    *len = part.length;
+    return answer;
+}
+
+int monohull_cancel_child(const char *id) {
+    return answered(monohull_wasi_cancel_child(id, strlen(id)));
+}
+
+/* -- Effects ------------------------------------------------------------------------------------------------------------- */
+
+int monohull_perform(const char *effect, const void *request, size_t len, monohull_buffer *reply) {
+    struct monohull_slot slot;
+    return fetched(monohull_wasi_perform(effect, strlen(effect), request, len, &slot), &slot, reply);
+}
+
+/* -- Save points, copies, going back ------------------------------------------------------------------------------------- */
+
+int monohull_checkpoint(const char *label) {
+    return answered(monohull_wasi_checkpoint(label, strlen(label)));
+}
+
+int monohull_fork(uint32_t copies) {
+    struct monohull_slot ids;
+    int number = answered(monohull_wasi_fork(copies, &ids));
+    if (number >= 0) monohull_slot_free(ids.handle);
+    return number;
+}
+
+int monohull_capture(uint64_t *checkpoint, unsigned char *value, size_t *len) {
+    uint32_t length = *len;
+    int answer = answered(monohull_wasi_capture(checkpoint, value, &length));
+    *len = answer < 0 ? 0 : length;
+    return answer > 0 ? 1 : answer;
+}
+
+int monohull_rewind(uint64_t checkpoint, const unsigned char *value, size_t len) {
+    return answered(monohull_wasi_rewind(checkpoint, value, len));
+}
+
+int monohull_forget(uint64_t checkpoint) {
+    return answered(monohull_wasi_forget(checkpoint));
+}
+
+/* -- The instance -------------------------------------------------------------------------------------------------------- */
+
+uint64_t monohull_instance_index(void) {
+    return imported_index();
+}
+
+uint64_t monohull_instance_count(void) {
+    return imported_count();
+}
+
+uint64_t monohull_attempt(void) {
+    return imported_attempt();
+}
+
+int monohull_ready(void) {
+    return imported_ready();
+}
