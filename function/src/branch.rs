@@ -14,7 +14,7 @@ static CHECKPOINTS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Asks for a save point. The name of the event by which that is told lies in the buffer then.
-pub fn ask_checkpoint<'b>(label: &[u8], event: &'b mut [u8]) -> Result<&'b [u8], Errno> {
+pub(crate) fn ask_checkpoint<'b>(label: &[u8], event: &'b mut [u8]) -> Result<&'b [u8], Errno> {
     let count = &CHECKPOINTS[(fingerprint(label) % CHECKPOINTS.len() as u64) as usize];
     let number = count.fetch_add(1, Ordering::Relaxed);
     let (at, room) = (event.as_mut_ptr() as u64, event.len() as u64);
@@ -23,7 +23,7 @@ pub fn ask_checkpoint<'b>(label: &[u8], event: &'b mut [u8]) -> Result<&'b [u8],
 }
 
 /// The same for copies.
-pub fn ask_fork(copies: u64, event: &mut [u8]) -> Result<&[u8], Errno> {
+pub(crate) fn ask_fork(copies: u64, event: &mut [u8]) -> Result<&[u8], Errno> {
     let number = FORKS.fetch_add(1, Ordering::Relaxed);
     let len = sys::call(number::FORK, [copies, number, event.as_mut_ptr() as u64, event.len() as u64])?;
     event.get(..len as usize).ok_or(Errno::Io)

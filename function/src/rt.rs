@@ -1,21 +1,20 @@
 //! For the std beneath and for what macros expand to. Not for direct use.
 
 pub use crate::arguments::{arguments, members, parse};
-pub use crate::branch::{ask_checkpoint, ask_fork};
 pub use crate::end::{fail, set_before_end};
 #[cfg(feature = "std")]
 pub use crate::real_std::returned as std_returned;
 pub use crate::report_returned;
-pub use crate::send::send_event;
 pub use monohull_abi::types::AbortKind;
 
-use crate::Permanent;
 use crate::durable::{self, EventError};
+use crate::{Permanent, branch, send};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt::Write;
+use monohull_abi::Errno;
 
 /// Ends the instance with an error, its sources, and whether a retry could succeed.
 pub fn fail_with(error: &(dyn Error + 'static)) -> ! {
@@ -27,6 +26,21 @@ pub fn fail_with(error: &(dyn Error + 'static)) -> ! {
 /// runs programs of its own, whose names come as they run.
 pub fn take_event(names: &[&str], timeout: u64) -> Result<Option<(usize, Vec<u8>)>, EventError> {
     durable::take_within(names, timeout)
+}
+
+/// Asks for a save point. The name of the event that tells of it lies in the buffer then. The error has an explanation, which the system knows.
+pub fn ask_checkpoint<'b>(label: &[u8], event: &'b mut [u8]) -> Result<&'b [u8], Errno> {
+    branch::ask_checkpoint(label, event)
+}
+
+/// The same for copies.
+pub fn ask_fork(copies: u64, event: &mut [u8]) -> Result<&[u8], Errno> {
+    branch::ask_fork(copies, event)
+}
+
+/// Sends an event to another invocation. The error has an explanation, which the system knows.
+pub fn send_event(invocation: &[u8], name: &[u8], bytes: &[u8]) -> Result<(), Errno> {
+    send::send_event(invocation, name, bytes)
 }
 
 /// The text of an error, and those of its sources that it does not hold.

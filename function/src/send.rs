@@ -16,7 +16,7 @@ static SENT: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 const TEXT: usize = INVOCATION_ID_MAX + 1 + EVENT_NAME_MAX + 1;
 
 /// Sends the event, with the next checkpoint or the end of this invocation.
-pub fn send_event(invocation: &[u8], name: &[u8], bytes: &[u8]) -> Result<(), Errno> {
+pub(crate) fn send_event(invocation: &[u8], name: &[u8], bytes: &[u8]) -> Result<(), Errno> {
     let mut text = [0; TEXT];
     let mut len = 0;
     for (place, &byte) in text.iter_mut().zip(invocation.iter().chain(b"\n").chain(name)) {
