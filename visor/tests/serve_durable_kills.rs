@@ -188,3 +188,31 @@ fn a_checkpoint_that_the_disk_has_lost_is_in_its_commit() {
     }
     panic!("files are always on the disk before a server can be killed");
 }
+
+/// What goes on at once after each save point has no files of them as a rule: their contents are in the commits.
+#[test]
+fn a_kill_between_save_points_loses_none() {
+    const STEPS: u64 = 100;
+    let state = StateFolder::new();
+    let mut server = Server::start_on(&state, &OPTIONS, &[]);
+    server.put_example("bench-probe");
+    let args = json!({ "what": "kept-steps", "count": STEPS });
+    let steps = json!({ "args": args, "outputs": ["result"], "retry": { "max_attempts": 2 } });
+    server.put_workflow(&single("steps", "bench-probe", &steps));
+    server.post("/async-invoke/steps?id=one", b"").expect(202);
+    let generation = |server: &Server| {
+        let shown = server.get("/invocations/one").expect(200).json();
+        shown["generation"].as_u64().expect("a number")
+    };
+    let mut seen = 0;
+    for _ in 0..3 {
+        eventually("it goes on", || generation(&server) > (seen + 5).min(STEPS - 1));
+        seen = generation(&server);
+        kill(Pid::from_raw(server.pid()), Signal::SIGKILL).expect("it runs");
+        server.wait();
+        server = Server::start_on(&state, &OPTIONS, &[]);
+        assert!(generation(&server) >= seen, "a save point that was shown is there");
+    }
+    let result = server.get("/invocations/one/outputs/result?wait=120s").expect(200).text();
+    assert_eq!((result, generation(&server)), (STEPS.to_string(), STEPS));
+}
