@@ -97,7 +97,7 @@ fn records_that_do_not_fit_are_refused_by_name() {
     };
     assert_eq!(
         refusal(&|records| records[0].bytes[0] = 9),
-        "its record has version 9; this Monohull knows versions up to 1 (libos module `mm`)"
+        "its record has version 9; this Monohull knows versions up to 2 (libos module `mm`)"
     );
     assert_eq!(
         refusal(&|records| records[0].name = "tape".into()),

@@ -172,7 +172,8 @@ impl Sqlite {
     /// Looks whether the file contradicts itself. It is read as a whole, unless it has more than so many bytes: then this says nothing.
     pub fn check(&self, most: u64) -> Result<(), MetaError> {
         let pragma = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        if time(pragma("page_count")?).saturating_mul(time(pragma("page_size")?)) > most {
+        let used = time(pragma("page_count")?).saturating_sub(time(pragma("freelist_count")?));
+        if used.saturating_mul(time(pragma("page_size")?)) > most {
             return Ok(());
         }
         let found: String = self.connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
@@ -513,7 +514,7 @@ fn read(row: &Row<'_>) -> Result<Invocation, MetaError> {
 }
 
 /// Whether this names a file in the folder of checkpoints, and leads nowhere else.
-fn is_file_name(name: &str) -> bool {
+pub(crate) fn is_file_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }
 

@@ -2,7 +2,8 @@
 //!
 //! What has a checkpoint, or may begin again, is claimed without waiting for the disk. If the machine stops before the next transaction that waits, it
 //! is as if there had been no claim: the invocation goes on from the same place, and no process is left that has the epoch. What is run once at most
-//! is run when the disk has its claim.
+//! is run when the disk has its claim, and so is another attempt after one that has failed: that it was made is not to be lost with the machine,
+//! if it is what stops the machine.
 
 use super::{CLAIMABLE, Sqlite, integer, number, one, store};
 use crate::Status;
@@ -38,10 +39,10 @@ impl Sqlite {
 
     /// Whether what would be claimed may be claimed more than once; `None` if there is nothing.
     fn goes_on(&self, want: Want<'_>, now: u64) -> Result<Option<bool>, MetaError> {
-        let columns = "SELECT checkpoint IS NOT NULL, decrypted(start, 'start', id) FROM invocation";
+        let columns = "SELECT checkpoint IS NOT NULL, attempts = 0, decrypted(start, 'start', id) FROM invocation";
         let read = |row: &Row<'_>| {
-            let has_checkpoint: bool = row.get(0)?;
-            Ok(has_checkpoint || (self.begins_again)(row.get_ref(1)?.as_blob()?))
+            let (has_checkpoint, is_first): (bool, bool) = (row.get(0)?, row.get(1)?);
+            Ok(is_first && (has_checkpoint || (self.begins_again)(row.get_ref(2)?.as_blob()?)))
         };
         let found = match want {
             Want::Due => {
@@ -66,7 +67,9 @@ impl Sqlite {
         self.wait_for_disk(false)?;
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let claimed = claim_in(&transaction, owner, want, now)?;
-        if matches!(&claimed, Claimed::Yes(claim) if claim.checkpoint.is_none() && !(self.begins_again)(&claim.start)) {
+        let may_be_lost =
+            |claim: &Claim| claim.attempt == 1 && (claim.checkpoint.is_some() || (self.begins_again)(&claim.start));
+        if matches!(&claimed, Claimed::Yes(claim) if !may_be_lost(claim)) {
             return Ok(None);
         }
         transaction.commit()?;

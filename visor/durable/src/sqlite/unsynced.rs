@@ -7,7 +7,7 @@
 //!
 //! So a commit waits for the disk once. A file that is not read soon need not be there at all before it is synced. A content is here as long as the disk may lack its file, and no longer than a history names it.
 
-use super::{Sqlite, is_file_name};
+use super::Sqlite;
 use crate::meta::MetaError;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -19,13 +19,20 @@ pub(super) const SCHEMA: &str = "
 ";
 
 impl Sqlite {
-    /// The names of files that may not be on the disk, at most so many.
-    pub(crate) fn unsynced(&self, most: usize) -> Result<Vec<String>, MetaError> {
-        let mut query = self.connection.prepare_cached("SELECT file FROM unsynced ORDER BY rowid LIMIT ?1")?;
-        let files = query.query_map([i64::try_from(most).unwrap_or(i64::MAX)], |row| row.get(0))?;
-        let files = files.collect::<Result<Vec<String>, _>>()?;
-        // What was edited leads nowhere else.
-        Ok(files.into_iter().filter(|file| is_file_name(file)).collect())
+    /// The names of files that may not be on the disk, with the numbers of their rows: at most so many behind this number.
+    pub(crate) fn unsynced(&self, after: i64, most: usize) -> Result<Vec<(i64, String)>, MetaError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT rowid, file FROM unsynced WHERE rowid > ?1 ORDER BY rowid LIMIT ?2")?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let files = query.query_map([after, most], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(files.collect::<Result<_, _>>()?)
+    }
+
+    /// How many these are.
+    pub fn count_unsynced(&self) -> Result<u64, MetaError> {
+        let count: i64 = self.connection.query_row("SELECT count(*) FROM unsynced", [], |row| row.get(0))?;
+        Ok(count.unsigned_abs())
     }
 
     /// What such a file has to have.

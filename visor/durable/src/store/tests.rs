@@ -277,7 +277,8 @@ fn files_that_the_disk_lacks_are_written_again_from_their_commits() {
             fs::remove_file(store.checkpoints().join(&obsolete.file)).expect("it is there");
         });
     };
-    let unsynced = || lock().unsynced(100).expect("read");
+    let names = |files: Vec<(i64, String)>| files.into_iter().map(|(_, file)| file).collect::<Vec<_>>();
+    let unsynced = || names(lock().unsynced(i64::MIN, 100).expect("read"));
     let synced = || store.sync_files(&meta).expect("the disk has room");
     commit(1, false);
     commit(2, false);
@@ -305,9 +306,21 @@ fn files_that_the_disk_lacks_are_written_again_from_their_commits() {
         store.make_file(&meta, &file(7)).expect("there is room");
         assert_eq!(fs::read(path(7)).expect("it is there"), content(7));
     }
+    // So is one that the machine has left half written.
+    fs::write(path(7), &content(7)[..100]).expect("written");
+    store.make_file(&meta, &file(7)).expect("there is room");
+    assert_eq!(fs::read(path(7)).expect("it is there"), content(7));
     assert!(lock().is_unsynced(&file(7)).expect("asked"));
     store.make_file(&meta, "two.1.checkpoint").expect("nothing is made");
     assert!(!store.checkpoints().join("two.1.checkpoint").exists());
+    // One that cannot be written does not hold up those behind it.
+    commit(8, false);
+    fs::remove_file(path(7)).expect("removed");
+    fs::create_dir(path(7)).expect("made");
+    store.sync_files(&meta).expect_err("a folder is no file");
+    assert_eq!(unsynced(), [file(7)]);
+    fs::remove_dir(path(7)).expect("removed");
+    assert_eq!((synced(), lock().count_unsynced().expect("asked")), (1, 0));
     // A file of the same name that was waited for does not become what another one was.
     commit(6, false);
     let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
@@ -332,11 +345,11 @@ fn the_content_of_a_checkpoint_goes_with_its_invocation() {
     let left = crate::Left { unsynced: Some((file.clone(), vec![1])), ..crate::Left::default() };
     let Ok(Claimed::Yes(claim)) = meta.claim("owner", Want::Due, 2) else { panic!("it is due") };
     meta.commit_with(&claim.held, &suspended, &left, 2).expect("it is ours");
-    assert_eq!(meta.unsynced(9).expect("read"), [file]);
+    assert_eq!(meta.unsynced(0, 9).expect("read"), [(1, file)]);
     let stale = meta.commit_with(&claim.held, &suspended, &left, 2);
     assert!(matches!(stale, Err(MetaError::Stale(_))), "{stale:?}");
     let Ok(Claimed::Yes(claim)) = meta.claim("owner", Want::Due, 2) else { panic!("it is due") };
     let ended = Commit::Ended { well: true, report: Vec::new(), published: None };
     meta.commit(&claim.held, &ended, 3).expect("it is ours");
-    assert!(meta.unsynced(9).expect("read").is_empty());
+    assert_eq!(meta.count_unsynced().expect("read"), 0);
 }

@@ -16,7 +16,7 @@ use crate::endpoints::known::{date, parent, unknown, waiting_for};
 use crate::http::answer::Answer;
 use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;
-use crate::invocations::ledger::{Ledger, meta_kept, now};
+use crate::invocations::ledger::{Ledger, kept, meta_kept, now};
 use crate::registry::plan_once_registered;
 use crate::service::Watchdog;
 
@@ -173,7 +173,7 @@ impl Ledger {
         let newest = Point::Generation(row.generation);
         let at = at.unwrap_or(&newest);
         let found = at.find(history).map_err(|missing| no_checkpoint(id, &missing))?;
-        let path = self.checkpoint(&found.checkpoint.file);
+        let path = self.checkpoint(&found.checkpoint.file).map_err(kept)?;
         let plan = |document: &[u8], _: &Engine| plan_once_registered(&row.workflow, document);
         match Saved::read(&path, self.keys(), plan) {
             Ok(_) => Ok(found),

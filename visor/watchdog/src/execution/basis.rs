@@ -91,7 +91,7 @@ impl Watchdog {
         let continuation = match &claim.checkpoint {
             None => None,
             Some(checkpoint) => {
-                let path = ledger.checkpoint(&checkpoint.file);
+                let path = ledger.checkpoint(&checkpoint.file).map_err(|error| host(&error))?;
                 let plan = |document: &[u8], _: &Engine| plan_once_registered(start.head.workflow(), document);
                 let saved = Saved::read(&path, ledger.keys(), plan).map_err(|error| match error.is_hosts() {
                     true => host(&error),

@@ -125,11 +125,13 @@ impl Ledger {
         let name = self.new_name(&folder, waits.id, waits.epoch);
         let goes_on = waits.may_go_on && deadline.is_kept().is_some() && is_due(due, &run.sent);
         let most = self.unsynced_max();
-        let (file, bytes, unsynced) = if goes_on && run.bytes <= most && self.keys().state.is_none() {
+        let may_be_content = goes_on && run.bytes <= most && self.keys().state.is_none();
+        let content = may_be_content.then(|| saved.to_bytes(&folder.join(&name), self.keys().seal)).transpose();
+        // The workflow's document is part of it, too.
+        let content = content.map_err(unwritten)?.filter(|content| content.len() as u64 <= most);
+        let (file, bytes, unsynced) = if let Some(content) = content {
             // Its process has all that is in it: as a rule nobody reads the file before the next one is written.
-            let file = format!("{name}.checkpoint");
-            let content = saved.to_bytes(&folder.join(&file), self.keys().seal).map_err(unwritten)?;
-            (file, content.len() as u64, Some(content))
+            (format!("{name}.checkpoint"), content.len() as u64, Some(content))
         } else {
             let written = saved.write_unsynced(&folder, &name, self.keys(), most).map_err(unwritten)?;
             let file = written.path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -122,6 +122,17 @@ impl Watchdog {
         Ok((commit, left, adding))
     }
 
+    /// Shows a leg to those that may stop it. One that was cancelled between its claim and this is stopped, too.
+    pub(crate) fn show(self: &Arc<Self>, held: &Held, invocation: &Arc<Invocation>) {
+        self.history.begin(invocation.clone());
+        let (watchdog, held, invocation) = (self.clone(), held.clone(), invocation.clone());
+        spawn_blocking(move || {
+            if watchdog.ledger.is_marked(&held) {
+                invocation.cancel();
+            }
+        });
+    }
+
     /// Shows to clients that follow a leg that it is over.
     pub(crate) fn leave(&self, invocation: &Arc<Invocation>, status: Status) {
         invocation.end(invocation.ending(status, None, Ok(Vec::new())));

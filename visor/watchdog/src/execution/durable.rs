@@ -14,6 +14,7 @@
 //! A leg is an invocation like any other: it has a queue slot and a permit, a worker process of its own, and the server's timeout.
 
 use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -352,7 +353,7 @@ impl Watchdog {
         leg: Leg,
     ) -> Option<Came> {
         let Leg { ready, inputs, continuation, events, handed_over, resident } = leg;
-        self.history.begin(invocation.clone());
+        self.show(&claim.held, invocation);
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
         let arrivals = Arrivals::new(self, &claim.held, &events);
         let is_resumed = continuation.is_some();
@@ -422,13 +423,14 @@ impl Watchdog {
         }
         let wait = (&claim.held, generation, &claim.start[..]);
         let resident = self.keep_resident(process, wait, &both.0, (ready, deadline));
-        match self.commit_once(&claim.held, &both) {
-            Ok(status) => {
+        // A panic may be that of another one's transaction, which was to be made in the same.
+        match catch_unwind(AssertUnwindSafe(|| self.commit_once(&claim.held, &both))) {
+            Ok(Ok(status)) => {
                 self.settle_resident(resident, Some(status));
                 Ok(KeptWait::Committed)
             }
             // That is told when it is tried again.
-            Err(_) => Ok(KeptWait::NotYet { both, resident, adding }),
+            _ => Ok(KeptWait::NotYet { both, resident, adding }),
         }
     }
 
@@ -441,7 +443,8 @@ impl Watchdog {
         process: (Run, bool),
         adding: Adding,
     ) -> KeptWait {
-        let Ok((committed, next)) = self.ledger.commit_and_claim(&claim.held, &both) else {
+        let committed = catch_unwind(AssertUnwindSafe(|| self.ledger.commit_and_claim(&claim.held, &both)));
+        let Ok(Ok((committed, next))) = committed else {
             return KeptWait::NotYet { both, resident: None, adding };
         };
         if committed.status.is_end() || both.1.sent.has_children() {

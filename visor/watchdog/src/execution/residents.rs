@@ -108,6 +108,7 @@ impl Watchdog {
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
         invocation.point("dispatched");
         let arrivals = Arrivals::since(changes, self, &claim.held, &order.events);
+        self.show(&claim.held, &invocation);
         let came = self.run_resident(&invocation, process, arrivals).await;
         Some(self.arrive(claim.clone(), begun, invocation, came).await)
     }
@@ -118,7 +119,6 @@ impl Watchdog {
         process: Run,
         arrivals: Arrivals,
     ) -> Option<Came> {
-        self.history.begin(invocation.clone());
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
         let postman = Postman { post: process.post(), arrivals: Some(arrivals) };
         let run = self.read_messages(invocation, (process, postman), self.with_grace(latest), alone(), false);

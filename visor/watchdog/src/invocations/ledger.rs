@@ -196,17 +196,18 @@ impl Ledger {
 
     /// Brings the files of checkpoints to the disk that commits have not waited for.
     pub(crate) fn sync_files(&self) -> Result<(), StoreError> {
-        self.unsynced.store(0, Ordering::Relaxed);
-        while self.store.sync_files(&self.meta)? > 0 {}
-        Ok(())
+        let synced = self.store.sync_files(&self.meta);
+        // Those that could not be synced count.
+        if let Ok(count) = self.meta().count_unsynced() {
+            self.unsynced.store(count, Ordering::Relaxed);
+        }
+        synced.map(drop)
     }
 
-    /// Where the file of a checkpoint is, to be read.
-    pub(crate) fn checkpoint(&self, file: &str) -> PathBuf {
-        if let Err(error) = self.store.make_file(&self.meta, file) {
-            tracing::warn!(%error, "the file of a checkpoint is not made");
-        }
-        self.store.checkpoints().join(file)
+    /// Where the file of a checkpoint is, to be read. An error is the host's: the checkpoint itself is not lost.
+    pub(crate) fn checkpoint(&self, file: &str) -> Result<PathBuf, StoreError> {
+        self.store.make_file(&self.meta, file)?;
+        Ok(self.store.checkpoints().join(file))
     }
 
     /// How many bytes a checkpoint may have to be part of its commit: none, if the files of too many are not on the disk.
@@ -484,12 +485,13 @@ impl Ledger {
 
     /// What follows from a commit.
     fn committed(&self, held: &Held, left: &Left, committed: &Committed) {
+        // Before clients are told of an end: one may remove the invocation and use its id for another, whose files have these names.
+        self.follow(held, left, committed);
         match committed.status.is_end() {
             true => self.changed(&held.id),
             // Clients wait for the end.
             false => self.hurry.notify_one(),
         }
-        self.follow(held, left, committed);
     }
 
     /// The same for others than those who wait for the invocation itself.

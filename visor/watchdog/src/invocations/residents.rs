@@ -157,7 +157,7 @@ impl<P: Process> Residents<P> {
         let mut held = self.lock();
         held.note(wait, Looked { bytes, ticks: Some(ticks), may_be_less: true });
         if held.bytes > bounds.high {
-            held.look_again();
+            held.look_again(wait);
         }
         if held.bytes > bounds.high {
             while held.bytes > bounds.low
@@ -274,13 +274,11 @@ impl<P: Process> Held<P> {
         self.remove(used)
     }
 
-    /// Looks at the memory of those once more that may have less than they had; but for the last, which has just been looked at, and for those that
+    /// Looks at the memory of those once more that may have less than they had; but for this one, which has just been looked at, and for those that
     /// were not looked at yet.
-    fn look_again(&mut self) {
-        let last = self.next - 1;
-        let may_be_less =
-            |(_, (_, looked)): &(&u64, &mut (Resident<P>, Looked))| looked.may_be_less && looked.ticks.is_some();
-        for (_, (resident, looked)) in self.by_use.range_mut(..last).filter(may_be_less) {
+    fn look_again(&mut self, but: &WaitOf) {
+        let others = self.by_use.values_mut().filter(|(resident, _)| resident.of != *but);
+        for (resident, looked) in others.filter(|(_, looked)| looked.may_be_less && looked.ticks.is_some()) {
             *looked = Looked { bytes: resident.process.memory(), may_be_less: false, ..*looked };
         }
         self.bytes = self.by_use.values().map(|(_, looked)| looked.bytes).sum();
