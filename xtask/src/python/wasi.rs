@@ -4,7 +4,7 @@
 //! source ─┬─ gcc ───────▶ host/python       compiles the library, and what the build itself needs
 //!         └─ edits, clang and wasi-libc ──▶ libpython3.13.a, with zlib and bzip2
 //! python/*.py, source/Lib ── host/python freeze.py --wasi ─▶ library.bin, library.c
-//! python/*.c, python/wasi/*.c ── clang, lld ─▶ python-wasi.wasm + library.bin as its attachment
+//! python/*.c, python/wasi/*.c, wasi/lib/*.c ── clang, lld ─▶ python-wasi.wasm + library.bin as its attachment
 //!                                                └─ monohull build ─▶ target/python/python-wasi.so
 //! ```
 //!
@@ -95,8 +95,9 @@ const EMULATE: [&str; 3] = ["-D_WASI_EMULATED_SIGNAL", "-D_WASI_EMULATED_GETPID"
 const LIBRARIES: [(&str, Program, &str, &[&str]); 2] =
     [("ZLIB", ZLIB, "z", &["zlib.h", "zconf.h"]), ("BZIP2", BZIP2, "bz2", &["bzlib.h"])];
 const ARCHIVES: [&str; 4] = super::ARCHIVES;
-/// Our C files, in `python`.
-const OURS: [&str; 4] = ["main.c", "module.c", "wasi/host.c", "wasi/libc.c"];
+/// Our C files.
+const OURS: [&str; 5] =
+    ["python/main.c", "python/module.c", "python/wasi/host.c", "python/wasi/libc.c", "wasi/lib/monohull.c"];
 /// Where the compiler of WebAssembly programs looks for what belongs to one.
 const ATTACHMENT: &[u8] = b"monohull.attachment";
 
@@ -205,7 +206,7 @@ impl Interpreter {
         let freeze = freeze.arg(ours.join("freeze.py")).arg("--wasi").arg(self.folder.join("source/Lib")).arg(work);
         shell::run(freeze)?;
         let (mut objects, mut compile) = (Vec::new(), Vec::new());
-        for file in OURS.map(|file| ours.join(file)).into_iter().chain([work.join("library.c")]) {
+        for file in OURS.map(|file| root().join(file)).into_iter().chain([work.join("library.c")]) {
             let object = work.join(file.file_name().unwrap_or_default()).with_extension("o");
             let mut compiler = self.clang.compiler();
             compiler.args(["-Wall", "-Werror"]).args(EMULATE);
