@@ -80,10 +80,10 @@ int monohull_cancel_child(const char *id);
  * handler has failed: the buffer has the reason. MONOHULL_NOT_FOUND if no step handles the effect. A handler takes the slot "request" and
  * publishes the slot "reply". */
 int monohull_perform(const char *effect, const void *request, size_t len, monohull_buffer *reply);
-/* Publishes the continuation of this call in a slot, and waits until another function uses it: 0, and the buffer has what with. MONOHULL_NEVER_FILLED if
+/* Not for WebAssembly: publishes the continuation of this call in a slot, and waits until another function uses it: 0, and the buffer has what with. MONOHULL_NEVER_FILLED if
  * it was dropped, or its last owner has ended. */
 int monohull_call_cc(const char *slot, monohull_buffer *value);
-/* Takes a continuation from a slot, waiting until there is one, and uses it with `len` bytes, which are copied. MONOHULL_NOT_FOUND if the instance that
+/* Not for WebAssembly: takes a continuation from a slot, waiting until there is one, and uses it with `len` bytes, which are copied. MONOHULL_NOT_FOUND if the instance that
  * waited has ended. */
 int monohull_resume(const char *slot, const void *value, size_t len);
 /* Makes a save point with a label, durably: 0 if it has gone on, 1 if it has come back there, or a negative error. */

@@ -89,7 +89,7 @@ fn a_continuation_that_is_dropped_is_an_error_for_what_waits() {
     assert_eq!(text(&run(&document), "said"), GONE);
     // Nothing is left that could use it.
     let report = run(&workflow(&[("waits", how("wait"))], &["result"]));
-    assert_eq!(text(&report, "result"), "NeverFilled: no instance is left that could reply");
+    assert_eq!(text(&report, "result"), "NeverFilled: no instance is left that could use the continuation");
 }
 
 #[test]

@@ -180,10 +180,15 @@ fn free(address: u64) {
     }
 }
 
+/// The layout that a buffer was allocated with.
+fn layout_of(address: u64) -> Layout {
+    // SAFETY: as in `free`.
+    unsafe { (address as *const Layout).sub(1).read() }
+}
+
 /// How long a buffer is.
 fn size_of_buffer(address: u64) -> u64 {
-    // SAFETY: as in `free`.
-    let layout = unsafe { (address as *const Layout).sub(1).read() };
+    let layout = layout_of(address);
     (layout.size() - layout.align()) as u64
 }
 
@@ -311,7 +316,7 @@ unsafe fn serve(number: u32, [a, b, c, d, e, _]: [u64; 6]) -> Result<u64, Errno>
     match number {
         number::SLOT_ALLOC => alloc(a, b).map(|view| view.address),
         number::SLOT_RESIZE => {
-            let view = alloc(b, 1)?;
+            let view = alloc(b, layout_of(a).align() as u64)?;
             let len = b.min(size_of_buffer(a)) as usize;
             // SAFETY: both have so many bytes, and the second is new.
             unsafe { (view.address as *mut u8).copy_from_nonoverlapping(a as *const u8, len) };

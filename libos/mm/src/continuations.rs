@@ -13,7 +13,7 @@
 use crate::Memory;
 use crate::arena::Returns;
 use crate::mark::Mark;
-use crate::table::{BufferState, Content, Denied, Table};
+use crate::table::{Buffer, BufferState, Content, Denied, Table};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -66,6 +66,8 @@ impl Memory {
         let marked = self.table.lock().mark(instance, address, waiter);
         let written = match marked {
             Ok(id) => self.write_name(call, out, &EffectSlot { part: EffectPart::Resume, id }.to_bytes()),
+            // What is there now is not this call's to free.
+            Err(unused @ Unused::GivenAway) => return Err(self.unused(call, unused)),
             Err(unused) => Err(self.unused(call, unused)),
         };
         if written.is_err() {
@@ -98,7 +100,9 @@ impl Memory {
                 explain(Errno::TooMany, why)
             }
             Unused::GivenAway => {
-                let why = format_args!("another thread has freed or published the buffer before it was a continuation");
+                let why = format_args!(
+                    "another thread has freed, published or replaced the buffer before it was a continuation"
+                );
                 explain(Errno::Busy, why)
             }
             Unused::None => {
@@ -152,12 +156,12 @@ impl Table {
                 break id;
             }
         };
-        match self.buffers.get_mut(&address) {
-            Some(buffer) if matches!(buffer.state, BufferState::Held { by: holder, .. } if holder == by) => {
-                buffer.mark = Some(Box::new(Mark { id, waiter }));
-            }
-            _ => return Err(Unused::GivenAway),
-        }
+        let is_new = |buffer: &&mut Buffer| {
+            buffer.mark.is_none()
+                && matches!(buffer.state, BufferState::Held { by: holder, origin: None } if holder == by)
+        };
+        let Some(buffer) = self.buffers.get_mut(&address).filter(is_new) else { return Err(Unused::GivenAway) };
+        buffer.mark = Some(Box::new(Mark { id, waiter }));
         self.continuations.insert(id.to_raw());
         Ok(id)
     }

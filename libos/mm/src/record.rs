@@ -17,6 +17,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use monohull_abi::effect::{EffectPart, EffectSlot};
 use monohull_abi::event::{EventSlot, EventState, RESERVED};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE};
 use monohull_abi::module::SYSTEM_INSTANCE;
@@ -188,6 +189,16 @@ impl<'r> SlotRecord<'r> {
         SlotRecord { name: &slot.name, type_name, count, element_size, fingerprint, producer, taken }
     }
 
+    /// The same of one from which a buffer was taken, or that is filled again if another is given back: what a continuation was used with is taken once.
+    fn restore_earlier(self, capacity: u64) -> Result<Box<Slot>, Refused> {
+        if EffectSlot::parse(self.name).is_some_and(|slot| slot.part == EffectPart::Resume) {
+            return Err(Refused::new(format_args!(
+                "what a continuation was used with was taken, and can be given back"
+            )));
+        }
+        self.restore(capacity, None)
+    }
+
     /// The slot, if its name and its type's are names, and its contents fit into so many bytes.
     fn restore(self, capacity: u64, before: Option<Box<Slot>>) -> Result<Box<Slot>, Refused> {
         let SlotRecord { name, type_name, count, element_size, fingerprint, producer, taken } = self;
@@ -228,12 +239,12 @@ impl Table {
         let (charged, state) = match record.owner {
             OwnerRecord::Held { by, origin } => {
                 let by = owner(by)?;
-                let origin = origin.map(|slot| slot.restore(bytes, None)).transpose()?;
+                let origin = origin.map(|slot| slot.restore_earlier(bytes)).transpose()?;
                 (Some(by), BufferState::Held { by, origin })
             }
             OwnerRecord::Retained { by, slot } => {
                 let by = owner(by)?;
-                let slot = slot.restore(bytes, None)?;
+                let slot = slot.restore_earlier(bytes)?;
                 let instance = self.instances.entry(by).or_default();
                 instance.retained.push(address);
                 instance.retained_bytes += bytes;
@@ -244,7 +255,7 @@ impl Table {
                 (Some(by), BufferState::Retained { by, slot })
             }
             OwnerRecord::InSlot { slot, before } => {
-                let before = before.map(|slot| slot.restore(bytes, None)).transpose()?;
+                let before = before.map(|slot| slot.restore_earlier(bytes)).transpose()?;
                 let slot = slot.restore(bytes, before)?;
                 if self.names.insert(slot.name.clone(), address).is_some() {
                     return Err(Refused::new(format_args!("slot `{}` is filled twice", slot.name)));

@@ -10,6 +10,7 @@ use crate::{Memory, events};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use core::fmt;
+use monohull_abi::effect::{EffectPart, EffectSlot};
 use monohull_abi::event::EventSlot;
 use monohull_abi::layout::PAGE;
 use monohull_abi::module::{Call, NEVER, SYSTEM_INSTANCE, Wake};
@@ -187,6 +188,9 @@ impl Memory {
                 Errno::NotFound
             } else if is_request {
                 self.host.explain(call, Errno::NeverFilled, format_args!("the request has been taken"))
+            } else if EffectSlot::parse(name).is_some_and(|slot| slot.part == EffectPart::Resume) {
+                let why = format_args!("no instance is left that could use the continuation");
+                self.host.explain(call, Errno::NeverFilled, why)
             } else if is_reply {
                 self.host.explain(call, Errno::NeverFilled, format_args!("no instance is left that could reply"))
             } else {

@@ -446,8 +446,9 @@ fn every_mark_that_lies_is_refused() {
             || OwnerRecord::Held { by: B, origin: Some(slot("x", B)) },
             || OwnerRecord::Retained { by: B, slot: slot("x", B) },
         ] {
-            refuse("a continuation is a request, a reply or an event", &|table| {
+            let named = |is_outer: &mut bool| {
                 let mut owner = owner();
+                *is_outer = matches!(&owner, OwnerRecord::InSlot { before: None, .. });
                 match &mut owner {
                     OwnerRecord::InSlot { before: Some(slot), .. }
                     | OwnerRecord::InSlot { slot, .. }
@@ -455,8 +456,22 @@ fn every_mark_that_lies_is_refused() {
                     | OwnerRecord::Retained { slot, .. } => slot.name = name,
                     OwnerRecord::Held { .. } => {}
                 }
-                table.buffers[taken].owner = owner;
-            });
+                owner
+            };
+            let mut is_outer = false;
+            named(&mut is_outer);
+            if !name.starts_with("\0k") || is_outer {
+                refuse("a continuation is a request, a reply or an event", &|table| {
+                    table.buffers[taken].owner = named(&mut false);
+                });
+                continue;
+            }
+            // Whether it is a continuation or not.
+            for which in [taken, plain] {
+                refuse("what a continuation was used with was taken, and can be given back", &|table| {
+                    table.buffers[which].owner = named(&mut false);
+                });
+            }
         }
     }
     let used = |name: &'static str| OwnerRecord::InSlot { slot: slot(name, B), before: None };
