@@ -325,7 +325,7 @@ fn files_that_the_disk_lacks_are_written_again_from_their_commits() {
     commit(6, false);
     let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
     connection.execute_batch("UPDATE unsynced SET file = '../outside' WHERE file LIKE 'one.6.%'").expect("edited");
-    assert_eq!((synced(), folder.path().join("state/outside").exists()), (1, false), "it leads nowhere else");
+    assert_eq!((synced(), folder.path().join("state/outside").exists()), (0, false), "it leads nowhere else");
 }
 
 /// What has ended needs no checkpoint, and no content of one.
