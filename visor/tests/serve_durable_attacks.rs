@@ -171,11 +171,10 @@ fn another_tenants_invocation_is_out_of_reach() {
         let mut all = all.map(|entry| name(entry.path()));
         all.find(|name| name.starts_with(&format!("{id}."))).expect("a checkpoint")
     };
+    // No process stays with it, so that it is restored, and no commit has what the file holds.
+    assert_eq!(server.stop().0, Some(0));
     fs::copy(file(&theirs, &of(&theirs, "theirs")), file(&mine, &of(&mine, "one"))).expect("copied");
-    // No process stays with it, so that it is restored.
-    for verb in ["pause", "resume"] {
-        server.post(&format!("/invocations/one/{verb}"), b"").expect(200);
-    }
+    let server = Server::start_on(&mine, &OPTIONS, &[]);
     server.post("/invocations/one/events/a", b"x").expect(202);
     eventually("it is paused", || server.get("/invocations/one").json()["status"] == "paused");
     let shown = server.get("/invocations/one").expect(200).json();
