@@ -294,6 +294,19 @@ impl Attack {
         ran
     }
 
+    /// The same of an attack that comes to nothing if its thread is interrupted in the midst of it: what it has changed is set again when it goes on.
+    #[track_caller]
+    pub(crate) fn fails_unless_interrupted(&self, kind: &str, reasons: &[&str]) {
+        for _ in 0..10 {
+            let ran = self.run("mpk", &self.attempts);
+            if ran.report["status"] != "done" {
+                return self.has_failed(&ran, &[kind], reasons);
+            }
+            assert_eq!(ran.printed("victim"), ["intact"], "{}: {}", self.name(), ran.output);
+        }
+        panic!("{}: it was interrupted each time", self.name());
+    }
+
     /// That came of it.
     #[track_caller]
     pub(crate) fn has_failed(&self, ran: &Ran, kinds: &[&str], reasons: &[&str]) {
