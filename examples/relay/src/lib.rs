@@ -1,4 +1,4 @@
-//! An author who waits for an editor whom it does not know. Each is a step of its own; what goes from one to the next is the author's continuation.
+//! An author that waits for an editor which it does not know. Each is a step of its own; what goes from one to the next is the author's continuation.
 //!
 //! ```text
 //!   author   fills `draft` ─ call_cc: publishes "question" ─ waits ───────────────────── the text ─▶ fills `page`

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use monohull_abi::effect::PerformId;
 
-/// It lies here and not in the buffer, so that nobody can write one.
+/// It lies here and not in the buffer, so that no function can write one.
 #[derive(Debug)]
 pub(crate) struct Mark {
     /// The instance that waits, and which of its continuations it is.

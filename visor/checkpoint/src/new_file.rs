@@ -9,7 +9,7 @@
 //! ```
 //!
 //! If the writer ends before, between or after these steps, the name is that of the old file or of the new one; after the
-//! last step it stays the new one's even if the machine stops. Whoever keeps the content elsewhere until then need not wait for the disk
+//! last step it stays the new one's even if the machine stops. A caller that keeps the content elsewhere until then need not wait for the disk
 //! ([`NewFile::name_unsynced`]). `NAME.part` may stay behind if the writer is killed between link
 //! and rename; the next one that replaces NAME removes it. Writers of one folder take turns there by a lock on the folder.
 

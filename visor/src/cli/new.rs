@@ -42,7 +42,7 @@ pub(super) struct New {
     /// The language it is written in
     #[arg(long, value_enum, default_value_t, conflicts_with_all = ["small", "std_path"])]
     lang: Lang,
-    /// A WebAssembly program, which is safe to run whoever wrote it, instead of native code
+    /// A WebAssembly program, for code that is not trusted, instead of native code
     #[arg(long, conflicts_with_all = ["small", "std_path"])]
     wasi: bool,
     #[command(flatten)]

@@ -314,7 +314,7 @@ impl Watchdog {
         }
     }
 
-    /// Brings files to the disk that nobody has waited for: every few seconds, and when there are many.
+    /// Brings files to the disk that no commit has waited for: every few seconds, and when there are many.
     async fn sync_files(self: &Arc<Self>) -> Infallible {
         let mut ticks = interval(SWEEP);
         loop {

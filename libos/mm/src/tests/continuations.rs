@@ -1,5 +1,6 @@
-//! Continuations: who may use one, what becomes of it when it is dropped or what waits ends, and captures in between.
+//! Continuations: which instance may use one, what becomes of it when it is dropped or what waits ends, and captures in between.
 
+use super::records::{moved, resume};
 use super::*;
 use crate::continuation_record::ContinuationRecord;
 use crate::record::{BufferRecord, OwnerRecord, SlotRecord, TableRecord};
@@ -342,16 +343,6 @@ fn a_bad_address_for_the_name_leaves_no_buffer() {
     assert_eq!(mm.held(A).len(), 1);
 }
 
-fn resumed(captured: &Captured) -> Result<Mm, String> {
-    Domain::resume(&[&MONOHULL_MODULE], captured).map(Mm)
-}
-
-fn moved(mm: Mm) -> Mm {
-    let captured = mm.capture().expect("it is at rest");
-    drop(mm);
-    resumed(&captured).expect("a record of our own")
-}
-
 #[test]
 fn continuations_are_captured_wherever_they_are() {
     let mm = Mm::start();
@@ -422,7 +413,7 @@ fn every_mark_that_lies_is_refused() {
     // The buffers: A's own, its continuation that B has, its second one. The continuations: these two.
     let [plain, taken] = [0, 1];
     let refuse = |words: &str, change: &dyn Fn(&mut TableRecord<'_>)| {
-        let refused = resumed(&edit(&captured, change)).err().unwrap_or_else(|| panic!("not refused: {words}"));
+        let refused = resume(&edit(&captured, change)).err().unwrap_or_else(|| panic!("not refused: {words}"));
         assert!(refused.contains(words), "{refused:?} has no {words:?}");
     };
     for asker in [77, SYSTEM_INSTANCE, 0] {
@@ -494,7 +485,7 @@ fn every_mark_that_lies_is_refused() {
         table.continuations.insert(0, ContinuationRecord { page, asker: A, number: 9, waiter: "w" });
         table.last_continuation = 8;
     });
-    let mm = resumed(&given).expect("it is a record like any other");
+    let mm = resume(&given).expect("it is a record like any other");
     assert!(!mm.continuation(A).1.ends_with("00000009"), "it is in use");
     assert_eq!(mm.resume_with(A, own, b"own"), 0);
     assert_eq!(mm.take(A, "\0k0000000100000009", BYTES).map(|view| mm.peek(view.address, 3)), Ok(b"own".to_vec()));

@@ -14,12 +14,12 @@ use std::{format, vec};
 /// Bytes of the version at the start of a record.
 const VERSION: usize = 4;
 
-fn resume(captured: &Captured) -> Result<Mm, String> {
+pub(super) fn resume(captured: &Captured) -> Result<Mm, String> {
     Domain::resume(&[&MONOHULL_MODULE], captured).map(Mm)
 }
 
 /// Captures, ends the domain, and goes on in a new one.
-fn moved(mm: Mm) -> Mm {
+pub(super) fn moved(mm: Mm) -> Mm {
     let captured = mm.capture().expect("it is at rest");
     drop(mm);
     resume(&captured).expect("a record of our own")

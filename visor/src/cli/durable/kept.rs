@@ -166,7 +166,7 @@ impl<'a> Checkpoints<'a> {
         Ok(committed)
     }
 
-    /// The database, which stays open: the last one who closes it waits for the disk to have all of it in its place.
+    /// The database, which stays open: the last connection that is closed waits for the disk to have all of it in its place.
     fn meta(&mut self) -> Result<&mut Sqlite, StoreError> {
         match &mut self.meta {
             Some(meta) => Ok(meta),

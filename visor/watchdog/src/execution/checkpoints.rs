@@ -130,7 +130,7 @@ impl Ledger {
         // The workflow's document is part of it, too.
         let content = content.map_err(unwritten)?.filter(|content| content.len() as u64 <= most);
         let (file, bytes, unsynced) = if let Some(content) = content {
-            // Its process has all that is in it: as a rule nobody reads the file before the next one is written.
+            // Its process has all that is in it: as a rule the file is not read before the next one is written.
             (format!("{name}.checkpoint"), content.len() as u64, Some(content))
         } else {
             let written = saved.write_unsynced(&folder, &name, self.keys(), most).map_err(unwritten)?;
