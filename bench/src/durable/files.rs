@@ -25,16 +25,17 @@ pub(crate) fn stored(folder: &Path) -> u64 {
     bytes
 }
 
-/// Nanoseconds that 4 KiB take to be on the disk of the engines' folders, by `fdatasync` of a file whose blocks are there.
-pub(crate) fn fdatasync(times: usize) -> Result<f64> {
+/// Nanoseconds that so many bytes take to be on the disk of the engines' folders, by `fdatasync` of a file whose blocks are there.
+pub(crate) fn fdatasync(bytes: usize, times: usize) -> Result<f64> {
     let path = scratch()?.join("fdatasync");
     let measure = || -> std::io::Result<f64> {
         let file = File::create(&path)?;
-        file.write_all_at(&vec![1; 4096 * times], 0)?;
+        file.write_all_at(&vec![1; bytes * times], 0)?;
+        let content = vec![2; bytes];
         file.sync_all()?;
         let begin = Instant::now();
         for at in 0..times {
-            file.write_all_at(&[2; 4096], 4096 * at as u64)?;
+            file.write_all_at(&content, (bytes * at) as u64)?;
             file.sync_data()?;
         }
         Ok(begin.elapsed().as_nanos() as f64 / times as f64)

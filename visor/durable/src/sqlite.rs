@@ -16,6 +16,7 @@ mod listed;
 mod mail;
 mod migrate;
 mod outbox;
+mod reader;
 mod undelivered;
 mod unsynced;
 

@@ -1,7 +1,7 @@
 //! How long one workflow takes: 15 steps, a sleep, an answer to an event, and ours to leave its process.
 
 use super::{against, allowed, each_peer, new_id, samples, suspension, timed};
-use crate::durable::{Engine, Order};
+use crate::durable::{Engine, Order, fdatasync};
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,8 @@ const SUSPEND: &str = "20ms";
 /// 15 steps, and each half of a suspension, in nanoseconds.
 const ALLOWED_STEPS: f64 = 5e6;
 const ALLOWED_HALF: f64 = 1e6;
+/// Bytes of a checkpoint of the workflow with steps, about.
+const CHECKPOINT: usize = 24 << 10;
 /// How long a workflow is given to come to its wait.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -49,6 +51,10 @@ pub(crate) fn run(effort: Effort) -> Result<Vec<Row>> {
     });
     let steps = samples(effort.rounds, || spent(&ours, &KEPT_STEPS))?;
     rows.push(allowed("durable: 15 steps, each kept before the next", steps, ALLOWED_STEPS, Unit::Milliseconds));
+    let synced = || Ok(KEPT_STEPS.count as f64 * fdatasync(CHECKPOINT, KEPT_STEPS.count as usize)?);
+    let sides = take_turns(effort, || spent(&ours, &KEPT_STEPS), synced)?;
+    let floor = "15 × 24 KiB, each on the disk before the next";
+    rows.push(Row::new("durable: 15 steps, each kept before the next", sides, floor, Unit::Milliseconds, None));
     let late = samples(few.rounds, || called(&ours, &long))?;
     rows.push(allowed("durable: due, until the first instruction", late, ALLOWED_HALF, Unit::Milliseconds));
     if effort.smoke {

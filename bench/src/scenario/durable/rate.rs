@@ -1,5 +1,6 @@
-//! How much 16 clients get done together: suspensions of ours, each of which is a checkpoint that is committed, a process that ends and another one
-//! that goes on, against steps of the peers, and both against the disk.
+//! How much 16 clients get done together: suspensions of ours, each of which is a checkpoint that is committed, against steps of the peers, and both
+//! against the disk. As a server is by default the process of what waits stays for a while, and goes on; where none stays, each suspension is a
+//! process that ends and another one that is restored.
 
 use super::{CLIENTS, against, each_peer, new_id};
 use crate::durable::{Engine, Order, fdatasync};
@@ -15,11 +16,9 @@ pub(crate) fn run(effort: Effort) -> Result<Vec<Row>> {
     let calls = effort.size(2, 1);
     let effort = Effort { rounds: effort.rounds.min(5), ..effort };
     let naps = effort.size(NAPS, Order::new("naps", 2));
-    let ours = Engine::monohull(
-        "1ms",
-        &["--concurrency", &CLIENTS.to_string(), "--resident-memory", "0"],
-        &[naps, KEPT_STEPS],
-    )?;
+    let together = ["--concurrency", &CLIENTS.to_string()];
+    let ours = Engine::monohull("1ms", &together, &[naps, KEPT_STEPS])?;
+    let restored = Engine::monohull("1ms", &[&together[..], &["--resident-memory", "0"]].concat(), &[naps])?;
     let mut rows = each_peer(effort, &[], |peer, theirs| {
         let by = format!("a step of {}", theirs.name);
         let row = |name: &str, sides, goal| {
@@ -30,15 +29,13 @@ pub(crate) fn run(effort: Effort) -> Result<Vec<Row>> {
         Ok(vec![row("a suspension", suspensions, against(peer, 0.5)), row("a step, kept before the next", steps, None)])
     });
     let syncs = effort.size(SYNCS, 5);
-    let sides = take_turns(effort, || each(&ours, &naps, calls), || fdatasync(syncs))?;
-    let per_second = |samples: &Samples| 1e9 / samples.median;
-    eprintln!(
-        "  {:.0} suspensions per second; fdatasync of 4 KiB: {:.0} per second",
-        per_second(&sides.0),
-        per_second(&sides.1)
-    );
-    let name = format!("durable: a suspension, {CLIENTS} at a time");
-    rows.push(Row::new(name, sides, "fdatasync of 4 KiB, one at a time", Unit::Microseconds, None));
+    for (engine, what) in [(&ours, "a suspension"), (&restored, "a suspension, restored in another process")] {
+        let sides = take_turns(effort, || each(engine, &naps, calls), || fdatasync(4096, syncs))?;
+        let per_second = |samples: &Samples| 1e9 / samples.median;
+        eprintln!("  {what}: {:.0} per second; fdatasync of 4 KiB: {:.0}", per_second(&sides.0), per_second(&sides.1));
+        let name = format!("durable: {what}, {CLIENTS} at a time");
+        rows.push(Row::new(name, sides, "fdatasync of 4 KiB, one at a time", Unit::Microseconds, None));
+    }
     Ok(rows)
 }
 

@@ -137,11 +137,13 @@ pub(super) fn take(connection: &Connection, row: &mut Invocation, taken: &[u64],
             )?
             .execute(params![id, integer(KEYS_KEPT)])?;
     }
-    let mut query =
-        connection.prepare_cached("SELECT DISTINCT name FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL")?;
-    let names = query.query_map(params![id], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
-    if names.iter().any(|name| waits_for(&row.waits, name)) {
-        make_due(row, now);
+    let mut query = connection.prepare_cached("SELECT name FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL")?;
+    let mut events = query.query(params![id])?;
+    while let Some(event) = events.next()? {
+        if waits_for(&row.waits, event.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?) {
+            make_due(row, now);
+            break;
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use monohull_abi::event::is_reserved_event;
 use monohull_durable::{
-    Child, Family, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, MetaError, Status as RowStatus,
+    Child, Family, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, Sqlite, Status as RowStatus,
     Wait,
 };
 use serde_json::{Map, Value, json};
@@ -161,15 +161,14 @@ impl Ledger {
     /// What is known of an invocation; `live` is the one that a process runs.
     fn recall(&self, id: &InvocationId, live: Option<Arc<Invocation>>) -> Result<Option<Known>, ApiError> {
         let (row, mail, lineage, forks, family, outputs, printed) = {
-            let meta = self.meta();
-            let all = || -> Result<_, MetaError> {
+            let all = |meta: &Sqlite| {
                 let Some(row) = meta.get(id)? else { return Ok(None) };
                 let outputs = if row.status == RowStatus::Completed { meta.outputs(id)? } else { Vec::new() };
                 let printed = meta.printed(id)?;
                 let (lineage, forks, family) = (meta.lineage(id)?, meta.forks(id)?, meta.family(id)?);
                 Ok(Some((row, meta.mail_count(id)?, lineage, forks, family, outputs, printed)))
             };
-            match all().map_err(meta_kept)? {
+            match self.reader().at_one_time(all).map_err(meta_kept)? {
                 Some(found) => found,
                 None => return Ok(None),
             }

@@ -61,7 +61,7 @@ impl Arrivals {
                 };
             }
             let (watchdog, held, given) = (self.watchdog.clone(), self.held.clone(), self.given);
-            let mail = spawn_blocking(move || watchdog.ledger.meta().mail(&held, given)).await;
+            let mail = spawn_blocking(move || watchdog.ledger.reader().mail(&held, given)).await;
             self.look = false;
             match mail {
                 Ok(Ok(mail)) if mail.is_empty() => {}

@@ -64,7 +64,7 @@ impl Watchdog {
             return Err(NoBasis::Interrupted(Box::new(start)));
         }
         let (mail, lineage, history) = {
-            let meta = ledger.meta();
+            let meta = ledger.reader();
             let mail = match meta.mail(&claim.held, 0) {
                 Err(error @ MetaError::Damaged { .. }) => return Err(NoBasis::Pause(error.to_string())),
                 mail => mail.map_err(|error| host(&error))?,

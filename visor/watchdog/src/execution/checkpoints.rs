@@ -163,7 +163,7 @@ impl Ledger {
         let mut names = std::iter::once(name.clone()).chain(others);
         let is_free = |name: &String| {
             let file = format!("{name}.checkpoint");
-            !folder.join(&file).exists() && !self.meta().is_unsynced(&file).unwrap_or(false)
+            !folder.join(&file).exists() && !self.reader().is_unsynced(&file).unwrap_or(false)
         };
         names.find(is_free).unwrap_or(name)
     }

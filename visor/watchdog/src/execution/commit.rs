@@ -191,7 +191,7 @@ impl Watchdog {
 impl Ledger {
     /// Whether an invocation that runs is to be cancelled at its next commit.
     fn is_marked(&self, held: &Held) -> bool {
-        let row = self.meta().get(&held.id);
+        let row = self.reader().get(&held.id);
         row.is_ok_and(|row| row.is_some_and(|row| row.wanted == Some(RowStatus::Cancelled)))
     }
 }

@@ -150,7 +150,7 @@ impl Watchdog {
                 Some(due) if due <= now() => {
                     let slot = self.admission.wait().await;
                     let permit = slot.run_permit().await;
-                    self.claim(slot, permit).await;
+                    known = self.claim(slot, permit).await;
                 }
                 Some(due) => {
                     let nap = Duration::from_nanos(due.saturating_sub(now())).min(NAP);
@@ -165,10 +165,10 @@ impl Watchdog {
         }
     }
 
-    /// Claims what is due first, and begins with it.
-    async fn claim(self: &Arc<Self>, slot: QueueSlot, permit: OwnedSemaphorePermit) {
+    /// Claims what is due first, and begins with it. When the next one is due, if that is known.
+    async fn claim(self: &Arc<Self>, slot: QueueSlot, permit: OwnedSemaphorePermit) -> Option<u64> {
         if self.is_ending() {
-            return;
+            return None;
         }
         let watchdog = self.clone();
         let claim = spawn_blocking(move || {
@@ -177,24 +177,27 @@ impl Watchdog {
                 Claimed::Yes(claim) => watchdog.resident_of(claim),
                 Claimed::Nothing | Claimed::Paused(_) => None,
             };
-            Ok::<_, StoreError>((claimed, here))
+            let next = watchdog.ledger.next_due().ok().flatten();
+            Ok::<_, StoreError>((claimed, here, next))
         });
         match claim.await {
-            Ok(Ok((Claimed::Yes(claim), here))) => {
+            Ok(Ok((Claimed::Yes(claim), here, next))) => {
                 let (watchdog, guard) = (self.clone(), self.work.track());
                 tokio::spawn(async move {
                     let _held = (guard, slot, permit);
                     watchdog.legs(*claim, here).await;
                 });
+                return next;
             }
-            Ok(Ok((Claimed::Paused(id), _))) => tracing::warn!(%id, "paused: too many attempts"),
-            Ok(Ok((Claimed::Nothing, _))) => {}
+            Ok(Ok((Claimed::Paused(id), ..))) => tracing::warn!(%id, "paused: too many attempts"),
+            Ok(Ok((Claimed::Nothing, ..))) => {}
             Ok(Err(error)) => {
                 tracing::error!(%error, "nothing can be claimed");
                 sleep(TROUBLE_PAUSE).await;
             }
             Err(error) => tracing::error!(%error, "claim"),
         }
+        None
     }
 
     /// Runs a claimed invocation, leg by leg, until it waits for something that is not there or has ended. Each leg is committed.

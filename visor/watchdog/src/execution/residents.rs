@@ -78,7 +78,7 @@ impl Watchdog {
         let Resident { process, ready, keeps_deadline, .. } = resident?;
         let start = Start::decode(&claim.start)?;
         let document = self.ledger.read(&start.document).ok()?;
-        let lineage = self.ledger.meta().lineage(&claim.held.id).ok()?;
+        let lineage = self.ledger.reader().lineage(&claim.held.id).ok()?;
         let copy = (lineage.copy, lineage.copies);
         let (callback, again) = (start.callback.clone(), start.again);
         let begun = Begun { callback, again, document, ready, copy, since: std::time::Instant::now() };
@@ -89,7 +89,7 @@ impl Watchdog {
     pub(crate) fn here(&self, claim: &Claim, (process, keeps_deadline): (Run, bool), begun: Begun) -> Option<Here> {
         let start = Start::decode(&claim.start)?;
         let changes = self.ledger.changes();
-        let mail = self.ledger.meta().mail(&claim.held, 0).ok()?;
+        let mail = self.ledger.reader().mail(&claim.held, 0).ok()?;
         let lineage = Lineage { generation: claim.generation, copy: begun.copy.0, copies: begun.copy.1 };
         let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
         Some(Here { process, begun, start, order: GoOn { lineage, keeps_deadline, events }, changes })

@@ -63,6 +63,8 @@ pub(crate) struct Ledger {
     folder: Arc<StateFolder>,
     store: Store,
     meta: Mutex<Sqlite>,
+    /// Another connection to the database, for what is only read: it does not wait for those that wait for the disk.
+    reader: Mutex<Sqlite>,
     /// Transactions that wait for the disk at the same time.
     together: Together,
     owner: Owner,
@@ -157,9 +159,10 @@ impl Ledger {
             meta.check(CHECKED_MAX)?;
             meta.begins_again(Start::begins_again);
             store.expire_the_dead(&mut meta)?;
-            Ok((store, meta))
+            let reader = store.meta()?.only_reads()?;
+            Ok((store, meta, reader))
         };
-        let (store, meta) = opened().map_err(|error| match error {
+        let (store, meta, reader) = opened().map_err(|error| match error {
             StoreError::Meta(error) if error.is_damage() => {
                 LedgerError::Damaged { folder: folder_of_store.clone(), error }
             }
@@ -172,6 +175,7 @@ impl Ledger {
             folder: folder.clone(),
             store,
             meta,
+            reader: Mutex::new(reader),
             together: Together::default(),
             owner,
             key,
@@ -240,6 +244,11 @@ impl Ledger {
     pub(crate) fn meta(&self) -> MutexGuard<'_, Sqlite> {
         // A transaction that was not committed has been rolled back.
         self.meta.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The database as the last commit left it, to be read. Nothing is to be changed by it.
+    pub(crate) fn reader(&self) -> MutexGuard<'_, Sqlite> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes something. It counts only if the state folder was in its place before and after it.
@@ -406,12 +415,12 @@ impl Ledger {
 
     /// When the next one is due, or has been.
     pub(crate) fn next_due(&self) -> Result<Option<u64>, MetaError> {
-        self.meta().next_due()
+        self.reader().next_due()
     }
 
     /// When something is to be done next: an invocation is due, or a schedule.
     pub(crate) fn next_alarm(&self) -> Result<Option<u64>, MetaError> {
-        let meta = self.meta();
+        let meta = self.reader();
         Ok([meta.next_due()?, meta.next_look()?].into_iter().flatten().min())
     }
 
@@ -531,7 +540,7 @@ impl Ledger {
 
     /// A page of the list.
     pub(crate) fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<Listed>, MetaError> {
-        self.meta().newest(filter, limit)
+        self.reader().newest(filter, limit)
     }
 
     /// Forgets what is more than is kept, and removes the files that nothing names any more.
