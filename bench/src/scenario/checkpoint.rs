@@ -117,7 +117,7 @@ fn captures(effort: Effort) -> Result<Vec<Row>> {
         let workflow = Workflow::new(&json!({
             "name": "bench-captured",
             "functions": { "probe": { "image": image("bench-probe") } },
-            "steps": [{ "name": "stays", "function": "probe", "args": args, "memory": "4GiB" }],
+            "steps": [{ "name": "stays", "function": "probe", "args": args, "memory": "4GiB", "stack": "64KiB" }],
             "limits": { "carriers": 2, "threads": 20_000 },
         }))?;
         let captures = workflow.captures(effort.size(EVERY, EVERY / 10), which)?;
