@@ -38,6 +38,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "getppid" => Ok(calls::getppid(number(0)?)),
         "swapcontext" => calls::swapcontext_pairs(number(0)?),
         "copy" => Ok(copy::copies(number(0)?, number(1)?)),
+        "look" => Ok(copy::looks(number(0)?, number(1)?, number(2)?)),
         "cold" => crate::cold::measure(arguments.first().map_or("", String::as_str), number(1)?),
         "spawn" => spawn::spawn_wait(number(0)?, arguments.get(1..).unwrap_or_default()),
         "fork" => fork::fork_exit_wait(number(0)?),
