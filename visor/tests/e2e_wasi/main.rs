@@ -5,6 +5,7 @@
 
 mod calls;
 mod components;
+mod devices;
 mod durable;
 mod generated;
 mod hostile;

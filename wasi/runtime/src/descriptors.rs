@@ -29,6 +29,19 @@ pub(crate) enum Target {
     Directory(Handle),
     /// A file.
     File(Handle),
+    /// A device.
+    Device(Device),
+}
+
+/// What programs expect to find in `/dev`, besides their streams.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Device {
+    /// `/dev/null`: it is empty, and takes everything.
+    Null,
+    /// `/dev/zero`: zeros without end.
+    Zero,
+    /// `/dev/random` and `/dev/urandom`: random bytes without end.
+    Random,
 }
 
 /// A descriptor of the libos, closed when it is dropped.
@@ -74,7 +87,8 @@ impl Rights {
     /// Writing.
     pub(crate) const FD_WRITE: u64 = 1 << 6;
     /// Those of a stream: C libraries take a descriptor that can neither seek nor report its position for a terminal or a pipe.
-    const STREAM: Rights = Rights { base: Rights::ALL.base & !(Rights::FD_SEEK | Rights::FD_TELL), inheriting: 0 };
+    pub(crate) const STREAM: Rights =
+        Rights { base: Rights::ALL.base & !(Rights::FD_SEEK | Rights::FD_TELL), inheriting: 0 };
 }
 
 /// An entry of a directory.
@@ -108,7 +122,7 @@ impl Descriptor {
         match &self.target {
             Target::File(handle) => Ok(handle.0),
             Target::Root | Target::Directory(_) => Err(WasiError::ISDIR),
-            Target::Stdin | Target::Output(_) => Err(WasiError::SPIPE),
+            Target::Stdin | Target::Output(_) | Target::Device(_) => Err(WasiError::SPIPE),
         }
     }
 
@@ -117,7 +131,7 @@ impl Descriptor {
         match &self.target {
             Target::File(handle) | Target::Directory(handle) => Ok(Some(handle.0)),
             Target::Root => Ok(None),
-            Target::Stdin | Target::Output(_) => Err(WasiError::INVAL),
+            Target::Stdin | Target::Output(_) | Target::Device(_) => Err(WasiError::INVAL),
         }
     }
 
@@ -129,14 +143,14 @@ impl Descriptor {
             Target::Directory(handle) => {
                 Ok(Place { directory: handle.0, path: if path.is_empty() { ".".into() } else { path } })
             }
-            Target::File(_) | Target::Stdin | Target::Output(_) => Err(WasiError::NOTDIR),
+            Target::File(_) | Target::Stdin | Target::Output(_) | Target::Device(_) => Err(WasiError::NOTDIR),
         }
     }
 
     /// `filetype` of what it stands for.
     pub(crate) fn kind(&self) -> u8 {
         match self.target {
-            Target::Stdin | Target::Output(_) => filetype::CHARACTER_DEVICE,
+            Target::Stdin | Target::Output(_) | Target::Device(_) => filetype::CHARACTER_DEVICE,
             Target::Root | Target::Directory(_) => filetype::DIRECTORY,
             Target::File(_) => filetype::REGULAR,
         }
@@ -153,6 +167,22 @@ impl Place {
     /// The three arguments that hostcalls take for it.
     pub(crate) fn args(&self) -> [u64; 3] {
         [self.directory, self.path.as_ptr() as u64, self.path.len() as u64]
+    }
+
+    /// The stream or the device of this name. As for programs in C, a mount at `/dev` is not needed, and changes nothing about these names.
+    pub(crate) fn device(&self) -> Option<Target> {
+        if self.directory != WORKING_DIRECTORY {
+            return None;
+        }
+        Some(match self.path.strip_prefix("/dev/")? {
+            "null" => Target::Device(Device::Null),
+            "zero" => Target::Device(Device::Zero),
+            "random" | "urandom" => Target::Device(Device::Random),
+            "stdin" => Target::Stdin,
+            "stdout" => Target::Output(1),
+            "stderr" => Target::Output(2),
+            _ => return None,
+        })
     }
 
     /// Opens it, with the libos's flags.

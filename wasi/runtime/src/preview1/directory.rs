@@ -1,7 +1,7 @@
 //! Directories, and what is done by path beneath one.
 
 use super::Call;
-use super::file::{filestat, flag, flags_of, times};
+use super::file::{filestat, flag, flags_of, stream, times};
 use crate::descriptors::{Descriptor, Entry, Place, Rights, Target, filetype};
 use crate::errno::WasiError;
 use crate::files;
@@ -88,8 +88,12 @@ impl Call<'_> {
         len: u32,
         out: u32,
     ) -> Result<(), WasiError> {
-        let stat = self.place(fd, path, len)?.stat()?;
-        self.guest.store(out, &filestat(&stat))
+        let place = self.place(fd, path, len)?;
+        let bytes = match place.device() {
+            Some(target) => stream(&Descriptor::new(target, 0, Rights::STREAM)),
+            None => filestat(&place.stat()?),
+        };
+        self.guest.store(out, &bytes)
     }
 
     #[allow(clippy::too_many_arguments, reason = "WASI has it so")]
@@ -168,7 +172,7 @@ impl Call<'_> {
         let flags = flags_of(flags)?;
         let place = self.place(fd, path, len)?;
         let parent = self.state.descriptors.get(fd)?.rights.inheriting;
-        let rights = Rights { base: base & parent, inheriting: inheriting & parent };
+        let mut rights = Rights { base: base & parent, inheriting: inheriting & parent };
         let bits = [
             (rights.base & Rights::FD_READ != 0, open::READ),
             (rights.base & Rights::FD_WRITE != 0, open::WRITE),
@@ -179,7 +183,15 @@ impl Call<'_> {
             (how & DIRECTORY != 0, open::DIRECTORY),
         ];
         let wanted = bits.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, bit)| all | bit);
-        let target = files::open(&place, wanted)?;
+        let target = match place.device() {
+            Some(_) if how & DIRECTORY != 0 => return Err(WasiError::NOTDIR),
+            Some(_) if how & CREATE != 0 && how & EXCLUSIVE != 0 => return Err(WasiError::EXIST),
+            Some(target) => target,
+            None => files::open(&place, wanted)?,
+        };
+        if matches!(target, Target::Stdin | Target::Output(_)) {
+            rights.base &= Rights::STREAM.base;
+        }
         let new = self.state.descriptors.insert(Descriptor::new(target, flags, rights))?;
         self.guest.store_u32(out, new).inspect_err(|_| {
             let _ = self.state.descriptors.remove(new);
