@@ -67,6 +67,12 @@ int monohull_ready(void) MONOHULL_IMPORT("ready");
 /* Random bytes that may be drawn before: instances of one template have them in common. */
 int monohull_common_random(void *bytes, size_t length) MONOHULL_IMPORT("common_random");
 
+/* What `setjmp` and `longjmp` are for, which WebAssembly has not. `protect` calls `function` with `argument`: 0 if it has returned, 1 if `escape` was called in it,
+ * however deep, which ends all calls up to the last `protect`. The program is linked with --export-table. A function that calls `protect` needs a
+ * variable whose address it gives away: then it has a frame on the stack in memory, and with its return that stack is as it was. */
+int monohull_protect(void (*function)(void *argument), void *argument) MONOHULL_IMPORT("protect");
+void monohull_escape(void) __attribute__((noreturn)) MONOHULL_IMPORT("escape");
+
 /* -- Events, children, effects, checkpoints --
  *
  * Functions below return what those of `monohull.h` return that have the same name without `wasi_`: 0 or more, or a negative error number of

@@ -7,6 +7,7 @@ mod calls;
 mod components;
 mod devices;
 mod durable;
+mod escape;
 mod generated;
 mod hostile;
 mod http;

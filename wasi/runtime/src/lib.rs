@@ -25,6 +25,7 @@ mod continuation;
 mod descriptors;
 mod durable;
 mod errno;
+mod escape;
 mod exit;
 mod files;
 mod guest;
@@ -89,6 +90,7 @@ fn run_module(engine: &Engine, module: &Module, attachment: &'static [u8]) -> wa
     slots::link(&mut linker)?;
     attachment::link(&mut linker, attachment)?;
     stack::link(&mut linker)?;
+    escape::link(&mut linker)?;
     ready::link(&mut linker)?;
     durable::link(&mut linker)?;
     continuation::link(&mut linker)?;
