@@ -57,7 +57,8 @@ fn build() -> Result {
     examples(&workspace)?;
     programs::build(&workspace)?;
     c_programs::build(&workspace)?;
-    wasi::build(&workspace)
+    wasi::build(&workspace)?;
+    c_programs::wasi::build_smallest(&workspace)
 }
 
 /// What these workflows of `workflows/` need: the visor, the modules, and the images over monohull-std that they name.
@@ -115,6 +116,14 @@ pub(crate) fn c_programs() -> Result {
     visor()?;
     libc::build(&workspace)?;
     c_programs::build(&workspace)
+}
+
+/// The same as WebAssembly programs too.
+pub(crate) fn c_programs_wasi() -> Result {
+    c_programs()?;
+    let workspace = Workspace::load()?;
+    wasi::compiler(&workspace)?;
+    c_programs::wasi::build(&workspace)
 }
 
 /// The libc and the workspace `programs`, for which the visor is needed.

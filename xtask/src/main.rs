@@ -95,6 +95,9 @@ enum Chore {
         /// Build the compiler and the runtime of WebAssembly programs, and programs for tests, alone.
         #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "python_wasi", "cxx", "libc_tests", "c_suites"])]
         wasi: bool,
+        /// Build C programs of other projects as WebAssembly programs, and what they need and are compared with alone.
+        #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python", "python_wasi", "cxx", "libc_tests", "c_suites", "wasi"])]
+        c_programs_wasi: bool,
     },
     /// Builds everything, and installs the program, its modules, manual pages and completions below a folder.
     Install {
@@ -185,6 +188,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Build { libc_tests: true, .. } => libc_tests::build(),
         Chore::Build { c_suites: true, .. } => c_suites::build(),
         Chore::Build { wasi: true, .. } => build::wasi(),
+        Chore::Build { c_programs_wasi: true, .. } => build::c_programs_wasi(),
         Chore::Build { .. } => build::everything(),
         Chore::Install { prefix } => install::run(&prefix),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),

@@ -39,6 +39,7 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
         total.add(cxx_programs()?);
         total.add(libc_tests()?);
         total.add(c_suites()?);
+        total.add(wasi_programs()?);
     }
     // The same suite where there are protection keys; arguments are for the programs of this machine alone.
     if arguments.is_empty() {
@@ -72,6 +73,12 @@ fn libc_tests() -> Result<Count> {
 fn c_suites() -> Result<Count> {
     c_suites::build()?;
     ignored_tests("c_suites")
+}
+
+/// C programs of other projects as WebAssembly programs, likewise.
+fn wasi_programs() -> Result<Count> {
+    build::c_programs_wasi()?;
+    ignored_tests("wasi_programs")
 }
 
 /// Runs the ignored tests of test programs of the visor.

@@ -1,19 +1,11 @@
 //! The library of the XZ utilities. Its `configure` takes longer than its compilation; what that would find is in the flags.
 
+use super::xz::XZ_SOURCE;
 use super::{Files, Program};
-use crate::source::Source;
 
 pub(crate) const LIBLZMA: Program = Program {
     name: "liblzma",
-    source: &Source {
-        name: "xz",
-        version: "5.8.1",
-        addresses: [
-            "http://deb.debian.org/debian/pool/main/x/xz-utils/xz-utils_5.8.1.orig.tar.xz",
-            "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/x/xz-utils/xz-utils_5.8.1.orig.tar.xz",
-        ],
-        sha256: "0b54f79df85912504de0b14aec7971e3f964491af1812d83447005807513cd9e",
-    },
+    source: &XZ_SOURCE,
     before: &[],
     files: Files::These(&[
         "src/liblzma/check/check.c",

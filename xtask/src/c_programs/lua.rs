@@ -16,6 +16,10 @@ pub(super) const LUA: Program = Program {
     },
     before: &[],
     // The compiler is a program of its own.
-    files: Files::Of("src", &["luac.c"]),
+    files: Files::Of(&["src"], &["luac.c"]),
     flags: &["-O2", "-Wall", "-Wextra", "-DLUA_COMPAT_5_3", "-DLUA_USE_POSIX"],
 };
+
+/// For WASI: without `LUA_USE_POSIX`, which stands for processes and signals too, and with our definitions of what Lua leaves to a system.
+pub(super) const LUA_WASI: Program =
+    Program { flags: &["-O2", "-w", "-DLUA_COMPAT_5_3", "-include", "lua_wasi.h"], ..LUA };

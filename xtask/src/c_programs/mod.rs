@@ -17,6 +17,9 @@ mod lua;
 mod minigzip;
 mod quickjs;
 mod sqlite;
+pub(crate) mod wasi;
+mod xz;
+mod zstd;
 
 use crate::source::Source;
 use crate::workspace::{Workspace, root};
@@ -39,7 +42,7 @@ pub(crate) use quickjs::QUICKJS_SOURCE;
 pub(crate) use sqlite::SQLITE_LIBRARY;
 
 /// A program, or the objects of a library.
-#[derive(Debug, Hash)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Program {
     /// The image's name.
     name: &'static str,
@@ -54,10 +57,10 @@ pub(crate) struct Program {
 }
 
 /// Which of a source's C files are the program.
-#[derive(Debug, Hash)]
+#[derive(Clone, Copy, Debug, Hash)]
 enum Files {
-    /// Those of this folder, but for some that belong to other programs.
-    Of(&'static str, &'static [&'static str]),
+    /// Those of these folders, but for some that belong to other programs.
+    Of(&'static [&'static str], &'static [&'static str]),
     /// These.
     These(&'static [&'static str]),
     /// These, and one more.
@@ -74,16 +77,21 @@ pub(crate) fn fetch() -> Result {
 
 /// Builds those whose inputs have changed.
 pub(crate) fn build(workspace: &Workspace) -> Result {
+    images(&PROGRAMS, workspace, &root().join("target/images"))
+}
+
+/// Builds these, and puts their images into the folder `to`.
+fn images(programs: &[Program], workspace: &Workspace, to: &Path) -> Result {
     let folder = root().join("target/c-programs");
     apt::make(&folder)?;
     // Two builds at a time share the folder of the objects.
     let _held = apt::lock(&folder)?;
-    PROGRAMS.iter().try_for_each(|program| {
+    programs.iter().try_for_each(|program| {
         let image = folder.join(format!("{}-{:016x}.so", program.name, program.inputs()?));
         if !image.exists() {
             program.build(&workspace.target().join("release/monohull"), &folder, &image)?;
         }
-        build::install(&image, &root().join("target/images").join(program.name).with_extension("so"))
+        build::install(&image, &to.join(program.name).with_extension("so"))
     })
 }
 
@@ -145,12 +153,13 @@ impl Program {
 
     /// Its C files, in an order that does not change.
     fn files(&self, source: &Path) -> Result<Vec<PathBuf>> {
-        let (folder, without) = match self.files {
+        let (folders, without) = match self.files {
             Files::These(files) => return Ok(files.iter().map(|file| source.join(file)).collect()),
             Files::With(files, last) => return Ok(files.iter().chain([&last]).map(|file| source.join(file)).collect()),
-            Files::Of(folder, without) => (folder, without),
+            Files::Of(folders, without) => (folders, without),
         };
-        let mut files = libc::list(&source.join(folder))?;
+        let files = folders.iter().map(|folder| libc::list(&source.join(folder))).collect::<Result<Vec<_>>>()?;
+        let mut files = files.concat();
         let name = |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         files.retain(|file| {
             file.extension().is_some_and(|extension| extension == "c") && !without.contains(&&*name(file))

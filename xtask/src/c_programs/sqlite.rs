@@ -21,6 +21,19 @@ pub(super) const SQLITE: Program = Program {
     flags: &["-O1", "-DSQLITE_ENABLE_FTS5", "-DSQLITE_ENABLE_RTREE", "-DSQLITE_ENABLE_MATH_FUNCTIONS"],
 };
 
+/// For WASI: the library recognises it, the shell asks for this name. Its other system calls are replaced in `wasi/guests/programs`.
+pub(super) const SQLITE_WASI: Program = Program {
+    flags: &[
+        "-O1",
+        "-w",
+        "-DSQLITE_WASI",
+        "-DSQLITE_ENABLE_FTS5",
+        "-DSQLITE_ENABLE_RTREE",
+        "-DSQLITE_ENABLE_MATH_FUNCTIONS",
+    ],
+    ..SQLITE
+};
+
 /// SQLite without its shell.
 pub(crate) const SQLITE_LIBRARY: Program =
     Program { name: "libsqlite3", files: Files::These(&["extsrc/sqlite3.c"]), ..SQLITE };
