@@ -44,21 +44,33 @@ const PROGRAMS: [(&str, &str, &str); 3] = [
 
 /// Visor, modules, images. Once for all lanes of a command: to find that nothing has changed takes a cargo for each image.
 pub(crate) fn everything() -> Result {
-    static BUILT: OnceLock<Result> = OnceLock::new();
-    BUILT.get_or_init(build).clone()
+    once(&|| Ok(()))
 }
 
-fn build() -> Result {
+/// The same, and what the lane with keys needs besides, at the same time.
+pub(crate) fn everything_for_keys() -> Result {
+    once(&unhardened_visor)
+}
+
+fn once(besides: &(dyn Fn() -> Result + Sync)) -> Result {
+    static BUILT: OnceLock<Result> = OnceLock::new();
+    BUILT.get_or_init(|| build(besides)).clone()
+}
+
+/// Images are linked one after the other, each by one thread, which takes minutes. What goes to other folders is built meanwhile.
+fn build(besides: &(dyn Fn() -> Result + Sync)) -> Result {
     let workspace = Workspace::load()?;
     visor()?;
     libc::build(&workspace)?;
-    modules(&workspace)?;
-    images(&workspace, |_| true)?;
-    examples(&workspace)?;
-    programs::build(&workspace)?;
-    c_programs::build(&workspace)?;
-    wasi::build(&workspace)?;
-    c_programs::wasi::build_smallest(&workspace)
+    let in_turn = || modules(&workspace).and_then(|()| images(&workspace, |_| true));
+    let elsewhere = || {
+        wasi::build(&workspace)?;
+        c_programs::build(&workspace)?;
+        c_programs::wasi::build_smallest(&workspace)?;
+        programs::build(&workspace)?;
+        examples(&workspace)
+    };
+    shell::side_by_side(&[&in_turn, &elsewhere, besides])
 }
 
 /// What these workflows of `workflows/` need: the visor, the modules, and the images over monohull-std that they name.

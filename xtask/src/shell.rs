@@ -39,6 +39,16 @@ pub(crate) fn run_all(commands: Vec<Command>) -> Result {
     })
 }
 
+/// Does chores beside each other, each to its end: the error of the first in their order that failed.
+pub(crate) fn side_by_side(chores: &[&(dyn Fn() -> Result + Sync)]) -> Result {
+    thread::scope(|scope| {
+        let threads: Vec<_> = chores.iter().map(|chore| scope.spawn(chore)).collect();
+        let ended: Vec<Result> =
+            threads.into_iter().map(|thread| thread.join().expect("a chore does not panic")).collect();
+        ended.into_iter().collect()
+    })
+}
+
 /// Runs a program to its end and gives its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
     command.stderr(Stdio::inherit());
@@ -58,4 +68,26 @@ fn show(command: &Command) -> String {
 /// A heading between chores.
 pub(crate) fn heading(text: &str) {
     eprintln!("\n== {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::side_by_side;
+    use std::sync::Barrier;
+
+    #[test]
+    fn chores_are_done_at_the_same_time_and_each_to_its_end() {
+        let both = Barrier::new(2);
+        let meets = || {
+            both.wait();
+            Ok(())
+        };
+        let fails = || {
+            both.wait();
+            Err("it failed".to_owned())
+        };
+        assert_eq!(side_by_side(&[&meets, &meets]), Ok(()));
+        assert_eq!(side_by_side(&[&meets, &fails]), Err("it failed".to_owned()));
+        assert_eq!(side_by_side(&[]), Ok(()));
+    }
 }

@@ -14,7 +14,8 @@ const SAMPLED: &str = "changes of disk images were interrupted at a third of all
 
 /// All lanes. Each is run to its end even if an earlier one fails, so that the closing line counts everything.
 pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
-    build::everything()?;
+    // Arguments are for the programs of this machine alone.
+    if arguments.is_empty() { build::everything_for_keys()? } else { build::everything()? }
     browser::ready()?;
     // The commands of the documentation use curl.
     network::peers()?;
@@ -41,7 +42,7 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
         total.add(c_suites()?);
         total.add(wasi_programs()?);
     }
-    // The same suite where there are protection keys; arguments are for the programs of this machine alone.
+    // The same suite where there are protection keys.
     if arguments.is_empty() {
         total.add(attacks_here()?);
         total.add(vm::lane::run(extent)?);
@@ -110,7 +111,7 @@ pub(crate) fn run_network(extent: Extent) -> Result {
 
 /// The lane on processors with protection keys, alone.
 pub(crate) fn run_with_keys(extent: Extent) -> Result {
-    build::everything()?;
+    build::everything_for_keys()?;
     let mut total = attacks_here()?;
     total.add(vm::lane::run(extent)?);
     total.close()

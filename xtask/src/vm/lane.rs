@@ -47,7 +47,7 @@ pub(super) struct Profile {
 
 /// Builds everything and runs the suite in each kernel, in a guest for each at the same time.
 pub(crate) fn run(extent: Extent) -> Result<Count> {
-    build::everything()?;
+    build::everything_for_keys()?;
     build::unhardened_visor()?;
     let workspace = Workspace::load()?;
     let (programs, used) = programs(&workspace)?;
