@@ -2,8 +2,10 @@
 
 use crate::extent::Extent;
 use crate::workspace::{FUZZ_WORKSPACES, Workspace, root};
-use crate::{Result, bench, demo, lint, miri, shell, space, test};
+use crate::{Result, bench, build, demo, flaky, lint, miri, shell, space, test};
 use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
 use std::time::Instant;
 
 /// Bytes of text the demonstration counts here.
@@ -16,51 +18,95 @@ const FUZZED: [(&str, &str, &str); 3] = [
 ];
 /// How long each of them.
 const FUZZ_SECONDS: u32 = 20;
+/// What they are compiled for.
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// Cases of each of the checker's properties.
 const CASES: u32 = 250_000;
 
-/// Everything.
+/// Everything. The last lines say where the time went, whether it passes or not: of a long log people see the end.
 pub(crate) fn run(extent: Extent) -> Result {
     space::check()?;
-    let mut times = Vec::new();
-    let mut step = |name: &'static str, step: &dyn Fn() -> Result| {
-        let start = Instant::now();
-        let result = step();
-        times.push((name, start.elapsed().as_secs()));
-        result
-    };
-    step("lint", &lint::run)?;
-    step("test", &|| test::run(&[], extent))?;
-    step("miri", &miri::run)?;
-    step("properties", &properties)?;
-    step("fuzz", &fuzz)?;
-    step("demo", &|| {
+    let times = Times::default();
+    let ended = steps(&times, extent);
+    let words = if ended.is_ok() { "All of it has passed" } else { "Not all of it has passed" };
+    let (slowest, steps) = (times.slowest.lock().expect(UNHURT), times.steps.lock().expect(UNHURT));
+    println!("\n{slowest}\n{words}: {}.", steps.join(", "));
+    ended
+}
+
+fn steps(times: &Times, extent: Extent) -> Result {
+    times.step("lint", &lint::run)?;
+    times.step("build", &build::everything_for_keys)?;
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| times.step("beside the tests", &start_beside_tests));
+        let tests = times.step("test", &|| {
+            let count = test::all(&[], extent)?;
+            *times.slowest.lock().expect(UNHURT) = count.slowest();
+            count.close()
+        });
+        tests.and(beside.join().expect("it does not panic"))
+    })?;
+    times.step("properties", &properties)?;
+    times.step("fuzz", &fuzz)?;
+    times.step("demo", &|| {
         shell::heading("demo");
         demo::run(&[], DEMO_BYTES)
     })?;
-    step("bench", &|| {
+    times.step("bench", &|| {
         shell::heading("bench, tiny");
         bench::run(&["--smoke".to_owned()])
-    })?;
-    let times: Vec<String> = times.iter().map(|(name, seconds)| format!("{name} {seconds} s")).collect();
-    println!("\nAll of it has passed: {}.", times.join(", "));
-    Ok(())
+    })
 }
 
-/// A short run of each fuzz target, on stable Rust; `visor/fuzz/README.md` says why these flags. The kept corpus stays as it is: what is
-/// found goes to the target folder.
-fn fuzz() -> Result {
-    const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+/// Tests wait for much of their time. Meanwhile [`beside_tests`] has the processors, in a process that leaves them to tests.
+fn start_beside_tests() -> Result {
+    shell::run(Command::new("nice").args(["-n", "19", &flaky::this_program()?, "beside-tests"]))
+}
+
+/// What needs none of the folders that tests build in.
+pub(crate) fn beside_tests() -> Result {
+    miri::run()?;
+    FUZZED.iter().try_for_each(|(workspace, ..)| build_fuzzers(workspace))
+}
+
+/// Where the time goes.
+#[derive(Default)]
+struct Times {
+    /// Each step that has ended, and its seconds.
+    steps: Mutex<Vec<String>>,
+    /// The line about test programs.
+    slowest: Mutex<String>,
+}
+
+/// Of the locks.
+const UNHURT: &str = "no thread panics while it holds it";
+
+impl Times {
+    fn step(&self, name: &'static str, step: &dyn Fn() -> Result) -> Result {
+        let start = Instant::now();
+        let result = step();
+        self.steps.lock().expect(UNHURT).push(format!("{name} {} s", start.elapsed().as_secs()));
+        result
+    }
+}
+
+/// Builds the fuzz targets of a workspace, on stable Rust; `visor/fuzz/README.md` says why these flags.
+fn build_fuzzers(workspace: &str) -> Result {
     const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                             -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
                             -Cllvm-args=-sanitizer-coverage-pc-table";
+    let mut build = shell::cargo(["build", "--release", "--target", TRIPLE]);
+    build.arg("--manifest-path").arg(root().join(workspace).join("Cargo.toml"));
+    build.arg("--target-dir").arg(Workspace::load()?.target().join("fuzz"));
+    shell::run(build.env("RUSTFLAGS", COVERAGE))
+}
+
+/// A short run of each fuzz target. The kept corpus stays as it is: what is found goes to the target folder.
+fn fuzz() -> Result {
     let target = Workspace::load()?.target().join("fuzz");
     for (workspace, program, seeds) in FUZZED {
         shell::heading(&format!("fuzz: {program}"));
-        let mut build = shell::cargo(["build", "--release", "--target", TRIPLE]);
-        build.arg("--manifest-path").arg(root().join(workspace).join("Cargo.toml")).arg("--target-dir").arg(&target);
-        shell::run(build.env("RUSTFLAGS", COVERAGE))?;
-
+        build_fuzzers(workspace)?;
         let found = target.join("found").join(program);
         std::fs::create_dir_all(&found).map_err(|error| format!("cannot make {}: {error}", found.display()))?;
         let mut fuzzer = Command::new(target.join(TRIPLE).join("release").join(program));

@@ -1,8 +1,13 @@
 //! Runs test commands, and counts what passed and failed.
 
 use crate::{Result, flaky};
+use std::cmp::Reverse;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How many programs are named at the end for the time they took.
+const SLOWEST: usize = 20;
 
 /// What came of tests.
 #[derive(Default)]
@@ -19,6 +24,8 @@ pub(crate) struct Count {
     pub(crate) flaky: Vec<String>,
     /// What went wrong without being a failure, and should be known.
     pub(crate) notes: Vec<String>,
+    /// How long each test program took.
+    pub(crate) took: Vec<(Duration, String)>,
     /// Whether names are being listed.
     listing: bool,
 }
@@ -42,6 +49,7 @@ impl Count {
         self.names.extend(other.names);
         self.flaky.extend(other.flaky);
         self.notes.extend(other.notes);
+        self.took.extend(other.took);
     }
 
     /// The last failed test of this name has passed when it was run again.
@@ -60,6 +68,7 @@ impl Count {
         if let Some(name) = line.strip_prefix(flaky::MARK) {
             self.passes_after_all(name);
         }
+        self.took.extend(flaky::took(line));
         match (line.strip_prefix("test result: "), line.strip_prefix("    ")) {
             (Some(result), _) => {
                 self.passed += number_before(result, " passed");
@@ -72,8 +81,21 @@ impl Count {
         self.listing = line == "failures:" || self.listing && line.starts_with("    ");
     }
 
+    /// Where the time went.
+    pub(crate) fn slowest(&self) -> String {
+        let mut took: Vec<_> = self.took.iter().collect();
+        took.sort_by_key(|(took, _)| Reverse(*took));
+        let all: Duration = took.iter().map(|(took, _)| took).sum();
+        let each = |(took, name): &&(Duration, String)| format!("{name} {:.0} s", took.as_secs_f64());
+        let slowest: Vec<String> = took.iter().take(SLOWEST).map(each).collect();
+        format!("{} test programs took {:.0} s, of which {}", took.len(), all.as_secs_f64(), slowest.join(", "))
+    }
+
     /// The last lines of all.
     pub(crate) fn close(self) -> Result {
+        if !self.took.is_empty() {
+            println!("{}", self.slowest());
+        }
         self.notes.iter().for_each(|note| println!("note: {note}"));
         self.flaky.iter().for_each(|name| println!("flaky, failed once and passed when it was run again: {name}"));
         self.names.iter().for_each(|name| println!("failed: {name}"));
@@ -168,6 +190,13 @@ mod tests {
             (count.passed, count.failed, count.names, count.flaky),
             (13, 1, vec!["m::b".into()], vec!["a".into()])
         );
+    }
+
+    #[test]
+    fn the_slowest_programs_are_named() {
+        let mut count = Count::default();
+        ["@took 2 fast", "@took 31 slow", OUTPUT].iter().for_each(|line| count.add_line(line));
+        assert_eq!(count.slowest(), "2 test programs took 33 s, of which slow 31 s, fast 2 s");
     }
 
     #[test]

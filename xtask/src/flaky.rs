@@ -13,24 +13,31 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 /// So many failed tests of a program are run again. More have a cause in common, which is not chance.
 pub(crate) const AT_MOST: usize = 3;
 /// In front of the name of a test that has passed after all.
 pub(crate) const MARK: &str = "@flaky ";
+/// In front of how many seconds a program took, and its name.
+const TOOK: &str = "@took ";
 /// What ends a program that hangs, and names it. The slowest takes half a minute on two free processors.
 const TIMEOUT: [&str; 4] = ["--foreground", "--verbose", "--kill-after=10", "900"];
 
 /// `cargo test` with all its tests, started by [`run`].
 pub(crate) fn cargo_test() -> Result<Command> {
-    let this = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let this = this.to_string_lossy();
-    // Cargo may have built it again meanwhile, as one of the programs of tests: then another one is there.
-    let this = this.strip_suffix(" (deleted)").unwrap_or(&this);
-    let runner = serde_json::json!([this, "run-test"]);
+    let runner = serde_json::json!([this_program()?, "run-test"]);
     // An array of strings is written alike in JSON and TOML.
     let config = format!("target.x86_64-unknown-linux-gnu.runner={runner}");
     Ok(shell::cargo(["--config", &config, "test", "--no-fail-fast"]))
+}
+
+/// Where this program is.
+pub(crate) fn this_program() -> Result<String> {
+    let this = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let this = this.to_string_lossy();
+    // Cargo may have built it again meanwhile, as one of the programs of tests: then another one is there.
+    Ok(this.strip_suffix(" (deleted)").unwrap_or(&this).to_owned())
 }
 
 /// Whether failed tests of this program may be run again. Those of `keys_negative` may: they need an attack to succeed once.
@@ -41,7 +48,19 @@ pub(crate) fn may_run_again(program: &str) -> bool {
 
 /// Runs a test program with arguments, as cargo starts it. Gives its exit status; success if all that failed is flaky.
 pub(crate) fn run(program: &Path, arguments: &[OsString]) -> Result<ExitCode> {
-    run_to(program, arguments, &mut std::io::stdout())
+    let begun = Instant::now();
+    let ended = run_to(program, arguments, &mut std::io::stdout())?;
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    // Cargo puts a hash behind it.
+    let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
+    let _ = writeln!(std::io::stdout(), "{TOOK}{} {name}", begun.elapsed().as_secs());
+    Ok(ended)
+}
+
+/// How long a program took, and its name, if that is what the line says.
+pub(crate) fn took(line: &str) -> Option<(Duration, String)> {
+    let (seconds, name) = line.strip_prefix(TOOK)?.split_once(' ')?;
+    Some((Duration::from_secs(seconds.parse().ok()?), name.to_owned()))
 }
 
 /// The same, showing everything there.

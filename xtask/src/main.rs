@@ -136,6 +136,9 @@ enum Chore {
         #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
         arguments: Vec<OsString>,
     },
+    /// What `ci` does while tests run.
+    #[command(hide = true)]
+    BesideTests,
     /// Runs a command in a virtual machine with protection keys, with the repository at /monohull, and ends with its
     /// exit status.
     Vm(vm::Wish),
@@ -196,6 +199,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Test { network: true, full, .. } => test::run_network(Extent::new(full)),
         Chore::Test { arguments, full, .. } => test::run(&arguments, Extent::new(full)),
         Chore::RunTest { .. } => unreachable!("`main` does this itself"),
+        Chore::BesideTests => ci::beside_tests(),
         Chore::Vm(wish) => return vm::command(&wish),
         Chore::Bench { arguments } => bench::run(&arguments),
         Chore::Fetch => vm::fetch()

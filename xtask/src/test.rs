@@ -12,10 +12,19 @@ const SAMPLED: &str = "changes of disk images were interrupted at a third of all
     from six of its captures, and processes that are used again served 2 000 invocations of 100 000; \
     `cargo xtask test --full` tries all";
 
-/// All lanes. Each is run to its end even if an earlier one fails, so that the closing line counts everything.
+/// All lanes.
 pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
+    all(arguments, extent)?.close()
+}
+
+/// All lanes, counted. Each is run to its end even if an earlier one fails, so that the closing line counts everything.
+pub(crate) fn all(arguments: &[String], extent: Extent) -> Result<Count> {
     // Arguments are for the programs of this machine alone.
-    if arguments.is_empty() { build::everything_for_keys()? } else { build::everything()? }
+    if arguments.is_empty() {
+        build::everything_for_keys()?
+    } else {
+        build::everything()?
+    }
     browser::ready()?;
     // The commands of the documentation use curl.
     network::peers()?;
@@ -48,7 +57,7 @@ pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
         total.add(vm::lane::run(extent)?);
         total.add(network::run(extent)?);
     }
-    total.close()
+    Ok(total)
 }
 
 /// The tests of Python programs, for which the interpreter is compiled first: for that they are ignored otherwise.

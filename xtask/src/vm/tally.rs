@@ -122,7 +122,10 @@ fn count(guest: &str, items: &[Item], boot: Boot<'_>) -> Count {
     while tally.took.len() < items.len() {
         tally.passes_over("not run to its end");
     }
+    let took = tally.took.iter().zip(items).map(|(took, item)| (*took, format!("{guest}, {}", item.name)));
+    let took: Vec<_> = took.collect();
     let mut total = tally.total;
+    total.took.extend(took);
     total.names.iter_mut().chain(&mut total.flaky).for_each(|name| *name = format!("{guest}, {name}"));
     total
 }
