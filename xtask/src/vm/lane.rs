@@ -6,7 +6,7 @@
 
 use super::machine::Machine;
 use super::sample::runs_under;
-use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, STARTED, TOOLS};
+use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, STARTED, TOOLS, WITH_FULL};
 use super::tally::{Item, in_guest, script};
 use super::{Cache, Kernel, REPOSITORY, guest};
 use crate::count::Count;
@@ -50,7 +50,7 @@ pub(crate) fn run(extent: Extent) -> Result<Count> {
     build::everything_for_keys()?;
     build::unhardened_visor()?;
     let workspace = Workspace::load()?;
-    let (programs, used) = programs(&workspace)?;
+    let (programs, used) = programs(&workspace, extent)?;
     let cache = Cache::ready()?;
 
     let mut files = guest(&workspace, &cache)?;
@@ -85,9 +85,10 @@ pub(crate) fn run(extent: Extent) -> Result<Count> {
         for program in &programs {
             let name = &program.target.name;
             let mut tests = program.tests()?;
-            tests.retain(|test| !is_left_out(kernel, name, test));
+            tests.retain(|test| !is_left_out(kernel, extent, name, test));
             let all = tests.len();
-            tests.retain(|test| is_left_out(kernel.other(), name, test) || runs_under(kernel, extent, name, test));
+            let only_here = |test: &str| is_left_out(kernel.other(), extent, name, test);
+            tests.retain(|test| only_here(test) || runs_under(kernel, extent, name, test));
             elsewhere += all - tests.len();
             items.extend(test_items(program, tests)?);
         }
@@ -103,8 +104,8 @@ pub(crate) fn run(extent: Extent) -> Result<Count> {
 
     for (kernel, _) in &jobs {
         shell::heading(&format!("protection keys, Linux {}", kernel.version()));
-        for left_out in LEFT_OUT.iter().filter(|out| out.kernel.is_none_or(|only| only == *kernel)) {
-            println!("not here: {}: {}", [&[left_out.program], left_out.tests].concat().join(" "), left_out.why);
+        for out in left_out(extent).filter(|out| out.kernel.is_none_or(|only| only == *kernel)) {
+            println!("not here: {}: {}", [&[out.program], out.tests].concat().join(" "), out.why);
         }
     }
     let run = |(kernel, items): &(Kernel, Vec<Item>)| {
@@ -125,13 +126,26 @@ pub(crate) fn run(extent: Extent) -> Result<Count> {
             "with keys, tests that both kernels can run were divided between them: {elsewhere} ran under the other one alone; `cargo xtask test --full` runs each under both, and with random addresses"
         ));
     }
+    if extent == Extent::Sampled {
+        let names: Vec<&str> = WITH_FULL.iter().map(|out| out.program).collect();
+        total.notes.push(format!(
+            "keys have no part in {}, so they ran natively alone, all or some of their tests; `cargo xtask test --full` runs them with keys too",
+            names.join(", ")
+        ));
+    }
     Ok(total)
 }
 
+/// What does not run in the guest.
+fn left_out(extent: Extent) -> impl Iterator<Item = &'static LeftOut> {
+    let besides: &[LeftOut] = if extent == Extent::Full { &[] } else { WITH_FULL };
+    LEFT_OUT.iter().chain(besides)
+}
+
 /// Whether the suite leaves out this test of this program under this kernel.
-fn is_left_out(kernel: Kernel, program: &str, test: &str) -> bool {
+fn is_left_out(kernel: Kernel, extent: Extent, program: &str, test: &str) -> bool {
     let here = |out: &&LeftOut| out.program == program && out.kernel.is_none_or(|only| only == kernel);
-    LEFT_OUT.iter().filter(here).any(|out| out.tests.is_empty() || out.tests.contains(&test))
+    left_out(extent).filter(here).any(|out| out.tests.is_empty() || out.tests.contains(&test))
 }
 
 /// Builds tests: their programs, and those that they start.
@@ -143,7 +157,7 @@ pub(super) fn tests_of<'a>(which: impl IntoIterator<Item = impl AsRef<std::ffi::
 }
 
 /// The test programs of the suite, built as the ordinary lane builds them, and the programs that tests start.
-fn programs(workspace: &Workspace) -> Result<(Vec<Artifact>, Vec<Artifact>)> {
+fn programs(workspace: &Workspace, extent: Extent) -> Result<(Vec<Artifact>, Vec<Artifact>)> {
     let mut built = Vec::new();
     for packages in lint::groups(workspace) {
         built.extend(tests_of(packages)?);
@@ -158,7 +172,7 @@ fn programs(workspace: &Workspace) -> Result<(Vec<Artifact>, Vec<Artifact>)> {
     built.retain(|program| PROGRAMS.iter().any(|(package, prefix)| program.is(package, prefix)));
     built.sort_by(|a, b| a.executable.cmp(&b.executable));
     let tests = built.iter().map(Artifact::tests).collect::<Result<Vec<_>>>()?;
-    for out in LEFT_OUT {
+    for out in LEFT_OUT.iter().chain(WITH_FULL) {
         let mut known = built.iter().zip(&tests).filter(|(program, _)| program.target.name == out.program);
         let is_known = |tests: &[String]| out.tests.iter().all(|test| tests.iter().any(|known| known == test));
         if !known.any(|(_, tests)| is_known(tests)) {
@@ -166,9 +180,9 @@ fn programs(workspace: &Workspace) -> Result<(Vec<Artifact>, Vec<Artifact>)> {
         }
     }
     let everywhere = |out: &LeftOut| out.kernel.is_none() && out.tests.is_empty();
-    let left_out = |name: &str| LEFT_OUT.iter().any(|out| out.program == name && everywhere(out));
+    let is_out = |name: &str| left_out(extent).any(|out| out.program == name && everywhere(out));
     let mut tests = tests.iter();
-    built.retain(|program| tests.next().is_some_and(|tests| !tests.is_empty()) && !left_out(&program.target.name));
+    built.retain(|program| tests.next().is_some_and(|tests| !tests.is_empty()) && !is_out(&program.target.name));
     Ok((built, used))
 }
 

@@ -157,7 +157,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         program: "serve_durable_versions",
         tests: &[],
         kernel: None,
-        why: "a thousand legs are too much for this processor; `serve_durable` has some",
+        why: "hundreds of legs are too much for this processor; `serve_durable` has some",
     },
     LeftOut {
         program: "serve_migrate",
@@ -330,6 +330,47 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         tests: &["unmasked_float"],
         kernel: None,
         why: "QEMU's processor does not fault on floating-point exceptions",
+    },
+];
+
+/// Of programs that start no function.
+const NO_FUNCTION: &str = "no function runs in its tests";
+
+/// Of tests of mailboxes and state.
+const EVENTS: &str = "keys have no part in where events and state go; `serve_durable` has some of both";
+
+/// What keys have no part in, besides: it runs natively in any case, and here only with `--full`.
+pub(super) const WITH_FULL: &[LeftOut] = &[
+    LeftOut { program: "monohull_report", tests: &[], kernel: None, why: NO_FUNCTION },
+    LeftOut { program: "monohull_ipc", tests: &[], kernel: None, why: NO_FUNCTION },
+    LeftOut { program: "monohull_host_files", tests: &[], kernel: None, why: NO_FUNCTION },
+    LeftOut { program: "monohull_network", tests: &[], kernel: None, why: NO_FUNCTION },
+    LeftOut { program: "monohull_workflow", tests: &[], kernel: None, why: NO_FUNCTION },
+    LeftOut { program: "monohull_engine", tests: &[], kernel: None, why: NO_FUNCTION },
+    LeftOut { program: "monohull_watchdog", tests: &[], kernel: None, why: NO_FUNCTION },
+    LeftOut {
+        program: "e2e_c_programs",
+        tests: &[],
+        kernel: None,
+        why: "keys have no part in what these programs do, and their workflows, such as `lua`, do run here",
+    },
+    LeftOut { program: "serve_answers", tests: &[], kernel: None, why: "keys have no part in how HTTP is answered" },
+    LeftOut { program: "serve_readers", tests: &[], kernel: None, why: "keys have no part in how fast clients read" },
+    LeftOut { program: "serve_https", tests: &[], kernel: None, why: "keys have no part in what a grant permits" },
+    LeftOut { program: "serve_durable_arrivals", tests: &[], kernel: None, why: EVENTS },
+    LeftOut { program: "serve_durable_sends", tests: &[], kernel: None, why: EVENTS },
+    LeftOut { program: "serve_durable_state", tests: &[], kernel: None, why: EVENTS },
+    LeftOut {
+        program: "serve_durable",
+        tests: &[
+            "an_end_is_waited_for",
+            "an_id_is_one_invocations_and_a_key_one_calls",
+            "lists_are_filtered_and_come_in_pages",
+            "there_are_no_more_than_the_operator_allows",
+            "what_has_ended_is_forgotten_in_time",
+        ],
+        kernel: None,
+        why: "keys have no part in what the server remembers",
     },
 ];
 
