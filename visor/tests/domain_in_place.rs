@@ -1,7 +1,10 @@
 //! A run that is captured while it goes on: it ends as one that is not, and so does each continuation that was taken on the way.
 
+#[path = "support/extent.rs"]
+mod extent;
 mod support;
 
+use extent::is_exhaustive;
 use monohull_abi::layout::PAGE;
 use monohull_visor::domain::checkpoint::record::PageRun;
 use monohull_visor::domain::checkpoint::{Answer, Base, Continuation, Keeper, Suspended};
@@ -170,9 +173,7 @@ fn a_computation_goes_on_after_each_capture_and_from_each() {
     }
 }
 
-/// Is set where tests go through all of their cases.
-const EXHAUSTIVE: &str = "MONOHULL_EXHAUSTIVE";
-/// How many steps [`changes_memory`] does, and how many of its captures are gone on from; otherwise ten times as many, and all.
+/// How many steps [`changes_memory`] does, and how many of its captures are gone on from; with `--full` ten times as many, and all.
 const STEPS: u64 = 40_000;
 const FROM: usize = 6;
 
@@ -212,9 +213,9 @@ fn changes_memory(steps: u64, from: usize) {
 
 #[test]
 fn memory_of_each_kind_is_what_it_was_however_it_changes() {
-    match std::env::var_os(EXHAUSTIVE) {
-        None => changes_memory(STEPS, FROM),
-        Some(_) => changes_memory(10 * STEPS, usize::MAX),
+    match is_exhaustive() {
+        false => changes_memory(STEPS, FROM),
+        true => changes_memory(10 * STEPS, usize::MAX),
     }
 }
 

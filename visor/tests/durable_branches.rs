@@ -1,11 +1,14 @@
 //! Save points and copies that a function makes of its own invocation: once each, whatever is killed.
 
+#[path = "support/extent.rs"]
+mod extent;
 #[path = "support/program.rs"]
 mod program;
 mod serve_support;
 #[path = "support/stops.rs"]
 mod stops;
 
+use extent::some_of;
 use program::{document, image, monohull, refused};
 use serde_json::{Value, json};
 use serve_support::{Server, StateFolder, eventually, single};
@@ -16,10 +19,8 @@ use std::time::{Duration, Instant};
 use stops::traced;
 use tempfile::TempDir;
 
-/// How many of the stops are tried; there are more than a thousand.
-const TRIED: usize = 16;
-/// All of them are tried if this environment variable is there.
-const EXHAUSTIVE: &str = "MONOHULL_EXHAUSTIVE";
+/// How many of the stops are tried; with `--full` all of them, more than a thousand.
+const TRIED: usize = 8;
 /// Longer than any test, in ms.
 const DAY: u64 = 86_400_000;
 const LABEL: &str = "before the question";
@@ -101,7 +102,7 @@ fn a_function_makes_copies_of_its_own_invocation() {
 fn copies_are_made_once_whenever_the_process_is_killed() {
     let whole = agent(10);
     let stops = traced(whole.path(), &RUN, usize::MAX);
-    let all = if std::env::var_os(EXHAUSTIVE).is_some() { stops } else { TRIED };
+    let all = some_of(TRIED, stops);
     for tried in 0..all {
         let folder = agent(10);
         let path = folder.path();

@@ -1,10 +1,13 @@
 //! Children in a state folder: started once and joined once whatever is killed, in the scope of their parent, and only where its workflow file permits it.
 
+#[path = "support/extent.rs"]
+mod extent;
 #[path = "support/program.rs"]
 mod program;
 #[path = "support/stops.rs"]
 mod stops;
 
+use extent::some_of;
 use program::{document, image, monohull, refused};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,8 +17,8 @@ use std::process::Output;
 use stops::{copy, traced};
 use tempfile::TempDir;
 
-/// How many of the stops of a `wake` are tried.
-const TRIED: usize = 24;
+/// How many of the stops of a `wake` are tried, and how many with `--full`.
+const TRIED: (usize, usize) = (8, 24);
 
 /// A folder with the image of `family`.
 fn folder() -> TempDir {
@@ -182,8 +185,9 @@ fn whatever_is_killed_a_child_is_started_once_and_joined_once() {
     };
     let stops = tried(usize::MAX);
     assert!(stops > 100, "{stops}");
-    for number in 0..TRIED {
-        tried(number * stops / TRIED);
+    let times = some_of(TRIED.0, TRIED.1);
+    for number in 0..times {
+        tried(number * stops / times);
     }
 }
 

@@ -1,11 +1,14 @@
 //! A process that runs a durable invocation is killed at each of its system calls, one after another: the invocation is as it was at
 //! its last commit, or at the next one, and goes on.
 
+#[path = "support/extent.rs"]
+mod extent;
 #[path = "support/program.rs"]
 mod program;
 #[path = "support/stops.rs"]
 mod stops;
 
+use extent::some_of;
 use program::{NAP, document, monohull, write_workflow_of};
 use serde_json::{Value, json};
 use std::fs;
@@ -15,14 +18,14 @@ use std::time::{Duration, Instant};
 use stops::{copy, traced};
 use tempfile::TempDir;
 
-/// How many of the stops are tried; there are more than a thousand.
-const TRIED: usize = 60;
+/// How many of the stops are tried, and how many with `--full`; there are more than a thousand.
+const TRIED: (usize, usize) = (20, 60);
 /// The same for events, of which only the commit differs.
-const TRIED_WITH_EVENTS: usize = 30;
+const TRIED_WITH_EVENTS: (usize, usize) = (12, 30);
 /// The same of a computation with checkpoints, each of which is gone on with to its end.
-const TRIED_IN_PLACE: usize = 16;
+const TRIED_IN_PLACE: (usize, usize) = (8, 16);
 /// The same of each command that changes an invocation by hand.
-const TRIED_BY_HAND: usize = 16;
+const TRIED_BY_HAND: (usize, usize) = (8, 16);
 
 /// A folder with a suspended invocation of this many naps, which is due.
 fn due(naps: u64) -> TempDir {
@@ -56,7 +59,8 @@ fn show(folder: &Path, state: &str) -> Value {
 }
 
 /// Kills a `wake` at many of its calls; `check` sees the invocation after each, and says whether it is where it should come to.
-fn kill_everywhere(folder: &Path, times: usize, check: impl Fn(&Value, &Path) -> bool) {
+fn kill_everywhere(folder: &Path, (some, all): (usize, usize), check: impl Fn(&Value, &Path) -> bool) {
+    let times = some_of(some, all);
     let state = folder.join("state");
     let fresh = |name: &str| -> PathBuf {
         let path = folder.join(name);
@@ -71,7 +75,7 @@ fn kill_everywhere(folder: &Path, times: usize, check: impl Fn(&Value, &Path) ->
         // Ends are where files are written and transactions made: half of the kills are in the last third.
         let at = match tried % 2 {
             0 => tried * stops / times,
-            _ => stops - 1 - tried * stops / times / 3,
+            _ => stops - 1 - (tried - 1) * stops / times / 3,
         };
         let name = format!("killed-{tried}");
         let path = fresh(&name);
@@ -142,10 +146,11 @@ fn a_commit_in_the_midst_of_a_computation_is_whole_or_not_made() {
     copy(&path.join("state"), &path.join("whole"));
     let stops = wake(path, "whole", usize::MAX);
     let mut generations = std::collections::BTreeSet::new();
-    for tried in 0..TRIED_IN_PLACE {
+    let times = some_of(TRIED_IN_PLACE.0, TRIED_IN_PLACE.1);
+    for tried in 0..times {
         let name = format!("killed-{tried}");
         copy(&path.join("state"), &path.join(&name));
-        wake(path, &name, (tried + 1) * stops / (TRIED_IN_PLACE + 1));
+        wake(path, &name, (tried + 1) * stops / (times + 1));
         let row = show(path, &name);
         generations.insert(row["generation"].as_u64().expect("a number"));
         if let Some(file) = row["checkpoint"]["file"].as_str() {
@@ -161,7 +166,7 @@ fn a_commit_in_the_midst_of_a_computation_is_whole_or_not_made() {
         }
         let [result, plain] =
             ["result.txt", "plain.txt"].map(|file| fs::read_to_string(path.join(file)).expect("a result"));
-        assert_eq!(result, plain, "killed at {tried} of {TRIED_IN_PLACE}");
+        assert_eq!(result, plain, "killed at {tried} of {times}");
         fs::remove_file(path.join("result.txt")).expect("removed");
         fs::remove_dir_all(path.join(name)).expect("removed");
     }
@@ -191,10 +196,11 @@ fn kill_by_hand(folder: &Path, args: &[&str], done: impl Fn(&str) -> bool) {
     let stops = of("whole", usize::MAX);
     assert!(done("whole"));
     let (mut before, mut behind) = (0, 0);
-    for tried in 0..TRIED_BY_HAND {
+    let times = some_of(TRIED_BY_HAND.0, TRIED_BY_HAND.1);
+    for tried in 0..times {
         let name = format!("by-hand-{tried}");
         copied(&name);
-        of(&name, stops - 1 - tried * stops / TRIED_BY_HAND / 2);
+        of(&name, stops - 1 - tried * stops / times / 2);
         *if done(&name) { &mut behind } else { &mut before } += 1;
         fs::remove_dir_all(folder.join(name)).expect("removed");
     }

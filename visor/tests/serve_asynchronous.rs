@@ -1,7 +1,10 @@
 //! Asynchronous calls outlive their server: what was acknowledged is known afterwards, and what is reported of it is true.
 
+#[path = "support/extent.rs"]
+mod extent;
 mod serve_support;
 
+use extent::some_of;
 use monohull_durable::Store;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -96,7 +99,7 @@ impl Sent {
 /// Nothing is lost, and nothing is done twice: what sends an event sends it with its end.
 #[test]
 fn a_kill_at_any_moment_loses_no_call_that_was_acknowledged() {
-    const ROUNDS: u64 = 25;
+    let rounds = some_of(12, 25);
     let options = ["--keep-durable", "100000"];
     let state = StateFolder::new();
     let server = server_with_examples(&state, &options);
@@ -126,7 +129,7 @@ fn a_kill_at_any_moment_loses_no_call_that_was_acknowledged() {
         }
         assert_eq!(server.get("/healthz").json()["damaged"], json!([]), "round {round}");
     };
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let server = Server::start_on(&state, &options, &[]);
         check(&server, round);
         random ^= random << 13;
@@ -166,7 +169,7 @@ fn a_kill_at_any_moment_loses_no_call_that_was_acknowledged() {
         server.wait();
     }
     let server = Server::start_on(&state, &options, &[]);
-    check(&server, ROUNDS);
+    check(&server, rounds);
     let calls = calls.into_inner().expect("no thread panics while it holds the lock");
     for workflow in ["echo", "tells"] {
         let of = || calls.values().filter(|sent| sent.workflow == workflow);

@@ -1,7 +1,10 @@
 //! The code of durable invocations: each goes on in the version that it was started in, which is kept as long as it is needed.
 
+#[path = "support/extent.rs"]
+mod extent;
 mod serve_support;
 
+use extent::some_of;
 use monohull_visor::watchdog::openapi::DOCUMENT;
 use serde_json::{Value, json};
 use serve_support::verbs::run_verb;
@@ -10,7 +13,8 @@ use sha2::{Digest, Sha256};
 use std::fs;
 
 const OPTIONS: [&str; 6] = ["--suspend", "1s", "--concurrency", "8", "--prefork", "4"];
-const SLEEPERS: usize = 1000;
+/// How many sleepers, and how many with `--full`.
+const SLEEPERS: (usize, usize) = (200, 1000);
 
 fn versions(server: &Server, workflow: &str) -> Value {
     let shown = server.get(&format!("/workflows/{workflow}/versions")).expect(200).json();
@@ -27,7 +31,8 @@ fn document(event: &str) -> Value {
 }
 
 #[test]
-fn a_thousand_sleepers_are_redeployed_under_and_end_with_their_own_code() {
+fn sleepers_are_redeployed_under_and_end_with_their_own_code() {
+    let sleepers = some_of(SLEEPERS.0, SLEEPERS.1);
     let server = Server::start_with(&OPTIONS);
     let put = |server: &Server, example: &str| {
         let answer = server.ask("PUT", "/functions/f", &image_bytes(example));
@@ -38,12 +43,12 @@ fn a_thousand_sleepers_are_redeployed_under_and_end_with_their_own_code() {
     let location = |number: usize| format!("/invocations/sleeper-{number}");
     server.post("/async-invoke/w?id=sleeper-0", b"").expect(202);
     eventually("the first sleeps", || server.get(&location(0)).expect(200).json()["status"] == "suspended");
-    let copies: Vec<_> = (1..SLEEPERS).map(|number| format!("sleeper-{number}")).collect();
+    let copies: Vec<_> = (1..sleepers).map(|number| format!("sleeper-{number}")).collect();
     let order = json!({ "ids": copies }).to_string();
     let json = [("Content-Type", "application/json")];
     server.ask_with("POST", &format!("{}/fork", location(0)), &json, order.as_bytes()).expect(200);
     let suspended = |server: &Server| versions(server, "w")["versions"][0]["invocations"]["suspended"].as_u64();
-    eventually("all sleep", || suspended(&server) == Some(SLEEPERS as u64));
+    eventually("all sleep", || suspended(&server) == Some(sleepers as u64));
     let metrics = server.get("/metrics").expect(200).text();
     assert!(metrics.contains("monohull_durable_invocations{status=\"running\"} 0"), "{metrics}");
     // Another document, another image under the same name, and a server that knows neither of the old ones.
@@ -56,8 +61,8 @@ fn a_thousand_sleepers_are_redeployed_under_and_end_with_their_own_code() {
     let shown = versions(&server, "w");
     let [current, old] = shown["versions"].as_array().expect("a list").as_slice() else { panic!("{shown:#}") };
     assert_eq!((&current["current"], &current["living"]), (&json!(true), &json!(0)), "{shown:#}");
-    assert_eq!((&old["current"], &old["living"]), (&json!(false), &json!(SLEEPERS)), "{shown:#}");
-    assert_eq!((&shown["older"], &shown["older_versions"]), (&json!(SLEEPERS), &json!(1)), "{shown:#}");
+    assert_eq!((&old["current"], &old["living"]), (&json!(false), &json!(sleepers)), "{shown:#}");
+    assert_eq!((&shown["older"], &shown["older_versions"]), (&json!(sleepers), &json!(1)), "{shown:#}");
     assert!(current["deployed"].as_str() > old["deployed"].as_str() && old["deployed"].is_string(), "{shown:#}");
     assert_eq!(server.get(&location(7)).expect(200).json()["version"], old["version"]);
     let image = format!("{:x}", Sha256::digest(image_bytes("inbox")));
@@ -70,17 +75,17 @@ fn a_thousand_sleepers_are_redeployed_under_and_end_with_their_own_code() {
     server.ask("DELETE", "/workflows/w", b"").expect(204);
     server.ask("DELETE", "/functions/f", b"").expect(204);
     assert_eq!(versions(&server, "w")["registered"], false);
-    for number in 0..SLEEPERS {
+    for number in 0..sleepers {
         server.post(&format!("{}/events/first", location(number)), b"it").expect(202);
     }
-    for number in 0..SLEEPERS {
+    for number in 0..sleepers {
         let output = server.get(&format!("{}/outputs/result?wait=180s", location(number))).expect(200).text();
         assert_eq!(output, "first: it\n", "{number}");
     }
     server.get("/workflows/w/versions").error(404, "not-found", "client");
     eventually("the image is removed with the last of them", || !kept.exists());
     let metrics = server.get("/metrics").expect(200).text();
-    assert!(metrics.contains(&format!("\nmonohull_durable_resumes_total {SLEEPERS}\n")), "{metrics}");
+    assert!(metrics.contains(&format!("\nmonohull_durable_resumes_total {sleepers}\n")), "{metrics}");
 }
 
 /// What an operator looks at until old code is gone.

@@ -1,8 +1,11 @@
 //! Many invocations in processes that are used again: several workflows, small and large inputs, failures, deadlines, cancellations and
 //! clients that leave, all at the same time. Every answer is checked; in the end nothing is left of them.
 
+#[path = "support/extent.rs"]
+mod extent;
 mod serve_support;
 
+use extent::some_of;
 use serde_json::{Value, json};
 use serve_support::{Answer, Server, eventually, request, root, single};
 use std::collections::BTreeMap;
@@ -11,10 +14,8 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Is set where tests go through all of their cases.
-const EXHAUSTIVE: &str = "MONOHULL_EXHAUSTIVE";
-/// How many invocations; all with it.
-const SAMPLE: usize = 2_000;
+/// How many invocations, and how many with `--full`.
+const SAMPLE: usize = 1_000;
 const ALL: usize = 100_000;
 /// Those before anything is counted, so that what is made once is there.
 const FIRST: usize = 600;
@@ -200,7 +201,7 @@ const PREFORK: u64 = 6;
 
 #[test]
 fn nothing_is_wrong_and_nothing_is_left_after_many_invocations() {
-    let count = if std::env::var_os(EXHAUSTIVE).is_some() { ALL } else { SAMPLE };
+    let count = some_of(SAMPLE, ALL);
     let (prefork, keep) = (PREFORK.to_string(), REMEMBERED.to_string());
     let server = Server::start_with(&["--prefork", &prefork, "--process", "reused", "--keep", &keep]);
     deploy(&server);

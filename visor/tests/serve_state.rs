@@ -1,7 +1,10 @@
 //! What a server knows survives: ends, kills at any moment, damage.
 
+#[path = "support/extent.rs"]
+mod extent;
 mod serve_support;
 
+use extent::some_of;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -56,7 +59,7 @@ fn try_ask(address: std::net::SocketAddr, method: &str, path: &str, body: &[u8])
 /// restart there is what was acknowledged last, or what was being written.
 #[test]
 fn a_kill_at_any_moment_loses_nothing_that_was_acknowledged() {
-    const ROUNDS: u64 = 25;
+    let rounds = some_of(10, 25);
     let state = StateFolder::new();
     let image = image_bytes("no-op");
     let server = Server::start_on(&state, &[], &[]);
@@ -67,7 +70,7 @@ fn a_kill_at_any_moment_loses_nothing_that_was_acknowledged() {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut last = 0;
     let mut came_and_went = None;
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let server = Server::start_on(&state, &[], &[]);
         let found = number(&server.get("/workflows/w").expect(200).json());
         assert!(found == last || found == last + 1, "round {round}: {found}, and {last} was acknowledged");

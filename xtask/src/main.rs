@@ -120,7 +120,8 @@ enum Chore {
         /// Run the tests of networks of workflows' own instead: as root, with /dev/net/tun.
         #[arg(long, conflicts_with_all = ["arguments", "keys"])]
         network: bool,
-        /// In the virtual machine, run every test under both kernels instead of each under one of them, and with random addresses.
+        /// Go through all cases of tests that have many. In the virtual machine, run every test under both kernels instead of each under one
+        /// of them, also those in which keys have no part, and with random addresses.
         #[arg(long, conflicts_with = "arguments")]
         full: bool,
         /// Arguments for the test programs, after `--`.
@@ -158,7 +159,7 @@ enum Chore {
     Miri,
     /// What a change must pass: lint, test, Miri, properties and a short fuzz of loader and checker, demo, every bench scenario at tiny size.
     Ci {
-        /// Run all tests in the virtual machine under both kernels and with random addresses, as `test --full` does.
+        /// Run all tests, and all their cases, as `test --full` does.
         #[arg(long)]
         full: bool,
     },
