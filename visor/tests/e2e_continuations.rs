@@ -176,24 +176,14 @@ fn going_back_brings_no_continuation_back() {
 fn a_continuation_outlives_its_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let other = json!({ "how": "resume", "value": "later", "milliseconds": program::NAP });
-    let mut document = workflow(&[("waits", how("wait")), ("other", other)], &["result"]);
-    document["functions"]["continuations"]["image"] = json!(program::image("continuations"));
-    std::fs::write(folder.path().join("w.json"), document.to_string()).expect("written");
-    let args = ["run", "w.json", "--suspend", "waiting", "--output", "result=result.txt", "--json"];
-    let output = program::monohull(folder.path(), &args);
-    assert_eq!(output.status.code(), Some(4), "{output:?}");
-    let suspended = program::document(&output);
-    let waits = suspended["waits"].as_array().expect("waits");
-    let waits = |step: &str, what: &str| waits.iter().any(|wait| wait["step"] == step && wait["what"] == what);
-    assert!(waits("waits", "until its continuation is used") && waits("other", "in a sleep"), "{suspended:#}");
-    let checkpoint = suspended["checkpoint"].as_str().expect("a path");
-    let described = program::monohull(folder.path(), &["checkpoint", "describe", checkpoint]);
-    assert!(
-        String::from_utf8_lossy(&described.stdout).contains("waits until its continuation is used"),
-        "{described:?}"
-    );
+    let document = workflow(&[("waits", how("wait")), ("other", other)], &["result"]);
+    let suspended = program::suspend(folder.path(), "continuations", &document);
+    let waits = [("waits", "until its continuation is used"), ("other", "in a sleep")];
+    assert!(waits.iter().all(|(step, what)| suspended.waits(step, what)), "{:#}", suspended.document);
+    let described = suspended.described(folder.path());
+    assert!(described.contains("waits until its continuation is used"), "{described}");
     // Each copy has its own.
-    let resumed = program::monohull(folder.path(), &["resume", checkpoint, "--count", "2"]);
+    let resumed = program::monohull(folder.path(), &["resume", &suspended.checkpoint, "--count", "2"]);
     assert_eq!(resumed.status.code(), Some(0), "{resumed:?}");
     for copy in ["result.1.txt", "result.2.txt"] {
         assert_eq!(std::fs::read_to_string(folder.path().join(copy)).expect("the output"), "later");

@@ -254,32 +254,27 @@ fn a_handler_that_waits_for_ever_is_a_deadlock() {
     assert!(own || said.ends_with("no instance is left that could fill slot `never`"), "{said}");
 }
 
+/// What an asker waits for.
+const REPLY: &str = "for the reply to a request";
+
 /// A workflow in which a handler sleeps is a file meanwhile, and the request is handled in another process.
 #[test]
 fn a_request_outlives_its_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let nap = program::NAP;
-    let mut document = workflow(
+    let document = workflow(
         &ask("outer"),
         &[
             ("outer", &json!({ "how": "forward", "effect": "inner" }), &nothing()),
             ("inner", &json!({ "how": "sleep", "milliseconds": nap }), &nothing()),
         ],
     );
-    document["functions"]["effects"]["image"] = json!(program::image("effects"));
-    std::fs::write(folder.path().join("w.json"), document.to_string()).expect("written");
-    let args = ["run", "w.json", "--suspend", "waiting", "--output", "result=result.txt", "--json"];
-    let output = program::monohull(folder.path(), &args);
-    assert_eq!(output.status.code(), Some(4), "{output:?}");
-    let suspended = program::document(&output);
-    let waits = suspended["waits"].as_array().expect("waits");
-    let waits = |step: &str, what: &str| waits.iter().any(|wait| wait["step"] == step && wait["what"] == what);
-    let reply = "for the reply to a request";
-    assert!(waits("asks", reply) && waits("for-outer", reply) && waits("for-inner", "in a sleep"), "{suspended:#}");
-    let checkpoint = suspended["checkpoint"].as_str().expect("a path");
-    let described = program::monohull(folder.path(), &["checkpoint", "describe", checkpoint]);
-    assert!(String::from_utf8_lossy(&described.stdout).contains("waits for the reply to a request"), "{described:?}");
-    let resumed = program::monohull(folder.path(), &["resume", checkpoint, "--json"]);
+    let suspended = program::suspend(folder.path(), "effects", &document);
+    let waits = [("asks", REPLY), ("for-outer", REPLY), ("for-inner", "in a sleep")];
+    assert!(waits.iter().all(|(step, what)| suspended.waits(step, what)), "{:#}", suspended.document);
+    let described = suspended.described(folder.path());
+    assert!(described.contains(&format!("waits {REPLY}")), "{described}");
+    let resumed = program::monohull(folder.path(), &["resume", &suspended.checkpoint, "--json"]);
     assert_eq!(resumed.status.code(), Some(0), "{resumed:?}");
     assert_eq!(std::fs::read_to_string(folder.path().join("result.txt")).expect("the output"), "what");
     let report = program::document(&resumed);

@@ -74,3 +74,40 @@ pub(crate) fn write_sleepers(folder: &Path, milliseconds: u64) {
     ]);
     write_workflow(folder, "sleepers", &steps);
 }
+
+/// A workflow that became a file.
+pub(crate) struct Suspended {
+    /// What the program said then.
+    pub(crate) document: Value,
+    /// The file, from the folder on.
+    pub(crate) checkpoint: String,
+}
+
+/// Runs a workflow of one function, whose image is an example of the same name, until it only waits. Its output is `result.txt`.
+#[track_caller]
+pub(crate) fn suspend(folder: &Path, function: &str, workflow: &Value) -> Suspended {
+    let mut workflow = workflow.clone();
+    workflow["functions"][function]["image"] = json!(image(function));
+    fs::write(folder.join("w.json"), workflow.to_string()).expect("written");
+    let output =
+        monohull(folder, &["run", "w.json", "--suspend", "waiting", "--output", "result=result.txt", "--json"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let document = document(&output);
+    let checkpoint = document["checkpoint"].as_str().expect("a path").to_owned();
+    Suspended { document, checkpoint }
+}
+
+impl Suspended {
+    /// Whether a step waits for this.
+    pub(crate) fn waits(&self, step: &str, what: &str) -> bool {
+        let waits = self.document["waits"].as_array().expect("waits");
+        waits.iter().any(|wait| wait["step"] == step && wait["what"] == what)
+    }
+
+    /// What `monohull checkpoint describe` says of the file.
+    pub(crate) fn described(&self, folder: &Path) -> String {
+        let described = monohull(folder, &["checkpoint", "describe", &self.checkpoint]);
+        assert_eq!(described.status.code(), Some(0), "{described:?}");
+        String::from_utf8(described.stdout).expect("text")
+    }
+}
