@@ -8,47 +8,39 @@
 //! What an invocation is started with is plain data: the workflow's document, its inputs and the images of its functions are files, called by
 //! their hashes, so that a later `PUT` of a workflow or a function changes nothing for those that sleep. Everything here waits for the disk.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+mod files;
+mod forget;
+
+use std::fs;
+use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use monohull_checkpoint::{Key, KeyError};
-use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{
-    Adding, Bounds, Claim, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Listed, Meta,
-    MetaError, Moving, NewInvocation, Outbox, Output, OutputAt, Owner, Schedule, Sqlite, Started, Step, Store,
-    StoreError, Tally, Undelivered, Want,
+    Claim, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Listed, Meta, MetaError, Moving,
+    NewInvocation, Outbox, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Undelivered, Want,
 };
 use monohull_saved::Keys;
 use monohull_state_key::{KeyFile, KeyFileError};
-use monohull_worker::Data;
-use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, broadcast};
 
 use crate::clock::ns_since_1970;
-use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::stored::Start;
 use crate::invocations::together::Together;
-use crate::settings::Keep;
 use crate::store::error::StateError;
 use crate::store::state_folder::StateFolder;
+use forget::Swept;
 use hyper::StatusCode;
 
 /// The folder of the store.
 const DURABLE: &str = "durable";
 /// The file of the key that seals checkpoints.
 const KEY: &str = "checkpoint.key";
-/// After files were removed so many times as long passes until the next time: it takes as long as there are rows.
-const REST: u32 = 20;
-/// Files are not removed so soon after the start: nothing can be added meanwhile, and something may be due.
-const FIRST_SWEEP: Duration = Duration::from_secs(5);
 /// A database of so many bytes is looked through at the start: that takes some hundredths of a second.
 const CHECKED_MAX: u64 = 16 << 20;
 /// Bytes of a checkpoint that is part of its commit, so that the disk is waited for once.
@@ -86,14 +78,6 @@ pub(crate) struct Ledger {
     changes: broadcast::Sender<Option<InvocationId>>,
 }
 
-/// The last removal of files that nothing names.
-struct Swept {
-    /// There may be more of them.
-    needed: bool,
-    at: Instant,
-    took: Duration,
-}
-
 /// The ledger cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each means")]
@@ -128,22 +112,6 @@ pub fn durable_folder(state: &Path) -> PathBuf {
     state.join(DURABLE)
 }
 
-/// Bytes of a file from its beginning, wherever its own position is: others may read the same file.
-struct Whole<'f> {
-    file: &'f File,
-    at: u64,
-    end: u64,
-}
-
-impl Read for Whole<'_> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let len = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(to.len());
-        let read = self.file.read_at(&mut to[..len], self.at)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
-
 impl Ledger {
     /// Opens the store, or makes it. Invocations that an earlier server ran can be claimed again. What an earlier server has left is
     /// removed later ([`Ledger::forget`]): that takes as long as there are rows, and something may be due.
@@ -169,7 +137,7 @@ impl Ledger {
             error => error.into(),
         })?;
         let owner = store.owner()?;
-        let swept = Mutex::new(Swept { needed: false, at: Instant::now(), took: FIRST_SWEEP / REST });
+        let swept = Mutex::new(Swept::at_start());
         let (meta, changes) = (Mutex::new(meta), broadcast::channel(CHANGES).0);
         let ledger = Ledger {
             folder: folder.clone(),
@@ -289,71 +257,6 @@ impl Ledger {
     /// Returns when schedules have changed.
     pub(crate) async fn rescheduled(&self) {
         self.rescheduled.notified().await;
-    }
-
-    /// Begins to add files that a row will name.
-    pub(crate) fn adding(&self) -> Result<Adding, ApiError> {
-        self.store.adding().map_err(kept)
-    }
-
-    /// Adds bytes of code as a file, and gives its hash.
-    pub(crate) fn add_bytes(&self, adding: &Adding, mut bytes: &[u8]) -> Result<[u8; 32], ApiError> {
-        let hash = Sha256::digest(bytes).into();
-        // What has its name is whole and on the disk, and is not removed while something is added.
-        if self.store.file(&hash).exists() {
-            return Ok(hash);
-        }
-        self.store.add_file(adding, &mut bytes).map_err(kept)
-    }
-
-    /// The same with what an invocation was given or has made, which is encrypted if there is a key.
-    fn add_small(&self, adding: &Adding, mut bytes: &[u8]) -> Result<[u8; 32], ApiError> {
-        let hash = self.store.hash_of_data(Sha256::digest(bytes).into()).map_err(kept)?;
-        if self.store.file(&hash).exists() {
-            return Ok(hash);
-        }
-        self.store.add_data(adding, &mut bytes).map_err(kept)
-    }
-
-    /// The same with what fills an input slot.
-    pub(crate) fn add_data(&self, adding: &Adding, data: &Data) -> Result<[u8; 32], ApiError> {
-        match data {
-            Data::Bytes(bytes) => self.add_small(adding, bytes),
-            Data::File(file) => {
-                let unreadable = |error: io::Error| ApiError::host(format!("an input cannot be read: {error}"));
-                let file = File::from(file.try_clone().map_err(unreadable)?);
-                let end = file.metadata().map_err(unreadable)?.len();
-                self.store.add_data(adding, &mut Whole { file: &file, at: 0, end }).map_err(kept)
-            }
-        }
-    }
-
-    /// The same with an output.
-    pub(crate) fn add_content(&self, adding: &Adding, content: &Content) -> Result<[u8; 32], ApiError> {
-        match content {
-            Content::Small(bytes) => self.add_small(adding, bytes),
-            Content::Large(large) => {
-                self.store.add_data(adding, &mut Whole { file: &large.file, at: 0, end: large.len }).map_err(kept)
-            }
-        }
-    }
-
-    /// The same with an image, which is there as a rule.
-    pub(crate) fn add_image(&self, adding: &Adding, image: &LoadedImage) -> Result<[u8; 32], ApiError> {
-        let hash = image.hash();
-        let path = self.store.file(&hash);
-        if !path.exists() {
-            let unreadable = |error: io::Error| ApiError::host(format!("an image cannot be read: {error}"));
-            let file = File::from(image.sealed().as_fd().try_clone_to_owned().map_err(unreadable)?);
-            let mut bytes = Whole { file: &file, at: 0, end: image.image.bytes };
-            self.store.add_file(adding, &mut bytes).map_err(kept)?;
-        }
-        Ok(hash)
-    }
-
-    /// What a file of code has that was added.
-    pub(crate) fn read(&self, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
-        fs::read(self.store.file(hash))
     }
 
     /// Starts an invocation. The same call again is no error.
@@ -541,65 +444,6 @@ impl Ledger {
     /// A page of the list.
     pub(crate) fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<Listed>, MetaError> {
         self.reader().newest(filter, limit)
-    }
-
-    /// Forgets what is more than is kept, and removes the files that nothing names any more.
-    pub(crate) fn forget(&self, keep: &Keep) -> Result<(), StoreError> {
-        let age = u64::try_from(keep.time.as_nanos()).unwrap_or(u64::MAX);
-        let bounds = Bounds { number: keep.number, bytes: keep.bytes, ended_after: now().saturating_sub(age) };
-        // To look at all that have ended takes a while: only if there are more of them, or the first is too old.
-        let has_ended = self.has_ended.swap(false, Ordering::Relaxed);
-        let forgotten = || -> Result<usize, MetaError> {
-            let mut meta = self.meta();
-            let is_old = meta.first_end()?.is_some_and(|end| end < bounds.ended_after);
-            if has_ended || is_old { meta.forget(bounds) } else { Ok(0) }
-        };
-        let removed = forgotten().inspect_err(|_| self.has_ended.store(true, Ordering::Relaxed))?;
-        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        swept.needed |= removed > 0 || has_ended;
-        if !swept.needed || swept.at.elapsed() < REST * swept.took {
-            return Ok(());
-        }
-        let begin = Instant::now();
-        self.sweep()?;
-        *swept = Swept { needed: false, at: Instant::now(), took: begin.elapsed() };
-        Ok(())
-    }
-
-    /// How much there is. It is counted anew if that takes a small part of the time since the last count.
-    pub(crate) fn tally(&self) -> Result<Tally, StoreError> {
-        let mut known = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, took, tally)) = &*known
-            && at.elapsed() < REST * *took
-        {
-            return Ok(tally.clone());
-        }
-        let begin = Instant::now();
-        // With a connection of its own, as below.
-        let tally = self.store.meta()?.tally(now())?;
-        *known = Some((Instant::now(), begin.elapsed(), tally.clone()));
-        Ok(tally)
-    }
-
-    /// Removes the files that nothing names any more.
-    pub(crate) fn sweep(&self) -> Result<(), StoreError> {
-        // With a connection of its own: many rows may be read, and others go on meanwhile.
-        let meta = self.store.meta()?;
-        self.store.sweep(&meta, Start::files).map(drop)
-    }
-
-    /// The content of an output.
-    pub(crate) fn output(&self, output: Output) -> io::Result<Content> {
-        let hash = match output.at {
-            OutputAt::Row(content) => return Ok(Content::Small(content.into())),
-            OutputAt::File(hash) => hash,
-        };
-        let file = self.store.open_data(&hash)?;
-        let len = file.metadata()?.len();
-        if len != output.bytes {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it has another length"));
-        }
-        Content::of_file(file, len)
     }
 }
 
