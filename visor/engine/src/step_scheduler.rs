@@ -4,27 +4,24 @@ mod away;
 mod effects;
 mod record;
 mod report;
+mod starts;
 
 pub(crate) use effects::effects;
 pub use record::StateError;
 
 use super::clock::{Clock, Scale};
-use super::slots::filled;
 use super::{Delay, Latest};
 use away::Away;
 use effects::Serving;
-use monohull_abi::effect::PERFORMS_TOGETHER;
-use monohull_abi::layout::CELL_COUNT;
 use monohull_domain::checkpoint::Continuation;
 use monohull_domain::host_time::{monotonic_ns, ticks};
 use monohull_domain::image::map::LoadedImage;
-use monohull_domain::instance::{InstanceConfig, Labels, Usage};
+use monohull_domain::instance::{Labels, Usage};
 use monohull_domain::{Driver, Ended, Event, Shared};
 use monohull_report::failure::{Blame, FailureKind};
-use monohull_report::text::quoted;
 use monohull_report::{FailedAttempt, Failure, Line, Progress, Stream};
 use monohull_workflow::Plan;
-use monohull_workflow::plan::{Instances, Step};
+use monohull_workflow::plan::Step;
 use record::Spent;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -129,8 +126,6 @@ struct Attempt {
 
 /// The most failed attempts of a run that its report has besides the last of each instance.
 const FAILED_KEPT_MAX: usize = 1000;
-/// The most instances that the domain has at a time. It runs fewer at once; the others are kept here as numbers, which take less.
-const HANDED_OVER_MAX: usize = 2 * CELL_COUNT;
 
 impl StepScheduler {
     /// `latest` is when the run has to end, if that is before its own timeout.
@@ -277,97 +272,6 @@ impl State {
         let is_free = |step: &usize| self.steps[*step].blocked_by == 0 && !self.is_handler(*step);
         let free = (0..self.steps.len()).filter(is_free).collect();
         self.start_steps(free, domain);
-    }
-
-    /// Starts steps, and those that can start because one of them has nothing to do.
-    fn start_steps(&mut self, mut steps: VecDeque<usize>, domain: &Shared) {
-        while let Some(step) = steps.pop_front() {
-            let plan = &self.plan.steps[step];
-            let count = match &plan.instances {
-                Instances::Fixed(count) => *count,
-                Instances::Each { prefix, max } => match count_parts(domain, prefix, *max) {
-                    Ok(count) => count,
-                    Err((blame, text)) => {
-                        let failure = Failure::blamed(FailureKind::Input, blame, text);
-                        let failure = Failure { step: Some(plan.name.clone()), ..failure };
-                        return self.stop(Outcome::Failed(failure), domain);
-                    }
-                },
-            };
-            self.start_step(step, count);
-            if count == 0 {
-                steps.extend(self.step_done(step, domain));
-            }
-        }
-        self.hand_over(domain);
-    }
-
-    fn start_step(&mut self, step: usize, count: u32) {
-        let state = &mut self.steps[step];
-        state.started = true;
-        state.open = count;
-        state.instances.resize_with(count as usize, InstanceState::default);
-        if count > 0 {
-            self.queue.push_back(step);
-        }
-        self.progress.step_started(&self.plan.steps[step].name, count);
-    }
-
-    /// Gives the domain instances of the steps that have started, as many as it needs to have something to do.
-    fn hand_over(&mut self, domain: &Shared) {
-        while self.outcome.is_none()
-            && self.handed_over < HANDED_OVER_MAX
-            && let Some(&step) = self.queue.front()
-        {
-            let state = &mut self.steps[step];
-            let index = state.next;
-            state.next += 1;
-            if state.next as usize >= state.instances.len() {
-                self.queue.pop_front();
-            }
-            self.start_instance(step, index, domain);
-        }
-    }
-
-    fn start_instance(&mut self, step: usize, index: u32, domain: &Shared) {
-        if self.outcome.is_some() {
-            return;
-        }
-        let instance = &mut self.steps[step].instances[index as usize];
-        instance.attempts += 1;
-        instance.before = None;
-        self.handed_over += 1;
-        domain.start(self.config(step, index));
-    }
-
-    /// An instance at its current attempt.
-    fn config(&self, step: usize, index: u32) -> InstanceConfig {
-        let plan = &self.plan.steps[step];
-        let state = &self.steps[step];
-        let instance = &state.instances[index as usize];
-        let handles = self.serving.get(&(step, index)).map(|serving| serving.handled);
-        // All requests for which an index is used share what the report keeps of it.
-        let printed = if handles.is_some() { instance.lines.iter().map(printed_bytes).sum() } else { 0 };
-        InstanceConfig {
-            token: token(step, index),
-            image: self.images[plan.function].clone(),
-            labels: state.labels.clone(),
-            index,
-            count: if handles.is_some() { PERFORMS_TOGETHER as u32 } else { state.instances.len() as u32 },
-            attempt: instance.attempts,
-            args: state.args.clone(),
-            env: state.env.clone(),
-            stdin: plan.stdin_of(index).into(),
-            slots: plan.slots_of(index),
-            files: state.files.clone(),
-            performs: state.performs.clone(),
-            handles,
-            stack_size: plan.stack,
-            memory_limit: plan.memory,
-            max_threads: self.plan.limits.threads,
-            output_limit: self.plan.limits.output.saturating_sub(printed),
-            timeout: plan.timeout,
-        }
     }
 
     fn ended(&mut self, mut ended: Ended, domain: &Shared) {
@@ -528,42 +432,9 @@ impl StepState {
     }
 }
 
-/// How many slots `PREFIX0`, `PREFIX1`, … are filled; an error if there are more than `max`, or others of that prefix.
-fn count_parts(domain: &Shared, prefix: &str, max: u32) -> Result<u32, (Blame, String)> {
-    let slots = quoted(&format!("{prefix}*"));
-    let (mut count, mut last) = (0, None);
-    for next in filled(domain, prefix) {
-        let (name, _) =
-            next.map_err(|errno| (Blame::Monohull, format!("the slots {slots} cannot be counted: {errno}")))?;
-        let Some(number) = name.strip_prefix(prefix) else { break };
-        // A number has one form, so that no two slots have the same.
-        let Some(number) = number.parse::<u32>().ok().filter(|parsed| parsed.to_string() == number) else {
-            let text = format!("slot {} is one of {slots}, whose names end with numbers from 0 on", quoted(&name));
-            return Err((Blame::Workflow, text));
-        };
-        count += 1;
-        last = last.max(Some(number));
-        if count > max {
-            return Err((Blame::Workflow, format!("there are more than {max} slots {slots}, the step's `max`")));
-        }
-    }
-    match last {
-        Some(last) if last >= count => {
-            let text = format!("the {count} slots {slots} are not numbered without a gap: the last is {prefix}{last}");
-            Err((Blame::Workflow, text))
-        }
-        _ => Ok(count),
-    }
-}
-
 /// Whether a failure is how a function ends itself, perhaps because a call was refused.
 fn is_own_error(kind: FailureKind) -> bool {
     matches!(kind, FailureKind::Error | FailureKind::Panic | FailureKind::Exit)
-}
-
-/// What a line counts against the limit of output: it occupies something besides its text.
-fn printed_bytes(line: &Line) -> u64 {
-    line.text.len() as u64 + 32
 }
 
 /// Stands for lines that are not kept.

@@ -1,0 +1,142 @@
+//! How steps start, and their instances: as many at a time as the domain needs to have something to do.
+
+use super::{InstanceState, Outcome, State, token};
+use crate::slots::filled;
+use monohull_abi::effect::PERFORMS_TOGETHER;
+use monohull_abi::layout::CELL_COUNT;
+use monohull_domain::Shared;
+use monohull_domain::instance::InstanceConfig;
+use monohull_report::failure::{Blame, FailureKind};
+use monohull_report::text::quoted;
+use monohull_report::{Failure, Line};
+use monohull_workflow::plan::Instances;
+use std::collections::VecDeque;
+
+/// The most instances that the domain has at a time. It runs fewer at once; the others are kept here as numbers, which take less.
+const HANDED_OVER_MAX: usize = 2 * CELL_COUNT;
+
+impl State {
+    /// Starts steps, and those that can start because one of them has nothing to do.
+    pub(super) fn start_steps(&mut self, mut steps: VecDeque<usize>, domain: &Shared) {
+        while let Some(step) = steps.pop_front() {
+            let plan = &self.plan.steps[step];
+            let count = match &plan.instances {
+                Instances::Fixed(count) => *count,
+                Instances::Each { prefix, max } => match count_parts(domain, prefix, *max) {
+                    Ok(count) => count,
+                    Err((blame, text)) => {
+                        let failure = Failure::blamed(FailureKind::Input, blame, text);
+                        let failure = Failure { step: Some(plan.name.clone()), ..failure };
+                        return self.stop(Outcome::Failed(failure), domain);
+                    }
+                },
+            };
+            self.start_step(step, count);
+            if count == 0 {
+                steps.extend(self.step_done(step, domain));
+            }
+        }
+        self.hand_over(domain);
+    }
+
+    pub(super) fn start_step(&mut self, step: usize, count: u32) {
+        let state = &mut self.steps[step];
+        state.started = true;
+        state.open = count;
+        state.instances.resize_with(count as usize, InstanceState::default);
+        if count > 0 {
+            self.queue.push_back(step);
+        }
+        self.progress.step_started(&self.plan.steps[step].name, count);
+    }
+
+    /// Gives the domain instances of the steps that have started, as many as it needs to have something to do.
+    pub(super) fn hand_over(&mut self, domain: &Shared) {
+        while self.outcome.is_none()
+            && self.handed_over < HANDED_OVER_MAX
+            && let Some(&step) = self.queue.front()
+        {
+            let state = &mut self.steps[step];
+            let index = state.next;
+            state.next += 1;
+            if state.next as usize >= state.instances.len() {
+                self.queue.pop_front();
+            }
+            self.start_instance(step, index, domain);
+        }
+    }
+
+    pub(super) fn start_instance(&mut self, step: usize, index: u32, domain: &Shared) {
+        if self.outcome.is_some() {
+            return;
+        }
+        let instance = &mut self.steps[step].instances[index as usize];
+        instance.attempts += 1;
+        instance.before = None;
+        self.handed_over += 1;
+        domain.start(self.config(step, index));
+    }
+
+    /// An instance at its current attempt.
+    pub(super) fn config(&self, step: usize, index: u32) -> InstanceConfig {
+        let plan = &self.plan.steps[step];
+        let state = &self.steps[step];
+        let instance = &state.instances[index as usize];
+        let handles = self.serving.get(&(step, index)).map(|serving| serving.handled);
+        // All requests for which an index is used share what the report keeps of it.
+        let printed = if handles.is_some() { instance.lines.iter().map(printed_bytes).sum() } else { 0 };
+        InstanceConfig {
+            token: token(step, index),
+            image: self.images[plan.function].clone(),
+            labels: state.labels.clone(),
+            index,
+            count: if handles.is_some() { PERFORMS_TOGETHER as u32 } else { state.instances.len() as u32 },
+            attempt: instance.attempts,
+            args: state.args.clone(),
+            env: state.env.clone(),
+            stdin: plan.stdin_of(index).into(),
+            slots: plan.slots_of(index),
+            files: state.files.clone(),
+            performs: state.performs.clone(),
+            handles,
+            stack_size: plan.stack,
+            memory_limit: plan.memory,
+            max_threads: self.plan.limits.threads,
+            output_limit: self.plan.limits.output.saturating_sub(printed),
+            timeout: plan.timeout,
+        }
+    }
+}
+
+/// How many slots `PREFIX0`, `PREFIX1`, … are filled; an error if there are more than `max`, or others of that prefix.
+fn count_parts(domain: &Shared, prefix: &str, max: u32) -> Result<u32, (Blame, String)> {
+    let slots = quoted(&format!("{prefix}*"));
+    let (mut count, mut last) = (0, None);
+    for next in filled(domain, prefix) {
+        let (name, _) =
+            next.map_err(|errno| (Blame::Monohull, format!("the slots {slots} cannot be counted: {errno}")))?;
+        let Some(number) = name.strip_prefix(prefix) else { break };
+        // A number has one form, so that no two slots have the same.
+        let Some(number) = number.parse::<u32>().ok().filter(|parsed| parsed.to_string() == number) else {
+            let text = format!("slot {} is one of {slots}, whose names end with numbers from 0 on", quoted(&name));
+            return Err((Blame::Workflow, text));
+        };
+        count += 1;
+        last = last.max(Some(number));
+        if count > max {
+            return Err((Blame::Workflow, format!("there are more than {max} slots {slots}, the step's `max`")));
+        }
+    }
+    match last {
+        Some(last) if last >= count => {
+            let text = format!("the {count} slots {slots} are not numbered without a gap: the last is {prefix}{last}");
+            Err((Blame::Workflow, text))
+        }
+        _ => Ok(count),
+    }
+}
+
+/// What a line counts against the limit of output: it occupies something besides its text.
+fn printed_bytes(line: &Line) -> u64 {
+    line.text.len() as u64 + 32
+}
