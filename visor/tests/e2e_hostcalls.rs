@@ -3,8 +3,11 @@
 //!
 //! The cases are in `examples/hostcall-abuse`, for only a function can make hostcalls.
 
+#[path = "support/extent.rs"]
+mod extent;
 mod support;
 
+use extent::some_of;
 use monohull_visor::disk::Disk;
 use monohull_visor::engine::RunOptions;
 use monohull_visor::report::{RunReport, Silent};
@@ -55,9 +58,9 @@ fn alone(role: &str) -> Value {
 /// Random arguments: everything that a call writes lies in the caller's buffer, at the address given and not beyond the length.
 #[test]
 fn a_hostcall_writes_to_its_buffers_only() {
-    for seed in [7, 8191, 0x5eed_5eed] {
+    for seed in &[7, 8191, 0x5eed_5eed][..some_of(1, 3)] {
         let mut document = alone("stray-writes");
-        document["steps"][0]["args"]["number"] = seed.into();
+        document["steps"][0]["args"]["number"] = json!(seed);
         document["files"] = json!([{ "at": "/work", "memory": "1MiB" }]);
         let report = run(&document);
         assert_eq!(report.status.name(), "done", "{:#?}", report.error);
