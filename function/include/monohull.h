@@ -25,6 +25,12 @@ typedef struct monohull_buffer {
     size_t capacity; /* bytes that there is room for */
 } monohull_buffer;
 
+/* A continuation that the caller owns: the rest of a function that waits in monohull_call_cc. It is used once. `token` is 0 if there is none; another one than was given
+ * is refused. */
+typedef struct monohull_continuation {
+    uint64_t token;
+} monohull_continuation;
+
 /* Errors. Functions that return `int` return 0 or one of these, or another negative number of the hostcall interface. */
 #define MONOHULL_NOT_PERMITTED (-1)
 #define MONOHULL_NOT_FOUND (-2)
@@ -80,12 +86,22 @@ int monohull_cancel_child(const char *id);
  * handler has failed: the buffer has the reason. MONOHULL_NOT_FOUND if no step handles the effect. A handler takes the slot "request" and
  * publishes the slot "reply". */
 int monohull_perform(const char *effect, const void *request, size_t len, monohull_buffer *reply);
-/* Not for WebAssembly: publishes the continuation of this call in a slot, and waits until another function uses it: 0, and the buffer has what with. MONOHULL_NEVER_FILLED if
- * it was dropped, or its last owner has ended. */
+/* Publishes the continuation of this call in a slot, and waits until another function uses it: 0, and the buffer has what with. MONOHULL_NEVER_FILLED if it was
+ * dropped, or its last owner has ended. */
 int monohull_call_cc(const char *slot, monohull_buffer *value);
-/* Not for WebAssembly: takes a continuation from a slot, waiting until there is one, and uses it with `len` bytes, which are copied. MONOHULL_NOT_FOUND if the instance that
- * waited has ended. */
+/* Takes a continuation from a slot, waiting until there is one, and uses it with `len` bytes, which are copied. MONOHULL_NOT_FOUND if the instance that waited has
+ * ended. It is dropped after an error. */
 int monohull_resume(const char *slot, const void *value, size_t len);
+/* Takes a continuation from a slot, waiting until there is one; or only if there is one now, else MONOHULL_NOT_FOUND. */
+int monohull_take_continuation(const char *slot, monohull_continuation *continuation);
+int monohull_try_take_continuation(const char *slot, monohull_continuation *continuation);
+/* Hands it on in a slot; after an error it is still the caller's. */
+int monohull_publish_continuation(const char *slot, monohull_continuation *continuation);
+/* Uses it with `len` bytes, which are copied; after an error it is still the caller's. */
+int monohull_resume_continuation(monohull_continuation *continuation, const void *value, size_t len);
+/* Frees it: what waits gets MONOHULL_NEVER_FILLED. With `at_once` 0, and of one that was taken from a slot, it does when this instance has ended well: after a failure the
+ * continuation is in its slot again, for the next attempt. With `at_once` 1 it does now, and this instance is not repeated alone. */
+void monohull_drop_continuation(monohull_continuation *continuation, int at_once);
 /* Makes a save point with a label, durably: 0 if it has gone on, 1 if it has come back there, or a negative error. */
 int monohull_checkpoint(const char *label);
 /* Makes 1 to 100 copies of this invocation, in which the call returns too: 0 in the one that has asked, in a copy its number, from 1, or a negative

@@ -1,7 +1,7 @@
 //! Hostcalls of a WebAssembly program for WASI preview 1, by the imports of the module `monohull` that do the same.
 //!
 //! A slot's buffer is memory of the program's allocator here: what is taken is moved there, and what is published is moved away. Bytes and texts are all
-//! that there is: a type of its own, which a native function checks, has no import.
+//! that there is, and [continuations](continuations): a type of its own, which a native function checks, has no import.
 //!
 //! ```text
 //!   hostcalls                      import
@@ -15,11 +15,14 @@
 #[cfg(any(target_feature = "atomics", not(target_env = "p1"), not(feature = "alloc")))]
 compile_error!("for WebAssembly this crate needs the feature `alloc` and the target `wasm32-wasip1`, without threads");
 
+mod continuations;
+
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use monohull_abi::child::DETACHED;
+use monohull_abi::continuation::CONTINUATION_FINGERPRINT;
 use monohull_abi::effect::EFFECT_SLOT_LEN;
 use monohull_abi::layout::PAGE;
 use monohull_abi::types::{
@@ -105,6 +108,8 @@ struct Between {
     told: Option<(u64, SlotView)>,
     /// What was in a slot and is no text, with the slot's name, until it is taken as bytes.
     no_text: Option<(Box<[u8]>, SlotView)>,
+    /// The handle of a continuation that is to be freed at once.
+    discarded: Option<u32>,
     /// The last error was one of slots, of which there is no explanation.
     is_unexplained: bool,
 }
@@ -114,7 +119,8 @@ struct OneThread(RefCell<Between>);
 // SAFETY: without atomics, as is checked above, a program has one thread.
 unsafe impl Sync for OneThread {}
 
-static BETWEEN: OneThread = OneThread(RefCell::new(Between { told: None, no_text: None, is_unexplained: false }));
+static BETWEEN: OneThread =
+    OneThread(RefCell::new(Between { told: None, no_text: None, discarded: None, is_unexplained: false }));
 
 /// What an import has answered that has the numbers of hostcalls.
 fn answered(answer: i32) -> Result<u64, Errno> {
@@ -234,10 +240,16 @@ fn lines(text: &[u8]) -> (&[u8], &[u8]) {
     (&text[..end], text.get(end + 1..).unwrap_or_default())
 }
 
-/// Takes a slot as bytes or as a text.
+/// Takes a slot as bytes, as a text or as a continuation.
 fn take(name: &[u8], fingerprint: u64, now: bool) -> Result<(u64, SlotView), Errno> {
+    if let Some(number) = continuations::number_of(name) {
+        return continuations::wait(number).map(|view| (0, view));
+    }
     if let Some(told) = kept(name) {
         return Ok(told);
+    }
+    if fingerprint == CONTINUATION_FINGERPRINT {
+        return continuations::take(name, now).map(|view| (0, view));
     }
     let is_text = fingerprint == TEXT_FINGERPRINT;
     if !is_text && fingerprint != BYTES_FINGERPRINT {
@@ -323,11 +335,19 @@ unsafe fn serve(number: u32, [a, b, c, d, e, _]: [u64; 6]) -> Result<u64, Errno>
             free(a);
             Ok(view.address)
         }
-        number::SLOT_FREE => {
-            free(a);
+        number::SLOT_FREE => match continuations::handle_of(a) {
+            Some(handle) => continuations::free(handle),
+            None => {
+                free(a);
+                Ok(0)
+            }
+        },
+        number::SLOT_MARK_WRITTEN => {
+            if let Some(handle) = continuations::handle_of(a) {
+                continuations::discard(handle);
+            }
             Ok(0)
         }
-        number::SLOT_MARK_WRITTEN => Ok(0),
         number::SLOT_TAKE | number::EVENT_WAIT => {
             let (answer, view) = match number {
                 number::EVENT_WAIT => wait(first(), d)?,
@@ -342,6 +362,9 @@ unsafe fn serve(number: u32, [a, b, c, d, e, _]: [u64; 6]) -> Result<u64, Errno>
         number::SLOT_PUBLISH => {
             // SAFETY: the description of a type.
             let fingerprint = unsafe { (*(e as *const TypeDesc)).fingerprint };
+            if fingerprint == CONTINUATION_FINGERPRINT {
+                return continuations::publish(first(), c);
+            }
             let is_text = fingerprint == TEXT_FINGERPRINT;
             if !is_text && fingerprint != BYTES_FINGERPRINT {
                 return Err(Errno::NotSupported);
@@ -363,6 +386,14 @@ unsafe fn serve(number: u32, [a, b, c, d, e, _]: [u64; 6]) -> Result<u64, Errno>
             unsafe { (e as *mut [u8; EFFECT_SLOT_LEN]).write([KEPT; EFFECT_SLOT_LEN]) };
             Ok(0)
         }
+        number::CONTINUATION => {
+            let (address, name) = continuations::make()?;
+            // SAFETY: there is room for the name of a slot.
+            unsafe { (a as *mut [u8; EFFECT_SLOT_LEN]).write(name) };
+            Ok(address)
+        }
+        // SAFETY: a buffer of the caller's with so many bytes in use.
+        number::RESUME => unsafe { continuations::resume(a, b, c) },
         number::CHECKPOINT => {
             let label = first();
             // SAFETY: a label of this length.
