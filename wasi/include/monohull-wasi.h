@@ -73,7 +73,7 @@ int monohull_common_random(void *bytes, size_t length) MONOHULL_IMPORT("common_r
 int monohull_protect(void (*function)(void *argument), void *argument) MONOHULL_IMPORT("protect");
 void monohull_escape(void) __attribute__((noreturn)) MONOHULL_IMPORT("escape");
 
-/* -- Events, children, effects, checkpoints --
+/* -- Events, children, effects, continuations, checkpoints --
  *
  * Functions below return what those of `monohull.h` return that have the same name without `wasi_`: 0 or more, or a negative error number of
  * `monohull.h`; -14 is an address outside of the program's memory. What there is to read has a handle, as a slot has: `monohull_slot_read`, `monohull_slot_move`,
@@ -100,6 +100,18 @@ int monohull_wasi_child_id(const char *id, size_t length, char *to, size_t room)
 int monohull_wasi_cancel_child(const char *id, size_t length) MONOHULL_IMPORT("cancel_child");
 int monohull_wasi_perform(const char *effect, size_t effect_length, const void *request, size_t length, struct monohull_slot *reply)
     MONOHULL_IMPORT("perform");
+/* A continuation has a handle, of another kind than what there is to read. `continuation` makes one of this instance: the handle, and in `number` what `continuation_wait`
+ * waits by for what it is used with. */
+int monohull_wasi_continuation(uint64_t *number) MONOHULL_IMPORT("continuation");
+int monohull_wasi_continuation_wait(uint64_t number, struct monohull_slot *value) MONOHULL_IMPORT("continuation_wait");
+/* Takes one from a slot: the handle. With `wait` 0 MONOHULL_NOT_FOUND if the slot is empty. */
+int monohull_wasi_continuation_take(const char *slot, size_t length, int wait) MONOHULL_IMPORT("continuation_take");
+/* Hands it on, or uses it with a copy of these bytes: the handle is free then. After an error it is still the program's. */
+int monohull_wasi_continuation_publish(uint32_t handle, const char *slot, size_t length) MONOHULL_IMPORT("continuation_publish");
+int monohull_wasi_continuation_resume(uint32_t handle, const void *value, size_t length) MONOHULL_IMPORT("continuation_resume");
+/* Frees it. With `at_once` 1 what waits gets its error now, and this instance is not repeated alone; else, of one that was taken from a slot, when this instance has ended
+ * well. */
+int monohull_wasi_continuation_free(uint32_t handle, int at_once) MONOHULL_IMPORT("continuation_free");
 int monohull_wasi_checkpoint(const char *label, size_t length) MONOHULL_IMPORT("checkpoint");
 /* What there is to read is the ids of the copies, with line breaks between them; none in a copy. */
 int monohull_wasi_fork(uint32_t copies, struct monohull_slot *ids) MONOHULL_IMPORT("fork");

@@ -208,6 +208,67 @@ int monohull_perform(const char *effect, const void *request, size_t len, monohu
     return fetched(monohull_wasi_perform(effect, strlen(effect), request, len, &slot), &slot, reply);
 }
 
+/* -- Continuations as values --------------------------------------------------------------------------------------------- */
+
+/* A handle counts from 0. No token is 0. */
+static uint32_t handle_of(const monohull_continuation *continuation) {
+    return (uint32_t)continuation->token - 1;
+}
+
+int monohull_call_cc(const char *slot, monohull_buffer *value) {
+    uint64_t number;
+    struct monohull_slot came;
+    *value = none;
+    int handle = answered(monohull_wasi_continuation(&number));
+    if (handle < 0) return handle;
+    int done = answered(monohull_wasi_continuation_publish(handle, slot, strlen(slot)));
+    if (done < 0) {
+        monohull_wasi_continuation_free(handle, 0);
+        return done;
+    }
+    return fetched(monohull_wasi_continuation_wait(number, &came), &came, value);
+}
+
+int monohull_resume(const char *slot, const void *value, size_t len) {
+    monohull_continuation continuation;
+    int done = monohull_take_continuation(slot, &continuation);
+    if (done < 0) return done;
+    done = monohull_resume_continuation(&continuation, value, len);
+    if (done < 0) monohull_wasi_continuation_free(handle_of(&continuation), 0);
+    return done;
+}
+
+static int take_continuation(const char *slot, int wait, monohull_continuation *continuation) {
+    int handle = answered(monohull_wasi_continuation_take(slot, strlen(slot), wait));
+    continuation->token = handle < 0 ? 0 : (uint64_t)handle + 1;
+    return handle < 0 ? handle : 0;
+}
+
+int monohull_take_continuation(const char *slot, monohull_continuation *continuation) {
+    return take_continuation(slot, 1, continuation);
+}
+
+int monohull_try_take_continuation(const char *slot, monohull_continuation *continuation) {
+    return take_continuation(slot, 0, continuation);
+}
+
+int monohull_publish_continuation(const char *slot, monohull_continuation *continuation) {
+    int done = answered(monohull_wasi_continuation_publish(handle_of(continuation), slot, strlen(slot)));
+    if (done == 0) continuation->token = 0;
+    return done;
+}
+
+int monohull_resume_continuation(monohull_continuation *continuation, const void *value, size_t len) {
+    int done = answered(monohull_wasi_continuation_resume(handle_of(continuation), value, len));
+    if (done == 0) continuation->token = 0;
+    return done;
+}
+
+void monohull_drop_continuation(monohull_continuation *continuation, int at_once) {
+    if (continuation->token) monohull_wasi_continuation_free(handle_of(continuation), at_once);
+    continuation->token = 0;
+}
+
 /* -- Save points, copies, going back ------------------------------------------------------------------------------------- */
 
 int monohull_checkpoint(const char *label) {

@@ -54,6 +54,7 @@ fn main(how: String, value: Option<String>, milliseconds: Option<u64>) -> Result
         }
         "request" => ("said", raw::as_request()),
         "abuse" => ("said", raw::abuse()),
+        "forge" => ("forged", raw::forge()),
         "serve" => {
             effect::reply(&effect::request()?)?;
             return Ok(());

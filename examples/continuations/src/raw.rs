@@ -70,6 +70,11 @@ pub(crate) fn as_request() -> String {
     format!("as a request: {refused:?}, as what it is: {used:?}")
 }
 
+/// Publishes a buffer of its own as a continuation.
+pub(crate) fn forge() -> String {
+    format!("{:?}", publish(b"next", alloc()))
+}
+
 /// All that is none of its own continuations, and its own one in all wrong ways; at the end in the right way.
 pub(crate) fn abuse() -> String {
     let mut said = String::new();

@@ -37,7 +37,7 @@ fn the_documentation_has_every_interface() {
 }
 
 /// A command whose `run` has this body and leaves 0, after `imports` of the component and with `host` as what its module imports.
-fn command(imports: &str, host: &str, module: &str, body: &str) -> String {
+pub(super) fn command(imports: &str, host: &str, module: &str, body: &str) -> String {
     format!(
         r#"(component $command
             {imports}

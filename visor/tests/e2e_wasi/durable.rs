@@ -26,7 +26,7 @@ fn in_rust() -> &'static [u8] {
     IMAGE.get_or_init(|| compiled("durable-rust"))
 }
 
-fn compiled(name: &str) -> Vec<u8> {
+pub(super) fn compiled(name: &str) -> Vec<u8> {
     let folder = TempDir::new().expect("a folder");
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wasi").join(name).with_extension("wasm");
     let (program, to) = (program.to_str().expect("UTF-8"), folder.path().to_str().expect("UTF-8"));
@@ -350,6 +350,12 @@ const IMPORTS: &[(&str, &str)] = &[
     ("checkpoint", "ii"),
     ("child_id", "iiii"),
     ("child_output", "iiiii"),
+    ("continuation", "i"),
+    ("continuation_free", "ii"),
+    ("continuation_publish", "iii"),
+    ("continuation_resume", "iii"),
+    ("continuation_take", "iii"),
+    ("continuation_wait", "Ii"),
     ("event", "iiIi"),
     ("forget", "I"),
     ("fork", "ii"),
@@ -365,13 +371,14 @@ const IMPORTS: &[(&str, &str)] = &[
 ];
 
 /// A program that imports all of them, runs `body`, and publishes words from 1024 on. It has one page of memory, with `data` at its start.
-fn program(data: &str, body: &str, results: usize) -> String {
+pub(super) fn program(data: &str, body: &str, results: usize) -> String {
     let mut text = String::from("(module\n");
     for (name, types) in IMPORTS {
         let parameters: String = types.chars().map(|kind| if kind == 'i' { " i32" } else { " i64" }).collect();
         text += &format!("(import \"monohull\" \"{name}\" (func ${name} (param{parameters}) (result i32)))\n");
     }
     text += "(import \"monohull\" \"number\" (func $number (param i32) (result i64)))
+        (import \"monohull\" \"slot_take\" (func $take (param i32 i32 i32 i32) (result i32)))
         (import \"monohull\" \"slot_read\" (func $read (param i32 i32 i32 i32) (result i32)))
         (import \"monohull\" \"slot_move\" (func $move (param i32 i32 i32) (result i32)))
         (import \"monohull\" \"slot_free\" (func $free (param i32) (result i32)))
@@ -384,7 +391,7 @@ fn program(data: &str, body: &str, results: usize) -> String {
 }
 
 /// Instructions that keep what these give as word `index` of the results.
-fn kept(index: usize, what: &str) -> String {
+pub(super) fn kept(index: usize, what: &str) -> String {
     format!("(i32.store (i32.const {}) {what})\n", 1024 + index * 4)
 }
 

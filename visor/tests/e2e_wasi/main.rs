@@ -13,6 +13,7 @@ mod hostile;
 mod http;
 mod javascript;
 mod moves;
+mod one_shot;
 #[path = "../support/program.rs"]
 mod program;
 mod programs;

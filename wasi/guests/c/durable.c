@@ -227,6 +227,63 @@ static void is_ready(void) {
     if (traps) printf("%d\n", behind_the_memory((volatile const int *)-64));
 }
 
+/* -- Continuations as values --------------------------------------------------------------------------------------------- */
+
+/* Fills a slot with what has become of a call: the value or "done", or the number and why. */
+static void told(const char *slot, int answer, monohull_buffer *value) {
+    char why[256];
+    monohull_buffer text;
+    if (answer == 0 && value && value->len <= 100) {
+        must(monohull_publish(slot, value), "publish");
+        return;
+    }
+    must(monohull_make(512, &text), "make");
+    if (answer < 0) monohull_last_error(why, sizeof why);
+    text.len = answer < 0 ? sprintf((char *)text.data, "%d: %s", answer, why)
+               : value    ? sprintf((char *)text.data, "%zu bytes, the first is %c", value->len, value->data[0])
+                          : sprintf((char *)text.data, "done");
+    must(monohull_publish(slot, &text), "publish");
+}
+
+static void continues(const char *how, const char *value, long milliseconds) {
+    monohull_buffer came;
+    monohull_continuation taken;
+    struct timespec nap = { milliseconds / 1000, milliseconds % 1000 * 1000000 };
+    if (strcmp(how, "wait") == 0) {
+        int answer = monohull_call_cc("next", &came);
+        told("result", answer, &came);
+    } else if (strcmp(how, "resume-further") == 0) {
+        told("said", monohull_resume("further", value, strlen(value)), NULL);
+    } else {
+        must(monohull_take_continuation("next", &taken), "take");
+        monohull_continuation copy = taken;
+        if (strcmp(how, "resume") == 0) {
+            nanosleep(&nap, NULL);
+            told("said", monohull_resume_continuation(&taken, value, strlen(value)), NULL);
+        } else if (strcmp(how, "twice") == 0) {
+            must(monohull_resume_continuation(&taken, value, strlen(value)), "resume");
+            told("said", taken.token ? 0 : monohull_resume_continuation(&copy, value, strlen(value)), NULL);
+        } else if (strcmp(how, "pass") == 0) {
+            told("passed", monohull_publish_continuation("further", &taken), NULL);
+        } else if (strcmp(how, "pass-twice") == 0) {
+            /* The slot is filled: it is still here, and is used. */
+            must(monohull_make(1, &came), "make"), must(monohull_publish("further", &came), "publish");
+            told("passed", monohull_publish_continuation("further", &taken), NULL);
+            must(monohull_resume_continuation(&taken, value, strlen(value)), "resume");
+        } else if (strcmp(how, "fail-first") == 0) {
+            if (monohull_attempt() == 1) exit(3);
+            told("said", monohull_resume_continuation(&taken, value, strlen(value)), NULL);
+        } else if (strcmp(how, "discard") == 0) {
+            /* What waits has its error before this goes on. */
+            monohull_drop_continuation(&taken, 1);
+            must(monohull_take("result", &came), "take");
+            must(monohull_publish("said", &came), "publish");
+        } else {
+            monohull_drop_continuation(&taken, 0);
+        }
+    }
+}
+
 int main(int count, char **arguments) {
     const char *act = argument(count, arguments, "--act=");
     int traps = *argument(count, arguments, "--traps=") != 0;
@@ -242,5 +299,7 @@ int main(int count, char **arguments) {
     if (strcmp(act, "parent") == 0) parent();
     if (strcmp(act, "child") == 0) return child();
     if (strcmp(act, "ready") == 0) is_ready();
+    if (strcmp(act, "continue") == 0)
+        continues(argument(count, arguments, "--how="), argument(count, arguments, "--value="), atol(argument(count, arguments, "--milliseconds=")));
     return 0;
 }

@@ -8,15 +8,14 @@
 #include <string.h>
 #include <time.h>
 
-/* What is refused as an exception. */
-static JSValue refused(JSContext *ctx, int number) {
+JSValue refused(JSContext *ctx, int number) {
     char text[512];
     if (monohull_last_error(text, sizeof text) == 0)
         strcpy(text, number == MONOHULL_OUT_OF_MEMORY ? "out of memory" : "the call is refused");
     return throw_error(ctx, text, -number);
 }
 
-static JSValue undefined_or_error(JSContext *ctx, int done) {
+JSValue undefined_or_error(JSContext *ctx, int done) {
     return done < 0 ? refused(ctx, done) : JS_UNDEFINED;
 }
 

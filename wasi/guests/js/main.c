@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "continuation.h"
 #include "invocation.h"
 #include "monohull.h"
 #include "monohull-wasi.h"
@@ -303,15 +304,17 @@ static int init_module(JSContext *ctx, JSModuleDef *module) {
     JS_SetModuleExport(ctx, module, "args", args_value(ctx));
     JS_SetModuleExport(ctx, module, "env", env_value(ctx));
     JS_SetModuleExport(ctx, module, "instance", instance_value(ctx));
-    if (JS_SetModuleExportList(ctx, module, functions, COUNT(functions)) < 0)
+    if (JS_SetModuleExportList(ctx, module, functions, COUNT(functions)) < 0 ||
+        JS_SetModuleExportList(ctx, module, invocation_functions, invocation_function_count) < 0)
         return -1;
-    return JS_SetModuleExportList(ctx, module, invocation_functions, invocation_function_count);
+    return JS_SetModuleExportList(ctx, module, continuation_functions, continuation_function_count);
 }
 
 static void add_module(JSContext *ctx) {
     JSModuleDef *module = JS_NewCModule(ctx, "monohull", init_module);
     if (!module || JS_AddModuleExportList(ctx, module, functions, COUNT(functions)) < 0 ||
-        JS_AddModuleExportList(ctx, module, invocation_functions, invocation_function_count) < 0)
+        JS_AddModuleExportList(ctx, module, invocation_functions, invocation_function_count) < 0 ||
+        JS_AddModuleExportList(ctx, module, continuation_functions, continuation_function_count) < 0)
         fail("out of memory");
     for (int i = 0; i < COUNT(values); i++)
         JS_AddModuleExport(ctx, module, values[i]);

@@ -1,4 +1,4 @@
-//! What the functions of [`durable`](crate::durable) and [`continuation`](crate::continuation) answer: a number, or why not.
+//! What the functions of [`durable`](crate::durable), [`continuation`](crate::continuation) and [`one_shot`](crate::one_shot) answer: a number, or why not.
 //!
 //! It is what those of `function/include/monohull.h` return to a native program: 0 or more, or a negative error number of the hostcall interface.
 //! The explanation of the last error is kept for `last_error`.
@@ -9,6 +9,7 @@ use crate::host::explanation;
 use crate::preview1::{State, memory_of};
 use crate::slots::Slots;
 use alloc::string::{String, ToString};
+use core::fmt;
 use monohull_abi::Errno;
 use monohull_std::durable::EventError;
 use wasmtime::{Caller, Result};
@@ -20,6 +21,15 @@ const NAME_MAX: u32 = 4096;
 pub(crate) struct Refusal {
     errno: Errno,
     why: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.why {
+            "" => self.errno.fmt(f),
+            why => f.write_str(why),
+        }
+    }
 }
 
 impl Refusal {
@@ -63,8 +73,16 @@ pub(crate) fn with(
     caller: &mut Caller<'_, State>,
     body: impl FnOnce(&mut Guest<'_>, &mut Slots) -> Result<u32, Refusal>,
 ) -> Result<i32> {
+    with_state(caller, |guest, state| body(guest, &mut state.slots))
+}
+
+/// The same with all that functions keep between calls.
+pub(crate) fn with_state(
+    caller: &mut Caller<'_, State>,
+    body: impl FnOnce(&mut Guest<'_>, &mut State) -> Result<u32, Refusal>,
+) -> Result<i32> {
     let (memory, state) = memory_of(caller)?;
-    Ok(match body(&mut Guest(memory), &mut state.slots) {
+    Ok(match body(&mut Guest(memory), state) {
         Ok(number) => number as i32,
         Err(Refusal { errno, why }) => {
             state.explanation = why;

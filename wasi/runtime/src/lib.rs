@@ -33,6 +33,8 @@ mod host;
 #[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
 mod memory;
 mod moves;
+#[allow(unsafe_code, reason = "the buffer of a value is filled by its address")]
+mod one_shot;
 mod path;
 #[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
 mod platform;
@@ -94,6 +96,7 @@ fn run_module(engine: &Engine, module: &Module, attachment: &'static [u8]) -> wa
     ready::link(&mut linker)?;
     durable::link(&mut linker)?;
     continuation::link(&mut linker)?;
+    one_shot::link(&mut linker)?;
     let mut store = Store::new(engine, State::new());
     let instance = linker.instantiate(&mut store, module)?;
     let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;

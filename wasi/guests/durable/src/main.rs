@@ -1,5 +1,7 @@
 //! A Rust program for WASI with the crate `monohull`, for tests: what it does is its argument `act`. Nothing here is other than in a native function.
 
+mod one_shot;
+
 use monohull::continuation::{Captured, Checkpoint, capture, perform, rewind};
 use monohull::durable::{self, Checkpointed, Forked};
 use monohull::slot::{SlotBuffer, SlotString, SlotVec};
@@ -113,8 +115,16 @@ fn slots() -> Result<(), Box<dyn Error>> {
 }
 
 #[monohull::main]
-fn main(act: String) -> Result<(), Box<dyn Error>> {
+fn main(
+    act: String,
+    how: Option<String>,
+    value: Option<String>,
+    milliseconds: Option<u64>,
+) -> Result<(), Box<dyn Error>> {
     match &*act {
+        "continue" => {
+            one_shot::continues(&how.unwrap_or_default(), &value.unwrap_or_default(), milliseconds.unwrap_or_default())
+        }
         "month" => month(),
         "copies" => copies(),
         "back" => back(),

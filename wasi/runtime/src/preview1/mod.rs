@@ -15,6 +15,7 @@ use crate::errno::WasiError;
 use crate::exit::Exit;
 use crate::guest::Guest;
 use crate::host::call;
+use crate::one_shot::Continuations;
 use crate::slots::Slots;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -34,6 +35,8 @@ pub(crate) struct State {
     environment: Vec<String>,
     /// Slots that the program has taken over, and what it was told otherwise.
     pub(crate) slots: Slots,
+    /// Continuations that it has: its own, and those that it has taken over.
+    pub(crate) continuations: Continuations,
     /// Why the last call was refused, of those that say more than a number.
     pub(crate) explanation: String,
 }
@@ -47,6 +50,7 @@ impl State {
             arguments: environment::arguments(),
             environment: environment::variables(),
             slots: Slots::default(),
+            continuations: Continuations::default(),
             explanation: String::new(),
         }
     }

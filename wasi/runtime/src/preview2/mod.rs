@@ -14,6 +14,7 @@
 //!   wasi:http         http        a request in a slot, an answer in another
 //!   monohull:function slots       ──▶ crate::slots, as for modules
 //!                     durable     events, children, effects, save points
+//!                     continuations  ──▶ crate::one_shot, as for modules
 //! ```
 //!
 //! Each interface is linked as version 0.2.0, which Wasmtime takes for all of 0.2: what was added later is there by its name.
@@ -21,6 +22,7 @@
 mod cli;
 mod clocks;
 mod content;
+mod continuations;
 mod durable;
 #[allow(unsafe_code, reason = "what Wasmtime derives implements unsafe traits")]
 mod errors;
@@ -68,6 +70,7 @@ pub(crate) fn run(engine: &Engine, component: &Component) -> Result<()> {
     random::link(&mut linker)?;
     slots::link(&mut linker)?;
     durable::link(&mut linker)?;
+    continuations::link(&mut linker)?;
     sockets::link(&mut linker, engine, component)?;
     http::link(&mut linker)?;
     let ready = linker
