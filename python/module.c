@@ -139,6 +139,94 @@ static PyObject *perform(PyObject *module, PyObject *arguments) {
     return reply ? Py_BuildValue("iN", done, reply) : NULL;
 }
 
+/* A continuation is a capsule of this name, whose pointer is the token. One that was used, handed on or discarded has the second name. */
+#define CONTINUATION "monohull.Continuation"
+#define GONE "monohull.Continuation, gone"
+
+static void drop_continuation(PyObject *capsule) {
+    if (!PyCapsule_IsValid(capsule, CONTINUATION)) return;
+    monohull_continuation owned = {(uintptr_t)PyCapsule_GetPointer(capsule, CONTINUATION)};
+    monohull_drop_continuation(&owned, 0);
+}
+
+/* Takes the continuation out of its capsule, so that no other thread finds it meanwhile; -1 with an exception. */
+static int open_capsule(PyObject *capsule, monohull_continuation *owned) {
+    if (PyCapsule_IsValid(capsule, GONE)) {
+        PyErr_SetString(PyExc_ValueError, "the continuation has been used, handed on or discarded");
+        return -1;
+    }
+    owned->token = (uintptr_t)PyCapsule_GetPointer(capsule, CONTINUATION);
+    return owned->token == 0 ? -1 : PyCapsule_SetName(capsule, GONE);
+}
+
+/* What a call returns that was given the continuation; after an error it is in its capsule again. */
+static PyObject *close_capsule(PyObject *capsule, int done) {
+    if (done < 0 && PyCapsule_SetName(capsule, CONTINUATION) < 0) return NULL;
+    return none_or_error(done);
+}
+
+/* `call_cc(slot)` */
+static PyObject *call_cc(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *slot;
+    if (!PyArg_ParseTuple(arguments, "s", &slot)) return NULL;
+    monohull_buffer memory;
+    int done;
+    Py_BEGIN_ALLOW_THREADS
+    done = monohull_call_cc(slot, &memory);
+    Py_END_ALLOW_THREADS
+    return done < 0 ? raise_error(done) : own(&memory, 0);
+}
+
+/* `take_continuation(slot, wait)`: a capsule. */
+static PyObject *take_continuation(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *slot;
+    int wait, done;
+    if (!PyArg_ParseTuple(arguments, "sp", &slot, &wait)) return NULL;
+    monohull_continuation taken;
+    Py_BEGIN_ALLOW_THREADS
+    done = wait ? monohull_take_continuation(slot, &taken) : monohull_try_take_continuation(slot, &taken);
+    Py_END_ALLOW_THREADS
+    if (done < 0) return raise_error(done);
+    PyObject *capsule = PyCapsule_New((void *)(uintptr_t)taken.token, CONTINUATION, drop_continuation);
+    if (capsule == NULL) monohull_drop_continuation(&taken, 0);
+    return capsule;
+}
+
+/* `publish_continuation(continuation, slot)` */
+static PyObject *publish_continuation(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *capsule;
+    const char *slot;
+    monohull_continuation owned;
+    if (!PyArg_ParseTuple(arguments, "Os", &capsule, &slot) || open_capsule(capsule, &owned) < 0) return NULL;
+    return close_capsule(capsule, monohull_publish_continuation(slot, &owned));
+}
+
+/* `resume(continuation, value)` */
+static PyObject *resume(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *capsule;
+    Py_buffer value;
+    monohull_continuation owned;
+    if (!PyArg_ParseTuple(arguments, "Oy*", &capsule, &value)) return NULL;
+    PyObject *used = NULL;
+    if (open_capsule(capsule, &owned) == 0)
+        used = close_capsule(capsule, monohull_resume_continuation(&owned, value.buf, (size_t)value.len));
+    PyBuffer_Release(&value);
+    return used;
+}
+
+/* `discard(continuation)` */
+static PyObject *discard(PyObject *module, PyObject *capsule) {
+    (void)module;
+    monohull_continuation owned;
+    if (open_capsule(capsule, &owned) < 0) return NULL;
+    monohull_drop_continuation(&owned, 1);
+    Py_RETURN_NONE;
+}
+
 /* `state(name, text)` */
 static PyObject *state(PyObject *module, PyObject *arguments) {
     (void)module;
@@ -371,6 +459,11 @@ static PyMethodDef methods[] = {
     {"take", take, METH_VARARGS, NULL},
     {"event", event, METH_VARARGS, NULL},
     {"perform", perform, METH_VARARGS, NULL},
+    {"call_cc", call_cc, METH_VARARGS, NULL},
+    {"take_continuation", take_continuation, METH_VARARGS, NULL},
+    {"publish_continuation", publish_continuation, METH_VARARGS, NULL},
+    {"resume", resume, METH_VARARGS, NULL},
+    {"discard", discard, METH_O, NULL},
     {"state", state, METH_VARARGS, NULL},
     {"handed_over", handed_over, METH_VARARGS, NULL},
     {"send", send_event, METH_VARARGS, NULL},

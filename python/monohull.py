@@ -10,6 +10,7 @@
     blob = perform("blob", "logo.png")          # what the step that handles this effect replies
     child = start("thumbnail", "one", text)     # an invocation of another workflow
     small = child.join().output("small")        # waits for its end
+    answer = call_cc("question")                # waits for the function that takes the continuation from the slot and resumes it
 """
 
 import gc as _gc
@@ -20,8 +21,8 @@ import _monohull
 from _monohull import Error
 
 __all__ = [
-    "Child", "Error", "Outcome", "checkpoint", "event", "fork", "handed_over", "instance", "perform", "publish", "ready", "send", "sleep", "slots", "start",
-    "start_detached",
+    "Child", "Continuation", "Error", "Outcome", "call_cc", "checkpoint", "event", "fork", "handed_over", "instance", "perform", "publish", "ready", "resume",
+    "send", "sleep", "slots", "start", "start_detached",
 ]
 
 _FOR_EVER = (1 << 64) - 1
@@ -115,6 +116,53 @@ def perform(effect, request=b""):
     if failed:
         raise Error(bytes(memoryview(reply)).decode(errors="replace"))
     return memoryview(reply)
+
+
+def call_cc(slot):
+    """Publishes the continuation of this call in a slot, and waits until another function uses it: a memoryview of what with. An error if it was dropped."""
+    return memoryview(_monohull.call_cc(slot))
+
+
+class Continuation:
+    """The rest of a function that waits in `call_cc`. It is used once, by whichever function has it, and changes hands in a slot alone.
+
+    One that goes unused is dropped: what waits gets an error when this instance has ended well. After a failure it is in its slot again, for the next attempt.
+    """
+
+    __slots__ = ("_owned",)
+
+    def __new__(cls):
+        raise TypeError("a continuation comes from a slot, by `Continuation.take`")
+
+    @classmethod
+    def take(cls, slot, *, wait=True):
+        """Takes one from a slot. Waits until it is filled; without `wait` the answer is None if it is not."""
+        try:
+            owned = _monohull.take_continuation(slot, wait)
+        except Error as error:
+            if wait or error.number != _monohull.NOT_FOUND:
+                raise
+            return None
+        self = object.__new__(cls)
+        self._owned = owned
+        return self
+
+    def resume(self, value=b""):
+        """The function that waits goes on with these bytes or this text. After an error the continuation is still this function's."""
+        _monohull.resume(self._owned, _bytes(value))
+
+    def publish(self, slot):
+        """Hands it on in a slot. After an error it is still this function's."""
+        _monohull.publish_continuation(self._owned, slot)
+
+    def discard(self):
+        """Drops it at once, so that what waits gets its error now. This instance is not repeated alone if it fails later."""
+        _monohull.discard(self._owned)
+
+
+def resume(slot, value=b""):
+    """Takes a continuation from a slot, waiting until there is one, and uses it."""
+    Continuation.take(slot).resume(value)
 
 
 def event(name, timeout=None):

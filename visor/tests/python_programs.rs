@@ -3,6 +3,9 @@
 //! The interpreter takes minutes to compile (`cargo xtask build --python`), so these tests are ignored where it is not asked for:
 //! `cargo test -p monohull-visor --test python_programs -- --ignored`. `cargo xtask test --full` does both.
 
+#[path = "python/continuations.rs"]
+mod continuations;
+
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -305,6 +308,13 @@ fn a_program_asks_for_effects_and_handles_them() {
     assert_eq!(said[0], "b'WHAT' Ä", "{report:#}");
     assert!(said[1].starts_with("the handler of effect `shout`, handler[0], failed (exit)"), "{report:#}");
     assert_eq!(said[2], "no step of the workflow handles effect `nobody`", "{report:#}");
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_program_waits_for_others_and_lets_others_go_on() {
+    let folder = built(include_str!("python/continuations.py"));
+    continuations::check(folder.path(), &json!({ "image": "app.so" }), monohull);
 }
 
 /// Objects, an open file and a thread that waits as well go on in another process.

@@ -3,6 +3,9 @@
 //! As in `python_programs`, tests are ignored where the interpreter is not asked for (`cargo xtask build --python-wasi`); `cargo xtask test --full`
 //! does both.
 
+#[path = "python/continuations.rs"]
+mod continuations;
+
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 use std::fs;
@@ -215,6 +218,13 @@ fn effects_and_children() {
     for line in ["b'<logo'", "completed b'17' None failed True", "1 True"] {
         assert!(said.lines().any(|said| said.ends_with(&format!("| {line}"))), "{line}: {said}");
     }
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python-wasi`"]
+fn a_program_waits_for_others_and_lets_others_go_on() {
+    let program = Program::new(include_str!("python/continuations.py"));
+    continuations::check(program.folder.path(), &json!({ "image": "app.py", "target": "wasi" }), monohull);
 }
 
 #[test]
