@@ -26,7 +26,7 @@ use In::{C, JavaScript, Native, Rust};
 const SCRIPT: &str = r#"
 import { args, callCc, publish, sleep, takeContinuation, takeText } from "monohull";
 
-const given = Object.fromEntries(args.slice(1).map(arg => arg.slice(2).split("=")));
+const given = Object.fromEntries(args.map(arg => arg.slice(2).split("=")));
 const tried = what => { try { what(); return "done"; } catch (error) { return `${error.errno}: ${error.message}`; } };
 const ways = {
     wait() {
