@@ -9,10 +9,11 @@
 //! A rewind makes all memory of the instance what it was: the program's, and this runtime's with what it knows of the program. The frames of both are
 //! on the one stack.
 
-use crate::answer::{Refusal, name, with};
+use crate::answer::{name, with};
 use crate::durable::{held, room};
 use crate::host::plain;
 use crate::preview1::State;
+use crate::refusal::Refusal;
 use crate::slots::{MODULE, Taken};
 use alloc::format;
 use monohull_abi::Errno;

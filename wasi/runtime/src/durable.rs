@@ -15,11 +15,12 @@
 //!
 //! Each returns what its counterpart in `function/include/monohull.h` does ([`crate::answer`]).
 
-use crate::answer::{Refusal, name, with};
+use crate::answer::{name, with};
 use crate::errno::WasiError;
 use crate::guest::Guest;
 use crate::host::{plain, text_of};
 use crate::preview1::{State, memory_of};
+use crate::refusal::Refusal;
 use crate::slots::{MODULE, Slots, Taken};
 use alloc::format;
 use alloc::string::String;

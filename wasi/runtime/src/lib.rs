@@ -33,8 +33,9 @@ mod host;
 #[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
 mod memory;
 mod moves;
-#[allow(unsafe_code, reason = "the buffer of a value is filled by its address")]
 mod one_shot;
+#[allow(unsafe_code, reason = "the buffer of a value is filled by its address")]
+mod owned_continuations;
 mod path;
 #[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
 mod platform;
@@ -43,6 +44,7 @@ mod preview2;
 #[allow(unsafe_code, reason = "the program's place is written into the image after linking")]
 mod program;
 mod ready;
+mod refusal;
 mod slots;
 mod stack;
 #[allow(unsafe_code, reason = "the system enters it, and Wasmtime leaves it")]

@@ -15,7 +15,7 @@ use crate::errno::WasiError;
 use crate::exit::Exit;
 use crate::guest::Guest;
 use crate::host::call;
-use crate::one_shot::Continuations;
+use crate::owned_continuations::Continuations;
 use crate::slots::Slots;
 use alloc::string::String;
 use alloc::vec::Vec;

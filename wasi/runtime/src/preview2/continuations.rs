@@ -1,7 +1,7 @@
 //! `monohull:function/continuations`, an interface of `wasi/include/monohull.wit`: continuations as values, for components. Errors are texts.
 
 use super::{Caller, State, resource};
-use crate::one_shot::{Continuation, wait};
+use crate::owned_continuations::{Continuation, wait};
 use crate::slots::is_name;
 use alloc::format;
 use alloc::string::{String, ToString};

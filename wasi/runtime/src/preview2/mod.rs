@@ -14,7 +14,7 @@
 //!   wasi:http         http        a request in a slot, an answer in another
 //!   monohull:function slots       ──▶ crate::slots, as for modules
 //!                     durable     events, children, effects, save points
-//!                     continuations  ──▶ crate::one_shot, as for modules
+//!                     continuations  ──▶ crate::owned_continuations, as for modules
 //! ```
 //!
 //! Each interface is linked as version 0.2.0, which Wasmtime takes for all of 0.2: what was added later is there by its name.
