@@ -54,7 +54,7 @@ const EXPECTED: &[Expected] = &[
 const PIXEL: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde\0\0\0\x0cIDATx\x9cc\xb8\xa3\xa1\x01\0\x03\x10\x01-.\x8e%\xda\0\0\0\0IEND\xaeB\x60\x82";
 
 /// Folders of workflows that other tests run, and where those name them.
-const ELSEWHERE: [(&str, &[&str]); 5] = [
+const ELSEWHERE: [(&str, &[&str]); 6] = [
     ("disk", &[include_str!("../e2e_photos.rs")]),
     (
         "durable",
@@ -75,6 +75,7 @@ const ELSEWHERE: [(&str, &[&str]); 5] = [
         ],
     ),
     ("python", &[include_str!("../python_programs.rs")]),
+    ("wasi", &[include_str!("../wasi_programs.rs")]),
 ];
 
 #[test]
