@@ -42,7 +42,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 thread_local! {
     /// The domain of this test thread.
@@ -92,7 +92,7 @@ struct Shared {
     /// How often one was to be written to the disk.
     syncs: Value<u64>,
     /// Stores to files that have begun and are not over.
-    under_way: Value<u64>,
+    under_way: AtomicU64,
     memory: Locked<Memory>,
     time: Value<(u64, u64)>,
     woken: Locked<Vec<u64>>,
@@ -185,7 +185,7 @@ impl Domain {
             files: Locked::default(),
             stores: Value::new(u64::MAX),
             syncs: Value::new(0),
-            under_way: Value::new(0),
+            under_way: AtomicU64::new(0),
             memory: Locked::default(),
             time: Value::new((0, 0)),
             woken: Locked::default(),
@@ -507,7 +507,10 @@ impl Drop for Domain {
     fn drop(&mut self) {
         self.stop();
         CURRENT.set(std::ptr::null());
-        assert!(std::thread::panicking() || self.shared.under_way.get() == 0, "each store that begins ends");
+        assert!(
+            std::thread::panicking() || self.shared.under_way.load(Ordering::Relaxed) == 0,
+            "each store that begins ends"
+        );
     }
 }
 

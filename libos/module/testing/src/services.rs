@@ -12,6 +12,7 @@ use monohull_abi::types::MapAccess;
 use monohull_abi::{Errno, number};
 use std::alloc::Layout;
 use std::ffi::c_void;
+use std::sync::atomic::Ordering;
 
 /// Heaps begin this far into a cell, out of the way of `Domain::place`.
 const HEAP_OFFSET: u64 = 1 << 32;
@@ -369,14 +370,14 @@ impl HostServices for Services {
     unsafe extern "C" fn store_begins(domain: *mut c_void, _: u64, _: u64) -> i64 {
         // SAFETY: as in `pin`.
         let under_way = unsafe { &shared(domain).under_way };
-        under_way.set(under_way.get() + 1);
+        under_way.fetch_add(1, Ordering::Relaxed);
         0
     }
 
     unsafe extern "C" fn store_ended(domain: *mut c_void, _: u64) {
         // SAFETY: as in `pin`.
         let under_way = unsafe { &shared(domain).under_way };
-        under_way.set(under_way.get().checked_sub(1).expect("a store that has begun"));
+        assert_ne!(under_way.fetch_sub(1, Ordering::Relaxed), 0, "a store that has begun");
     }
 
     unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -> i64 {
