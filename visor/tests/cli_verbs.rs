@@ -324,6 +324,7 @@ fn doctor_names_what_follows_and_the_remedy() {
         "seccomp",
         "Landlock",
         "userfaultfd",
+        "written pages (PAGEMAP_SCAN)",
         "networks of workflows' own (TUN)",
         "way out of such a network (nf_tables)",
         "control groups",

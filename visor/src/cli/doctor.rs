@@ -17,6 +17,7 @@ use monohull_engine::options::modules_folder;
 use monohull_network as network;
 use monohull_report::escape::shown;
 use monohull_sys::probe;
+use monohull_sys::written_pages::PageMap;
 use monohull_worker::cgroup;
 
 /// Report what this host has and lacks
@@ -248,6 +249,13 @@ fn examine(gadgets: &Gadgets) -> Vec<Finding> {
             State::Fallback,
             "memory is filled at once instead of when it is touched",
             "CONFIG_USERFAULTFD; inside a sandbox, allow the system call",
+        ),
+        tried(
+            "written pages (PAGEMAP_SCAN)",
+            PageMap::is_of_use(),
+            State::Fallback,
+            "a checkpoint after the first reads all memory to find what has changed",
+            "Linux 6.7 or newer with CONFIG_USERFAULTFD; inside a sandbox, allow userfaultfd and ioctl",
         ),
         devices(),
         tried(

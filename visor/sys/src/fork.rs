@@ -160,8 +160,25 @@ pub struct Child {
     parent: Pid,
 }
 
-/// The descriptor that a child goes on with; all higher ones are closed.
+/// The descriptor that a child goes on with. If it has a second one, that is the next; all higher ones are closed.
 pub const KEPT: i32 = 3;
+
+/// What a child has of its parent's descriptors.
+#[derive(Debug)]
+pub struct Inherited<'p> {
+    /// It is [`KEPT`] from here on.
+    pub first: OwnedFd,
+    /// A second one, which is not [`KEPT`] in the parent.
+    pub second: Option<BorrowedFd<'p>>,
+    /// Standard error leads to the first, too.
+    pub stderr: bool,
+}
+
+impl From<OwnedFd> for Inherited<'_> {
+    fn from(first: OwnedFd) -> Self {
+        Inherited { first, second: None, stderr: false }
+    }
+}
 
 impl Child {
     fn of(parent: Pid) -> Child {
@@ -169,14 +186,13 @@ impl Child {
     }
 
     /// Goes on with `main`, and ends with the status that it gives. The process dies with its parent. It has no descriptors but
-    /// the standard ones and `kept`, which is [`KEPT`] from here on; with `stderr` standard error leads there too. No
-    /// signal is blocked.
+    /// the standard ones and those that `main` is given. No signal is blocked.
     ///
     /// Nothing of the frames below this one runs any more, destructors included. A descriptor that `main` has captured by
     /// itself is closed.
-    pub fn run(self, kept: OwnedFd, stderr: bool, main: impl FnOnce(OwnedFd) -> i32) -> ! {
-        let body = || match self.set_up(kept, stderr) {
-            Ok(kept) => main(kept),
+    pub fn run(self, inherited: Inherited<'_>, main: impl FnOnce(OwnedFd, Option<OwnedFd>) -> i32) -> ! {
+        let body = || match self.set_up(inherited) {
+            Ok((first, second)) => main(first, second),
             Err(error) => {
                 #[expect(clippy::print_stderr, reason = "the process has nothing else to report it with")]
                 {
@@ -189,12 +205,16 @@ impl Child {
         exit_now(catch_unwind(AssertUnwindSafe(body)).unwrap_or(PANICKED))
     }
 
-    fn set_up(self, kept: OwnedFd, stderr: bool) -> io::Result<OwnedFd> {
-        let from = kept.as_raw_fd() as usize;
+    fn set_up(self, inherited: Inherited<'_>) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
+        let Inherited { first, second, stderr } = inherited;
+        let (from, second) = (first.as_raw_fd() as usize, second.map(|second| second.as_raw_fd()));
         // Its number may be `KEPT` already, or it is closed below.
-        std::mem::forget(kept);
+        std::mem::forget(first);
+        if second == Some(KEPT) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         // SAFETY: PR_SET_PDEATHSIG(2const), getppid(2), dup2(2), close_range(2), sigprocmask(2): calls that are about this
-        // process alone. A mask is read; nothing else is. A descriptor is duplicated before others are closed. Those that are
+        // process alone. A mask is read; nothing else is. Descriptors are duplicated before others are closed. Those that are
         // closed belong to values in frames that never run again (see `run`).
         unsafe {
             call(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, libc::SIGKILL as usize, 0, 0])?;
@@ -206,13 +226,18 @@ impl Child {
                 call(libc::SYS_dup2, [from, 2, 0, 0])?;
             }
             call(libc::SYS_dup2, [from, KEPT as usize, 0, 0])?;
-            call(libc::SYS_close_range, [KEPT as usize + 1, u32::MAX as usize, 0, 0])?;
+            let mut last = KEPT;
+            if let Some(second) = second {
+                last += 1;
+                call(libc::SYS_dup2, [second as usize, last as usize, 0, 0])?;
+            }
+            call(libc::SYS_close_range, [last as usize + 1, u32::MAX as usize, 0, 0])?;
             // The spawner's mask would be inherited.
             let none = 0u64;
             let mask = &raw const none as usize;
             call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, mask, 0, size_of_val(&none)])?;
             // Duplicated just above.
-            Ok(OwnedFd::from_raw_fd(KEPT))
+            Ok((OwnedFd::from_raw_fd(KEPT), second.map(|_| OwnedFd::from_raw_fd(last))))
         }
     }
 }
@@ -271,7 +296,8 @@ mod tests {
             let (ours, theirs) = std::io::pipe().expect("a pipe");
             let other = std::fs::File::open("/dev/null").expect("a file").as_raw_fd();
             match only.fork_with_cookie().expect("a process") {
-                Fork::Child(child) => child.run(theirs.into(), false, |kept| {
+                Fork::Child(child) => child.run(OwnedFd::from(theirs).into(), |kept, second| {
+                    assert!(second.is_none());
                     let closed = nix::fcntl::fcntl(
                         // SAFETY: the number is only asked about.
                         unsafe { BorrowedFd::borrow_raw(other.max(KEPT + 1)) },
@@ -294,7 +320,7 @@ mod tests {
             let only = OnlyThread::new().expect("one thread");
             let (_ours, theirs) = std::io::pipe().expect("a pipe");
             match only.fork().expect("a process") {
-                Fork::Child(child) => child.run(theirs.into(), true, |_| panic!("as planned")),
+                Fork::Child(child) => child.run(OwnedFd::from(theirs).into(), |_, _| panic!("as planned")),
                 Fork::Parent(pid) => status(waitpid(pid, None).expect("a child")),
             }
         });

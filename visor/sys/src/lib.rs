@@ -9,6 +9,8 @@
 //!   sealed_bytes     sealed memory as a slice
 //!   probe            what the kernel can do
 //!   wiping_allocator, dead_stack, descriptors, signals    what a process that is used again leaves of an earlier use
+//!   written_pages    which pages have been written to since they were looked at
+//!   landlock         rules that another process has made
 //!   userfaultfd, capabilities, environment, socket, watched
 //! ```
 //!
@@ -32,6 +34,7 @@ pub mod environment;
 pub mod fork;
 pub mod hugepages;
 pub mod interface;
+pub mod landlock;
 pub mod libc_text;
 pub mod prefault;
 pub mod probe;
@@ -44,5 +47,6 @@ pub mod userfaultfd;
 #[cfg(feature = "tokio")]
 pub mod watched;
 pub mod wiping_allocator;
+pub mod written_pages;
 
 pub use clone3::CLONE_BYTES;

@@ -35,6 +35,8 @@ pub(crate) fn modules() -> PathBuf {
 
 /// What `/dev/userfaultfd` is asked for a userfaultfd with.
 const USERFAULTFD_IOC_NEW: i64 = 0xaa00;
+/// What the list of a process's pages is asked with.
+const PAGEMAP_SCAN: i64 = monohull_sys::written_pages::SCAN as i64;
 /// What the module replaces by the address of a path: `/proc/version`.
 const PATH: i64 = 0x7061_7468;
 
@@ -191,6 +193,8 @@ fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
         ("madvise to remove", libc::SYS_madvise, vec![0, 4096, int(libc::MADV_REMOVE)]),
         ("prctl of its death signal", libc::SYS_prctl, vec![int(libc::PR_SET_PDEATHSIG), 0]),
         ("prctl to be dumpable", libc::SYS_prctl, vec![int(libc::PR_SET_DUMPABLE), 1]),
+        ("landlock_restrict_self", libc::SYS_landlock_restrict_self, vec![3, 0]),
+        ("ioctl of the list of pages, another one", libc::SYS_ioctl, vec![4, PAGEMAP_SCAN + 1, 0]),
         ("seccomp", libc::SYS_seccomp, vec![0, 0, 0]),
         ("arch_prctl of cpuid", libc::SYS_arch_prctl, vec![0x1012, 0]),
         ("personality", libc::SYS_personality, vec![0]),

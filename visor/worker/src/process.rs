@@ -61,8 +61,8 @@ fn open_null(path: &Path) -> Result<File, String> {
     }
 }
 
-/// The main function of a worker.
-pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, String>) -> i32 {
+/// The main function of a worker. `rules`: the template's, if it has any.
+pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, String>, rules: Option<OwnedFd>) -> i32 {
     let channel = Arc::new(SupervisorChannel::new(channel));
     // Never closed: another socket under this number could be sent to with a destination. The sandbox forbids the close.
     std::mem::forget(channel.clone());
@@ -71,7 +71,7 @@ pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, S
         let silent = template.traced && be_traced().is_err();
         prefault::populate(&template.heap);
         let address_space = template.take_address_space().map_err(|error| error.to_string())?;
-        let sandbox = template.enter_sandbox().map_err(|error| error.to_string())?;
+        let sandbox = template.enter_sandbox(rules).map_err(|error| error.to_string())?;
         Ok((address_space, sandbox, silent, template))
     });
     let (address_space, sandbox, silent, template) = match ready {

@@ -40,7 +40,8 @@ impl Kept {
     pub(super) fn new(workflow: Ready, memory: Option<SlotMemory>) -> Kept {
         let images = workflow.images().iter().map(|image| image.sealed().as_raw_fd());
         let files = memory.iter().flat_map(|memory| memory.files().map(|file| file.as_raw_fd()));
-        let last = images.chain(files).fold(super::worker::CHANNEL_FD, i32::max);
+        // And the list of the process's pages, which comes behind the channel.
+        let last = images.chain(files).fold(super::worker::CHANNEL_FD + 1, i32::max);
         Kept { workflow, room: None, memory, first_of_job: last + 1 }
     }
 }

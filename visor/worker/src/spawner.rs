@@ -15,7 +15,7 @@ use super::sandbox::{Inherit, SandboxTemplate};
 use super::supervised::{Reaper, Stay, StderrTail, Worker};
 use super::{Settings, process};
 use monohull_ipc::Message;
-use monohull_sys::fork::{Fork, OnlyThread, ThreadIdAddress, ThreadsError};
+use monohull_sys::fork::{Fork, Inherited, OnlyThread, ThreadIdAddress, ThreadsError};
 use monohull_sys::spawner::{poll, wait_any};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -48,7 +48,7 @@ impl Spawner {
         let only = only_thread()?;
         let (ours, theirs) = SpawnerChannel::pair().map_err(host("making a socket"))?;
         match only.fork().map_err(host("forking the spawner"))? {
-            Fork::Child(child) => child.run(theirs.into(), false, |control| {
+            Fork::Child(child) => child.run(OwnedFd::from(theirs).into(), |control, _| {
                 let control = ControlChannel::new(control);
                 match process::detach_from_parent() {
                     Ok(only) => serve(&control, settings, &only),
@@ -156,14 +156,17 @@ impl IdleWorker {
         let only = only_thread()?;
         let (channel, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
         match only.fork().map_err(host("forking a process for a workflow"))? {
-            Fork::Child(child) => child.run(theirs.into(), true, |channel| {
-                let template = process::detach_from_parent().and_then(|only| {
-                    let mut template = SandboxTemplate::new(&only, settings, Inherit::Little)?;
-                    template.compact_heap(&only)?;
-                    Ok(template)
-                });
-                process::worker_main(channel, template.as_ref().map_err(String::clone))
-            }),
+            Fork::Child(child) => {
+                child.run(Inherited { first: theirs.into(), second: None, stderr: true }, |channel, _| {
+                    let mut template = process::detach_from_parent().and_then(|only| {
+                        let mut template = SandboxTemplate::new(&only, settings, Inherit::Little)?;
+                        template.compact_heap(&only)?;
+                        Ok(template)
+                    });
+                    let rules = template.as_mut().ok().and_then(|template| template.page_map_rules.take());
+                    process::worker_main(channel, template.as_ref().map_err(String::clone), rules)
+                })
+            }
             Fork::Parent(child) => {
                 drop(theirs);
                 let pidfd = open_pidfd(child.as_raw()).map_err(host("opening a process"))?;
@@ -330,7 +333,11 @@ fn fork_workers(
         let Some(channel) = files.next() else { break };
         let group = if grouped { files.next() } else { None };
         match forks.fork(group.as_ref()) {
-            Ok(Fork::Child(child)) => child.run(channel, true, |channel| process::worker_main(channel, Ok(template))),
+            Ok(Fork::Child(child)) => {
+                let second = template.page_map_rules.as_ref().map(AsFd::as_fd);
+                let inherited = Inherited { first: channel, second, stderr: true };
+                child.run(inherited, |channel, rules| process::worker_main(channel, Ok(template), rules))
+            }
             Ok(Fork::Parent((pid, pidfd))) => *entry = Some((pid.as_raw(), pidfd, channel)),
             Err(error) => {
                 refused = Some(error.raw_os_error().unwrap_or(libc::EIO));

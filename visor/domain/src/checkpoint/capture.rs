@@ -193,7 +193,7 @@ impl Shared {
                 space.protect(range.clone(), Access::Read, key).map_err(unreadable)?;
             }
             // SAFETY: as above; what is charged may be read.
-            unsafe { pages::of_range(range.clone(), into) };
+            unsafe { pages::of_written(range.clone(), into) };
             if is_hidden {
                 space.protect(range.clone(), Access::None, key).map_err(unreadable)?;
             }

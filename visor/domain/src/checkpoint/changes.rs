@@ -11,16 +11,29 @@
 //! dropped, mapped anew, or given to another owner. A page that a capture does not have is in none of its two lists, so nothing of an
 //! earlier one comes back in its place.
 //!
-//! The kernel could tell which pages were written (`PAGEMAP_SCAN`, Linux 6.7). That is for a process which can open
-//! `/proc/self/pagemap`, and a worker cannot: it is not dumpable, Landlock closes `/proc`, and its list of system calls does not have the
-//! request. Each of these keeps other processes of the user, and a worker that has been taken over, from memory that is not theirs.
+//! Where the kernel can tell which pages have not been written to since the latest capture ([`Watch`], Linux 6.7), these take over their
+//! hash from it, and are not read. All others are: what the kernel has lost sight of, and what no capture has looked at.
+//!
+//! ```text
+//!   latest    at the time of the latest capture, kept or not     what an unwritten page takes over
+//!   base      of the last one that was kept                      what both kinds are compared with
+//! ```
 
 use super::keeper::Base;
 use super::page_hash::PageHasher;
 use super::record::PageRun;
 use monohull_abi::layout::PAGE;
+use monohull_sys::written_pages::{PageMap, Watch};
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Memory of at least so many bytes side by side is watched. Less is hashed in the time that it takes to ask the kernel, and a store to a
+/// page that is watched takes longer, once.
+const WATCHED_MIN: u64 = if cfg!(test) { 4 * PAGE } else { 1 << 20 };
+
+/// Stands for the hash of a page that was looked at and that the capture does not have: it is as in a fresh mapping.
+const NOTHING: u128 = 0;
 
 /// The hashes of the last captures of a domain that goes on after each.
 #[derive(Default)]
@@ -29,14 +42,42 @@ pub(crate) struct Changes(Mutex<State>);
 #[derive(Default)]
 struct State {
     hasher: Option<Arc<PageHasher>>,
+    /// Where the kernel tells what has been written to; `None` inside: it cannot.
+    watch: Option<Option<Arc<Watch<'static>>>>,
     /// Of the capture that the next one is compared with, if there is one.
     base: Option<Arc<Hashes>>,
-    /// Of the capture that has not been answered.
-    unanswered: Option<Hashes>,
+    /// Of the latest capture. None while one is made: what is watched from then on is not what this was made of.
+    latest: Option<Arc<Hashes>>,
+    /// The latest one has not been answered.
+    unanswered: bool,
 }
 
-/// The hash of each page of a capture, by address.
+/// The hash of each page that a capture has looked at, by address.
 pub(super) type Hashes = Vec<(u64, u128)>;
+
+/// Hashes that are asked for in the order of their addresses, or nearly.
+struct Lookup {
+    hashes: Arc<Hashes>,
+    /// Where the next page is expected.
+    next: usize,
+}
+
+impl Lookup {
+    fn of(hashes: Option<Arc<Hashes>>) -> Lookup {
+        Lookup { hashes: hashes.unwrap_or_default(), next: 0 }
+    }
+
+    fn hash(&mut self, page: u64) -> Option<u128> {
+        let is_page = |(known, _): &&(u64, u128)| *known == page;
+        let at = match self.hashes.get(self.next).filter(is_page) {
+            Some(_) => self.next,
+            None => self.hashes.partition_point(|(known, _)| *known < page),
+        };
+        let known = self.hashes.get(at).filter(is_page);
+        self.next = at + usize::from(known.is_some());
+        known.map(|(_, hash)| *hash)
+    }
+}
 
 impl Changes {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -50,23 +91,27 @@ impl Changes {
             Some(hasher) => hasher.clone(),
             None => state.hasher.insert(Arc::new(PageHasher::new()?)).clone(),
         };
-        let base = state.base.clone().unwrap_or_default();
-        let seen = Hashes::with_capacity(base.len());
-        Ok(Found { pages: Vec::new(), unchanged: Vec::new(), compared: Some(Compared { hasher, base, next: 0, seen }) })
+        let watch = state.watch.get_or_insert_with(|| Some(Arc::new(Watch::on(PageMap::of_process()?).ok()?))).clone();
+        let (base, latest) = (state.base.clone(), state.latest.take());
+        let seen = Hashes::with_capacity(latest.as_deref().map_or(0, Vec::len));
+        let compared = Compared { hasher, watch, base: Lookup::of(base), latest: Lookup::of(latest), seen };
+        Ok(Found { pages: Vec::new(), unchanged: Vec::new(), compared: Some(compared) })
     }
 
     /// The capture is complete, and an answer follows.
     pub(super) fn captured(&self, mut seen: Hashes) {
-        seen.sort_unstable_by_key(|(page, _)| *page);
-        self.lock().unanswered = Some(seen);
+        // It consists of few runs that are in order.
+        seen.sort_by_key(|(page, _)| *page);
+        let mut state = self.lock();
+        (state.latest, state.unanswered) = (Some(Arc::new(seen)), true);
     }
 
     /// There is an answer.
     pub(super) fn answered(&self, next: Base) {
         let mut state = self.lock();
-        let unanswered = state.unanswered.take();
+        let is_answer = std::mem::take(&mut state.unanswered);
         match next {
-            Base::This => state.base = unanswered.map(Arc::new),
+            Base::This => state.base = state.latest.clone().filter(|_| is_answer),
             Base::Before => {}
             Base::None => state.base = None,
         }
@@ -95,25 +140,18 @@ pub(super) struct Found {
 
 struct Compared {
     hasher: Arc<PageHasher>,
-    base: Arc<Hashes>,
-    /// Where in `base` the next page is expected.
-    next: usize,
+    watch: Option<Arc<Watch<'static>>>,
+    base: Lookup,
+    latest: Lookup,
     seen: Hashes,
 }
 
 impl Compared {
     /// Whether a page is as it was.
     fn is_unchanged(&mut self, page: u64, bytes: &[u8]) -> bool {
-        let hash = self.hasher.of(bytes);
+        let hash = self.hasher.of(bytes).max(NOTHING + 1);
         self.seen.push((page, hash));
-        let is_page = |(known, _): &&(u64, u128)| *known == page;
-        let at = match self.base.get(self.next).filter(is_page) {
-            Some(_) => self.next,
-            None => self.base.partition_point(|(known, _)| *known < page),
-        };
-        let known = self.base.get(at).filter(is_page);
-        self.next = at + usize::from(known.is_some());
-        known.is_some_and(|(_, known)| *known == hash)
+        self.base.hash(page) == Some(hash)
     }
 }
 
@@ -121,16 +159,63 @@ impl Found {
     /// Adds a page, to the last run if it follows it.
     pub(super) fn add(&mut self, page: u64, bytes: &[u8]) {
         if self.compared.as_mut().is_some_and(|compared| compared.is_unchanged(page, bytes)) {
-            match self.unchanged.last_mut() {
-                Some((start, len)) if *start + *len == page => *len += PAGE,
-                _ => self.unchanged.push((page, PAGE)),
-            }
-            return;
+            return self.add_unchanged(page);
         }
         match self.pages.last_mut() {
             Some(last) if last.address + last.bytes.len() as u64 == page => last.bytes.extend_from_slice(bytes),
             _ => self.pages.push(PageRun { address: page, bytes: bytes.to_vec() }),
         }
+    }
+
+    fn add_unchanged(&mut self, page: u64) {
+        match self.unchanged.last_mut() {
+            Some((start, len)) if *start + *len == page => *len += PAGE,
+            _ => self.unchanged.push((page, PAGE)),
+        }
+    }
+
+    /// Where it is known what memory has been written to: a range of memory about which the kernel can be asked.
+    fn watch(&self, range: &Range<u64>) -> Option<Arc<Watch<'static>>> {
+        let watch = self.compared.as_ref()?.watch.clone();
+        watch.filter(|_| range.end.saturating_sub(range.start) >= WATCHED_MIN)
+    }
+
+    /// The pages of a range that have not been written to since the latest capture, as far as that is known; they are in order.
+    pub(super) fn unwritten(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        // If the kernel does not tell, all are read.
+        self.watch(range).and_then(|watch| watch.unwritten(range.clone()).ok()).unwrap_or_default()
+    }
+
+    /// All of a range has been looked at: from now on the kernel notes what is written to.
+    pub(super) fn looked_at(&self, range: Range<u64>) {
+        if let Some(watch) = self.watch(&range) {
+            // What cannot be watched is read the next time.
+            let _ = watch.watch(range);
+        }
+    }
+
+    /// A page has been looked at, and is not in the capture: it is as in a fresh mapping.
+    pub(super) fn leave_out(&mut self, page: u64) {
+        if let Some(compared) = self.compared.as_mut().filter(|compared| compared.watch.is_some()) {
+            compared.seen.push((page, NOTHING));
+        }
+    }
+
+    /// Adds a page that has not been written to since the latest capture, without reading it. False if it has to be read: that capture has
+    /// not looked at it, or has what no capture has that was kept.
+    pub(super) fn add_unwritten(&mut self, page: u64) -> bool {
+        let Some(compared) = &mut self.compared else { return false };
+        let Some(hash) = compared.latest.hash(page) else { return false };
+        if hash == NOTHING {
+            compared.seen.push((page, NOTHING));
+            return true;
+        }
+        let is_unchanged = compared.base.hash(page) == Some(hash);
+        if is_unchanged {
+            compared.seen.push((page, hash));
+            self.add_unchanged(page);
+        }
+        is_unchanged
     }
 
     /// The capture is complete. Pages are in the order of their addresses.
@@ -143,6 +228,7 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pages;
     use super::*;
     use std::collections::BTreeMap;
 
@@ -186,8 +272,24 @@ mod tests {
             pages.filter(|(_, bytes)| bytes.iter().any(|byte| *byte != 0)).collect()
         }
 
+        /// Puts a new page in the place of one, as memory that comes from another owner: it was watched where it was.
+        fn replace(&mut self, page: u64, byte: u8, watch: Option<&Watch<'_>>) {
+            let other = Region::map(std::ptr::null_mut(), 1, 0);
+            // SAFETY: a page that was mapped just above.
+            unsafe { (other as *mut u8).write(byte) };
+            if let Some(watch) = watch {
+                watch.watch(other..other + PAGE).expect("a page of its own");
+            }
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            let place = (self.start + page * PAGE) as *mut libc::c_void;
+            // SAFETY: mremap(2): a page that was mapped just above, and one of the region, to which nothing refers.
+            let moved = unsafe { libc::mremap(other as *mut _, PAGE as usize, PAGE as usize, flags, place) };
+            assert_eq!(moved, place);
+        }
+
         fn capture(&mut self, mut found: Found) -> Parts {
-            self.contents().iter().for_each(|(page, bytes)| found.add(*page, bytes));
+            // SAFETY: the region is readable, and nothing else changes it.
+            unsafe { pages::of_written(self.start..self.start + self.used * PAGE, &mut found) };
             found.into_parts()
         }
     }
@@ -215,11 +317,29 @@ mod tests {
         runs.iter().flat_map(|(start, bytes)| (*start..*start + *bytes).step_by(PAGE as usize))
     }
 
-    /// Whatever happens to memory, a capture and what it leaves to the one before are what the memory was, and no page is there twice or
-    /// without a change.
+    fn with_watch(watch: Option<Arc<Watch<'static>>>) -> Changes {
+        Changes(Mutex::new(State { watch: Some(watch), ..State::default() }))
+    }
+
     #[test]
     fn captures_with_those_before_them_are_what_memory_was() {
-        let changes = Changes::default();
+        captures_are_what_memory_was(None);
+    }
+
+    /// `doctor` says where the kernel cannot.
+    #[test]
+    fn captures_are_what_memory_was_where_the_kernel_tells_what_is_written_to() {
+        let pages: &'static PageMap = Box::leak(Box::new(PageMap::open().expect("a process that is dumpable")));
+        match Watch::on(pages) {
+            Ok(watch) => captures_are_what_memory_was(Some(Arc::new(watch))),
+            Err(error) => eprintln!("this kernel cannot tell which pages have been written to: {error}"),
+        }
+    }
+
+    /// Whatever happens to memory, a capture and what it leaves to the one before are what the memory was, and no page is there twice or
+    /// without a change.
+    fn captures_are_what_memory_was(watch: Option<Arc<Watch<'static>>>) {
+        let changes = with_watch(watch.clone());
         let mut region = Region { start: Region::map(std::ptr::null_mut(), PAGES, 0), used: PAGES / 4 };
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         // What the last capture that was kept stands for.
@@ -227,7 +347,7 @@ mod tests {
         let mut left_out = 0;
         for step in 0..STEPS {
             let page = random.below(region.used);
-            match random.below(12) {
+            match random.below(14) {
                 0..=3 => {
                     let (at, byte) = (random.below(PAGE), random.below(256) as u8);
                     region.page(page)[at as usize] = byte;
@@ -253,6 +373,9 @@ mod tests {
                     }
                     region.used = used;
                 }
+                10 => region.replace(page, random.below(256) as u8, watch.as_deref()),
+                // A capture that fails when its pages have been looked at.
+                11 => drop(region.capture(changes.begin().expect("a capture"))),
                 _ => {
                     let Parts { pages, unchanged, seen } = region.capture(changes.begin().expect("a capture"));
                     changes.captured(seen.expect("it is compared"));

@@ -54,7 +54,7 @@ pub(super) unsafe fn of_cell(cell: &Cell, live_stacks: &[Range<u64>], into: &mut
     }
     for zeros in zeros.iter().cloned().chain([cell.heap()]) {
         // SAFETY: as above; the heap up to its end is writable.
-        unsafe { of_range(zeros, into) };
+        unsafe { of_written(zeros, into) };
     }
     for live in live_stacks {
         let (page, skip) = (page_down(live.start), (live.start % PAGE) as usize);
@@ -81,6 +81,36 @@ pub(super) unsafe fn of_range(range: Range<u64>, into: &mut Found) {
             into.add(page, bytes);
         }
     }
+}
+
+/// The same, of a range that does not have other bounds from one capture to the next but by growing: pages that have not been written to
+/// since the latest capture are not read.
+///
+/// # Safety
+/// As for [`of_range`]; and whatever changes the range's pages stores to them in this process, or maps others in their place.
+pub(super) unsafe fn of_written(range: Range<u64>, into: &mut Found) {
+    let mut next = range.start;
+    // SAFETY: the caller's promise.
+    let read = |range: Range<u64>, into: &mut Found| unsafe {
+        for page in range.step_by(PAGE as usize) {
+            let bytes = bytes_of(page);
+            match is_zero(bytes) {
+                true => into.leave_out(page),
+                false => into.add(page, bytes),
+            }
+        }
+    };
+    for unwritten in into.unwritten(&range) {
+        read(next..unwritten.start, into);
+        next = unwritten.end;
+        for page in unwritten.step_by(PAGE as usize) {
+            if !into.add_unwritten(page) {
+                read(page..page + PAGE, into);
+            }
+        }
+    }
+    read(next..range.end, into);
+    into.looked_at(range);
 }
 
 /// Where the pages of a cell's continuation may lie.

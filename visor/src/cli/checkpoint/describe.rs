@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// How a worker finds the pages that have changed since the checkpoint before. There is one way, on all kernels.
+/// How a worker finds the pages that have changed since the checkpoint before. Which ones it has to look at may depend on the kernel.
 const CHANGES: &str = "comparing hashes of pages";
 /// Threads of an instance that get a line of their own; the others are counted.
 const THREAD_LINES: usize = 16;

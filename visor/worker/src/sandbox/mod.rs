@@ -4,12 +4,16 @@
 //! once (the spawner, or the worker of `monohull run`)                  each worker
 //!   libos modules mapped; with keys, gadgets removed                    takes its address space
 //!   no new privileges, no capabilities, limits, not dumpable            revokes the syscall cookie
-//!   files: only the libos modules, only to read
+//!   files: only the libos modules and /proc, only to read            opens the list of its own pages; files: no /proc
 //!   system calls: a list, and some more with the cookie
 //! ```
 //!
 //! Workers inherit what is given up once. All of it is in force before a worker receives its job. The report has what the
 //! host could not restrict.
+//!
+//! The list of its pages tells a worker which of them a capture has to look at ([`monohull_sys::written_pages`]). Only a process that is dumpable can open
+//! it. So a worker is for that moment, before it knows anything that others of the user must not see; and `/proc` is open until then.
+//! Where the kernel cannot tell what has been written to, none of this is done.
 
 mod seccomp;
 
@@ -19,17 +23,19 @@ use super::worker::DomainSettings;
 use super::{Settings, warmup};
 use monohull_domain::{DomainError, PreforkDomain, ReservedDomain, gadgets, hostcall};
 use monohull_report::Sandbox;
-use monohull_sandbox::files;
+use monohull_sandbox::files::Restriction;
 use monohull_sys::dead_stack::StackBounds;
 use monohull_sys::fork::OnlyThread;
 use monohull_sys::libc_text::{self, OneByOne};
-use monohull_sys::{capabilities, hugepages, prefault, spawner, syscall_cookie};
+use monohull_sys::written_pages::PageMap;
+use monohull_sys::{capabilities, hugepages, landlock, prefault, spawner, syscall_cookie};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use seccomp::Filters;
 use std::cell::Cell;
 use std::io;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
 /// The most descriptors a worker has open: a thousand connections and more, besides two for each image and input.
 ///
@@ -69,6 +75,8 @@ pub(super) struct SandboxTemplate {
     pub(super) heap: prefault::Heap,
     /// In force until the first fork.
     one_by_one: Option<OneByOne>,
+    /// What a worker restricts files to when it has opened the list of its own pages; `None` where that is of no use.
+    pub(super) page_map_rules: Option<OwnedFd>,
     /// The parts of the sandbox that are in force already.
     given_up: Sandbox,
 }
@@ -107,8 +115,19 @@ impl SandboxTemplate {
         limit(Resource::RLIMIT_MEMLOCK, 0).map_err(failed("limiting locked memory"))?;
         limit(Resource::RLIMIT_MSGQUEUE, 0).map_err(failed("limiting message queues"))?;
         prctl::set_no_new_privs().map_err(failed("giving up new privileges"))?;
-        let readable = hostcall::NAMES.iter().map(|name| settings.modules.join(format!("{name}.so")));
-        let landlock = files::restrict(readable).map_err(|error| format!("restricting files: {error}"))?;
+        let modules = || hostcall::NAMES.iter().map(|name| settings.modules.join(format!("{name}.so")));
+        let prepare = |folders: &[&Path]| {
+            Restriction::prepare(modules(), folders).map_err(|error| format!("restricting files: {error}"))
+        };
+        let page_map_rules = match PageMap::is_of_use() {
+            Ok(()) => prepare(&[])?.into_file(),
+            Err(error) => {
+                tracing::debug!("captures find changes without the kernel: {error}");
+                None
+            }
+        };
+        let opened_later: &[&Path] = if page_map_rules.is_some() { &[Path::new("/proc")] } else { &[] };
+        let landlock = prepare(opened_later)?.restrict().map_err(|error| format!("restricting files: {error}"))?;
         capabilities::drop_all().map_err(|error| format!("giving up capabilities: {error}"))?;
         // Other processes of the same user, other workers among them, can neither trace this one nor open its memory.
         prctl::set_dumpable(false).map_err(failed("making the process undumpable"))?;
@@ -126,6 +145,7 @@ impl SandboxTemplate {
             stack,
             heap: prefault::Heap::default(),
             one_by_one,
+            page_map_rules,
             given_up: Sandbox {
                 no_new_privs: true,
                 seccomp: false,
@@ -149,8 +169,16 @@ impl SandboxTemplate {
         self.site.take().map_or_else(|| ReservedDomain::reserve(self.keys), PreforkDomain::into_reserved)
     }
 
-    /// Puts the rest of the sandbox in force. From here on the system calls of a spawner end the process too.
-    pub(super) fn enter_sandbox(&self) -> io::Result<Sandbox> {
+    /// Puts the rest of the sandbox in force. From here on the system calls of a spawner end the process too. `rules`: those of
+    /// [`SandboxTemplate::page_map_rules`], which close `/proc`.
+    pub(super) fn enter_sandbox(&self, rules: Option<OwnedFd>) -> io::Result<Sandbox> {
+        if let Some(rules) = rules {
+            let pages = PageMap::open_undumpable()?;
+            landlock::restrict(&rules)?;
+            drop(rules);
+            // Without it captures are slower, and nothing else.
+            pages.and_then(PageMap::keep).inspect_err(|error| tracing::debug!("the list of pages: {error}")).ok();
+        }
         spawner::limit(libc::RLIMIT_NOFILE, self.files)?;
         spawner::limit(libc::RLIMIT_SIGPENDING, self.timers)?;
         syscall_cookie::revoke();

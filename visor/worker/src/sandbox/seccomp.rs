@@ -15,7 +15,7 @@ use monohull_domain::{RWF_APPEND, faults};
 use monohull_sandbox::calls::{
     Argument, Entry, Rules, above, at_least, below, filter, is, is_not, masked, null, without,
 };
-use monohull_sys::{CLONE_BYTES, syscall_cookie};
+use monohull_sys::{CLONE_BYTES, syscall_cookie, written_pages};
 use seccompiler::{BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, apply_filter};
 
 /// The compiled lists.
@@ -93,11 +93,11 @@ const OPERATION: i32 = 0x7f;
 const ARCH_SET_GS: i32 = 0x1001;
 const ARCH_SET_FS: i32 = 0x1002;
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
-/// The requests that `userfaultfd` takes: these numbers are those of no other descriptor.
-const FAULT_REQUESTS: [i32; faults::REQUESTS.len()] = {
-    let mut requests = [0; faults::REQUESTS.len()];
+/// The requests that `userfaultfd` and the list of pages take: these numbers are those of no other descriptor.
+const FAULT_REQUESTS: [i32; faults::REQUESTS.len() + 1] = {
+    let mut requests = [written_pages::SCAN as i32; faults::REQUESTS.len() + 1];
     let mut at = 0;
-    while at < requests.len() {
+    while at < faults::REQUESTS.len() {
         requests[at] = faults::REQUESTS[at] as i32;
         at += 1;
     }
@@ -298,7 +298,11 @@ const WORKER: &[Entry<'static>] = &[
         "pages are filled as functions touch them (`domain::mapped`). With these flags only the faults of code wait for an \
          answer, the kernel's own never do",
     ),
-    Entry(libc::SYS_ioctl, Rules::OneOf(1, &FAULT_REQUESTS), "what is asked of `userfaultfd`, and of nothing else"),
+    Entry(
+        libc::SYS_ioctl,
+        Rules::OneOf(1, &FAULT_REQUESTS),
+        "what is asked of `userfaultfd` and, by captures, of the list of pages (`sys::written_pages`), and of nothing else",
+    ),
     // -- Threads and signals ---------------------------------------------------------------------------------------------
     Entry(
         libc::SYS_clone,
@@ -343,9 +347,10 @@ const WORKER: &[Entry<'static>] = &[
             &[is(0, libc::PR_SET_TSC)],
             &[is(0, libc::PR_SET_NAME)],
             &[is(0, libc::PR_SET_PDEATHSIG), COOKIE],
+            &[is(0, libc::PR_SET_DUMPABLE), COOKIE],
         ]),
         "each carrier: dispatch of system calls, the time-stamp counter (`domain::carrier`), its name (std). A worker's \
-         first steps (`sys::fork`)",
+         first steps (`sys::fork`, `sys::written_pages`)",
     ),
     Entry(libc::SYS_sigaltstack, Rules::Any, "each carrier's stack for signals (`domain::carrier`)"),
     Entry(libc::SYS_timer_create, Rules::Any, "each carrier's timer (`domain::carrier`)"),
@@ -389,6 +394,7 @@ const SPAWNER: &[Entry<'static>] = &[
     Entry(libc::SYS_getppid, Rules::If(&[COOKIE]), "a worker's first steps (`sys::fork`)"),
     Entry(libc::SYS_dup2, Rules::If(&[COOKIE]), "a worker's first steps"),
     Entry(libc::SYS_prlimit64, Rules::If(&[COOKIE]), "a worker limits itself"),
+    Entry(libc::SYS_landlock_restrict_self, Rules::If(&[COOKIE]), "a worker restricts files further (`sys::landlock`)"),
 ];
 
 /// The same, where the kernel cannot report faults with keys in force (`worker::pkru_tracer`).

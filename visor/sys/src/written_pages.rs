@@ -1,0 +1,285 @@
+//! Which pages of this process have been written to: asynchronous write protection and `PAGEMAP_SCAN` (Linux 6.7).
+//!
+//! ```text
+//!   watch(range)       pages are write-protected; the first store to each lifts that, and waits for no one
+//!   unwritten(range)   those that are still protected: their bytes are what they were
+//!   watch(range)       what has been written to since is protected again
+//! ```
+//!
+//! The list is of pages that are *known* to be as they were. A page is not in it if it was written to, dropped, mapped anew, moved here
+//! from another place, or is a file's: whatever the kernel has lost sight of counts as written to. Pages that the kernel has swapped out keep
+//! their protection. Those that were never touched may be in the list.
+//!
+//! The list comes through `/proc/self/pagemap`, which a process can open while it is dumpable, and goes on to use when it is not any more. A
+//! descriptor speaks of the process that has opened it, whatever process reads it.
+
+use crate::syscall_cookie::call;
+use crate::userfaultfd;
+use linux_raw_sys::general::{
+    PAGE_IS_FILE, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGE_IS_WPALLOWED, PAGE_IS_WRITTEN, PM_SCAN_WP_MATCHING,
+    UFFD_FEATURE_WP_ASYNC, UFFD_FEATURE_WP_UNPOPULATED, UFFDIO_REGISTER_MODE_WP, page_region, pm_scan_arg,
+};
+use rustix::ioctl::{Opcode, opcode};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::OnceLock;
+
+/// `PAGEMAP_SCAN` of `linux/fs.h`.
+pub const SCAN: Opcode = opcode::read_write::<pm_scan_arg>(b'f', 16);
+
+/// Runs of pages that the kernel tells of at once.
+const AT_ONCE: usize = 64;
+
+/// The kernel's list of this process's pages.
+#[derive(Debug)]
+pub struct PageMap(OwnedFd);
+
+/// That of this process, if it has been opened before the process could not any more.
+static OPENED: OnceLock<PageMap> = OnceLock::new();
+
+impl PageMap {
+    /// Opens that of this process.
+    pub fn open() -> io::Result<PageMap> {
+        Ok(PageMap(File::open("/proc/self/pagemap")?.into()))
+    }
+
+    /// Opens that of a process that is not dumpable: it is for that moment. To be called before the process has anything that others
+    /// must not see. A process that cannot be made undumpable again is not fit for use.
+    pub fn open_undumpable() -> io::Result<io::Result<PageMap>> {
+        set_dumpable(true)?;
+        let opened = PageMap::open();
+        set_dumpable(false)?;
+        Ok(opened)
+    }
+
+    /// Keeps it for [`PageMap::of_process`], under the lowest number that is free.
+    pub fn keep(self) -> io::Result<()> {
+        let _ = OPENED.set(PageMap(self.0.try_clone()?));
+        Ok(())
+    }
+
+    /// The one that was kept.
+    pub fn of_process() -> Option<&'static PageMap> {
+        OPENED.get()
+    }
+
+    /// Whether this kernel has what a [`Watch`] takes.
+    pub fn is_of_use() -> io::Result<()> {
+        Watch::on(&PageMap::open()?)?.unwritten(0..0).map(drop)
+    }
+}
+
+/// Watches ranges of this process's memory until it is dropped.
+#[derive(Debug)]
+pub struct Watch<'m> {
+    pages: &'m PageMap,
+    protection: OwnedFd,
+}
+
+impl<'m> Watch<'m> {
+    /// Nothing is watched yet. An error if the kernel has no such thing.
+    pub fn on(pages: &'m PageMap) -> io::Result<Watch<'m>> {
+        let protection = userfaultfd::open(UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_UNPOPULATED)?;
+        let watch = Watch { pages, protection };
+        watch.scan(&mut scan(0..0, 0, &mut []))?;
+        Ok(watch)
+    }
+
+    /// Protects the pages of a range that are not protected yet. Memory that cannot be protected, as that of another
+    /// descriptor's, is an error, and is in no list.
+    pub fn watch(&self, range: Range<u64>) -> io::Result<()> {
+        userfaultfd::register(&self.protection, range.clone(), UFFDIO_REGISTER_MODE_WP)?;
+        let end = range.end;
+        let mut scan = scan(range, PAGE_IS_WPALLOWED | PAGE_IS_WRITTEN, &mut []);
+        scan.flags = u64::from(PM_SCAN_WP_MATCHING);
+        loop {
+            self.scan(&mut scan)?;
+            if scan.walk_end >= end {
+                return Ok(());
+            }
+            scan.start = scan.walk_end;
+        }
+    }
+
+    /// The pages of a range that have not been written to since they were protected, in order.
+    pub fn unwritten(&self, range: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+        let mut found: Vec<Range<u64>> = Vec::new();
+        let mut room = [page_region { start: 0, end: 0, categories: 0 }; AT_ONCE];
+        let mut at = range.start;
+        while at < range.end {
+            let mut scan = scan(at..range.end, PAGE_IS_WPALLOWED | PAGE_IS_WRITTEN, &mut room);
+            scan.category_inverted |= u64::from(PAGE_IS_WRITTEN);
+            let count = self.scan(&mut scan)?;
+            // It stops where the room is full.
+            at = scan.walk_end.max(at + 1);
+            for region in &room[..count] {
+                match found.last_mut() {
+                    Some(last) if last.end == region.start => last.end = region.end,
+                    _ => found.push(region.start..region.end),
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// How many runs the kernel has told.
+    fn scan(&self, scan: &mut pm_scan_arg) -> io::Result<usize> {
+        // SAFETY: PAGEMAP_SCAN (Documentation/admin-guide/mm/pagemap.rst): the kernel reads and writes this structure, and writes runs to
+        // room of the length that is in it. It protects pages, which a store undoes, and changes no byte of them.
+        let told = unsafe { libc::ioctl(self.pages.0.as_raw_fd(), SCAN.into(), std::ptr::from_mut(scan)) };
+        usize::try_from(told).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+/// A request of the pages of a range that are not a file's and have these categories.
+fn scan(range: Range<u64>, categories: u32, room: &mut [page_region]) -> pm_scan_arg {
+    pm_scan_arg {
+        size: size_of::<pm_scan_arg>() as u64,
+        flags: 0,
+        start: range.start,
+        end: range.end,
+        walk_end: range.start,
+        vec: if room.is_empty() { 0 } else { room.as_mut_ptr() as u64 },
+        vec_len: room.len() as u64,
+        max_pages: 0,
+        category_inverted: u64::from(PAGE_IS_FILE),
+        category_mask: u64::from(categories | PAGE_IS_FILE),
+        category_anyof_mask: u64::from(PAGE_IS_PRESENT | PAGE_IS_SWAPPED),
+        return_mask: u64::from(PAGE_IS_PRESENT | PAGE_IS_SWAPPED),
+    }
+}
+
+/// Whether others of the same user may look into this process: `PR_SET_DUMPABLE`.
+fn set_dumpable(dumpable: bool) -> io::Result<()> {
+    // SAFETY: PR_SET_DUMPABLE(2const) takes a number.
+    unsafe { call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as usize, usize::from(dumpable), 0, 0]) }.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monohull_abi::layout::PAGE;
+    use std::ptr;
+
+    /// Pages of the test's own.
+    struct Memory {
+        start: u64,
+        pages: u64,
+    }
+
+    impl Memory {
+        fn map(at: *mut libc::c_void, pages: u64, fixed: i32) -> Memory {
+            let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed);
+            // SAFETY: mmap(2): a new mapping, or one in the place of pages that are the test's own.
+            let start = unsafe { libc::mmap(at, (pages * PAGE) as usize, rights, flags, -1, 0) };
+            assert_ne!(start, libc::MAP_FAILED);
+            Memory { start: start as u64, pages }
+        }
+
+        fn new(pages: u64) -> Memory {
+            Memory::map(ptr::null_mut(), pages, 0)
+        }
+
+        fn at(&self, page: u64) -> *mut libc::c_void {
+            assert!(page < self.pages);
+            (self.start + page * PAGE) as *mut libc::c_void
+        }
+
+        fn store(&self, page: u64, byte: u8) {
+            // SAFETY: a byte of the test's own pages, to which there is no reference.
+            unsafe { self.at(page).cast::<u8>().write_volatile(byte) };
+        }
+
+        fn advise(&self, page: u64, advice: i32) {
+            // SAFETY: madvise(2): a page of the test's own.
+            assert_eq!(unsafe { libc::madvise(self.at(page), PAGE as usize, advice) }, 0);
+        }
+
+        fn range(&self) -> Range<u64> {
+            self.start..self.start + self.pages * PAGE
+        }
+
+        /// The numbers of the pages that are known to be as they were.
+        fn unwritten(&self, watch: &Watch<'_>) -> Vec<u64> {
+            let runs = watch.unwritten(self.range()).expect("the kernel's list");
+            runs.into_iter().flatten().step_by(PAGE as usize).map(|page| (page - self.start) / PAGE).collect()
+        }
+    }
+
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            // SAFETY: munmap(2): the test's own pages.
+            unsafe { libc::munmap(self.at(0), (self.pages * PAGE) as usize) };
+        }
+    }
+
+    /// Runs a test where the kernel can do it; `doctor` says where it cannot, and captures are tested without it.
+    fn with_page_map(test: impl FnOnce(&PageMap)) {
+        let pages = PageMap::open().expect("a process that is dumpable");
+        match Watch::on(&pages) {
+            Ok(_) => test(&pages),
+            Err(error) => eprintln!("this kernel cannot tell which pages have been written to: {error}"),
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_has_lost_sight_of_counts_as_written() {
+        with_page_map(|pages| {
+            let (memory, watch) = (Memory::new(12), Watch::on(pages).expect("as before"));
+            (0..12).for_each(|page| memory.store(page, 1));
+            assert_eq!(memory.unwritten(&watch), [], "nothing is watched yet");
+            watch.watch(memory.range()).expect("memory of its own");
+            assert_eq!(memory.unwritten(&watch), Vec::from_iter(0..12));
+            memory.store(1, 1);
+            memory.store(11, 1);
+            memory.advise(3, libc::MADV_DONTNEED);
+            std::mem::forget(Memory::map(memory.at(5), 1, libc::MAP_FIXED));
+            // A page that comes from another place, where it was protected.
+            let other = Memory::new(1);
+            other.store(0, 2);
+            watch.watch(other.range()).expect("memory of its own");
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+            // SAFETY: mremap(2): both are the test's own.
+            let moved = unsafe { libc::mremap(other.at(0), PAGE as usize, PAGE as usize, flags, memory.at(7)) };
+            assert_eq!(moved, memory.at(7));
+            memory.advise(9, libc::MADV_PAGEOUT);
+            assert_eq!(memory.unwritten(&watch), [0, 2, 4, 6, 8, 9, 10]);
+            watch.watch(memory.range()).expect("memory of its own");
+            memory.store(3, 3);
+            memory.store(5, 3);
+            assert_eq!(memory.unwritten(&watch), [0, 1, 2, 4, 6, 7, 8, 9, 10, 11]);
+            memory.store(7, 3);
+            assert_eq!(memory.unwritten(&watch), [0, 1, 2, 4, 6, 8, 9, 10, 11]);
+        });
+    }
+
+    #[test]
+    fn a_list_of_many_runs_is_whole() {
+        with_page_map(|pages| {
+            let (memory, watch) = (Memory::new(1000), Watch::on(pages).expect("as before"));
+            (0..1000).for_each(|page| memory.store(page, 1));
+            watch.watch(memory.range()).expect("memory of its own");
+            (0..1000).step_by(2).for_each(|page| memory.store(page, 2));
+            assert_eq!(memory.unwritten(&watch), Vec::from_iter((1..1000).step_by(2)));
+            drop(watch);
+            let watch = Watch::on(pages).expect("as before");
+            assert_eq!(memory.unwritten(&watch), [], "another one has watched");
+        });
+    }
+
+    #[test]
+    fn stores_of_the_kernel_count() {
+        use std::io::Read;
+        with_page_map(|pages| {
+            let (memory, watch) = (Memory::new(2), Watch::on(pages).expect("as before"));
+            (0..2).for_each(|page| memory.store(page, 1));
+            watch.watch(memory.range()).expect("memory of its own");
+            // SAFETY: a page of the test's own, to which there is no other reference.
+            let room = unsafe { std::slice::from_raw_parts_mut(memory.at(1).cast::<u8>(), PAGE as usize) };
+            File::open("/dev/zero").expect("a device").read_exact(room).expect("zeros");
+            assert_eq!(memory.unwritten(&watch), [0]);
+        });
+    }
+}
