@@ -24,7 +24,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// `PAGEMAP_SCAN` of `linux/fs.h`.
 pub const SCAN: Opcode = opcode::read_write::<pm_scan_arg>(b'f', 16);
@@ -36,8 +36,8 @@ const AT_ONCE: usize = 64;
 #[derive(Debug)]
 pub struct PageMap(OwnedFd);
 
-/// That of this process, if it has been opened before the process could not any more.
-static OPENED: OnceLock<PageMap> = OnceLock::new();
+/// That of this process, and its id: a process that was forked has its parent's here.
+static OPENED: Mutex<Option<(u32, Arc<PageMap>)>> = Mutex::new(None);
 
 impl PageMap {
     /// Opens that of this process.
@@ -56,31 +56,35 @@ impl PageMap {
 
     /// Keeps it for [`PageMap::of_process`], under the lowest number that is free.
     pub fn keep(self) -> io::Result<()> {
-        let _ = OPENED.set(PageMap(self.0.try_clone()?));
+        keep(&mut opened(), PageMap(self.0.try_clone()?));
         Ok(())
     }
 
-    /// The one that was kept.
-    pub fn of_process() -> Option<&'static PageMap> {
-        OPENED.get()
+    /// The one that was kept; otherwise it is opened now, which a process can that is dumpable and may read `/proc`.
+    pub fn of_process() -> io::Result<Arc<PageMap>> {
+        let mut opened = opened();
+        match &*opened {
+            Some((process, pages)) if *process == std::process::id() => Ok(pages.clone()),
+            _ => Ok(keep(&mut opened, PageMap::open()?)),
+        }
     }
 
     /// Whether this kernel has what a [`Watch`] takes.
     pub fn is_of_use() -> io::Result<()> {
-        Watch::on(&PageMap::open()?)?.unwritten(0..0).map(drop)
+        Watch::on(Arc::new(PageMap::open()?)).map(drop)
     }
 }
 
 /// Watches ranges of this process's memory until it is dropped.
 #[derive(Debug)]
-pub struct Watch<'m> {
-    pages: &'m PageMap,
+pub struct Watch {
+    pages: Arc<PageMap>,
     protection: OwnedFd,
 }
 
-impl<'m> Watch<'m> {
+impl Watch {
     /// Nothing is watched yet. An error if the kernel has no such thing.
-    pub fn on(pages: &'m PageMap) -> io::Result<Watch<'m>> {
+    pub fn on(pages: Arc<PageMap>) -> io::Result<Watch> {
         let protection = userfaultfd::open(UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_UNPOPULATED)?;
         let watch = Watch { pages, protection };
         watch.scan(&mut scan(0..0, 0, &mut []))?;
@@ -151,6 +155,21 @@ fn scan(range: Range<u64>, categories: u32, room: &mut [page_region]) -> pm_scan
     }
 }
 
+fn opened() -> MutexGuard<'static, Option<(u32, Arc<PageMap>)>> {
+    OPENED.lock().expect("the list of pages")
+}
+
+fn keep(opened: &mut Option<(u32, Arc<PageMap>)>, pages: PageMap) -> Arc<PageMap> {
+    let pages = Arc::new(pages);
+    if let Some((process, before)) = opened.replace((std::process::id(), pages.clone()))
+        && process != std::process::id()
+    {
+        // The parent's. Under its number this process may have another file.
+        std::mem::forget(before);
+    }
+    pages
+}
+
 /// Whether others of the same user may look into this process: `PR_SET_DUMPABLE`.
 fn set_dumpable(dumpable: bool) -> io::Result<()> {
     // SAFETY: PR_SET_DUMPABLE(2const) takes a number.
@@ -202,7 +221,7 @@ mod tests {
         }
 
         /// The numbers of the pages that are known to be as they were.
-        fn unwritten(&self, watch: &Watch<'_>) -> Vec<u64> {
+        fn unwritten(&self, watch: &Watch) -> Vec<u64> {
             let runs = watch.unwritten(self.range()).expect("the kernel's list");
             runs.into_iter().flatten().step_by(PAGE as usize).map(|page| (page - self.start) / PAGE).collect()
         }
@@ -216,18 +235,17 @@ mod tests {
     }
 
     /// Runs a test where the kernel can do it; `doctor` says where it cannot, and captures are tested without it.
-    fn with_page_map(test: impl FnOnce(&PageMap)) {
-        let pages = PageMap::open().expect("a process that is dumpable");
-        match Watch::on(&pages) {
-            Ok(_) => test(&pages),
-            Err(error) => eprintln!("this kernel cannot tell which pages have been written to: {error}"),
+    fn with_page_map(test: impl FnOnce(&Arc<PageMap>)) {
+        let pages = Arc::new(PageMap::open().expect("a process that is dumpable"));
+        if Watch::on(pages.clone()).is_ok() {
+            test(&pages);
         }
     }
 
     #[test]
     fn what_the_kernel_has_lost_sight_of_counts_as_written() {
         with_page_map(|pages| {
-            let (memory, watch) = (Memory::new(12), Watch::on(pages).expect("as before"));
+            let (memory, watch) = (Memory::new(12), Watch::on(pages.clone()).expect("as before"));
             (0..12).for_each(|page| memory.store(page, 1));
             assert_eq!(memory.unwritten(&watch), [], "nothing is watched yet");
             watch.watch(memory.range()).expect("memory of its own");
@@ -258,22 +276,39 @@ mod tests {
     #[test]
     fn a_list_of_many_runs_is_whole() {
         with_page_map(|pages| {
-            let (memory, watch) = (Memory::new(1000), Watch::on(pages).expect("as before"));
+            let (memory, watch) = (Memory::new(1000), Watch::on(pages.clone()).expect("as before"));
             (0..1000).for_each(|page| memory.store(page, 1));
             watch.watch(memory.range()).expect("memory of its own");
             (0..1000).step_by(2).for_each(|page| memory.store(page, 2));
             assert_eq!(memory.unwritten(&watch), Vec::from_iter((1..1000).step_by(2)));
             drop(watch);
-            let watch = Watch::on(pages).expect("as before");
+            let watch = Watch::on(pages.clone()).expect("as before");
             assert_eq!(memory.unwritten(&watch), [], "another one has watched");
         });
+    }
+
+    /// A descriptor that a process inherits speaks of its parent's memory.
+    #[test]
+    fn a_forked_process_has_a_list_of_its_own() {
+        use nix::sys::wait::{WaitStatus, waitpid};
+        use nix::unistd::{ForkResult, fork};
+        let parents = PageMap::of_process().expect("a process that is dumpable");
+        let is_same = |pages: io::Result<Arc<PageMap>>| pages.is_ok_and(|pages| Arc::ptr_eq(&pages, &parents));
+        assert!(is_same(PageMap::of_process()));
+        // SAFETY: the child makes system calls and allocates; `fork` sees to the allocator's locks.
+        match unsafe { fork() }.expect("a process") {
+            ForkResult::Child => crate::fork::exit_now(i32::from(is_same(PageMap::of_process()))),
+            ForkResult::Parent { child } => {
+                assert_eq!(waitpid(child, None).expect("a child"), WaitStatus::Exited(child, 0));
+            }
+        }
     }
 
     #[test]
     fn stores_of_the_kernel_count() {
         use std::io::Read;
         with_page_map(|pages| {
-            let (memory, watch) = (Memory::new(2), Watch::on(pages).expect("as before"));
+            let (memory, watch) = (Memory::new(2), Watch::on(pages.clone()).expect("as before"));
             (0..2).for_each(|page| memory.store(page, 1));
             watch.watch(memory.range()).expect("memory of its own");
             // SAFETY: a page of the test's own, to which there is no other reference.

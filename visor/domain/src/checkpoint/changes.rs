@@ -43,7 +43,7 @@ pub(crate) struct Changes(Mutex<State>);
 struct State {
     hasher: Option<Arc<PageHasher>>,
     /// Where the kernel tells what has been written to; `None` inside: it cannot.
-    watch: Option<Option<Arc<Watch<'static>>>>,
+    watch: Option<Option<Arc<Watch>>>,
     /// Of the capture that the next one is compared with, if there is one.
     base: Option<Arc<Hashes>>,
     /// Of the latest capture. None while one is made: what is watched from then on is not what this was made of.
@@ -91,7 +91,8 @@ impl Changes {
             Some(hasher) => hasher.clone(),
             None => state.hasher.insert(Arc::new(PageHasher::new()?)).clone(),
         };
-        let watch = state.watch.get_or_insert_with(|| Some(Arc::new(Watch::on(PageMap::of_process()?).ok()?))).clone();
+        let watch =
+            state.watch.get_or_insert_with(|| PageMap::of_process().and_then(Watch::on).ok().map(Arc::new)).clone();
         let (base, latest) = (state.base.clone(), state.latest.take());
         let seen = Hashes::with_capacity(latest.as_deref().map_or(0, Vec::len));
         let compared = Compared { hasher, watch, base: Lookup::of(base), latest: Lookup::of(latest), seen };
@@ -140,7 +141,7 @@ pub(super) struct Found {
 
 struct Compared {
     hasher: Arc<PageHasher>,
-    watch: Option<Arc<Watch<'static>>>,
+    watch: Option<Arc<Watch>>,
     base: Lookup,
     latest: Lookup,
     seen: Hashes,
@@ -175,7 +176,7 @@ impl Found {
     }
 
     /// Where it is known what memory has been written to: a range of memory about which the kernel can be asked.
-    fn watch(&self, range: &Range<u64>) -> Option<Arc<Watch<'static>>> {
+    fn watch(&self, range: &Range<u64>) -> Option<Arc<Watch>> {
         let watch = self.compared.as_ref()?.watch.clone();
         watch.filter(|_| range.end.saturating_sub(range.start) >= WATCHED_MIN)
     }
@@ -273,7 +274,7 @@ mod tests {
         }
 
         /// Puts a new page in the place of one, as memory that comes from another owner: it was watched where it was.
-        fn replace(&mut self, page: u64, byte: u8, watch: Option<&Watch<'_>>) {
+        fn replace(&mut self, page: u64, byte: u8, watch: Option<&Watch>) {
             let other = Region::map(std::ptr::null_mut(), 1, 0);
             // SAFETY: a page that was mapped just above.
             unsafe { (other as *mut u8).write(byte) };
@@ -317,7 +318,7 @@ mod tests {
         runs.iter().flat_map(|(start, bytes)| (*start..*start + *bytes).step_by(PAGE as usize))
     }
 
-    fn with_watch(watch: Option<Arc<Watch<'static>>>) -> Changes {
+    fn with_watch(watch: Option<Arc<Watch>>) -> Changes {
         Changes(Mutex::new(State { watch: Some(watch), ..State::default() }))
     }
 
@@ -329,16 +330,14 @@ mod tests {
     /// `doctor` says where the kernel cannot.
     #[test]
     fn captures_are_what_memory_was_where_the_kernel_tells_what_is_written_to() {
-        let pages: &'static PageMap = Box::leak(Box::new(PageMap::open().expect("a process that is dumpable")));
-        match Watch::on(pages) {
-            Ok(watch) => captures_are_what_memory_was(Some(Arc::new(watch))),
-            Err(error) => eprintln!("this kernel cannot tell which pages have been written to: {error}"),
+        if let Ok(watch) = PageMap::of_process().and_then(Watch::on) {
+            captures_are_what_memory_was(Some(Arc::new(watch)));
         }
     }
 
     /// Whatever happens to memory, a capture and what it leaves to the one before are what the memory was, and no page is there twice or
     /// without a change.
-    fn captures_are_what_memory_was(watch: Option<Arc<Watch<'static>>>) {
+    fn captures_are_what_memory_was(watch: Option<Arc<Watch>>) {
         let changes = with_watch(watch.clone());
         let mut region = Region { start: Region::map(std::ptr::null_mut(), PAGES, 0), used: PAGES / 4 };
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
