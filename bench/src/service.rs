@@ -136,12 +136,12 @@ pub(crate) fn wasmtime_program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wasmtime-cli/bin/wasmtime")
 }
 
-/// A server of our shape that does nothing ([`crate::peer`]), for so many clients.
-pub(crate) fn relay(clients: usize) -> Result<Running> {
-    let folder = folder("relay")?;
+/// A server of our shape that does nothing ([`crate::peer`]), by the name of its peer, with so many processes.
+pub(crate) fn relay(peer: &str, processes: usize) -> Result<Running> {
+    let folder = folder(peer)?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
-    command.args(["--peer", "relay", &clients.to_string()]).stdout(Stdio::piped());
+    command.args(["--peer", peer, &processes.to_string()]).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("the relay: {error}"))?;
     let mut line = String::new();
     let read = child.stdout.take().map(|out| BufReader::new(out).read_line(&mut line));

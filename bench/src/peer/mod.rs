@@ -4,6 +4,7 @@
 //! size of the process, and a process that has run workflows has syscall dispatch and signal handlers. A peer prints
 //! one number: nanoseconds per operation.
 
+mod bare_relay;
 mod calls;
 mod copy;
 mod files;
@@ -50,6 +51,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "processes" => processes::chain(path(0)?, number(1)?, number(2)?),
         "words" => words::count_file(path(0)?, path(1)?, number(2)?),
         "traffic" => traffic::run(arguments.first().map_or("", String::as_str), number(1)?, number(2)?),
+        "bare-relay" => bare_relay::serve(number(0)?),
         "relay" => relay::serve(number(0)?),
         "echo" => relay::echo(),
         "sort" => sort::sort_file(path(0)?, path(1)?, number(2)?),

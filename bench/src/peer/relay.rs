@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::LocalSet;
 
 /// About what a job and its report take when both are packed.
-const MESSAGE: usize = 256;
+pub(super) const MESSAGE: usize = 256;
 
 /// The processes that wait for a message.
 type Waiting = Rc<RefCell<Vec<UnixStream>>>;
@@ -36,7 +36,9 @@ pub(super) fn serve(processes: usize) -> Result<f64> {
         LocalSet::new().block_on(&runtime, async {
             let waiting: Waiting = Rc::default();
             for _ in 0..processes {
-                waiting.borrow_mut().push(process()?);
+                let process = process()?;
+                process.set_nonblocking(true)?;
+                waiting.borrow_mut().push(UnixStream::from_std(process)?);
             }
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             println!("{}", listener.local_addr()?);
@@ -69,13 +71,12 @@ pub(super) fn echo() -> Result<f64> {
 }
 
 /// Another process, in [`echo`].
-fn process() -> io::Result<UnixStream> {
+pub(super) fn process() -> io::Result<Socket> {
     let (ours, theirs) = Socket::pair()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--peer", "echo"]).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
     command.spawn()?;
-    ours.set_nonblocking(true)?;
-    UnixStream::from_std(ours)
+    Ok(ours)
 }
 
 /// Serves a client with the settings that the server of workflows has.

@@ -1,9 +1,9 @@
 //! A process that serves one invocation after the other: a no-op against nginx and Apache, which serve a file from memory, and
 //! 1 MB of numbers against the same sort as a function call.
 //!
-//! Goals are ratios for eight clients on the machine of the servers. What limits them is printed beside them: a server of the same shape that
-//! does nothing (hyper, one message to a process, one back). The same shape in C, with an HTTP of a few lines, was measured once: 1.3 times nginx's
-//! processor time, and its time per request.
+//! Goals are ratios for eight clients on the machine of the servers. What limits them is printed beside them, part by part: a server that
+//! answers whatever comes, with system calls and little else; the same with one message to a process for each request, and one back; and that by
+//! hyper.
 
 use super::open_loop;
 use super::sort::numbers;
@@ -46,7 +46,9 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
     let fresh = service::monohull(&["--process", "per-invocation"])?;
     service::register(fresh.address, "nothing", "no-op", &json!({}))?;
     let (nginx, apache) = (service::nginx()?, service::apache(&build_cgi()?)?);
-    let relay = service::relay(CLIENTS)?;
+    let limits = [("bare-relay", 0), ("bare-relay", CLIENTS), ("relay", CLIENTS)];
+    let [alone, bare, relay] = limits.map(|(peer, processes)| service::relay(peer, processes));
+    let (alone, bare, relay) = (alone?, bare?, relay?);
     let invoke = http::request("POST", "/invoke/nothing", b"");
     let [file, cgi] = ["/empty", "/cgi/program"].map(|path| http::request("GET", path, b""));
     let each = effort.size(500, 5);
@@ -56,9 +58,11 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
         (&apache, &file, 4),
         (&apache, &cgi, 1),
         (&fresh, &invoke, 1),
+        (&alone, &invoke, 4),
+        (&bare, &invoke, 4),
         (&relay, &invoke, 4),
     ];
-    let mut all: [Vec<Served>; 6] = Default::default();
+    let mut all: [Vec<Served>; 8] = Default::default();
     for round in 0..=effort.rounds {
         for ((server, request, times), served) in sides.iter().zip(&mut all) {
             let came = serve(server, request, CLIENTS, times * each)?;
@@ -68,7 +72,7 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
             }
         }
     }
-    let [ours, nginx, apache, cgi, fresh, relay] = &all;
+    let [ours, nginx, apache, cgi, fresh, alone, bare, relay] = &all;
     let per_request = |served: &Served| served.load.per_request;
     let row = |what: &str, ours: Samples, peer: Samples, name: &str, limit: Option<f64>| {
         Row::new(format!("reused no-op: {what}"), (ours, peer), name, Unit::Microseconds, limit)
@@ -76,13 +80,19 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
     let against = |what: &str, figure: fn(&Served) -> f64, peer: &[Served], name: &str, limit: Option<f64>| {
         row(what, samples(ours, figure), samples(peer, figure), name, limit)
     };
-    let limit = |what: &str, figure: fn(&Served) -> f64| {
-        let sides = (samples(relay, figure), samples(nginx, figure));
-        let name = format!("the limit of a no-op, a relay by hyper: {what}");
-        Row::new(name, sides, "nginx, a static file", Unit::Microseconds, None)
-    };
+    let limits = [("HTTP alone", alone), ("with a process", bare), ("by hyper", relay)];
+    type Figure = fn(&Served) -> f64;
+    let figures: [(&str, Figure); 2] =
+        [("time per request", per_request), ("processor time per request", |served| served.processor)];
+    let limits = figures.into_iter().flat_map(|(what, figure)| {
+        limits.map(|(part, served)| {
+            let sides = (samples(served, figure), samples(nginx, figure));
+            let name = format!("the limit of a no-op, {part}: {what}");
+            Row::new(name, sides, "nginx, a static file", Unit::Microseconds, None)
+        })
+    });
     let (static_nginx, static_apache) = ("nginx, a static file", "Apache, a static file");
-    Ok(vec![
+    let mut rows = vec![
         against("time per request", per_request, nginx, static_nginx, Some(2.0)),
         against("processor time per request", |served| served.processor, nginx, static_nginx, Some(3.0)),
         against("p50", |served| served.load.p50, nginx, static_nginx, None),
@@ -97,8 +107,6 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
         against("time per request", per_request, apache, static_apache, Some(1.0)),
         against("time per request", per_request, cgi, "Apache CGI", Some(1.0 / 15.0)),
         against("processor time per request", |served| served.processor, fresh, "a process per invocation", None),
-        limit("time per request", per_request),
-        limit("processor time per request", |served| served.processor),
         Row::new(
             "fresh no-op: time per request",
             (samples(fresh, per_request), samples(cgi, per_request)),
@@ -106,7 +114,9 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
             Unit::Microseconds,
             Some(0.4),
         ),
-    ])
+    ];
+    rows.extend(limits);
+    Ok(rows)
 }
 
 pub(super) fn lacks_wasmtime() -> Option<String> {
