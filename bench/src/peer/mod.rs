@@ -18,6 +18,7 @@ mod sort;
 mod spawn;
 pub(crate) mod traffic;
 mod words;
+mod written;
 
 use crate::harness::Result;
 use std::path::Path;
@@ -40,6 +41,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "swapcontext" => calls::swapcontext_pairs(number(0)?),
         "copy" => Ok(copy::copies(number(0)?, number(1)?)),
         "look" => Ok(copy::looks(number(0)?, number(1)?, number(2)?)),
+        "written" => written::found_and_copied(number(0)?, number(1)?, number(2)?),
         "cold" => crate::cold::measure(arguments.first().map_or("", String::as_str), number(1)?),
         "spawn" => spawn::spawn_wait(number(0)?, arguments.get(1..).unwrap_or_default()),
         "fork" => fork::fork_exit_wait(number(0)?),

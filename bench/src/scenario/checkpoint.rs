@@ -27,6 +27,8 @@ const NAP: Duration = Duration::from_millis(1200);
 /// The memory of a computation, in MiB, and its threads, whose captures are measured: each is compared with the first.
 const HEAPS: [usize; 4] = [1, 16, 256, 1024];
 const THREADS: [usize; 4] = [1, 100, 1_000, 10_000];
+/// Pages that are written to between two captures: 1 % of 16 MiB.
+const WRITTEN: usize = 40;
 /// How often they are captured.
 const EVERY: Duration = Duration::from_millis(250);
 /// The exit code of a workflow that was suspended.
@@ -136,10 +138,14 @@ fn captures(effort: Effort) -> Result<Vec<Row>> {
         let samples = (later.clone(), whole);
         rows.push(Row::new(name("a later capture"), samples, "a whole one", Unit::Microseconds, None));
         if *mebibytes == HEAPS[1] {
-            let read = samples_of_reading(effort, mebibytes << 20)?;
-            let name = "checkpoint: a later capture, 16 MiB of heap, of which 1 % was written";
-            let by_hand = "reading 16 MiB and copying 160 KiB";
-            rows.push(Row::new(name, (later.clone(), read), by_hand, Unit::Microseconds, Some(1.5)));
+            let name = |what: &str| format!("checkpoint: {what}, 16 MiB of heap, of which 1 % was written");
+            let by_hand = samples_of_peer(effort, "written", mebibytes << 20, WRITTEN)?;
+            let samples = (later.clone(), by_hand);
+            let peer = "finding and copying 40 pages";
+            rows.push(Row::new(name("a later capture"), samples, peer, Unit::Microseconds, Some(1.5)));
+            let read = samples_of_peer(effort, "look", mebibytes << 20, WRITTEN * 4096)?;
+            let peer = "reading 16 MiB and copying 160 KiB";
+            rows.push(Row::new(name("the same"), (later.clone(), read), peer, Unit::Microseconds, None));
         }
         let samples = (later_bytes, whole_bytes);
         rows.push(Row::new(name("pages of a later capture"), samples, "of a whole one", Unit::Kibibytes, None));
@@ -152,11 +158,11 @@ fn captures(effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// How long it takes to look at so many bytes, and to copy as many as are written between two captures.
-fn samples_of_reading(effort: Effort, bytes: usize) -> Result<Samples> {
-    let [count, bytes, copied] = [effort.size(50, 2), bytes, 40 * 4096].map(|number| number.to_string());
-    let read = (0..effort.rounds).map(|_| peer::measure("look", &[&count, &bytes, &copied]));
-    Ok(Samples::of(read.collect::<Result<Vec<f64>>>()?))
+/// How long a peer takes with so much memory, of which some was written to.
+fn samples_of_peer(effort: Effort, name: &str, bytes: usize, written: usize) -> Result<Samples> {
+    let [count, bytes, written] = [effort.size(50, 2), bytes, written].map(|number| number.to_string());
+    let taken = (0..effort.rounds).map(|_| peer::measure(name, &[&count, &bytes, &written]));
+    Ok(Samples::of(taken.collect::<Result<Vec<f64>>>()?))
 }
 
 /// Runs a workflow of one function until it sleeps: the file of its checkpoint.
