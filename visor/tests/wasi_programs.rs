@@ -4,6 +4,8 @@
 //! bzip2 is built by `cargo xtask build`. The others are built by `cargo xtask build --c-programs-wasi`, so their tests are ignored where they are not asked
 //! for: `cargo test -p monohull-visor --test wasi_programs -- --ignored`. `cargo xtask test --full` does both.
 
+#[path = "wasi_programs/ffmpeg.rs"]
+mod ffmpeg;
 mod support;
 
 use monohull_visor::engine::RunOptions;

@@ -11,6 +11,7 @@
 //! `HASH` is that of everything an image depends on: the source, the flags, the compiler, its driver and the libc.
 
 mod bzip2;
+mod ffmpeg;
 mod jq;
 mod liblzma;
 mod lua;
@@ -48,7 +49,8 @@ pub(crate) struct Program {
     name: &'static str,
     /// Where the source comes from.
     source: &'static Source,
-    /// Commands of a shell that come first, in the source's folder. `CC` is `monohull cc` there, `HOSTCC` the host's compiler.
+    /// Commands of a shell that come first, in the source's folder. `CC` is `monohull cc` there, `COMPILE` the same with what it is always given, `HOSTCC` the
+    /// host's compiler.
     before: &'static [&'static str],
     /// Its C files.
     files: Files,
@@ -65,6 +67,8 @@ enum Files {
     These(&'static [&'static str]),
     /// These, and one more.
     With(&'static [&'static str], &'static str),
+    /// None: the commands before make the objects, in these folders and all that is in them.
+    Made(&'static [&'static str]),
 }
 
 /// All of them.
@@ -134,11 +138,15 @@ impl Program {
         apt::remove(work)?;
         self.source.unpack(work)?;
         shell::heading(&format!("compile {} {}", self.source.name, self.source.version));
+        let compile = words(&cc());
         for command in self.before {
             let mut shell = Command::new("sh");
             shell.args(["-e", "-c", command]).current_dir(work).stdout(Stdio::null());
             shell.env("MONOHULL_LIBC", libc::folder()).env("HOSTCC", "gcc");
-            shell::run(shell.env("CC", name))?;
+            shell::run(shell.env("CC", name).env("COMPILE", &compile))?;
+        }
+        if let Files::Made(folders) = self.files {
+            return made(work, folders);
         }
         let files = self.files(work)?;
         let object = |file: &PathBuf| file.with_extension("o");
@@ -157,6 +165,7 @@ impl Program {
             Files::These(files) => return Ok(files.iter().map(|file| source.join(file)).collect()),
             Files::With(files, last) => return Ok(files.iter().chain([&last]).map(|file| source.join(file)).collect()),
             Files::Of(folders, without) => (folders, without),
+            Files::Made(_) => return Ok(Vec::new()),
         };
         let files = folders.iter().map(|folder| libc::list(&source.join(folder))).collect::<Result<Vec<_>>>()?;
         let mut files = files.concat();
@@ -167,6 +176,25 @@ impl Program {
         files.sort();
         Ok(files)
     }
+}
+
+/// A command as a shell reads it.
+fn words(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// The objects in these folders, in an order that does not change.
+fn made(source: &Path, folders: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut open: Vec<PathBuf> = folders.iter().map(|folder| source.join(folder)).collect();
+    let mut objects = Vec::new();
+    while let Some(folder) = open.pop() {
+        let (folders, files): (Vec<_>, Vec<_>) = libc::list(&folder)?.into_iter().partition(|path| path.is_dir());
+        open.extend(folders);
+        objects.extend(files.into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "o")));
+    }
+    objects.sort();
+    Ok(objects)
 }
 
 /// `monohull cc` in a source's folder.

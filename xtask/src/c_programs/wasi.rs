@@ -13,7 +13,7 @@
 //! time, the others by `cargo xtask build --c-programs-wasi`. A program is compiled again when its inputs have changed, and its image is made again when
 //! the program, the compiler of WebAssembly or the runtime has.
 
-use super::{Program, bzip2, images, jq, lua, minigzip, sqlite, xz, zstd};
+use super::{Program, bzip2, ffmpeg, images, jq, lua, minigzip, sqlite, xz, zstd};
 use crate::source::Source;
 use crate::wasi_guests::{Clang, INTERPRETER_LINK};
 use crate::workspace::{Workspace, root};
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// All of them, zlib's own tests among them; the smallest first.
-const GUESTS: [Program; 9] = [
+const GUESTS: [Program; 10] = [
     bzip2::BZIP2_PROGRAM,
     xz::XZ_WASI,
     zstd::ZSTD_WASI,
@@ -34,13 +34,19 @@ const GUESTS: [Program; 9] = [
     minigzip::ZLIB_TESTS[1],
     lua::LUA_WASI,
     sqlite::SQLITE_WASI,
+    ffmpeg::FFMPEG,
 ];
 /// Those whose native images nothing else needs.
-const NATIVE: [Program; 4] = [bzip2::BZIP2_PROGRAM, xz::XZ, zstd::ZSTD, minigzip::ZLIB_TESTS[0]];
+const NATIVE: [Program; 5] = [bzip2::BZIP2_PROGRAM, xz::XZ, zstd::ZSTD, minigzip::ZLIB_TESTS[0], ffmpeg::FFMPEG];
 
-/// The sources whose tests are read, and where they are unpacked.
-const TESTS: [(Source, &str); 4] =
-    [(bzip2::BZIP2_SOURCE, "bzip2"), (xz::XZ_SOURCE, "xz"), (zstd::ZSTD_SOURCE, "zstd"), (jq::JQ_SOURCE, "jq")];
+/// The sources whose tests are read, where they are unpacked, and the commands of a shell that make what else is read.
+const TESTS: [(Source, &str, &str); 5] = [
+    (bzip2::BZIP2_SOURCE, "bzip2", ""),
+    (xz::XZ_SOURCE, "xz", ""),
+    (zstd::ZSTD_SOURCE, "zstd", ""),
+    (jq::JQ_SOURCE, "jq", ""),
+    (ffmpeg::FFMPEG_SOURCE, "ffmpeg", ffmpeg::FFMPEG_INPUTS),
+];
 
 /// What is ours: the folder, the file that is compiled with each program, and what is included before each of its files.
 const OURS: &str = "wasi/guests/programs";
@@ -66,7 +72,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result {
     make(workspace, &GUESTS, &NATIVE, &TESTS)
 }
 
-fn make(workspace: &Workspace, guests: &[Program], native: &[Program], tests: &[(Source, &str)]) -> Result {
+fn make(workspace: &Workspace, guests: &[Program], native: &[Program], tests: &[(Source, &str, &str)]) -> Result {
     let folder = root().join("target/wasi/programs");
     apt::make(&folder)?;
     images(native, workspace, &folder.join("native"))?;
@@ -78,7 +84,7 @@ fn make(workspace: &Workspace, guests: &[Program], native: &[Program], tests: &[
         place.compile(program)?;
         place.image(program, &monohull)
     })?;
-    tests.iter().try_for_each(|(source, name)| place.unpack(source, name))
+    tests.iter().try_for_each(|(source, name, more)| place.unpack(source, name, more))
 }
 
 /// The compiler, and where programs go.
@@ -157,17 +163,21 @@ impl Guests {
         stamp.set()
     }
 
-    /// Unpacks a source for its tests.
-    fn unpack(&self, source: &Source, name: &str) -> Result {
+    /// Unpacks a source for its tests, and makes what else they need.
+    fn unpack(&self, source: &Source, name: &str, more: &str) -> Result {
         let to = self.folder.join("tests").join(name);
         let mut hasher = DefaultHasher::new();
         source.sha256.hash(&mut hasher);
+        if !more.is_empty() {
+            more.hash(&mut hasher);
+        }
         let stamp = Stamp { path: to.with_extension("source"), inputs: hasher.finish() };
         if stamp.holds() {
             return Ok(());
         }
         apt::remove(&to)?;
         source.unpack(&to)?;
+        shell::run(Command::new("sh").args(["-e", "-c", more]).current_dir(&to))?;
         stamp.set()
     }
 }
