@@ -94,13 +94,6 @@ fn fields_keep_what_can_be_sent_and_nothing_else() {
 }
 
 #[test]
-fn requests_of_a_component_are_denied() {
-    let said = answered("GET /upstream HTTP/1.1\r\n\r\n").1;
-    assert!(said.starts_with("[Ok(()), Ok(()), Ok(()), Ok(()), Err(())] Err("), "{said}");
-    assert!(said.contains("HttpRequestDenied"), "{said}");
-}
-
-#[test]
 fn a_component_without_an_answer_has_failed() {
     for (path, why) in [
         ("silent", "without an answer"),

@@ -11,6 +11,7 @@ mod escape;
 mod generated;
 mod hostile;
 mod http;
+mod http_requests;
 mod javascript;
 mod moves;
 mod one_shot;

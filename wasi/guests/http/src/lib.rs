@@ -4,14 +4,15 @@
 #![deny(unsafe_code)]
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 
 use wasip2::exports::http::incoming_handler::Guest;
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
-    ErrorCode, Fields, IncomingRequest, Method, OutgoingBody, OutgoingRequest, OutgoingResponse, ResponseOutparam,
-    Scheme,
+    ErrorCode, Fields, IncomingRequest, IncomingResponse, Method, OutgoingBody, OutgoingRequest, OutgoingResponse,
+    RequestOptions, ResponseOutparam, Scheme, http_error_code,
 };
+use wasip2::io::streams::StreamError;
 
 /// Bytes that are written together.
 const PIECE: usize = 16 << 10;
@@ -40,6 +41,7 @@ impl Guest for Handler {
                 Err(_) => text(out, 400, "a number is needed\n"),
             },
             "upstream" => text(out, 200, &upstream()),
+            "fetch" => text(out, 200, &fetched(&request)),
             "silent" => drop(out),
             "error" => ResponseOutparam::set(out, Err(ErrorCode::InternalError(Some("as asked".to_owned())))),
             "trap" => panic!("as asked"),
@@ -123,19 +125,99 @@ fn described(request: &IncomingRequest) -> String {
     text
 }
 
-/// What comes of a request of its own.
+/// What parts of a request of its own are taken and refused.
 fn upstream() -> String {
     let request = OutgoingRequest::new(Fields::new());
     let set = [
         request.set_method(&Method::Post),
         request.set_scheme(Some(&Scheme::Https)),
         request.set_authority(Some("api.example")),
-        request.set_path_with_query(Some("/")),
-        // No method.
-        request.set_method(&Method::Other("a b".to_owned())),
+        request.set_authority(Some("[::1]:8080")),
+        request.set_path_with_query(Some("/?a=b")),
     ];
-    let sent = outgoing_handler::handle(request, None).map(drop);
-    format!("{set:?} {:?}\n", sent.map_err(|error| error.to_string()))
+    let methods = ["a b", "", "GET / HTTP/1.1\r\nx:"].map(|name| request.set_method(&Method::Other(name.to_owned())));
+    let authorities =
+        ["", "a b", "a\r\nx: y", "user@a", "a:", "a:0", "a:65536", "a:+1", "[::1", "[a]", "[::1]1", "a/b", "a:1:2"];
+    let authorities = authorities.map(|authority| request.set_authority(Some(authority)));
+    let paths = ["a", "/ HTTP/1.1", "/\r\nx: y", "/\n", "/#a", "/\u{e4}", "http://a/", "**"];
+    let paths = paths.map(|path| request.set_path_with_query(Some(path)));
+    let refused = methods.iter().chain(&authorities).chain(&paths).all(Result::is_err);
+    let kept = (request.authority(), request.path_with_query());
+    format!("{set:?} {refused} {kept:?}\n")
+}
+
+/// Sends the request that its content describes: lines with the method, the scheme, the authority, the path and fields, an empty line, and its content.
+fn fetched(request: &IncomingRequest) -> String {
+    let mut described = String::new();
+    let mut content = request.consume().expect("consumed once").stream().expect("asked for once");
+    content.read_to_string(&mut described).expect("a text");
+    let (head, content) = described.split_once("\n\n").unwrap_or((&described, ""));
+    let mut lines = head.lines();
+    let [method, scheme, authority, path] = [(); 4].map(|()| lines.next().unwrap_or_default());
+    let fields = lines.filter_map(|line| line.split_once(": "));
+    let fields: Vec<_> = fields.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).collect();
+    let request = OutgoingRequest::new(Fields::from_list(&fields).expect("fields of a request"));
+    let scheme = match scheme {
+        "http" => Scheme::Http,
+        "https" => Scheme::Https,
+        other => Scheme::Other(other.to_owned()),
+    };
+    let method = match method {
+        "GET" => Method::Get,
+        "HEAD" => Method::Head,
+        "POST" => Method::Post,
+        other => Method::Other(other.to_owned()),
+    };
+    request.set_method(&method).expect("a method");
+    request.set_scheme(Some(&scheme)).expect("a scheme");
+    request.set_authority(Some(authority)).expect("an authority");
+    request.set_path_with_query(Some(path)).expect("a path");
+    let body = (!content.is_empty()).then(|| request.body().expect("asked for once"));
+    let options = RequestOptions::new();
+    let time = [options.set_first_byte_timeout(Some(500_000_000)), options.set_connect_timeout(Some(60_000_000_000))];
+    assert_eq!(time, [Ok(()); 2]);
+    let future = match outgoing_handler::handle(request, (path == "/never").then_some(options)) {
+        Ok(future) => future,
+        Err(code) => return format!("refused: {code:?}\n"),
+    };
+    if let Some(body) = body.filter(|_| path != "/unfinished") {
+        body.write().expect("asked for once").write_all(content.as_bytes()).expect("a request takes all");
+        OutgoingBody::finish(body, None).expect("as long as its fields say");
+    }
+    future.subscribe().block();
+    let answered = future.get().expect("it has come").expect("taken once");
+    assert!(future.get().is_some_and(|again| again.is_err()));
+    match answered {
+        Ok(response) => received(&response),
+        Err(code) => format!("error: {code:?}\n"),
+    }
+}
+
+/// Status, fields and content of an answer: how long it is if it is long. No more than some of it is read.
+fn received(response: &IncomingResponse) -> String {
+    const ENOUGH: usize = 32 << 20;
+    let mut text = format!("{}\n", response.status());
+    for (name, value) in response.headers().entries() {
+        let _ = writeln!(text, "{name}: {}", String::from_utf8_lossy(&value));
+    }
+    let body = response.consume().expect("consumed once");
+    let content = body.stream().expect("asked for once");
+    let (mut start, mut length) = (Vec::new(), 0);
+    let end = loop {
+        match content.blocking_read(u64::MAX) {
+            Ok(bytes) => {
+                start.extend_from_slice(&bytes[..bytes.len().min(100_usize.saturating_sub(start.len()))]);
+                length += bytes.len();
+                if length >= ENOUGH {
+                    break "more".to_owned();
+                }
+            }
+            Err(StreamError::Closed) => break "end".to_owned(),
+            Err(StreamError::LastOperationFailed(error)) => break format!("{:?}", http_error_code(&error)),
+        }
+    };
+    let _ = writeln!(text, "{length} bytes, {end}\n{}", String::from_utf8_lossy(&start));
+    text
 }
 
 /// What fields take and refuse.

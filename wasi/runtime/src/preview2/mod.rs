@@ -6,12 +6,12 @@
 //!
 //! ```text
 //!   wasi:cli          cli         arguments, environment, standard streams, exit
-//!   wasi:io           streams, poll, stdin
+//!   wasi:io           streams, poll, changes, stdin
 //!   wasi:clocks       clocks
 //!   wasi:filesystem   filesystem  ──▶ crate::files, as preview 1
 //!   wasi:random       random
 //!   wasi:sockets      sockets     every call is refused
-//!   wasi:http         http        a request in a slot, an answer in another
+//!   wasi:http         http        a request in a slot, an answer in another; requests of its own over sockets
 //!   monohull:function slots       ──▶ crate::slots, as for modules
 //!                     durable     events, children, effects, save points
 //!                     continuations  ──▶ crate::owned_continuations, as for modules
@@ -19,6 +19,7 @@
 //!
 //! Each interface is linked as version 0.2.0, which Wasmtime takes for all of 0.2: what was added later is there by its name.
 
+mod changes;
 mod cli;
 mod clocks;
 mod content;

@@ -1,12 +1,12 @@
 //! Waiting for the standard input together with clocks.
 //!
 //! The input is a slot, and a thread that takes a slot waits until it is filled. So a thread of its own does, once a program polls the input,
-//! and tells those that wait for it or for a time.
+//! and tells those that wait for it.
 
+use super::changes;
 use monohull_std::io::{BufRead, stdin};
-use monohull_std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use monohull_std::sync::{Mutex, MutexGuard, PoisonError};
 use monohull_std::thread::{Builder, yield_now};
-use monohull_std::time::Duration;
 
 /// What is known of the input.
 #[derive(PartialEq)]
@@ -20,7 +20,6 @@ enum Input {
 }
 
 static INPUT: Mutex<Input> = Mutex::new(Input::Unasked);
-static CHANGED: Condvar = Condvar::new();
 
 fn lock() -> MutexGuard<'static, Input> {
     INPUT.lock().unwrap_or_else(PoisonError::into_inner)
@@ -39,7 +38,7 @@ pub(super) fn has_come() -> bool {
     if is_first {
         let come = || {
             *lock() = Input::Come;
-            CHANGED.notify_all();
+            changes::tell();
         };
         let waiting = Builder::new().spawn(move || {
             // An error, such as that no step fills the slot, is the next read's.
@@ -54,11 +53,4 @@ pub(super) fn has_come() -> bool {
         }
     }
     *lock() == Input::Come
-}
-
-/// Waits for the input, at most so many ns: whether it has come.
-pub(super) fn wait(ns: u64) -> bool {
-    let timeout = Duration::from_nanos(ns);
-    let waited = CHANGED.wait_timeout_while(lock(), timeout, |input| *input != Input::Come);
-    *waited.unwrap_or_else(PoisonError::into_inner).0 == Input::Come
 }

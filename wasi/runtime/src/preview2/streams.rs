@@ -1,7 +1,7 @@
 //! `wasi:io/streams` and `wasi:io/error`: the standard streams, files that are read or written from a position on, and the contents
 //! of HTTP messages.
 //!
-//! A read waits for the standard input, and for nothing else; every write has reached the file system when it returns. So what blocks
+//! A read waits for the standard input and for what a server sends, and for nothing else; every write has reached the file system when it returns. So what blocks
 //! and what does not are the same here.
 
 use super::content::{Sink, Source};
@@ -75,7 +75,7 @@ impl InputStream {
                 *position = position.saturating_add(bytes);
                 bytes as usize
             }
-            InputStream::Body(source) => source.read(&mut buffer),
+            InputStream::Body(source) => source.read(&mut buffer)?,
         };
         buffer.truncate(bytes);
         if buffer.is_empty() { Err(End::Closed) } else { Ok(buffer) }

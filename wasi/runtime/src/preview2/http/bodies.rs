@@ -1,4 +1,4 @@
-//! The contents of messages: of the request, which is read, and of the answer, which is written.
+//! The contents of messages: of those that have come, which are read, and of those that are made, which are written.
 
 use super::super::content::{Sink, Source};
 use super::super::poll::Pollable;
@@ -25,14 +25,31 @@ pub(super) struct OutgoingBody {
     sink: Sink,
     /// How long it is said to be.
     length: Option<u64>,
+    /// The error if it is not.
+    wrong: fn(Option<u64>) -> ErrorCode,
 }
 
 impl OutgoingBody {
-    /// Of a message with these fields.
-    pub(super) fn new(sink: Sink, fields: &Fields) -> OutgoingBody {
+    /// Of an answer with these fields.
+    pub(super) fn of_answer(sink: Sink, fields: &Fields) -> OutgoingBody {
+        OutgoingBody::new(sink, fields, ErrorCode::HttpResponseBodySize)
+    }
+
+    /// Of a request with these fields.
+    pub(super) fn of_request(sink: Sink, fields: &Fields) -> OutgoingBody {
+        OutgoingBody::new(sink, fields, ErrorCode::HttpRequestBodySize)
+    }
+
+    fn new(sink: Sink, fields: &Fields, wrong: fn(Option<u64>) -> ErrorCode) -> OutgoingBody {
         let said = fields.values("content-length").next();
         let length = said.and_then(|said| core::str::from_utf8(said).ok()?.trim().parse().ok());
-        OutgoingBody { stream: Some(sink.clone()), sink, length }
+        OutgoingBody { stream: Some(sink.clone()), sink, length, wrong }
+    }
+}
+
+impl Drop for OutgoingBody {
+    fn drop(&mut self) {
+        self.sink.drop_unfinished();
     }
 }
 
@@ -83,12 +100,12 @@ pub(super) fn link(types: &mut LinkerInstance<'_, State>) -> Result<()> {
             if let Some(trailers) = trailers {
                 table.delete(trailers)?;
             }
-            let OutgoingBody { sink, length, .. } = table.delete(this)?;
-            let written = sink.len();
-            if length.is_some_and(|length| length != written) {
-                return Ok((Err(ErrorCode::HttpResponseBodySize(Some(written))),));
+            let body = table.delete(this)?;
+            let written = body.sink.len();
+            if body.length.is_some_and(|length| length != written) {
+                return Ok((Err((body.wrong)(Some(written))),));
             }
-            sink.finish();
+            body.sink.finish();
             Ok((Ok(()),))
         },
     )

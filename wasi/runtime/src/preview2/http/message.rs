@@ -64,7 +64,7 @@ impl Request {
             authority: named.or(host).filter(|authority| !authority.is_empty()),
             path,
             fields: Fields::of_message(head.headers.iter().map(|field| (field.name, field.value))),
-            content: Source::new(Arc::new(taken), length),
+            content: Source::Message(Arc::new(taken), length),
         })
     }
 }

@@ -1,17 +1,28 @@
-//! `wasi:http`: components that answer HTTP requests (`wasi:http/proxy`).
+//! `wasi:http`: components that answer HTTP requests (`wasi:http/proxy`), and requests of their own.
 //!
 //! ```text
 //!   slot `request` ──▶ message ──▶ incoming-request ──▶ handle ──▶ response-outparam ──▶ message ──▶ slot `response`
 //! ```
 //!
 //! The request is there as a whole when `handle` is called, and the answer is published as a whole when it has returned. So whatever
-//! is read or written here is ready at once. Requests to others are refused: there is no network in this interface.
+//! is read or written here is ready at once.
+//!
+//! ```text
+//!   outgoing-request ──▶ handler ──▶ exchange, a thread: connect, send, head of the answer ──▶ incoming-response
+//!                                                                     received, its content ──▶ incoming-body
+//! ```
+//!
+//! A request of the component's own goes over sockets as a native function's, which reach what the workflow file grants.
 
 mod bodies;
+mod exchange;
 mod fields;
+mod handler;
 mod incoming;
 mod message;
 mod outgoing;
+mod received;
+mod requests;
 mod syntax;
 #[allow(unsafe_code, reason = "what Wasmtime derives implements unsafe traits")]
 mod types;
@@ -36,7 +47,9 @@ pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
     incoming::link(&mut types)?;
     bodies::link(&mut types)?;
     outgoing::link(&mut types)?;
-    outgoing::link_handler(&mut linker.instance("wasi:http/outgoing-handler@0.2.0")?)
+    requests::link(&mut types)?;
+    handler::link_types(&mut types)?;
+    handler::link(&mut linker.instance("wasi:http/outgoing-handler@0.2.0")?)
 }
 
 /// Has a component answer the request, by its function `handle`.

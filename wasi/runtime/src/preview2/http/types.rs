@@ -48,6 +48,22 @@ impl Method {
         }
     }
 
+    /// Its name in a request.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Delete => "DELETE",
+            Method::Connect => "CONNECT",
+            Method::Options => "OPTIONS",
+            Method::Trace => "TRACE",
+            Method::Patch => "PATCH",
+            Method::Other(name) => name,
+        }
+    }
+
     /// Whether a request can have it.
     pub(super) fn is_valid(&self) -> bool {
         !matches!(self, Method::Other(name) if !is_token(name.as_bytes()))
@@ -81,9 +97,9 @@ pub(super) enum HeaderError {
 #[derive(ComponentType, Lift, Lower, Clone, Debug)]
 #[component(record)]
 pub(in crate::preview2) struct DnsError {
-    rcode: Option<String>,
+    pub(super) rcode: Option<String>,
     #[component(name = "info-code")]
-    info_code: Option<u16>,
+    pub(super) info_code: Option<u16>,
 }
 
 #[derive(ComponentType, Lift, Lower, Clone, Debug)]
