@@ -25,6 +25,7 @@ use monohull_trampoline::system::copy;
 use std::io;
 use std::iter;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Bytes at the top of the main stack that are wiped by hand instead of being dropped and faulted in again.
@@ -73,6 +74,8 @@ pub struct Cell {
     free_stacks: Vec<u32>,
     /// Checkpoints of the instance, and the copy of its memory that data, heap and mapped memory are mappings of.
     points: Option<Box<Points>>,
+    /// Pages of data are a mapping of a template's file.
+    shows_file: bool,
 }
 
 impl Cell {
@@ -102,6 +105,7 @@ impl Cell {
             stacks: 0,
             free_stacks: Vec::new(),
             points: None,
+            shows_file: false,
         })
     }
 
@@ -320,6 +324,30 @@ impl Cell {
         data.chain(self.zeros.iter().cloned())
     }
 
+    /// The parts of a range, upwards, that can be a mapping of a file: data, heap and mapped memory.
+    pub(crate) fn parts_to_show(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let mapped = self.mapped.ranges().filter(|(_, state)| state.is_charged()).map(|(mapped, _)| mapped);
+        let all = joined(self.data().chain([self.heap()]).collect()).into_iter().chain(mapped);
+        let part = |part: Range<u64>| part.start.max(range.start)..part.end.min(range.end);
+        all.map(part).filter(|part| !part.is_empty()).collect()
+    }
+
+    /// Makes such a part a private mapping of a file: what is written to becomes a copy. False if there may be no more mappings.
+    pub(crate) fn show_file(
+        &mut self,
+        space: &AddressSpace,
+        part: Range<u64>,
+        file: BorrowedFd<'_>,
+        offset: u64,
+    ) -> Result<bool, AddressSpaceError> {
+        if part.start >= self.heap_end {
+            return self.mapped.show_file(space, self.key, part, file, offset);
+        }
+        self.shows_file = true;
+        space.map_file(part, file, offset, Access::ReadWrite, self.key)?;
+        Ok(true)
+    }
+
     /// What a checkpoint copies of the main stack, whose thread has this stack pointer; `None` if that is no place of it.
     pub(crate) fn live_stack(&self, user_rsp: u64) -> Option<Range<u64>> {
         let stack = self.stack(None);
@@ -417,13 +445,13 @@ impl Cell {
     /// Makes the cell fit for another instance of the same image; no thread of it exists any more. After an error the cell may
     /// still hold data of the old instance, and nothing may run in it before it has been cleared.
     pub fn wipe(&mut self, space: &AddressSpace) -> Result<(), AddressSpaceError> {
-        if self.points.is_some() {
-            // What is a mapping of the copy becomes anonymous memory, which is zero. Heap and mapped memory do so below.
+        if self.points.is_some() || self.shows_file {
+            // What is a mapping of the copy, or of a template, becomes anonymous memory, which is zero. Heap and mapped memory do so below.
             for range in joined(self.data().collect()) {
                 space.reset(range.clone())?;
                 space.protect(range, Access::ReadWrite, self.key)?;
             }
-            self.points = None;
+            (self.points, self.shows_file) = (None, false);
         }
         let resets = |part| !fault_injection::disabled(part);
         for pages in self.pristine.iter().filter(|_| resets(Mitigation::ResetCellData)) {
@@ -475,7 +503,11 @@ mod tests {
     use super::super::keys::Keys;
     use super::super::{install_fault_handlers, one_at_a_time};
     use super::*;
+    use crate::mapped_ranges::RangeState;
     use monohull_abi::layout::{INFO_BASE, INFO_SIZE};
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
     use std::path::Path;
 
     const STACK: u64 = 64 << 10;
@@ -591,5 +623,55 @@ mod tests {
         assert!(!mapped());
         cell.grow_heap(&space, 4 * PAGE).expect("rights").expect("room");
         assert!((0..4).all(|index| *page(index) == [0; 4096]));
+    }
+
+    /// What is written where a file is shown stays out of the file, and in a wiped cell there is nothing of it: neither in data, which is dropped
+    /// there and would show it again, nor in heap and mapped memory.
+    #[test]
+    fn nothing_of_a_file_is_left_in_a_wiped_cell() {
+        let _one = one_at_a_time();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
+        let image =
+            Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
+        let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
+        let mut cell = Cell::new(&space, 0, image, STACK, Key::FUNCTIONS).expect("a cell");
+        let pages = |start: u64, count: u64| {
+            // SAFETY: pages of the cell that are writable, and no thread uses.
+            unsafe { std::slice::from_raw_parts_mut(start as *mut u8, (count * PAGE) as usize) }
+        };
+        let data: Vec<_> = joined(cell.data().collect());
+        let first: Vec<_> = data.iter().map(|range| pages(range.start, 1).to_vec()).collect();
+        let heap = cell.grow_heap(&space, 4 * PAGE).expect("rights").expect("room");
+        let (mapped, room, key) = cell.mapped_mut();
+        let top = room.end - 4 * PAGE..room.end - PAGE;
+        assert!(mapped.adopt(&space, key, &room, &[(top.clone(), RangeState::ReadWrite)]).expect("memory"));
+        let file = memfd_create(c"shown", MFdFlags::MFD_CLOEXEC).expect("a file");
+        let file = std::fs::File::from(file);
+        file.write_all_at(&[7; 8 * PAGE as usize], 0).expect("written");
+
+        let parts = cell.parts_to_show(&(cell.base()..cell.base() + CELL_SIZE));
+        let starts: Vec<_> = data.iter().map(|range| range.start).chain([top.start]).collect();
+        assert_eq!(parts.iter().map(|part| part.start).collect::<Vec<_>>(), starts, "the heap is behind the data");
+        let wanted = data.iter().map(|range| range.start..range.start + PAGE);
+        for part in wanted.chain([heap..heap + 2 * PAGE, top.clone()]) {
+            assert!(cell.show_file(&space, part.clone(), file.as_fd(), PAGE).expect("a mapping"), "there may be more");
+            assert_eq!(pages(part.start, 1), [7; PAGE as usize]);
+            pages(part.start, 1).fill(8);
+        }
+        assert_eq!(pages(heap + 2 * PAGE, 2), [0; 2 * PAGE as usize]);
+        let mut held = vec![0; 8 * PAGE as usize];
+        file.read_exact_at(&mut held, 0).expect("read");
+        assert!(held.iter().all(|byte| *byte == 7), "the file is as before");
+
+        cell.wipe(&space).expect("memory that is not locked is wiped");
+        let now: Vec<_> = data.iter().map(|range| pages(range.start, 1).to_vec()).collect();
+        assert!(now == first, "data is the image's");
+        cell.grow_heap(&space, 4 * PAGE).expect("rights").expect("room");
+        assert_eq!(pages(heap, 4), [0; 4 * PAGE as usize]);
+        let (mapped, room, key) = cell.mapped_mut();
+        assert!(mapped.adopt(&space, key, &room, &[(top.clone(), RangeState::ReadWrite)]).expect("memory"));
+        assert_eq!(pages(top.start, 3), [0; 3 * PAGE as usize]);
+        let mappings = std::fs::read_to_string("/proc/self/maps").expect("mappings");
+        assert!(!mappings.contains("memfd:shown"), "{mappings}");
     }
 }

@@ -57,7 +57,7 @@ pub struct MappedMemory {
     area: Option<Range<u64>>,
     /// Bytes of the ranges that are charged.
     charged: u64,
-    /// Pages that come from the image's file; their states mean nothing.
+    /// Pages that come from a file, the image's or a template's; their states mean nothing.
     images: MappedRanges,
     /// Mappings of the kernel that images have made, at most: what takes their place may have another origin than its neighbours, so this
     /// never falls while the instance lives. They count as ranges.
@@ -139,6 +139,26 @@ impl MappedMemory {
         }
         self.copied = true;
         Ok(())
+    }
+
+    /// Makes pages that are charged a private mapping of a file's, from `offset` on, with all rights until [`MappedMemory::settle`]. False if there
+    /// may be no more mappings.
+    pub(super) fn show_file(
+        &mut self,
+        space: &AddressSpace,
+        key: Key,
+        range: Range<u64>,
+        file: BorrowedFd<'_>,
+        offset: u64,
+    ) -> Result<bool, AddressSpaceError> {
+        let before = self.count();
+        if !space.count_ranges(before, before + DIVIDES) {
+            return Ok(false);
+        }
+        self.divided += DIVIDES;
+        space.map_file(range.clone(), file, offset, Access::ReadWrite, key)?;
+        self.images.set(range, Some(RangeState::ReadWrite));
+        Ok(true)
     }
 
     /// Bytes charged.

@@ -4,8 +4,9 @@ use super::error::ProcessError;
 use super::protocol::{Content, ToWorker, WireJob, WorkerChannel};
 use super::slot_memory::SlotMemory;
 use super::template::JobTemplate;
+use super::template_file::read_template;
 use monohull_domain::EpollSet;
-use monohull_domain::checkpoint::{Continuation, TemplateMemory};
+use monohull_domain::checkpoint::Continuation;
 use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::mounts::Opened;
 use monohull_engine::{Event, HostError, Latest, Ready, RunResources, Source};
@@ -13,7 +14,6 @@ use monohull_ipc::channel::FILES_MAX;
 use monohull_ipc::recycled::RECYCLED_MAX;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
-use monohull_sys::sealed_bytes::SealedBytes;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -352,7 +352,7 @@ impl Received {
             true => read_events(&files.next().ok_or("the job lacks a file")?)?,
             false => Vec::new(),
         };
-        let template = wire.template.unpack(|| read_template(&files.next().ok_or("the job lacks a file")?))?;
+        let template = wire.template.unpack(|| read_template(files.next().ok_or("the job lacks a file")?))?;
         // The rest are for the network.
         let network = Way { files: files.collect(), addresses: wire.addresses.take() };
         let resources = RunResources { files: mounts, network, epoll_set, continuation, events, template };
@@ -375,23 +375,6 @@ pub(super) fn seal_continuation(continuation: Continuation) -> io::Result<OwnedF
     // It has a copy of the workflow's memory. Two are enough at a time.
     drop(continuation);
     seal(&bytes, 0)
-}
-
-/// Decodes a template, whose pages stay where they are.
-fn read_template(file: &OwnedFd) -> Result<TemplateMemory, String> {
-    let bytes = SealedBytes::map(file).map_err(|error| format!("the template: {error}"))?;
-    let decoded = postcard::take_from_bytes::<Continuation<Vec<(u64, &[u8])>>>(&bytes);
-    let (template, []) = decoded.map_err(|error| format!("the template cannot be read: {error}"))? else {
-        return Err("the template has more bytes than it should".to_owned());
-    };
-    let Continuation { instances, pages, .. } = template;
-    let start = bytes.as_ptr().addr();
-    let runs = pages.into_iter().map(|(address, contents)| {
-        let at = contents.as_ptr().addr() - start;
-        (address, at..at + contents.len())
-    });
-    let runs = runs.collect();
-    Ok(TemplateMemory::in_place(instances, bytes, runs))
 }
 
 /// Decodes a continuation, which may come from anywhere: what it says is checked when the domain is rebuilt.

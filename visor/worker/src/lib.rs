@@ -65,6 +65,7 @@ mod slot_memory;
 mod spawner;
 mod supervised;
 mod template;
+mod template_file;
 mod warmup;
 mod wiping;
 mod worker;

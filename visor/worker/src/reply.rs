@@ -3,6 +3,7 @@
 use super::job::seal_continuation;
 use super::protocol::{FromWorker, SupervisorChannel};
 use super::sent::seal_sent;
+use super::template_file::seal_template;
 use monohull_domain::checkpoint::Suspended;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -31,4 +32,13 @@ pub(super) fn suspended(suspended: Suspended, stays: bool) -> io::Result<(FromWo
     let sent = attached.is_some();
     let answer = FromWorker::Suspended { waits, until, events_taken, published, sent, stays };
     Ok((answer, [file].into_iter().chain(attached).collect()))
+}
+
+/// The answer of a domain that has made a template, and the template.
+pub(super) fn template(suspended: Suspended) -> io::Result<(FromWorker, Vec<OwnedFd>)> {
+    let Suspended { continuation, waits, until, .. } = suspended;
+    let file = seal_template(&continuation.instances, &continuation.pages)?;
+    let (events_taken, published) = Default::default();
+    let answer = FromWorker::Suspended { waits, until, events_taken, published, sent: false, stays: false };
+    Ok((answer, vec![file]))
 }

@@ -10,6 +10,7 @@ use super::reply;
 use super::residence::Resident;
 use super::sent::seal_sent;
 use super::slot_memory::SlotMemory;
+use super::template::WireTemplate;
 use super::wiping;
 use monohull_domain::checkpoint::{Keeper, Residence, Suspended};
 use monohull_domain::host_time::monotonic_ns;
@@ -160,7 +161,7 @@ pub(super) fn run(
                 (if stays { After::Stay } else { After::End }, held)
             }
             RunEnd::Suspended(suspended) => {
-                reporter.answer_suspended(*suspended)?;
+                reporter.answer_suspended(*suspended, wire.template)?;
                 (After::End, None)
             }
         };
@@ -369,10 +370,13 @@ impl Reporter {
     }
 
     /// Sends the rest of the workflow instead.
-    fn answer_suspended(&self, suspended: Suspended) -> io::Result<()> {
+    fn answer_suspended(&self, suspended: Suspended, template: WireTemplate) -> io::Result<()> {
         // Lines that were not sent while it ran are in the continuation, for the report.
         self.notices.finish();
-        let (answer, files) = reply::suspended(suspended, false)?;
+        let (answer, files) = match template {
+            WireTemplate::Make => reply::template(suspended)?,
+            WireTemplate::No | WireTemplate::Attached => reply::suspended(suspended, false)?,
+        };
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         self.send(&answer, &files)
     }

@@ -70,7 +70,7 @@ pub use residence::{GoOn, Residence};
 pub use restore_error::RestoreError;
 pub(crate) use suspension::Suspension;
 pub(crate) use template::{Begun, ready};
-pub use template_memory::TemplateMemory;
+pub use template_memory::{TemplateMemory, TemplatePages};
 pub(crate) use template_use::TemplateState;
 pub use template_use::TemplateUse;
 

@@ -22,6 +22,7 @@ use super::pages;
 use super::record::ThreadState;
 use super::restore::check_runs;
 use super::restore_error::RestoreError;
+use super::template_memory::Run;
 use super::template_use::TemplateUse;
 use crate::address_space::PageUse;
 use crate::cell::Cell;
@@ -32,6 +33,7 @@ use monohull_abi::Errno;
 use monohull_abi::layout::PAGE;
 use monohull_abi::module::{Call, Outcome};
 use monohull_report::StartKind;
+use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -41,6 +43,11 @@ const REST_LIMIT_NS: u64 = 30_000_000_000;
 
 /// Runs of so many bytes or more get their pages by one system call, and not by a fault for each.
 const POPULATED: u64 = 8 * PAGE;
+
+/// Parts of runs from this size on are mapped, which takes as long as to copy a few pages.
+const MAPPED: u64 = 16 * PAGE;
+/// Most parts that are: each divides a mapping of the kernel's.
+const MAPPED_MOST: usize = 64;
 
 /// The first moments of an instance.
 pub(crate) struct Begun {
@@ -120,15 +127,12 @@ impl Shared {
             return Err(Rejected::MappedFile.into());
         }
         adopt_memory(&self.space, cell, record, config)?;
-        let runs = template.pages();
-        check_runs(runs.iter().map(|(address, bytes)| (*address, bytes.len() as u64)), &mut pages::writable(cell))?;
-        for (address, bytes) in runs {
-            if bytes.len() as u64 >= POPULATED {
-                // Older kernels refuse: the pages come one by one then.
-                let _ = self.space.populate(address..address + bytes.len() as u64, PageUse::Write);
-            }
+        let runs = template.runs();
+        check_runs(runs.iter().map(|run| (run.address, run.bytes.len() as u64)), &mut pages::writable(cell))?;
+        let mut mapped = 0;
+        for run in &runs {
             // SAFETY: checked above; the cell has no thread yet.
-            unsafe { pages::put_back(address, bytes) };
+            unsafe { self.put_in_place(cell, run, &mut mapped)? };
         }
         cell.mapped().settle(&self.space, cell.key())?;
         let charged = cell.data_bytes() + record.heap + cell.mapped().charged();
@@ -137,5 +141,38 @@ impl Shared {
         }
         self.template.is_used.store(true, Ordering::Relaxed);
         Ok(Some(Begun { user_rsp: thread.user_rsp, value, charged, fault_handler: record.fault_handler }))
+    }
+
+    /// Gives a cell the contents of a run of pages: large parts as mappings of the file that has them, of which there are `mapped` so far.
+    ///
+    /// # Safety
+    /// The run lies in writable memory of the cell, which has no thread.
+    unsafe fn put_in_place(&self, cell: &mut Cell, run: &Run<'_>, mapped: &mut usize) -> Result<(), RestoreError> {
+        let all = run.address..run.address + run.bytes.len() as u64;
+        let copy = |part: Range<u64>| {
+            if part.end - part.start >= POPULATED {
+                // Older kernels refuse: the pages come one by one then.
+                let _ = self.space.populate(part.clone(), PageUse::Write);
+            }
+            let bytes = &run.bytes[(part.start - all.start) as usize..(part.end - all.start) as usize];
+            // SAFETY: the caller's promise.
+            unsafe { pages::put_back(part.start, bytes) };
+        };
+        let mut at = all.start;
+        if let Some((file, offset)) = run.file.filter(|(_, offset)| offset.is_multiple_of(PAGE)) {
+            for part in cell.parts_to_show(&all) {
+                if part.end - part.start < MAPPED || *mapped == MAPPED_MOST {
+                    continue;
+                }
+                let offset = offset + (part.start - all.start);
+                if cell.show_file(&self.space, part.clone(), file, offset)? {
+                    copy(at..part.start);
+                    at = part.end;
+                    *mapped += 1;
+                }
+            }
+        }
+        copy(at..all.end);
+        Ok(())
     }
 }
