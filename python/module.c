@@ -422,9 +422,34 @@ static PyObject *instance(PyObject *module, PyObject *none) {
                          (unsigned long long)monohull_attempt());
 }
 
-/* Whether this instance has started here, from a template. */
-static PyObject *ready(PyObject *module, PyObject *none) {
-    (void)module, (void)none;
+/* CPython's: what the end of a program does instead of taking the interpreter apart, if there is something (`xtask/src/python/settings.rs`). */
+extern void (*monohull_leave)(void);
+extern void _PyModule_Clear(PyObject *module);
+
+/* Writes what buffers of files hold. */
+static PyObject *flush;
+
+/* The end of a program that was ready: threads and `atexit` are done. Variables of the program go, and cycles that were made since; so objects have
+ * their finalizers called, and files are closed. What modules hold is left as it is, but for the buffers of files. */
+static void leave(void) {
+    PyObject *names = PyImport_GetModuleDict();
+    PyObject *program = names ? PyDict_GetItemString(names, "__main__") : NULL;
+    if (program && PyModule_Check(program)) {
+        Py_INCREF(program);
+        _PyModule_Clear(program);
+        Py_DECREF(program);
+    }
+    PyGC_Collect();
+    PyObject *done = PyObject_CallNoArgs(flush);
+    if (done == NULL) PyErr_WriteUnraisable(flush);
+    Py_XDECREF(done);
+}
+
+/* `ready(flush)`: whether this instance has started here, from a template. */
+static PyObject *ready(PyObject *module, PyObject *function) {
+    (void)module;
+    Py_XSETREF(flush, Py_NewRef(function));
+    monohull_leave = leave;
     return PyBool_FromLong(monohull_ready());
 }
 
@@ -476,7 +501,7 @@ static PyMethodDef methods[] = {
     {"make", make, METH_VARARGS, NULL},
     {"put", put, METH_VARARGS, NULL},
     {"instance", instance, METH_NOARGS, NULL},
-    {"ready", ready, METH_NOARGS, NULL},
+    {"ready", ready, METH_O, NULL},
     {"common_random", draw_common, METH_VARARGS, NULL},
     {"archive_length", archive_length, METH_NOARGS, NULL},
     {"archive", archive, METH_VARARGS, NULL},

@@ -14,6 +14,7 @@
 """
 
 import gc as _gc
+import io as _io
 import sys as _sys
 import time as _time
 
@@ -95,6 +96,16 @@ class _Instance:
 instance = _Instance()
 
 
+def _flush():
+    for one in _gc.get_objects():
+        if isinstance(one, (_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom)) and not one.closed:
+            try:
+                one.flush()
+            except Exception:
+                # As for a file that goes with its object.
+                pass
+
+
 def ready():
     """Says that the program is ready for its inputs. True if this instance has started here, and not at the beginning of the program.
 
@@ -102,9 +113,12 @@ def ready():
     later instances start with that memory. Slots, events, files, output, threads, and random numbers of `os.urandom`, `secrets`,
     `random.Random` come after it. As after a fork, the functions of the module `random` get a seed of their own here. Objects that are there now
     are left out of later collections of cycles, as by `gc.freeze`: a short run would spend most of its time on looking at them.
+
+    At the end of a program that was ready the interpreter is not taken apart. Threads are waited for, `atexit` is done, what variables of the
+    program hold is given up and cycles are collected, and files are written. Objects that modules hold are not finalized.
     """
     _gc.freeze()
-    started_here = _monohull.ready()
+    started_here = _monohull.ready(_flush)
     if "random" in _sys.modules:
         _sys.modules["random"].seed()
     return started_here

@@ -317,6 +317,24 @@ fn a_program_waits_for_others_and_lets_others_go_on() {
     continuations::check(folder.path(), &json!({ "image": "app.so" }), monohull);
 }
 
+/// One that was ready is not taken apart at its end, and does all the same what an end does.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_program_that_was_ready_ends_like_any_other() {
+    for status in [None, Some(3)] {
+        let folder = built(include_str!("python/leaves.py"));
+        fs::create_dir(folder.path().join("data")).expect("made");
+        let argv: Vec<String> = status.iter().map(ToString::to_string).collect();
+        let workflow = json!({ "files": [{ "at": "/data", "directory": "data", "access": "write" }] });
+        let report = run(folder.path(), &json!({ "args": { "argv": argv } }), &workflow);
+        let expected = ["the thread has ended", "at exit", "gone: before", "gone: after", "gone: cycle"];
+        assert_eq!(lines(&report, "stdout"), expected, "{report:#}");
+        assert_eq!(report["status"], if status.is_none() { "done" } else { "failed" }, "{report:#}");
+        let read = |name: &str| fs::read_to_string(folder.path().join("data").join(name)).expect("written");
+        assert_eq!((read("variable"), read("module")), ("of a variable".to_owned(), "of a module".to_owned()));
+    }
+}
+
 /// Objects, an open file and a thread that waits as well go on in another process.
 #[test]
 #[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]

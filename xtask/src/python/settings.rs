@@ -14,7 +14,7 @@ pub(super) const SOURCE: Source = Source {
 };
 
 /// Lines that become others: the file, the text, what takes its place.
-pub(super) const EDITS: [(&str, &str, &str); 3] = [
+pub(super) const EDITS: [(&str, &str, &str); 5] = [
     // A thread's stack is what the workflow says, and how deep C may call itself follows from that (`python/main.c`).
     (
         "Include/cpython/pystate.h",
@@ -29,6 +29,20 @@ pub(super) const EDITS: [(&str, &str, &str); 3] = [
         "        res = getrandom(secret, secret_size, GRND_INSECURE) == secret_size ? 0 : -1;\n",
     ),
     ("Python/pystate.c", "#include \"Python.h\"\n", "#include \"Python.h\"\nint monohull_c_recursion_limit = 10000;\n"),
+    LEAVE[0],
+    LEAVE[1],
+];
+
+/// How a program ends that was ready for its inputs, natively and for WebAssembly: `python/module.c` has it. To take a whole interpreter apart takes longer
+/// than many programs run, and all its memory is touched for that, which instances of a template have in common otherwise.
+pub(super) const LEAVE: [(&str, &str, &str); 2] = [
+    ("Python/pylifecycle.c", "#include \"Python.h\"\n", "#include \"Python.h\"\nvoid (*monohull_leave)(void);\n"),
+    (
+        "Python/pylifecycle.c",
+        "    /* Disable signal handling */\n    _PySignal_Fini();\n",
+        "    if (monohull_leave != NULL) {\n        monohull_leave();\n        return flush_std_files() < 0 ? -1 : status;\n    }\n\n    \
+         /* Disable signal handling */\n    _PySignal_Fini();\n",
+    ),
 ];
 
 /// The interpreter that runs while the other is built: it is to be compiled fast.

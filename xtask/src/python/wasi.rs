@@ -11,7 +11,7 @@
 //! clang and wasi-libc are Debian's packages, as for other guests (`wasi_guests`). The library is an attachment because a program's own data is
 //! copied into its memory at each start. The first two take five minutes on two processors, once: they lie in `target/python-wasi/HASH`.
 
-use super::settings::{FLAGS, HOST_CONFIGURE, SOURCE};
+use super::settings::{FLAGS, HOST_CONFIGURE, LEAVE, SOURCE};
 use super::{edit, make};
 use crate::c_programs::{BZIP2, Program, ZLIB};
 use crate::wasi_guests::{Clang, INTERPRETER_LINK};
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Lines that become others: the file, the text, what takes its place. What they call is in `python/wasi/host.c`.
-const EDITS: [(&str, &str, &str); 7] = [
+const EDITS: [(&str, &str, &str); 9] = [
     // As for the native interpreter: the stack is what the workflow says, and instances of one template have the secret of hashes in common.
     (
         "Include/cpython/pystate.h",
@@ -62,6 +62,8 @@ const EDITS: [(&str, &str, &str); 7] = [
         "    extern PyObject *monohull_unmarshal(const char *, Py_ssize_t);\n    \
          PyObject *co = monohull_unmarshal(info->data, info->size);\n",
     ),
+    LEAVE[0],
+    LEAVE[1],
 ];
 
 const CONFIGURE: &[&str] = &[
