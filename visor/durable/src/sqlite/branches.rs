@@ -9,7 +9,7 @@
 //! The thread that has asked waits for the event, so the invocation is due at once. Whatever is killed, what was asked for is done once.
 
 use super::history::{checkpoint_of, copy, lineage};
-use super::{find, history, integer, mail};
+use super::{find, history, integer, mail, told};
 use crate::meta::MetaError;
 use crate::outbox::WhyUndelivered;
 use crate::{Copied, Invocation, InvocationId, Wait};
@@ -17,8 +17,7 @@ use monohull_abi::branch::{CHECKPOINT_EVENT, FORK_EVENT};
 use monohull_report::{Outgoing, child_invocation};
 use rusqlite::{Connection, params};
 
-/// What is told of a save point: 0, it went on; 1, it came back.
-const WENT_ON: [u8; 1] = [0];
+/// What is told of a save point that an invocation came back to. See [`told::WENT_ON`].
 const CAME_BACK: [u8; 1] = [1];
 
 /// The invocation that has asked, unless it has ended, or is not in the store.
@@ -39,7 +38,10 @@ pub(super) fn label(
         integer(row.generation),
         asked.name
     ])?;
-    mail::deliver(connection, id, &asked.to, &WENT_ON, now)?;
+    // The checkpoint may tell it by itself.
+    if told::of(connection, id, row.generation)?.as_ref() != Some(&asked.to) {
+        mail::deliver(connection, id, &asked.to, &told::WENT_ON, now)?;
+    }
     Ok(None)
 }
 

@@ -341,7 +341,8 @@ fn deliver(
 
 /// As by hand: one that runs is cancelled with its next commit.
 fn cancel_invocation(connection: &Connection, id: &InvocationId, reason: &str, now: u64) -> Result<(), MetaError> {
-    let Some(mut row) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
+    let Some(before) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
+    let mut row = before.clone();
     row.changed = now;
     if row.status == Status::Running {
         row.wanted = Some(Status::Cancelled);
@@ -351,7 +352,7 @@ fn cancel_invocation(connection: &Connection, id: &InvocationId, reason: &str, n
         row.leave_out();
     }
     // Files that no history names any more are swept.
-    store(connection, &row)?;
+    store(connection, &before, &row)?;
     Ok(())
 }
 

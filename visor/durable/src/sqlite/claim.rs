@@ -6,8 +6,8 @@
 //! if it is what stops the machine.
 
 use super::{CLAIMABLE, Sqlite, integer, number, one, store};
-use crate::Status;
 use crate::meta::{ATTEMPTS, Claim, Claimed, Held, MetaError, Want};
+use crate::{Invocation, Status};
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 impl Sqlite {
@@ -98,28 +98,39 @@ pub(super) fn claim_in(transaction: &Connection, owner: &str, want: Want<'_>, no
         }
         found => found?,
     };
-    let Some(mut found) = found else { return Ok(Claimed::Nothing) };
+    let Some(before) = found else { return Ok(Claimed::Nothing) };
+    let mut found = before.clone();
     found.changed = now;
     if found.attempts >= ATTEMPTS {
         found.status = Status::Paused;
         found.reason = Some(format!("{ATTEMPTS} attempts ended before its next wait or its end"));
-        store(transaction, &found)?;
+        store(transaction, &before, &found)?;
         return Ok(Claimed::Paused(found.id));
     }
-    found.status = Status::Running;
-    found.epoch += 1;
-    found.attempts += 1;
-    found.owner = Some(owner.to_owned());
-    store(transaction, &found)?;
-    Ok(Claimed::Yes(Box::new(Claim {
-        held: Held { id: found.id, epoch: found.epoch },
-        workflow: found.workflow,
-        generation: found.generation,
-        checkpoint: found.checkpoint,
-        start: found.start,
-        published: found.published,
-        attempt: found.attempts,
-    })))
+    take(&mut found, owner);
+    store(transaction, &before, &found)?;
+    Ok(Claimed::Yes(Box::new(of(found))))
+}
+
+/// Makes a row one that this owner runs.
+pub(super) fn take(row: &mut Invocation, owner: &str) {
+    row.status = Status::Running;
+    row.epoch += 1;
+    row.attempts += 1;
+    row.owner = Some(owner.to_owned());
+}
+
+/// The claim of a row that was taken.
+pub(super) fn of(row: Invocation) -> Claim {
+    Claim {
+        held: Held { id: row.id, epoch: row.epoch },
+        workflow: row.workflow,
+        generation: row.generation,
+        checkpoint: row.checkpoint,
+        start: row.start,
+        published: row.published,
+        attempt: row.attempts,
+    }
 }
 
 /// Pauses an invocation whose row has a wrong value, and that no process runs. What else its row has stays as it is.

@@ -99,12 +99,13 @@ impl History for Sqlite {
 
     fn rewind(&mut self, id: &InvocationId, to: u64, paused: bool, now: u64) -> Result<Branched<u64>, MetaError> {
         let transaction = self.begin()?;
-        let (mut row, kept) = match branch(&transaction, id, Some(to))? {
+        let (before, kept) = match branch(&transaction, id, Some(to))? {
             Branched::Done(found) => found,
             Branched::Unknown => return Ok(Branched::Unknown),
             Branched::Refused(status) => return Ok(Branched::Refused(status)),
             Branched::NoCheckpoint(has) => return Ok(Branched::NoCheckpoint(has)),
         };
+        let mut row = before.clone();
         row.generation += 1;
         let kept = Kept { generation: row.generation, rewound_to: Some(to), ..kept.anew(now) };
         row.status = if paused { Status::Paused } else { Status::Suspended };
@@ -116,12 +117,12 @@ impl History for Sqlite {
         row.waits.clone_from(&kept.waits);
         row.published.clone_from(&kept.published);
         row.checkpoint = Some(kept.checkpoint.clone());
-        insert(&transaction, id, &kept)?;
+        insert(&transaction, id, &kept, None)?;
         // An event that it waits for again may be there.
         super::mail::take(&transaction, &mut row, &[], now)?;
         // The oldest may go, and its file is swept later.
-        trim(&transaction, id)?;
-        super::store(&transaction, &row)?;
+        unsynced::exchange(&transaction, &trim(&transaction, id)?, None)?;
+        super::store(&transaction, &before, &row)?;
         super::children::rewound(&transaction, id, to, row.generation, now)?;
         super::branches::tell_again(&transaction, id, id, &kept.waits, now)?;
         transaction.commit()?;
@@ -174,7 +175,7 @@ pub(super) fn copy(
             ],
         )?;
         set(connection, id, &new)?;
-        insert(connection, id, &Kept { rewound_to: None, ..kept.clone() })?;
+        insert(connection, id, &Kept { rewound_to: None, ..kept.clone() }, None)?;
         super::children::copied(connection, &row.id, id, kept.generation, now)?;
         made.push(Copied::New);
     }
@@ -202,18 +203,23 @@ fn branch(
     Ok(Branched::NoCheckpoint(has.collect::<Result<_, _>>()?))
 }
 
-/// Adds the checkpoint in which an invocation waits now, and removes the oldest if there are too many. The files that no
-/// history names any more.
-pub(super) fn suspended(connection: &Connection, row: &Invocation) -> Result<Vec<Checkpoint>, MetaError> {
+/// Adds the checkpoint in which an invocation waits now, and what is told of it, and removes the oldest if there are too many. The files that no
+/// history names any more; their contents are still there ([`unsynced`]).
+pub(super) fn suspended(
+    connection: &Connection,
+    row: &Invocation,
+    told: Option<&str>,
+) -> Result<Vec<Checkpoint>, MetaError> {
     let Some(checkpoint) = row.checkpoint.clone() else { return Ok(Vec::new()) };
     let (generation, at) = (row.generation, row.changed);
     let (waits, published) = (row.waits.clone(), row.published.clone());
     let kept =
         Kept { generation, rewound_to: None, at, moved: 0, checkpoint, due: row.due, waits, published, label: None };
-    insert(connection, &row.id, &kept)?;
+    insert(connection, &row.id, &kept, told)?;
     trim(connection, &row.id)
 }
 
+/// Removes the oldest checkpoints if there are too many. The files that no history names any more; their contents are still there.
 fn trim(connection: &Connection, id: &InvocationId) -> Result<Vec<Checkpoint>, MetaError> {
     let keep = lineage(connection, id)?.keep;
     let removed = connection
@@ -243,7 +249,9 @@ pub(super) fn forget(connection: &Connection, id: &InvocationId) -> Result<Vec<C
         .prepare_cached("DELETE FROM history WHERE id = ?1 RETURNING file, bytes")?
         .query_map([id.as_str()], checkpoint)?
         .collect::<Result<Vec<_>, _>>()?;
-    without_name(connection, removed)
+    let without = without_name(connection, removed)?;
+    unsynced::exchange(connection, &without, None)?;
+    Ok(without)
 }
 
 /// Removes all that is kept about an invocation which is not there any more.
@@ -273,11 +281,12 @@ fn without_name(connection: &Connection, mut removed: Vec<Checkpoint>) -> Result
         if is_needed.query_row([&file], |row| row.get::<_, bool>(0))? {
             continue;
         }
-        unsynced::forget(connection, &file)?;
         // Nothing needs its parent on its behalf.
         removed.extend(forget.query_map([&file], checkpoint)?.collect::<Result<Vec<_>, _>>()?);
         if is_file_name(&file) {
             without.insert(file, bytes);
+        } else {
+            unsynced::forget(connection, &file)?;
         }
     }
     Ok(without.into_iter().map(|(file, bytes)| Checkpoint { file, bytes }).collect())
@@ -307,11 +316,11 @@ fn read(id: &InvocationId, row: &Row<'_>) -> Result<Kept, MetaError> {
     })
 }
 
-fn insert(connection: &Connection, id: &InvocationId, kept: &Kept) -> Result<(), MetaError> {
+fn insert(connection: &Connection, id: &InvocationId, kept: &Kept, told: Option<&str>) -> Result<(), MetaError> {
     connection
         .prepare_cached(
-            "INSERT INTO history (id, generation, rewound_to, at, moved, file, bytes, due, waits, published, label) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, encrypted_text(?10, 'published', ?1 || '/' || ?2), ?11)",
+            "INSERT INTO history (id, generation, rewound_to, at, moved, file, bytes, due, waits, published, label, \
+             told) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, encrypted_text(?10, 'published', ?1 || '/' || ?2), ?11, ?12)",
         )?
         .execute(params![
             id.as_str(),
@@ -325,6 +334,7 @@ fn insert(connection: &Connection, id: &InvocationId, kept: &Kept) -> Result<(),
             text(serde_json::to_string(&kept.waits))?,
             text(serde_json::to_string(&kept.published))?,
             kept.label,
+            told,
         ])?;
     Ok(())
 }

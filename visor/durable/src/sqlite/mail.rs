@@ -31,7 +31,7 @@ pub(super) fn send(
     mail: &NewMail<'_>,
     now: u64,
 ) -> Result<Sent, MetaError> {
-    let Some(mut row) = find(connection, id)? else { return Ok(Sent::Unknown) };
+    let Some(row) = find(connection, id)? else { return Ok(Sent::Unknown) };
     // The key is the sender's word, as the content is.
     let key = mail.key().map(|key| kept_digest(connection, "key", key.to_owned())).transpose()?;
     let digest = mail.key().map(|_| kept_digest(connection, "event", digest(mail))).transpose()?;
@@ -58,10 +58,7 @@ pub(super) fn send(
     connection
         .prepare_cached("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, encrypted(?3, 'event', ?1 || '/' || ?2), ?4, ?5)")?
         .execute(params![id.as_str(), mail.name(), mail.bytes(), key, digest])?;
-    if waits_for(&row.waits, mail.name()) && make_due(&mut row, now) {
-        row.changed = now;
-        super::store(connection, &row)?;
-    }
+    arrived(connection, row, mail.name(), now)?;
     Ok(Sent::New)
 }
 
@@ -73,7 +70,7 @@ pub(super) fn deliver(
     bytes: &[u8],
     now: u64,
 ) -> Result<(), MetaError> {
-    let Some(mut row) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
+    let Some(row) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
     let waits: bool = connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM mail WHERE invocation = ?1 AND name = ?2 AND bytes IS NOT NULL)")?
         .query_row(params![id.as_str(), name], |row| row.get(0))?;
@@ -85,11 +82,7 @@ pub(super) fn deliver(
             "INSERT INTO mail (invocation, name, bytes) VALUES (?1, ?2, encrypted(?3, 'event', ?1 || '/' || ?2))",
         )?
         .execute(params![id.as_str(), name, bytes])?;
-    if waits_for(&row.waits, name) && make_due(&mut row, now) {
-        row.changed = now;
-        super::store(connection, &row)?;
-    }
-    Ok(())
+    arrived(connection, row, name, now)
 }
 
 /// The events with numbers above `after` that wait for an invocation, in the order in which they were sent.
@@ -162,6 +155,21 @@ pub(super) fn remove_events(connection: &Connection, id: &InvocationId) -> Resul
 pub(super) fn remove(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
     connection.prepare_cached("DELETE FROM mail WHERE invocation = ?1")?.execute(params![id.as_str()])?;
     Ok(())
+}
+
+/// An event of this name is in the mailbox: the invocation is due if it waits for it.
+fn arrived(connection: &Connection, before: Invocation, name: &str, now: u64) -> Result<(), MetaError> {
+    let mut row = before.clone();
+    if wake(&mut row, name, now) {
+        row.changed = now;
+        super::store(connection, &before, &row)?;
+    }
+    Ok(())
+}
+
+/// Makes an invocation due if it waits for an event of this name; whether it was due later.
+pub(super) fn wake(row: &mut Invocation, name: &str, now: u64) -> bool {
+    waits_for(&row.waits, name) && make_due(row, now)
 }
 
 fn waits_for(waits: &[Wait], name: &str) -> bool {

@@ -9,7 +9,9 @@
 //!
 //! Until the commit the row is that of an invocation which runs: if the process that tries dies, it goes on as before, in the version before.
 
-use super::{BY_HAND, Sqlite, children, commit_in, find, history, mail, outbox, served, store, undelivered};
+use super::{
+    BY_HAND, More, Sqlite, children, claim, commit_in, find, history, mail, outbox, served, store, undelivered,
+};
 use crate::meta::{Claim, Commit, Committed, Held, MetaError};
 use crate::served::Left;
 use crate::{Invocation, InvocationId, Status};
@@ -40,12 +42,15 @@ impl Sqlite {
     /// Claims an invocation that waits, whether it is due or not. It is no attempt of the version that it is in.
     pub fn claim_to_move(&mut self, owner: &str, id: &InvocationId, now: u64) -> Result<Moving, MetaError> {
         let transaction = self.begin()?;
-        let Some(mut row) = find(&transaction, id)? else { return Ok(Moving::Unknown) };
-        match row.status {
-            Status::Pending | Status::Paused if row.checkpoint.is_none() => return Ok(Moving::NotBegun(Box::new(row))),
+        let Some(kept) = find(&transaction, id)? else { return Ok(Moving::Unknown) };
+        match kept.status {
+            Status::Pending | Status::Paused if kept.checkpoint.is_none() => {
+                return Ok(Moving::NotBegun(Box::new(kept)));
+            }
             Status::Suspended | Status::Paused => {}
             status => return Ok(Moving::Refused(status)),
         }
+        let mut row = kept.clone();
         let was_paused = row.status == Status::Paused;
         let before = Before { due: row.due, reason: row.reason.clone(), was_paused };
         row.status = Status::Running;
@@ -54,17 +59,9 @@ impl Sqlite {
         row.owner = Some(owner.to_owned());
         // It stays paused, whatever comes of it.
         row.wanted = was_paused.then_some(Status::Paused);
-        store(&transaction, &row)?;
+        store(&transaction, &kept, &row)?;
         transaction.commit()?;
-        let claim = Claim {
-            held: Held { id: row.id, epoch: row.epoch },
-            workflow: row.workflow,
-            generation: row.generation,
-            checkpoint: row.checkpoint,
-            start: row.start,
-            attempt: 1,
-            published: row.published,
-        };
+        let claim = Claim { attempt: 1, ..claim::of(row) };
         Ok(Moving::Claimed(Box::new(claim), before))
     }
 
@@ -87,7 +84,8 @@ impl Sqlite {
         if let Commit::Ended { well, .. } = commit {
             children::prepare(&transaction, &held.id, *well, &left.outcome)?;
         }
-        let mut committed = commit_in(&transaction, held, commit, now)?;
+        let more = More { content: left.unsynced.as_ref(), ..More::default() };
+        let (mut committed, _) = commit_in(&transaction, held, commit, more, now)?;
         committed.obsolete.extend(earlier);
         served::leave(&transaction, &held.id, left, committed.status.is_end())?;
         committed.undelivered = outbox::send(&transaction, &held.id, &left.sent, now)?;
@@ -99,7 +97,8 @@ impl Sqlite {
     /// Makes a claimed invocation what it was before, unless something else was asked of it meanwhile: what it is now.
     pub fn give_back(&mut self, held: &Held, before: &Before, now: u64) -> Result<Status, MetaError> {
         let transaction = self.begin()?;
-        let mut row = super::held_row(&transaction, held)?;
+        let kept = super::held_row(&transaction, held)?;
+        let mut row = kept.clone();
         row.changed = now;
         row.owner = None;
         row.due = before.due;
@@ -122,7 +121,7 @@ impl Sqlite {
         mail::take(&transaction, &mut row, &[], now)?;
         row.leave_out();
         // Files that are not needed any more are swept.
-        store(&transaction, &row)?;
+        store(&transaction, &kept, &row)?;
         transaction.commit()?;
         Ok(row.status)
     }

@@ -1,8 +1,8 @@
 //! Results, lists and bounds in the SQLite file.
 
 use super::{
-    CLAIMABLE, COLUMNS, Sqlite, children, claim_in, commit_in, find, insert, integer, listed, number, outbox, time,
-    undelivered, unsynced,
+    CLAIMABLE, COLUMNS, More, Sqlite, children, claim_in, commit_in, find, insert, integer, listed, number, outbox,
+    time, told, undelivered,
 };
 use crate::meta::{Claim, Claimed, Commit, Committed, Held, Meta, MetaError, NewInvocation, Started, Want};
 use crate::served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Tally};
@@ -31,7 +31,6 @@ pub(super) const SCHEMA: &str = "
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS by_start ON invocation (started, id);
     CREATE INDEX IF NOT EXISTS by_end ON invocation (changed) WHERE status IN (4, 5, 6);
-    CREATE INDEX IF NOT EXISTS living ON invocation (status) WHERE status IN (0, 1, 2, 3);
 ";
 
 impl Sqlite {
@@ -52,7 +51,7 @@ impl Sqlite {
         insert(&transaction, new, started)?;
         let held = Held { id: new.id.clone(), epoch: 1 };
         transaction.execute("UPDATE invocation SET status = 1, epoch = 1 WHERE id = ?1", params![new.id.as_str()])?;
-        commit_in(&transaction, &held, commit, now)?;
+        commit_in(&transaction, &held, commit, More { content: left.unsynced.as_ref(), ..More::default() }, now)?;
         leave(&transaction, new.id, left, false)?;
         let lost = outbox::send(&transaction, new.id, &left.sent, now)?;
         undelivered::add(&transaction, new.id, &lost, now)?;
@@ -83,7 +82,7 @@ impl Sqlite {
     /// [`Meta::commit`], and in the same transaction what is left for those who ask later.
     pub fn commit_with(&mut self, held: &Held, commit: &Commit, left: &Left, now: u64) -> Result<Committed, MetaError> {
         let transaction = self.begin()?;
-        let committed = commit_with_in(&transaction, held, commit, left, now)?;
+        let (committed, _) = commit_with_in(&transaction, held, commit, left, None, now)?;
         transaction.commit()?;
         Ok(committed)
     }
@@ -98,13 +97,14 @@ impl Sqlite {
         now: u64,
     ) -> Result<(Committed, Option<Claim>), MetaError> {
         let transaction = self.begin()?;
-        let committed = commit_with_in(&transaction, held, commit, left, now)?;
+        let (committed, claim) = commit_with_in(&transaction, held, commit, left, Some(owner), now)?;
         let claim = match committed.status {
-            Status::Suspended => match claim_in(&transaction, owner, Want::Id(&held.id), now)? {
+            // What it has sent may have made it due.
+            Status::Suspended if claim.is_none() => match claim_in(&transaction, owner, Want::Id(&held.id), now)? {
                 Claimed::Yes(claim) => Some(*claim),
                 Claimed::Nothing | Claimed::Paused(_) => None,
             },
-            _ => None,
+            _ => claim,
         };
         transaction.commit()?;
         Ok((committed, claim))
@@ -285,22 +285,27 @@ fn commit_with_in(
     held: &Held,
     commit: &Commit,
     left: &Left,
+    claimer: Option<&str>,
     now: u64,
-) -> Result<Committed, MetaError> {
+) -> Result<(Committed, Option<Claim>), MetaError> {
     if let Commit::Ended { well, .. } = commit {
         children::prepare(transaction, &held.id, *well, &left.outcome)?;
     }
-    let mut committed = commit_in(transaction, held, commit, now)?;
+    // If it is not the holder's, all of this is undone.
     if let Some(start) = &left.start {
         transaction
             .prepare_cached("UPDATE invocation SET start = encrypted(?2, 'start', ?1) WHERE id = ?1")?
             .execute(params![held.id.as_str(), start])?;
     }
+    // One that is claimed at once has nothing in its mailbox that it takes at once.
+    let told = claimer.and_then(|_| told::only_one(&left.sent));
+    let more = More { content: left.unsynced.as_ref(), told, claimer };
+    let (mut committed, claim) = commit_in(transaction, held, commit, more, now)?;
     leave(transaction, &held.id, left, committed.status.is_end())?;
     // Behind the sender's own row, which may be a receiver's too.
     committed.undelivered = outbox::send(transaction, &held.id, &left.sent, now)?;
     undelivered::add(transaction, &held.id, &committed.undelivered, now)?;
-    Ok(committed)
+    Ok((committed, claim))
 }
 
 /// Keeps what a commit leaves. An end is owed only by one that has ended.
@@ -316,9 +321,6 @@ pub(super) fn leave(connection: &Connection, id: &InvocationId, left: &Left, has
                  VALUES (?1, ?2, ?3, ?4, encrypted(?5, 'output', ?1 || '/' || ?2))",
             )?
             .execute(params![id.as_str(), output.slot, hash, integer(output.bytes), content])?;
-    }
-    if let Some((file, content)) = &left.unsynced {
-        unsynced::add(connection, file, content)?;
     }
     if let Some(url) = left.callback.as_ref().filter(|_| has_ended) {
         connection

@@ -8,6 +8,7 @@
 //! So a commit waits for the disk once. A file that is not read soon need not be there at all before it is synced. A content is here as long as the disk may lack its file, and no longer than a history names it.
 
 use super::Sqlite;
+use crate::Checkpoint;
 use crate::meta::MetaError;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -60,14 +61,65 @@ impl Sqlite {
     }
 }
 
-/// Keeps what the file of a checkpoint has, if a history names it.
-pub(super) fn add(connection: &Connection, file: &str, content: &[u8]) -> Result<(), MetaError> {
-    connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO unsynced (file, content) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM history WHERE file = ?1)",
-        )?
-        .execute(params![file, content])?;
+/// Removes the contents of files that nothing names any more, and keeps that of another one, which a history names: in the place of one of theirs, if there is one. A row of
+/// as many bytes is written over. Otherwise the database would have to note which of its pages are free.
+pub(super) fn exchange(
+    connection: &Connection,
+    obsolete: &[Checkpoint],
+    content: Option<&(String, Vec<u8>)>,
+) -> Result<(), MetaError> {
+    let mut new = content;
+    for Checkpoint { file, .. } in obsolete {
+        let Some((name, bytes)) = new else {
+            forget(connection, file)?;
+            continue;
+        };
+        let written = connection
+            .prepare_cached(
+                "UPDATE OR REPLACE unsynced SET file = ?2, content = ?3, filled = zeroblob(?4) WHERE file = ?1",
+            )?
+            .execute(params![file, name, bytes, filled(name, bytes)])?;
+        if written > 0 {
+            new = None;
+        }
+    }
+    if let Some((name, bytes)) = new {
+        connection
+            .prepare_cached("INSERT OR REPLACE INTO unsynced (file, content, filled) VALUES (?1, ?2, zeroblob(?3))")?
+            .execute(params![name, bytes, filled(name, bytes)])?;
+    }
     Ok(())
+}
+
+/// Bytes of a page, and of a row's beginning on the page that it begins on if that is full.
+const PAGE: usize = 4096;
+const FIRST: usize = PAGE - 35;
+/// The same of each other page of a row, which begins with the number of the next one.
+const NEXT: usize = PAGE - 4;
+
+/// How many bytes make a row of more than a page end with a page, so that those of about as many bytes have as many. Where they are not as many as
+/// meant it takes pages more, and nothing else.
+fn filled(name: &str, content: &[u8]) -> i64 {
+    let (name, content) = (name.len(), content.len());
+    // The types of the three values, each with its length, and the length of all that.
+    let bytes = |filled: usize| {
+        let types = varint(2 * name + 13) + varint(2 * content + 12) + varint(2 * filled + 12);
+        1 + types + name + content + filled
+    };
+    let least = bytes(0);
+    if least <= FIRST {
+        return 0;
+    }
+    let whole = FIRST + (least - FIRST).div_ceil(NEXT) * NEXT;
+    // Its own length takes up to three bytes more.
+    (0..=4)
+        .find_map(|less| (whole - least).checked_sub(less).filter(|filled| bytes(*filled) == whole))
+        .map_or(0, |filled| filled as i64)
+}
+
+/// The bytes of a number as SQLite writes it.
+fn varint(number: usize) -> usize {
+    (number.max(1).ilog2() as usize) / 7 + 1
 }
 
 /// Nothing names a file any more.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use monohull_domain::checkpoint::Lineage;
 use monohull_domain::image::map::LoadedImage;
-use monohull_durable::{Adding, Claim, History as _, Mail, Meta, MetaError};
+use monohull_durable::{Adding, Claim, History as _, Mail, MetaError};
 use monohull_engine::{Event, Ready};
 use monohull_ipc::sealed::seal;
 use monohull_saved::{Engine, Saved};
@@ -65,7 +65,7 @@ impl Watchdog {
         }
         let (mail, lineage, history) = {
             let meta = ledger.reader();
-            let mail = match meta.mail(&claim.held, 0) {
+            let mail = match meta.given(&claim.held) {
                 Err(error @ MetaError::Damaged { .. }) => return Err(NoBasis::Pause(error.to_string())),
                 mail => mail.map_err(|error| host(&error))?,
             };

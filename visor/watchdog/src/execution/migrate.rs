@@ -278,7 +278,7 @@ impl Ledger {
             Ok((slot.clone(), Data::File(file.into())))
         };
         let inputs = start.inputs.iter().map(open).collect::<Result<_, String>>()?;
-        let mail = self.meta().mail(&claim.held, 0).map_err(|error| error.to_string())?;
+        let mail = self.meta().given(&claim.held).map_err(|error| error.to_string())?;
         let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes });
         Ok(Beginning { start, inputs, events: events.collect() })
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monohull_domain::checkpoint::{GoOn, Lineage};
-use monohull_durable::{Claim, Commit, Held, History as _, InvocationId, Mail, Meta, Status as RowStatus};
+use monohull_durable::{Claim, Commit, Held, History as _, InvocationId, Mail, Status as RowStatus};
 use monohull_engine::{Event, Ready};
 use monohull_worker::Message;
 use tokio::time::Instant;
@@ -89,7 +89,7 @@ impl Watchdog {
     pub(crate) fn here(&self, claim: &Claim, (process, keeps_deadline): (Run, bool), begun: Begun) -> Option<Here> {
         let start = Start::decode(&claim.start)?;
         let changes = self.ledger.changes();
-        let mail = self.ledger.reader().mail(&claim.held, 0).ok()?;
+        let mail = self.ledger.reader().given(&claim.held).ok()?;
         let lineage = Lineage { generation: claim.generation, copy: begun.copy.0, copies: begun.copy.1 };
         let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
         Some(Here { process, begun, start, order: GoOn { lineage, keeps_deadline, events }, changes })

@@ -1,0 +1,90 @@
+//! The row of a claimed invocation after a commit.
+
+use super::{BY_HAND, claim, held_row, history, mail, store, told, unsynced};
+use crate::Status;
+use crate::meta::{Claim, Commit, Committed, Held, MetaError};
+use rusqlite::Connection;
+
+/// What else a commit does than to change the row.
+#[derive(Clone, Copy, Default)]
+pub(super) struct More<'m> {
+    /// The content of the checkpoint's file, which the disk may not have.
+    pub(super) content: Option<&'m (String, Vec<u8>)>,
+    /// The event that tells the invocation of the checkpoint itself: it is no part of its mailbox.
+    pub(super) told: Option<&'m str>,
+    /// Who claims it again, if it is due.
+    pub(super) claimer: Option<&'m str>,
+}
+
+/// Changes the row of a claimed invocation to what a commit says; the next claim, if there is one.
+pub(super) fn commit_in(
+    transaction: &Connection,
+    held: &Held,
+    commit: &Commit,
+    more: More<'_>,
+    now: u64,
+) -> Result<(Committed, Option<Claim>), MetaError> {
+    let before = held_row(transaction, held)?;
+    let mut row = before.clone();
+    let mut obsolete = Vec::new();
+    row.changed = now;
+    let owner = row.owner.take();
+    row.reason = None;
+    match commit {
+        Commit::Suspended { checkpoint, due, waits, taken, published }
+        | Commit::Checkpointed { checkpoint, due, waits, taken, published, .. } => {
+            // The claim of one that goes on is the first since this commit.
+            let goes_on = matches!(commit, Commit::Checkpointed { .. }) && row.wanted.is_none();
+            row.status = if goes_on { Status::Running } else { Status::Suspended };
+            row.owner = owner.filter(|_| goes_on);
+            row.attempts = goes_on.into();
+            row.checkpoint = Some(checkpoint.clone());
+            row.due = *due;
+            row.waits.clone_from(waits);
+            row.published.clone_from(published);
+            row.generation += 1;
+            if let Commit::Checkpointed { parent: Some(parent), .. } = commit {
+                history::take_pages(transaction, &checkpoint.file, parent)?;
+            }
+            let told = told::next(transaction, &before, taken, more.told)?;
+            obsolete = history::suspended(transaction, &row, told.as_deref())?;
+            let content = more.content.filter(|(file, _)| *file == checkpoint.file);
+            unsynced::exchange(transaction, &obsolete, content)?;
+            mail::take(transaction, &mut row, taken, now)?;
+            if let Some(told) = &told {
+                mail::wake(&mut row, told, now);
+            }
+        }
+        Commit::Ended { well, report, published } => {
+            row.status = if *well { Status::Completed } else { Status::Failed };
+            row.report = Some(report.clone());
+            if let Some(published) = published {
+                row.published.clone_from(published);
+            }
+            row.wanted = None;
+        }
+        Commit::Released { due, reason } => {
+            row.status = row.waiting_status();
+            row.due = Some(*due);
+            row.reason = Some(reason.clone());
+        }
+        Commit::Paused { reason } => {
+            row.status = Status::Paused;
+            row.reason = Some(reason.clone());
+        }
+    }
+    if let Some(wanted) = row.wanted.take() {
+        row.status = wanted;
+        row.reason = Some(BY_HAND.to_owned());
+    }
+    row.leave_out();
+    let status = row.status;
+    let is_due = status == Status::Suspended && row.due.is_some_and(|due| due <= now);
+    let claimer = more.claimer.filter(|_| is_due);
+    if let Some(owner) = claimer {
+        claim::take(&mut row, owner);
+    }
+    obsolete.extend(store(transaction, &before, &row)?);
+    let committed = Committed { status, obsolete, undelivered: Vec::new() };
+    Ok((committed, claimer.map(|_| claim::of(row))))
+}
