@@ -229,7 +229,7 @@ fn wrong_requests_change_nothing() {
     for wrong in [json!({ "limit": 0 }), json!({ "limit": 101 }), json!({ "from": "x" }), json!({ "to": 1 })] {
         ask(&server, "w", &wrong).error(400, "bad-request", "client");
     }
-    assert_eq!(migrate(&server, &json!({ "after": "a" })), results(&[]));
+    assert_eq!(migrate(&server, &json!({ "cursor": "a" })), results(&[]));
     assert_eq!(shown(&server, "a")["version"], before["version"]);
     // The control.
     assert_eq!(migrate(&server, &json!({ "id": "a" })), results(&[("a", "migrated")]));

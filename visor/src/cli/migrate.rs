@@ -62,9 +62,12 @@ impl Migrate {
                 results.iter().for_each(print);
             }
             all.extend(results);
-            match page["next"].take() {
+            match page["next_cursor"].take() {
                 Value::Null if self.json => {
                     page["results"] = all.into();
+                    if let Some(page) = page.as_object_mut() {
+                        page.remove("next_cursor");
+                    }
                     super::output::json(&page);
                     return Ok(is_well);
                 }
@@ -74,7 +77,7 @@ impl Migrate {
                     }
                     return Ok(is_well);
                 }
-                next => order["after"] = next,
+                cursor => order["cursor"] = cursor,
             }
         }
     }

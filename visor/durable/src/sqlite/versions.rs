@@ -5,7 +5,7 @@
 use super::{Sqlite, integer, number, time};
 use crate::meta::MetaError;
 use crate::{InvocationId, Status};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Params, params};
 
 /// The most versions of all workflows whose times are kept. The oldest go first.
 const KEPT: u64 = 1000;
@@ -67,25 +67,51 @@ impl Sqlite {
     ) -> Result<(), MetaError> {
         // Each has an index of its own.
         for which in ["status IN (0, 1, 2, 3)", "status IN (4, 5, 6) AND status = 5 AND checkpoint IS NOT NULL"] {
-            let query = format!("SELECT id, status, started, due FROM invocation WHERE {which} AND workflow = ?1");
-            let mut query = self.connection.prepare_cached(&query)?;
-            // A value that cannot be decrypted ends a query, so each has one of its own.
-            let mut start =
-                self.connection.prepare_cached("SELECT decrypted(start, 'start', id) FROM invocation WHERE id = ?1")?;
-            let mut rows = query.query([workflow])?;
-            while let Some(row) = rows.next()? {
-                let (id, value): (String, i64) = (row.get(0)?, row.get(1)?);
-                let status = Status::ALL.into_iter().find(|status| number(*status) == value);
-                let (Ok(id), Some(status)) = (id.parse::<InvocationId>(), status) else { continue };
-                let (started, due) = (time(row.get(2)?), row.get::<_, Option<i64>>(3)?.map(time));
-                let start = start.query_row([id.as_str()], |row| row.get::<_, Vec<u8>>(0)).optional();
-                let start = match start.map_err(MetaError::from) {
-                    // It was removed meanwhile.
-                    Ok(None) | Err(MetaError::Damaged { .. }) => continue,
-                    Ok(Some(start)) => start,
-                    Err(error) => return Err(error),
-                };
-                look(&id, Member { status, started, due, start: &start })?;
+            self.members(&format!("{which} AND workflow = ?1"), [workflow], |id, member| {
+                look(id, member).map(|()| true)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the invocations of a workflow that have not ended and whose names are behind this one, by name, as long as `look` says so. As in
+    /// [`Sqlite::each_member`] damaged ones are passed over.
+    pub fn living_members(
+        &self,
+        workflow: &str,
+        after: &str,
+        look: impl FnMut(&InvocationId, Member<'_>) -> Result<bool, MetaError>,
+    ) -> Result<(), MetaError> {
+        // In the order of the table: what is behind the last one that is looked at is not read.
+        self.members("+status IN (0, 1, 2, 3) AND workflow = ?1 AND id > ?2 ORDER BY id", [workflow, after], look)
+    }
+
+    fn members(
+        &self,
+        which: &str,
+        values: impl Params,
+        mut look: impl FnMut(&InvocationId, Member<'_>) -> Result<bool, MetaError>,
+    ) -> Result<(), MetaError> {
+        let query = format!("SELECT id, status, started, due FROM invocation WHERE {which}");
+        let mut query = self.connection.prepare_cached(&query)?;
+        // A value that cannot be decrypted ends a query, so each has one of its own.
+        let mut start =
+            self.connection.prepare_cached("SELECT decrypted(start, 'start', id) FROM invocation WHERE id = ?1")?;
+        let mut rows = query.query(values)?;
+        while let Some(row) = rows.next()? {
+            let (id, value): (String, i64) = (row.get(0)?, row.get(1)?);
+            let status = Status::ALL.into_iter().find(|status| number(*status) == value);
+            let (Ok(id), Some(status)) = (id.parse::<InvocationId>(), status) else { continue };
+            let (started, due) = (time(row.get(2)?), row.get::<_, Option<i64>>(3)?.map(time));
+            let start = start.query_row([id.as_str()], |row| row.get::<_, Vec<u8>>(0)).optional();
+            let start = match start.map_err(MetaError::from) {
+                // It was removed meanwhile.
+                Ok(None) | Err(MetaError::Damaged { .. }) => continue,
+                Ok(Some(start)) => start,
+                Err(error) => return Err(error),
+            };
+            if !look(&id, Member { status, started, due, start: &start })? {
+                break;
             }
         }
         Ok(())
@@ -143,6 +169,35 @@ mod tests {
         meta.each_member("w", look).expect("read");
         let failed = ("c".to_owned(), Status::Failed, 1, None);
         assert_eq!(found, [("a".to_owned(), Status::Pending, 1, Some(5)), failed]);
+    }
+
+    #[test]
+    fn those_that_have_not_ended_are_looked_at_by_name_from_anywhere() {
+        let folder = TempDir::new().expect("a folder");
+        let mut meta = Store::open_served(folder.path(), None).and_then(|store| store.meta()).expect("a new one");
+        for (name, workflow) in [("d", "w"), ("b", "w"), ("e", "w"), ("a", "w"), ("c", "v"), ("f", "w")] {
+            let id: InvocationId = name.parse().expect("a name");
+            let new = NewInvocation { id: &id, workflow, start: b"start", due: 5 };
+            assert_eq!(meta.start(&new, 1).expect("done"), Started::New);
+        }
+        meta.control(&"e".parse().expect("a name"), Control::Cancel, 2).expect("done");
+        let page = |after: &str, most: usize| {
+            let mut found = Vec::new();
+            let look = |id: &InvocationId, _: Member<'_>| {
+                found.push(id.to_string());
+                Ok(found.len() < most)
+            };
+            meta.living_members("w", after, look).expect("read");
+            found
+        };
+        assert_eq!(page("", 2), ["a", "b"]);
+        assert_eq!(page("b", 9), ["d", "f"]);
+        assert_eq!(page("f", 9), [""; 0]);
+        let plan = "EXPLAIN QUERY PLAN SELECT id FROM invocation WHERE +status IN (0, 1, 2, 3) AND workflow = 'w' AND id > 'b' ORDER BY id";
+        let mut plan = meta.connection.prepare(plan).expect("prepared");
+        let plan: Vec<String> =
+            plan.query_map([], |row| row.get(3)).expect("asked").collect::<Result<_, _>>().expect("read");
+        assert_eq!(plan, ["SEARCH invocation USING PRIMARY KEY (id>?)"], "nothing is sorted");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::http::Response;
-use monohull_durable::{InvocationId, Meta, Status};
+use monohull_durable::{InvocationId, Meta};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,8 +34,8 @@ struct MigrateOrder {
     dry_run: bool,
     /// So many.
     limit: Option<usize>,
-    /// Those behind this one: `next` of the answer before.
-    after: Option<String>,
+    /// Those of the next page: `next_cursor` of the one before.
+    cursor: Option<String>,
 }
 
 impl Watchdog {
@@ -56,13 +56,13 @@ impl Watchdog {
         let (of_document, of_ready) = (document.clone(), ready.clone());
         let version = self.blocking(move |_| Ok(Version::of_parts(&of_document, &of_ready))).await?;
         let target = Arc::new(Target { version: version.clone(), document, ready });
-        let (of_name, id, after) = (name.clone(), order.id.as_deref().map(id_of).transpose()?, order.after);
+        let (of_name, id, cursor) = (name.clone(), order.id.as_deref().map(id_of).transpose()?, order.cursor);
         let of_version = version.clone();
         let watchdog = self.clone();
         let mut ids = self
             .blocking(move |_| match id {
                 Some(id) => watchdog.ledger.one_of(&of_name, id),
-                None => watchdog.ledger.others(&of_name, &of_version, from.as_deref(), after.as_deref()),
+                None => watchdog.ledger.others(&of_name, (&of_version, from.as_deref()), cursor.as_deref(), limit + 1),
             })
             .await?;
         let next = (ids.len() > limit).then(|| ids[limit - 1].to_string());
@@ -79,7 +79,7 @@ impl Watchdog {
             let moved = moved.await.map_err(|error| ApiError::monohull(error.to_string()))??;
             results.push(shown(&id, moved));
         }
-        let document = json!({ "workflow": name, "version": version.name(), "dry_run": order.dry_run, "results": results, "next": next });
+        let document = json!({ "workflow": name, "version": version.name(), "dry_run": order.dry_run, "results": results, "next_cursor": next });
         Ok(json(Response::builder(), &document))
     }
 }
@@ -105,30 +105,28 @@ impl Ledger {
         Ok(vec![id])
     }
 
-    /// The invocations of a workflow that have not ended and are in other versions than this, or in that version, by name.
+    /// The first invocations of a workflow behind a name, by name, that have not ended and are in other versions than this, or in that version.
     fn others(
         &self,
         workflow: &str,
-        version: &Version,
-        from: Option<&str>,
+        (version, from): (&Version, Option<&str>),
         after: Option<&str>,
+        most: usize,
     ) -> Result<Vec<InvocationId>, ApiError> {
         // With a connection of its own: many rows may be read, and others go on meanwhile.
         let meta = self.store().meta().map_err(kept)?;
         let mut found = Vec::new();
         let look = |id: &InvocationId, member: monohull_durable::Member<'_>| {
-            let is_living = member.status != Status::Failed && after.is_none_or(|after| id.as_str() > after);
             // One that cannot be read is paused when it is to go on.
-            if let Some(start) = Start::decode(member.start).filter(|_| is_living) {
+            if let Some(start) = Start::decode(member.start) {
                 let of = Version::of(&start);
                 if of != *version && from.is_none_or(|from| of.name() == from) {
                     found.push(id.clone());
                 }
             }
-            Ok(())
+            Ok(found.len() < most)
         };
-        meta.each_member(workflow, look).map_err(meta_kept)?;
-        found.sort();
+        meta.living_members(workflow, after.unwrap_or_default(), look).map_err(meta_kept)?;
         Ok(found)
     }
 }
