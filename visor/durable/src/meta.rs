@@ -329,8 +329,8 @@ pub trait Meta: History {
     /// Pauses, resumes or cancels an invocation.
     fn control(&mut self, id: &InvocationId, control: Control, now: u64) -> Result<Controlled, MetaError>;
 
-    /// Removes an invocation that has ended; whether there was one.
-    fn purge(&mut self, id: &InvocationId) -> Result<bool, MetaError>;
+    /// Removes an invocation that has ended, or whose row is damaged; whether there was one. Children of the latter are cancelled, and its parent is told that it was.
+    fn purge(&mut self, id: &InvocationId, now: u64) -> Result<bool, MetaError>;
 
     /// Sends an event to an invocation, which is due if it waits for it. One that has ended has no events.
     fn send(&mut self, id: &InvocationId, mail: &NewMail<'_>, now: u64) -> Result<Sent, MetaError>;

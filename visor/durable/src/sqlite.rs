@@ -20,6 +20,7 @@ mod migrate;
 mod outbox;
 #[cfg(test)]
 mod pages;
+mod purge;
 mod reader;
 mod told;
 mod undelivered;
@@ -307,22 +308,11 @@ impl Meta for Sqlite {
         Ok(came)
     }
 
-    fn purge(&mut self, id: &InvocationId) -> Result<bool, MetaError> {
-        let ended = [Status::Completed, Status::Failed, Status::Cancelled].map(number);
+    fn purge(&mut self, id: &InvocationId, now: u64) -> Result<bool, MetaError> {
         let transaction = self.begin()?;
-        let removed = transaction.execute(
-            "DELETE FROM invocation WHERE id = ?1 AND status IN (?2, ?3, ?4)",
-            params![id.as_str(), ended[0], ended[1], ended[2]],
-        )?;
-        if removed > 0 {
-            mail::remove(&transaction, id)?;
-            history::purge(&transaction, id)?;
-            served::remove(&transaction, id)?;
-            undelivered::remove(&transaction, id)?;
-            children::purge(&transaction, id)?;
-        }
+        let removed = purge::purge(&transaction, id, now)?;
         transaction.commit()?;
-        Ok(removed > 0)
+        Ok(removed)
     }
 
     fn send(&mut self, id: &InvocationId, mail: &NewMail<'_>, now: u64) -> Result<Sent, MetaError> {
@@ -500,7 +490,7 @@ fn store(connection: &Connection, before: &Invocation, row: &Invocation) -> Resu
     }
     changes::write(connection, before, row)?;
     if row.status.is_end() {
-        children::ended(connection, row)?;
+        children::ended(connection, &row.id, row.status, row.changed)?;
     }
     history::leave_out(connection, row)
 }

@@ -203,13 +203,13 @@ pub(super) fn prepare(
 }
 
 /// An invocation has ended: its parent is told, and its children are cancelled.
-pub(super) fn ended(connection: &Connection, row: &Invocation) -> Result<(), MetaError> {
-    let ending = match row.status {
+pub(super) fn ended(connection: &Connection, id: &InvocationId, status: Status, now: u64) -> Result<(), MetaError> {
+    let ending = match status {
         Status::Completed => Ending::Completed,
         Status::Failed => Ending::Failed,
         _ => Ending::Cancelled,
     };
-    let (id, now) = (row.id.as_str(), row.changed);
+    let id = id.as_str();
     for mut known in many(connection, "WHERE id = ?1 AND ending IS NULL", [id])? {
         if ending == Ending::Cancelled {
             known.outcome = None;
@@ -312,6 +312,18 @@ pub(super) fn purge(connection: &Connection, id: &InvocationId) -> Result<(), Me
         )?
         .execute(id)?;
     Ok(())
+}
+
+/// Removes the same of one whose row is damaged: its children end with it as if it were cancelled, and its parent is told that it was. What is damaged itself of what is
+/// known of them is removed with it.
+pub(super) fn purge_damaged(connection: &Connection, id: &InvocationId, now: u64) -> Result<(), MetaError> {
+    match ended(connection, id, Status::Cancelled, now) {
+        Err(MetaError::Damaged { .. }) => {
+            connection.prepare_cached("DELETE FROM child WHERE parent = ?1")?.execute([id.as_str()])?;
+            Ok(())
+        }
+        ended => ended,
+    }
 }
 
 /// Tells the end of a child, if it has ended, to the parent that has not taken it yet.

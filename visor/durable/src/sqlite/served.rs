@@ -2,9 +2,9 @@
 
 use super::{
     CLAIMABLE, COLUMNS, More, Sqlite, children, claim_in, commit_in, find, insert, integer, listed, number, outbox,
-    time, told, undelivered,
+    purge, time, told, undelivered,
 };
-use crate::meta::{Claim, Claimed, Commit, Committed, Held, Meta, MetaError, NewInvocation, Started, Want};
+use crate::meta::{Claim, Claimed, Commit, Committed, Held, MetaError, NewInvocation, Started, Want};
 use crate::served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Tally};
 use crate::{InvocationId, Listed, Outbox, Status, Undelivered};
 use rusqlite::types::Value;
@@ -79,7 +79,7 @@ impl Sqlite {
         Ok(Some(Held { id: new.id.clone(), epoch: 1 }))
     }
 
-    /// [`Meta::commit`], and in the same transaction what is left for those who ask later.
+    /// [`Meta::commit`](crate::Meta::commit), and in the same transaction what is left for those who ask later.
     pub fn commit_with(&mut self, held: &Held, commit: &Commit, left: &Left, now: u64) -> Result<Committed, MetaError> {
         let transaction = self.begin()?;
         let (committed, _) = commit_with_in(&transaction, held, commit, left, None, now)?;
@@ -274,7 +274,11 @@ impl Sqlite {
                 .connection
                 .prepare_cached("SELECT EXISTS (SELECT 1 FROM owed WHERE id = ?1)")?
                 .query_row([id.as_str()], |row| row.get(0))?;
-            removed += usize::from(!is_owed && self.purge(id)?);
+            if !is_owed {
+                let transaction = self.begin()?;
+                removed += usize::from(purge::purge_ended(&transaction, id)?);
+                transaction.commit()?;
+            }
         }
         Ok(removed)
     }
@@ -361,7 +365,7 @@ pub(super) fn hashes(connection: &Connection) -> Result<Vec<[u8; 32]>, MetaError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Branched, Checkpoint, History, Store};
+    use crate::{Branched, Checkpoint, History, Meta, Store};
     use tempfile::TempDir;
 
     fn meta() -> (TempDir, Sqlite) {

@@ -127,3 +127,11 @@ pub(super) fn forget(connection: &Connection, file: &str) -> Result<(), MetaErro
     connection.prepare_cached("DELETE FROM unsynced WHERE file = ?1")?.execute([file])?;
     Ok(())
 }
+
+/// Removes the contents of files that nothing names: of an invocation that was removed, and whose history was damaged.
+pub(super) fn forget_unnamed(connection: &Connection) -> Result<(), MetaError> {
+    let unnamed = "DELETE FROM unsynced WHERE NOT EXISTS (SELECT 1 FROM history WHERE history.file = unsynced.file) \
+        AND NOT EXISTS (SELECT 1 FROM parent WHERE parent.parent = unsynced.file)";
+    connection.execute(unnamed, [])?;
+    Ok(())
+}

@@ -171,7 +171,7 @@ fn run(meta: &mut impl Meta, step: &Step, claims: &mut Vec<Held>, now: &mut u64)
         },
         Step::Expire { owner } => told(meta.expire(OWNERS[*owner], *now)),
         Step::Control { id: index, control } => told(meta.control(&id(*index), *control, *now)),
-        Step::Purge { id: index } => told(meta.purge(&id(*index))),
+        Step::Purge { id: index } => told(meta.purge(&id(*index), *now)),
         Step::Send { id: index, event, bytes, key } => {
             let (bytes, key) = (vec![7; *bytes], key.map(|key| ["k", "l", "m"][key]));
             let mail = NewMail::new(EVENTS[*event], &bytes, key).expect("it can be sent");

@@ -248,7 +248,7 @@ impl Meta for Model {
         Ok(Controlled::Now(wanted))
     }
 
-    fn purge(&mut self, id: &InvocationId) -> Result<bool, MetaError> {
+    fn purge(&mut self, id: &InvocationId, _now: u64) -> Result<bool, MetaError> {
         let has_ended = self.rows.get(id).is_some_and(|row| row.status.is_end());
         if has_ended {
             self.rows.remove(id);

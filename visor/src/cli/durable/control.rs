@@ -41,7 +41,7 @@ pub(in super::super) struct Cancel {
     target: Target,
 }
 
-/// Remove a durable invocation that has ended
+/// Remove a durable invocation that has ended, or whose row in the database is damaged
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull purge order-17 --state sleepers"))]
 pub(in super::super) struct Purge {
@@ -95,8 +95,8 @@ fn change(store: &Store, id: &InvocationId, control: Control) -> Result<String, 
 
 fn purge(store: &Store, id: &InvocationId) -> Result<String, Trouble> {
     let mut meta = store.meta()?;
-    let Some(row) = meta.get(id)? else { return Err(Trouble::Unknown(id.clone())) };
-    if !meta.purge(id)? {
+    if !meta.purge(id, now())? {
+        let Some(row) = meta.get(id)? else { return Err(Trouble::Unknown(id.clone())) };
         return Err(Trouble::Lives { id: id.clone(), status: row.status.name() });
     }
     store.sweep(&meta, Start::files)?;

@@ -156,14 +156,23 @@ impl Watchdog {
         let [] = call.parameters([])?;
         self.refuse_if_not_durable(&call.name)?;
         let id = id_of(&call.name)?;
-        self.with_ledger(move |_, ledger| {
-            {
+        self.with_ledger(move |watchdog, ledger| {
+            let relatives = {
                 let mut meta = ledger.meta();
-                let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
-                if !meta.purge(&id).map_err(meta_kept)? {
+                // What is damaged of them names none.
+                let relatives = meta.relatives(&id).unwrap_or_default();
+                if !meta.purge(&id, now()).map_err(meta_kept)? {
+                    let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
                     return Err(in_vain(&id, row.status, "removed before it has ended or was cancelled"));
                 }
+                relatives
+            };
+            // One whose row was damaged may have a process, and children that were cancelled with it.
+            watchdog.end_resident(&id);
+            if let Some(invocation) = watchdog.history.find(id.as_str()) {
+                invocation.cancel();
             }
+            watchdog.settle_all(relatives);
             ledger.changed(&id);
             ledger.sweep().map_err(kept)
         })

@@ -64,23 +64,33 @@ impl Watchdog {
 
     /// An invocation has ended, or has changed its children: those above and below it look again, and those that are to be cancelled are stopped.
     pub(crate) fn settle(&self, id: &InvocationId) {
+        let relatives = self.ledger.meta().relatives(id);
+        match relatives {
+            Ok(relatives) => self.settle_all(relatives),
+            // They look at the next change.
+            Err(error) => tracing::warn!(%id, %error, "children"),
+        }
+    }
+
+    /// The same of those that are the relatives.
+    pub(crate) fn settle_all(&self, relatives: Vec<InvocationId>) {
         let marked = || -> Result<Vec<(InvocationId, bool)>, MetaError> {
             let meta = self.ledger.meta();
-            let mut relatives = Vec::new();
-            for relative in meta.relatives(id)? {
+            let mut marked = Vec::new();
+            for relative in relatives {
                 let row = monohull_durable::Meta::get(&*meta, &relative)?;
                 if row.as_ref().is_none_or(|row| row.status.is_end()) {
                     self.end_resident(&relative);
                 }
                 let ends =
                     row.is_some_and(|row| row.status == RowStatus::Running && row.wanted == Some(RowStatus::Cancelled));
-                relatives.push((relative, ends));
+                marked.push((relative, ends));
             }
-            Ok(relatives)
+            Ok(marked)
         };
         match marked() {
-            Ok(relatives) => {
-                for (relative, ends) in relatives {
+            Ok(marked) => {
+                for (relative, ends) in marked {
                     if let Some(invocation) = self.history.find(relative.as_str()).filter(|_| ends) {
                         invocation.cancel();
                     }
@@ -88,7 +98,7 @@ impl Watchdog {
                 }
             }
             // They look at the next change.
-            Err(error) => tracing::warn!(%id, %error, "children"),
+            Err(error) => tracing::warn!(%error, "children"),
         }
     }
 }

@@ -199,11 +199,11 @@ fn however_a_parent_ends_its_children_are_cancelled_unless_they_are_detached() {
         assert_eq!(world.wait_as(&running, &["x"], &[], vec![start_of("late", "")]), []);
         assert_eq!(world.status(&run), Some(Status::Cancelled), "{how}");
         assert_eq!(world.status(&of(&run, "late")), None, "one that has ended starts nothing");
-        assert!(world.meta.purge(&id("p")).expect("removed"));
+        assert!(world.meta.purge(&id("p"), 9).expect("removed"));
         world.end(&d, &[]);
         assert_eq!(world.status(&d), Some(Status::Completed), "its parent is gone");
         for gone in [a.clone(), of(&a, "below"), run, d] {
-            assert!(world.meta.purge(&id(&gone)).expect("removed"), "{gone}");
+            assert!(world.meta.purge(&id(&gone), 9).expect("removed"), "{gone}");
         }
         let rows: i64 =
             world.meta.connection.query_row("SELECT count(*) FROM child", [], |row| row.get(0)).expect("read");

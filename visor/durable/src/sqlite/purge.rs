@@ -1,0 +1,159 @@
+//! An invocation is removed, with all that is kept of it.
+
+use super::{children, find, history, mail, number, served, undelivered, unsynced};
+use crate::meta::MetaError;
+use crate::{InvocationId, Status};
+use rusqlite::{Connection, params};
+
+/// Removes an invocation that has ended, or whose row is damaged and that nothing else can be done with; whether there was one.
+pub(super) fn purge(connection: &Connection, id: &InvocationId, now: u64) -> Result<bool, MetaError> {
+    match find(connection, id) {
+        // Whether it has ended is not sure then.
+        Err(MetaError::Damaged { .. }) => {}
+        found => return if found?.is_some() { purge_ended(connection, id) } else { Ok(false) },
+    }
+    connection.prepare_cached("DELETE FROM invocation WHERE id = ?1")?.execute([id.as_str()])?;
+    children::purge_damaged(connection, id, now)?;
+    remove(connection, id)?;
+    // Its history may have been damaged too.
+    unsynced::forget_unnamed(connection)?;
+    Ok(true)
+}
+
+/// Removes an invocation that has ended; whether there was one.
+pub(super) fn purge_ended(connection: &Connection, id: &InvocationId) -> Result<bool, MetaError> {
+    let ended = [Status::Completed, Status::Failed, Status::Cancelled].map(number);
+    let removed = connection
+        .prepare_cached("DELETE FROM invocation WHERE id = ?1 AND status IN (?2, ?3, ?4)")?
+        .execute(params![id.as_str(), ended[0], ended[1], ended[2]])?;
+    if removed > 0 {
+        remove(connection, id)?;
+    }
+    Ok(removed > 0)
+}
+
+/// Removes what is kept of an invocation whose row is not there any more.
+fn remove(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
+    mail::remove(connection, id)?;
+    history::purge(connection, id)?;
+    served::remove(connection, id)?;
+    undelivered::remove(connection, id)?;
+    children::purge(connection, id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Checkpoint, Claimed, Commit, Control, Left, Meta, NewInvocation, NewMail, Outbox, Output, OutputAt, Sqlite,
+        Started, Store, Want,
+    };
+    use monohull_report::{Outgoing, What, child_invocation};
+    use monohull_state_key::KeyFile;
+    use tempfile::TempDir;
+
+    fn id(name: &str) -> InvocationId {
+        name.parse().expect("a name")
+    }
+
+    /// A parent that has started `one`, which has started a child, has a checkpoint, events, outputs and lines, and waits.
+    fn family(folder: &TempDir, key: Option<&KeyFile>) -> (Store, Sqlite, InvocationId) {
+        let store = Store::open_served(&folder.path().join("state"), key).expect("a new one");
+        let mut meta = store.meta().expect("a database");
+        let starts = |name: &str| Outbox {
+            events: vec![Outgoing {
+                what: What::Start { detached: false },
+                to: name.to_owned(),
+                name: "w".to_owned(),
+                bytes: Vec::new(),
+                origin: "s/0/0".to_owned(),
+            }],
+            starts: vec![Ok(b"start".to_vec())],
+            ..Outbox::default()
+        };
+        let new = NewInvocation { id: &id("parent"), workflow: "w", start: b"start", due: 1 };
+        assert_eq!(meta.start(&new, 1).expect("done"), Started::New);
+        let one = id(&child_invocation("parent", "one"));
+        for (name, child) in [(&id("parent"), "one"), (&one, "below")] {
+            let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(name), 5) else { panic!("{name} is due") };
+            let checkpoint = Checkpoint { file: format!("{name}.checkpoint"), bytes: 1 };
+            std::fs::write(store.checkpoints().join(&checkpoint.file), "content").expect("written");
+            let unsynced = Some((checkpoint.file.clone(), b"content".to_vec()));
+            let (waits, taken, published) = Default::default();
+            let commit = Commit::Suspended { checkpoint, due: Some(9), waits, taken, published };
+            let outputs = vec![Output { slot: "out".to_owned(), at: OutputAt::Row(b"1".to_vec()), bytes: 1 }];
+            let left = Left { printed: b"line".to_vec(), outputs, unsynced, sent: starts(child), ..Left::default() };
+            meta.commit_with(&claim.held, &commit, &left, 5).expect("it is ours");
+        }
+        meta.send(&one, &NewMail::new("paid", b"1", Some("key")).expect("an event"), 6).expect("sent");
+        (store, meta, one)
+    }
+
+    /// The tables that have something of an invocation.
+    fn left_in(meta: &Sqlite, id: &InvocationId) -> Vec<String> {
+        let columns = "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c \
+            WHERE m.type = 'table' AND c.type = 'TEXT'";
+        let mut columns = meta.connection.prepare(columns).expect("prepared");
+        let columns = columns.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("asked");
+        let mut found = Vec::new();
+        for column in columns {
+            let (table, column): (String, String) = column.expect("read");
+            let query = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE instr({column}, ?1) > 0)");
+            if meta.connection.query_row(&query, [id.as_str()], |row| row.get::<_, bool>(0)).expect("asked") {
+                found.push(format!("{table}.{column}"));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn one_whose_row_is_damaged_is_removed_with_all_that_is_kept_of_it() {
+        let keys = TempDir::new().expect("a folder");
+        let path = keys.path().join("state.key");
+        KeyFile::create(&path).expect("a new one");
+        let key = KeyFile::load(&path).expect("a key");
+        let exchanged = "start = (SELECT start FROM invocation WHERE id = 'parent')";
+        let damages = [
+            (false, "waits = 'x'"),
+            (false, "status = 9"),
+            (false, "status = 5, attempts = -1"),
+            (false, "status = 1, owner = 'o', checkpoint = '{}'"),
+            (true, exchanged),
+            (true, "published = '{}'"),
+        ];
+        for (is_encrypted, damage) in damages {
+            let folder = TempDir::new().expect("a folder");
+            let (store, mut meta, one) = family(&folder, is_encrypted.then_some(&key));
+            assert!(!meta.purge(&one, 7).expect("asked"), "it has not ended");
+            let below = id(&child_invocation(one.as_str(), "below"));
+            // Chunks are missing or damaged too, and what is known of its children and of its history.
+            let edit = format!(
+                "UPDATE invocation SET {damage} WHERE id = '{one}';
+                 UPDATE history SET waits = 'x', file = '../' || file WHERE id = '{one}';
+                 INSERT INTO lineage VALUES ('{one}', NULL, NULL, 5, 1, 0);"
+            );
+            meta.connection.execute_batch(&edit).expect("edited");
+            assert!(meta.get(&one).is_err(), "{damage}");
+            assert!(meta.purge(&one, 7).expect("removed"), "{damage}");
+            assert!(!meta.purge(&one, 7).expect("asked"), "there is none any more");
+            assert_eq!(left_in(&meta, &one), ["child.id"], "{damage}: what its parent knows");
+            assert_eq!(meta.get(&below).expect("read").expect("there").status, Status::Cancelled);
+            let children = meta.children(&id("parent")).expect("read");
+            assert_eq!((children.len(), children[0].status), (1, None));
+            assert_eq!(meta.mail_count(&id("parent")).expect("asked"), 1, "its parent is told");
+            // The cancelled child is removed too, and no file of them is left.
+            assert!(meta.purge(&below, 8).expect("removed"));
+            store.sweep(&meta, |_| Vec::new()).expect("swept");
+            let files: Vec<_> = std::fs::read_dir(store.checkpoints())
+                .expect("read")
+                .map(|entry| entry.expect("read").file_name())
+                .collect();
+            assert_eq!(files, ["parent.checkpoint"], "{damage}");
+            assert_eq!(meta.count_unsynced().expect("asked"), 1);
+            // Its parent ends too, and nothing is left at all.
+            meta.control(&id("parent"), Control::Cancel, 9).expect("done");
+            assert!(meta.purge(&id("parent"), 9).expect("removed"));
+            assert_eq!(left_in(&meta, &id("parent")), [""; 0], "{damage}");
+        }
+    }
+}
