@@ -37,43 +37,100 @@ impl Sqlite {
         Ok(claimed)
     }
 
-    /// Whether what would be claimed may be claimed more than once; `None` if there is nothing.
-    fn goes_on(&self, want: Want<'_>, now: u64) -> Result<Option<bool>, MetaError> {
-        let columns = "SELECT checkpoint IS NOT NULL, attempts = 0, decrypted(start, 'start', id) FROM invocation";
-        let read = |row: &Row<'_>| {
-            let (has_checkpoint, is_first): (bool, bool) = (row.get(0)?, row.get(1)?);
-            Ok(is_first && (has_checkpoint || (self.begins_again)(row.get_ref(2)?.as_blob()?)))
-        };
-        let found = match want {
-            Want::Due => {
-                let query = format!("{columns} WHERE {CLAIMABLE} AND due <= ?1 ORDER BY due, id LIMIT 1");
-                self.connection.prepare_cached(&query)?.query_row([integer(now)], read).optional()
+    /// Claims those that are due first, in one transaction: one, and others as long as `another` says so. It is asked when there is one more. What
+    /// has to wait for the disk is claimed alone.
+    pub fn claim_due(
+        &mut self,
+        owner: &str,
+        now: u64,
+        another: impl FnMut() -> bool,
+    ) -> Result<Vec<Claimed>, MetaError> {
+        if !self.is_shared && self.goes_on(Want::Due, now)? == Some(true) {
+            let claimed = self.claim_several(owner, now, another);
+            self.wait_for_disk(true)?;
+            let claimed = claimed?;
+            if !claimed.is_empty() {
+                return Ok(claimed);
             }
-            Want::Id(id) => {
-                let query = format!("{columns} WHERE {CLAIMABLE} AND due <= ?1 AND id = ?2");
-                let values = params![integer(now), id.as_str()];
-                self.connection.prepare_cached(&query)?.query_row(values, read).optional()
-            }
-        };
-        match found.map_err(MetaError::from) {
-            // The claim says which it is.
-            Err(error) if error.is_damage() => Ok(Some(false)),
-            found => found,
         }
+        Ok(match self.claim_one(owner, Want::Due, now)? {
+            Claimed::Nothing => Vec::new(),
+            claimed => vec![claimed],
+        })
+    }
+
+    fn claim_several(
+        &mut self,
+        owner: &str,
+        now: u64,
+        mut another: impl FnMut() -> bool,
+    ) -> Result<Vec<Claimed>, MetaError> {
+        self.wait_for_disk(false)?;
+        let begins_again = self.begins_again;
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut claimed = Vec::new();
+        while goes_on(&transaction, begins_again, Want::Due, now)? == Some(true) && (claimed.is_empty() || another()) {
+            let next = claim_in(&transaction, owner, Want::Due, now)?;
+            // The one that was looked at may be damaged, and this is another one.
+            if matches!(&next, Claimed::Yes(claim) if !may_be_lost(claim, begins_again)) {
+                return Ok(Vec::new());
+            }
+            claimed.push(next);
+        }
+        transaction.commit()?;
+        Ok(claimed)
+    }
+
+    fn goes_on(&self, want: Want<'_>, now: u64) -> Result<Option<bool>, MetaError> {
+        goes_on(&self.connection, self.begins_again, want, now)
     }
 
     /// A claim that does not wait for the disk; `None` if it has to after all.
     fn claim_relaxed(&mut self, owner: &str, want: Want<'_>, now: u64) -> Result<Option<Claimed>, MetaError> {
         self.wait_for_disk(false)?;
+        let begins_again = self.begins_again;
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let claimed = claim_in(&transaction, owner, want, now)?;
-        let may_be_lost =
-            |claim: &Claim| claim.attempt == 1 && (claim.checkpoint.is_some() || (self.begins_again)(&claim.start));
-        if matches!(&claimed, Claimed::Yes(claim) if !may_be_lost(claim)) {
+        if matches!(&claimed, Claimed::Yes(claim) if !may_be_lost(claim, begins_again)) {
             return Ok(None);
         }
         transaction.commit()?;
         Ok(Some(claimed))
+    }
+}
+
+/// Whether a claim may be lost with the machine.
+fn may_be_lost(claim: &Claim, begins_again: fn(&[u8]) -> bool) -> bool {
+    claim.attempt == 1 && (claim.checkpoint.is_some() || begins_again(&claim.start))
+}
+
+/// Whether what would be claimed may be claimed more than once; `None` if there is nothing.
+fn goes_on(
+    connection: &Connection,
+    begins_again: fn(&[u8]) -> bool,
+    want: Want<'_>,
+    now: u64,
+) -> Result<Option<bool>, MetaError> {
+    let columns = "SELECT checkpoint IS NOT NULL, attempts = 0, decrypted(start, 'start', id) FROM invocation";
+    let read = |row: &Row<'_>| {
+        let (has_checkpoint, is_first): (bool, bool) = (row.get(0)?, row.get(1)?);
+        Ok(is_first && (has_checkpoint || begins_again(row.get_ref(2)?.as_blob()?)))
+    };
+    let found = match want {
+        Want::Due => {
+            let query = format!("{columns} WHERE {CLAIMABLE} AND due <= ?1 ORDER BY due, id LIMIT 1");
+            connection.prepare_cached(&query)?.query_row([integer(now)], read).optional()
+        }
+        Want::Id(id) => {
+            let query = format!("{columns} WHERE {CLAIMABLE} AND due <= ?1 AND id = ?2");
+            let values = params![integer(now), id.as_str()];
+            connection.prepare_cached(&query)?.query_row(values, read).optional()
+        }
+    };
+    match found.map_err(MetaError::from) {
+        // The claim says which it is.
+        Err(error) if error.is_damage() => Ok(Some(false)),
+        found => found,
     }
 }
 
@@ -210,6 +267,38 @@ mod tests {
         meta.begins_again(|start| start == b"start");
         assert_eq!(meta.goes_on(Want::Id(&one()), 1).expect("asked"), Some(true));
         assert!(claim(&mut meta).checkpoint.is_none() && waits_for_disk(&meta));
+    }
+
+    #[test]
+    fn those_that_are_due_are_claimed_together_as_far_as_they_may_be() {
+        let (folder, mut meta) = meta();
+        meta.begins_again(|start| start == b"start");
+        for (name, due) in [("a", 2), ("b", 3), ("c", 4), ("d", 9)] {
+            let id: InvocationId = name.parse().expect("a name");
+            let start: &[u8] = if name == "c" { b"once" } else { b"start" };
+            meta.start(&NewInvocation { id: &id, workflow: "w", start, due }, 1).expect("started");
+        }
+        let names = |claimed: Vec<Claimed>| -> Vec<String> {
+            let name = |claimed: Claimed| match claimed {
+                Claimed::Yes(claim) => claim.held.id.to_string(),
+                other => format!("{other:?}"),
+            };
+            claimed.into_iter().map(name).collect()
+        };
+        let mut asked = 0;
+        let two = meta.claim_due("o", 5, || {
+            asked += 1;
+            asked < 2
+        });
+        assert_eq!((names(two.expect("claimed")), asked), (vec!["one".to_owned(), "a".to_owned()], 2));
+        assert!(waits_for_disk(&meta));
+        // What may not begin again is claimed by itself, and there the others end.
+        assert_eq!(names(meta.claim_due("o", 5, || true).expect("claimed")), ["b"]);
+        assert_eq!(names(meta.claim_due("o", 5, || true).expect("claimed")), ["c"]);
+        assert_eq!(names(meta.claim_due("o", 5, || true).expect("claimed")), [""; 0]);
+        let other = Store::open_served(folder.path(), None).and_then(|store| store.meta()).expect("a database");
+        let running = other.list(&[Status::Running], "", 10).expect("read");
+        assert_eq!(running.len(), 4, "the others see it");
     }
 
     #[test]

@@ -137,6 +137,13 @@ impl History for Sqlite {
     }
 }
 
+impl Sqlite {
+    /// A checkpoint of an invocation, if it is kept.
+    pub fn kept(&self, id: &InvocationId, generation: u64) -> Result<Option<Kept>, MetaError> {
+        kept_at(&self.connection, id, generation)
+    }
+}
+
 /// Makes copies of an invocation, with these ids, that go on from a checkpoint.
 pub(super) fn copy(
     connection: &Connection,
@@ -353,10 +360,14 @@ pub(super) fn copies_of(
 
 /// The newest checkpoint of an invocation.
 pub(super) fn checkpoint_of(connection: &Connection, row: &Invocation) -> Result<Option<Kept>, MetaError> {
+    kept_at(connection, &row.id, row.generation)
+}
+
+fn kept_at(connection: &Connection, id: &InvocationId, generation: u64) -> Result<Option<Kept>, MetaError> {
     let query = format!("SELECT {COLUMNS} FROM history WHERE id = ?1 AND generation = ?2");
     let mut query = connection.prepare_cached(&query)?;
-    let mut rows = query.query(params![row.id.as_str(), integer(row.generation)])?;
-    rows.next()?.map(|kept| read(&row.id, kept)).transpose()
+    let mut rows = query.query(params![id.as_str(), integer(generation)])?;
+    rows.next()?.map(|kept| read(id, kept)).transpose()
 }
 
 pub(super) fn lineage(connection: &Connection, id: &InvocationId) -> Result<Lineage, MetaError> {

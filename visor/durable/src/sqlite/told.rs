@@ -8,8 +8,8 @@
 //!
 //! So an event that is there for one leg, as a rule, is no row of the mailbox that is made and removed again.
 
-use super::{Sqlite, integer};
-use crate::meta::{Held, Meta, MetaError};
+use super::{Sqlite, integer, mail};
+use crate::meta::{Held, MetaError};
 use crate::{Invocation, InvocationId, Mail, Outbox};
 use monohull_abi::event::is_event_name;
 use monohull_report::What;
@@ -25,9 +25,10 @@ impl Sqlite {
     /// What a claimed invocation is given when it goes on: what waits in its mailbox, and what it is told of its checkpoint. Refused with
     /// [`MetaError::Stale`] if it is not the holder's any more.
     pub fn given(&self, held: &Held) -> Result<Vec<Mail>, MetaError> {
-        let mut given = self.mail(held, 0)?;
-        let Some(row) = super::find(&self.connection, &held.id)? else { return Ok(given) };
-        let told = of(&self.connection, &held.id, row.generation)?;
+        let transaction = self.connection.unchecked_transaction()?;
+        let row = super::held_row(&transaction, held)?;
+        let mut given = mail::waiting(&transaction, &held.id, 0)?;
+        let told = of(&transaction, &held.id, row.generation)?;
         if told.as_deref().is_some_and(|name| !is_event_name(name)) {
             return Err(MetaError::Damaged { id: held.id.to_string(), what: "event" });
         }
@@ -71,8 +72,8 @@ pub(super) fn of(connection: &Connection, id: &InvocationId, generation: u64) ->
 mod tests {
     use super::*;
     use crate::{
-        Branched, Checkpoint, Claim, Claimed, Commit, Control, Fork, History, Left, NewInvocation, Status, Store, Wait,
-        Want,
+        Branched, Checkpoint, Claim, Claimed, Commit, Control, Fork, History, Left, Meta, NewInvocation, Status, Store,
+        Wait, Want,
     };
     use monohull_report::Outgoing;
     use tempfile::TempDir;

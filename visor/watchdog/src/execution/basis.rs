@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use monohull_domain::checkpoint::Lineage;
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{Adding, Claim, History as _, Mail, MetaError};
@@ -24,7 +25,7 @@ use crate::service::Watchdog;
 /// What a claim goes on from.
 pub(crate) struct Basis {
     pub(crate) start: Start,
-    pub(crate) document: Vec<u8>,
+    pub(crate) document: Bytes,
     pub(crate) ready: Arc<Ready>,
     pub(crate) inputs: Vec<(String, Data)>,
     pub(crate) continuation: Option<OwnedFd>,
@@ -63,14 +64,14 @@ impl Watchdog {
         if claim.checkpoint.is_none() && claim.attempt > 1 && !start.again {
             return Err(NoBasis::Interrupted(Box::new(start)));
         }
-        let (mail, lineage, history) = {
+        let (mail, lineage, kept) = {
             let meta = ledger.reader();
             let mail = match meta.given(&claim.held) {
                 Err(error @ MetaError::Damaged { .. }) => return Err(NoBasis::Pause(error.to_string())),
                 mail => mail.map_err(|error| host(&error))?,
             };
             let lineage = meta.lineage(&claim.held.id).map_err(|error| host(&error))?;
-            (mail, lineage, meta.history(&claim.held.id).map_err(|error| host(&error))?)
+            (mail, lineage, meta.kept(&claim.held.id, claim.generation).map_err(|error| host(&error))?)
         };
         let missing = |what: &str, error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => NoBasis::Pause(format!("{what} is missing")),
@@ -79,7 +80,8 @@ impl Watchdog {
         };
         let document = ledger.read(&start.document).map_err(|error| missing("its workflow document", error))?;
         let load = |name: &str, hash: &[u8; 32]| LoadedImage::open(name, &ledger.store().file(hash));
-        let ready = self.registry.prepare_again(start.head.workflow(), &document, &start.functions, load);
+        let plan = Arc::new(plan_once_registered(start.head.workflow(), &document).map_err(NoBasis::Pause)?);
+        let ready = self.registry.prepare_again(start.head.workflow(), &plan, &start.functions, load);
         let ready = Arc::new(ready.map_err(NoBasis::Pause)?);
         let input = |(slot, hash): &(String, [u8; 32])| {
             let file = ledger.store().open_data(hash).map_err(|error| missing("an input", error))?;
@@ -92,7 +94,10 @@ impl Watchdog {
             None => None,
             Some(checkpoint) => {
                 let path = ledger.checkpoint(&checkpoint.file).map_err(|error| host(&error))?;
-                let plan = |document: &[u8], _: &Engine| plan_once_registered(start.head.workflow(), document);
+                let plan = |of_checkpoint: &[u8], _: &Engine| match *of_checkpoint == document {
+                    true => Ok((*plan).clone()),
+                    false => plan_once_registered(start.head.workflow(), of_checkpoint),
+                };
                 let saved = Saved::read(&path, ledger.keys(), plan).map_err(|error| match error.is_hosts() {
                     true => host(&error),
                     false => NoBasis::Pause(error.to_string()),
@@ -102,7 +107,6 @@ impl Watchdog {
                     return Err(NoBasis::Pause("its checkpoint is one of other images".to_owned()));
                 }
                 let mut continuation = saved.continuation;
-                let kept = history.into_iter().find(|kept| kept.generation == claim.generation);
                 continuation.wall = continuation.wall.saturating_add_signed(kept.map_or(0, |kept| kept.moved));
                 continuation.lineage = Lineage { generation: claim.generation, copy: copy.0, copies: copy.1 };
                 let encoded = postcard::to_extend(&continuation, Vec::new()).map_err(io::Error::other);
@@ -110,7 +114,7 @@ impl Watchdog {
             }
         };
         let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
-        Ok(Basis { start, document, ready, inputs, continuation, events, copy })
+        Ok(Basis { start, document: document.into(), ready, inputs, continuation, events, copy })
     }
 }
 

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use monohull_durable::{Adding, Claim, Claimed, Commit, Held, InvocationId, Left, Status as RowStatus, StoreError};
 use monohull_engine::Ready;
 use monohull_worker::{Job, SuspendedRun};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -36,7 +36,7 @@ use crate::execution::leg::{Begun, Far, Here, Leg};
 use crate::execution::process::Process;
 use crate::execution::run::{Came, Waiting};
 use crate::http::error::{ApiError, Blame};
-use crate::invocations::admission::QueueSlot;
+use crate::invocations::admission::Turn;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{meta_kept, now};
 use crate::invocations::residents::{Ended, WaitOf};
@@ -47,6 +47,9 @@ use crate::service::Watchdog;
 
 /// How long is slept at most while something is due: the clock may be set meanwhile.
 const NAP: Duration = Duration::from_secs(1);
+
+/// Invocations that are claimed at once.
+const TOGETHER: usize = 16;
 
 /// A call that is not durable yet.
 pub(crate) struct First<'t> {
@@ -97,7 +100,8 @@ impl Watchdog {
                 let family = left.sent.has_children().then_some(id.clone());
                 let encoded = start.encode()?;
                 let own = Held { id: id.clone(), epoch: 1 };
-                let resident = watchdog.keep_resident(process, (&own, 1, &encoded), &commit, (&workflow, deadline));
+                let of_code = (&workflow, &document, (0, 0), deadline);
+                let resident = watchdog.keep_resident(process, (&own, 1, &encoded), &commit, of_code);
                 let committed = match &held {
                     None => ledger.start_suspended(&id, &start, &commit, &left).map(|()| RowStatus::Suspended),
                     Some(held) => {
@@ -150,7 +154,7 @@ impl Watchdog {
                 Some(due) if due <= now() => {
                     let slot = self.admission.wait().await;
                     let permit = slot.run_permit().await;
-                    known = self.claim(slot, permit).await;
+                    known = self.claim((slot, permit)).await;
                 }
                 Some(due) => {
                     let nap = Duration::from_nanos(due.saturating_sub(now())).min(NAP);
@@ -165,32 +169,41 @@ impl Watchdog {
         }
     }
 
-    /// Claims what is due first, and begins with it. When the next one is due, if that is known.
-    async fn claim(self: &Arc<Self>, slot: QueueSlot, permit: OwnedSemaphorePermit) -> Option<u64> {
+    /// Claims what is due first, and what is due besides as far as it may run, and begins with it. When the next one is due, if that is known.
+    async fn claim(self: &Arc<Self>, turn: Turn) -> Option<u64> {
         if self.is_ending() {
             return None;
         }
-        let watchdog = self.clone();
+        let (watchdog, runtime) = (self.clone(), Handle::current());
         let claim = spawn_blocking(move || {
-            let claimed = watchdog.ledger.claim()?;
-            let here = match &claimed {
-                Claimed::Yes(claim) => watchdog.resident_of(claim),
-                Claimed::Nothing | Claimed::Paused(_) => None,
-            };
-            let next = watchdog.ledger.next_due().ok().flatten();
-            Ok::<_, StoreError>((claimed, here, next))
+            let mut turns = vec![turn];
+            let claimed = watchdog.ledger.claim(|| {
+                let turn = watchdog.admission.turn().filter(|_| turns.len() < TOGETHER);
+                let is_one = turn.is_some();
+                turns.extend(turn);
+                is_one
+            })?;
+            let has_claimed = !claimed.is_empty();
+            for claimed in claimed {
+                match (claimed, turns.pop()) {
+                    (Claimed::Yes(claim), Some(turn)) => {
+                        let here = watchdog.resident_of(&claim);
+                        let (watchdog, guard) = (watchdog.clone(), watchdog.work.track());
+                        // Without waiting for the others.
+                        runtime.spawn(async move {
+                            let _held = (guard, turn);
+                            watchdog.legs(*claim, here).await;
+                        });
+                    }
+                    (Claimed::Paused(id), _) => tracing::warn!(%id, "paused: too many attempts"),
+                    _ => {}
+                }
+            }
+            drop(turns);
+            Ok::<_, StoreError>(if has_claimed { watchdog.ledger.next_due().ok().flatten() } else { None })
         });
         match claim.await {
-            Ok(Ok((Claimed::Yes(claim), here, next))) => {
-                let (watchdog, guard) = (self.clone(), self.work.track());
-                tokio::spawn(async move {
-                    let _held = (guard, slot, permit);
-                    watchdog.legs(*claim, here).await;
-                });
-                return next;
-            }
-            Ok(Ok((Claimed::Paused(id), ..))) => tracing::warn!(%id, "paused: too many attempts"),
-            Ok(Ok((Claimed::Nothing, ..))) => {}
+            Ok(Ok(next)) => return next,
             Ok(Err(error)) => {
                 tracing::error!(%error, "nothing can be claimed");
                 sleep(TROUBLE_PAUSE).await;
@@ -425,7 +438,7 @@ impl Watchdog {
             return Ok(self.commit_and_go_on(claim, begun, both, (process, keeps_deadline), adding));
         }
         let wait = (&claim.held, generation, &claim.start[..]);
-        let resident = self.keep_resident(process, wait, &both.0, (ready, deadline));
+        let resident = self.keep_resident(process, wait, &both.0, (ready, &begun.document, copy, deadline));
         // A panic may be that of another one's transaction, which was to be made in the same.
         match catch_unwind(AssertUnwindSafe(|| self.commit_once(&claim.held, &both))) {
             Ok(Ok(status)) => {

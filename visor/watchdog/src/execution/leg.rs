@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use monohull_domain::checkpoint::GoOn;
 use monohull_durable::{Claim, InvocationId};
 use monohull_engine::{Event, Ready};
@@ -32,7 +33,7 @@ pub(crate) struct Begun {
     pub(crate) callback: Option<String>,
     /// It may be run again from its beginning.
     pub(crate) again: bool,
-    pub(crate) document: Vec<u8>,
+    pub(crate) document: Bytes,
     pub(crate) ready: Arc<Ready>,
     pub(crate) copy: (u32, u32),
     /// When it was given its turn.

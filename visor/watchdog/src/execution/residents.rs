@@ -10,8 +10,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use monohull_domain::checkpoint::{GoOn, Lineage};
-use monohull_durable::{Claim, Commit, Held, History as _, InvocationId, Mail, Status as RowStatus};
+use monohull_durable::{Claim, Commit, Held, InvocationId, Mail, Status as RowStatus};
 use monohull_engine::{Event, Ready};
 use monohull_worker::Message;
 use tokio::time::Instant;
@@ -39,14 +40,15 @@ impl Watchdog {
         process: Option<Run>,
         (held, generation, start): (&Held, u64, &[u8]),
         commit: &Commit,
-        (ready, deadline): (&Arc<Ready>, Deadline),
+        (ready, document, copy, deadline): (&Arc<Ready>, &Bytes, (u32, u32), Deadline),
     ) -> Option<WaitOf> {
         let Commit::Suspended { checkpoint, .. } = commit else { return None };
         let keeps_deadline = deadline.is_kept()?;
         let process = process.filter(|_| !self.is_ending())?;
         let Held { id, epoch } = held.clone();
         let of = WaitOf { id, epoch, generation, checkpoint: checkpoint.file.clone(), start: start.into() };
-        let resident = Resident { of: of.clone(), process, ready: ready.clone(), keeps_deadline };
+        let (ready, document) = (ready.clone(), document.clone());
+        let resident = Resident { of: of.clone(), process, ready, document, copy, keeps_deadline };
         self.count_ended(self.residents.put(resident));
         Some(of)
     }
@@ -75,11 +77,8 @@ impl Watchdog {
     pub(crate) fn resident_of(&self, claim: &Claim) -> Option<Here> {
         let (resident, ended) = self.residents.take(claim);
         self.count_ended(ended);
-        let Resident { process, ready, keeps_deadline, .. } = resident?;
+        let Resident { process, ready, document, copy, keeps_deadline, .. } = resident?;
         let start = Start::decode(&claim.start)?;
-        let document = self.ledger.read(&start.document).ok()?;
-        let lineage = self.ledger.reader().lineage(&claim.held.id).ok()?;
-        let copy = (lineage.copy, lineage.copies);
         let (callback, again) = (start.callback.clone(), start.again);
         let begun = Begun { callback, again, document, ready, copy, since: std::time::Instant::now() };
         self.here(claim, (process, keeps_deadline), begun)

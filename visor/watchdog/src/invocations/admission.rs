@@ -28,6 +28,9 @@ pub(crate) struct QueueSlot {
     permits: Arc<Semaphore>,
 }
 
+/// The right to run.
+pub(crate) type Turn = (QueueSlot, OwnedSemaphorePermit);
+
 impl Admission {
     pub(crate) fn new(concurrency: usize, queue: usize) -> Admission {
         let concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS / 2);
@@ -56,6 +59,13 @@ impl Admission {
     pub(crate) async fn wait(&self) -> QueueSlot {
         let slot = self.slots.clone().acquire_owned().await.expect("the semaphore is never closed");
         QueueSlot { _slot: slot, permits: self.permits.clone() }
+    }
+
+    /// The right to run at once, if nothing waits for that.
+    pub(crate) fn turn(&self) -> Option<Turn> {
+        let permit = self.permits.clone().try_acquire_owned().ok()?;
+        let slot = self.slots.clone().try_acquire_owned().ok()?;
+        Some((QueueSlot { _slot: slot, permits: self.permits.clone() }, permit))
     }
 
     /// How many run, and how many wait.
@@ -90,7 +100,13 @@ mod tests {
         let permit = second.run_permit().await;
         drop(first);
         assert_eq!(admission.load(), (1, 0));
+        assert!(admission.turn().is_none(), "one runs");
         assert!(admission.admit().is_ok());
         drop(permit);
+        drop(second);
+        let turn = admission.turn().expect("none runs");
+        assert!(admission.turn().is_none());
+        assert_eq!(admission.load(), (1, 0));
+        drop(turn);
     }
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime};
 use monohull_checkpoint::{Key, KeyError};
 use monohull_durable::{
     Claim, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Listed, Meta, MetaError, Moving,
-    NewInvocation, Outbox, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Undelivered, Want,
+    NewInvocation, Outbox, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Undelivered,
 };
 use monohull_saved::Keys;
 use monohull_state_key::{KeyFile, KeyFileError};
@@ -344,13 +344,13 @@ impl Ledger {
         Ok(fired)
     }
 
-    /// Claims the one that is due first.
-    pub(crate) fn claim(&self) -> Result<Claimed, StoreError> {
-        let mut meta = self.meta();
-        let claimed = meta.claim(self.owner.name(), Want::Due, now())?;
-        drop(meta);
-        if let Claimed::Paused(id) = &claimed {
-            self.changed(id);
+    /// Claims those that are due first: one, and others as long as there may be another one.
+    pub(crate) fn claim(&self, another: impl FnMut() -> bool) -> Result<Vec<Claimed>, StoreError> {
+        let claimed = self.meta().claim_due(self.owner.name(), now(), another)?;
+        for claimed in &claimed {
+            if let Claimed::Paused(id) = claimed {
+                self.changed(id);
+            }
         }
         Ok(claimed)
     }

@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use monohull_durable::{Claim, InvocationId};
 use monohull_engine::Ready;
 
@@ -69,6 +70,10 @@ pub(crate) struct Resident<P> {
     pub(crate) process: P,
     /// The version of its workflow.
     pub(crate) ready: Arc<Ready>,
+    /// The document of that.
+    pub(crate) document: Bytes,
+    /// Which of how many copies the invocation is.
+    pub(crate) copy: (u32, u32),
     /// Whether its time is up when its process has it; if not, its checkpoint has none.
     pub(crate) keeps_deadline: bool,
 }
@@ -348,6 +353,8 @@ mod tests {
                 of: of.clone(),
                 process,
                 ready: self.ready.clone(),
+                document: Bytes::new(),
+                copy: (0, 0),
                 keeps_deadline: true,
             });
             Ended { memory: self.residents.weigh(&of).memory, ..put }

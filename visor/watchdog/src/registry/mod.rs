@@ -242,14 +242,13 @@ impl Registry {
     pub(crate) fn prepare_again(
         &self,
         name: &str,
-        document: &[u8],
+        plan: &Arc<Plan>,
         images: &[(String, [u8; 32])],
         load: impl Fn(&str, &[u8; 32]) -> Result<LoadedImage, LoadError>,
     ) -> Result<Ready, String> {
-        let plan = Arc::new(plan_once_registered(name, document)?);
         let (plan, known) = {
             let tables = self.tables();
-            let plan = tables.grants.resolve(Some(name), &plan).map_err(|missing| missing.join("; "))?;
+            let plan = tables.grants.resolve(Some(name), plan).map_err(|missing| missing.join("; "))?;
             let known: Vec<_> = tables.functions.values().map(|function| function.image.clone()).collect();
             (plan, known)
         };
