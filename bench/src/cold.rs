@@ -99,7 +99,6 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
         Some(("python-template", what)) => (Function::PythonFromTemplate, what),
         Some(_) => return Err(format!("unknown measurement {what}")),
     };
-    let wrong = |error: &dyn std::fmt::Display| error.to_string();
     let settings = Settings::usual(IsolationWish::Auto).map_err(|error| wrong(&error))?;
     let spawner = Spawner::start(&settings).map_err(|error| wrong(&error))?;
     let document = function.document();
@@ -145,8 +144,13 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
     Ok(samples[samples.len() / 2])
 }
 
+/// An error in words.
+pub(crate) fn wrong(error: &dyn std::fmt::Display) -> String {
+    error.to_string()
+}
+
 /// Waits for a message that gives something.
-fn listen<T>(running: &mut Running, mut wanted: impl FnMut(&Message) -> Option<T>) -> Result<T> {
+pub(crate) fn listen<T>(running: &mut Running, mut wanted: impl FnMut(&Message) -> Option<T>) -> Result<T> {
     loop {
         running.wait(None).map_err(|error| error.to_string())?;
         while let Some(message) = running.next_message().map_err(|error| error.to_string())? {

@@ -5,10 +5,12 @@
 
 mod cold;
 mod durable;
+mod forks;
 mod harness;
 mod http;
 mod machine;
 mod ours;
+mod page_cache;
 mod peer;
 mod processor;
 mod report;

@@ -1,7 +1,7 @@
 //! Our side: workflows, run in this process by the visor's library.
 
 use crate::harness::Result;
-use monohull_visor::domain::checkpoint::{Answer, Base, Keeper, Suspended};
+use monohull_visor::domain::checkpoint::{Answer, Base, Continuation, Keeper, Suspended};
 use monohull_visor::engine::{Ready, RunEnd, RunOptions};
 use monohull_visor::report::{Content, Failure, FailureKind, RunReport, Silent, Status, Stream};
 use monohull_visor::workflow;
@@ -79,6 +79,30 @@ impl Workflow {
             captures.remove(0);
         }
         if captures.is_empty() { Err("the workflow was not captured often enough".to_owned()) } else { Ok(captures) }
+    }
+
+    /// Runs it until it only waits: the rest of it.
+    pub(crate) fn suspend(&self) -> Result<Continuation> {
+        let (wait, options) = (Some(Duration::from_millis(1)), RunOptions::default());
+        match self.0.run_from(None, wait, &options, Arc::new(Silent)).map_err(|error| error.to_string())? {
+            RunEnd::Suspended(suspended) => Ok(suspended.continuation),
+            RunEnd::Report(report) => Err(format!("{} ended: {:?}", report.workflow, report.error)),
+        }
+    }
+
+    /// Goes on with the rest of it until its end.
+    pub(crate) fn go_on(&self, rest: Continuation) -> Result<()> {
+        let options = RunOptions::default();
+        match self.0.run_from(Some(rest), None, &options, Arc::new(Silent)).map_err(|error| error.to_string())? {
+            RunEnd::Report(report) if report.status == Status::Done => Ok(()),
+            RunEnd::Report(report) => Err(format!("{} failed: {:?}", report.workflow, report.error)),
+            RunEnd::Suspended(_) => Err("the workflow was suspended".to_owned()),
+        }
+    }
+
+    /// As the engine has it.
+    pub(crate) fn ready(&self) -> &Ready {
+        &self.0
     }
 
     fn run_with(&self, options: &RunOptions) -> Result<Run> {

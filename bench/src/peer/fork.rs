@@ -3,11 +3,13 @@
 
 use super::last_error;
 use crate::harness::Result;
+use std::hint::black_box;
 use std::ptr;
 use std::time::Instant;
 
-/// Makes `count` children that end at once, one after the other.
-pub(super) fn fork_exit_wait(count: usize) -> Result<f64> {
+/// Makes `count` children that end at once, one after the other, with so many bytes of memory that have been written to.
+pub(super) fn fork_exit_wait(count: usize, bytes: usize) -> Result<f64> {
+    let memory = black_box(vec![1_u8; bytes]);
     let start = Instant::now();
     for _ in 0..count {
         // SAFETY: this process has one thread, and the child does nothing but end.
@@ -22,5 +24,6 @@ pub(super) fn fork_exit_wait(count: usize) -> Result<f64> {
             return Err(last_error("waitpid"));
         }
     }
+    black_box(&memory);
     Ok(start.elapsed().as_nanos() as f64 / count as f64)
 }

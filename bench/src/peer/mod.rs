@@ -10,6 +10,7 @@ mod copy;
 mod files;
 mod fork;
 mod mapped;
+mod page_reads;
 mod peak;
 mod pipe;
 mod processes;
@@ -44,7 +45,11 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "written" => written::found_and_copied(number(0)?, number(1)?, number(2)?),
         "cold" => crate::cold::measure(arguments.first().map_or("", String::as_str), number(1)?),
         "spawn" => spawn::spawn_wait(number(0)?, arguments.get(1..).unwrap_or_default()),
-        "fork" => fork::fork_exit_wait(number(0)?),
+        "fork" => fork::fork_exit_wait(number(0)?, 0),
+        "fork-touched" => fork::fork_exit_wait(number(0)?, number(1)?),
+        "forks" => crate::forks::measure(number(0)?, number(1)?, arguments.get(2).map_or("", String::as_str)),
+        "page-reads" => page_reads::some(path(0)?, number(1)?, number(2)?, number(3)?),
+        "file-reads" => page_reads::whole(path(0)?, number(1)?),
         "files" => files::pass(path(0)?, number(1)?, number(2)?, number(3)?),
         "growth" => files::growth(path(0)?, number(1)?, number(2)?),
         "mapped" => mapped::sweep(path(0)?, number(1)?, number(2)?, number(3)?, number(4)? == 1),

@@ -20,7 +20,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
         row("cold-start, answered", "answered", None)?,
         row("cold-start, first instruction", "first-instruction", Some(0.15))?,
         row("an idle worker is made", "idle-worker", None)?,
-        row("start from a template, first instruction", "template:first-instruction", None)?,
+        row("start from a template, first instruction", "template:first-instruction", Some(0.35))?,
         row("start from a template, answered", "template:answered", None)?,
         row("the same function without a template, answered", "prepared:answered", None)?,
     ];

@@ -3,6 +3,8 @@
 mod chain;
 mod checker;
 mod checkpoint;
+mod checkpoint_file;
+mod checkpoint_forks;
 mod cold_start;
 mod deadlines;
 mod durable;
@@ -164,6 +166,18 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "checkpoint",
         about: "a suspended workflow: its file, against what is allowed; going on, against starting; a computation with checkpoints, against none",
         run: Run::Rows(checkpoint::run),
+        lacks: nothing,
+    },
+    Scenario {
+        name: "checkpoint-file",
+        about: "a checkpoint written durably, against write + fdatasync; and restored, against reading a file",
+        run: Run::Rows(checkpoint_file::run),
+        lacks: nothing,
+    },
+    Scenario {
+        name: "checkpoint-forks",
+        about: "processes that go on from one sleeper with 100 MiB, against fork of a process with 100 MiB",
+        run: Run::Rows(checkpoint_forks::run),
         lacks: nothing,
     },
     Scenario {

@@ -18,7 +18,7 @@ use monohull_std::mmap::Mmap;
 use monohull_std::net::UdpSocket;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotError, SlotString};
-use monohull_std::time::Instant;
+use monohull_std::time::{Duration, Instant};
 use monohull_std::{fs, println, thread};
 use monohull_trampoline::user::hostcall;
 
@@ -54,6 +54,7 @@ fn main(
         }
         "alone" => leave(&[("worst", (0..count).map(|_| slot_calls()).fold(0.0, f64::max))]),
         "rewind" => leave(&[("rewind", rewinds(count, bytes, pages.unwrap_or(0))?)]),
+        "wake" => wake(count, bytes, pages.unwrap_or(0)),
         "stay" => stay(count, bytes, threads.unwrap_or(0))?,
         "nothing" => {}
         "time" => _ = black_box(Instant::now()),
@@ -116,6 +117,16 @@ fn stay(milliseconds: u64, bytes: usize, threads: usize) -> Result<(), Box<dyn E
     hostcall(number::FUTEX_WAKE, [OVER.as_ptr() as u64, u64::MAX, 0, 0, 0, 0]);
     waiting.into_iter().for_each(|one| _ = one.join());
     Ok(())
+}
+
+/// Sleeps for so many milliseconds, with so many bytes of heap in which no two pages are equal, and writes to some of them afterwards.
+fn wake(milliseconds: u64, bytes: usize, pages: usize) {
+    let words = bytes / 8;
+    let mut heap: Vec<u64> = (0..words as u64).map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).collect();
+    black_box(&mut heap);
+    thread::sleep(Duration::from_millis(milliseconds));
+    heap.iter_mut().step_by((words / pages.max(1)).max(1)).take(pages).for_each(|word| *word = !*word);
+    black_box(&mut heap);
 }
 
 /// Writes so many pages of a heap of so many bytes, and goes back, so often.

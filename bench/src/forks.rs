@@ -1,0 +1,97 @@
+//! Our side of forks: processes that go on from one captured sleeper, from a supervisor in a process of its own.
+//!
+//! ```text
+//! a process: fills its memory, sleeps ─▶ continuation (sealed memory, once)
+//!                                              ├─▶ idle worker │ job … restored, goes on … answer │ gone
+//!                                              └─▶ idle worker │ job … restored, goes on … answer │ gone
+//! ```
+
+use crate::cold::{listen, wrong};
+use crate::harness::Result;
+use crate::ours::image;
+use monohull_visor::engine::{IsolationWish, Ready};
+use monohull_visor::report::Status;
+use monohull_visor::worker::{Job, Message, Settings, Spawner};
+use monohull_visor::workflow;
+use serde_json::json;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long the sleeper sleeps, so that all copies find that it is over.
+const NAP: Duration = Duration::from_millis(100);
+
+/// A workflow of a function that sleeps with so many bytes, and writes to 40 pages of them afterwards.
+pub(crate) fn sleeper(bytes: usize, nap: Duration) -> serde_json::Value {
+    let args = json!({ "what": "wake", "count": nap.as_millis() as u64, "bytes": bytes, "pages": 40 });
+    json!({
+        "name": "bench-wakes",
+        "functions": { "probe": { "image": image("bench-probe") } },
+        "steps": [{ "name": "wakes", "function": "probe", "args": args, "memory": "1GiB" }],
+        "limits": { "carriers": 1 },
+    })
+}
+
+/// Forks a sleeper with so many bytes so often. `each`: the median from the job to the answer, one after the other, each in a process that was ready for
+/// it. `all`: from the first process that is made until the last answer, on all cores.
+pub(crate) fn measure(bytes: usize, count: usize, what: &str) -> Result<f64> {
+    let settings = Settings::usual(IsolationWish::Auto).map_err(|error| wrong(&error))?;
+    let spawner = Spawner::start(&settings).map_err(|error| wrong(&error))?;
+    let document = sleeper(bytes, NAP).to_string();
+    let plan = workflow::load_str(Path::new("bench.json"), &document).map_err(|error| wrong(&error))?;
+    let ready = Arc::new(Ready::new(plan).map_err(|error| wrong(&error))?);
+    let rest = suspend(&spawner, &ready)?;
+    std::thread::sleep(NAP);
+    let fork = || fork(&spawner, &ready, &rest);
+    match what {
+        "each" => {
+            let mut samples = (0..count).map(|_| fork()).collect::<Result<Vec<_>>>()?;
+            samples.sort_by(f64::total_cmp);
+            Ok(samples[samples.len() / 2])
+        }
+        "all" => {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            let start = Instant::now();
+            let share = |core: usize| count / cores + usize::from(core < count % cores);
+            let forks = &|core| (0..share(core)).try_for_each(|_| fork().map(drop));
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..cores).map(|core| scope.spawn(move || forks(core))).collect();
+                threads.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+            })?;
+            Ok(start.elapsed().as_nanos() as f64)
+        }
+        _ => Err(format!("unknown measurement {what}")),
+    }
+}
+
+/// Runs the workflow until it only waits.
+fn suspend(spawner: &Spawner, ready: &Arc<Ready>) -> Result<OwnedFd> {
+    let worker = spawner.idle_worker().map_err(|error| wrong(&error))?;
+    let job = Job { suspend: Some(Duration::from_millis(1)), ..Job::new(ready.clone(), Vec::new()) };
+    let mut running = worker.assign(&job).map_err(|error| wrong(&error))?;
+    listen(&mut running, |message| match message {
+        Message::Suspended(suspended) => Some(suspended.continuation.try_clone().map_err(|error| error.to_string())),
+        Message::Ended { report, .. } => Some(Err(format!("it was not suspended: {:?}", report.error))),
+        Message::Done { .. } => Some(Err("it has ended".to_owned())),
+        _ => None,
+    })?
+}
+
+/// Has a process go on with the rest of it, until its end: nanoseconds from the job to the answer.
+fn fork(spawner: &Spawner, ready: &Arc<Ready>, rest: &OwnedFd) -> Result<f64> {
+    let worker = spawner.idle_worker().map_err(|error| wrong(&error))?;
+    let continuation = Some(rest.try_clone().map_err(|error| wrong(&error))?);
+    let job = Job { continuation, ..Job::new(ready.clone(), Vec::new()) };
+    let start = Instant::now();
+    let mut running = worker.assign(&job).map_err(|error| wrong(&error))?;
+    listen(&mut running, |message| match message {
+        Message::Done { .. } => Some(Ok(())),
+        Message::Ended { report, .. } if report.status == Status::Done => Some(Ok(())),
+        Message::Ended { report, .. } => Some(Err(format!("a fork has failed: {:?}", report.error))),
+        _ => None,
+    })??;
+    let took = start.elapsed().as_nanos() as f64;
+    listen(&mut running, |message| matches!(message, Message::Died(_)).then_some(()))?;
+    Ok(took)
+}

@@ -1,0 +1,179 @@
+//! The file of a checkpoint: written so that the disk has it, and gone on with, from the page cache and from the disk.
+//!
+//! ```text
+//!   written    │ records, pages, hashes ─ read back, checked, sealed ─ on the disk, named │
+//!   restored   │ file read, each page checked ─ domain made ─ pages put back ─ the function goes on, touches 40 pages, ends │
+//!              └────────────────────────────────────── what is measured ─────────────────────────────────────────────────────┘
+//! ```
+//!
+//! A file takes a name of its own, which costs the disk more than bytes in a file that is there: what a plain file costs that is written, synchronised and
+//! named has its own row. So has a workflow that does nothing, which is what a restored one cannot go below. What a server commits of a workflow
+//! that waits is measured by `durable-rate`.
+
+use crate::durable::fdatasync;
+use crate::forks::sleeper;
+use crate::harness::{Effort, Result, Row, Samples, Unit, take_turns};
+use crate::ours::{Workflow, image, scratch};
+use crate::{page_cache, peer};
+use monohull_checkpoint::record::Contents;
+use monohull_checkpoint::{Checkpoint, Content, Heat, Key, NewFile, Packing, Pages, Replace, Trust, write};
+use monohull_saved::{Engine, Saved};
+use monohull_visor::domain::checkpoint::Continuation;
+use monohull_visor::workflow::Plan;
+use serde_json::{Value, json};
+use std::fmt::Display;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The bytes that the smallest form of a small function that sleeps may take.
+const ALLOWED_COMPRESSED: f64 = 8.0 * 1024.0;
+/// Memory of the workflow that is restored, and the pages of it that it touches then.
+const HEAP: usize = 16 << 20;
+const TOUCHED: &str = "40";
+const PAGE: usize = 4096;
+
+pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
+    let folder = scratch()?.join("checkpoint-file");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).map_err(said)?;
+    let key = Key::load_or_create(&folder.join("checkpoint.key")).map_err(said)?;
+    let mut rows = small(effort, &folder, &key)?;
+    rows.extend(restored(effort, &folder, &key)?);
+    let _ = std::fs::remove_dir_all(&folder);
+    Ok(rows)
+}
+
+/// A small function that sleeps: its bytes if each page is compressed, and writing it.
+fn small(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
+    let document = json!({
+        "name": "bench-sleeps",
+        "functions": { "misbehave": { "image": image("misbehave") } },
+        "steps": [{ "name": "naps", "function": "misbehave", "args": { "how": "sleep" } }],
+        "limits": { "carriers": 1, "timeout": "1h" },
+    });
+    let workflow = Workflow::new(&document)?;
+    let saved = saved(&workflow, &document, workflow.suspend()?);
+    let bytes = saved.to_bytes(&folder.join("small.checkpoint"), key).map_err(said)?;
+    let size = compressed(&bytes, key)? as f64;
+    let count = effort.size(50, 2);
+    let ours = || {
+        each_new(folder, count, |folder, number| {
+            saved.write(folder, &number.to_string(), key, None).map(drop).map_err(said)
+        })
+    };
+    let by_hand = || {
+        each_new(folder, count, |folder, number| {
+            let new = NewFile::beside(&folder.join(number.to_string())).map_err(said)?;
+            new.file().write_all(&bytes).map_err(said)?;
+            new.publish(Replace::No).map(drop).map_err(said)
+        })
+    };
+    let disk = || fdatasync(bytes.len(), count);
+    let by = format!("write + fdatasync of {} KiB into a file with room", bytes.len().div_ceil(1024));
+    let size = (Samples::of(vec![size]), Samples::of(vec![ALLOWED_COMPRESSED]));
+    let name = "checkpoint: bytes of a small sleeper, each page compressed";
+    let written = take_turns(effort, ours, disk)?;
+    let floor = take_turns(effort, by_hand, disk)?;
+    Ok(vec![
+        Row::new(name, size, "the size allowed", Unit::Kibibytes, Some(1.0)),
+        Row::new("checkpoint: written durably", written, &by, Unit::Microseconds, Some(1.5)),
+        Row::new("checkpoint: a new file of these bytes, named", floor, &by, Unit::Microseconds, None),
+    ])
+}
+
+/// A workflow with 16 MiB that goes on from its file.
+fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
+    let nap = Duration::from_millis(20);
+    let document = sleeper(HEAP, nap);
+    let workflow = Workflow::new(&document)?;
+    let saved = saved(&workflow, &document, workflow.suspend()?);
+    let path = saved.write(folder, "wakes", key, None).map_err(said)?.path;
+    // From here on it is due.
+    std::thread::sleep(nap);
+    let plan = Plan::clone(workflow.ready().plan());
+    let restore = || {
+        let start = Instant::now();
+        let saved = Saved::read(&path, key, |_, _| Ok(plan.clone())).map_err(said)?;
+        workflow.go_on(saved.continuation)?;
+        Ok(start.elapsed().as_nanos() as f64)
+    };
+    let from_disk = || {
+        page_cache::evict(&path)?;
+        restore()
+    };
+    let nothing = Workflow::nothing(1)?;
+    let text = path.to_str().ok_or("the path of the build folder is not UTF-8")?;
+    let heap = HEAP.to_string();
+    let preadv = || peer::measure("page-reads", &[text, effort.size("500", "2"), &heap, TOUCHED]);
+    let cached = take_turns(effort, restore, preadv)?;
+    let floor = take_turns(effort, || Ok(nothing.run()?.nanoseconds), preadv)?;
+    let evicted = take_turns(effort, from_disk, || peer::measure("file-reads", &[text, effort.size("3", "1")]))?;
+    let by = "preadv of 40 pages, into fresh memory";
+    let row = |name: &str, sides, by: &str, goal| Row::new(name, sides, by, Unit::Microseconds, goal);
+    Ok(vec![
+        row("checkpoint: 16 MiB restored, 40 pages touched", cached, by, Some(2.0)),
+        row("checkpoint: a workflow of a no-op, not restored", floor, by, None),
+        row("checkpoint: 16 MiB restored from the disk", evicted, "reading the file from the disk", Some(0.2)),
+    ])
+}
+
+/// What is kept of a workflow that waits.
+fn saved(workflow: &Workflow, document: &Value, continuation: Continuation) -> Saved {
+    let ready = workflow.ready();
+    let images = ready.images().iter().map(|image| (image.hash(), image.image.bytes));
+    let functions = ready.plan().functions.iter().zip(images);
+    Saved {
+        workflow: ready.plan().name.clone(),
+        generation: 1,
+        document: document.to_string().into_bytes(),
+        functions: functions.map(|(function, (hash, bytes))| (function.name.clone(), hash, bytes)).collect(),
+        engine: Engine {
+            file: PathBuf::from("bench.json"),
+            settings: Vec::new(),
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+            events: Vec::new(),
+            given: 0,
+            copy: (0, 0),
+        },
+        continuation,
+    }
+}
+
+/// How many bytes a checkpoint has whose pages are compressed.
+fn compressed(bytes: &[u8], key: &Key) -> Result<u64> {
+    let checkpoint = Checkpoint::read(bytes, Trust::Key(key)).map_err(said)?;
+    let contents: &Contents = checkpoint.contents();
+    let mut stored = vec![0; checkpoint.stored_pages() as usize * PAGE];
+    checkpoint.read_pages(0, &mut stored).map_err(said)?;
+    let mut pages = Pages::new();
+    for run in checkpoint.runs() {
+        match run.content {
+            Content::Zero => pages.zero(run.address, run.count),
+            Content::Base => pages.base(run.address, run.count),
+            Content::Parent => return Err("it is not whole".to_owned()),
+            Content::Here { stored: first } => {
+                let bytes = &stored[first as usize * PAGE..(first + run.count) as usize * PAGE];
+                pages.here(run.address, bytes, Heat::Rest)
+            }
+        }
+        .map_err(said)?;
+    }
+    write(&mut Vec::new(), contents, &pages, Packing::Lz4).map(|written| written.bytes).map_err(said)
+}
+
+/// The mean time of so many files that are made in a folder of their own.
+fn each_new(folder: &Path, count: usize, make: impl Fn(&Path, usize) -> Result<()>) -> Result<f64> {
+    let folder = folder.join("new");
+    std::fs::create_dir_all(&folder).map_err(said)?;
+    let start = Instant::now();
+    (0..count).try_for_each(|number| make(&folder, number))?;
+    let took = start.elapsed().as_nanos() as f64 / count as f64;
+    std::fs::remove_dir_all(&folder).map_err(said)?;
+    Ok(took)
+}
+
+fn said(error: impl Display) -> String {
+    error.to_string()
+}
