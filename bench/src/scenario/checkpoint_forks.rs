@@ -13,7 +13,7 @@ const ALLOWED: f64 = 500e6 / 1000.0;
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let mebibytes: usize = effort.size(100, 2);
     let bytes = (mebibytes << 20).to_string();
-    let (few, forks, starts) = (effort.size("5", "2"), effort.size("100", "5"), effort.size("100", "5"));
+    let (few, forks, starts) = (effort.size("5", "2"), effort.size("30", "5"), effort.size("100", "5"));
     let theirs = || peer::measure("fork-touched", &[forks, &bytes]);
     let each = on_one_core(|| take_turns(effort, || peer::measure("forks", &[&bytes, few, "each"]), theirs))?;
     let floor = on_one_core(|| take_turns(effort, || peer::measure("cold", &["answered", starts]), theirs))?;
