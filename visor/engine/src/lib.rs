@@ -38,7 +38,9 @@ pub use options::{Event, IsolationWish, RunOptions, modules_folder};
 pub use workflow_io::{Filling, Source, WorkflowIo};
 
 use clock::Clock;
-use monohull_domain::checkpoint::{Continuation, Keeper, Residence, RestoreError, Suspended, TemplateUse};
+use monohull_domain::checkpoint::{
+    CapturedPages, Continuation, Keeper, Residence, RestoreError, Suspended, TemplateUse,
+};
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::image::map::{LoadError, LoadedImage};
 use monohull_domain::instance::InstanceConfig;
@@ -178,7 +180,7 @@ pub struct RunResources {
     /// Epoll instances: see [`Ready::epoll_set`].
     pub epoll_set: Option<Arc<EpollSet>>,
     /// The rest of a run that was captured, instead of a run from the beginning.
-    pub continuation: Option<Continuation>,
+    pub continuation: Option<Continuation<CapturedPages>>,
     /// Events for functions that wait for them.
     pub events: Vec<Event>,
     /// Whether the run makes a template, or its instance starts from one.
@@ -312,6 +314,7 @@ impl Ready {
         let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
         let (network, events) = (self.plan.network.open()?, options.events.clone());
         let template = options.template.clone();
+        let continuation = continuation.map(|continuation| continuation.map_pages(CapturedPages::from));
         let resources = RunResources { files, network, epoll_set, continuation, events, template };
         let ran = self.run_on(ground, &context, resources, &mut files_of_slots, progress, |mut end| {
             if let RunEnd::Report(report) = &mut end {

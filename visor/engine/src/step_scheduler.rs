@@ -164,7 +164,7 @@ impl StepScheduler {
     }
 
     /// The rest of a run that was captured. Nothing of it may have been run here.
-    pub(super) fn restore(&self, continuation: &Continuation) -> Result<(), StateError> {
+    pub(super) fn restore<P>(&self, continuation: &Continuation<P>) -> Result<(), StateError> {
         self.restore_state(continuation)
     }
 

@@ -6,7 +6,7 @@ use super::slot_memory::SlotMemory;
 use super::template::JobTemplate;
 use super::template_file::read_template;
 use monohull_domain::EpollSet;
-use monohull_domain::checkpoint::Continuation;
+use monohull_domain::checkpoint::{CapturedPages, Continuation};
 use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::mounts::Opened;
 use monohull_engine::{Event, HostError, Latest, Ready, RunResources, Source};
@@ -14,6 +14,7 @@ use monohull_ipc::channel::FILES_MAX;
 use monohull_ipc::recycled::RECYCLED_MAX;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
+use monohull_sys::sealed_bytes::SealedBytes;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -344,10 +345,7 @@ impl Received {
             Some(_) => return Err("the job lacks a file".to_owned()),
             None => None,
         };
-        let continuation = match wire.continuation {
-            true => Some(read_continuation(&files.next().ok_or("the job lacks a file")?)?),
-            false => None,
-        };
+        let continuation = wire.continuation.then(|| read_continuation(files.next())).transpose()?;
         let events = match wire.events {
             true => read_events(&files.next().ok_or("the job lacks a file")?)?,
             false => Vec::new(),
@@ -377,13 +375,19 @@ pub(super) fn seal_continuation(continuation: Continuation) -> io::Result<OwnedF
     seal(&bytes, 0)
 }
 
-/// Decodes a continuation, which may come from anywhere: what it says is checked when the domain is rebuilt.
-fn read_continuation(file: &OwnedFd) -> Result<Continuation, String> {
-    let bytes = read_sealed(file, CONTINUATION_MAX).map_err(|error| format!("the continuation: {error}"))?;
-    let decoded: Result<(Continuation, &[u8]), _> = postcard::take_from_bytes(&bytes);
-    match decoded {
-        Ok((continuation, [])) => Ok(continuation),
-        Ok(_) => Err("the continuation has more bytes than it should".to_owned()),
-        Err(error) => Err(format!("the continuation cannot be read: {error}")),
-    }
+/// Decodes a continuation, which may come from anywhere: what it says is checked when the domain is rebuilt. Its pages stay where they are.
+fn read_continuation(file: Option<OwnedFd>) -> Result<Continuation<CapturedPages>, String> {
+    let file = file.ok_or("the job lacks a file")?;
+    let bytes = SealedBytes::map(&file).map_err(|error| format!("the continuation: {error}"))?;
+    let decoded = postcard::take_from_bytes::<Continuation<Vec<(u64, &[u8])>>>(&bytes);
+    let (continuation, []) = decoded.map_err(|error| format!("the continuation cannot be read: {error}"))? else {
+        return Err("the continuation has more bytes than it should".to_owned());
+    };
+    let start = bytes.as_ptr().addr();
+    let place = |(address, contents): (u64, &[u8])| {
+        let at = contents.as_ptr().addr() - start;
+        (address, at..at + contents.len())
+    };
+    let places = continuation.map_pages(|runs| runs.into_iter().map(place).collect());
+    Ok(places.map_pages(|runs| CapturedPages::in_place(bytes, runs)))
 }

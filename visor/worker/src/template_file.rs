@@ -8,7 +8,7 @@
 //! Whoever reads it trusts none of it: each run is checked where it is used.
 
 use monohull_domain::checkpoint::record::{InstanceRecord, PageRun};
-use monohull_domain::checkpoint::{TemplateMemory, TemplatePages};
+use monohull_domain::checkpoint::{CapturedPages, TemplateMemory};
 use monohull_ipc::sealed::seal_written;
 use monohull_sys::sealed_bytes::SealedBytes;
 use std::io;
@@ -50,7 +50,7 @@ pub(super) fn read_template(file: OwnedFd) -> Result<TemplateMemory, String> {
         return Err("the template's record has more bytes than it should".to_owned());
     };
     let runs = lie_in(places, end).ok_or("the template has other pages than its record says")?;
-    Ok(TemplateMemory::in_place(instances, TemplatePages { file, bytes, runs }))
+    Ok(TemplateMemory::new(instances, CapturedPages::in_file(file, bytes, runs)))
 }
 
 /// Where the contents of each run are in the file; `None` if they are not what is in front of `end`.

@@ -85,7 +85,7 @@ pub enum Rejected {
 pub(super) type Planned<'c> = (&'c InstanceRecord, &'c InstanceConfig);
 
 /// Checks everything that can be checked before memory is mapped.
-pub(super) fn check(continuation: &Continuation, instances: &[Planned<'_>]) -> Result<(), Rejected> {
+pub(super) fn check<P>(continuation: &Continuation<P>, instances: &[Planned<'_>]) -> Result<(), Rejected> {
     let Lineage { copy, copies, .. } = continuation.lineage;
     if copy > copies || (copy == 0) != (copies == 0) {
         return Err(Rejected::Copy);
@@ -253,7 +253,10 @@ fn check_numbers(used: impl Iterator<Item = u32>, free: &[u32]) -> Result<(), Re
 }
 
 /// Each thread is once in the list in which its state belongs; those of one queue wait for the same thing.
-fn check_order(continuation: &Continuation, threads: &HashMap<u32, (u32, &ThreadRecord)>) -> Result<(), Rejected> {
+fn check_order<P>(
+    continuation: &Continuation<P>,
+    threads: &HashMap<u32, (u32, &ThreadRecord)>,
+) -> Result<(), Rejected> {
     let order = &continuation.scheduler;
     let waits = |thread: &ThreadRecord| matches!(thread.state, ThreadState::Waits { .. });
     let queued = |thread: &ThreadRecord| waits(thread) && thread.call != number::NANOSLEEP;

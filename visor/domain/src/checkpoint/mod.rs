@@ -43,6 +43,7 @@
 mod adopt;
 mod answer;
 pub(crate) mod capture;
+mod captured_pages;
 mod changes;
 mod check;
 mod common_calls;
@@ -62,6 +63,7 @@ mod template_memory;
 mod template_use;
 
 pub use capture::{CaptureError, Wait};
+pub use captured_pages::CapturedPages;
 pub(crate) use changes::Changes;
 pub use check::Rejected;
 pub use keeper::{Answer, Base, Keeper};
@@ -70,7 +72,7 @@ pub use residence::{GoOn, Residence};
 pub use restore_error::RestoreError;
 pub(crate) use suspension::Suspension;
 pub(crate) use template::{Begun, ready};
-pub use template_memory::{TemplateMemory, TemplatePages};
+pub use template_memory::TemplateMemory;
 pub(crate) use template_use::TemplateState;
 pub use template_use::TemplateUse;
 

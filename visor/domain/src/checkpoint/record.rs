@@ -57,6 +57,24 @@ pub struct Continuation<P = Vec<PageRun>> {
 }
 
 impl<P> Continuation<P> {
+    /// The same with its pages in another form.
+    pub fn map_pages<Q>(self, pages: impl FnOnce(P) -> Q) -> Continuation<Q> {
+        Continuation {
+            lineage: self.lineage,
+            clock: self.clock,
+            wall: self.wall,
+            run_deadline: self.run_deadline,
+            started: self.started,
+            instances: self.instances,
+            pending: self.pending,
+            scheduler: self.scheduler,
+            modules: self.modules,
+            driver: self.driver,
+            pages: pages(self.pages),
+            unchanged: self.unchanged,
+        }
+    }
+
     /// The domain time of what happens first by itself.
     pub fn first_timer(&self) -> Option<u64> {
         let threads = self.instances.iter().flat_map(|instance| &instance.threads);

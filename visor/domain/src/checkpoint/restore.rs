@@ -1,6 +1,7 @@
 //! From a continuation to a domain that goes on with it.
 
 use super::adopt::adopt_memory;
+use super::captured_pages::{CapturedPages, put_back};
 use super::check::{Rejected, check};
 use super::pages;
 use super::record::{Continuation, InstanceRecord};
@@ -21,7 +22,7 @@ impl Shared {
     /// at this attempt. After an error this domain must not run.
     pub fn restore(
         &self,
-        continuation: Continuation,
+        continuation: Continuation<CapturedPages>,
         config: impl Fn(u64, u32) -> Option<InstanceConfig>,
     ) -> Result<(), RestoreError> {
         if !continuation.unchanged.is_empty() {
@@ -62,10 +63,11 @@ impl Shared {
         if !self.files.pager.all_are_made() {
             return Err(Rejected::ModuleFiles.into());
         }
-        check_runs(continuation.pages.iter().map(|run| (run.address, run.bytes.len() as u64)), &mut writable)?;
-        for run in &continuation.pages {
+        let runs = continuation.pages.runs();
+        check_runs(runs.iter().map(|run| (run.address, run.bytes.len() as u64)), &mut writable)?;
+        for run in &runs {
             // SAFETY: checked above; the pages have been tagged, and no function runs.
-            unsafe { pages::put_back(run.address, &run.bytes) };
+            unsafe { put_back(&self.space, run.address, run.bytes) };
         }
         for instance in self.instances.live() {
             instance.with_cell(|cell| cell.mapped().settle(&self.space, cell.key())).transpose()?;
@@ -127,7 +129,7 @@ impl Shared {
 }
 
 /// The domain time at which a continuation goes on: it was away, but no longer than until its first timer.
-fn time_to_go_on_from(continuation: &Continuation, wall: u64) -> u64 {
+fn time_to_go_on_from<P>(continuation: &Continuation<P>, wall: u64) -> u64 {
     let first = continuation.first_timer().unwrap_or(NEVER - 1);
     // A clock that was set back does not take the domain back.
     let away = wall.saturating_sub(continuation.wall);

@@ -17,14 +17,13 @@
 //! **A template is untrusted**, like any continuation: each field is checked when it is used.
 
 use super::adopt::adopt_memory;
+use super::captured_pages::{Run, put_back};
 use super::check::{Rejected, check_instance};
 use super::pages;
 use super::record::ThreadState;
 use super::restore::check_runs;
 use super::restore_error::RestoreError;
-use super::template_memory::Run;
 use super::template_use::TemplateUse;
-use crate::address_space::PageUse;
 use crate::cell::Cell;
 use crate::fault::FaultHandler;
 use crate::instance::{InstanceConfig, cell_of};
@@ -40,9 +39,6 @@ use std::sync::atomic::Ordering;
 /// How long a domain that makes a template may take to come to rest. No invocation waits for it, and a busy host must not leave a
 /// version of a workflow without a template for good.
 const REST_LIMIT_NS: u64 = 30_000_000_000;
-
-/// Runs of so many bytes or more get their pages by one system call, and not by a fault for each.
-const POPULATED: u64 = 8 * PAGE;
 
 /// Parts of runs from this size on are mapped, which takes as long as to copy a few pages.
 const MAPPED: u64 = 16 * PAGE;
@@ -127,7 +123,7 @@ impl Shared {
             return Err(Rejected::MappedFile.into());
         }
         adopt_memory(&self.space, cell, record, config)?;
-        let runs = template.runs();
+        let runs = template.pages.runs();
         check_runs(runs.iter().map(|run| (run.address, run.bytes.len() as u64)), &mut pages::writable(cell))?;
         let mut mapped = 0;
         for run in &runs {
@@ -150,13 +146,9 @@ impl Shared {
     unsafe fn put_in_place(&self, cell: &mut Cell, run: &Run<'_>, mapped: &mut usize) -> Result<(), RestoreError> {
         let all = run.address..run.address + run.bytes.len() as u64;
         let copy = |part: Range<u64>| {
-            if part.end - part.start >= POPULATED {
-                // Older kernels refuse: the pages come one by one then.
-                let _ = self.space.populate(part.clone(), PageUse::Write);
-            }
             let bytes = &run.bytes[(part.start - all.start) as usize..(part.end - all.start) as usize];
             // SAFETY: the caller's promise.
-            unsafe { pages::put_back(part.start, bytes) };
+            unsafe { put_back(&self.space, part.start, bytes) };
         };
         let mut at = all.start;
         if let Some((file, offset)) = run.file.filter(|(_, offset)| offset.is_multiple_of(PAGE)) {

@@ -153,7 +153,7 @@ impl State {
     }
 
     /// Takes the state of a captured run over, if it fits this workflow and the instances of the continuation.
-    fn restore(&mut self, continuation: &Continuation) -> Result<(), StateError> {
+    fn restore<P>(&mut self, continuation: &Continuation<P>) -> Result<(), StateError> {
         let record: Record = serde_json::from_slice(&continuation.driver)?;
         if record.version != VERSION {
             return Err(StateError::Version(record.version));
@@ -218,7 +218,11 @@ impl State {
     }
 
     /// Each handler that does something is an instance of its step, and handles the request of an instance that lives, or that has ended.
-    fn restore_serving(&mut self, serving: Vec<ServingRecord>, continuation: &Continuation) -> Result<(), StateError> {
+    fn restore_serving<P>(
+        &mut self,
+        serving: Vec<ServingRecord>,
+        continuation: &Continuation<P>,
+    ) -> Result<(), StateError> {
         let mut seen = HashSet::new();
         for record in serving {
             let known = self.steps.get(record.step).is_some_and(|step| (record.index as usize) < step.instances.len());
@@ -257,7 +261,7 @@ impl State {
     }
 
     /// Each instance that was handed over and has not succeeded lives, waits for a place, or waits for its next attempt.
-    fn restore_handed_over(&mut self, continuation: &Continuation) -> Result<(), StateError> {
+    fn restore_handed_over<P>(&mut self, continuation: &Continuation<P>) -> Result<(), StateError> {
         let live = continuation.instances.iter().map(|instance| (instance.token, instance.attempt));
         let domains: Vec<(u64, u32)> = live.chain(continuation.pending.iter().copied()).collect();
         let timers = continuation.scheduler.timers.iter().map(|(_, token)| *token);
@@ -312,7 +316,7 @@ impl super::InstanceState {
 
 impl StepScheduler {
     /// Takes the state of a captured run over.
-    pub(in crate::step_scheduler) fn restore_state(&self, continuation: &Continuation) -> Result<(), StateError> {
+    pub(in crate::step_scheduler) fn restore_state<P>(&self, continuation: &Continuation<P>) -> Result<(), StateError> {
         self.lock().restore(continuation)
     }
 
