@@ -1,17 +1,24 @@
 //! A run that is interrupted again and again ends as one that is not: in each byte of its outputs and its lines.
 //!
-//! `MONOHULL_NAPS` is how often the program naps, which is how often it is interrupted at least. A thousand interruptions of each run
-//! take 700, and some minutes.
+//! `MONOHULL_NAPS` is how often the program naps, which is how often it is interrupted at least. Without it all runs together are interrupted some
+//! hundred times, and with `cargo xtask test --full` each is a thousand times.
 
+#[path = "support/extent.rs"]
+mod extent;
 mod support;
+
+use extent::some_of;
+use monohull_visor::disk::Disk;
 
 use monohull_visor::domain::checkpoint::{Continuation, Lineage};
 use monohull_visor::engine::{Ready, RunEnd, RunOptions};
 use monohull_visor::report::{RunReport, Silent, Status};
 use serde_json::{Value, json};
+use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 use support::ready;
+use tempfile::TempDir;
 
 /// Shorter waits are waited out.
 const LEAST: Duration = Duration::from_secs(1);
@@ -19,11 +26,17 @@ const LEAST: Duration = Duration::from_secs(1);
 const HOUR: u64 = 3_600_000;
 
 fn naps() -> u32 {
-    std::env::var("MONOHULL_NAPS").map_or(60, |naps| naps.parse().expect("a number"))
+    let given = std::env::var("MONOHULL_NAPS").map(|naps| naps.parse().expect("a number"));
+    given.unwrap_or(some_of(60, 1000))
 }
 
 /// The program in its two roles, side by side.
 fn workflow(milliseconds: u64, carriers: u32) -> Value {
+    workflow_on(&json!({ "at": "/work", "memory": "1MiB" }), milliseconds, carriers)
+}
+
+/// The same with its files there.
+fn workflow_on(mount: &Value, milliseconds: u64, carriers: u32) -> Value {
     let args = |role: &str| json!({ "role": role, "naps": naps(), "milliseconds": milliseconds });
     json!({
         "name": "interrupted",
@@ -33,7 +46,7 @@ fn workflow(milliseconds: u64, carriers: u32) -> Value {
             { "name": "collects", "function": "interrupted", "args": args("collects") },
         ],
         "outputs": ["result"],
-        "files": [{ "at": "/work", "memory": "1MiB" }],
+        "files": [mount],
         "limits": { "carriers": carriers },
     })
 }
@@ -84,7 +97,7 @@ fn an_interrupted_run_does_not_differ_in_a_byte() {
     let expected = result(&expected);
     let text = expected.to_string();
     assert!(text.contains("sleeps are long enough: true") && !text.contains(": false"), "{text}");
-    for carriers in [1, 2, 4] {
+    for carriers in [1, 2, 4, 8] {
         let ready = ready(&workflow(HOUR, carriers));
         let (report, times, middle) = interrupted(&ready, run(&ready, None, true), naps() / 2);
         assert!(times >= naps(), "suspended {times} times");
@@ -97,5 +110,62 @@ fn an_interrupted_run_does_not_differ_in_a_byte() {
             let (report, ..) = interrupted(&ready, run(&ready, Some(continuation), true), 0);
             assert_eq!(result(&report), expected, "copy {copy} with {carriers} carriers");
         }
+    }
+}
+
+/// Files on a disk image, on a copy of one, and in a granted directory, each opened and mapped again after each interruption.
+#[test]
+fn nor_does_one_with_files_of_the_host() {
+    let _one = support::one_at_a_time();
+    let RunEnd::Report(expected) = run(&ready(&workflow(1, 2)), None, false) else {
+        panic!("it was not to be suspended")
+    };
+    let expected = result(&expected);
+    let folder = TempDir::new().expect("a folder");
+    let (image, granted) = (folder.path().join("disk.img"), folder.path().join("granted"));
+    for mount in [
+        json!({ "at": "/work", "image": image }),
+        json!({ "at": "/work", "image": image, "access": "write" }),
+        json!({ "at": "/work", "directory": granted, "access": "write" }),
+    ] {
+        for carriers in some_of(&[2][..], &[1, 2, 4, 8]) {
+            Disk::create(&image, 4 << 20, true).expect("an image");
+            let _ = fs::remove_dir_all(&granted);
+            fs::create_dir(&granted).expect("a folder");
+            let ready = ready(&workflow_on(&mount, HOUR, *carriers));
+            let (report, times, _) = interrupted(&ready, run(&ready, None, true), 0);
+            assert!(times >= naps(), "suspended {times} times");
+            assert_eq!(result(&report), expected, "{mount} with {carriers} carriers");
+        }
+    }
+}
+
+/// Wherever its threads are: one may compute, one be in a hostcall, and others wait.
+#[test]
+fn nor_does_one_that_is_halted_at_random_moments() {
+    let _one = support::one_at_a_time();
+    let RunEnd::Report(expected) = run(&ready(&workflow(1, 2)), None, false) else {
+        panic!("it was not to be suspended")
+    };
+    let expected = result(&expected);
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    for carriers in [1, 2, 4, 8] {
+        let ready = ready(&workflow(2, carriers));
+        let (mut rest, mut times) = (None, 0);
+        let report = loop {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let halt = Some(Duration::from_micros(1000 + (random >> 33) % 15_000));
+            let options = RunOptions { halt, ..RunOptions::default() };
+            match ready.run_from(rest, None, &options, Arc::new(Silent)).expect("the host can hold a domain") {
+                RunEnd::Report(report) => break *report,
+                RunEnd::Suspended(suspended) => {
+                    let mut continuation = suspended.continuation;
+                    continuation.lineage.generation += 1;
+                    (rest, times) = (Some(continuation), times + 1);
+                }
+            }
+        };
+        assert!(times > 2, "halted {times} times with {carriers} carriers");
+        assert_eq!(result(&report), expected, "with {carriers} carriers, halted {times} times");
     }
 }

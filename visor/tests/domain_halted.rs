@@ -77,7 +77,7 @@ fn a_run_that_is_halted_again_and_again_ends_as_one_that_is_not() {
     // Some ten times in a run, however fast the machine is.
     let halt = begin.elapsed() / 10;
     assert_eq!(expected.status, Status::Done, "{:#?}", expected.error);
-    for carriers in [1, 2, 4] {
+    for carriers in [1, 2, 4, 8] {
         let (report, times) = run_halted(&ready_for(carriers), halt);
         assert_eq!(report.status, Status::Done, "{:#?}", report.error);
         assert_eq!(

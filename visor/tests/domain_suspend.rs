@@ -13,7 +13,7 @@ use monohull_visor::report::{FailureKind, RunReport, Silent, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{ready, report, suspended};
+use support::{ready, report, suspended, text};
 
 /// Shorter waits are waited out.
 const LEAST: Duration = Duration::from_millis(20);
@@ -346,4 +346,43 @@ fn no_trusted_address_is_in_a_continuation() {
             assert!(found.is_none(), "{word:#x} at {:#x} is in {found:x?}", run.address + 8 * index as u64);
         }
     }
+}
+
+/// What a function has freed is in no checkpoint, though it lies in memory still: slot buffers, and stack below the stack pointer.
+#[test]
+fn what_was_freed_is_not_in_a_continuation() {
+    let args = json!({ "role": "forgets", "naps": 0, "milliseconds": 3_600_000 });
+    let ready = ready(&json!({
+        "name": "forgets",
+        "functions": { "interrupted": { "image": "interrupted" } },
+        "steps": [{ "name": "forgets", "function": "interrupted", "args": args, "stack": "256KiB" }],
+        "outputs": ["result"],
+        "limits": { "timeout": "2h" },
+    }));
+    let _one = support::one_at_a_time();
+    let mut continuation = suspended(run(&ready, None, true)).continuation;
+    // A few such bytes may be a register that the function has put onto its stack.
+    let places = |byte: u8| {
+        let pieces =
+            continuation.pages.iter().flat_map(|run| (run.address..).step_by(256).zip(run.bytes.chunks_exact(256)));
+        let found = pieces.filter(|(_, piece)| piece.iter().all(|found| *found == byte));
+        found.map(|(address, _)| format!("{address:#x}")).collect::<Vec<_>>()
+    };
+    assert!(!places(0x5c).is_empty(), "what it has is there");
+    assert_eq!(places(0xa7), [""; 0], "what it had is not");
+    continuation.wall = 0;
+    assert_eq!(text(&report(run(&ready, Some(continuation), false)), "result"), "slept");
+}
+
+/// Each instance with a key of its own, where there are keys.
+#[test]
+fn a_workflow_of_instances_that_are_apart_goes_on_as_well() {
+    let mut document = sleepers(3, 40, 2);
+    document["isolation"] = json!("function");
+    let ready = ready(&document);
+    let _one = support::one_at_a_time();
+    let uninterrupted = report(run(&ready, None, false));
+    let (resumed, times) = run_with_interruptions(&ready);
+    assert!(times >= 3, "suspended {times} times");
+    assert_eq!(without_times(&resumed), without_times(&uninterrupted));
 }

@@ -16,7 +16,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
 use std::sync::{Arc, OnceLock};
-use support::{run, run_with, text};
+use std::time::Duration;
+use support::{one_at_a_time, ready, run, run_with, suspended, text};
 use tempfile::TempDir;
 
 /// The workflow of victim and attacker, with so many carriers.
@@ -43,6 +44,28 @@ fn abused(carriers: u32) -> &'static RunReport {
     static REPORTS: [OnceLock<RunReport>; 2] = [OnceLock::new(), OnceLock::new()];
     let options = RunOptions { sends: true, ..RunOptions::default() };
     REPORTS[carriers as usize - 1].get_or_init(|| run_with(&abuse(carriers), &options, Arc::new(Silent)))
+}
+
+/// The same after victim and attacker were captured before they began, and put into another domain.
+fn abused_after_a_restore() -> &'static RunReport {
+    static REPORT: OnceLock<RunReport> = OnceLock::new();
+    REPORT.get_or_init(|| {
+        let mut document = abuse(2);
+        for step in document["steps"].as_array_mut().expect("steps").iter_mut().take(2) {
+            // An hour, which is over at once.
+            step["args"]["nap"] = json!(3_600_000);
+        }
+        document["limits"]["timeout"] = json!("2h");
+        let ready = ready(&document);
+        let _one = one_at_a_time();
+        let options = RunOptions { sends: true, ..RunOptions::default() };
+        let run =
+            |rest, wait| ready.run_from(rest, wait, &options, Arc::new(Silent)).expect("the host can hold a domain");
+        let mut rest = suspended(run(None, Some(Duration::from_secs(1)))).continuation;
+        assert_eq!(rest.instances.len(), 2, "both are there, and have done nothing");
+        rest.wall = 0;
+        support::report(run(Some(rest), None))
+    })
 }
 
 /// A workflow of one step that plays this role.
@@ -75,8 +98,7 @@ fn a_hostcall_writes_to_its_buffers_only() {
 
 #[test]
 fn every_abuse_is_refused_and_explained_and_harmless() {
-    for carriers in [1, 2] {
-        let report = abused(carriers);
+    for report in [abused(1), abused(2), abused_after_a_restore()] {
         let verdicts = text(report, "verdicts");
         let wrong: Vec<&str> = verdicts.lines().filter(|line| !line.starts_with("right: ")).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
@@ -125,8 +147,7 @@ fn every_abuse_is_refused_and_explained_and_harmless() {
 /// With one carrier the two threads take turns, with two they meet in the middle of a call.
 #[test]
 fn what_changes_during_a_call_is_read_once() {
-    for carriers in [1, 2] {
-        let report = abused(carriers);
+    for report in [abused(1), abused(2), abused_after_a_restore()] {
         let verdicts = text(report, "verdicts");
         for (what, count) in
             [(" that changes", 15), (" that goes during a call", 3), (" that is closed during a call", 7)]

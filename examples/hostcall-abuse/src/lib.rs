@@ -32,13 +32,21 @@ use monohull_abi::{Errno, number};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotString};
+use monohull_std::time::Duration;
 use monohull_trampoline::user::hostcall;
 
 /// What the victim's data looks like.
 const PATTERN: u64 = 0x0123_4567_89ab_cdef;
 
+/// Plays its role, after a sleep of so many milliseconds: meanwhile the workflow may be suspended, and all of this happens in another domain.
 #[monohull::main]
-fn main(role: String, number: Option<u64>, arguments: Option<Vec<u64>>) -> Result<(), Box<dyn Error>> {
+fn main(
+    role: String,
+    number: Option<u64>,
+    arguments: Option<Vec<u64>>,
+    nap: Option<u64>,
+) -> Result<(), Box<dyn Error>> {
+    nap.into_iter().for_each(|nap| monohull_std::thread::sleep(Duration::from_millis(nap)));
     match role.as_str() {
         "victim" => victim(Network::Host),
         "victim-on-tap" => victim(Network::Tap),

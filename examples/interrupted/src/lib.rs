@@ -7,13 +7,14 @@
 #![no_std]
 #![deny(unsafe_code)]
 
+use core::hint::black_box;
 use monohull_std::collections::{BTreeMap, HashMap};
 use monohull_std::fmt::Write as _;
 use monohull_std::fs::File;
 use monohull_std::io::{Read, Seek, SeekFrom, Write};
 use monohull_std::mmap::{Advice, Mmap, MmapOptions};
 use monohull_std::prelude::*;
-use monohull_std::slot::{SlotString, indexed_name};
+use monohull_std::slot::{SlotBuffer, SlotString, indexed_name};
 use monohull_std::sync::{Arc, Condvar, Mutex, mpsc};
 use monohull_std::thread;
 use monohull_std::time::{Duration, Instant};
@@ -26,12 +27,13 @@ static ARRIVED: Condvar = Condvar::new();
 const PAGES: usize = 64;
 const PAGE: usize = 4096;
 
-/// Naps `naps` times for so many milliseconds. In the role `works` it does everything above, and fills `part.0`, `part.1`, …; in any other it takes
-/// these and fills the slot `result`.
+/// Naps `naps` times for so many milliseconds. In the role `works` it does everything above, and fills `part.0`, `part.1`, …; in the role
+/// `forgets` it leaves secrets behind in what it has freed; in any other it takes the parts and fills the slot `result`.
 #[monohull::main]
 fn main(role: String, naps: u32, milliseconds: u64) {
     match role.as_str() {
         "works" => work(naps, Duration::from_millis(milliseconds)),
+        "forgets" => forget(Duration::from_millis(milliseconds)),
         _ => collect(naps),
     }
 }
@@ -149,4 +151,32 @@ fn collect(parts: u32) {
         let _ = writeln!(result, "{number}: {}", part.as_str());
         part.discard();
     }
+}
+
+/// Bytes that a capture must not have if they lie in what is not in use any more.
+const SECRET: u8 = 0xa7;
+/// Bytes that it must have.
+const KEPT: u8 = 0x5c;
+
+/// Fills a slot buffer, a stack and the stack of a thread with secrets, and gives them up; and a buffer that it keeps with something else.
+fn forget(nap: Duration) {
+    #[inline(never)]
+    fn deep(depth: u32) -> u64 {
+        let frame = black_box([SECRET; 16 << 10]);
+        let below = if depth == 0 { 0 } else { deep(depth - 1) };
+        below + black_box(&frame).iter().map(|byte| u64::from(*byte)).sum::<u64>()
+    }
+    let mut kept = SlotBuffer::<[u8]>::with_slot_len("kept", 64 << 10);
+    kept.fill(KEPT);
+    for bytes in [4096, 64 << 10, 2 << 20] {
+        let mut buffer = SlotBuffer::<[u8]>::with_slot_len("secret", bytes);
+        buffer.fill(SECRET);
+        buffer.discard();
+    }
+    let sum = deep(2);
+    let other = thread::spawn(|| deep(2)).join().expect("no thread ends with a panic");
+    thread::sleep(nap);
+    assert_eq!((sum, kept[0]), (other, KEPT));
+    kept.discard();
+    SlotString::with_slot("result").push_str("slept");
 }
