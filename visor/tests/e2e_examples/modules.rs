@@ -75,7 +75,7 @@ const ELSEWHERE: [(&str, &[&str]); 6] = [
         ],
     ),
     ("python", &[include_str!("../python_programs.rs")]),
-    ("wasi", &[include_str!("../wasi_programs.rs")]),
+    ("wasi", &[include_str!("../wasi_programs.rs"), include_str!("../wasi_programs/ffmpeg.rs")]),
 ];
 
 #[test]
