@@ -68,7 +68,12 @@ fn main(
     how: Option<String>,
     threads: Option<String>,
     rounds: Option<u32>,
+    nap: Option<u64>,
 ) -> Result<(), Box<dyn Error>> {
+    // Meanwhile the workflow may be suspended: the rest happens in another process.
+    if let Some(nap) = nap.filter(|_| monohull::instance().attempt == 1) {
+        thread::sleep(Duration::from_millis(nap));
+    }
     match (role.as_str(), kind) {
         ("victim", _) => victim::watch(what.as_deref().unwrap_or_default()),
         ("giver", _) => handover::give(&what.unwrap_or_default(), &how.unwrap_or_default(), rounds.unwrap_or_default()),

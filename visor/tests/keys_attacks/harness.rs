@@ -42,6 +42,11 @@ pub(crate) const DOORS: [(&str, u32); 15] = [
     ("modify-ldt", 154),
 ];
 
+/// How long an attacker sleeps whose workflow is to be suspended: a second in which a workflow only waits is enough for that.
+const NAP_MS: u64 = 1500;
+/// The exit code of a workflow that was suspended.
+const SUSPENDED: i32 = 4;
+
 /// What a report says of an attacker that was interrupted in code that is not its own.
 pub(crate) const INTERRUPTED: &str = "was there when its slice of time was over";
 /// Most runs of an attack that is interrupted.
@@ -78,6 +83,8 @@ pub(crate) struct Attack {
     granted: bool,
     /// Fields of the workflow beyond the usual.
     workflow: Value,
+    /// All of it happens after a restore.
+    restored: bool,
 }
 
 /// What came of a run.
@@ -106,6 +113,7 @@ pub(crate) fn attack(kind: &'static str, what: impl Into<String>, how: impl Into
         before: None,
         granted: false,
         workflow: json!({}),
+        restored: false,
     }
 }
 
@@ -197,6 +205,12 @@ impl Attack {
         self
     }
 
+    /// The attacker sleeps first, while its victim waits. Meanwhile the workflow is suspended, and the rest happens in another process.
+    pub(crate) fn restored(mut self) -> Attack {
+        self.restored = true;
+        self
+    }
+
     /// So many instances of another image run before, the first so many of which are there at once.
     pub(crate) fn after(mut self, instances: u32, together: u32) -> Attack {
         self.before = Some(json!({
@@ -218,6 +232,9 @@ impl Attack {
         let victim =
             json!({ "name": "victim", "function": "attacks", "args": { "role": "victim", "what": self.victim } });
         let mut functions = json!({ "attacks": { "image": self.image } });
+        if self.restored {
+            attacker["args"]["nap"] = json!(NAP_MS);
+        }
         let mut steps = vec![victim, attacker];
         if let Some(before) = &self.before {
             steps.iter_mut().for_each(|step| step["after"] = json!([BEFORE]));
@@ -262,11 +279,29 @@ impl Attack {
         std::fs::write(&file, self.document(attempts).to_string()).expect("the workflow");
         let places = folder.path().join("places");
         std::fs::write(&places, places::places(&self.visor)).expect("the places");
+        let mut command = self.command("run", isolation, folder.path());
+        command.args(["--load", "all"]).arg(&file).arg("--input").arg(format!("places={}", places.display()));
+        if !self.restored {
+            return Ran::of(command);
+        }
+        let suspended = Ran::of_command(command.arg("--suspend").arg(folder.path()));
+        assert_eq!(suspended.status.code(), Some(SUSPENDED), "{}: {}", self.name(), suspended.output);
+        let files = std::fs::read_dir(folder.path()).expect("the folder").map(|file| file.expect("a file").path());
+        let checkpoint = files.into_iter().find(|file| file.extension().is_some_and(|kind| kind == "checkpoint"));
+        let mut command = self.command("resume", isolation, folder.path());
+        command.arg(checkpoint.expect("a checkpoint"));
+        Ran::of(command)
+    }
+
+    /// A command of the visor that is attacked. The key that seals checkpoints is in this folder.
+    fn command(&self, verb: &str, isolation: &str, folder: &Path) -> Command {
         let mut command = places::at_fixed_addresses(&self.visor);
         command.envs(self.disabled.iter().map(|defence| (VARIABLE, defence)));
-        command.args(["run", "--json", "--load", "all", "--isolation", isolation]).arg(&file);
-        command.arg("--input").arg(format!("places={}", places.display())).stdin(Stdio::null());
-        Ran::of(command)
+        if self.restored {
+            command.env("XDG_STATE_HOME", folder);
+        }
+        command.args([verb, "--json", "--isolation", isolation]).stdin(Stdio::null());
+        command
     }
 
     /// The attack works: nothing is meant to stop it here, so the attacker is able to do what fails elsewhere.
@@ -347,6 +382,10 @@ impl Attack {
 impl Ran {
     /// Runs a visor to its end.
     fn of(mut command: Command) -> Ran {
+        Ran::of_command(&mut command)
+    }
+
+    fn of_command(command: &mut Command) -> Ran {
         let output = command.output().expect("the visor starts");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);

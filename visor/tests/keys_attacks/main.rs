@@ -17,6 +17,7 @@ mod leftovers;
 mod memory;
 mod places;
 mod races;
+mod restored;
 mod signals;
 #[path = "../support/handover.rs"]
 mod support;
