@@ -5,7 +5,7 @@
 //!   0, and each at a multiple of the page size
 //! ```
 //!
-//! Whoever reads it trusts none of it: each run is checked where it is used.
+//! Nothing of it is trusted by its reader: each run is checked where it is used.
 
 use monohull_domain::checkpoint::record::{InstanceRecord, PageRun};
 use monohull_domain::checkpoint::{CapturedPages, TemplateMemory};
