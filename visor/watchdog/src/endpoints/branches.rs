@@ -17,7 +17,7 @@ use crate::http::answer::Answer;
 use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;
 use crate::invocations::ledger::{Ledger, kept, meta_kept, now};
-use crate::registry::plan_once_registered;
+use crate::registry::documents::plan_once_registered;
 use crate::service::Watchdog;
 
 /// The most copies that one request makes.

@@ -19,7 +19,7 @@ use crate::http::error::ApiError;
 use crate::invocations::ledger::Ledger;
 use crate::invocations::record::Head;
 use crate::invocations::stored::Start;
-use crate::registry::plan_once_registered;
+use crate::registry::documents::plan_once_registered;
 use crate::service::Watchdog;
 
 /// What a claim goes on from.

@@ -16,7 +16,7 @@ use monohull_workflow::Plan;
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::ledger::{Ledger, now};
 use crate::invocations::report::Report;
-use crate::registry::plan_once_registered;
+use crate::registry::documents::plan_once_registered;
 
 /// Bytes of a continuation besides memory of instances and slots.
 const CONTINUATION_MORE: u64 = 64 << 20;

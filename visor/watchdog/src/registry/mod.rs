@@ -7,6 +7,7 @@
 //!
 //! A workflow names functions, not images: it runs whatever is registered under the name when an invocation begins.
 
+pub(crate) mod documents;
 pub(crate) mod entries;
 
 use std::collections::{BTreeMap, HashSet};
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use crate::clock::now;
 use crate::http::error::{ApiError, Blame};
 use crate::ids::hex;
+use crate::registry::documents::{check_document, check_host, mistaken};
 use crate::registry::entries::{FunctionEntry, Kind, State};
 use crate::store::atomic_file::{CorruptFile, ReadError};
 use crate::store::error::StateError;
@@ -27,12 +29,11 @@ use crate::store::state_folder::StateFolder;
 use monohull_domain::image::ImageError;
 use monohull_domain::image::map::{LoadError, LoadedImage};
 use monohull_engine::{Ready, cores};
-use monohull_network as network;
 use monohull_report::escape::shown;
 use monohull_report::text::{quoted, suggestion};
 use monohull_workflow::grants::Grants;
-use monohull_workflow::plan::{MountSource, registered_name};
-use monohull_workflow::{self as workflow, Mistake, Plan, Server, WorkflowError};
+use monohull_workflow::plan::registered_name;
+use monohull_workflow::{self as workflow, Mistake, Plan, Server};
 
 /// A registered function.
 #[derive(Debug)]
@@ -454,59 +455,6 @@ fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
     let message =
         format!("the name of a {} is 1 to 63 letters, digits, `-` and `_`, not `-` or `_` first", kind.name());
     Err(ApiError::bad_request(message))
-}
-
-fn check_document(name: &str, document: &[u8], server: &Server<'_>, timeout: Duration) -> Result<Plan, ApiError> {
-    let mut plan = check_own(name, document, server)?;
-    // So the workflow itself can say that it took too long, and where it was.
-    plan.limits.timeout = Some(plan.limits.timeout.map_or(timeout, |own| own.min(timeout)));
-    Ok(plan)
-}
-
-/// The same, with the workflow's own timeout.
-fn check_own(name: &str, document: &[u8], server: &Server<'_>) -> Result<Plan, ApiError> {
-    let file = format!("{name}.json");
-    let checked = workflow::check_registered(Path::new(&file), document, server).into_plan();
-    let plan = checked.map_err(|error| mistaken(&error))?;
-    check_host(&plan)?;
-    Ok(plan)
-}
-
-/// The plan of a document that was registered once, whatever is registered and granted now.
-pub(crate) fn plan_once_registered(name: &str, document: &[u8]) -> Result<Plan, String> {
-    let server = Server { functions: &|_| true, grants: &|_| Ok(()), deploying: false };
-    check_own(name, document, &server).map_err(|refusal| refusal.error.message)
-}
-
-/// Refuses a plan that names what is this host's, and not a client's to give away.
-fn check_host(plan: &Plan) -> Result<(), ApiError> {
-    for mount in &plan.files {
-        // The check has refused what names something of this host; here no kind of source can be forgotten.
-        match mount.source {
-            MountSource::Memory { .. } | MountSource::Granted { .. } => {}
-            MountSource::Image { .. } | MountSource::Directory { .. } => {
-                let message = format!("the files at {} are this host's, and not a client's to use", mount.point);
-                return Err(ApiError::invalid(Blame::Workflow, message));
-            }
-        }
-    }
-    match plan.network {
-        network::Plan::None | network::Plan::Granted(_) => Ok(()),
-        network::Plan::Host(_) | network::Plan::Tap { .. } => {
-            let message = "`network`: a workflow that came over HTTP gets of this host's network only what the operator \
-                           grants (`\"network\": { \"grant\": NAME }`)";
-            Err(ApiError::invalid(Blame::Workflow, message.to_owned()))
-        }
-    }
-}
-
-/// A document that gives no plan. Of very many mistakes the first errors are reported.
-fn mistaken(error: &WorkflowError) -> ApiError {
-    let refusal = ApiError::invalid(Blame::Workflow, error.to_string());
-    match error {
-        WorkflowError::Mistakes { mistakes } => refusal.with_mistakes(json!(workflow::first_mistakes(mistakes).0)),
-        WorkflowError::Unreadable { .. } => refusal,
-    }
 }
 
 fn unknown<'n>(kind: Kind, name: &str, known: impl Iterator<Item = &'n String>) -> ApiError {
