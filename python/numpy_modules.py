@@ -35,7 +35,7 @@ def targets(build):
 
 
 def main(source, build, packages):
-    source, build, packages = map(pathlib.Path, (source, build, packages))
+    source, build, packages = (pathlib.Path(folder).resolve() for folder in (source, build, packages))
     (packages / "objects").mkdir(parents=True)
     for file in source.joinpath("numpy").rglob("*.py"):
         path = file.relative_to(source)
