@@ -1,8 +1,8 @@
 //! The program's descriptors.
 //!
 //! ```text
-//!   program's fd  0 stdin   1 stdout   2 stderr   3 the root directory   4… what it opens
-//!                   │          └─ STDIO_WRITE ┘     │                       └ a descriptor of the libos
+//!   program's fd  0 stdin   1 stdout   2 stderr   3 the root directory   4… sockets that it finds open, then what it opens
+//!                   │          └─ STDIO_WRITE ┘     │                       └ a socket or a descriptor of the libos
 //!                   slot of the step's stdin        no descriptor until something is opened beneath it
 //! ```
 //!
@@ -12,6 +12,7 @@
 use crate::errno::WasiError;
 use crate::host::call;
 use crate::path::beneath;
+use crate::sockets::Socket;
 use alloc::string::String;
 use alloc::vec::Vec;
 use monohull_abi::file::{FileStat, WORKING_DIRECTORY};
@@ -31,6 +32,8 @@ pub(crate) enum Target {
     File(Handle),
     /// A device.
     Device(Device),
+    /// A socket: one that listens, or a connection.
+    Socket(Socket),
 }
 
 /// What programs expect to find in `/dev`, besides their streams.
@@ -109,6 +112,8 @@ pub(crate) mod filetype {
     pub(crate) const DIRECTORY: u8 = 3;
     /// A file.
     pub(crate) const REGULAR: u8 = 4;
+    /// A socket of connections.
+    pub(crate) const SOCKET_STREAM: u8 = 6;
 }
 
 impl Descriptor {
@@ -122,8 +127,13 @@ impl Descriptor {
         match &self.target {
             Target::File(handle) => Ok(handle.0),
             Target::Root | Target::Directory(_) => Err(WasiError::ISDIR),
-            Target::Stdin | Target::Output(_) | Target::Device(_) => Err(WasiError::SPIPE),
+            Target::Stdin | Target::Output(_) | Target::Device(_) | Target::Socket(_) => Err(WasiError::SPIPE),
         }
+    }
+
+    /// The socket.
+    pub(crate) fn socket(&self) -> Result<&Socket, WasiError> {
+        if let Target::Socket(socket) = &self.target { Ok(socket) } else { Err(WasiError::NOTSOCK) }
     }
 
     /// The libos's descriptor of a file or directory.
@@ -131,7 +141,7 @@ impl Descriptor {
         match &self.target {
             Target::File(handle) | Target::Directory(handle) => Ok(Some(handle.0)),
             Target::Root => Ok(None),
-            Target::Stdin | Target::Output(_) | Target::Device(_) => Err(WasiError::INVAL),
+            Target::Stdin | Target::Output(_) | Target::Device(_) | Target::Socket(_) => Err(WasiError::INVAL),
         }
     }
 
@@ -143,7 +153,9 @@ impl Descriptor {
             Target::Directory(handle) => {
                 Ok(Place { directory: handle.0, path: if path.is_empty() { ".".into() } else { path } })
             }
-            Target::File(_) | Target::Stdin | Target::Output(_) | Target::Device(_) => Err(WasiError::NOTDIR),
+            Target::File(_) | Target::Stdin | Target::Output(_) | Target::Device(_) | Target::Socket(_) => {
+                Err(WasiError::NOTDIR)
+            }
         }
     }
 
@@ -153,6 +165,7 @@ impl Descriptor {
             Target::Stdin | Target::Output(_) | Target::Device(_) => filetype::CHARACTER_DEVICE,
             Target::Root | Target::Directory(_) => filetype::DIRECTORY,
             Target::File(_) => filetype::REGULAR,
+            Target::Socket(_) => filetype::SOCKET_STREAM,
         }
     }
 }

@@ -55,12 +55,12 @@ pub(crate) fn stat(handle: u64) -> Result<FileStat, WasiError> {
     Ok(stat)
 }
 
-/// What is known of what a descriptor stands for; `None` for a stream or a device.
+/// What is known of what a descriptor stands for; `None` for a stream, a device or a socket.
 pub(crate) fn stat_of(descriptor: &Descriptor) -> Result<Option<FileStat>, WasiError> {
     match &descriptor.target {
         Target::File(handle) | Target::Directory(handle) => stat(handle.0).map(Some),
         Target::Root => descriptor.at(".")?.stat().map(Some),
-        Target::Stdin | Target::Output(_) | Target::Device(_) => Ok(None),
+        Target::Stdin | Target::Output(_) | Target::Device(_) | Target::Socket(_) => Ok(None),
     }
 }
 

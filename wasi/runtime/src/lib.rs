@@ -46,6 +46,7 @@ mod program;
 mod ready;
 mod refusal;
 mod slots;
+mod sockets;
 mod stack;
 #[allow(unsafe_code, reason = "the system enters it, and Wasmtime leaves it")]
 mod traps;
@@ -99,7 +100,7 @@ fn run_module(engine: &Engine, module: &Module, attachment: &'static [u8]) -> wa
     durable::link(&mut linker)?;
     continuation::link(&mut linker)?;
     one_shot::link(&mut linker)?;
-    let mut store = Store::new(engine, State::new());
+    let mut store = Store::new(engine, State::new()?);
     let instance = linker.instantiate(&mut store, module)?;
     let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;
     start.call(&mut store, ())

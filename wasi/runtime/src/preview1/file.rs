@@ -17,7 +17,9 @@ use monohull_abi::types::Clock;
 pub(super) mod flag {
     /// Every write goes to the end.
     pub(crate) const APPEND: u16 = 1;
-    /// All of them. The others change nothing: every write has reached the file system when it returns, and no read waits.
+    /// What would wait is [`WasiError::AGAIN`](super::WasiError::AGAIN): of sockets. Nothing else waits.
+    pub(crate) const NONBLOCK: u16 = 1 << 2;
+    /// All of them. The others change nothing: every write has reached the file system when it returns.
     pub(crate) const ALL: u16 = 0b11111;
 }
 
@@ -59,6 +61,7 @@ impl Call<'_> {
             Target::Stdin => self.read_stdin(&ranges)?,
             Target::Output(_) => return Err(WasiError::BADF),
             &Target::Device(device) => self.read_device(device, &ranges),
+            Target::Socket(_) => self.receive(fd, &ranges, 0)?,
             _ => self.vector(number::FILE_READV, fd, &ranges, AT_POSITION)?,
         };
         self.guest.store_u32(out, bytes as u32)
@@ -117,6 +120,7 @@ impl Call<'_> {
             }
             Target::Stdin => return Err(WasiError::BADF),
             Target::Device(_) => ranges.iter().map(|range| range.len() as u64).sum(),
+            Target::Socket(_) => self.send(fd, &ranges)?,
             _ => self.vector(number::FILE_WRITEV, fd, &ranges, AT_POSITION)?,
         };
         self.guest.store_u32(out, bytes as u32)
@@ -200,8 +204,10 @@ impl Call<'_> {
     pub(super) fn fd_fdstat_set_flags(&mut self, fd: u32, flags: u32) -> Result<(), WasiError> {
         let flags = flags_of(flags)?;
         let descriptor = self.state.descriptors.get_mut(fd)?;
-        if let Target::File(handle) = &descriptor.target {
-            files::set_append(handle.0, flags & flag::APPEND != 0)?;
+        match &descriptor.target {
+            Target::File(handle) => files::set_append(handle.0, flags & flag::APPEND != 0)?,
+            Target::Socket(socket) => socket.set_non_blocking(flags & flag::NONBLOCK != 0)?,
+            _ => {}
         }
         descriptor.flags = flags;
         Ok(())
@@ -252,7 +258,7 @@ pub(super) fn times(accessed: u64, modified: u64, which: u32) -> Result<(i64, i6
     if which > 0b1111 { Err(WasiError::INVAL) } else { Ok((time(accessed, 0)?, time(modified, 2)?)) }
 }
 
-/// `filestat` of a stream or a device: its kind, and nothing else.
+/// `filestat` of a stream, a device or a socket: its kind, and nothing else.
 pub(super) fn stream(descriptor: &Descriptor) -> [u8; FILESTAT_SIZE] {
     let mut bytes = [0; FILESTAT_SIZE];
     bytes[16] = descriptor.kind();

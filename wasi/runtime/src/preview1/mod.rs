@@ -1,7 +1,7 @@
 //! WASI preview 1: its functions on top of hostcalls.
 //!
 //! Each function is a method of [`Call`], which has the program's memory and its state; [`link`] gives them their names. What cannot be
-//! had (links, sockets that the host opened, times of the processor) is answered with an error number that says so, and the table in
+//! had (links, times of the processor) is answered with an error number that says so, and the table in
 //! `docs/wasi.md` names it.
 
 mod clock;
@@ -9,6 +9,7 @@ mod directory;
 mod environment;
 mod file;
 mod poll;
+mod socket;
 
 use crate::descriptors::Descriptors;
 use crate::errno::WasiError;
@@ -43,16 +44,18 @@ pub(crate) struct State {
 
 impl State {
     /// The state at the program's start.
-    pub(crate) fn new() -> State {
-        State {
+    pub(crate) fn new() -> Result<State> {
+        let (mut descriptors, mut environment) = (Descriptors::new(), environment::variables());
+        socket::open(&mut descriptors, &mut environment)?;
+        Ok(State {
             memory: None,
-            descriptors: Descriptors::new(),
+            descriptors,
             arguments: environment::arguments(),
-            environment: environment::variables(),
+            environment,
             slots: Slots::default(),
             continuations: Continuations::default(),
             explanation: String::new(),
-        }
+        })
     }
 }
 
@@ -168,27 +171,5 @@ impl Call<'_> {
     /// There are no signals.
     fn proc_raise(&mut self, _signal: u32) -> core::result::Result<(), WasiError> {
         Err(WasiError::NOTSUP)
-    }
-
-    /// No descriptor of a program is a socket, so neither is this one.
-    fn not_a_socket(&mut self, fd: u32) -> core::result::Result<(), WasiError> {
-        self.state.descriptors.get(fd)?;
-        Err(WasiError::NOTSOCK)
-    }
-
-    fn sock_accept(&mut self, fd: u32, _flags: u32, _out: u32) -> core::result::Result<(), WasiError> {
-        self.not_a_socket(fd)
-    }
-
-    fn sock_recv(&mut self, fd: u32, _: u32, _: u32, _: u32, _: u32, _: u32) -> core::result::Result<(), WasiError> {
-        self.not_a_socket(fd)
-    }
-
-    fn sock_send(&mut self, fd: u32, _: u32, _: u32, _: u32, _: u32) -> core::result::Result<(), WasiError> {
-        self.not_a_socket(fd)
-    }
-
-    fn sock_shutdown(&mut self, fd: u32, _how: u32) -> core::result::Result<(), WasiError> {
-        self.not_a_socket(fd)
     }
 }

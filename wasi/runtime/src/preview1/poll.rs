@@ -1,6 +1,6 @@
 //! `poll_oneoff`: waits until one of several things has happened.
 //!
-//! Files and streams are always ready, so what is ever waited for is a clock. A subscription is 48 bytes and an event 32:
+//! Files and streams are always ready, so what is ever waited for is a clock or a socket. A subscription is 48 bytes and an event 32:
 //!
 //! ```text
 //!   subscription  | user data 8 | tag 1 … | clock: id 4 … | timeout 8 | precision 8 | flags 2 …  |
@@ -12,7 +12,8 @@ use super::Call;
 use super::clock::clock;
 use crate::descriptors::Target;
 use crate::errno::WasiError;
-use crate::host::{now, sleep};
+use crate::host::now;
+use crate::sockets::{self, READ as READABLE, WRITE as WRITABLE};
 use alloc::vec::Vec;
 use monohull_abi::types::Clock;
 
@@ -33,7 +34,12 @@ struct Event {
     tag: u8,
     /// When, in ns of the monotonic clock.
     at: u64,
+    /// The descriptor of a socket whose turn comes earlier if it is ready for this.
+    socket: Option<(u32, u32)>,
 }
+
+/// It does not happen by itself.
+const NEVER: u64 = u64::MAX;
 
 impl Call<'_> {
     pub(super) fn poll_oneoff(
@@ -50,27 +56,44 @@ impl Call<'_> {
         self.guest.bytes(subscriptions, count.checked_mul(SUBSCRIPTION_SIZE).ok_or(WasiError::FAULT)?)?;
         self.guest.bytes(events, count.checked_mul(EVENT_SIZE).ok_or(WasiError::FAULT)?)?;
         let start = now(Clock::Monotonic)?;
-        let waited = (0..count)
+        let mut waited = (0..count)
             .map(|index| self.subscription(subscriptions + index * SUBSCRIPTION_SIZE, start))
             .collect::<Result<Vec<_>, _>>()?;
         let first = waited.iter().map(|event| event.at).min().unwrap_or(start);
-        if first > start {
-            sleep(first - start)?;
-        }
-        let end = now(Clock::Monotonic)?.max(first);
+        let left = if first == NEVER { u64::MAX } else { first - start };
+        let has_come = self.wait_for_sockets(&mut waited, start, left)?;
+        let end = now(Clock::Monotonic)?;
+        // A clock's time has come if no socket is why it was not waited for.
+        let end = if has_come { end } else { end.max(first) };
         let mut stored = 0;
-        for event in waited.iter().filter(|event| event.at <= end) {
+        for event in waited.iter().filter(|event| event.at <= end && event.at != NEVER) {
             self.store_event(events + stored * EVENT_SIZE, event)?;
             stored += 1;
         }
         self.guest.store_u32(out, stored)
     }
 
+    /// Waits, at most so many ns, and gives those their turn at `start` whose socket is ready then. Whether there are any.
+    fn wait_for_sockets(&self, waited: &mut [Event], start: u64, most: u64) -> Result<bool, WasiError> {
+        let of_sockets = || waited.iter().enumerate().filter_map(|(index, event)| event.socket.map(|of| (index, of)));
+        let indexes: Vec<usize> = of_sockets().map(|(index, _)| index).collect();
+        let sockets = of_sockets()
+            .map(|(_, (fd, wanted))| Ok((self.state.descriptors.get(fd)?.socket()?, wanted)))
+            .collect::<Result<Vec<_>, WasiError>>()?;
+        if most == 0 && sockets.is_empty() {
+            return Ok(false);
+        }
+        let found = sockets::wait(&sockets, most)?;
+        let ready = indexes.iter().zip(&found).filter(|(_, found)| **found != 0);
+        ready.for_each(|(index, _)| waited[*index].at = start);
+        Ok(found.iter().any(|found| *found != 0))
+    }
+
     /// What will happen, and when.
     fn subscription(&self, at: u32, start: u64) -> Result<Event, WasiError> {
         let user_data = self.guest.load(at)?;
         let [tag] = self.guest.load(at + 8)?;
-        let event = |result, at| Event { user_data, result, tag, at };
+        let event = |result, at| Event { user_data, result, tag, at, socket: None };
         match tag {
             CLOCK => {
                 let timeout = self.guest.load_u64(at + 24)?;
@@ -87,7 +110,12 @@ impl Call<'_> {
                 }
             }
             READ | WRITE => {
-                let descriptor = self.state.descriptors.get(self.guest.load_u32(at + 16)?);
+                let fd = self.guest.load_u32(at + 16)?;
+                let descriptor = self.state.descriptors.get(fd);
+                if let Ok(Target::Socket(_)) = descriptor.map(|descriptor| &descriptor.target) {
+                    let wanted = if tag == READ { READABLE } else { WRITABLE };
+                    return Ok(Event { socket: Some((fd, wanted)), ..event(Ok(1), NEVER) });
+                }
                 Ok(event(descriptor.map(|descriptor| u64::from(matches!(descriptor.target, Target::File(_)))), start))
             }
             _ => Err(WasiError::INVAL),

@@ -1,0 +1,164 @@
+//! Sockets: those that the program finds open, and the connections that it accepts there.
+//!
+//! Preview 1 opens no socket. The step's environment says at which addresses the program is to find one that listens, and the workflow's
+//! `network` whether it may:
+//!
+//! ```text
+//!   MONOHULL_LISTEN=127.0.0.1:8080,[::1]:8080      descriptors 4 and 5, and LISTEN_FDS=2 for the program
+//! ```
+
+use super::Call;
+use super::file::{flag, flags_of};
+use crate::descriptors::{Descriptor, Descriptors, Rights, Target};
+use crate::errno::WasiError;
+use crate::host::explanation;
+use crate::sockets::Socket;
+use alloc::format;
+use alloc::string::String;
+use core::net::SocketAddr;
+use core::ops::Range;
+use monohull_abi::network::{PEEK as LEAVE, SocketShutdown};
+use monohull_std::env;
+use wasmtime::{Result, bail, format_err};
+
+/// The variable that names the addresses, and the one by which the program learns how many sockets there are.
+const ADDRESSES: &str = "MONOHULL_LISTEN";
+const COUNT: &str = "LISTEN_FDS";
+
+/// Flags of `sock_recv` (`riflags`): the bytes stay, and all buffers are filled.
+const PEEK: u32 = 1;
+const WAIT_ALL: u32 = 2;
+/// Directions of `sock_shutdown` (`sdflags`).
+const READING: u32 = 1;
+const WRITING: u32 = 2;
+
+/// Opens the sockets that the step's environment names, and adds to the program's own how many these are.
+pub(super) fn open(descriptors: &mut Descriptors, environment: &mut alloc::vec::Vec<String>) -> Result<()> {
+    let Some((_, addresses)) = env::vars().find(|(name, _)| name == ADDRESSES) else { return Ok(()) };
+    let mut count = 0;
+    for text in addresses.split(',').map(str::trim).filter(|text| !text.is_empty()) {
+        let Ok(address) = text.parse::<SocketAddr>() else {
+            bail!("`{ADDRESSES}` in the step's `env`: `{text}` is no address with a port, like `127.0.0.1:8080`");
+        };
+        let socket = Socket::listen(address).map_err(|error| {
+            let why = explanation();
+            let why = if why.is_empty() { format!("{error}") } else { why };
+            format_err!("`{ADDRESSES}` in the step's `env`: {text}: {why}")
+        })?;
+        let inserted = descriptors.insert(Descriptor::new(Target::Socket(socket), 0, Rights::STREAM));
+        inserted.map_err(|_| format_err!("`{ADDRESSES}` in the step's `env` names too many addresses"))?;
+        count += 1;
+    }
+    environment.push(format!("{COUNT}={count}\0"));
+    Ok(())
+}
+
+impl Call<'_> {
+    pub(super) fn sock_accept(&mut self, fd: u32, flags: u32, out: u32) -> Result<(), WasiError> {
+        // Before a connection is taken: one for which there is nowhere to write its number is not lost.
+        self.guest.bytes(out, 4)?;
+        let flags = flags_of(flags)?;
+        let accepted = self.state.descriptors.get(fd)?.socket()?.accept()?;
+        if flags & flag::NONBLOCK != 0 {
+            accepted.set_non_blocking(true)?;
+        }
+        let new = self.state.descriptors.insert(Descriptor::new(Target::Socket(accepted), flags, Rights::STREAM))?;
+        self.guest.store_u32(out, new)
+    }
+
+    pub(super) fn sock_recv(
+        &mut self,
+        fd: u32,
+        buffers: u32,
+        count: u32,
+        flags: u32,
+        out: u32,
+        out_flags: u32,
+    ) -> Result<(), WasiError> {
+        if flags & !(PEEK | WAIT_ALL) != 0 {
+            return Err(WasiError::INVAL);
+        }
+        self.guest.bytes(out, 4)?;
+        self.guest.bytes(out_flags, 2)?;
+        let ranges = self.guest.buffers(buffers, count)?;
+        let received = self.receive(fd, &ranges, flags)?;
+        self.guest.store_u32(out, received as u32)?;
+        // No byte is ever lost, as those of a datagram that was too long would be.
+        self.guest.store(out_flags, &0u16.to_le_bytes())
+    }
+
+    /// Reads into buffers as far as what has arrived goes, and waits for the first byte alone; with [`WAIT_ALL`] for all.
+    pub(super) fn receive(&mut self, fd: u32, ranges: &[Range<usize>], flags: u32) -> Result<u64, WasiError> {
+        let Call { guest, state } = self;
+        let socket = state.descriptors.get(fd)?.socket()?;
+        let how = if flags & PEEK != 0 { LEAVE } else { 0 };
+        let mut total = 0;
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            let mut rest = range.clone();
+            while !rest.is_empty() {
+                match socket.receive(&mut guest.0[rest.clone()], how) {
+                    Ok(0) => return Ok(total),
+                    Ok(bytes) => {
+                        rest.start += bytes;
+                        total += bytes as u64;
+                    }
+                    // What came before is not lost with it.
+                    Err(_) if total > 0 => return Ok(total),
+                    Err(error) => return Err(error),
+                }
+                // The bytes that stay would come again.
+                if flags & WAIT_ALL == 0 || flags & PEEK != 0 {
+                    return Ok(total);
+                }
+            }
+        }
+        Ok(total)
+    }
+
+    pub(super) fn sock_send(
+        &mut self,
+        fd: u32,
+        buffers: u32,
+        count: u32,
+        flags: u32,
+        out: u32,
+    ) -> Result<(), WasiError> {
+        // There are none.
+        if flags != 0 {
+            return Err(WasiError::INVAL);
+        }
+        self.guest.bytes(out, 4)?;
+        let ranges = self.guest.buffers(buffers, count)?;
+        let sent = self.send(fd, &ranges)?;
+        self.guest.store_u32(out, sent as u32)
+    }
+
+    /// Writes buffers as far as there is room.
+    pub(super) fn send(&mut self, fd: u32, ranges: &[Range<usize>]) -> Result<u64, WasiError> {
+        let socket = self.state.descriptors.get(fd)?.socket()?;
+        let mut total = 0;
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            match socket.send(&self.guest.0[range.clone()]) {
+                Ok(bytes) => {
+                    total += bytes as u64;
+                    if bytes < range.len() {
+                        break;
+                    }
+                }
+                Err(_) if total > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(total)
+    }
+
+    pub(super) fn sock_shutdown(&mut self, fd: u32, how: u32) -> Result<(), WasiError> {
+        let socket = self.state.descriptors.get(fd)?.socket()?;
+        socket.shut_down(match how {
+            READING => SocketShutdown::Read,
+            WRITING => SocketShutdown::Write,
+            how if how == READING | WRITING => SocketShutdown::Both,
+            _ => return Err(WasiError::INVAL),
+        })
+    }
+}
