@@ -266,7 +266,7 @@ impl Cell {
         (self.stacks, &self.free_stacks)
     }
 
-    /// What the writable pages of the image held before the first instruction ran, and those that were zero.
+    /// Writable pages of the image that held something before the first instruction ran, and those that were zero.
     pub fn first_state(&self) -> (&[Pristine], &[Range<u64>]) {
         (&self.pristine, &self.zeros)
     }
@@ -320,7 +320,7 @@ impl Cell {
 
     /// Writable data of the image.
     fn data(&self) -> impl Iterator<Item = Range<u64>> {
-        let data = self.pristine.iter().map(|first| first.address..first.address + first.bytes.len() as u64);
+        let data = self.pristine.iter().map(Pristine::range);
         data.chain(self.zeros.iter().cloned())
     }
 
@@ -455,10 +455,9 @@ impl Cell {
         }
         let resets = |part| !fault_injection::disabled(part);
         for pages in self.pristine.iter().filter(|_| resets(Mitigation::ResetCellData)) {
-            // SAFETY: these are the writable pages they were copied from.
-            unsafe {
-                std::ptr::copy_nonoverlapping(pages.bytes.as_ptr(), pages.address as *mut u8, pages.bytes.len());
-            }
+            let bytes = pages.bytes(&self.image);
+            // SAFETY: these are writable pages of the image, as many as there are bytes.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pages.range().start as *mut u8, bytes.len()) };
         }
         for zeros in self.zeros.iter().filter(|_| resets(Mitigation::ResetCellZeros)) {
             if zeros.end - zeros.start > SMALL_ZEROS {

@@ -21,11 +21,11 @@ pub(crate) fn check_promises(image: &Image, file: &[u8]) {
         image.segments.iter().any(|segment| segment.access == access && inside(segment.address, segment.file_size))
     };
     assert!(holds(Access::ReadExecute, image.start, image.start + 1), "the start is not code");
-    for relocation in &image.relocations {
+    for relocation in image.relocations.iter() {
         assert_eq!(relocation.offset % 8, 0, "a word is misaligned");
         assert!(holds(Access::ReadWrite, relocation.offset, relocation.offset + 8), "a word is not data");
     }
-    assert!(image.relocations.windows(2).all(|pair| pair[0].offset < pair[1].offset), "words are not in order");
+    assert!(image.relocations.iter().is_sorted_by(|one, next| one.offset < next.offset), "words are not in order");
     if let Some(relro) = &image.relro {
         let inside = image.segments.iter().any(|segment| {
             let pages = segment.pages();

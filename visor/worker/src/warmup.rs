@@ -11,7 +11,7 @@ use monohull_abi::layout::PAGE;
 use monohull_abi::number;
 use monohull_domain::ReservedDomain;
 use monohull_domain::image::map::LoadedImage;
-use monohull_domain::image::{Access, Image, Segment};
+use monohull_domain::image::{Access, Image, Relocations, Segment};
 use monohull_engine::{HostError, Ready};
 use monohull_ipc::sealed::seal;
 use monohull_workflow as workflow;
@@ -48,7 +48,7 @@ fn workflow() -> std::io::Result<Ready> {
         bytes: 0,
         segments: vec![code],
         relro: None,
-        relocations: Vec::new(),
+        relocations: Relocations::default(),
         start: 0,
         init_array: None,
         tls: None,

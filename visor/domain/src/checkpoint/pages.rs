@@ -12,6 +12,7 @@
 
 use super::changes::Found;
 use crate::cell::Cell;
+use crate::image::map::Pristine;
 use monohull_abi::layout::{PAGE, THREAD_HEADER_SIZE, page_down};
 use monohull_abi::types::RED_ZONE;
 use std::ops::Range;
@@ -44,7 +45,8 @@ pub(super) fn bound_of_use(cell: &Cell, (slot, sp): Stack) -> u64 {
 pub(super) unsafe fn of_cell(cell: &Cell, live_stacks: &[Range<u64>], into: &mut Found) {
     let (pristine, zeros) = cell.first_state();
     for first in pristine {
-        for (page, before) in (first.address..).step_by(PAGE as usize).zip(first.bytes.chunks(PAGE as usize)) {
+        let before = first.bytes(cell.image()).chunks(PAGE as usize);
+        for (page, before) in first.range().step_by(PAGE as usize).zip(before) {
             // SAFETY: pages of a writable segment, which stay mapped while there is the cell.
             let now = unsafe { bytes_of(page) };
             if now != before {
@@ -116,7 +118,7 @@ pub(super) unsafe fn of_written(range: Range<u64>, into: &mut Found) {
 /// Where the pages of a cell's continuation may lie.
 pub(super) fn writable(cell: &Cell) -> Vec<Range<u64>> {
     let (pristine, zeros) = cell.first_state();
-    let data = pristine.iter().map(|first| first.address..first.address + first.bytes.len() as u64);
+    let data = pristine.iter().map(Pristine::range);
     let (stacks, _) = cell.used_stacks();
     let stacks = std::iter::once(None).chain((0..stacks).map(Some)).map(|slot| {
         let stack = cell.stack(slot);

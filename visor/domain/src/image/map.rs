@@ -26,6 +26,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
+/// Bytes of writable segments up to this size are kept; larger ones are read from the sealed memory each time, straight to where they are wanted.
+const KEPT: u64 = 64 << 10;
+
 /// Bytes that are hashed at a time: they stay in a processor's cache.
 const HASHED_AT_ONCE: usize = 256 << 10;
 
@@ -88,17 +91,42 @@ pub struct LoadedImage {
     hash: OnceLock<[u8; 32]>,
     /// Names for reports, read when the first one is wanted.
     symbols: OnceLock<SymbolTable>,
-    /// Bytes of the writable segments as they are in the file, with their addresses.
-    data: Vec<(u64, Box<[u8]>)>,
+    /// Bytes of the writable segments as they are in the file.
+    data: Vec<Data>,
 }
 
-/// A page range that is put back to its first state when a cell is used again.
+/// Bytes of a writable segment as they are in the file.
+#[derive(Debug)]
+struct Data {
+    /// Where, relative to the load base, and where in the file.
+    address: u64,
+    file_offset: u64,
+    len: u64,
+    /// The bytes, if they are few.
+    kept: Option<Box<[u8]>>,
+}
+
+/// Whole pages that are put back to their first state when a cell is used again.
 #[derive(Debug)]
 pub struct Pristine {
-    /// First address.
-    pub address: u64,
-    /// What it held before the first instruction ran.
-    pub bytes: Box<[u8]>,
+    /// The base of the image.
+    base: u64,
+    range: Range<u64>,
+    /// What they held, once somebody has asked.
+    bytes: OnceLock<Box<[u8]>>,
+}
+
+impl Pristine {
+    /// Which pages.
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    /// What they held before the first instruction ran, of this image. It is made when it is first asked for: a process that ends with its
+    /// only instance never does.
+    pub fn bytes(&self, image: &LoadedImage) -> &[u8] {
+        self.bytes.get_or_init(|| image.first_bytes(self.base, &self.range))
+    }
 }
 
 impl LoadedImage {
@@ -136,9 +164,12 @@ impl LoadedImage {
         let sealed = File::from(sealed);
         let mut data = Vec::new();
         for segment in image.segments.iter().filter(|s| s.access == SegmentAccess::ReadWrite) {
-            let mut bytes = vec![0; segment.file_size as usize];
-            sealed.read_exact_at(&mut bytes, segment.file_offset)?;
-            data.push((segment.address, bytes.into()));
+            let (address, file_offset, len) = (segment.address, segment.file_offset, segment.file_size);
+            let mut kept = (len <= KEPT).then(|| vec![0; len as usize].into_boxed_slice());
+            if let Some(bytes) = &mut kept {
+                sealed.read_exact_at(bytes, file_offset)?;
+            }
+            data.push(Data { address, file_offset, len, kept });
         }
         Ok(LoadedImage { image, sealed, hash: OnceLock::new(), symbols: OnceLock::new(), data })
     }
@@ -175,7 +206,40 @@ impl LoadedImage {
         })
     }
 
-    /// Maps and relocates the image at `base`, inside a clean cell of this key. Returns the writable pages' first state.
+    /// The bytes of a writable segment, beginning with the one at `skip`.
+    fn read_data(&self, data: &Data, skip: u64, into: &mut [u8]) -> std::io::Result<()> {
+        match &data.kept {
+            Some(bytes) => {
+                into.copy_from_slice(&bytes[skip as usize..][..into.len()]);
+                Ok(())
+            }
+            None => self.sealed.read_exact_at(into, data.file_offset + skip),
+        }
+    }
+
+    /// What pages of writable segments hold before the first instruction runs, of an image that is loaded at `base`.
+    fn first_bytes(&self, base: u64, range: &Range<u64>) -> Box<[u8]> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        for data in &self.data {
+            let start = (base + data.address).max(range.start);
+            let end = (base + data.address + data.len).min(range.end);
+            if start < end {
+                let into = &mut bytes[(start - range.start) as usize..(end - range.start) as usize];
+                let read = self.read_data(data, start - base - data.address, into);
+                read.expect("sealed memory is as long as the file was");
+            }
+        }
+        for relocation in self.image.relocations.iter() {
+            let at = (base + relocation.offset).wrapping_sub(range.start) as usize;
+            // Words are aligned, so each lies in one page.
+            if let Some(word) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+                *word = relocation.value.at(base).to_le_bytes();
+            }
+        }
+        bytes.into()
+    }
+
+    /// Maps and relocates the image at `base`, inside a clean cell of this key. Returns which writable pages have a first state that is not zero.
     pub fn map(&self, space: &AddressSpace, base: u64, key: Key) -> Result<Vec<Pristine>, AddressSpaceError> {
         for segment in &self.image.segments {
             let pages = page_down(base + segment.address)..page_up(base + segment.address + segment.memory_size);
@@ -189,12 +253,15 @@ impl LoadedImage {
             };
             space.map_file(pages, self.sealed.as_fd(), page_down(segment.file_offset), access, key)?;
         }
-        for (address, bytes) in &self.data {
+        for data in &self.data {
+            let address = base + data.address;
             // SAFETY: these pages have just been made writable, and are as long as the segment, which is at least as
-            // long as its bytes in the file; no thread of this cell exists yet.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (base + address) as *mut u8, bytes.len()) };
+            // long as its bytes in the file; no thread of this cell exists yet, and nothing else refers to them.
+            let into = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, data.len as usize) };
+            let refused = |source| AddressSpaceError::Refused { what: "read", address, bytes: data.len, source };
+            self.read_data(data, 0, into).map_err(refused)?;
         }
-        for relocation in &self.image.relocations {
+        for relocation in self.image.relocations.iter() {
             let word = (base + relocation.offset) as *mut u64;
             // SAFETY: the parser has checked that the word lies, aligned, in a writable segment.
             unsafe { word.write(relocation.value.at(base)) };
@@ -206,7 +273,7 @@ impl LoadedImage {
                 space.protect(relro.clone(), Access::Read, key)?;
             }
         }
-        Ok(self.data.iter().flat_map(|(address, bytes)| pristine(base + address, bytes.len() as u64, &relro)).collect())
+        Ok(self.data.iter().filter_map(|data| pristine(base, data, &relro)).collect())
     }
 
     /// The whole pages of bss when the image is at `base`: what is zero before the first instruction runs.
@@ -225,14 +292,10 @@ impl LoadedImage {
     }
 }
 
-/// Copies the whole pages behind `len` bytes at `address`, without those that are final (`relro`).
-fn pristine(address: u64, len: u64, relro: &Range<u64>) -> Option<Pristine> {
-    let start = page_down(address).max(if relro.contains(&page_down(address)) { relro.end } else { 0 });
-    let end = page_up(address + len);
-    if start >= end {
-        return None;
-    }
-    // SAFETY: whole pages of a writable segment that has just been mapped.
-    let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, (end - start) as usize) };
-    Some(Pristine { address: start, bytes: bytes.into() })
+/// The whole pages that the bytes of a segment lie in, without those that are final (`relro`).
+fn pristine(base: u64, data: &Data, relro: &Range<u64>) -> Option<Pristine> {
+    let first = page_down(base + data.address);
+    let start = first.max(if relro.contains(&first) { relro.end } else { 0 });
+    let range = start..page_up(base + data.address + data.len);
+    (!range.is_empty()).then(|| Pristine { base, range, bytes: OnceLock::new() })
 }

@@ -29,12 +29,13 @@ mod relocation;
 mod segment;
 mod symbol;
 mod tls;
+mod words;
 
 pub use error::ImageError;
 pub use monohull_checker::symbols::{Symbol, SymbolTable};
-pub use relocation::{Relocation, Value};
 pub use segment::{Access, Segment};
 pub use tls::TlsTemplate;
+pub use words::{Relocation, Relocations, Value};
 
 use crate::fault_injection::{self, Mitigation};
 use monohull_abi::{
@@ -60,7 +61,7 @@ pub struct Image {
     /// Whole pages inside one writable segment that become read-only once the relocations are written.
     pub relro: Option<Range<u64>>,
     /// Words to write after mapping, in ascending order, each in the file part of a writable segment and none twice.
-    pub relocations: Vec<Relocation>,
+    pub relocations: Relocations,
     /// Where the main thread starts; inside an executable segment.
     pub start: u64,
     /// The function pointers to call before anything else: address and number.

@@ -6,6 +6,7 @@ use super::file::{MAX_RELOCATIONS, records};
 use super::segment::{Access, Segments};
 use super::symbol::DynamicSymbols;
 use super::tls::{self, TlsTemplate};
+use super::words::{Relocation, Relocations, Value};
 use goblin::elf64::{
     header::EM_X86_64,
     reloc::{
@@ -14,35 +15,6 @@ use goblin::elf64::{
         r_type,
     },
 };
-use serde::{Deserialize, Serialize};
-
-/// A word to write once the segments are mapped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Relocation {
-    /// Where: relative to the load base, a multiple of 8, inside the file part of one writable segment.
-    pub offset: u64,
-    /// What.
-    pub value: Value,
-}
-
-/// What a relocated word becomes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Value {
-    /// An address of the image: the load base plus this, which is at most the image's span.
-    Base(u64),
-    /// This value wherever the image is: an undefined weak symbol plus its addend, or half of what `__tls_get_addr` is asked.
-    Absolute(u64),
-}
-
-impl Value {
-    /// The value for an image that is loaded at `base`.
-    pub fn at(self, base: u64) -> u64 {
-        match self {
-            Value::Base(value) => base.wrapping_add(value),
-            Value::Absolute(value) => value,
-        }
-    }
-}
 
 /// Reads both tables, checks every entry and puts them in the order of their addresses.
 pub(super) fn read(
@@ -50,7 +22,7 @@ pub(super) fn read(
     dynamic: &Dynamic,
     symbols: &DynamicSymbols,
     tls: Option<&TlsTemplate>,
-) -> Result<Vec<Relocation>, ImageError> {
+) -> Result<Relocations, ImageError> {
     let count = dynamic.relocations.iter().fold(0, |sum: u64, table| sum.saturating_add(table.1 / SIZEOF_RELA as u64));
     if count > MAX_RELOCATIONS {
         return Err(ImageError::TooManyRelocations { count });
@@ -71,7 +43,7 @@ pub(super) fn read(
     relocations.sort_unstable_by_key(|relocation| relocation.offset);
     match relocations.windows(2).find(|pair| pair[0].offset == pair[1].offset) {
         Some(pair) => Err(ImageError::DuplicateRelocation { offset: pair[0].offset }),
-        None => Ok(relocations),
+        None => Ok(relocations.into_iter().collect()),
     }
 }
 
