@@ -6,6 +6,7 @@
 //! wasi/guests/c/bench.c    clang, wasi-libc    target/wasi/bench.wasm, for the benchmark `wasi`
 //! wasi/guests/c/slots.c    clang, wasi-libc    target/wasi/bench-slots.wasm, for the benchmark `slot-large`
 //! wasi/guests/c/durable.c  clang, wasi-libc    target/wasi/durable-c.wasm, with wasi/lib/monohull.c
+//! wasi/guests/c/serve.c    clang, wasi-libc    target/wasi/serve-c.wasm
 //! wasi/guests/js/*.c       clang, QuickJS      target/wasi/quickjs.wasm, the interpreter of `monohull build app.js`
 //! wasi/guests/go           Go                  target/wasi/tour-go.wasm
 //! ```
@@ -73,6 +74,7 @@ pub(crate) fn build(to: &Path) -> Result {
         ("c/bench.c", None, "bench.wasm"),
         ("c/slots.c", None, "bench-slots.wasm"),
         ("c/durable.c", Some(library), "durable-c.wasm"),
+        ("c/serve.c", None, "serve-c.wasm"),
     ] {
         let sources: Vec<PathBuf> = [guests.join(source)].into_iter().chain(more).collect();
         c(&clang, &sources, &to.join(program))?;

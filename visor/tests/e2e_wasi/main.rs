@@ -20,6 +20,7 @@ mod program;
 mod programs;
 #[path = "../serve_support/mod.rs"]
 mod serve_support;
+mod sockets;
 #[path = "../support/stops.rs"]
 mod stops;
 mod support;
