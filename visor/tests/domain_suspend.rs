@@ -43,7 +43,7 @@ fn without_times(report: &RunReport) -> Value {
     let mut value = serde_json::to_value(report).expect("JSON");
     value["modules"].as_array_mut().expect("modules").sort_by_key(ToString::to_string);
     let object = value.as_object_mut().expect("an object");
-    for name in ["cold_start_us", "duration_us", "timeline"] {
+    for name in ["cold_start_us", "duration_us", "timeline", "suspended"] {
         object.remove(name);
     }
     for step in value["steps"].as_array_mut().expect("steps") {
@@ -80,7 +80,52 @@ fn a_workflow_that_was_suspended_reports_what_an_uninterrupted_one_does() {
         let (resumed, times) = run_with_interruptions(&ready);
         assert!(times >= 4, "suspended {times} times");
         assert_eq!(without_times(&resumed), without_times(&uninterrupted));
+        assert_eq!((uninterrupted.suspended, resumed.suspended.map(|s| s.times)), (None, Some(times.into())));
     }
+}
+
+/// What a workflow is away for is no time that its run has taken, and its report has both.
+#[test]
+fn the_report_says_how_long_a_workflow_was_away() {
+    const HOUR: u64 = 3_600_000_000_000;
+    let ready = ready(&sleepers(2, 60, 1));
+    let _one = support::one_at_a_time();
+    let mut first = suspended(run(&ready, None, true)).continuation;
+    first.wall -= HOUR;
+    let mut second = suspended(run(&ready, Some(first), true)).continuation;
+    second.wall -= 2 * HOUR;
+    let resumed = report(run(&ready, Some(second), false));
+    let away = resumed.suspended.expect("it was away");
+    assert_eq!(away.times, 2);
+    let hours = |hours: u64| hours * HOUR / 1000;
+    assert!((hours(3)..hours(4)).contains(&away.away_us), "{away:?}");
+    assert!(resumed.duration_us < hours(1), "{}", resumed.duration_us);
+}
+
+/// A wall clock that was set back takes nothing back: what was to be waited for is, from the time of the capture on, and the domain's own clock
+/// does not go back.
+#[test]
+fn a_clock_that_was_set_back_meanwhile_does_not_take_the_domain_back() {
+    const DAY: u64 = 24 * 3_600_000_000_000;
+    let ready = ready(&sleepers(3, 60, 1));
+    let _one = support::one_at_a_time();
+    let uninterrupted = report(run(&ready, None, false));
+    let (mut end, mut times, mut clock) = (run(&ready, None, true), 0, 0);
+    while let RunEnd::Suspended(suspended) = end {
+        let mut continuation = suspended.continuation;
+        assert!(continuation.clock > clock, "{} after {clock}", continuation.clock);
+        clock = continuation.clock;
+        // It is a day earlier now than it was at the capture.
+        continuation.wall += DAY;
+        times += 1;
+        end = run(&ready, Some(continuation), true);
+    }
+    let resumed = report(end);
+    assert!(times >= 3, "suspended {times} times");
+    // The function measures its naps itself.
+    assert_eq!(without_times(&resumed), without_times(&uninterrupted));
+    let away = resumed.suspended.expect("it was suspended");
+    assert_eq!((away.times, away.away_us), (times, 0), "no time that was not");
 }
 
 #[test]
@@ -263,6 +308,8 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
         (Rejected::StackPointer, with(sleeps, |thread| thread.user_rsp += 1 << 36)),
         (Rejected::Call(200), with(sleeps, |thread| thread.call = 200)),
         (Rejected::Call(EXIT), with(sleeps, |thread| thread.call = EXIT)),
+        // As a template has it, and nothing else.
+        (Rejected::Call(NANOSLEEP), with(sleeps, |thread| thread.state = ThreadState::Unserved)),
         (Rejected::Call(FUTEX_WAIT), with(futex, |thread| thread.state = ThreadState::Returns(0))),
         (Rejected::Wait, with(joins, |thread| thread.state = ThreadState::TimedOut)),
         (Rejected::Wait, with(sleeps, |thread| (thread.call, thread.args[0]) = (QUEUE_WAIT, 64))),

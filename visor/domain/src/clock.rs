@@ -20,7 +20,7 @@
 //! **Time that stands still.** A domain that waits in its process, captured, goes on at the time at which it would be restored. Its clock is
 //! moved by the same means, back as a rule ([`DomainClock::go_on_at`]); the wall clock stays.
 
-use super::host_time::{clock_ns, monotonic_ns};
+use super::host_time::{monotonic_ns, wall_ns};
 use monohull_abi::module::NEVER;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl DomainClock {
 
     /// Wall-clock time (ns since 1970).
     pub(crate) fn wall(&self) -> u64 {
-        clock_ns(libc::CLOCK_REALTIME).saturating_add(self.wall_ahead())
+        wall_ns().saturating_add(self.wall_ahead())
     }
 
     /// How far the wall clock is ahead of the host's.

@@ -17,8 +17,8 @@ pub trait Driver: Send {
         Vec::new()
     }
 
-    /// The run has stood still for so long, and goes on. That is no time that it has taken.
-    fn stood_still(&mut self, time: Duration) {
-        let _ = time;
+    /// The run has stood still for so long, and goes on. That is no time that it has taken. By the wall clock it was away for `away`.
+    fn stood_still(&mut self, time: Duration, away: Duration) {
+        let _ = (time, away);
     }
 }

@@ -5,6 +5,11 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// Wall-clock time in ns since 1970.
+pub fn wall_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
 /// Reads a clock in ns.
 pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -19,7 +19,7 @@ use monohull_domain::image::map::LoadedImage;
 use monohull_domain::instance::{Labels, Usage};
 use monohull_domain::{Driver, Ended, Event, Shared};
 use monohull_report::failure::{Blame, FailureKind};
-use monohull_report::{FailedAttempt, Failure, Line, Progress, Stream};
+use monohull_report::{FailedAttempt, Failure, Line, Progress, Stream, Suspensions};
 use monohull_workflow::Plan;
 use monohull_workflow::plan::Step;
 use record::Spent;
@@ -78,6 +78,8 @@ struct State {
     elapsed_us: u64,
     /// When it stood still in this process since.
     away: Away,
+    /// How often it has gone on from a capture, here or in another process, and how long it was away.
+    suspended: Suspensions,
     /// When the run has to end, if that is before its own timeout.
     latest: Option<(Instant, Delay)>,
 }
@@ -127,6 +129,9 @@ struct Attempt {
 /// The most failed attempts of a run that its report has besides the last of each instance.
 const FAILED_KEPT_MAX: usize = 1000;
 
+/// The point of a timeline at which a run goes on from its capture.
+const GONE_ON: &str = "gone-on";
+
 impl StepScheduler {
     /// `latest` is when the run has to end, if that is before its own timeout.
     pub(super) fn new(
@@ -158,6 +163,7 @@ impl StepScheduler {
             clock,
             elapsed_us: 0,
             away: Away::default(),
+            suspended: Suspensions::default(),
             latest,
         };
         StepScheduler { state: Arc::new(Mutex::new(state)) }
@@ -250,10 +256,15 @@ impl Driver for Handle {
         self.0.lock().expect("the scheduler does not panic").save(live)
     }
 
-    fn stood_still(&mut self, time: Duration) {
+    fn stood_still(&mut self, time: Duration, away: Duration) {
         let mut state = self.0.lock().expect("the scheduler does not panic");
+        if state.away.is_empty() {
+            // A timeline has the first time in each process.
+            state.progress.point(GONE_ON, monotonic_ns());
+        }
         state.begin += time;
         state.away.add(ticks(), u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        state.suspended.add(away);
     }
 }
 

@@ -7,6 +7,7 @@ use super::Outgoing;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +51,9 @@ pub struct RunReport {
     /// slow. They are in the report, or were passed on at the end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lines_delayed: u64,
+    /// How long the run was away from any process, or stood still in one; absent if it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspensions>,
     /// Why the workflow was not suspended although it only waited and was to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_suspended: Option<String>,
@@ -72,6 +76,28 @@ pub struct RunReport {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// How often a run has gone on from where it was captured, and how long it was away before. That is not in `duration_us`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Suspensions {
+    /// How often it has gone on.
+    pub times: u64,
+    /// From each capture until it went on, by the wall clock, all together.
+    pub away_us: u64,
+}
+
+impl Suspensions {
+    /// The run goes on once more, after so long.
+    pub fn add(&mut self, away: Duration) {
+        self.times = self.times.saturating_add(1);
+        self.away_us = self.away_us.saturating_add(u64::try_from(away.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// These, unless there are none.
+    pub fn if_any(self) -> Option<Suspensions> {
+        (self != Suspensions::default()).then_some(self)
+    }
 }
 
 /// Files that functions have mapped.

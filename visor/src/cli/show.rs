@@ -1,12 +1,14 @@
 //! A run's result for people: a table of instances, the outputs, and what went wrong.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
 
 use monohull_report::escape::{Line, quoted_lines, shown};
 use monohull_report::{
-    CodePlace, Content, Failure, OutputReport, ProcessKind, ProcessReport, RunReport, Sandbox, Status, Unread,
+    CodePlace, Content, Failure, OutputReport, ProcessKind, ProcessReport, RunReport, Sandbox, Status, Suspensions,
+    Unread,
 };
 
 /// Instances of one step that get a row of their own; the others are counted in one more.
@@ -36,6 +38,11 @@ pub(super) fn report(report: &RunReport) -> String {
     let _ = writeln!(text, "workflow    {} {}", report.workflow, report.status.name());
     let _ = writeln!(text, "total       {}", time(report.duration_us));
     let _ = writeln!(text, "cold start  {}", time(report.cold_start_us));
+    if let Some(Suspensions { times, away_us }) = report.suspended {
+        let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+        let away = humantime::format_duration(Duration::from_millis(away_us / 1000));
+        let _ = writeln!(text, "suspended   {times}, away for {away}");
+    }
     let _ = writeln!(text, "modules     {modules}");
     if let Some(left) = &report.unread {
         unread(&mut text, left);
@@ -247,6 +254,7 @@ mod tests {
             timeline: Vec::new(),
             mapped_files: None,
             lines_delayed: 0,
+            suspended: None,
             not_suspended: None,
             published: Default::default(),
             sent: Vec::new(),
@@ -265,6 +273,18 @@ mod tests {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(text.contains("… 10 more lines; --output counts=PATH keeps them"), "{text}");
+    }
+
+    #[test]
+    fn a_run_that_was_suspended_says_how_long_it_was_away() {
+        assert!(!report(&sample(1)).contains("suspended"), "it never was");
+        for (times, away_us, line) in [
+            (1, 1_500_999, "suspended   once, away for 1s 500ms\n"),
+            (3, 86_403_000_000, "suspended   3 times, away for 1day 3s\n"),
+        ] {
+            let text = report(&RunReport { suspended: Some(Suspensions { times, away_us }), ..sample(1) });
+            assert!(text.contains(line), "{text}");
+        }
     }
 
     #[test]

@@ -95,6 +95,7 @@ pub(super) fn pack(report: &RunReport) -> Option<Vec<u8>> {
         timeline,
         mapped_files: None,
         lines_delayed,
+        suspended: None,
         not_suspended: None,
         published,
         sent,
@@ -259,6 +260,7 @@ impl PackedReport {
             timeline: timeline(&fields),
             mapped_files: None,
             lines_delayed: fields.lines_delayed,
+            suspended: None,
             not_suspended: None,
             published: Default::default(),
             sent: Vec::new(),
@@ -277,7 +279,7 @@ fn timeline(fields: &Fields<'_>) -> Vec<Point> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monohull_report::{Line, StartKind, StartReport, Stream};
+    use monohull_report::{Line, StartKind, StartReport, Stream, Suspensions};
     use serde_json::{Value, json};
 
     /// The report of a run of two steps.
@@ -327,6 +329,7 @@ mod tests {
         assert!(with(&|_| ()));
         assert!(!with(&|report| report.status = Status::Failed));
         assert!(!with(&|report| report.isolation_note = Some("why".to_owned())));
+        assert!(!with(&|report| report.suspended = Some(Suspensions { times: 1, away_us: 7 })));
         assert!(!with(&|report| report.not_suspended = Some("why".to_owned())));
         assert!(!with(&|report| drop(report.published.insert("a".to_owned(), "b".to_owned()))));
         assert!(!with(&|report| report.start = Some(StartReport { kind: StartKind::Main, no_template: None })));

@@ -453,6 +453,7 @@ mod tests {
             timeline: Vec::new(),
             mapped_files: None,
             lines_delayed: 0,
+            suspended: None,
             not_suspended: None,
             published: Default::default(),
             sent: Vec::new(),

@@ -61,7 +61,8 @@ impl Shared {
         let away = self.clock.wall().saturating_sub(standing.wall);
         self.clock.go_on_at(standing.clock.saturating_add(away).min(first.max(standing.clock)));
         if let Some(driver) = self.driver.lock().expect("driver").as_mut() {
-            driver.stood_still(Duration::from_nanos(monotonic_ns().saturating_sub(standing.since)));
+            let time = Duration::from_nanos(monotonic_ns().saturating_sub(standing.since));
+            driver.stood_still(time, Duration::from_nanos(away));
         }
         events.into_iter().all(|event| {
             let number = event.number;

@@ -4,12 +4,13 @@
 //! record can change what a run has printed and how often it tried, and nothing else: a state that no run can have is refused.
 
 use super::effects::Serving;
-use super::{Attempt, FAILED_KEPT_MAX, State, StepScheduler, token};
+use super::{Attempt, FAILED_KEPT_MAX, GONE_ON, State, StepScheduler, token};
 use monohull_abi::effect::{EFFECT_DEPTH_MAX, PERFORMS_TOGETHER, PerformId};
 use monohull_domain::checkpoint::Continuation;
+use monohull_domain::host_time::{monotonic_ns, wall_ns};
 use monohull_domain::instance::{InstanceConfig, Usage};
 use monohull_domain::{Domain, Handled};
-use monohull_report::{FailedAttempt, Failure, Line};
+use monohull_report::{FailedAttempt, Failure, Line, Suspensions};
 use monohull_workflow::plan::Instances;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -34,6 +35,9 @@ struct Record {
     /// What handlers of effects are doing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     serving: Vec<ServingRecord>,
+    /// How often it had gone on from an earlier capture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    suspended: Option<Suspensions>,
 }
 
 /// What one does.
@@ -148,6 +152,7 @@ impl State {
             queue: self.queue.iter().copied().collect(),
             failed: self.failed.iter().map(|((step, index), failed)| (*step, *index, failed.clone())).collect(),
             serving: self.serving.iter().map(ServingRecord::of).collect(),
+            suspended: self.suspended.if_any(),
         };
         serde_json::to_vec(&record).expect("plain data is always JSON")
     }
@@ -196,6 +201,10 @@ impl State {
         self.elapsed_us = record.elapsed_us;
         let now = Instant::now();
         self.begin = now.checked_sub(Duration::from_micros(record.elapsed_us)).unwrap_or(now);
+        self.suspended = record.suspended.unwrap_or_default();
+        // A clock that was set back does not make it a time that was not.
+        self.suspended.add(Duration::from_nanos(wall_ns().saturating_sub(continuation.wall)));
+        self.progress.point(GONE_ON, monotonic_ns());
         Ok(())
     }
 

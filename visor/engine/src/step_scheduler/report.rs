@@ -67,6 +67,7 @@ impl StepScheduler {
             timeline: Vec::new(),
             mapped_files: None,
             lines_delayed: 0,
+            suspended: state.suspended.if_any(),
             not_suspended: None,
             published: Default::default(),
             sent: Vec::new(),

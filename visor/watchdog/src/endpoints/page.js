@@ -232,6 +232,13 @@ function gantt(report) {
   return [chart, legend, more > 0 ? make("p", { class: "dim" }, `and ${more} more instances`) : ""];
 }
 
+// How long a run was away from any process, or stood still in one.
+function away(report) {
+  if (!report.suspended) return "";
+  const { times, away_us } = report.suspended;
+  return make("p", { class: "dim", id: "suspended" }, `suspended ${times === 1 ? "once" : `${times} times`}, away for ${time(away_us)}`);
+}
+
 function timeline(points) {
   const whole = Math.max(1, ...points.map((point) => point.at_us));
   const marks = points.map((point) => bar("point", point.at_us, 0, whole));
@@ -320,7 +327,7 @@ async function invocation(id) {
     parts.push(make("h2", { class: shown.status }, `${shown.error.kind}${at}, blame: ${shown.error.blame}`),
       make("pre", { id: "error" }, shown.error.message));
   }
-  if (shown.report) parts.push(make("h2", {}, "Steps and instances"), gantt(shown.report));
+  if (shown.report) parts.push(make("h2", {}, "Steps and instances"), gantt(shown.report), away(shown.report));
   parts.push(make("h2", {}, "Timeline"), timeline(shown.points));
   if (lines) parts.push(make("h2", {}, "Printed"), make("pre", { id: "lines" }, lines));
   for (const [slot, output] of Object.entries(shown.result || {})) {

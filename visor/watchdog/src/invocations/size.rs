@@ -53,6 +53,7 @@ pub(crate) fn of_report(report: &RunReport) -> usize {
         timeline,
         mapped_files,
         lines_delayed: _,
+        suspended: _,
         not_suspended,
         published,
         sandbox,
