@@ -159,3 +159,47 @@ pub(super) fn check_runs(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::SchedulerRecord;
+    use super::*;
+
+    /// Captured at domain time 1000 and wall time 5000, with a timer of the driver at this domain time.
+    fn captured(timer: Option<u64>) -> Continuation<()> {
+        Continuation {
+            lineage: Default::default(),
+            clock: 1000,
+            wall: 5000,
+            run_deadline: None,
+            started: 1,
+            instances: Vec::new(),
+            pending: Vec::new(),
+            scheduler: SchedulerRecord { timers: timer.map(|at| (at, 1)).into_iter().collect(), ..Default::default() },
+            modules: Vec::new(),
+            driver: Vec::new(),
+            pages: (),
+            unchanged: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_domain_goes_on_at_the_time_that_has_passed_as_far_as_its_first_timer_and_never_earlier() {
+        for (timer, wall, expected) in [
+            (Some(1300), 5000, 1000),
+            (Some(1300), 5200, 1200),
+            (Some(1300), 5300, 1300),
+            (Some(1300), u64::MAX, 1300),
+            // The clock was set back, a little or to its beginning.
+            (Some(1300), 4999, 1000),
+            (Some(1300), 0, 1000),
+            (None, 0, 1000),
+            (None, 9000, 5000),
+            (None, u64::MAX, NEVER - 1),
+            // A timer that is due, which a capture does not have.
+            (Some(900), 5200, 1000),
+        ] {
+            assert_eq!(time_to_go_on_from(&captured(timer), wall), expected, "{timer:?} {wall}");
+        }
+    }
+}
