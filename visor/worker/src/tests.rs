@@ -5,6 +5,7 @@
 mod continuations;
 mod reset;
 mod slot_memory;
+mod templates;
 
 use super::post::Unanswered;
 use super::protocol::{Content, FromWorker, SupervisorChannel, ToWorker, WorkerChannel};
