@@ -6,6 +6,7 @@ use monohull_std::error::Error;
 use monohull_std::fs::{self, File, FileTimes};
 use monohull_std::io;
 use monohull_std::prelude::*;
+use monohull_std::thread;
 use monohull_std::time::{Duration, SystemTime};
 
 #[monohull::main]
@@ -43,6 +44,10 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
                 held.push(file);
                 "held"
             })),
+            ["nap", milliseconds] => {
+                thread::sleep(Duration::from_millis(milliseconds.parse()?));
+                "napped".to_string()
+            }
             ["read-held", which] => counted(held_at(&held, which)?.read_at(&mut [0; 64], 0)),
             ["write-held", which, text] => counted(held_at(&held, which)?.write_at(text.as_bytes(), 0)),
             // Reads again and again while another process changes what the path leads to: all that was ever seen.

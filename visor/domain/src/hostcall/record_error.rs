@@ -2,19 +2,19 @@
 
 /// The state of a module cannot be captured, or its record is refused.
 #[derive(Debug, thiserror::Error)]
-#[error("{}{reason} (libos module `{module}`)", whose(function.as_deref(), *instance))]
+#[error("{}{reason} (libos module `{module}`)", whose(function.as_deref(), instance.as_deref()))]
 pub struct RecordError {
     /// The module.
     pub module: String,
     /// The function of the instance, if that lives.
     pub function: Option<String>,
-    /// The instance that is concerned.
-    pub instance: Option<u32>,
+    /// The instance that is concerned: its step and which of the step's instances it is; its id if it does not live.
+    pub instance: Option<String>,
     /// What it is about.
     pub reason: String,
 }
 
-fn whose(function: Option<&str>, instance: Option<u32>) -> String {
+fn whose(function: Option<&str>, instance: Option<&str>) -> String {
     match (function, instance) {
         (Some(function), Some(instance)) => format!("function `{function}`, instance {instance}: "),
         (None, Some(instance)) => format!("instance {instance}: "),

@@ -75,8 +75,10 @@ impl Shared {
     }
 
     fn record_error(&self, module: &str, (instance, reason): (u32, String)) -> RecordError {
-        let instance = (instance != SYSTEM_INSTANCE).then_some(instance);
-        let function = instance.and_then(|id| self.instance(id)).map(|known| known.config.labels.function.clone());
+        let live = self.instance(instance);
+        let function = live.as_ref().map(|live| live.config.labels.function.clone());
+        let instance =
+            (instance != SYSTEM_INSTANCE).then(|| live.map_or_else(|| instance.to_string(), |live| live.name()));
         RecordError { module: module.into(), function, instance, reason }
     }
 }
