@@ -2,7 +2,10 @@
 
 mod support;
 
-use monohull_visor::domain::checkpoint::record::ThreadState;
+use monohull_abi::number::{
+    EXIT, FILE_OPEN, GET_STRING_LEN, GETRANDOM, PUBLISH, SLOT_TAKE, STDIO_WRITE, SYSTEM_ONLY, THREAD_SPAWN,
+};
+use monohull_visor::domain::checkpoint::record::{ThreadRecord, ThreadState};
 use monohull_visor::domain::checkpoint::{Continuation, TemplateUse};
 use monohull_visor::engine::{HostError, Ready, RunEnd, RunOptions};
 use monohull_visor::report::{RunReport, Silent, StartKind, Status};
@@ -133,6 +136,96 @@ fn a_function_that_is_never_ready_has_no_template() {
     }));
     let end = report(try_run(&never, TemplateUse::Make, "").expect("the host can hold a domain"));
     assert_eq!(end.error.expect("there is none").message, "it has ended and was not ready before");
+}
+
+/// The same workflow, whose function need not say that it is ready.
+fn at_first_wait(before: &str) -> Ready {
+    let mut document = prepared(args(before));
+    document["template"] = json!("after-first-wait");
+    ready(&document)
+}
+
+/// Whatever the function asks for first that is an instance's own is not served where the template is made, and once in each later instance.
+#[test]
+fn an_instance_goes_on_at_its_first_call_that_is_its_own() {
+    let _one = support::one_at_a_time();
+    for (before, call) in [
+        ("print", STDIO_WRITE),
+        ("random", GETRANDOM),
+        ("slot", SLOT_TAKE),
+        ("thread", THREAD_SPAWN),
+        ("file", FILE_OPEN),
+        ("publish", PUBLISH),
+        // Questions about texts are answered in two calls.
+        ("invocation", GET_STRING_LEN),
+        ("migration", GET_STRING_LEN),
+    ] {
+        let ready = at_first_wait(before);
+        let ordinary = done(&ready, TemplateUse::No, "some text");
+        assert_eq!(ordinary.start.as_ref().map(|start| start.kind), Some(StartKind::Main), "{before}");
+        let made = template(&ready);
+        let thread = &made.instances[0].threads[0];
+        assert_eq!((thread.state, thread.call), (ThreadState::Unserved, call), "{before}");
+        let from = || TemplateUse::From(Arc::new(made.clone().into()));
+        let later = [done(&ready, from(), "some text"), done(&ready, from(), "some text")];
+        for report in &later {
+            assert_eq!(report.start.as_ref().map(|start| start.kind), Some(StartKind::Template), "{before}");
+            // Behind that call it is an instance like any other.
+            assert_eq!(value(report, "template"), "false", "{before}");
+            for same in ["sum", "label", "seen", "backwards"] {
+                assert_eq!(value(report, same), value(&ordinary, same), "{before}: {same}");
+            }
+            let lines = |report: &RunReport| report.steps[0].instances[0].lines.clone();
+            assert_eq!(lines(report), lines(&ordinary), "{before}: printed once");
+            assert_eq!(report.published, ordinary.published, "{before}");
+        }
+        for own in ["random", "invocation"] {
+            assert_ne!(value(&later[0], own), value(&later[1], own), "{before}: {own} is each instance's own");
+        }
+        let other = done(&ready, from(), "another text");
+        assert_ne!(value(&other, "sum"), value(&ordinary, "sum"), "{before}: the input is the later instance's");
+    }
+}
+
+#[test]
+fn a_function_that_says_so_earlier_goes_on_where_it_is_ready() {
+    let _one = support::one_at_a_time();
+    let ready = at_first_wait("");
+    let made = template(&ready);
+    assert_eq!(made.instances[0].threads[0].state, ThreadState::Returns(1));
+    let later = done(&ready, TemplateUse::From(Arc::new(made.into())), "some text");
+    assert_eq!(value(&later, "template"), "true");
+}
+
+/// A call that has not been served is one that the function could make. What it could not make is refused, and so is such a thread anywhere
+/// but in a template.
+#[test]
+fn an_edited_call_is_refused_or_served_like_the_functions_own() {
+    let _one = support::one_at_a_time();
+    let ready = at_first_wait("slot");
+    let made = template(&ready);
+    let edited = |change: &dyn Fn(&mut ThreadRecord)| {
+        let mut edited = made.clone();
+        change(&mut edited.instances[0].threads[0]);
+        try_run(&ready, TemplateUse::From(Arc::new(edited.into())), "some text")
+    };
+    for number in [SYSTEM_ONLY, SYSTEM_ONLY + 1, u32::MAX] {
+        match edited(&|thread| thread.call = number) {
+            Err(error) => assert!(error.is_continuations(), "{number}: {error}"),
+            Ok(_) => panic!("{number}: it is not refused"),
+        }
+    }
+    assert!(edited(&|thread| thread.name = Some("in".to_owned())).is_err_and(|error| error.is_continuations()));
+    // A pointer to trusted memory, as any function may pass one, and an end.
+    for (call, args) in [(SLOT_TAKE, [0x1000_0021_0000, 8, 0, 0, 0, 0]), (EXIT, [7, 0, 0, 0, 0, 0])] {
+        let end = edited(&|thread| (thread.call, thread.args) = (call, args)).expect("the host can hold a domain");
+        let report = report(end);
+        assert_eq!(report.status, Status::Failed, "{call}");
+        assert!(report.error.is_some_and(|error| error.step.as_deref() == Some("main")), "{call}");
+    }
+    let options = RunOptions { inline_inputs: vec![("in".to_owned(), Vec::new())], ..RunOptions::default() };
+    let error = ready.run_from(Some(made), None, &options, Arc::new(Silent)).err().expect("it is no rest of a run");
+    assert!(error.is_continuations(), "{error}");
 }
 
 #[test]

@@ -146,6 +146,33 @@ fn programs_over_the_real_std_have_templates() {
     assert_ne!(later[0]["seed"], ordinary["seed"]);
 }
 
+/// A function that knows nothing of templates, in a workflow that has one all the same: it begins where it asks for its input.
+#[test]
+fn a_function_that_never_says_that_it_is_ready_has_a_template_if_its_workflow_says_so() {
+    for process in ["per-invocation", "reused"] {
+        let server = Server::start_with(&["--prefork", "2", "--process", process]);
+        server.put_example("echo");
+        let mut document = single("echo", "echo", &json!({ "args": { "wait_ms": 1 } }));
+        document["inputs"] = json!(["in"]);
+        document["outputs"] = json!(["out"]);
+        let start = |input: &str| {
+            let answer = server.post("/invoke/echo", input.as_bytes()).expect(200);
+            assert_eq!(answer.text(), input, "{process}");
+            let id = &answer.headers["x-invocation-id"];
+            server.get(&format!("/invocations/{id}")).expect(200).json()["report"]["start"].clone()
+        };
+        server.put_workflow(&document);
+        assert_eq!(start("as usual"), Value::Null, "{process}");
+        document["template"] = json!("after-first-wait");
+        server.put_workflow(&document);
+        assert_eq!(start("the first"), main_start(), "{process}");
+        eventually("it starts from a template", || start("another") == template_start());
+        for input in ["one", "two", "three"] {
+            assert_eq!(start(input), template_start(), "{process}");
+        }
+    }
+}
+
 #[test]
 fn a_template_is_of_one_workflow_and_of_one_version() {
     let server = Server::start_with(&["--prefork", "2"]);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use monohull_visor::network::Plan as Network;
-use monohull_visor::workflow::plan::{FailureKind, Instances, OnUnread, ProcessUse, Separation};
+use monohull_visor::workflow::plan::{FailureKind, Instances, OnUnread, ProcessUse, Separation, TemplatePoint};
 use monohull_visor::workflow::{self, Plan, document::Document};
 use proptest::prelude::*;
 use serde_json::json;
@@ -30,7 +30,7 @@ const FULL: &str = r#"{
   "outputs": ["a", { "slot": "b" }],
   "unread": { "default": "warn", "slots": { "*": "fail", "part.*": "ignore", "part.1": "warn", "part.1*": "fail" } },
   "limits": { "timeout": "1h", "slots": "1GiB", "output": 0, "carriers": 2, "threads": 7 },
-  "isolation": "function", "process": "reused",
+  "isolation": "function", "process": "reused", "template": "after-first-wait",
   "network": { "mode": "host", "connect": ["db.example:5432", "10.0.0.0/8:1-9"], "listen": ["[::]:80"] }
 }"#;
 
@@ -72,6 +72,7 @@ fn every_field_arrives() {
     assert_eq!((plan.limits.carriers, plan.limits.threads), (Some(2), 7));
     assert_eq!(plan.separation, Separation::Function);
     assert_eq!(plan.process, Some(ProcessUse::Reused));
+    assert_eq!(plan.template, TemplatePoint::AfterFirstWait);
 }
 
 #[test]

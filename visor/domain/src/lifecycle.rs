@@ -65,6 +65,7 @@ impl Shared {
         let begun = begun.unwrap_or_else(|| Begun {
             user_rsp: cell.prepare_stack(None, image_base + config.image.image.start),
             value: 0,
+            call: None,
             charged: cell.data_bytes(),
             fault_handler: None,
         });
@@ -97,7 +98,12 @@ impl Shared {
                 .end(&instance, Err(Box::new(Failure::blamed(FailureKind::MemoryLimit, Blame::Workflow, text))));
         }
         match scheduler.spawn(instance.id, None, begun.user_rsp, begun.value) {
-            Some(thread) => scheduler.enqueue(thread),
+            Some(thread) => {
+                if let Some(call) = begun.call {
+                    scheduler.begin_in_call(thread, call);
+                }
+                scheduler.enqueue(thread);
+            }
             None => {
                 drop(scheduler);
                 let text = format!("the domain has {} threads already", THREADS_MAX);
@@ -275,6 +281,7 @@ mod tests {
             published: Default::default(),
             lineage: Default::default(),
             template: Default::default(),
+            template_at_first_wait: false,
         };
         Domain::on(ReservedDomain { carrier, space, cells: Vec::new() }, options)
     }

@@ -66,6 +66,8 @@ pub struct Options {
     pub lineage: Lineage,
     /// Whether a template is to be made, or an instance starts from one.
     pub template: TemplateUse,
+    /// A template may be before the first call that is an instance's own: the function need not say when it is ready.
+    pub template_at_first_wait: bool,
     /// Gets every line of output as it is written.
     pub sink: Option<Arc<dyn Sink>>,
     /// The file systems functions see.

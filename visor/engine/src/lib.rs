@@ -49,7 +49,7 @@ use monohull_network::{self as network, NetworkError, Way};
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use monohull_workflow::Plan;
-use monohull_workflow::plan::{Mount, MountSource, Separation, TimeStampCounter};
+use monohull_workflow::plan::{Mount, MountSource, Separation, TemplatePoint, TimeStampCounter};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -382,6 +382,7 @@ impl Ready {
                 published: published.clone(),
                 lineage,
                 template: resources.template.clone(),
+                template_at_first_wait: self.plan.template == TemplatePoint::AfterFirstWait,
             };
             let mut domain = Domain::on(fresh, options);
             if let Some(continuation) = continuation.take() {

@@ -158,6 +158,9 @@ fn thread(instance: u32, position: u32, record: &domain::ThreadRecord) -> Result
         domain::ThreadState::Woken => ThreadState::Ready(Resumption::Woken),
         domain::ThreadState::TimedOut => ThreadState::Ready(Resumption::TimedOut),
         domain::ThreadState::Waits { until } => ThreadState::Waiting { on: wait(record)?, deadline: until },
+        domain::ThreadState::Unserved => {
+            return Err(format!("thread {:#x} has made a call that has not been served", record.number));
+        }
     };
     let frame = Frame { user_rsp: record.user_rsp, value: 0, number: record.call, args: record.args };
     let (stack, number) = (record.stack, record.number);

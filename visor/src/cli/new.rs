@@ -25,7 +25,7 @@ use super::languages::{Lang, RUST, manifest};
 use monohull_report::escape::shown;
 use monohull_report::text::quoted;
 use monohull_workflow::document::{Document, Function, Instances, Limits, Step};
-use monohull_workflow::plan::{Separation, Target, TimeStampCounter};
+use monohull_workflow::plan::{Separation, Target, TemplatePoint, TimeStampCounter};
 use monohull_workflow::shape;
 
 /// Create a function crate with a workflow that runs it
@@ -308,6 +308,7 @@ fn workflow(name: &str, image: &str, target: Target) -> String {
         isolation: Separation::default(),
         time_stamp_counter: TimeStampCounter::default(),
         process: None,
+        template: TemplatePoint::default(),
         sends_to: Vec::new(),
         starts: Vec::new(),
     };

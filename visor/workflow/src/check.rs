@@ -314,6 +314,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         separation: shape.separation,
         time_stamp_counter: shape.time_stamp_counter,
         process: shape.process,
+        template: shape.template,
         sends_to: shape.sends_to,
         starts: shape.starts,
         network: shape.network.in_folder(folder),

@@ -23,7 +23,7 @@ use super::bounds::{
     ATTEMPTS_MAX, DURATION_PATTERN, EACH_PATTERN, INSTANCES_MAX, MEDIA_TYPE_MAX, MEDIA_TYPE_PATTERN, MOUNT_POINT_MAX,
     MOUNT_POINT_PATTERN, MOUNTS_MAX, NAME_PATTERN, RECEIVER_PATTERN, SIZE_PATTERN, SLOT_PATTERN, THREADS_MAX,
 };
-use super::plan::{Access, FailureKind, OnUnread, ProcessUse, Separation, Target, TimeStampCounter};
+use super::plan::{Access, FailureKind, OnUnread, ProcessUse, Separation, Target, TemplatePoint, TimeStampCounter};
 
 /// A Monohull workflow: steps that run functions, in the order their dependencies allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -89,6 +89,12 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ProcessUse")]
     pub process: Option<ProcessUse>,
+    /// Where a server's template of the workflow is, from which later invocations start. Default: `when-ready`, where the function
+    /// says that it is ready, because only its author knows what it has made by then that all invocations may have in common.
+    /// With `after-first-wait` also a function has one that does not say so: before its first call that waits for, asks for or
+    /// changes what is an invocation's own, such as an input, a file, a random number or a line of output.
+    #[serde(default, skip_serializing_if = "is_default_template")]
+    pub template: TemplatePoint,
     /// The workflows to whose invocations functions may send events: names, or `*` for all workflows of the state folder or
     /// the server. Default: none, because an event of the right name can approve, pay or cancel what waits for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -461,6 +467,10 @@ fn is_default_target(target: &Target) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_default_counter(counter: &TimeStampCounter) -> bool {
     *counter == TimeStampCounter::default()
+}
+
+fn is_default_template(template: &TemplatePoint) -> bool {
+    *template == TemplatePoint::default()
 }
 
 /// The JSON Schema of the workflow file, as published in `workflows/workflow.schema.json`.

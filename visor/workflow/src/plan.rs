@@ -39,6 +39,8 @@ pub struct Plan {
     pub time_stamp_counter: TimeStampCounter,
     /// Whether a server's process runs one invocation or several; the server decides if the file does not say.
     pub process: Option<ProcessUse>,
+    /// Where a server's template of it is.
+    pub template: TemplatePoint,
     /// The workflows to whose invocations it may send events; `*` for all.
     pub sends_to: Vec<String>,
     /// The workflows of which it may start children.
@@ -390,6 +392,18 @@ pub enum ProcessUse {
     PerInvocation,
     /// Several, one after the other. The process is reset in between.
     Reused,
+}
+
+/// Where a server's template of a workflow is (`"template"` in the file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TemplatePoint {
+    /// Where the function says that it is ready. There is none if it does not say so.
+    #[default]
+    WhenReady,
+    /// There, or already before the function's first call that waits for, asks for or changes what is an invocation's own. The function
+    /// need not say anything.
+    AfterFirstWait,
 }
 
 /// JSON inside of formats that do not describe themselves.

@@ -15,7 +15,7 @@ use monohull_abi::layout::{
 };
 use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_abi::network::QUEUES_MAX;
-use monohull_abi::number;
+use monohull_abi::number::{self, SYSTEM_ONLY};
 use monohull_abi::types::{MAP_RANGES_MAX, SLOT_NAME_MAX};
 use std::collections::{HashMap, HashSet};
 
@@ -98,6 +98,9 @@ pub(super) fn check<P>(continuation: &Continuation<P>, instances: &[Planned<'_>]
         }
         if !cells.insert(cell) {
             return Err(Rejected::CellTwice);
+        }
+        if let Some(thread) = record.threads.iter().find(|thread| thread.state == ThreadState::Unserved) {
+            return Err(Rejected::Call(thread.call));
         }
         check_instance(record, config)?;
     }
@@ -217,6 +220,10 @@ fn check_thread(record: &InstanceRecord, config: &InstanceConfig, thread: &Threa
     }
     if let ThreadState::Returns(_) = thread.state {
         return if thread.call == 0 { Ok(()) } else { Err(Rejected::Call(thread.call)) };
+    }
+    // What a function could call as well.
+    if thread.state == ThreadState::Unserved && thread.call < SYSTEM_ONLY {
+        return Ok(());
     }
     if !WAITS.contains(&thread.call) {
         return Err(Rejected::Call(thread.call));

@@ -3,7 +3,8 @@
 //! ```text
 //!   main ─▶ tables, imports ─┬─ a common call ─▶ its handler          the answer is the same for every instance
 //!                            ├─ FILE_OPEN ─────▶ fdtab ─▶ not found   common too; a file that is opened is an instance's own
-//!                            └─ any other ─────▶ the run ends without a template, and says which call it was
+//!                            └─ any other ─────▶ the run ends without a template, and says which call it was; or this is where the
+//!                                                template is, and a later domain serves the call
 //! ```
 //!
 //! **Questions about files** have the same answer for each instance only where all file systems are memory: these are empty at first, and
@@ -108,7 +109,7 @@ impl Shared {
         }
     }
 
-    /// Ends a run that makes a template because of a call that is an instance's own.
+    /// Ends a run that makes a template because of a call that is an instance's own: without one, unless this is where the template is.
     fn not_common(&self, call: &Call) -> Outcome {
         let name = u32::try_from(call.number).ok().and_then(number::name_of).unwrap_or("an unknown call");
         self.ends_at(call, name)
@@ -116,6 +117,9 @@ impl Shared {
 
     fn ends_at(&self, call: &Call, name: &str) -> Outcome {
         let Some(instance) = self.caller(call) else { return Outcome::error(Errno::NoSuchCall) };
+        if let Some(rests) = self.rest_before(call) {
+            return rests;
+        }
         self.no_template(format!("{} has called {name} before it was ready", instance.described()));
         Outcome { tag: Outcome::ENDED, value: 0 }
     }

@@ -74,7 +74,8 @@ impl Shared {
                 self.suspension.go_on(self.clock.after(every));
                 to_keep = Some((keeper, captured));
             }
-            (Ok(suspended), None) => {
+            (Ok(mut suspended), None) => {
+                self.note_unserved(&mut suspended.continuation);
                 self.suspension.succeed(suspended);
                 scheduler.finish();
             }

@@ -232,6 +232,8 @@ pub enum ThreadState {
         /// The end of the wait.
         until: Option<u64>,
     },
+    /// Its call has not been served: its handler runs for the first time. Only a template has such a thread.
+    Unserved,
 }
 
 /// Order among threads. Threads are named by their numbers.

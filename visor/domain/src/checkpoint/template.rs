@@ -1,11 +1,14 @@
 //! Templates: an instance that begins where another one of its function has said that it is ready.
 //!
 //! ```text
-//!   a domain that makes one    main ─▶ start, tables, imports ─▶ READY ─▶ at rest ─▶ capture, and the run ends
-//!                                      │ any call that is the instance's own: the run ends, no template
-//!                                      ▼
-//!   a later domain             launch: cell, heap, pages, fault handler as they were; READY returns 1 ─▶ inputs, …
+//!   a domain that makes one    main ─▶ start, tables, imports ─┬─▶ READY ───────────────▶ at rest ─▶ capture, and the run ends
+//!                                                              └─▶ a call of its own ──▶ the same, or the run ends without a template
+//!
+//!   a later domain             launch: cell, heap, pages, fault handler as they were; READY returns 1, or the call is served ─▶ inputs, …
 //! ```
+//!
+//! **Where it is.** At READY; or, if the workflow file has the template after the first wait, also at the first call that is an instance's own.
+//! Such a call is not served by the domain that makes the template. It is the first thing that happens in a later one, which serves it as any call.
 //!
 //! **What a template has** is the memory of one instance with one thread, and nothing else. No slot, open file, module, timer or time of
 //! the domain that made it is used: the later instance gets its own from its own domain, as in a start from the image.
@@ -20,7 +23,7 @@ use super::adopt::adopt_memory;
 use super::captured_pages::{Run, put_back};
 use super::check::{Rejected, check_instance};
 use super::pages;
-use super::record::ThreadState;
+use super::record::{Continuation, ThreadState};
 use super::restore::check_runs;
 use super::restore_error::RestoreError;
 use super::template_use::TemplateUse;
@@ -51,6 +54,8 @@ pub(crate) struct Begun {
     pub(crate) user_rsp: u64,
     /// What that thread gets.
     pub(crate) value: i64,
+    /// The call in which it is instead, and its arguments.
+    pub(crate) call: Option<(u32, [u64; 6])>,
     /// Bytes it is charged.
     pub(crate) charged: u64,
     /// Where its faults go on.
@@ -63,20 +68,43 @@ pub(crate) fn ready(domain: &Shared, call: &mut Call) -> Outcome {
         return Outcome::error(Errno::Invalid);
     }
     domain.template.is_ready.store(true, Ordering::Relaxed);
-    if !domain.makes_template() {
-        return Outcome::ready(0);
+    match domain.makes_template() {
+        true => domain.rest_for_template(),
+        false => Outcome::ready(0),
     }
-    // Not a step further: the thread goes on in other domains, where the call returns 1.
-    let mut scheduler = domain.lock();
-    scheduler.begin_halt(domain.clock.host_now().saturating_add(REST_LIMIT_NS));
-    drop(scheduler);
-    Outcome { tag: Outcome::YIELD, value: 1 }
 }
 
 impl Shared {
-    /// Where its instance began, if that has said that it is ready.
+    /// Comes to rest in a call of the one thread, which goes on in other domains. There READY returns 1.
+    fn rest_for_template(&self) -> Outcome {
+        // Not a step further.
+        let mut scheduler = self.lock();
+        scheduler.begin_halt(self.clock.host_now().saturating_add(REST_LIMIT_NS));
+        drop(scheduler);
+        Outcome { tag: Outcome::YIELD, value: 1 }
+    }
+
+    /// In a domain that makes a template: the one thread has come to a call that is an instance's own. If that is where the template is, it
+    /// comes to rest there; the call is left to later domains.
+    pub(super) fn rest_before(&self, call: &Call) -> Option<Outcome> {
+        let number = u32::try_from(call.number).ok().filter(|_| self.options.template_at_first_wait)?;
+        *self.template.unserved.lock().unwrap_or_else(PoisonError::into_inner) = Some((number, call.args));
+        Some(self.rest_for_template())
+    }
+
+    /// Says of a captured template in which call its thread is, if that has not been served.
+    pub(super) fn note_unserved(&self, continuation: &mut Continuation) {
+        let unserved = self.template.unserved.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let threads = continuation.instances.iter_mut().flat_map(|instance| &mut instance.threads);
+        for (thread, (number, args)) in threads.zip(unserved) {
+            (thread.call, thread.args, thread.state) = (number, args, ThreadState::Unserved);
+        }
+    }
+
+    /// Where its instance began, if that has said that it is ready or need not say it.
     pub fn start_kind(&self) -> Option<StartKind> {
-        match (self.template.is_used.load(Ordering::Relaxed), self.template.is_ready.load(Ordering::Relaxed)) {
+        let is_ready = self.options.template_at_first_wait || self.template.is_ready.load(Ordering::Relaxed);
+        match (self.template.is_used.load(Ordering::Relaxed), is_ready) {
             (true, _) => Some(StartKind::Template),
             (false, true) => Some(StartKind::Main),
             (false, false) => None,
@@ -115,7 +143,11 @@ impl Shared {
         }
         check_instance(record, config)?;
         let [thread] = &record.threads[..] else { return Err(Rejected::Stacks.into()) };
-        let ThreadState::Returns(value) = thread.state else { return Err(Rejected::Call(thread.call).into()) };
+        let (value, call) = match thread.state {
+            ThreadState::Returns(value) => (value, None),
+            ThreadState::Unserved => (0, Some((thread.call, thread.args))),
+            _ => return Err(Rejected::Call(thread.call).into()),
+        };
         if thread.registers.is_some() || record.stacks != 0 {
             return Err(Rejected::Stacks.into());
         }
@@ -136,7 +168,7 @@ impl Shared {
             return Err(Rejected::MemoryLimit.into());
         }
         self.template.is_used.store(true, Ordering::Relaxed);
-        Ok(Some(Begun { user_rsp: thread.user_rsp, value, charged, fault_handler: record.fault_handler }))
+        Ok(Some(Begun { user_rsp: thread.user_rsp, value, call, charged, fault_handler: record.fault_handler }))
     }
 
     /// Gives a cell the contents of a run of pages: large parts as mappings of the file that has them, of which there are `mapped` so far.

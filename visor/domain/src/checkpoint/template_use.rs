@@ -12,7 +12,8 @@ pub enum TemplateUse {
     /// Its instances start from their images.
     #[default]
     No,
-    /// It ends with a template, where its only function says that it is ready. It has no inputs.
+    /// It ends with a template, where its only function says that it is ready, or before that
+    /// ([`Options::template_at_first_wait`](crate::Options)). It has no inputs.
     Make,
     /// The first attempt of its only instance starts from this one.
     From(Arc<TemplateMemory>),
@@ -24,6 +25,8 @@ pub(crate) struct TemplateState {
     pub(super) is_ready: AtomicBool,
     pub(super) is_used: AtomicBool,
     pub(super) unfit: Mutex<Option<RestoreError>>,
+    /// The call in which the thread of a template is, and its arguments, if it is left to later domains.
+    pub(super) unserved: Mutex<Option<(u32, [u64; 6])>>,
     /// What serves `FILE_OPEN`, in a domain that makes a template, once its module is loaded.
     pub(super) opens: AtomicPtr<Binding>,
 }

@@ -141,6 +141,15 @@ impl<I> Scheduler<I> {
         }
     }
 
+    /// A new thread begins in this call, which has not been served.
+    pub(crate) fn begin_in_call(&mut self, thread: ThreadIndex, (number, args): (u32, [u64; 6])) {
+        let thread = &mut self.threads[thread];
+        thread.resumption = Resumption::Handler(Wake::First);
+        if let Some(frame) = thread.frame.as_deref_mut() {
+            (frame.number, frame.args) = (number.into(), args);
+        }
+    }
+
     fn adopt_thread(&mut self, id: u32, position: u32, record: &ThreadRecord, on_host: &impl Fn(u64) -> u64) {
         let index = ThreadIndex::of_number(record.number);
         if let Some(instance) = self.instances.get_mut(id) {
@@ -159,6 +168,7 @@ impl<I> Scheduler<I> {
             ThreadState::Returns(value) => Resumption::Value(value),
             ThreadState::TimedOut => Resumption::Handler(Wake::TimedOut),
             ThreadState::Woken | ThreadState::Waits { .. } => Resumption::Handler(Wake::Woken),
+            ThreadState::Unserved => Resumption::Handler(Wake::First),
         };
         let (ThreadState::Waits { until }, Some(key)) = (record.state, key_of(record)) else { return };
         thread.state = State::Parked;

@@ -18,7 +18,9 @@ use jsonc_parser::common::Ranged;
 use monohull_abi::layout;
 
 use super::bounds;
-use super::plan::{self, Input, Limits, Mount, Output, ProcessUse, Separation, Target, TimeStampCounter, Unread};
+use super::plan::{
+    self, Input, Limits, Mount, Output, ProcessUse, Separation, Target, TemplatePoint, TimeStampCounter, Unread,
+};
 use super::reader::{At, Reader};
 pub(super) use https::{header_place, header_secrets};
 use monohull_network as net;
@@ -42,6 +44,7 @@ pub(super) struct Shape<'a> {
     pub(super) separation: Separation,
     pub(super) time_stamp_counter: TimeStampCounter,
     pub(super) process: Option<ProcessUse>,
+    pub(super) template: TemplatePoint,
     pub(super) sends_to: Vec<String>,
     pub(super) starts: Vec<String>,
     pub(super) network: net::Plan,
@@ -67,6 +70,7 @@ const DOCUMENT: &[&str] = &[
     "isolation",
     "time_stamp_counter",
     "process",
+    "template",
     "sends_to",
     "starts",
     "network",
@@ -104,6 +108,10 @@ impl Reader<'_> {
             let words = ["per-invocation", "reused"];
             self.word(value, "`process`", "`per-invocation` or `reused`", &words)
         });
+        let template = fields.get("template").and_then(|value| {
+            let words = ["when-ready", "after-first-wait"];
+            self.word(value, "`template`", "`when-ready` or `after-first-wait`", &words)
+        });
         let sends_to = fields.get("sends_to").map(|value| self.sends_to(value)).unwrap_or_default();
         let starts = fields.get("starts").map(|value| self.starts(value)).unwrap_or_default();
         let network = fields.get("network").map(|value| self.network(value)).unwrap_or_default();
@@ -123,6 +131,7 @@ impl Reader<'_> {
             separation: separation.unwrap_or_default(),
             time_stamp_counter: counter.unwrap_or_default(),
             process,
+            template: template.unwrap_or_default(),
             sends_to,
             starts,
             network,
