@@ -23,5 +23,6 @@ mod serve_support;
 mod sockets;
 #[path = "../support/stops.rs"]
 mod stops;
+mod streams;
 mod support;
 mod traps;

@@ -499,6 +499,8 @@ static void add_globals(JSContext *ctx) {
 int main(int argc, char **argv) {
     the_argc = argc;
     the_argv = argv;
+    /* Each line is shown when it is complete. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     /* A text that messages call the program, a zero, the program. */
     uint32_t length = monohull_attachment_length();
     char *attachment = malloc((size_t)length + 1);

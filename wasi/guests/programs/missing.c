@@ -105,11 +105,6 @@ int getpagesize(void) {
     return 65536;
 }
 
-int isatty(int file) {
-    if (fcntl(file, F_GETFL) >= 0) errno = ENOTTY;
-    return 0;
-}
-
 /* No mount has links, so the names say where it is. */
 char *realpath(const char *path, char *to) {
     char clean[PATH_MAX] = "", whole[PATH_MAX];

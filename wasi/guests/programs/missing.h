@@ -45,9 +45,7 @@ int getpagesize(void);
 char *realpath(const char *path, char *to);
 int mkstemp(char *name);
 FILE *tmpfile(void);
-
-/* wasi-libc takes a stream for a terminal. No stream of a function is one. */
-#define isatty missing_isatty
+/* Of unistd.h, which is not included wherever this is called. */
 int isatty(int file);
 
 #endif

@@ -89,9 +89,13 @@ impl Rights {
     const FD_TELL: u64 = 1 << 5;
     /// Writing.
     pub(crate) const FD_WRITE: u64 = 1 << 6;
-    /// Those of a stream: C libraries take a descriptor that can neither seek nor report its position for a terminal or a pipe.
-    pub(crate) const STREAM: Rights =
+    /// Those of a socket.
+    pub(crate) const SOCKET: Rights =
         Rights { base: Rights::ALL.base & !(Rights::FD_SEEK | Rights::FD_TELL), inheriting: 0 };
+    /// Those of standard input.
+    pub(crate) const INPUT: Rights = Rights { base: Rights::FD_READ, inheriting: Rights::FD_READ };
+    /// Those of standard output and error.
+    pub(crate) const OUTPUT: Rights = Rights { base: Rights::FD_WRITE, inheriting: Rights::FD_WRITE };
 }
 
 /// An entry of a directory.
@@ -106,7 +110,9 @@ pub(crate) struct Entry {
 
 /// Kinds of files (`filetype`).
 pub(crate) mod filetype {
-    /// A stream that is no file.
+    /// A stream. Wasmtime says this of what is no terminal, pipes and files alike; a character device that cannot seek is a terminal to C libraries.
+    pub(crate) const UNKNOWN: u8 = 0;
+    /// A device, which is at the position that was sought.
     pub(crate) const CHARACTER_DEVICE: u8 = 2;
     /// A directory.
     pub(crate) const DIRECTORY: u8 = 3;
@@ -162,7 +168,8 @@ impl Descriptor {
     /// `filetype` of what it stands for.
     pub(crate) fn kind(&self) -> u8 {
         match self.target {
-            Target::Stdin | Target::Output(_) | Target::Device(_) => filetype::CHARACTER_DEVICE,
+            Target::Stdin | Target::Output(_) => filetype::UNKNOWN,
+            Target::Device(_) => filetype::CHARACTER_DEVICE,
             Target::Root | Target::Directory(_) => filetype::DIRECTORY,
             Target::File(_) => filetype::REGULAR,
             Target::Socket(_) => filetype::SOCKET_STREAM,
@@ -222,14 +229,13 @@ const MOST: usize = monohull_abi::file::DESCRIPTORS_MAX;
 impl Descriptors {
     /// The streams and the root.
     pub(crate) fn new() -> Descriptors {
-        let stream = |target| Some(Descriptor::new(target, 0, Rights::STREAM));
-        let root = Descriptor::new(Target::Root, 0, Rights::ALL);
-        Descriptors(alloc::vec![
-            stream(Target::Stdin),
-            stream(Target::Output(1)),
-            stream(Target::Output(2)),
-            Some(root)
-        ])
+        let all = [
+            (Target::Stdin, Rights::INPUT),
+            (Target::Output(1), Rights::OUTPUT),
+            (Target::Output(2), Rights::OUTPUT),
+            (Target::Root, Rights::ALL),
+        ];
+        Descriptors(all.into_iter().map(|(target, rights)| Some(Descriptor::new(target, 0, rights))).collect())
     }
 
     /// One of them.

@@ -90,7 +90,7 @@ impl Call<'_> {
     ) -> Result<(), WasiError> {
         let place = self.place(fd, path, len)?;
         let bytes = match place.device() {
-            Some(target) => stream(&Descriptor::new(target, 0, Rights::STREAM)),
+            Some(target) => stream(&Descriptor::new(target, 0, Rights::ALL)),
             None => filestat(&place.stat()?),
         };
         self.guest.store(out, &bytes)
@@ -189,8 +189,10 @@ impl Call<'_> {
             Some(target) => target,
             None => files::open(&place, wanted)?,
         };
-        if matches!(target, Target::Stdin | Target::Output(_)) {
-            rights.base &= Rights::STREAM.base;
+        match target {
+            Target::Stdin => rights.base &= Rights::INPUT.base,
+            Target::Output(_) => rights.base &= Rights::OUTPUT.base,
+            _ => {}
         }
         let new = self.state.descriptors.insert(Descriptor::new(target, flags, rights))?;
         self.guest.store_u32(out, new).inspect_err(|_| {

@@ -45,7 +45,7 @@ pub(super) fn open(descriptors: &mut Descriptors, environment: &mut alloc::vec::
             let why = if why.is_empty() { format!("{error}") } else { why };
             format_err!("`{ADDRESSES}` in the step's `env`: {text}: {why}")
         })?;
-        let inserted = descriptors.insert(Descriptor::new(Target::Socket(socket), 0, Rights::STREAM));
+        let inserted = descriptors.insert(Descriptor::new(Target::Socket(socket), 0, Rights::SOCKET));
         inserted.map_err(|_| format_err!("`{ADDRESSES}` in the step's `env` names too many addresses"))?;
         count += 1;
     }
@@ -62,7 +62,7 @@ impl Call<'_> {
         if flags & flag::NONBLOCK != 0 {
             accepted.set_non_blocking(true)?;
         }
-        let new = self.state.descriptors.insert(Descriptor::new(Target::Socket(accepted), flags, Rights::STREAM))?;
+        let new = self.state.descriptors.insert(Descriptor::new(Target::Socket(accepted), flags, Rights::SOCKET))?;
         self.guest.store_u32(out, new)
     }
 
