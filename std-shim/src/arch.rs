@@ -115,8 +115,13 @@ fn ask() -> u64 {
     const OSXSAVE: u32 = 1 << 27;
     let saved = if answer(1, 0)[ECX] & OSXSAVE == 0 { 0 } else { saved() };
     let mut found = ASKED;
+    // Features of one leaf stand together in the list. In a virtual machine the host answers, which takes some ten microseconds.
+    let mut last = ((0, 0), [0; 4]);
     for (index, &(_, leaf, subleaf, register, bit, needed)) in FEATURES.iter().enumerate() {
-        if answer(leaf, subleaf)[register] >> bit & 1 == 1 && saved & needed == needed {
+        if last.0 != (leaf, subleaf) {
+            last = ((leaf, subleaf), answer(leaf, subleaf));
+        }
+        if last.1[register] >> bit & 1 == 1 && saved & needed == needed {
             found |= 1 << index;
         }
     }
