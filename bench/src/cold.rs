@@ -10,7 +10,7 @@ use crate::ours::{image, nothing_document};
 use monohull_visor::engine::{IsolationWish, Ready};
 use monohull_visor::worker::{Data, Job, JobTemplate, Message, Running, Settings, Spawner, Template};
 use monohull_visor::workflow;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,6 +23,10 @@ word = re.compile('[a-z]+')
 monohull.ready()
 monohull.slots.put('out', json.dumps(word.findall(str(monohull.slots.get('in'), 'utf-8'))))
 ";
+
+/// What is run by the interpreter that is a WebAssembly program, alone and where a template is made.
+pub(crate) const HELLO: &str = "print('hello')";
+const HELLO_READY: &str = "import monohull; monohull.ready(); print('hello')";
 
 /// What is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +41,10 @@ enum Function {
     Python,
     /// The same from a template, where that has been done.
     PythonFromTemplate,
+    /// One that says hello, by the interpreter that is a WebAssembly program.
+    Hello,
+    /// The same from a template, where the interpreter has started.
+    HelloFromTemplate,
 }
 
 impl Function {
@@ -53,6 +61,8 @@ impl Function {
                 "outputs": ["out"],
                 "limits": {"carriers": 1},
             }),
+            Function::Hello => hello_document(HELLO),
+            Function::HelloFromTemplate => hello_document(HELLO_READY),
             Function::Python | Function::PythonFromTemplate => json!({
                 "name": "bench-python",
                 "functions": {"python": {"image": format!("{}/../target/python/python.so", env!("CARGO_MANIFEST_DIR"))}},
@@ -67,11 +77,21 @@ impl Function {
 
     fn job(self, ready: &Arc<Ready>, template: JobTemplate) -> Job {
         let inputs = match self {
-            Function::Nothing => Vec::new(),
+            Function::Nothing | Function::Hello | Function::HelloFromTemplate => Vec::new(),
             _ => vec![("in".to_owned(), Data::Bytes(b"input".to_vec()))],
         };
         Job { template, ..Job::new(ready.clone(), inputs) }
     }
+}
+
+/// A workflow of a program in Python that is run by the interpreter in WebAssembly.
+pub(crate) fn hello_document(program: &str) -> Value {
+    json!({
+        "name": "bench-python-wasi",
+        "functions": {"python": {"image": format!("{}/../target/python/python-wasi.so", env!("CARGO_MANIFEST_DIR"))}},
+        "steps": [{ "name": "main", "function": "python", "args": {"argv": ["-c", program]} }],
+        "limits": {"carriers": 1},
+    })
 }
 
 /// Has a template made.
@@ -97,6 +117,8 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
         Some(("template", what)) => (Function::FromTemplate, what),
         Some(("python", what)) => (Function::Python, what),
         Some(("python-template", what)) => (Function::PythonFromTemplate, what),
+        Some(("hello", what)) => (Function::Hello, what),
+        Some(("hello-template", what)) => (Function::HelloFromTemplate, what),
         Some(_) => return Err(format!("unknown measurement {what}")),
     };
     let settings = Settings::usual(IsolationWish::Auto).map_err(|error| wrong(&error))?;
@@ -105,10 +127,10 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
     let plan = workflow::load_str(Path::new("bench.json"), &document).map_err(|error| wrong(&error))?;
     let ready = Arc::new(Ready::new(plan).map_err(|error| wrong(&error))?);
     let template = match function {
-        Function::FromTemplate | Function::PythonFromTemplate => {
+        Function::FromTemplate | Function::PythonFromTemplate | Function::HelloFromTemplate => {
             JobTemplate::From(Arc::new(make_template(&spawner, &ready)?))
         }
-        Function::Nothing | Function::Prepared | Function::Python => JobTemplate::No,
+        Function::Nothing | Function::Prepared | Function::Python | Function::Hello => JobTemplate::No,
     };
     let mut samples = Vec::with_capacity(count);
     for _ in 0..count {
@@ -122,13 +144,16 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
         let mut running = worker.assign(&job).map_err(|error| wrong(&error))?;
         let first = listen(&mut running, |message| {
             let timeline = match message {
+                Message::Ended { report, .. } if report.error.is_some() => {
+                    return Some(Err(format!("it has failed: {:?}", report.error)));
+                }
                 Message::Ended { report, .. } => report.timeline.clone(),
                 Message::Done { report, .. } => report.timeline(),
                 _ => return None,
             };
             let at = timeline.iter().find(|point| point.name == "first-instruction");
-            at.map(|point| point.at_ns.saturating_sub(job.requested_ns) as f64)
-        })?;
+            at.map(|point| Ok(point.at_ns.saturating_sub(job.requested_ns) as f64))
+        })??;
         let answered = start.elapsed();
         listen(&mut running, |message| matches!(message, Message::Died(_)).then_some(()))?;
         let reaped = start.elapsed();

@@ -41,8 +41,13 @@ impl Workflow {
 
     /// Runs it from a file to a file; gives nanoseconds.
     pub(crate) fn run_to_file(&self, input: (&str, &Path), output: (&str, &Path)) -> Result<f64> {
+        self.run_between(Some(input), output)
+    }
+
+    /// Runs it to a file, and from one if it has an input; gives nanoseconds.
+    pub(crate) fn run_between(&self, input: Option<(&str, &Path)>, output: (&str, &Path)) -> Result<f64> {
         let options = RunOptions {
-            inputs: vec![(input.0.to_owned(), input.1.to_path_buf())],
+            inputs: input.into_iter().map(|(name, file)| (name.to_owned(), file.to_path_buf())).collect(),
             outputs: vec![(output.0.to_owned(), output.1.to_path_buf())],
             ..RunOptions::default()
         };

@@ -233,12 +233,17 @@ pub(crate) fn has_image(pid: i32) -> bool {
 
 /// Bytes of a process's memory that no other has.
 pub(crate) fn private_memory(pid: &i32) -> u64 {
+    memory_of(*pid, &["Private_Clean:", "Private_Dirty:"])
+}
+
+/// The sum of these lines of what the kernel knows of a process's memory, in bytes.
+pub(crate) fn memory_of(pid: i32, lines: &[&str]) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let number = |name: &str| {
+    let number = |name: &&str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
     };
-    number("Private_Clean:") + number("Private_Dirty:")
+    lines.iter().map(number).sum()
 }
 
 /// The children of a process.
@@ -250,7 +255,5 @@ pub(crate) fn children(pid: i32) -> Vec<i32> {
 
 /// Bytes of a process's memory; of what it shares with others, its part.
 pub(crate) fn pss(pid: &i32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
+    memory_of(*pid, &["Pss:"])
 }

@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! wasi/guests/c/tour.c     clang, wasi-libc    target/wasi/tour-c.wasm
-//! wasi/guests/c/bench.c    clang, wasi-libc    target/wasi/bench.wasm, for the benchmark `wasi`
+//! wasi/guests/c/bench.c    clang, wasi-libc    target/wasi/bench.wasm, for the benchmark `wasi`, with mixed.c
 //! wasi/guests/c/slots.c    clang, wasi-libc    target/wasi/bench-slots.wasm, for the benchmark `slot-large`
+//! bench/guests/*.c         clang, wasi-libc    target/wasi/bench-words.wasm, -sort, -chain, for the benchmark `wasi-workflows`, with wasi/lib/monohull.c
 //! wasi/guests/c/durable.c  clang, wasi-libc    target/wasi/durable-c.wasm, with wasi/lib/monohull.c
 //! wasi/guests/c/serve.c    clang, wasi-libc    target/wasi/serve-c.wasm
 //! wasi/guests/js/*.c       clang, QuickJS      target/wasi/quickjs.wasm, the interpreter of `monohull build app.js`
@@ -69,9 +70,13 @@ pub(crate) fn build(to: &Path) -> Result {
     let guests = root().join("wasi/guests");
     let clang = Clang::fetch()?;
     let library = root().join("wasi/lib/monohull.c");
+    for name in ["words", "sort", "chain"] {
+        let source = root().join("bench/guests").join(name).with_extension("c");
+        c(&clang, &[source, library.clone()], &to.join(format!("bench-{name}.wasm")))?;
+    }
     for (source, more, program) in [
         ("c/tour.c", None, "tour-c.wasm"),
-        ("c/bench.c", None, "bench.wasm"),
+        ("c/bench.c", Some(guests.join("c/mixed.c")), "bench.wasm"),
         ("c/slots.c", None, "bench-slots.wasm"),
         ("c/durable.c", Some(library), "durable-c.wasm"),
         ("c/serve.c", None, "serve-c.wasm"),

@@ -6,6 +6,7 @@
 
 mod bare_relay;
 mod calls;
+mod cell;
 mod copy;
 mod files;
 mod fork;
@@ -40,6 +41,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
     match name {
         "getppid" => Ok(calls::getppid(number(0)?)),
         "swapcontext" => calls::swapcontext_pairs(number(0)?),
+        "cell" => cell::instances(number(0)?),
         "copy" => Ok(copy::copies(number(0)?, number(1)?)),
         "look" => Ok(copy::looks(number(0)?, number(1)?, number(2)?)),
         "written" => written::found_and_copied(number(0)?, number(1)?, number(2)?),

@@ -21,7 +21,13 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     Ok(vec![Row::new("chain", sides, "15 static processes", Unit::Milliseconds, Some(0.1))])
 }
 
-fn document(bytes: u64) -> Value {
+/// The workflow of native functions in Rust.
+pub(super) fn document(bytes: u64) -> Value {
+    document_of(&ours::image("chain-link"), bytes)
+}
+
+/// The same of another image with such a function.
+pub(super) fn document_of(image: &str, bytes: u64) -> Value {
     let step = |link: usize| {
         let after = if link == 0 { vec![] } else { vec![format!("link-{}", link - 1)] };
         json!({
@@ -33,7 +39,7 @@ fn document(bytes: u64) -> Value {
     };
     json!({
         "name": "bench-chain",
-        "functions": {"chain-link": {"image": ours::image("chain-link")}},
+        "functions": {"chain-link": {"image": image}},
         "steps": (0..LINKS).map(step).collect::<Vec<_>>(),
         "outputs": ["result"],
     })

@@ -32,6 +32,9 @@ mod slot_small;
 mod soak;
 mod sort;
 mod wasi;
+mod wasi_memory;
+mod wasi_python;
+mod wasi_workflows;
 mod word_count;
 
 use crate::harness::{Effort, Result, Row};
@@ -149,6 +152,18 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "programs for WASI as functions, against the same in wasmtime",
         run: Run::Rows(wasi::run),
         lacks: sandboxes::lacks_wasmtime,
+    },
+    Scenario {
+        name: "wasi-python",
+        about: "`print('hello')` by Python in WebAssembly, alone and from a template, against the same module in wasmtime",
+        run: Run::Rows(wasi_python::run),
+        lacks: wasi_python::lacks,
+    },
+    Scenario {
+        name: "wasi-workflows",
+        about: "word count, sort and chain by functions in C in WebAssembly, against the same C as native functions",
+        run: Run::Rows(wasi_workflows::run),
+        lacks: nothing,
     },
     Scenario {
         name: "gvisor",

@@ -121,7 +121,7 @@ fn host_python() -> Result<PathBuf> {
 }
 
 /// How long a command takes that succeeds and has a word as its standard input, in nanoseconds.
-fn timed(command: &mut Command) -> Result<f64> {
+pub(super) fn timed(command: &mut Command) -> Result<f64> {
     let begin = Instant::now();
     let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
     let mut child = child.map_err(|error| format!("{}: {error}", command.get_program().display()))?;

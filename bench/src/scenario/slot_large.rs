@@ -3,8 +3,8 @@
 //!
 //! The same between two WebAssembly programs, which move the pages out of the memory of one and into that of the other; against those two functions.
 
-use super::wasi;
-use crate::harness::{Effort, Result, Row, Unit, pairs, take_turns};
+use super::{wasi, wasi_workflows};
+use crate::harness::{Effort, Result, Row, Samples, Unit, pairs, take_turns};
 use crate::machine::on_one_core;
 use crate::ours::Workflow;
 use serde_json::json;
@@ -27,8 +27,11 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let programs = programs(&folder.join("bench-slots.so"), bytes)?;
     let sides =
         on_one_core(|| take_turns(effort, || wasi::printed(&programs.run()?), || probes.run()?.figure("handed over")))?;
+    let published = (sides.0.clone(), Samples::of(vec![wasi_workflows::PUBLISHED_TRANSFER]));
     let moved = Row::new("slot-large, WebAssembly", sides, "native functions", Unit::Microseconds, Some(1.1));
-    Ok(vec![native, moved])
+    let name = "AlloyStack's C, as published, without the sum";
+    let published = Row::new("slot-large, WebAssembly", published, name, Unit::Microseconds, None);
+    Ok(vec![native, moved, published])
 }
 
 /// Two instances of the program, one that gives and one that sums.

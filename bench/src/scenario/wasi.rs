@@ -1,9 +1,15 @@
 //! Programs for WASI, as functions and in wasmtime: the same module, which measures itself by WASI's clock.
 //!
-//! The peer's release is newer than the one that Monohull compiles with. Starting an instance is no like for like: ours is a cell with
-//! a runtime and a linked program of its own, the peer's a memory from a pool in a process that all instances share.
+//! The peer's release is newer than the one that Monohull compiles with.
+//!
+//! **Starting an instance is no like for like.** The peer has one engine with one linked module in a process that all instances share, and takes a memory from a
+//! pool: its calls to the kernel are those that give a memory's pages back. Ours is a cell with a runtime of its own, which begins with its data as it was, makes
+//! an engine, reads the program's tables, links 46 functions and those of Monohull, and is cleared afterwards; the workflow's process tells its supervisor when it begins and when
+//! it ends. What a cell takes of the kernel alone is a row beside it, and so is a native function that does nothing.
 
+use super::python::timed;
 use super::sandboxes::wasmtime_library;
+use super::wasi_memory;
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use crate::machine::on_one_core;
 use crate::ours::{Run, Workflow, scratch};
@@ -14,7 +20,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// What is computed, and the goal.
-const COMPUTED: [&str; 3] = ["sieve", "matmul", "sha256"];
+const COMPUTED: [&str; 4] = ["sieve", "matmul", "sha256", "mixed"];
 const PEER: &str = "wasmtime";
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
@@ -34,6 +40,11 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     std::fs::write(&file, document.to_string()).map_err(|error| format!("{}: {error}", file.display()))?;
     let cached = take_turns(effort, || monohull(&["validate"], &file, &folder), || theirs(&["compile"]))?;
     rows.push(Row::new("compiled before", cached, "wasmtime, compiling", Unit::Milliseconds, None));
+    let kept = folder.join("bench.cwasm");
+    peer::figure(PEER, Command::new(&peer).arg(&program).arg("keep").arg(&kept))?;
+    let load = || timed(Command::new(&peer).arg(&kept).arg("load"));
+    let sides = take_turns(effort, || monohull(&["validate"], &file, &folder), load)?;
+    rows.push(Row::new("compiled before", sides, "wasmtime, a process, compiled before", Unit::Milliseconds, None));
 
     let image = folder.join("bench.so");
     for mode in COMPUTED.into_iter().chain(["calls", "clocks"]) {
@@ -43,22 +54,37 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
         let (name, unit, goal) = match mode {
             "calls" => ("call of the runtime", Unit::Nanoseconds, 1.5),
             "clocks" => ("call of the system", Unit::Nanoseconds, 1.5),
+            "mixed" => ("like CoreMark", Unit::Milliseconds, 1.05),
             computed => (computed, Unit::Milliseconds, 1.05),
         };
         rows.push(Row::new(name, sides, PEER, unit, Some(goal)));
     }
 
-    let instances: u32 = effort.size(1000, 10);
-    let workflow = workflow(&image, "nothing", instances)?;
-    let sides = on_one_core(|| {
-        take_turns(
-            effort,
-            || Ok(workflow.run()?.nanoseconds / f64::from(instances)),
-            || theirs(&["start", &instances.to_string(), "--mode=nothing"]),
-        )
-    })?;
-    rows.push(Row::new("instance", sides, "wasmtime, pooling, in process", Unit::Microseconds, None));
+    rows.extend(instances(effort, &image, &peer, &kept)?);
+    rows.push(wasi_memory::file("WebAssembly", &image, &[&kept])?);
+    rows.extend(wasi_memory::instances(&image, &folder, &peer, &kept, effort.size(20, 2))?);
     Ok(rows)
+}
+
+/// Starting and ending an instance that does nothing, and what limits it.
+fn instances(effort: Effort, image: &Path, peer: &Path, kept: &Path) -> Result<Vec<Row>> {
+    let count: u32 = effort.size(1000, 10);
+    let text = count.to_string();
+    let theirs = || peer::figure(PEER, Command::new(peer).arg(kept).args(["start", &text, "--mode=nothing"]));
+    let workflow = workflow(image, "nothing", count)?;
+    let native = Workflow::nothing(count)?;
+    let each = |workflow: &Workflow| Ok(workflow.run()?.nanoseconds / f64::from(count));
+    let (name, unit) = ("wasmtime, pooling, in process", Unit::Microseconds);
+    on_one_core(|| {
+        let alone = take_turns(effort, || peer::measure("cell", &[&text]), theirs)?;
+        let nothing = take_turns(effort, || each(&native), theirs)?;
+        let all = take_turns(effort, || each(&workflow), theirs)?;
+        Ok(vec![
+            Row::new("instance", all, name, unit, Some(1.5)),
+            Row::new("the limit of an instance, its calls to the kernel and its pages alone", alone, name, unit, None),
+            Row::new("the limit of an instance, a native function that does nothing", nothing, name, unit, None),
+        ])
+    })
 }
 
 /// A folder for what is made of a program, and the program there.

@@ -28,7 +28,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
 }
 
 /// `workflows/word-count.json` with as many mappers and reducers as asked for.
-fn document(workers: u32) -> Value {
+pub(super) fn document(workers: u32) -> Value {
     let image = |name: &str| json!({"image": ours::image(name)});
     json!({
         "name": "bench-word-count",
@@ -50,7 +50,7 @@ fn document(workers: u32) -> Value {
 }
 
 /// Words as in a natural language: few of them are frequent, many are rare.
-fn text(bytes: usize) -> String {
+pub(super) fn text(bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 32);
     let mut state = 1u64;
     while text.len() < bytes {

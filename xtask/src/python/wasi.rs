@@ -233,6 +233,8 @@ impl Interpreter {
         let folder = root().join("target/python");
         apt::make(&folder)?;
         shell::output(Command::new(monohull).arg("build").arg(&program).arg("--out").arg(&folder))?;
+        // The benchmark `wasi-python` runs it in wasmtime.
+        build::install(&program, &folder.join("python-wasi.wasm"))?;
         build::install(&self.folder.join("source/LICENSE"), &folder.join("LICENSE-python"))?;
         let libc = self.clang.tree.join("usr/share/doc/wasi-libc/copyright");
         build::install(&libc, &folder.join("LICENSE-wasi-libc"))?;
