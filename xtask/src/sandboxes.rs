@@ -41,7 +41,8 @@ pub(crate) fn wasmtime_program() {
     }
 }
 
-fn wasmtime() -> Result {
+/// Wasmtime's library with its module for Python.
+pub(crate) fn wasmtime() -> Result {
     let folder = root().join("target/wasmtime");
     let whole = folder.join("fetched");
     if whole.exists() {

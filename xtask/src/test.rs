@@ -3,7 +3,9 @@
 use crate::count::{Count, count};
 use crate::extent::Extent;
 use crate::workspace::Workspace;
-use crate::{Result, browser, build, c_suites, cxx, fat_tools, flaky, libc_tests, lint, network, python, shell, vm};
+use crate::{
+    Result, browser, build, c_suites, cxx, fat_tools, flaky, libc_tests, lint, network, python, sandboxes, shell, vm,
+};
 
 /// Tells tests that go through many cases to go through all of them.
 const EXHAUSTIVE: &str = "MONOHULL_EXHAUSTIVE";
@@ -51,6 +53,7 @@ pub(crate) fn all(arguments: &[String], extent: Extent) -> Result<Count> {
         total.add(libc_tests()?);
         total.add(c_suites()?);
         total.add(wasi_programs()?);
+        total.add(wasi_in_wasmtime()?);
     }
     // The same suite where there are protection keys.
     if arguments.is_empty() {
@@ -90,6 +93,12 @@ fn c_suites() -> Result<Count> {
 fn wasi_programs() -> Result<Count> {
     build::c_programs_wasi()?;
     ignored_tests("wasi_programs")
+}
+
+/// Tests that compare with the same program in Wasmtime, which is fetched first.
+fn wasi_in_wasmtime() -> Result<Count> {
+    sandboxes::wasmtime()?;
+    ignored_tests("e2e_wasi")
 }
 
 /// Runs the ignored tests of test programs of the visor.
