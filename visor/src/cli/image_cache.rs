@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   program ───────────┐
-//!   compiler ──────────┼─ SHA-256 ─▶ CACHE/monohull/KIND/HASH      seal (32 bytes) | what was made
+//!   compiler (file) ───┼─ SHA-256 ─▶ CACHE/monohull/KIND/HASH      seal (32 bytes) | what was made
 //!   settings, runtime ─┘
 //! ```
 //!
@@ -14,9 +14,9 @@
 //! removes those that were used least recently.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -36,6 +36,18 @@ fn key_folder() -> Option<PathBuf> {
     let settings = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let settings = settings.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
     Some(settings?.join("monohull"))
+}
+
+/// What a large file is known by that belongs to Monohull: which it is, and the times at which it was changed. To hash what it holds would take
+/// longer than to start a program from the cache. Bytes that were written in its place have another time of change, which the kernel sets.
+pub(super) fn state_of(file: &Metadata) -> [u8; 56] {
+    let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()].map(i64::cast_unsigned);
+    let mut state = [0; 56];
+    let words = [file.dev(), file.ino(), file.len()].into_iter().chain(times);
+    for (place, word) in state.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    state
 }
 
 /// A place in the cache.

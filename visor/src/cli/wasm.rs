@@ -22,7 +22,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use sha2::{Digest, Sha256};
 
 use super::build::{BuildError, Built, check, install, is_accident};
-use super::image_cache::Entry;
+use super::image_cache::{Entry, state_of};
 use monohull_checker::Report;
 use monohull_domain::image::Image;
 use monohull_engine::options::folder_beside_program;
@@ -138,7 +138,8 @@ pub(super) fn cached_image(program: &Path) -> Result<Vec<u8>, BuildError> {
 fn identity(tools: &Path, program: &[u8]) -> Result<[u8; 32], BuildError> {
     let mut hash = Sha256::new().chain_update(concat!("monohull wasi ", env!("CARGO_PKG_VERSION")));
     for part in ["compile", "runtime.so"] {
-        hash.update(Sha256::digest(read(&tools.join(part))?));
+        let path = tools.join(part);
+        hash.update(state_of(&fs::metadata(&path).map_err(|source| BuildError::File { path, source })?));
     }
     Ok(hash.chain_update(Sha256::digest(program)).finalize().into())
 }

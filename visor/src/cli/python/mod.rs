@@ -20,14 +20,13 @@ mod sources;
 use std::fs::{self, File};
 use std::io::{self, Seek};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::build::{BuildError, Built, check, install};
-use super::image_cache::Entry;
+use super::image_cache::{Entry, state_of};
 use super::isolation::Isolation;
 use super::wasm;
 use monohull_domain::image::Image;
@@ -93,15 +92,10 @@ pub(super) fn cached_image(program: &Path, target: Target) -> Result<OwnedFd, Bu
     interpreter.image(&archive)
 }
 
-/// The hash of all that decides what an archive is. The interpreter's image is known by its file and the times at which that was changed: to
-/// hash what it holds would take longer than the program's start. An archive decides nothing but what the function does.
+/// The hash of all that decides what an archive is. It decides nothing but what the function does.
 fn identity(interpreter: &Interpreter, sources: &sources::Sources) -> Result<[u8; 32], BuildError> {
     let mut hash = Sha256::new().chain_update(concat!("monohull python ", env!("CARGO_PKG_VERSION")));
-    let is = interpreter.file.metadata().map_err(file(&interpreter.path))?;
-    let times = [is.mtime(), is.mtime_nsec(), is.ctime(), is.ctime_nsec()].map(i64::cast_unsigned);
-    for number in [is.dev(), is.ino(), is.len()].into_iter().chain(times) {
-        hash.update(number.to_le_bytes());
-    }
+    hash.update(state_of(&interpreter.file.metadata().map_err(file(&interpreter.path))?));
     hash.update(Sha256::digest(&sources.main));
     Ok(hash.chain_update(Sha256::digest(sources.framed())).finalize().into())
 }
