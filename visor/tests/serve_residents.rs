@@ -154,6 +154,11 @@ fn a_timer_is_served_in_the_process_that_has_stayed() {
     let shown = shown(&server, &location);
     let [whole, taken] = [&shown, &shown["report"]].map(|of| of["duration_us"].as_u64().expect("a duration"));
     assert!(taken + 1000 * NAP < whole, "{shown:#}");
+    // It stood still for most of a nap each time, and was restored never.
+    let suspended = &shown["report"]["suspended"];
+    assert_eq!(suspended["times"].as_u64(), Some(in_place), "{shown:#}");
+    assert!(suspended["away_us"].as_u64().is_some_and(|away| (1..whole).contains(&away)), "{shown:#}");
+    assert!(shown["points"].as_array().expect("points").iter().any(|point| point["name"] == "gone-on"), "{shown:#}");
     assert_eq!(residents(&server), 0);
 }
 

@@ -80,6 +80,8 @@ struct State {
     away: Away,
     /// How often it has gone on from a capture, here or in another process, and how long it was away.
     suspended: Suspensions,
+    /// When it did so for the first time in this process (monotonic ns).
+    gone_on: Option<u64>,
     /// When the run has to end, if that is before its own timeout.
     latest: Option<(Instant, Delay)>,
 }
@@ -129,9 +131,6 @@ struct Attempt {
 /// The most failed attempts of a run that its report has besides the last of each instance.
 const FAILED_KEPT_MAX: usize = 1000;
 
-/// The point of a timeline at which a run goes on from its capture.
-const GONE_ON: &str = "gone-on";
-
 impl StepScheduler {
     /// `latest` is when the run has to end, if that is before its own timeout.
     pub(super) fn new(
@@ -164,6 +163,7 @@ impl StepScheduler {
             elapsed_us: 0,
             away: Away::default(),
             suspended: Suspensions::default(),
+            gone_on: None,
             latest,
         };
         StepScheduler { state: Arc::new(Mutex::new(state)) }
@@ -258,10 +258,7 @@ impl Driver for Handle {
 
     fn stood_still(&mut self, time: Duration, away: Duration) {
         let mut state = self.0.lock().expect("the scheduler does not panic");
-        if state.away.is_empty() {
-            // A timeline has the first time in each process.
-            state.progress.point(GONE_ON, monotonic_ns());
-        }
+        state.gone_on.get_or_insert_with(monotonic_ns);
         state.begin += time;
         state.away.add(ticks(), u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
         state.suspended.add(away);

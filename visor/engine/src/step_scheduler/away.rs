@@ -17,11 +17,6 @@ impl Away {
         self.0.push((now, all.saturating_add(time)));
     }
 
-    /// Whether it never has.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// How long it had stood still before a moment (µs).
     pub(super) fn before(&self, moment: u64) -> u64 {
         let next = self.0.partition_point(|(at, _)| *at <= moment);

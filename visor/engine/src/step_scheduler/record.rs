@@ -4,7 +4,7 @@
 //! record can change what a run has printed and how often it tried, and nothing else: a state that no run can have is refused.
 
 use super::effects::Serving;
-use super::{Attempt, FAILED_KEPT_MAX, GONE_ON, State, StepScheduler, token};
+use super::{Attempt, FAILED_KEPT_MAX, State, StepScheduler, token};
 use monohull_abi::effect::{EFFECT_DEPTH_MAX, PERFORMS_TOGETHER, PerformId};
 use monohull_domain::checkpoint::Continuation;
 use monohull_domain::host_time::{monotonic_ns, wall_ns};
@@ -204,7 +204,7 @@ impl State {
         self.suspended = record.suspended.unwrap_or_default();
         // A clock that was set back does not make it a time that was not.
         self.suspended.add(Duration::from_nanos(wall_ns().saturating_sub(continuation.wall)));
-        self.progress.point(GONE_ON, monotonic_ns());
+        self.gone_on = Some(monotonic_ns());
         Ok(())
     }
 

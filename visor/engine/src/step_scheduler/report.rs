@@ -27,6 +27,8 @@ impl StepScheduler {
         for (name, stamp) in stamps.into_iter().filter(|(_, stamp)| *stamp != 0) {
             report.timeline.push(Point { name: name.to_owned(), at_ns: scale.at(stamp) });
         }
+        let gone_on = self.lock().gone_on.map(|at_ns| Point { name: "gone-on".to_owned(), at_ns });
+        report.timeline.extend(gone_on);
         report
     }
 
