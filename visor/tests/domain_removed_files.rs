@@ -115,6 +115,6 @@ fn one_that_has_its_name_is_not_in_the_way() {
     let tries = json!([["hold", "/host/file"], ["nap", "100"], ["read-held", "0"]]);
     let (report, times) = tried(folder.path(), &tries, || ());
     assert_eq!(said(&report), ["hold /host/file: held", "nap 100: napped", "read-held 0: 11 bytes"]);
-    assert_eq!((times, report.not_suspended.as_deref()), (1, None));
-    assert_eq!(report.suspended.map(|suspended| suspended.times), Some(1));
+    assert!(times >= 1 && report.not_suspended.is_none(), "{times}, {:?}", report.not_suspended);
+    assert_eq!(report.suspended.map(|suspended| suspended.times), Some(times.into()));
 }

@@ -1,0 +1,151 @@
+//! A checkpoint of an earlier build goes on in this one, to its end: with the image of its function, which is kept beside it.
+//!
+//! `visor/checkpoint/tests/golden` has files that are read; this one is restored. With it records of the engine and of libos modules, numbers of
+//! hostcalls, the layout of memory and what a function takes for granted stay what they are: its image is as old as the checkpoint.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p monohull-visor --test golden_checkpoints` writes the file anew, from the image there. That is for changes before
+//! a release; afterwards files are added and stay.
+
+mod support;
+
+use monohull_checkpoint::{Checkpoint, Heat, Key, Packing, Pages, Processor, Trust, seal_bytes, write};
+use monohull_saved::{Engine, Saved};
+use monohull_visor::domain::checkpoint::{Continuation, Lineage};
+use monohull_visor::engine::{Ready, RunEnd, RunOptions};
+use monohull_visor::report::{RunReport, Silent, Status};
+use monohull_visor::workflow;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use support::{report, suspended, text};
+
+/// The key that seals them.
+const KEY: Key = Key::new([7; 32]);
+/// What the function prints and gives, in which it compares what it finds with what it had.
+const RESULT: &str =
+    "2 naps, 5 letters, map true, thread true, time true\n2 naps, 5 letters, map true, thread true, time true\n";
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// The workflow, as the checkpoint has it: a step that naps with locks, threads and an unfinished line, and one that waits for its slot.
+fn document() -> String {
+    let step = |name: &str, takes: &str, fills: &str| {
+        serde_json::json!({
+            "name": name,
+            "function": "sleeper",
+            "args": { "naps": 2, "milliseconds": 40, "takes": takes, "fills": fills },
+        })
+    };
+    serde_json::json!({
+        "name": "sleepers",
+        "functions": { "sleeper": { "image": "sleeper.so" } },
+        "steps": [step("first", "", "between"), step("second", "between", "result")],
+        "outputs": ["result"],
+    })
+    .to_string()
+}
+
+fn ready_to_run(document: &str) -> Ready {
+    let plan = workflow::load_str(&golden("sleepers.json"), document).expect("a right workflow");
+    Ready::new(plan).expect("right images")
+}
+
+fn run(ready: &Ready, continuation: Option<Continuation>, suspend: Option<Duration>) -> RunEnd {
+    let end = ready.run_from(continuation, suspend, &RunOptions::default(), Arc::new(Silent));
+    end.expect("the host can hold a domain")
+}
+
+/// What its two instances have printed.
+fn lines(report: &RunReport) -> Vec<Vec<&str>> {
+    let instances = report.steps.iter().flat_map(|step| &step.instances);
+    instances.map(|instance| instance.lines.iter().map(|line| line.text.as_str()).collect()).collect()
+}
+
+#[test]
+fn a_checkpoint_of_an_earlier_build_goes_on_to_its_end() {
+    let _one = support::one_at_a_time();
+    let path = golden("format-1.checkpoint");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, captured_anew()).expect("written");
+    }
+    let plan = |document: &[u8], engine: &Engine| {
+        assert_eq!(engine.file, Path::new("sleepers.json"));
+        let document = std::str::from_utf8(document).map_err(|error| error.to_string())?;
+        workflow::load_str(&golden("sleepers.json"), document).map_err(|error| error.to_string())
+    };
+    let saved = Saved::read(&path, &KEY, plan).expect("it is read for ever");
+    let ready = ready_to_run(std::str::from_utf8(&saved.document).expect("JSON"));
+    let kept: Vec<_> = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
+    assert_eq!(
+        kept,
+        ready.images().iter().map(|image| image.hash()).collect::<Vec<_>>(),
+        "the image is the one beside it"
+    );
+    let mut continuation = saved.continuation;
+    assert!(continuation.instances.len() == 2 && continuation.instances[0].threads.len() == 4, "what it is to show");
+    for name in ["mm", "stdio", "time"] {
+        assert!(uses(&continuation, name), "{name} is in use");
+    }
+    continuation.lineage = Lineage { generation: saved.generation + 1, ..Lineage::default() };
+    let resumed = report(run(&ready, Some(continuation), None));
+    assert_eq!(resumed.status, Status::Done, "{:#?}", resumed.error);
+    assert_eq!(text(&resumed, "result"), RESULT);
+    let naps = ["nap 0 … slept", "nap 1 … slept"];
+    assert_eq!(lines(&resumed), [naps, naps]);
+    assert!(resumed.suspended.is_some_and(|suspended| suspended.times > 0 && suspended.away_us > 0));
+    // And as one that was never away.
+    let uninterrupted = report(run(&ready, None, None));
+    assert_eq!((text(&uninterrupted, "result"), lines(&uninterrupted)), (RESULT, lines(&resumed)));
+}
+
+fn uses(continuation: &Continuation, module: &str) -> bool {
+    continuation.modules.iter().any(|record| record.name == module)
+}
+
+/// The file as this build writes it: captured while the first step naps for the second time, with a line that it has printed and one that is not
+/// finished.
+fn captured_anew() -> Vec<u8> {
+    let document = document();
+    let ready = ready_to_run(&document);
+    let shortest = Some(Duration::from_millis(5));
+    let mut continuation = suspended(run(&ready, None, shortest)).continuation;
+    while !uses(&continuation, "stdio") {
+        continuation = suspended(run(&ready, Some(continuation), shortest)).continuation;
+    }
+    let image = golden("sleeper.so");
+    let saved = Saved {
+        workflow: "sleepers".to_owned(),
+        generation: 0,
+        document: document.into_bytes(),
+        functions: vec![(
+            "sleeper".to_owned(),
+            ready.images()[0].hash(),
+            fs::metadata(image).expect("it is kept").len(),
+        )],
+        engine: Engine {
+            file: "sleepers.json".into(),
+            settings: Vec::new(),
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+            events: Vec::new(),
+            given: 0,
+            copy: (0, 0),
+        },
+        continuation,
+    };
+    let bytes = saved.to_bytes(Path::new("golden"), &KEY).expect("a checkpoint");
+    let mut contents = Checkpoint::read(bytes.as_slice(), Trust::Key(&KEY)).expect("it is good").contents().clone();
+    // The function looks at no feature of the processor and no thread of it was interrupted, so any processor will do.
+    contents.identity.processor = Processor { words: vec![0] };
+    let mut pages = Pages::new();
+    for run in &saved.continuation.pages {
+        pages.here(run.address, &run.bytes, Heat::Rest).expect("user memory");
+    }
+    let mut anew = Vec::new();
+    write(&mut anew, &contents, &pages, Packing::Raw).expect("written");
+    seal_bytes(&mut anew, &KEY).expect("sealed");
+    anew
+}
