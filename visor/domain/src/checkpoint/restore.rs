@@ -195,7 +195,7 @@ mod tests {
             (Some(1300), 0, 1000),
             (None, 0, 1000),
             (None, 9000, 5000),
-            (None, u64::MAX, NEVER - 1),
+            (None, u64::MAX, u64::MAX - 4000),
             // A timer that is due, which a capture does not have.
             (Some(900), 5200, 1000),
         ] {
