@@ -81,7 +81,7 @@ fn suspend(spawner: &Spawner, ready: &Arc<Ready>) -> Result<OwnedFd> {
 /// Has a process go on with the rest of it, until its end: nanoseconds from the job to the answer.
 fn fork(spawner: &Spawner, ready: &Arc<Ready>, rest: &OwnedFd) -> Result<f64> {
     let worker = spawner.idle_worker().map_err(|error| wrong(&error))?;
-    let continuation = Some(rest.try_clone().map_err(|error| wrong(&error))?);
+    let continuation = Some(rest.try_clone().map_err(|error| wrong(&error))?.into());
     let job = Job { continuation, ..Job::new(ready.clone(), Vec::new()) };
     let start = Instant::now();
     let mut running = worker.assign(&job).map_err(|error| wrong(&error))?;

@@ -11,6 +11,7 @@ use monohull_visor::domain::checkpoint::{Answer, Base, Continuation, Keeper, Sus
 use monohull_visor::domain::keys;
 use monohull_visor::engine::{Event, Ready, RunOptions};
 use monohull_visor::report::{RunReport, Silent, Status};
+use monohull_visor::worker::{read_continuation, seal_continuation};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -120,6 +121,18 @@ fn run(ready: &Ready, continuation: Option<Continuation>, kept: Option<(&Arc<Kep
     report
 }
 
+/// Goes on with a continuation in sealed memory, as the process of a worker does, to the end.
+fn run_mapped(ready: &Ready, continuation: Continuation, kept: Option<(&Arc<Kept>, Duration)>) -> RunReport {
+    let options = RunOptions { halt: kept.map(|(_, every)| every), ..RunOptions::default() };
+    let keeper = kept.map(|(kept, _)| kept.clone() as Arc<dyn Keeper>);
+    let memory = seal_continuation(continuation).expect("memory");
+    let rest = read_continuation(memory).expect("a continuation");
+    let end = ready.run_captured(Some(rest), None, keeper, &options, Arc::new(Silent));
+    let report = report(end.expect("the host can hold a domain"));
+    assert_eq!(report.status, Status::Done, "{:#?}", report.error);
+    report
+}
+
 /// What a run gives that is not captured, and how often others are, to be captured so many times or a little more often, however fast the
 /// machine is.
 fn uncaptured(ready: &Ready, times: u32) -> (RunReport, Duration) {
@@ -217,6 +230,40 @@ fn memory_of_each_kind_is_what_it_was_however_it_changes() {
         false => changes_memory(STEPS, FROM),
         true => changes_memory(10 * STEPS, usize::MAX),
     }
+}
+
+/// Memory that is a mapping of a continuation's is captured like memory of its own, whatever is done with it meanwhile: written to, dropped, given
+/// away, or only read.
+#[test]
+fn memory_that_is_mapped_from_a_continuation_is_captured_as_what_it_is() {
+    let _one = support::one_at_a_time();
+    let ready = ready(&computes(2, &[("memory", STEPS / 4)]));
+    let (expected, every) = uncaptured(&ready, 6);
+    let first = Kept::all();
+    run(&ready, None, Some((&first, every)));
+    let (count, mut is_captured) = (first.captures().len(), false);
+    for at in [0, count / 2] {
+        let begin = after_a_kill(&first.captures()[at]);
+        let later = Kept::answering(|captured| {
+            let mappings = std::fs::read_to_string("/proc/self/maps").expect("mappings");
+            assert!(mappings.contains("memfd:monohull-pages"), "otherwise this shows nothing: {mappings}");
+            Some(kept(captured.events_taken.clone(), Vec::new()))
+        });
+        let ended = run_mapped(&ready, begin, Some((&later, every)));
+        assert_eq!(text(&ended, "result"), text(&expected, "result"), "from capture {at}");
+        let mappings = std::fs::read_to_string("/proc/self/maps").expect("mappings");
+        assert!(!mappings.contains("memfd:monohull-pages"), "nothing of it is left: {mappings}");
+        let captures = later.captures();
+        for after in captures.len().checked_sub(1).into_iter().flat_map(|last| BTreeSet::from([0, last])) {
+            is_captured = true;
+            let copied = run(&ready, Some(after_a_kill(&captures[after])), None);
+            let mapped = run_mapped(&ready, after_a_kill(&captures[after]), None);
+            for ended in [copied, mapped] {
+                assert_eq!(text(&ended, "result"), text(&expected, "result"), "from {after} after {at}");
+            }
+        }
+    }
+    assert!(is_captured, "otherwise this shows nothing");
 }
 
 /// A capture has what was written since the one before, and no more.

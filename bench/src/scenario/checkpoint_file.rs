@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   written    │ records, pages, hashes ─ read back, checked, sealed ─ on the disk, named │
-//!   restored   │ file read, each page checked ─ domain made ─ pages put back ─ the function goes on, touches 40 pages, ends │
+//!   restored   │ file read, each page checked ─ domain made ─ pages mapped ─ the function goes on, touches 40 pages, ends  │
 //!              └────────────────────────────────────── what is measured ─────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -19,6 +19,7 @@ use monohull_checkpoint::record::Contents;
 use monohull_checkpoint::{Checkpoint, Content, Heat, Key, NewFile, Packing, Pages, Replace, Trust, write};
 use monohull_saved::{Engine, Saved};
 use monohull_visor::domain::checkpoint::Continuation;
+use monohull_visor::worker::read_continuation;
 use monohull_visor::workflow::Plan;
 use serde_json::{Value, json};
 use std::fmt::Display;
@@ -95,7 +96,7 @@ fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
     let restore = || {
         let start = Instant::now();
         let saved = Saved::read(&path, key, |_, _| Ok(plan.clone())).map_err(said)?;
-        workflow.go_on(saved.continuation)?;
+        workflow.go_on(read_continuation(saved.continuation)?)?;
         Ok(start.elapsed().as_nanos() as f64)
     };
     let from_disk = || {

@@ -74,7 +74,7 @@ pub struct Cell {
     free_stacks: Vec<u32>,
     /// Checkpoints of the instance, and the copy of its memory that data, heap and mapped memory are mappings of.
     points: Option<Box<Points>>,
-    /// Pages of data are a mapping of a template's file.
+    /// Pages of data or heap are a mapping of captured memory.
     shows_file: bool,
 }
 
@@ -446,7 +446,7 @@ impl Cell {
     /// still hold data of the old instance, and nothing may run in it before it has been cleared.
     pub fn wipe(&mut self, space: &AddressSpace) -> Result<(), AddressSpaceError> {
         if self.points.is_some() || self.shows_file {
-            // What is a mapping of the copy, or of a template, becomes anonymous memory, which is zero. Heap and mapped memory do so below.
+            // What is a mapping of the copy, or of captured memory, becomes anonymous memory, which is zero. Heap and mapped memory do so below.
             for range in joined(self.data().collect()) {
                 space.reset(range.clone())?;
                 space.protect(range, Access::ReadWrite, self.key)?;

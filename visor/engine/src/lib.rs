@@ -280,6 +280,19 @@ impl Ready {
         options: &RunOptions,
         progress: Arc<dyn Progress>,
     ) -> Result<RunEnd, HostError> {
+        let continuation = continuation.map(|continuation| continuation.map_pages(CapturedPages::from));
+        self.run_captured(continuation, suspend, keeper, options, progress)
+    }
+
+    /// The same from a continuation whose pages may be in sealed memory.
+    pub fn run_captured(
+        &self,
+        continuation: Option<Continuation<CapturedPages>>,
+        suspend: Option<Duration>,
+        keeper: Option<Arc<dyn Keeper>>,
+        options: &RunOptions,
+        progress: Arc<dyn Progress>,
+    ) -> Result<RunEnd, HostError> {
         let requested_ns = monotonic_ns();
         let decision = options.isolation.decide();
         let context = RunContext {
@@ -314,7 +327,6 @@ impl Ready {
         let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
         let (network, events) = (self.plan.network.open()?, options.events.clone());
         let template = options.template.clone();
-        let continuation = continuation.map(|continuation| continuation.map_pages(CapturedPages::from));
         let resources = RunResources { files, network, epoll_set, continuation, events, template };
         let ran = self.run_on(ground, &context, resources, &mut files_of_slots, progress, |mut end| {
             if let RunEnd::Report(report) = &mut end {

@@ -6,6 +6,7 @@
 //!      │
 //!   packet    one packet: the one place that sends and receives
 //!   sealed    memory whose content the receiver can rely on
+//!             sealed_pages: the same with pages that can be mapped
 //!   recycled  memory for one message after the other, whose content it copies
 //! ```
 //!
@@ -30,6 +31,7 @@ mod packet;
 pub mod recycled;
 pub mod request;
 pub mod sealed;
+pub mod sealed_pages;
 
 pub use channel::{Channel, ChannelError, Message, Packet, Room};
 pub use recycled::Recycled;

@@ -26,7 +26,12 @@ pub fn seal_written<E: From<io::Error>>(write: impl FnOnce(&File) -> Result<(), 
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let memory = File::from(memfd_create(c"monohull-sealed", flags).map_err(io::Error::from)?);
     write(&memory)?;
-    fcntl(&memory, FcntlArg::F_ADD_SEALS(SEALS)).map_err(io::Error::from)?;
+    Ok(seal_memory(memory)?)
+}
+
+/// Seals memory as it is now.
+pub(crate) fn seal_memory(memory: File) -> io::Result<OwnedFd> {
+    fcntl(&memory, FcntlArg::F_ADD_SEALS(SEALS))?;
     Ok(memory.into())
 }
 

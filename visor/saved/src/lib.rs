@@ -16,12 +16,14 @@
 #![forbid(unsafe_code)]
 
 mod keys;
+mod pages;
 mod records;
 
 pub use keys::{Keys, Source, as_io};
 
 use std::fs::{DirBuilder, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -42,9 +44,9 @@ use serde::{Deserialize, Serialize};
 /// The version of the engine section's bytes.
 const ENGINE_VERSION: u16 = 3;
 
-/// A workflow that waits.
+/// A workflow that waits: with its continuation if it is to be written, with that in sealed memory if it has been read.
 #[derive(Debug)]
-pub struct Saved {
+pub struct Saved<C = Continuation> {
     /// The workflow's name.
     pub workflow: String,
     /// How often it has been resumed.
@@ -56,7 +58,7 @@ pub struct Saved {
     /// What else is needed to go on.
     pub engine: Engine,
     /// The rest of the run.
-    pub continuation: Continuation,
+    pub continuation: C,
 }
 
 /// What the engine section holds besides the state of the run.
@@ -146,14 +148,14 @@ impl FileError {
     }
 }
 
-impl Saved {
+impl Saved<OwnedFd> {
     /// Reads a file that these keys have sealed, and that fits this host. `plan` checks the workflow document: its limits bound the memory
-    /// that the file may stand for.
+    /// that the file may stand for. Any number of runs may go on with what is read: nothing changes that memory any more.
     pub fn read<'k>(
         path: &Path,
         keys: impl Into<Keys<'k>>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
-    ) -> Result<Saved, FileError> {
+    ) -> Result<Saved<OwnedFd>, FileError> {
         let keys = keys.into();
         let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
         let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
@@ -169,10 +171,10 @@ impl Saved {
         })
     }
 
-    fn of<S: ReadAt>(
+    fn of<S: ReadAt + Sync>(
         chain: &Chain<S>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
-    ) -> Result<Saved, NotOurs> {
+    ) -> Result<Saved<OwnedFd>, NotOurs> {
         let contents = chain.newest().contents();
         if contents.engine.version != ENGINE_VERSION {
             return Err("its engine section has another version".to_owned().into());
@@ -182,8 +184,9 @@ impl Saved {
             _ => return Err("its engine section cannot be read".to_owned().into()),
         };
         let most = most_bytes(&plan(&contents.plan, &engine)?, contents)?;
-        let mut continuation = records::continuation(chain, driver, most)?;
-        (continuation.lineage.copy, continuation.lineage.copies) = engine.copy;
+        let mut record = records::continuation(chain, driver)?;
+        (record.lineage.copy, record.lineage.copies) = engine.copy;
+        let continuation = pages::into_memory(chain, most)?.seal(&record).map_err(pages::no_memory)?;
         let functions = contents.functions.iter();
         Ok(Saved {
             workflow: contents.identity.workflow.clone(),
@@ -196,7 +199,9 @@ impl Saved {
             continuation,
         })
     }
+}
 
+impl Saved {
     /// Writes a new file into a folder, sealed. It is whole and on the disk, or it is not there.
     ///
     /// What the continuation says to be as it was is taken from `base`, a file in the same folder; without one nothing may be.

@@ -22,7 +22,7 @@ use monohull_checkpoint::record::{
     PageRange, PendingRecord, RegistersRecord, Resumption, SchedulerRecord, ThreadRecord, ThreadState, Timer,
     TimerRecord, UsageRecord, WaitOn,
 };
-use monohull_checkpoint::{Chain, Content, Error, Heat, Pages, ReadAt};
+use monohull_checkpoint::{Chain, Error, Heat, Pages, ReadAt};
 use monohull_domain::checkpoint::record as domain;
 use monohull_domain::checkpoint::{Continuation, Lineage};
 use std::collections::HashMap;
@@ -216,8 +216,8 @@ fn module(record: &domain::ModuleRecord) -> ModuleRecord {
     ModuleRecord { name: record.name.clone(), bytes: record.bytes.clone(), pages: pages.collect() }
 }
 
-/// The continuation of a checkpoint, with this state of the driver, and with at most so many bytes of pages.
-pub(super) fn continuation<S: ReadAt>(chain: &Chain<S>, driver: Vec<u8>, most: u64) -> Result<Continuation, NotOurs> {
+/// The continuation of a checkpoint without its pages, with this state of the driver.
+pub(super) fn continuation<S: ReadAt>(chain: &Chain<S>, driver: Vec<u8>) -> Result<Continuation<()>, NotOurs> {
     let contents = chain.newest().contents();
     if !chain.is_whole() {
         return Err("it has only what differs from another checkpoint, whose file it does not name".to_owned().into());
@@ -271,7 +271,7 @@ pub(super) fn continuation<S: ReadAt>(chain: &Chain<S>, driver: Vec<u8>, most: u
         },
         modules: contents.modules.iter().map(module_back).collect(),
         driver,
-        pages: pages_back(chain, most)?,
+        pages: (),
         unchanged: Vec::new(),
     })
 }
@@ -344,36 +344,4 @@ fn thread_back(record: &ThreadRecord) -> Result<domain::ThreadRecord, String> {
 fn module_back(record: &ModuleRecord) -> domain::ModuleRecord {
     let pages = record.pages.iter().map(|range| (range.start, range.end() - range.start));
     domain::ModuleRecord { name: record.name.clone(), bytes: record.bytes.clone(), pages: pages.collect() }
-}
-
-fn pages_back<S: ReadAt>(chain: &Chain<S>, most: u64) -> Result<Vec<domain::PageRun>, NotOurs> {
-    let bytes = chain.pieces().iter().map(|piece| piece.run.count.saturating_mul(PAGE));
-    if bytes.fold(0, u64::saturating_add) > most {
-        return Err(format!("its pages have more than the {most} bytes that the workflow's limits allow").into());
-    }
-    let mut pages: Vec<domain::PageRun> = Vec::new();
-    for piece in chain.pieces() {
-        let run = &piece.run;
-        if run.content == Content::Base {
-            // A fresh mapping of the image has them.
-            continue;
-        }
-        let follows = pages.last().is_some_and(|last| last.address + last.bytes.len() as u64 == run.address);
-        if !follows {
-            pages.push(domain::PageRun { address: run.address, bytes: Vec::new() });
-        }
-        let Some(last) = pages.last_mut() else { continue };
-        let (start, more) = (last.bytes.len(), (run.count * PAGE) as usize);
-        let room = last.bytes.try_reserve(more);
-        room.map_err(|_| format!("there is no memory for {more} bytes of its pages"))?;
-        last.bytes.resize(start + more, 0);
-        match run.content {
-            Content::Here { .. } => {
-                chain.read_pages(*piece, &mut last.bytes[start..]).map_err(NotOurs::Damaged)?;
-            }
-            Content::Zero | Content::Base => {}
-            Content::Parent => return Err("a page of it is in no checkpoint".to_owned().into()),
-        }
-    }
-    Ok(pages)
 }

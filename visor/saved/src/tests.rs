@@ -6,6 +6,7 @@ use monohull_abi::number;
 use monohull_checkpoint::record::{PageRange, Resumption, ThreadRecord, ThreadState, Timer, TimerRecord};
 use monohull_checkpoint::{Key, Pages, count_pages};
 use monohull_domain::checkpoint::{Lineage, record as domain};
+use monohull_ipc::sealed_pages::read_pages_from;
 use monohull_state_key::{KeyFile, StateKey};
 use std::fs;
 
@@ -18,6 +19,35 @@ const DOCUMENT: &[u8] = br#"{ "name": "w", "functions": { "e": { "image": "e.so"
 
 fn plan(document: &[u8], engine: &Engine) -> Result<Plan, String> {
     monohull_workflow::check_bytes(&engine.file, document).into_plan().map_err(|error| error.to_string())
+}
+
+/// What has been read, with a copy of its pages.
+fn copied(saved: Saved<OwnedFd>) -> Saved {
+    let Saved { workflow, generation, document, functions, engine, continuation } = saved;
+    let file = File::from(continuation);
+    let (record, runs) = read_pages_from::<Continuation<()>>(&file).expect("it is as it should be");
+    let copy = |(address, range): (u64, std::ops::Range<usize>)| {
+        let mut bytes = vec![0; range.len()];
+        ReadAt::read_exact_at(&file, &mut bytes, range.start as u64).expect("its bytes");
+        domain::PageRun { address, bytes }
+    };
+    let continuation = record.map_pages(|()| runs.into_iter().map(copy).collect());
+    Saved { workflow, generation, document, functions, engine, continuation }
+}
+
+fn of<S: ReadAt + Sync>(
+    chain: &Chain<S>,
+    plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
+) -> Result<Saved, NotOurs> {
+    Saved::of(chain, plan).map(copied)
+}
+
+fn read_back<'k>(
+    path: &Path,
+    keys: impl Into<Keys<'k>>,
+    plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
+) -> Result<Saved, FileError> {
+    Saved::read(path, keys, plan).map(copied)
 }
 
 fn thread(number: u32, stack: Option<u32>, call: u32, first: u64, state: domain::ThreadState) -> domain::ThreadRecord {
@@ -165,7 +195,7 @@ fn a_file_is_read_as_it_was_written_and_by_its_owner_alone() {
         (metadata.len(), std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777),
         (size, 0o600)
     );
-    let read = Saved::read(&path, &KEY, plan).expect("right");
+    let read = read_back(&path, &KEY, plan).expect("right");
     assert_eq!((read.continuation, read.engine), (continuation(), saved().engine));
     assert_eq!((read.generation, read.functions), (3, saved().functions));
     assert_eq!(fs::read_dir(folder.path().join("new")).expect("a folder").count(), 1, "nothing else is left");
@@ -212,7 +242,7 @@ fn a_run_of_pages_may_be_of_two_buffers() {
     let range = |page, count| PageRange { start: ARENA_BASE + page * PAGE, count };
     contents.modules[0].pages = vec![range(0, 2), range(2, 1), range(8, 1)];
     let bytes = file(&contents);
-    assert_eq!(Saved::of(&alone(&bytes), plan).expect("right").continuation.pages, continuation().pages);
+    assert_eq!(of(&alone(&bytes), plan).expect("right").continuation.pages, continuation().pages);
 }
 
 /// What the format can say and a continuation cannot take over is refused, and not dropped.
@@ -250,7 +280,7 @@ fn what_no_suspended_workflow_has_is_refused() {
         let mut contents = contents();
         change(&mut contents);
         let bytes = file(&contents);
-        match Saved::of(&alone(&bytes), plan) {
+        match of(&alone(&bytes), plan) {
             Err(NotOurs::Other(reason)) if reason.contains(why) => {}
             other => panic!("{why}: {other:?}"),
         }
@@ -271,7 +301,7 @@ fn more_pages_than_the_workflow_may_have_are_refused() {
     pages.zero(contents.instances[0].heap_start, (4 << 20) / PAGE).expect("pages");
     let mut bytes = Vec::new();
     write(&mut bytes, &contents, &pages, Packing::Raw).expect("written");
-    assert!(matches!(Saved::of(&alone(&bytes), plan), Err(NotOurs::Other(reason)) if reason.contains("more than")));
+    assert!(matches!(of(&alone(&bytes), plan), Err(NotOurs::Other(reason)) if reason.contains("more than")));
 }
 
 #[test]
@@ -281,7 +311,75 @@ fn pages_as_in_the_image_are_left_to_it() {
     pages.base(base, 2).expect("pages");
     let mut bytes = Vec::new();
     write(&mut bytes, &contents(), &pages, Packing::Raw).expect("written");
-    assert_eq!(Saved::of(&alone(&bytes), plan).expect("right").continuation.pages, []);
+    assert_eq!(of(&alone(&bytes), plan).expect("right").continuation.pages, []);
+}
+
+/// Enough pages for several threads, some of them equal or zero, and some from a file before it: each is in its place, and one that is damaged
+/// is named, wherever it is.
+#[test]
+fn many_pages_are_read_side_by_side() {
+    const COUNT: u64 = 3000;
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let contents = |page: u64, time: u64| match page % 11 {
+        0 => 0,
+        1 | 2 => 1,
+        _ => page * 10 + time,
+    };
+    let with = |runs: Vec<domain::PageRun>, unchanged| {
+        let mut saved = saved();
+        saved.document = String::from_utf8_lossy(DOCUMENT)
+            .replace("\"instances\"", "\"memory\": \"64MiB\", \"instances\"")
+            .into_bytes();
+        saved.continuation.instances[0].heap = COUNT * PAGE;
+        (saved.continuation.pages, saved.continuation.unchanged) = (runs, unchanged);
+        saved
+    };
+    let heap = continuation().instances[0].heap_start;
+    let run = |pages: std::ops::Range<u64>, time: u64| domain::PageRun {
+        address: heap + pages.start * PAGE,
+        bytes: pages.flat_map(|page| contents(page, time).to_le_bytes().repeat(PAGE as usize / 8)).collect(),
+    };
+    let first = with(vec![run(0..COUNT, 1)], Vec::new()).write(folder.path(), "a", &KEY, None).expect("written");
+    let stays = vec![(heap, 1000 * PAGE), (heap + 1100 * PAGE, (COUNT - 1100) * PAGE)];
+    let second = with(vec![run(1000..1100, 2)], stays).write(folder.path(), "b", &KEY, Some(&first.base));
+    let second = second.expect("written").path;
+    let read = |path: &Path| read_back(path, &KEY, plan);
+    let is_right = |saved: &Saved, time: &dyn Fn(u64) -> u64| {
+        let [run] = &saved.continuation.pages[..] else { panic!("there are holes") };
+        let pages = run.bytes.chunks(PAGE as usize);
+        assert_eq!((run.address, pages.len() as u64), (heap, COUNT));
+        for (page, bytes) in (0..).zip(pages) {
+            assert_eq!(bytes, contents(page, time(page)).to_le_bytes().repeat(PAGE as usize / 8), "page {page}");
+        }
+    };
+    is_right(&read(&first.path).expect("right"), &|_| 1);
+    is_right(&read(&second).expect("right"), &|page| if (1000..1100).contains(&page) { 2 } else { 1 });
+    let good = fs::read(&first.path).expect("a file");
+    for from_end in [1, 700 * PAGE as usize, good.len() / 2] {
+        let mut damaged = good.clone();
+        let at = damaged.len() - from_end;
+        damaged[at] ^= 1;
+        fs::write(&first.path, damaged).expect("written");
+        for path in [&first.path, &second] {
+            let error = read(path).expect_err("a page is damaged").to_string();
+            assert!(error.contains("has changed"), "{error}");
+        }
+    }
+}
+
+/// Two that go on with what was read have the same memory, and neither can change it.
+#[test]
+fn what_is_read_is_sealed() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let path = saved().write(folder.path(), "a", &KEY, None).expect("written").path;
+    let read = Saved::read(&path, &KEY, plan).expect("right");
+    let memory = File::from(read.continuation);
+    std::os::unix::fs::FileExt::write_all_at(&memory, b"x", 0).expect_err("it is sealed");
+    memory.set_len(0).expect_err("it is sealed");
+    // The file may be removed, or be another one, meanwhile.
+    fs::write(&path, b"other").expect("written");
+    let (record, _) = read_pages_from::<Continuation<()>>(&memory).expect("it is as it should be");
+    assert_eq!(record.instances, continuation().instances);
 }
 
 /// A page is compared with its hash when it is taken over: the seal covers the hash alone.
@@ -290,7 +388,7 @@ fn a_damaged_page_is_refused() {
     let mut bytes = file(&contents());
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
-    assert!(matches!(Saved::of(&alone(&bytes), plan), Err(NotOurs::Damaged(Error::DamagedPage { .. }))));
+    assert!(matches!(of(&alone(&bytes), plan), Err(NotOurs::Damaged(Error::DamagedPage { .. }))));
 }
 
 /// A worker in the wrong hands may send anything.
@@ -352,7 +450,7 @@ fn files_that_have_only_what_changed_are_read_with_those_before_them() {
         let name = format!("{name}.checkpoint");
         fs::rename(folder.path().join(&name), moved.join(&name)).expect("moved");
     }
-    let read = |name: &str| Saved::read(&moved.join(format!("{name}.checkpoint")), &KEY, plan);
+    let read = |name: &str| read_back(&moved.join(format!("{name}.checkpoint")), &KEY, plan);
     assert_eq!(read("a").expect("right").continuation, continuation());
     let expected = [(heap - 3 * PAGE, 0), (heap, 9), (heap + PAGE, 8), (arena, 4), (arena + PAGE, 4)];
     assert_eq!(pages_of(&read("b").expect("right")), expected);
@@ -384,7 +482,7 @@ fn encrypted_files_are_read_with_their_key_in_their_own_place() {
     let first = saved().write(folder.path(), "a", keys, None).expect("written");
     let second = later(&[(heap, 9)], &[(heap - 3 * PAGE, PAGE)]).write(folder.path(), "b", keys, Some(&first.base));
     let second = second.expect("written");
-    let read = |path: &Path, keys: Keys<'_>| Saved::read(path, keys, plan);
+    let read = |path: &Path, keys: Keys<'_>| read_back(path, keys, plan);
     assert_eq!(read(&first.path, keys).expect("right").continuation, continuation());
     assert_eq!(pages_of(&read(&second.path, keys).expect("right")), [(heap - 3 * PAGE, 0), (heap, 9)]);
     for path in [&first.path, &second.path] {
@@ -458,7 +556,7 @@ fn a_chain_of_files_has_an_end() {
     }
     assert!(last.is_last());
     assert!(later(&[], &[(heap, PAGE)]).write(folder.path(), "more", &KEY, Some(&last)).is_err());
-    let read = Saved::read(&folder.path().join(format!("{CHAIN_MAX}.checkpoint")), &KEY, plan).expect("right");
+    let read = read_back(&folder.path().join(format!("{CHAIN_MAX}.checkpoint")), &KEY, plan).expect("right");
     assert_eq!(pages_of(&read), [(heap, 3), (heap + PAGE, CHAIN_MAX as u8)]);
 }
 
@@ -469,12 +567,12 @@ fn a_file_that_is_not_waited_for_comes_with_its_content() {
     let written = saved().write_unsynced(folder.path(), "w-1", &KEY, 1 << 20).expect("written");
     let content = written.unsynced.expect("it is small");
     assert_eq!((content.len() as u64, &content), (written.bytes, &fs::read(&written.path).expect("it is there")));
-    Saved::read(&written.path, &KEY, plan).expect("right");
+    read_back(&written.path, &KEY, plan).expect("right");
     // The same name is not taken again.
     assert!(saved().write_unsynced(folder.path(), "w-1", &KEY, 1 << 20).is_err());
     let bytes = saved().to_bytes(&folder.path().join("w-4.checkpoint"), &KEY).expect("sealed");
     fs::write(folder.path().join("w-4.checkpoint"), &bytes).expect("written");
-    let read = Saved::read(&folder.path().join("w-4.checkpoint"), &KEY, plan).expect("right");
+    let read = read_back(&folder.path().join("w-4.checkpoint"), &KEY, plan).expect("right");
     assert_eq!((read.continuation, bytes.len() as u64), (continuation(), written.bytes));
     let large = saved().write_unsynced(folder.path(), "w-2", &KEY, written.bytes - 1).expect("written");
     assert_eq!((large.unsynced, large.bytes), (None, written.bytes));

@@ -1,7 +1,7 @@
 //! `monohull resume --count`: several runs that go on from one checkpoint.
 //!
-//! Each is a process of its own, which does what `monohull resume` does without `--count`. It reads and checks the file itself, so a
-//! file that is replaced meanwhile is refused by those that come later.
+//! Each is a process of its own, which does what `monohull resume` does without `--count`, but for the file: that is read and checked
+//! once, and they inherit [what was in it](super::given).
 
 use super::exit::Exit;
 use super::output;

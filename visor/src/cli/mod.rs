@@ -23,6 +23,7 @@ mod deploy;
 mod doctor;
 mod durable;
 pub mod exit;
+mod given;
 mod image;
 mod image_cache;
 mod imports;

@@ -1,16 +1,18 @@
 //! `monohull resume`: goes on with a workflow that `monohull run --suspend` has ended while it waited.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use super::apart;
-use super::checkpoint;
+use super::checkpoint::{self, Trouble};
 use super::copies::{self, Copy};
 use super::durable;
 use super::durable::send::{named_file, read_event};
 use super::exit::Exit;
+use super::given::{Given, Giving};
 use super::isolation::Isolation;
 use super::programs::replace_programs;
 use super::progress::Terminal;
@@ -19,12 +21,11 @@ use super::suspend::{self, Origin, SHORTEST_WAIT};
 use monohull_domain::checkpoint::Lineage;
 use monohull_durable::InvalidId;
 use monohull_engine::{Event, RunOptions};
-use monohull_ipc::sealed::seal;
 use monohull_report::Progress;
 use monohull_report::escape::shown;
-use monohull_saved::{Engine, Saved};
+use monohull_saved::{Engine, FileError, Saved};
 use monohull_worker::cgroup::CgroupMode;
-use monohull_worker::{self as worker, Continuing};
+use monohull_worker::{self as worker, Continuing, Rest};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
@@ -58,6 +59,9 @@ pub(super) struct Resume {
     /// Which of these this process is
     #[arg(long, value_name = "INDEX/COUNT", hide = true, conflicts_with = "count")]
     copy: Option<Copy>,
+    /// The checkpoint, as the process has read it that has started this one
+    #[arg(long, value_name = "DESCRIPTORS", hide = true, requires = "copy")]
+    given: Option<Given>,
     /// The key that must have sealed the checkpoint; without it the user's own
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -70,6 +74,21 @@ pub(super) struct Resume {
     /// Print control characters in what functions print as they are; without it they are escaped, because a terminal acts on them
     #[arg(long, conflicts_with = "json")]
     raw: bool,
+}
+
+/// Why there is nothing to resume.
+enum Unread {
+    Key(Trouble),
+    File(FileError),
+}
+
+impl Unread {
+    fn say(self) -> Exit {
+        match self {
+            Unread::Key(trouble) => super::fail(trouble.exit(), &trouble),
+            Unread::File(error) => super::fail(if error.is_hosts() { Exit::Host } else { Exit::Usage }, &error),
+        }
+    }
 }
 
 impl Resume {
@@ -91,15 +110,15 @@ impl Resume {
                     &"an event from standard input is for one run: `--count` needs a file",
                 );
             }
-            return copies::run(&self.arguments(), count, self.json);
+            return self.copies(count);
         }
-        let key = match checkpoint::checking_key(self.key.as_deref()) {
-            Ok(key) => key,
-            Err(trouble) => return super::fail(trouble.exit(), &trouble),
+        let read = match self.given {
+            Some(given) => given.take().map_err(|error| super::fail(Exit::Host, &error)),
+            None => self.read().map_err(Unread::say),
         };
-        let mut saved = match Saved::read(&self.checkpoint, &key, saved_plan) {
+        let mut saved = match read {
             Ok(saved) => saved,
-            Err(error) => return super::fail(if error.is_hosts() { Exit::Host } else { Exit::Usage }, &error),
+            Err(exit) => return exit,
         };
         let sealing = match self.suspend.as_ref().map(|_| checkpoint::own_key()).transpose() {
             Ok(key) => key,
@@ -123,12 +142,8 @@ impl Resume {
             saved.engine.outputs = apart::outputs(&saved.engine.outputs, &index.to_string());
         }
         let (copy, copies) = saved.engine.copy;
-        saved.continuation.lineage = Lineage { generation, copy, copies };
-        let encoded = postcard::to_extend(&saved.continuation, Vec::new()).map_err(std::io::Error::other);
-        let continuation = match encoded.and_then(|encoded| seal(&encoded, 0)) {
-            Ok(continuation) => continuation,
-            Err(error) => return super::fail(Exit::Host, &error),
-        };
+        let lineage = Some(Lineage { generation, copy, copies });
+        let continuation = Rest { memory: saved.continuation, lineage, moved: 0 };
         let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
         let Engine { file, settings, outputs, inputs, mut events, mut given, copy } = saved.engine;
         for (name, path) in &self.events {
@@ -161,6 +176,19 @@ impl Resume {
             }
             Err(error) => super::fail(Exit::Host, &error),
         }
+    }
+
+    fn read(&self) -> Result<Saved<OwnedFd>, Unread> {
+        let key = checkpoint::checking_key(self.key.as_deref()).map_err(Unread::Key)?;
+        Saved::read(&self.checkpoint, &key, saved_plan).map_err(Unread::File)
+    }
+
+    /// Resumes so many copies. If the checkpoint cannot be read, each of them says so.
+    fn copies(&self, count: u32) -> Exit {
+        let giving = self.read().ok().and_then(|saved| Giving::new(saved).ok());
+        let given = giving.as_ref().map(|giving| OsString::from(giving.argument()));
+        let arguments: Vec<_> = given.into_iter().chain(self.arguments()).collect();
+        copies::run(&arguments, count, self.json)
     }
 
     /// The arguments of a process for one copy, but for its number.

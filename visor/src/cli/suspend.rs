@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::AsFd;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ use monohull_engine::Event;
 use monohull_report::escape::shown;
 use monohull_report::{RunReport, Status};
 use monohull_saved::{Engine, Saved, Written};
-use monohull_worker::{Ran, Waiting};
+use monohull_worker::{Ran, Waiting, copy_continuation};
 use monohull_workflow::Plan;
 
 /// Shorter waits are waited out: to suspend and to resume takes some milliseconds, and an operator has to do it.
@@ -78,13 +78,15 @@ pub(super) fn print(report: &RunReport, json: bool) -> Exit {
 
 fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool) -> Exit {
     let Waiting { run, inputs, images } = waiting;
-    let continuation = match monohull_ipc::sealed::read_sealed(run.continuation.as_fd(), CONTINUATION_MAX) {
+    let continuation = match copy_continuation(&run.continuation, CONTINUATION_MAX) {
         Ok(continuation) => continuation,
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            return super::fail(
+                Exit::Host,
+                &format_args!("the workflow's process has sent a continuation that cannot be read: {error}"),
+            );
+        }
         Err(error) => return super::fail(Exit::Host, &error),
-    };
-    let continuation = match postcard::take_from_bytes(&continuation) {
-        Ok((continuation, [])) => continuation,
-        _ => return super::fail(Exit::Host, &"the workflow's process has sent a continuation that cannot be read"),
     };
     let Origin { file, document, settings, outputs, generation, mut events, given, copy, key } = origin;
     events.retain(|event| !run.events_taken.contains(&event.number));

@@ -115,6 +115,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             kept: KeptWorkers::new(settings.prefork),
             residents: Residents::new(settings.residence),
             templates: Templates::new(settings.template_bytes),
+            read_once: Default::default(),
             reuse: settings.process.map_or(processes.keys, |process| process == ProcessUse::Reused),
             callbacks: Semaphore::new(settings.callbacks_max),
             registry,

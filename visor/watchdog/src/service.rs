@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Semaphore;
 
+use crate::execution::read_once::ReadOnce;
 use crate::http::request_body::Budget;
 use crate::http::routes::Routes;
 use crate::http::tls::Tls;
@@ -43,6 +44,8 @@ pub(crate) struct Watchdog {
     pub(crate) residents: Residents<Run>,
     /// Templates that instances start from.
     pub(crate) templates: Templates,
+    /// Checkpoints that runs go on from now.
+    pub(crate) read_once: ReadOnce,
     /// Whether processes are used again if the workflow does not say.
     pub(crate) reuse: bool,
     /// Permits for callbacks under way.

@@ -6,7 +6,8 @@
 //!
 //! All of that takes as long as it takes to copy the workflow's memory and to write it to a disk. Functions run meanwhile.
 
-use super::job::{read_events, seal_continuation};
+use super::captured::seal_continuation;
+use super::job::read_events;
 use super::protocol::{FromWorker, SupervisorChannel, ToWorker};
 use super::sent::seal_sent;
 use monohull_domain::checkpoint::{Answer, Base, Keeper, Suspended};

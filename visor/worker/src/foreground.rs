@@ -1,7 +1,7 @@
 //! `monohull run`: one workflow, run in a worker of the calling process.
 
 use super::cgroup::{CgroupMode, Membership};
-use super::{Data, IdleWorker, Job, Message, Notice, ProcessError, Running, Settings, Spawner, SuspendedRun};
+use super::{Data, IdleWorker, Job, Message, Notice, ProcessError, Rest, Running, Settings, Spawner, SuspendedRun};
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::keys;
 use monohull_engine::output_file::write_whole;
@@ -14,7 +14,6 @@ use monohull_report::{Content, Failure, OutputReport, Progress, RunReport, Statu
 use monohull_workflow::Plan;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,8 +41,8 @@ pub fn run(
 /// Where a run begins, and whether it may end before the workflow does.
 #[derive(Debug, Default)]
 pub struct Continuing {
-    /// The rest of a workflow to go on with, [`SuspendedRun::continuation`], and [`Waiting::images`].
-    pub continuation: Option<(OwnedFd, Vec<[u8; 32]>)>,
+    /// The rest of a workflow to go on with, and [`Waiting::images`].
+    pub continuation: Option<(Rest, Vec<[u8; 32]>)>,
     /// If the workflow only waits, and for at least this long, the run ends with the rest of it.
     pub suspend: Option<Duration>,
 }

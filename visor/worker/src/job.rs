@@ -1,12 +1,12 @@
 //! One invocation as data: all that a worker needs, and nothing about its origin.
 
+use super::captured::{read_continuation, read_template};
 use super::error::ProcessError;
 use super::protocol::{Content, ToWorker, WireJob, WorkerChannel};
 use super::slot_memory::SlotMemory;
 use super::template::JobTemplate;
-use super::template_file::read_template;
 use monohull_domain::EpollSet;
-use monohull_domain::checkpoint::{CapturedPages, Continuation};
+use monohull_domain::checkpoint::Lineage;
 use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::mounts::Opened;
 use monohull_engine::{Event, HostError, Latest, Ready, RunResources, Source};
@@ -14,7 +14,6 @@ use monohull_ipc::channel::FILES_MAX;
 use monohull_ipc::recycled::RECYCLED_MAX;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
-use monohull_sys::sealed_bytes::SealedBytes;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -32,8 +31,8 @@ pub(super) const INLINE_SLOT: usize = 16 << 10;
 /// files are the better [`Data`].
 pub const HELD_MAX: u64 = RECYCLED_MAX;
 
-/// The most bytes of a continuation.
-pub(super) const CONTINUATION_MAX: u64 = 16 << 30;
+/// The most bytes of events.
+pub(super) const EVENTS_MAX: u64 = 16 << 30;
 
 /// What fills an input slot, or what an output slot held.
 #[derive(Debug)]
@@ -84,6 +83,24 @@ impl From<Source> for Data {
     }
 }
 
+/// The rest of a workflow for one that goes on with it. Several may go on with the same memory: it is sealed, and each has pages of its
+/// own where it writes to them.
+#[derive(Debug)]
+pub struct Rest {
+    /// The continuation: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun) has it.
+    pub memory: OwnedFd,
+    /// Which run it is that goes on, if that is another than the continuation says.
+    pub lineage: Option<Lineage>,
+    /// So many ns are added to the time at which it was captured.
+    pub moved: i64,
+}
+
+impl From<OwnedFd> for Rest {
+    fn from(memory: OwnedFd) -> Rest {
+        Rest { memory, lineage: None, moved: 0 }
+    }
+}
+
 /// One invocation of a workflow.
 #[derive(Debug)]
 pub struct Job {
@@ -123,9 +140,8 @@ pub struct Job {
     pub resident: bool,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,
-    /// The continuation to go on with, instead of a run from the beginning: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun)
-    /// has it.
-    pub continuation: Option<OwnedFd>,
+    /// What to go on with, instead of a run from the beginning.
+    pub continuation: Option<Rest>,
     /// Events for functions that wait for them.
     pub events: Vec<Event>,
     /// Whether it makes a template, or its instance starts from one.
@@ -240,7 +256,7 @@ impl Job {
         files.extend(mounts.iter().map(AsFd::as_fd));
         let epoll_set = self.workflow.epoll_set().map_err(failed)?.map(EpollSet::into_files);
         files.extend(epoll_set.iter().flatten().map(AsFd::as_fd));
-        files.extend(self.continuation.iter().map(AsFd::as_fd));
+        files.extend(self.continuation.iter().map(|rest| rest.memory.as_fd()));
         let events = (!self.events.is_empty()).then(|| seal_events(&self.events)).transpose().map_err(failed)?;
         files.extend(events.iter().map(AsFd::as_fd));
         files.extend(self.template.template().map(|template| template.file().as_fd()));
@@ -269,7 +285,7 @@ impl Job {
             sends: self.sends,
             listens: self.may_listen(),
             published: self.published.clone(),
-            continuation: self.continuation.is_some(),
+            continuation: self.continuation.as_ref().map(|rest| (rest.lineage, rest.moved)),
             events: events.is_some(),
             lines: self.lines,
             progress: self.progress,
@@ -345,7 +361,15 @@ impl Received {
             Some(_) => return Err("the job lacks a file".to_owned()),
             None => None,
         };
-        let continuation = wire.continuation.then(|| read_continuation(files.next())).transpose()?;
+        let continuation = match wire.continuation {
+            Some((lineage, moved)) => {
+                let mut rest = read_continuation(files.next().ok_or("the job lacks a file")?)?;
+                rest.lineage = lineage.unwrap_or(rest.lineage);
+                rest.wall = rest.wall.saturating_add_signed(moved);
+                Some(rest)
+            }
+            None => None,
+        };
         let events = match wire.events {
             true => read_events(&files.next().ok_or("the job lacks a file")?)?,
             false => Vec::new(),
@@ -363,31 +387,6 @@ pub(super) fn seal_events(events: &[Event]) -> io::Result<OwnedFd> {
 }
 
 pub(super) fn read_events(file: &OwnedFd) -> Result<Vec<Event>, String> {
-    let bytes = read_sealed(file, CONTINUATION_MAX).map_err(|error| format!("the events: {error}"))?;
+    let bytes = read_sealed(file, EVENTS_MAX).map_err(|error| format!("the events: {error}"))?;
     postcard::from_bytes(&bytes).map_err(|error| format!("the events cannot be read: {error}"))
-}
-
-/// A continuation as sealed memory.
-pub(super) fn seal_continuation(continuation: Continuation) -> io::Result<OwnedFd> {
-    let bytes = postcard::to_extend(&continuation, Vec::new()).map_err(io::Error::other)?;
-    // It has a copy of the workflow's memory. Two are enough at a time.
-    drop(continuation);
-    seal(&bytes, 0)
-}
-
-/// Decodes a continuation, which may come from anywhere: what it says is checked when the domain is rebuilt. Its pages stay where they are.
-fn read_continuation(file: Option<OwnedFd>) -> Result<Continuation<CapturedPages>, String> {
-    let file = file.ok_or("the job lacks a file")?;
-    let bytes = SealedBytes::map(&file).map_err(|error| format!("the continuation: {error}"))?;
-    let decoded = postcard::take_from_bytes::<Continuation<Vec<(u64, &[u8])>>>(&bytes);
-    let (continuation, []) = decoded.map_err(|error| format!("the continuation cannot be read: {error}"))? else {
-        return Err("the continuation has more bytes than it should".to_owned());
-    };
-    let start = bytes.as_ptr().addr();
-    let place = |(address, contents): (u64, &[u8])| {
-        let at = contents.as_ptr().addr() - start;
-        (address, at..at + contents.len())
-    };
-    let places = continuation.map_pages(|runs| runs.into_iter().map(place).collect());
-    Ok(places.map_pages(|runs| CapturedPages::in_place(bytes, runs)))
 }

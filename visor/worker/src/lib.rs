@@ -41,6 +41,7 @@
 #![deny(clippy::print_stdout, clippy::disallowed_methods)]
 
 mod arrivals;
+mod captured;
 mod captures;
 pub mod cgroup;
 mod error;
@@ -65,15 +66,15 @@ mod slot_memory;
 mod spawner;
 mod supervised;
 mod template;
-mod template_file;
 mod warmup;
 mod wiping;
 mod worker;
 
+pub use captured::{copy_continuation, read_continuation, seal_continuation};
 pub use error::ProcessError;
 pub use exit_status::{Cause, Death};
 pub use foreground::{Continuing, Keep, Next, Ran, Waiting, run, run_from, run_kept};
-pub use job::{Data, HELD_MAX, Job};
+pub use job::{Data, HELD_MAX, Job, Rest};
 pub use memory::Gauge;
 pub use message::{Message, SuspendedRun};
 pub use packed_report::{PackedReport, Summary};

@@ -19,16 +19,21 @@ pub struct Gauge {
     account: Option<PathBuf>,
     /// The process that it is a fork of, if that lives.
     spawner: Option<i32>,
+    /// Bytes of sealed memory that it goes on with. They are no process's to the kernel.
+    sealed: u64,
 }
 
 impl Gauge {
-    pub(super) fn new(pid: i32, account: Option<PathBuf>, spawner: Option<i32>) -> Gauge {
-        Gauge { pid, account, spawner }
+    pub(super) fn new(pid: i32, account: Option<PathBuf>, spawner: Option<i32>, sealed: u64) -> Gauge {
+        Gauge { pid, account, spawner, sealed }
     }
 
-    /// Bytes of memory that it has for itself, and that are free when it ends.
+    /// Bytes of memory that it has for itself, and that are free when it ends. What it shares with other copies counts, too.
     pub fn private_memory(&self) -> u64 {
-        private(self.pid, self.account.as_deref(), self.spawner)
+        match private(self.pid, self.account.as_deref(), self.spawner) {
+            0 => 0,
+            own => own.saturating_add(self.sealed),
+        }
     }
 
     /// Its processor time so far, in ticks of 10 ms.

@@ -147,8 +147,8 @@ pub(super) struct WireJob {
     pub(super) listens: bool,
     /// What an earlier part of the run has published.
     pub(super) published: BTreeMap<String, String>,
-    /// Whether a continuation to go on with is attached, behind the epoll instances.
-    pub(super) continuation: bool,
+    /// A continuation to go on with is attached, behind the epoll instances: with this lineage, and captured so many ns later.
+    pub(super) continuation: Option<(Option<Lineage>, i64)>,
     /// Whether events are attached, behind the continuation.
     pub(super) events: bool,
     /// What it has to do with templates.

@@ -1,9 +1,8 @@
 //! Answers to the supervisor that come with files.
 
-use super::job::seal_continuation;
+use super::captured::{seal_continuation, seal_template};
 use super::protocol::{FromWorker, SupervisorChannel};
 use super::sent::seal_sent;
-use super::template_file::seal_template;
 use monohull_domain::checkpoint::Suspended;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -37,7 +36,7 @@ pub(super) fn suspended(suspended: Suspended, stays: bool) -> io::Result<(FromWo
 /// The answer of a domain that has made a template, and the template.
 pub(super) fn template(suspended: Suspended) -> io::Result<(FromWorker, Vec<OwnedFd>)> {
     let Suspended { continuation, waits, until, .. } = suspended;
-    let file = seal_template(&continuation.instances, &continuation.pages)?;
+    let file = seal_template(continuation)?;
     let (events_taken, published) = Default::default();
     let answer = FromWorker::Suspended { waits, until, events_taken, published, sent: false, stays: false };
     Ok((answer, vec![file]))

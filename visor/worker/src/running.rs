@@ -18,6 +18,7 @@ use crate::supervised::{Captures, Reaper, Residence, Stay, Worker};
 use crate::template::JobTemplate;
 use monohull_domain::checkpoint::GoOn;
 use monohull_engine::{Event, Ready};
+use monohull_ipc::sealed::sealed_size;
 use monohull_report::Sandbox;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -87,6 +88,7 @@ impl IdleWorker {
         self.worker.sends = job.sends;
         self.worker.listens = job.may_listen();
         self.worker.continues = job.continuation.is_some() || job.template.template().is_some();
+        self.worker.rest = job.continuation.as_ref().and_then(|rest| sealed_size(&rest.memory).ok()).unwrap_or(0);
         if let Some(cgroup) = &mut self.worker.cgroup {
             // A capture on its way: as it was made, and as sealed memory.
             let copies = match job.template {
@@ -259,7 +261,8 @@ impl Running {
             Reaper::Spawner(pid) => Some(pid),
             Reaper::Here => None,
         };
-        Gauge::new(self.worker.pid, self.worker.cgroup.as_ref().and_then(WorkerCgroup::account), spawner)
+        let account = self.worker.cgroup.as_ref().and_then(WorkerCgroup::account);
+        Gauge::new(self.worker.pid, account, spawner, self.worker.rest)
     }
 
     /// Lets a workflow go on whose process has stayed. [`Message::WentOn`] says whether it does. False if the order cannot be given: the

@@ -403,6 +403,7 @@ impl Worker {
             listens: false,
             unanswered: super::post::Unanswered::default(),
             continues,
+            rest: 0,
             answered,
             stay: Stay::No,
             memory: None,

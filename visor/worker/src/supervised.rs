@@ -58,6 +58,8 @@ pub(crate) struct Worker {
     pub(crate) unanswered: Unanswered,
     /// It has got a continuation.
     pub(crate) continues: bool,
+    /// Bytes of the memory that it goes on with: they are freed with it, unless another process has that memory as well.
+    pub(crate) rest: u64,
     pub(crate) answered: bool,
     pub(crate) stay: Stay,
     /// Where large inputs and outputs are of one that stays.

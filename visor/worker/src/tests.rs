@@ -74,6 +74,7 @@ impl Impostor {
             listens: false,
             unanswered: Unanswered::default(),
             continues: false,
+            rest: 0,
             answered: false,
             stay: Stay::No,
             memory: None,

@@ -27,7 +27,8 @@
 //! `THREAD_JOIN`, `NANOSLEEP`, `SLOT_TAKE`, `EVENT_WAIT`, and `QUEUE_WAIT` of a queue that watches no socket. A thread in any other call is a
 //! refusal that names the call, and the run goes on.
 //!
-//! **Back.** [`restore`] takes an untrusted record, see [`check`]. Limits come from the plan, not from the record.
+//! **Back.** [`restore`] takes an untrusted record, see [`check`]. Limits come from the plan, not from the record. Pages that are in sealed
+//! memory are mapped from there where they are many, see [`putting_back`].
 //!
 //! **Templates.** [`template`]: a domain that is to make one is captured where its function says that it is ready; later instances begin there.
 //! Before that there are only calls that all instances have in common: [`common_calls`].
@@ -51,6 +52,7 @@ mod keeper;
 mod names;
 mod page_hash;
 mod pages;
+mod putting_back;
 mod quiesce;
 pub mod record;
 mod residence;

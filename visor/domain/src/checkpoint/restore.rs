@@ -1,9 +1,10 @@
 //! From a continuation to a domain that goes on with it.
 
 use super::adopt::adopt_memory;
-use super::captured_pages::{CapturedPages, put_back};
+use super::captured_pages::CapturedPages;
 use super::check::{Rejected, check};
 use super::pages;
+use super::putting_back::{Mappable, put_back};
 use super::record::{Continuation, InstanceRecord};
 use super::restore_error::RestoreError;
 use crate::explanation::Explanations;
@@ -65,11 +66,14 @@ impl Shared {
         }
         let runs = continuation.pages.runs();
         check_runs(runs.iter().map(|run| (run.address, run.bytes.len() as u64)), &mut writable)?;
-        for run in &runs {
+        let live = self.instances.live();
+        {
+            let mut locked: Vec<_> = live.iter().map(|instance| instance.cell.lock().expect("cell")).collect();
+            let mut cells: Vec<_> = locked.iter_mut().filter_map(|cell| cell.as_deref_mut()).collect();
             // SAFETY: checked above; the pages have been tagged, and no function runs.
-            unsafe { put_back(&self.space, run.address, run.bytes) };
+            unsafe { put_back(&self.space, &mut cells, &runs, Mappable::Fixed)? };
         }
-        for instance in self.instances.live() {
+        for instance in live {
             instance.with_cell(|cell| cell.mapped().settle(&self.space, cell.key())).transpose()?;
         }
         self.files.pager.settle()?;

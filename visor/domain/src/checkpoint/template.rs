@@ -20,9 +20,9 @@
 //! **A template is untrusted**, like any continuation: each field is checked when it is used.
 
 use super::adopt::adopt_memory;
-use super::captured_pages::{Run, put_back};
 use super::check::{Rejected, check_instance};
 use super::pages;
+use super::putting_back::{Mappable, put_back};
 use super::record::{Continuation, ThreadState};
 use super::restore::check_runs;
 use super::restore_error::RestoreError;
@@ -32,21 +32,14 @@ use crate::fault::FaultHandler;
 use crate::instance::{InstanceConfig, cell_of};
 use crate::shared::Shared;
 use monohull_abi::Errno;
-use monohull_abi::layout::PAGE;
 use monohull_abi::module::{Call, Outcome};
 use monohull_report::StartKind;
-use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// How long a domain that makes a template may take to come to rest. No invocation waits for it, and a busy host must not leave a
 /// version of a workflow without a template for good.
 const REST_LIMIT_NS: u64 = 30_000_000_000;
-
-/// Parts of runs from this size on are mapped, which takes as long as to copy a few pages.
-const MAPPED: u64 = 16 * PAGE;
-/// Most parts that are: each divides a mapping of the kernel's.
-const MAPPED_MOST: usize = 64;
 
 /// The first moments of an instance.
 pub(crate) struct Begun {
@@ -157,11 +150,8 @@ impl Shared {
         adopt_memory(&self.space, cell, record, config)?;
         let runs = template.pages.runs();
         check_runs(runs.iter().map(|run| (run.address, run.bytes.len() as u64)), &mut pages::writable(cell))?;
-        let mut mapped = 0;
-        for run in &runs {
-            // SAFETY: checked above; the cell has no thread yet.
-            unsafe { self.put_in_place(cell, run, &mut mapped)? };
-        }
+        // SAFETY: checked above; the cell has no thread yet.
+        unsafe { put_back(&self.space, &mut [&mut *cell], &runs, Mappable::All)? };
         cell.mapped().settle(&self.space, cell.key())?;
         let charged = cell.data_bytes() + record.heap + cell.mapped().charged();
         if charged > config.memory_limit {
@@ -169,34 +159,5 @@ impl Shared {
         }
         self.template.is_used.store(true, Ordering::Relaxed);
         Ok(Some(Begun { user_rsp: thread.user_rsp, value, call, charged, fault_handler: record.fault_handler }))
-    }
-
-    /// Gives a cell the contents of a run of pages: large parts as mappings of the file that has them, of which there are `mapped` so far.
-    ///
-    /// # Safety
-    /// The run lies in writable memory of the cell, which has no thread.
-    unsafe fn put_in_place(&self, cell: &mut Cell, run: &Run<'_>, mapped: &mut usize) -> Result<(), RestoreError> {
-        let all = run.address..run.address + run.bytes.len() as u64;
-        let copy = |part: Range<u64>| {
-            let bytes = &run.bytes[(part.start - all.start) as usize..(part.end - all.start) as usize];
-            // SAFETY: the caller's promise.
-            unsafe { put_back(&self.space, part.start, bytes) };
-        };
-        let mut at = all.start;
-        if let Some((file, offset)) = run.file.filter(|(_, offset)| offset.is_multiple_of(PAGE)) {
-            for part in cell.parts_to_show(&all) {
-                if part.end - part.start < MAPPED || *mapped == MAPPED_MOST {
-                    continue;
-                }
-                let offset = offset + (part.start - all.start);
-                if cell.show_file(&self.space, part.clone(), file, offset)? {
-                    copy(at..part.start);
-                    at = part.end;
-                    *mapped += 1;
-                }
-            }
-        }
-        copy(at..all.end);
-        Ok(())
     }
 }

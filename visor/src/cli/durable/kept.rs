@@ -19,13 +19,11 @@ use monohull_durable::{
     Wait,
 };
 use monohull_engine::Event;
-use monohull_ipc::sealed::read_sealed;
 use monohull_report::Outgoing;
 use monohull_saved::{Base, Engine, FileError, Keys, Saved, Written};
-use monohull_worker::{Keep, Next, Waiting};
+use monohull_worker::{Keep, Next, Waiting, copy_continuation};
 use monohull_workflow::Plan;
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::{fs, io};
 
@@ -117,11 +115,13 @@ impl<'a> Checkpoints<'a> {
         let folder = self.store.checkpoints();
         let Waiting { run, inputs, images } = waiting;
         let unwritable = |source| FileError::Unwritable { path: folder.clone(), source };
-        let continuation = read_sealed(run.continuation.as_fd(), CONTINUATION_MAX).map_err(unwritable)?;
-        let continuation = match postcard::take_from_bytes(&continuation) {
-            Ok((continuation, [])) => continuation,
-            _ => return Err(FileError::Continuation("the workflow's process has sent what cannot be read".to_owned())),
-        };
+        let continuation =
+            copy_continuation(&run.continuation, CONTINUATION_MAX).map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => {
+                    FileError::Continuation(format!("the workflow's process has sent what cannot be read: {error}"))
+                }
+                _ => unwritable(error),
+            })?;
         let Start { file, document, settings, outputs, .. } = self.start.clone();
         let bytes = |hash: &[u8; 32]| fs::metadata(self.store.file(hash)).map_or(0, |metadata| metadata.len());
         let functions = self.plan.functions.iter().zip(images);

@@ -24,17 +24,17 @@ use monohull_durable::{
     Wait,
 };
 use monohull_engine::{Event, IsolationWish, RunOptions};
-use monohull_ipc::sealed::seal;
 use monohull_report::Outgoing;
 use monohull_report::escape::shown;
 use monohull_report::{Blame, Progress, RunReport};
 use monohull_saved::{Keys, Saved};
 use monohull_worker::cgroup::CgroupMode;
-use monohull_worker::{self as worker, Continuing, Keep, ProcessError, Ran};
+use monohull_worker::{self as worker, Continuing, Keep, ProcessError, Ran, Rest};
 use monohull_workflow::{self as workflow, Plan};
 use serde_json::json;
 use std::fmt::Write;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// The first pause before another attempt; each is twice as long.
@@ -65,7 +65,8 @@ pub(super) struct Leg {
 struct From {
     plan: Plan,
     start: Start,
-    saved: Option<Saved>,
+    /// What it goes on with, its images, and its inputs if they may be needed once more.
+    rest: Option<(Rest, Vec<[u8; 32]>, Vec<(String, Vec<u8>)>)>,
     events: Vec<Event>,
     copy: (u32, u32),
 }
@@ -180,17 +181,19 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, keys: Key
     }
     let read =
         |file: &str| Saved::read(&store.checkpoints().join(file), keys, saved_plan).map_err(|error| error.to_string());
-    let mut saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
+    let saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
     let Branch { copy: (copy, copies), moved } = branch;
-    if let Some(Saved { continuation, .. }) = &mut saved {
-        continuation.wall = continuation.wall.saturating_add_signed(moved);
-        continuation.lineage = Lineage { generation: claim.generation, copy, copies };
-    }
+    let lineage = Some(Lineage { generation: claim.generation, copy, copies });
+    let rest = |saved: Saved<OwnedFd>| {
+        let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
+        (Rest { memory: saved.continuation, lineage, moved }, images, saved.engine.inputs)
+    };
+    let rest = saved.map(rest);
     if copy > 0 {
         start.outputs = apart::outputs(&start.outputs, claim.held.id.as_str());
     }
     let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
-    Ok(From { plan, start, saved, events, copy: (copy, copies) })
+    Ok(From { plan, start, rest, events, copy: (copy, copies) })
 }
 
 /// Runs the workflow until it waits or has ended.
@@ -201,7 +204,7 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, keys: Keys<'_>)
         Came::Other(Commit::Released { due, reason: why.to_string() }, None)
     };
     let paused = |why: &dyn std::fmt::Display| Came::Other(Commit::Paused { reason: why.to_string() }, None);
-    let From { plan, start, saved, events, copy } = from;
+    let From { plan, start, rest, events, copy } = from;
     let mut options = RunOptions {
         outputs: start.outputs.clone(),
         isolation: how.isolation,
@@ -213,15 +216,10 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, keys: Keys<'_>)
         published: claim.published.clone(),
         ..RunOptions::default()
     };
-    let continuation = match saved {
-        Some(saved) => {
-            let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
-            options.inline_inputs = saved.engine.inputs;
-            let encoded = postcard::to_extend(&saved.continuation, Vec::new()).map_err(io::Error::other);
-            match encoded.and_then(|encoded| seal(&encoded, 0)) {
-                Ok(continuation) => Some((continuation, images)),
-                Err(error) => return later(claim.attempt, &error),
-            }
+    let continuation = match rest {
+        Some((rest, images, inputs)) => {
+            options.inline_inputs = inputs;
+            Some((rest, images))
         }
         None => {
             for (slot, hash) in &start.inputs {

@@ -1,7 +1,6 @@
 //! What a durable invocation is started with, and what it goes on from.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,12 +8,12 @@ use monohull_domain::checkpoint::Lineage;
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{Adding, Claim, History as _, Mail, MetaError};
 use monohull_engine::{Event, Ready};
-use monohull_ipc::sealed::seal;
 use monohull_saved::{Engine, Saved};
-use monohull_worker::Data;
+use monohull_worker::{Data, Rest};
 use monohull_workflow::Plan;
 use sha2::{Digest, Sha256};
 
+use super::read_once::InMemory;
 use crate::http::error::ApiError;
 use crate::invocations::ledger::Ledger;
 use crate::invocations::record::Head;
@@ -28,7 +27,8 @@ pub(crate) struct Basis {
     pub(crate) document: Bytes,
     pub(crate) ready: Arc<Ready>,
     pub(crate) inputs: Vec<(String, Data)>,
-    pub(crate) continuation: Option<OwnedFd>,
+    /// Where it goes on; if other copies may go on there as well, also what has been read for all of them.
+    pub(crate) continuation: Option<(Rest, Option<InMemory>)>,
     pub(crate) events: Vec<Event>,
     pub(crate) copy: (u32, u32),
 }
@@ -90,6 +90,7 @@ impl Watchdog {
         let is_needed = claim.checkpoint.is_none() || needs_inputs_later(ready.plan());
         let inputs = start.inputs.iter().filter(|_| is_needed).map(input).collect::<Result<_, NoBasis>>()?;
         let copy = (lineage.copy, lineage.copies);
+        let lineage = Lineage { generation: claim.generation, copy: copy.0, copies: copy.1 };
         let continuation = match &claim.checkpoint {
             None => None,
             Some(checkpoint) => {
@@ -98,7 +99,12 @@ impl Watchdog {
                     true => Ok((*plan).clone()),
                     false => plan_once_registered(start.head.workflow(), of_checkpoint),
                 };
-                let saved = Saved::read(&path, ledger.keys(), plan).map_err(|error| match error.is_hosts() {
+                let read = || Saved::read(&path, ledger.keys(), plan);
+                let read = match lineage.copies {
+                    0 => read().map(Arc::new),
+                    _ => self.read_once.get(&path, read),
+                };
+                let saved = read.map_err(|error| match error.is_hosts() {
                     true => host(&error),
                     false => NoBasis::Pause(error.to_string()),
                 })?;
@@ -106,11 +112,9 @@ impl Watchdog {
                 if !saved.functions.iter().map(|(_, hash, _)| *hash).eq(hashes) {
                     return Err(NoBasis::Pause("its checkpoint is one of other images".to_owned()));
                 }
-                let mut continuation = saved.continuation;
-                continuation.wall = continuation.wall.saturating_add_signed(kept.map_or(0, |kept| kept.moved));
-                continuation.lineage = Lineage { generation: claim.generation, copy: copy.0, copies: copy.1 };
-                let encoded = postcard::to_extend(&continuation, Vec::new()).map_err(io::Error::other);
-                Some(encoded.and_then(|encoded| seal(&encoded, 0)).map_err(|error| host(&error))?)
+                let moved = kept.map_or(0, |kept| kept.moved);
+                let memory = saved.continuation.try_clone().map_err(|error| host(&error))?;
+                Some((Rest { memory, lineage: Some(lineage), moved }, (lineage.copies > 0).then_some(saved)))
             }
         };
         let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();

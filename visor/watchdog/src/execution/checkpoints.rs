@@ -1,16 +1,13 @@
 //! The checkpoint of a run that waits: its file, and the commit that names it.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use monohull_domain::checkpoint::Continuation;
 use monohull_durable::{Adding, Checkpoint, Commit, InvocationId, Wait};
 use monohull_engine::Ready;
-use monohull_ipc::sealed::read_sealed;
 use monohull_report::{Outgoing, What};
 use monohull_saved::{Engine, FileError, Saved};
-use monohull_worker::SuspendedRun;
+use monohull_worker::{SuspendedRun, copy_continuation};
 use monohull_workflow::Plan;
 
 use crate::http::error::{ApiError, Blame};
@@ -84,12 +81,8 @@ impl Ledger {
             return Err(ApiError::monohull(format!("its continuation has {} bytes, and may have {most}", run.bytes)));
         }
         let lost = |why: String| ApiError::monohull(format!("the workflow's process has sent {why}"));
-        let bytes = read_sealed(run.continuation.as_fd(), most).map_err(|error| lost(error.to_string()))?;
-        let mut continuation: Continuation = match postcard::take_from_bytes(&bytes) {
-            Ok((continuation, [])) => continuation,
-            _ => return Err(lost("a continuation that cannot be read".to_owned())),
-        };
-        drop(bytes);
+        let copied = copy_continuation(&run.continuation, most);
+        let mut continuation = copied.map_err(|error| lost(format!("a continuation that cannot be read: {error}")))?;
         let captured = continuation.run_deadline;
         if waits.is_first {
             continuation.run_deadline = own_deadline(&plan.name, waits.document, plan, continuation.run_deadline)?;

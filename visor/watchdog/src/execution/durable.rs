@@ -268,6 +268,8 @@ impl Watchdog {
         let id = claim.held.id.to_string();
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
         let handed_over = start.handed_over();
+        // Copies that are woken meanwhile go on from the same memory.
+        let (continuation, _read) = continuation.unzip();
         let leg = Leg { ready: ready.clone(), inputs, continuation, events, handed_over, resident: true };
         let came = self.run_leg(&claim, &invocation, leg).await;
         let since = std::time::Instant::now();

@@ -1,6 +1,5 @@
 //! A leg of a durable invocation: what it begins with, and how far it has come.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,7 +7,7 @@ use bytes::Bytes;
 use monohull_domain::checkpoint::GoOn;
 use monohull_durable::{Claim, InvocationId};
 use monohull_engine::{Event, Ready};
-use monohull_worker::Data;
+use monohull_worker::{Data, Rest};
 use tokio::sync::broadcast::Receiver;
 
 use crate::invocations::stored::Start;
@@ -19,7 +18,7 @@ pub(crate) struct Leg {
     pub(crate) ready: Arc<Ready>,
     pub(crate) inputs: Vec<(String, Data)>,
     /// What it goes on from; without it it begins.
-    pub(crate) continuation: Option<OwnedFd>,
+    pub(crate) continuation: Option<Rest>,
     pub(crate) events: Vec<Event>,
     /// What an earlier version has handed over to it.
     pub(crate) handed_over: String,

@@ -13,6 +13,7 @@ mod leg;
 mod messages;
 pub(crate) mod migrate;
 pub(crate) mod process;
+pub(crate) mod read_once;
 mod residents;
 pub(crate) mod run;
 pub(crate) mod schedules;

@@ -209,5 +209,5 @@ fn a_job_with_something_of_the_host_does_not_stay() {
     }
     // One that could have been suspended, and has ended instead.
     assert!(Job { suspend: Some(Duration::ZERO), ..with("") }.may_stay());
-    assert!(!Job { continuation: Some(seal(b"", 0).expect("memory")), ..with("") }.may_stay());
+    assert!(!Job { continuation: Some(seal(b"", 0).expect("memory").into()), ..with("") }.may_stay());
 }

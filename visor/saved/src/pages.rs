@@ -1,0 +1,112 @@
+//! The pages of a checkpoint, on their way to memory that is sealed then: each is compared with its hash before it is there.
+//!
+//! ```text
+//!   file ── parts of 256 KiB ─▶ thread: read, unpack, compare ─▶ memory, in the order of addresses ── record ─▶ sealed
+//!                          ─▶ thread: …
+//! ```
+//!
+//! To hash a page takes several times as long as to copy it, so that all cores do it. A small checkpoint is read by one.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use monohull_abi::layout::PAGE;
+use monohull_checkpoint::{Chain, Content, Error, Piece, ReadAt, Run};
+use monohull_ipc::sealed_pages::PagesFile;
+
+use super::NotOurs;
+
+/// Pages that are read, compared and written at once.
+const PART: u64 = 64;
+/// So many parts are worth a thread, which takes some 50 µs to start and to end.
+const PARTS_EACH: usize = 4;
+/// Most threads.
+const THREADS_MOST: usize = 8;
+
+/// Pages that lie side by side in memory.
+struct Part {
+    /// Where in it.
+    at: u64,
+    pages: u64,
+    pieces: Vec<Piece>,
+}
+
+/// All pages of a checkpoint, which may be so many bytes.
+pub(super) fn into_memory<S: ReadAt + Sync>(chain: &Chain<S>, most: u64) -> Result<PagesFile, NotOurs> {
+    let bytes = chain.pieces().iter().map(|piece| piece.run.count.saturating_mul(PAGE));
+    if bytes.fold(0, u64::saturating_add) > most {
+        return Err(format!("its pages have more than the {most} bytes that the workflow's limits allow").into());
+    }
+    let mut memory = PagesFile::new().map_err(no_memory)?;
+    let mut parts: Vec<Part> = Vec::new();
+    for piece in chain.pieces() {
+        match piece.run.content {
+            // A fresh mapping of the image has them.
+            Content::Base => {}
+            Content::Parent => return Err("a page of it is in no checkpoint".to_owned().into()),
+            Content::Zero => _ = memory.add(piece.run.address, piece.run.count * PAGE),
+            Content::Here { stored } => {
+                let at = memory.add(piece.run.address, piece.run.count * PAGE);
+                divide(*piece, stored, at, &mut parts);
+            }
+        }
+    }
+    read_all(chain, &parts, &memory)?;
+    Ok(memory)
+}
+
+/// Divides a piece whose contents begin with this stored page, and lie there in memory, into parts.
+fn divide(piece: Piece, stored: u64, at: u64, parts: &mut Vec<Part>) {
+    let mut done = 0;
+    while done < piece.run.count {
+        let at = at + done * PAGE;
+        if parts.last().is_none_or(|last| last.at + last.pages * PAGE != at || last.pages == PART) {
+            parts.push(Part { at, pages: 0, pieces: Vec::new() });
+        }
+        let Some(part) = parts.last_mut() else { return };
+        let count = (PART - part.pages).min(piece.run.count - done);
+        let content = Content::Here { stored: stored + done };
+        let run = Run { address: piece.run.address + done * PAGE, count, content };
+        part.pieces.push(Piece { run, link: piece.link });
+        part.pages += count;
+        done += count;
+    }
+}
+
+fn read_all<S: ReadAt + Sync>(chain: &Chain<S>, parts: &[Part], memory: &PagesFile) -> Result<(), NotOurs> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut room = vec![0; (PART * PAGE) as usize];
+        while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let read = read(chain, part, memory, &mut room);
+            // Nothing of the rest is used.
+            read.inspect_err(|_| next.store(parts.len(), Ordering::Relaxed))?;
+        }
+        Ok(())
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let others = cores.min(parts.len() / PARTS_EACH).clamp(1, THREADS_MOST) - 1;
+    thread::scope(|scope| {
+        // One that cannot be started leaves its work to the others.
+        let start = |_| thread::Builder::new().name("pages".to_owned()).spawn_scoped(scope, work).ok();
+        let started: Vec<_> = (0..others).filter_map(start).collect();
+        let own = work();
+        let ended = started.into_iter().map(|other| other.join().expect("it does not panic"));
+        ended.fold(own, Result::and)
+    })
+}
+
+fn read<S: ReadAt>(chain: &Chain<S>, part: &Part, memory: &PagesFile, room: &mut [u8]) -> Result<(), NotOurs> {
+    let mut end = 0;
+    for piece in &part.pieces {
+        let start = end;
+        end += (piece.run.count * PAGE) as usize;
+        chain.read_pages(*piece, &mut room[start..end]).map_err(NotOurs::Damaged)?;
+    }
+    memory.write(part.at, &room[..end]).map_err(no_memory)
+}
+
+pub(super) fn no_memory(source: std::io::Error) -> NotOurs {
+    NotOurs::Damaged(Error::Io { doing: "keeping its pages in memory", source })
+}
