@@ -13,6 +13,7 @@ use monohull_saved::{Engine, Saved};
 use monohull_visor::domain::checkpoint::{Continuation, Lineage};
 use monohull_visor::engine::{Ready, RunEnd, RunOptions};
 use monohull_visor::report::{RunReport, Silent, Status};
+use monohull_visor::worker::read_continuation;
 use monohull_visor::workflow;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,13 +85,14 @@ fn a_checkpoint_of_an_earlier_build_goes_on_to_its_end() {
         ready.images().iter().map(|image| image.hash()).collect::<Vec<_>>(),
         "the image is the one beside it"
     );
-    let mut continuation = saved.continuation;
+    let mut continuation = read_continuation(saved.continuation).expect("it is as it was written");
     assert!(continuation.instances.len() == 2 && continuation.instances[0].threads.len() == 4, "what it is to show");
     for name in ["mm", "stdio", "time"] {
         assert!(uses(&continuation, name), "{name} is in use");
     }
     continuation.lineage = Lineage { generation: saved.generation + 1, ..Lineage::default() };
-    let resumed = report(run(&ready, Some(continuation), None));
+    let end = ready.run_captured(Some(continuation), None, None, &RunOptions::default(), Arc::new(Silent));
+    let resumed = report(end.expect("the host can hold a domain"));
     assert_eq!(resumed.status, Status::Done, "{:#?}", resumed.error);
     assert_eq!(text(&resumed, "result"), RESULT);
     let naps = ["nap 0 … slept", "nap 1 … slept"];
@@ -101,7 +103,7 @@ fn a_checkpoint_of_an_earlier_build_goes_on_to_its_end() {
     assert_eq!((text(&uninterrupted, "result"), lines(&uninterrupted)), (RESULT, lines(&resumed)));
 }
 
-fn uses(continuation: &Continuation, module: &str) -> bool {
+fn uses<P>(continuation: &Continuation<P>, module: &str) -> bool {
     continuation.modules.iter().any(|record| record.name == module)
 }
 
