@@ -55,7 +55,7 @@ impl Relocations {
         let mut packed = self.0.iter();
         std::iter::from_fn(move || {
             let first = *packed.next()?;
-            let offset = first % (1 << VALUE) & !WHOLE;
+            let offset = (first % (1 << VALUE)) & !WHOLE;
             let value = match first & WHOLE {
                 0 => Value::Base(first >> VALUE),
                 _ => Value::Absolute(*packed.next()?),
