@@ -11,6 +11,8 @@
 //! target/wasi/durable-rust.wasm  another one in Rust (`wasi/guests/durable`), with the crate `monohull`
 //! target/wasi/wasi-http.wasm  a component that answers HTTP requests (`wasi/guests/http`), and
 //! target/images/wasi-http.so  the function that is made of it
+//! target/wasi/wasi-sockets.wasm  a program with sockets as a component (`wasi/guests/sockets`), and
+//! target/images/wasi-sockets.so  the function that is made of it
 //! target/wasi/quickjs.wasm  the interpreter of programs in JavaScript (`wasi_guests`)
 //! target/wasi/tour-c.wasm   programs in other languages, for tests
 //! target/wasi/build         cargo's folder: the workspace `wasi` has its own dependencies
@@ -23,10 +25,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The guests in Rust: the package, what it is compiled for (preview 1 or version 0.2 of WASI), cargo's name of the program, and ours.
-const GUESTS: [(&str, &str, &str, &str); 3] = [
+const GUESTS: [(&str, &str, &str, &str); 4] = [
     ("wasi-tour", "wasm32-wasip1", "wasi-tour.wasm", "wasi-tour"),
     ("wasi-tour", "wasm32-wasip2", "wasi-tour.wasm", "wasi-component"),
     ("wasi-http", "wasm32-wasip2", "wasi_http.wasm", "wasi-http"),
+    ("wasi-sockets", "wasm32-wasip2", "wasi-sockets.wasm", "wasi-sockets"),
 ];
 /// Ways to lay the runtime out, the usual one first.
 const LAYOUTS: [&str; 4] = [
@@ -36,8 +39,14 @@ const LAYOUTS: [&str; 4] = [
     "opt-level=2",
 ];
 /// Crates that are linted, each by itself: together they would share features that some must not have.
-const PACKAGES: [&str; 5] =
-    ["monohull-wasi-settings", "monohull-wasi-runtime", "monohull-wasi-compile", "wasi-tour", "wasi-http"];
+const PACKAGES: [&str; 6] = [
+    "monohull-wasi-settings",
+    "monohull-wasi-runtime",
+    "monohull-wasi-compile",
+    "wasi-tour",
+    "wasi-http",
+    "wasi-sockets",
+];
 /// What imports functions of the runtime, which are there for WebAssembly alone: the package, and our name of the program.
 const GUESTS_OF_RUNTIME: [(&str, &str); 2] = [("wasi-slots", "slots-rust"), ("wasi-durable", "durable-rust")];
 const TARGET: [&str; 2] = ["--target", "wasm32-wasip1"];

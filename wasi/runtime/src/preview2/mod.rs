@@ -6,11 +6,11 @@
 //!
 //! ```text
 //!   wasi:cli          cli         arguments, environment, standard streams, exit
-//!   wasi:io           streams, poll, changes, stdin
+//!   wasi:io           streams, poll, changes, readiness, connection, stdin
 //!   wasi:clocks       clocks
 //!   wasi:filesystem   filesystem  ──▶ crate::files, as preview 1
 //!   wasi:random       random
-//!   wasi:sockets      sockets     every call is refused
+//!   wasi:sockets      sockets     ──▶ crate::sockets, as preview 1; what the workflow does not grant is refused
 //!   wasi:http         http        a request in a slot, an answer in another; requests of its own over sockets
 //!   monohull:function slots       ──▶ crate::slots, as for modules
 //!                     durable     events, children, effects, save points
@@ -22,6 +22,7 @@
 mod changes;
 mod cli;
 mod clocks;
+mod connection;
 mod content;
 mod continuations;
 mod durable;
@@ -31,6 +32,7 @@ mod filesystem;
 mod http;
 mod poll;
 mod random;
+mod readiness;
 mod slots;
 mod sockets;
 mod stdin;

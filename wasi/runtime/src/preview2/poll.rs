@@ -1,10 +1,15 @@
 //! `wasi:io/poll`: waits until one of several things has happened.
 //!
-//! Files and streams are always ready, but for the standard input. So what is ever waited for is a clock, that, or the answer to a request.
+//! Files and streams are always ready, but for the standard input and connections. So what is ever waited for is a clock, these, the answer to a
+//! request, or a socket.
 
 use super::changes::{self, Awaited};
+use super::readiness::Readiness;
 use super::{Caller, State, resource, stdin};
 use crate::host::{now, sleep};
+use crate::sockets::{self, Socket};
+use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use monohull_abi::types::Clock;
 use wasmtime::component::{Linker, Resource};
@@ -20,18 +25,17 @@ pub(super) enum Pollable {
     Input,
     /// What a thread of the runtime brings about.
     Change(Awaited),
+    /// A socket.
+    Socket(Arc<dyn Readiness>),
 }
 
 impl Pollable {
-    /// The ns that are left at a time.
+    /// The ns that are left at a time, as far as this is known without a look at sockets.
     fn left(&self, now: u64) -> u64 {
         match self {
-            Pollable::Ready => 0,
             Pollable::At(time) => time.saturating_sub(now),
-            Pollable::Input | Pollable::Change(_) => match self.has_come() {
-                true => 0,
-                false => u64::MAX,
-            },
+            _ if self.has_come() => 0,
+            _ => u64::MAX,
         }
     }
 
@@ -39,7 +43,7 @@ impl Pollable {
     fn has_come(&self) -> bool {
         match self {
             Pollable::Ready => true,
-            Pollable::At(_) => false,
+            Pollable::At(_) | Pollable::Socket(_) => false,
             Pollable::Input => stdin::has_come(),
             Pollable::Change(change) => change.has_come(),
         }
@@ -55,8 +59,8 @@ pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
     let mut poll = linker.instance("wasi:io/poll@0.2.0")?;
     resource::<Pollable>(&mut poll, "pollable")?;
     poll.func_wrap("[method]pollable.ready", |caller: Caller<'_>, (this,): (Resource<Pollable>,)| {
-        let left = caller.data().table.get(&this)?.left(now(Clock::Monotonic)?);
-        Ok((left == 0,))
+        let list = [caller.data().table.get(&this)?];
+        Ok((!ready(&list, now(Clock::Monotonic)?, 0)?.is_empty(),))
     })?;
     poll.func_wrap("[method]pollable.block", |caller: Caller<'_>, (this,): (Resource<Pollable>,)| {
         wait(caller.data(), &[this]).map(drop)
@@ -71,21 +75,62 @@ pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
 /// Waits for the first of several things: which of them have happened then.
 fn wait(state: &State, list: &[Resource<Pollable>]) -> Result<Vec<u32>> {
     let list = list.iter().map(|one| state.table.get(one)).collect::<core::result::Result<Vec<_>, _>>()?;
-    let start = now(Clock::Monotonic)?;
-    let shortest = list.iter().map(|one| one.left(start)).min().unwrap_or(0);
-    if shortest > 0 {
-        if !list.iter().any(|one| one.can_come()) {
-            bail!(
-                "the component waits for the answer to a request whose body it has not finished (`outgoing-body.finish`)"
-            );
-        }
-        match list.iter().any(|one| matches!(one, Pollable::Input | Pollable::Change(_))) {
-            true => changes::wait(shortest, || list.iter().any(|one| one.has_come())),
-            false => sleep(shortest)?,
+    if !list.iter().any(|one| one.can_come() || one.has_come()) {
+        bail!(
+            "the component waits for the answer to a request whose body it has not finished (`outgoing-body.finish`)"
+        );
+    }
+    loop {
+        // A socket that is ready may not be so for what is waited for.
+        let ready = ready(&list, now(Clock::Monotonic)?, u64::MAX)?;
+        if !ready.is_empty() {
+            return Ok(ready);
         }
     }
+}
+
+/// Which of several things have happened, after a wait for the first of them from `start` on, of at most so many ns.
+fn ready(list: &[&Pollable], start: u64, most: u64) -> Result<Vec<u32>> {
+    let mut come: Vec<bool> = vec![false; list.len()];
+    let mut awaited: Vec<(usize, Arc<Socket>, u32)> = Vec::new();
+    for (index, one) in list.iter().enumerate() {
+        if let Pollable::Socket(of) = one {
+            match of.awaits() {
+                Some((socket, wanted)) => awaited.push((index, socket, wanted)),
+                None => come[index] = true,
+            }
+        }
+    }
+    let shortest = match come.contains(&true) {
+        true => 0,
+        false => list.iter().map(|one| one.left(start)).fold(most, u64::min),
+    };
+    let has_come = || list.iter().any(|one| one.has_come());
+    let has_changes = list.iter().any(|one| matches!(one, Pollable::Input | Pollable::Change(_)));
+    let asked: Vec<(&Socket, u32)> = awaited.iter().map(|(_, socket, wanted)| (&**socket, *wanted)).collect();
+    let found = match (has_changes, asked.is_empty()) {
+        (_, true) if shortest == 0 => vec![],
+        (true, true) => {
+            changes::wait(shortest, has_come);
+            vec![]
+        }
+        (false, true) => {
+            sleep(shortest)?;
+            vec![]
+        }
+        (true, false) => changes::wait_with_sockets(&asked, shortest, has_come)?,
+        (false, false) => sockets::wait(&asked, shortest)?,
+    };
+    let is_woken = found.iter().any(|found| *found != 0);
+    for ((index, ..), _) in awaited.iter().zip(found).filter(|(_, found)| *found != 0) {
+        come[*index] = matches!(list[*index], Pollable::Socket(of) if of.has_come());
+    }
     let end = now(Clock::Monotonic)?;
-    let has_come = list.iter().any(|one| one.has_come());
-    let end = if has_come { end } else { end.max(start.saturating_add(shortest)) };
-    Ok(list.iter().zip(0..).filter(|(one, _)| one.left(end) == 0).map(|(_, index)| index).collect())
+    // A clock's time has come if nothing else is why it was not waited for.
+    let end = match is_woken || has_come() || shortest == u64::MAX {
+        true => end,
+        false => end.max(start.saturating_add(shortest)),
+    };
+    let has_happened = |(index, one): &(usize, &&Pollable)| come[*index] || one.left(end) == 0;
+    Ok(list.iter().enumerate().filter(has_happened).map(|(index, _)| index as u32).collect())
 }

@@ -1,11 +1,13 @@
-//! `wasi:io/streams` and `wasi:io/error`: the standard streams, files that are read or written from a position on, and the contents
-//! of HTTP messages.
+//! `wasi:io/streams` and `wasi:io/error`: the standard streams, files that are read or written from a position on, the contents
+//! of HTTP messages, and connections.
 //!
-//! A read waits for the standard input and for what a server sends, and for nothing else; every write has reached the file system when it returns. So what blocks
-//! and what does not are the same here.
+//! Any read waits for the standard input and for what a server sends, and for nothing else; every write has reached the file system when it returns. So what blocks
+//! and what does not are the same for these. They differ for a connection ([`super::connection`]).
 
+use super::connection::Connection;
 use super::content::{Sink, Source};
 use super::poll::Pollable;
+use super::readiness::Readable;
 use super::types::{StreamError, StreamFailure};
 use super::{Caller, State, resource};
 use crate::descriptors::Descriptor;
@@ -36,6 +38,8 @@ pub(super) enum InputStream {
     File(Arc<Descriptor>, u64),
     /// The content of a message.
     Body(Source),
+    /// What the peer of a connection sends.
+    Connection(Arc<Connection>),
 }
 
 /// Where bytes go.
@@ -49,6 +53,8 @@ pub(super) enum OutputStream {
     Append(Arc<Descriptor>),
     /// The content of a message.
     Body(Sink),
+    /// To the peer of a connection.
+    Connection(Arc<Connection>),
 }
 
 /// Why there are no bytes.
@@ -64,8 +70,8 @@ impl From<WasiError> for End {
 }
 
 impl InputStream {
-    /// At most so many bytes.
-    fn read(&mut self, len: u64) -> Answer<Vec<u8>, End> {
+    /// At most so many bytes. There may be none yet where the stream does not wait.
+    fn read(&mut self, len: u64, waits: bool) -> Answer<Vec<u8>, End> {
         let mut buffer = vec![0; len.min(READ_MAX) as usize];
         let bytes = match self {
             _ if len == 0 => return Ok(buffer),
@@ -76,6 +82,10 @@ impl InputStream {
                 bytes as usize
             }
             InputStream::Body(source) => source.read(&mut buffer)?,
+            InputStream::Connection(connection) => match connection.read(&mut buffer, waits)? {
+                Some(bytes) => bytes,
+                None => return Ok(vec![]),
+            },
         };
         buffer.truncate(bytes);
         if buffer.is_empty() { Err(End::Closed) } else { Ok(buffer) }
@@ -83,6 +93,30 @@ impl InputStream {
 }
 
 impl OutputStream {
+    /// How many bytes it takes.
+    fn room(&self) -> Answer<u64, End> {
+        match self {
+            OutputStream::Connection(connection) => connection.room()?.ok_or(End::Closed),
+            _ => Ok(WRITE_MAX),
+        }
+    }
+
+    /// Whether it takes so many bytes; one that fails or is closed says so when it is written to.
+    fn takes(&self, len: u64) -> bool {
+        match self {
+            OutputStream::Connection(_) => self.room().map_or(true, |room| len <= room),
+            _ => true,
+        }
+    }
+
+    /// All that was written is on its way. Waits for that, or does not.
+    fn flush(&self, waits: bool) -> Answer<(), End> {
+        match self {
+            OutputStream::Connection(connection) if waits => Ok(connection.flush()?),
+            _ => self.room().map(drop),
+        }
+    }
+
     /// Writes all of the bytes.
     fn write(&mut self, mut bytes: &[u8]) -> Answer<(), End> {
         while !bytes.is_empty() {
@@ -95,6 +129,10 @@ impl OutputStream {
                 }
                 OutputStream::Append(descriptor) => append(descriptor.file()?, bytes)?,
                 OutputStream::Body(sink) => match sink.write(bytes) {
+                    true => bytes.len() as u64,
+                    false => return Err(End::Closed),
+                },
+                OutputStream::Connection(connection) => match connection.write(bytes)? {
                     true => bytes.len() as u64,
                     false => return Err(End::Closed),
                 },
@@ -144,17 +182,17 @@ pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
 
 fn input(streams: &mut LinkerInstance<'_, State>) -> Result<()> {
     resource::<InputStream>(streams, "input-stream")?;
-    for name in ["[method]input-stream.read", "[method]input-stream.blocking-read"] {
-        streams.func_wrap(name, |mut caller: Caller<'_>, (this, len): (Resource<InputStream>, u64)| {
+    for (name, waits) in [("[method]input-stream.read", false), ("[method]input-stream.blocking-read", true)] {
+        streams.func_wrap(name, move |mut caller: Caller<'_>, (this, len): (Resource<InputStream>, u64)| {
             let state = caller.data_mut();
-            let bytes = state.table.get_mut(&this)?.read(len);
+            let bytes = state.table.get_mut(&this)?.read(len, waits);
             answer(state, bytes)
         })?;
     }
-    for name in ["[method]input-stream.skip", "[method]input-stream.blocking-skip"] {
-        streams.func_wrap(name, |mut caller: Caller<'_>, (this, len): (Resource<InputStream>, u64)| {
+    for (name, waits) in [("[method]input-stream.skip", false), ("[method]input-stream.blocking-skip", true)] {
+        streams.func_wrap(name, move |mut caller: Caller<'_>, (this, len): (Resource<InputStream>, u64)| {
             let state = caller.data_mut();
-            let bytes = state.table.get_mut(&this)?.read(len);
+            let bytes = state.table.get_mut(&this)?.read(len, waits);
             answer(state, bytes.map(|bytes| bytes.len() as u64))
         })?;
     }
@@ -163,6 +201,9 @@ fn input(streams: &mut LinkerInstance<'_, State>) -> Result<()> {
         let pollable = match table.get(&this)? {
             InputStream::Stdin => Pollable::Input,
             InputStream::File(..) | InputStream::Body(_) => Pollable::Ready,
+            InputStream::Connection(connection) => {
+                Pollable::Socket(Arc::new(Readable(Arc::clone(connection.socket()))))
+            }
         };
         Ok((table.push(pollable)?,))
     })
@@ -170,38 +211,59 @@ fn input(streams: &mut LinkerInstance<'_, State>) -> Result<()> {
 
 fn output(streams: &mut LinkerInstance<'_, State>) -> Result<()> {
     resource::<OutputStream>(streams, "output-stream")?;
-    streams
-        .func_wrap("[method]output-stream.check-write", |mut caller: Caller<'_>, (_,): (Resource<OutputStream>,)| {
-            answer(caller.data_mut(), Ok(WRITE_MAX))
-        })?;
-    for name in ["[method]output-stream.write", "[method]output-stream.blocking-write-and-flush"] {
-        streams.func_wrap(name, |mut caller: Caller<'_>, (this, bytes): (Resource<OutputStream>, WasmList<u8>)| {
-            // The bytes lie in the program's memory, which is the caller's, as the table is.
-            let mut stream = caller.data().table.get(&this)?.clone();
-            let written = stream.write(bytes.as_le_slice(&caller));
-            *caller.data_mut().table.get_mut(&this)? = stream;
-            answer(caller.data_mut(), written)
-        })?;
+    streams.func_wrap(
+        "[method]output-stream.check-write",
+        |mut caller: Caller<'_>, (this,): (Resource<OutputStream>,)| {
+            let state = caller.data_mut();
+            let room = state.table.get(&this)?.room();
+            answer(state, room)
+        },
+    )?;
+    for (name, waits) in
+        [("[method]output-stream.write", false), ("[method]output-stream.blocking-write-and-flush", true)]
+    {
+        streams.func_wrap(
+            name,
+            move |mut caller: Caller<'_>, (this, bytes): (Resource<OutputStream>, WasmList<u8>)| {
+                // The bytes lie in the program's memory, which is the caller's, as the table is.
+                let mut stream = caller.data().table.get(&this)?.clone();
+                let bytes = bytes.as_le_slice(&caller);
+                let written = written(&mut stream, bytes.len() as u64, waits, |stream| stream.write(bytes))?;
+                *caller.data_mut().table.get_mut(&this)? = stream;
+                answer(caller.data_mut(), written)
+            },
+        )?;
     }
-    for name in ["[method]output-stream.write-zeroes", "[method]output-stream.blocking-write-zeroes-and-flush"] {
-        streams.func_wrap(name, |mut caller: Caller<'_>, (this, len): (Resource<OutputStream>, u64)| {
+    for (name, waits) in
+        [("[method]output-stream.write-zeroes", false), ("[method]output-stream.blocking-write-zeroes-and-flush", true)]
+    {
+        streams.func_wrap(name, move |mut caller: Caller<'_>, (this, len): (Resource<OutputStream>, u64)| {
             ensure!(len <= WRITE_MAX, "a stream was told to write {len} zeros, and takes {WRITE_MAX} bytes");
             let state = caller.data_mut();
-            let written = state.table.get_mut(&this)?.write_zeros(len);
+            let stream = state.table.get_mut(&this)?;
+            let written = written(stream, len, waits, |stream| stream.write_zeros(len))?;
             answer(state, written)
         })?;
     }
-    for name in ["[method]output-stream.flush", "[method]output-stream.blocking-flush"] {
-        streams.func_wrap(name, |mut caller: Caller<'_>, (_,): (Resource<OutputStream>,)| {
-            answer(caller.data_mut(), Ok(()))
+    for (name, waits) in [("[method]output-stream.flush", false), ("[method]output-stream.blocking-flush", true)] {
+        streams.func_wrap(name, move |mut caller: Caller<'_>, (this,): (Resource<OutputStream>,)| {
+            let state = caller.data_mut();
+            let flushed = state.table.get(&this)?.flush(waits);
+            answer(state, flushed)
         })?;
     }
-    for name in ["[method]output-stream.splice", "[method]output-stream.blocking-splice"] {
+    for (name, waits) in [("[method]output-stream.splice", false), ("[method]output-stream.blocking-splice", true)] {
         streams.func_wrap(
             name,
-            |mut caller: Caller<'_>, (this, from, len): (Resource<OutputStream>, Resource<InputStream>, u64)| {
+            move |mut caller: Caller<'_>, (this, from, len): (Resource<OutputStream>, Resource<InputStream>, u64)| {
                 let state = caller.data_mut();
-                let moved = match state.table.get_mut(&from)?.read(len) {
+                let to = state.table.get(&this)?;
+                let room = if waits { to.flush(true) } else { Ok(()) }.and_then(|()| to.room());
+                let moved = match room {
+                    Ok(room) => state.table.get_mut(&from)?.read(len.min(room), waits),
+                    Err(end) => Err(end),
+                };
+                let moved = match moved {
                     Ok(bytes) => state.table.get_mut(&this)?.write(&bytes).map(|()| bytes.len() as u64),
                     Err(end) => Err(end),
                 };
@@ -209,7 +271,30 @@ fn output(streams: &mut LinkerInstance<'_, State>) -> Result<()> {
             },
         )?;
     }
-    streams.func_wrap("[method]output-stream.subscribe", |mut caller: Caller<'_>, (_,): (Resource<OutputStream>,)| {
-        Ok((caller.data_mut().table.push(Pollable::Ready)?,))
-    })
+    streams.func_wrap(
+        "[method]output-stream.subscribe",
+        |mut caller: Caller<'_>, (this,): (Resource<OutputStream>,)| {
+            let table = &mut caller.data_mut().table;
+            let pollable = match table.get(&this)? {
+                OutputStream::Connection(connection) => Pollable::Socket(Arc::clone(connection) as _),
+                _ => Pollable::Ready,
+            };
+            Ok((table.push(pollable)?,))
+        },
+    )
+}
+
+/// Writes so many bytes, and waits until they are on their way where the program wants that. Where it does not, the stream must have said
+/// before that it takes so many.
+fn written(
+    stream: &mut OutputStream,
+    len: u64,
+    waits: bool,
+    write: impl FnOnce(&mut OutputStream) -> Answer<(), End>,
+) -> Result<Answer<(), End>> {
+    if waits && let Err(end) = stream.flush(true) {
+        return Ok(Err(end));
+    }
+    ensure!(stream.takes(len), "a stream was told to write {len} bytes, and does not take as many (`check-write`)");
+    Ok(write(stream).and_then(|()| if waits { stream.flush(true) } else { Ok(()) }))
 }
