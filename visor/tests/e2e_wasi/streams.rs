@@ -51,7 +51,7 @@ fn said(options: &[&str]) -> String {
 
 /// The bytes that letters stand for.
 fn bytes(letters: &str) -> Vec<u8> {
-    letters.as_bytes().chunks(2).map(|pair| (pair[0] - b'a') << 4 | pair[1] - b'a').collect()
+    letters.as_bytes().chunks(2).map(|pair| ((pair[0] - b'a') << 4) | (pair[1] - b'a')).collect()
 }
 
 #[test]

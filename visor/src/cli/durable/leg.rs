@@ -61,12 +61,15 @@ pub(super) struct Leg {
     pub(super) ended: Option<(RunReport, Plan)>,
 }
 
+/// Input slots and their bytes.
+type Inputs = Vec<(String, Vec<u8>)>;
+
 /// What a claim goes on from.
 struct From {
     plan: Plan,
     start: Start,
     /// What it goes on with, its images, and its inputs if they may be needed once more.
-    rest: Option<(Rest, Vec<[u8; 32]>, Vec<(String, Vec<u8>)>)>,
+    rest: Option<(Rest, Vec<[u8; 32]>, Inputs)>,
     events: Vec<Event>,
     copy: (u32, u32),
 }
