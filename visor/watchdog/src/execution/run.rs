@@ -18,6 +18,7 @@ use crate::execution::basis::needs_inputs_later;
 use crate::execution::checkpoints::take_sent;
 use crate::execution::commit::{Over, OwnRow};
 use crate::execution::durable::First;
+use crate::execution::end::{Ended, contents};
 use crate::execution::messages::{MessageReader, Postman};
 use crate::execution::process::Process;
 use crate::http::content::Content;
@@ -36,19 +37,9 @@ use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
 use monohull_report::{self as report, Failure, Outgoing, ProcessKind, ProcessReport, RunReport};
 use monohull_worker::{Data, Job, JobTemplate, Message, Notice, SuspendedRun};
-use monohull_workflow::plan::ProcessUse;
 
 /// The time after its own deadline in which a workflow may report that it has missed it; then its process is killed.
 const GRACE: Duration = Duration::from_millis(500);
-
-/// How long a process may take to reset itself; it takes some ten microseconds.
-const RESET: Duration = Duration::from_secs(5);
-
-/// Why a process is not used again that says that it has reset itself.
-const NOT_SILENT: &str = "it has written to its standard error";
-
-/// Bytes of an error in the log.
-const LOGGED_MAX: usize = 4 << 10;
 
 /// Gives an invocation an end if the task that runs it ends without one. Clients wait for that end.
 struct EndGuard<'i>(&'i Invocation);
@@ -91,9 +82,6 @@ pub(crate) struct Inputs {
     /// The budget's part that they take, also while the workflow's process has them.
     pub(crate) hold: Hold,
 }
-
-/// How a run ended, if it was not given up.
-pub(crate) type Ended = (Option<Report>, Result<Vec<(String, Content)>, ApiError>);
 
 /// How a run came to its end.
 pub(crate) enum Came {
@@ -435,116 +423,4 @@ impl Watchdog {
             }
         }
     }
-
-    /// Whether the processes of a workflow are used again: as its file says, or else as the server does. Never those of a document that
-    /// is not registered, of an earlier version, or of a workflow with something of the host.
-    fn reuses(&self, workflow: &Arc<Ready>) -> bool {
-        let wanted = workflow.plan().process.map_or(self.reuse, |process| process == ProcessUse::Reused);
-        wanted && workflow.is_self_contained() && self.registry.is_current(workflow)
-    }
-
-    /// Keeps a process that is to stay; else it ends.
-    fn keep_if(self: &Arc<Self>, stays: bool, run: Run) {
-        if !stays || self.is_ending() {
-            return;
-        }
-        if !run.is_clean() {
-            tokio::spawn(self.clone().keep(run));
-            return;
-        }
-        let pid = run.pid();
-        match run.into_kept() {
-            Some(kept) => self.kept.put(kept),
-            None => tracing::warn!(pid, why = NOT_SILENT, "a process could not be used again, and has ended"),
-        }
-    }
-
-    /// Keeps a process that has answered, once it has reset itself. If it does or says anything else it ends.
-    async fn keep(self: Arc<Self>, mut run: Run) {
-        let pid = run.pid();
-        let mut reader = MessageReader { latest: Instant::now() + RESET, received: false };
-        let why = loop {
-            match reader.next(run.next()).await {
-                Ok(Ok(Message::Clean)) => match run.into_kept() {
-                    Some(kept) if self.is_ending() => return drop(kept),
-                    Some(kept) => return self.kept.put(kept),
-                    None => break NOT_SILENT.to_owned(),
-                },
-                // The reason why it ends, most likely.
-                Ok(Ok(Message::Stderr)) => {}
-                Ok(Ok(Message::Died(death))) => break death.failure().message,
-                Ok(Ok(_)) => break "it has said something else than that it is reset".to_owned(),
-                Ok(Err(refusal)) => break refusal.error.message,
-                Err(_) => break format!("it has not reset itself within {RESET:?}"),
-            }
-        };
-        let why = &why[..why.floor_char_boundary(LOGGED_MAX)];
-        tracing::warn!(pid, why, "a process could not be used again, and has ended");
-    }
-
-    /// The result of a run. A compromised process can only misreport its own work.
-    fn ended(&self, invocation: &Invocation, mut report: RunReport, outputs: Vec<(String, Data)>) -> Ended {
-        for point in std::mem::take(&mut report.timeline) {
-            invocation.point_at(point.name, point.at_ns);
-        }
-        let redactor = self.secrets.redactor();
-        // Most lines arrived one by one, in order, and are stored apart; the report has those that found no room.
-        for step in &mut report.steps {
-            for instance in &mut step.instances {
-                for line in std::mem::take(&mut instance.lines) {
-                    invocation.line(step.name.clone(), instance.index, line.stream, redactor.text(line.text));
-                }
-            }
-        }
-        let result = match (&report.error, report.status) {
-            (Some(failure), _) => Err(ApiError::failed(failure)),
-            (None, report::Status::Done) => contents(outputs),
-            (None, status) => {
-                Err(ApiError::monohull(format!("the workflow ended as {}, without a reason", status.name())))
-            }
-        };
-        (Some(report.into()), result)
-    }
-
-    /// The name an invocation is counted under: none but a registered workflow's, so that clients cannot make up series that
-    /// stay for ever.
-    pub(crate) fn counted_as<'n>(&self, name: &'n str) -> &'n str {
-        if self.registry.knows_workflow(name) { name } else { "" }
-    }
-
-    /// Counts and logs an invocation that has ended.
-    pub(crate) fn log_end(&self, invocation: &Invocation) {
-        let Some(end) = invocation.ended() else { return };
-        self.metrics.ended(self.counted_as(&invocation.workflow), &end);
-        if !tracing::enabled!(tracing::Level::INFO) {
-            return;
-        }
-        let points: Vec<String> =
-            invocation.points().iter().map(|point| format!("{}={}", point.name, point.at_us)).collect();
-        let kind = end.result.as_ref().err().map_or("", |refusal| &*refusal.error.kind);
-        let error = end.result.as_ref().err().map_or("", |refusal| refusal.error.message.as_str());
-        // A worker may have made them up.
-        let [kind, error] = [kind, error].map(|text| &text[..text.floor_char_boundary(LOGGED_MAX)]);
-        tracing::info!(
-            id = invocation.id,
-            call_id = invocation.call_id,
-            trace_id = invocation.trace.id,
-            span_id = invocation.trace.span,
-            workflow = invocation.workflow,
-            status = end.status.name(),
-            kind,
-            error,
-            duration_us = end.duration_us,
-            cold_start_us = end.report.as_ref().map(Report::cold_start_us),
-            timeline_us = points.join(" "),
-            "invocation"
-        );
-    }
-}
-
-/// What output slots held.
-fn contents(outputs: Vec<(String, Data)>) -> Result<Vec<(String, Content)>, ApiError> {
-    let contents = outputs.into_iter().map(|(slot, data)| Ok((slot, Content::of_output(data)?)));
-    let unreadable = |error: std::io::Error| ApiError::host(format!("an output slot cannot be read: {error}"));
-    contents.collect::<std::io::Result<_>>().map_err(unreadable)
 }
