@@ -52,6 +52,7 @@ mod stack;
 mod traps;
 
 use alloc::format;
+use core::mem::ManuallyDrop;
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_wasi_settings::Checks;
@@ -100,8 +101,9 @@ fn run_module(engine: &Engine, module: &Module, attachment: &'static [u8]) -> wa
     durable::link(&mut linker)?;
     continuation::link(&mut linker)?;
     one_shot::link(&mut linker)?;
-    let mut store = Store::new(engine, State::new()?);
-    let instance = linker.instantiate(&mut store, module)?;
-    let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;
-    start.call(&mut store, ())
+    // What it has goes with the instance, all at once: to give back linear memory here takes more than a hundred system calls.
+    let mut store = ManuallyDrop::new(Store::new(engine, State::new()?));
+    let instance = linker.instantiate(&mut *store, module)?;
+    let start = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
+    start.call(&mut *store, ())
 }

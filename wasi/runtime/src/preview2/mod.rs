@@ -41,6 +41,7 @@ mod streams;
 mod types;
 
 use crate::exit::Exit;
+use core::mem::{self, ManuallyDrop};
 use wasmtime::component::{
     Component, ComponentExportIndex, Instance, Linker, LinkerInstance, Resource, ResourceTable, ResourceType,
 };
@@ -79,15 +80,22 @@ pub(crate) fn run(engine: &Engine, component: &Component) -> Result<()> {
     let ready = linker
         .instantiate_pre(component)
         .context("the component needs what Monohull does not have, or has in another version")?;
-    let mut store = Store::new(engine, State { table: ResourceTable::new(), answered: None });
-    let instance = ready.instantiate(&mut store)?;
-    if let Some(run) = function(&instance, &mut store, RUN, "run") {
-        let run = instance.get_typed_func::<(), (core::result::Result<(), ()>,)>(&mut store, run)?;
-        let (ended,) = run.call(&mut store, ())?;
+    // As with a module, what it has goes with the instance; but what was written to connections is delivered.
+    let mut store = ManuallyDrop::new(Store::new(engine, State { table: ResourceTable::new(), answered: None }));
+    let ended = ready.instantiate(&mut *store).and_then(|instance| call(&instance, &mut store));
+    drop(mem::take(&mut store.data_mut().table));
+    ended
+}
+
+/// Calls what the component exports.
+fn call(instance: &Instance, store: &mut Store<State>) -> Result<()> {
+    if let Some(run) = function(instance, store, RUN, "run") {
+        let run = instance.get_typed_func::<(), (core::result::Result<(), ()>,)>(&mut *store, run)?;
+        let (ended,) = run.call(&mut *store, ())?;
         return ended.map_err(|()| Exit(1).into());
     }
-    match function(&instance, &mut store, HANDLER, "handle") {
-        Some(handle) => http::answer(&instance, &mut store, handle),
+    match function(instance, store, HANDLER, "handle") {
+        Some(handle) => http::answer(instance, store, handle),
         None => {
             bail!("the component exports neither `{RUN}` nor `{HANDLER}`: it is no command, and answers no requests")
         }
