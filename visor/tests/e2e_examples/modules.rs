@@ -44,7 +44,7 @@ const EXPECTED: &[Expected] = &[
     ("sqlite3", &[("orders", b"Ada,3.50\n")], &["fdtab", "mm", "stdio"]),
     ("std-tour", &[], &["mm", "stdio", "time"]),
     ("sudoku", &[], &["mm", "stdio"]),
-    ("wasi-component", &[("text", b"typed\n")], &["fdtab", "mm", "ramfs", "stdio", "time"]),
+    ("wasi-component", &[("text", b"typed\n")], &["fdtab", "mm", "ramfs", "socket", "stdio", "time"]),
     ("wasi-http", &[("request", b"GET / HTTP/1.1\r\n\r\n")], &["mm"]),
     ("wasi-tour", &[("text", b"typed\n")], &["fdtab", "mm", "ramfs", "stdio", "time"]),
     ("word-count", &[("text", b"one fish two fish\n")], &["mm"]),
