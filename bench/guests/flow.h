@@ -37,6 +37,24 @@ static inline void need(int holds, const char *what) {
     }
 }
 
+/* What a step of a workflow does, by its argument `--role=`; `--parts=` is for it. */
+struct role {
+    const char *name;
+    void (*play)(size_t parts);
+};
+
+static inline void play(int count, char **arguments, const struct role *roles, size_t known) {
+    const char *name = argument(count, arguments, "--role=");
+    size_t parts = number(count, arguments, "--parts=");
+    need(parts > 0, "--parts");
+    for (size_t at = 0; at < known; at++)
+        if (strcmp(roles[at].name, name) == 0) {
+            roles[at].play(parts);
+            return;
+        }
+    need(0, "--role");
+}
+
 /* The slot NAME.A, or NAME.A.B if B is not below zero. */
 static inline const char *slot(const char *name, long a, long b) {
     static char text[64];

@@ -168,18 +168,7 @@ static void join(size_t parts) {
 }
 
 int main(int count, char **arguments) {
-    const char *role = argument(count, arguments, "--role=");
-    size_t parts = number(count, arguments, "--parts=");
-    need(parts > 0, "--parts");
-    if (strcmp(role, "split") == 0)
-        split(parts);
-    else if (strcmp(role, "sort") == 0)
-        sort(parts);
-    else if (strcmp(role, "merge") == 0)
-        merge(parts);
-    else if (strcmp(role, "join") == 0)
-        join(parts);
-    else
-        need(0, "--role");
+    static const struct role roles[] = {{"split", split}, {"sort", sort}, {"merge", merge}, {"join", join}};
+    play(count, arguments, roles, sizeof roles / sizeof *roles);
     return 0;
 }

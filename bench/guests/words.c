@@ -173,18 +173,7 @@ static void merge(size_t parts) {
 }
 
 int main(int count, char **arguments) {
-    const char *role = argument(count, arguments, "--role=");
-    size_t parts = number(count, arguments, "--parts=");
-    need(parts > 0, "--parts");
-    if (strcmp(role, "split") == 0)
-        split(parts);
-    else if (strcmp(role, "map") == 0)
-        map(parts);
-    else if (strcmp(role, "reduce") == 0)
-        reduce(parts);
-    else if (strcmp(role, "merge") == 0)
-        merge(parts);
-    else
-        need(0, "--role");
+    static const struct role roles[] = {{"split", split}, {"map", map}, {"reduce", reduce}, {"merge", merge}};
+    play(count, arguments, roles, sizeof roles / sizeof *roles);
     return 0;
 }

@@ -74,9 +74,13 @@ const FEATURES: [(&str, u32, u32, usize, u32, u64); 49] = [
     ("tbm", 0x8000_0001, 0, ECX, 21, NOTHING),
 ];
 
-/// One bit per feature, and this one once the processor has been asked.
+/// Leaves and subleaves that features are in.
+const LEAVES: [(u32, u32); 5] = [(1, 0), (7, 0), (7, 1), (0xd, 1), (0x8000_0001, 0)];
+
+/// One bit per feature, and above these one per leaf, once the processor has been asked for it. In a virtual machine the host answers, which
+/// takes some ten microseconds; so a leaf is asked for when one of its features is.
 static FOUND: AtomicU64 = AtomicU64::new(0);
-const ASKED: u64 = 1 << 63;
+const _: () = assert!(FEATURES.len() + LEAVES.len() <= u64::BITS as usize);
 
 /// The index of a feature in the list. An unknown name does not compile.
 #[doc(hidden)]
@@ -103,25 +107,27 @@ const fn equal(a: &str, b: &str) -> bool {
 /// Whether the processor has the feature at this place of the list.
 #[doc(hidden)]
 pub fn has(feature: usize) -> bool {
+    let (_, leaf, subleaf, ..) = FEATURES[feature];
+    let place = LEAVES.iter().position(|known| *known == (leaf, subleaf)).expect("the list has each feature's");
+    let asked = 1 << (FEATURES.len() + place);
     let mut found = FOUND.load(Ordering::Relaxed);
-    if found & ASKED == 0 {
-        found = ask();
-        FOUND.store(found, Ordering::Relaxed);
+    if found & asked == 0 {
+        found = asked | ask(leaf, subleaf);
+        FOUND.fetch_or(found, Ordering::Relaxed);
     }
     found >> feature & 1 == 1
 }
 
-fn ask() -> u64 {
+/// The features of a leaf that the processor has.
+fn ask(leaf: u32, subleaf: u32) -> u64 {
     const OSXSAVE: u32 = 1 << 27;
-    let saved = if answer(1, 0)[ECX] & OSXSAVE == 0 { 0 } else { saved() };
-    let mut found = ASKED;
-    // Features of one leaf stand together in the list. In a virtual machine the host answers, which takes some ten microseconds.
-    let mut last = ((0, 0), [0; 4]);
-    for (index, &(_, leaf, subleaf, register, bit, needed)) in FEATURES.iter().enumerate() {
-        if last.0 != (leaf, subleaf) {
-            last = ((leaf, subleaf), answer(leaf, subleaf));
-        }
-        if last.1[register] >> bit & 1 == 1 && saved & needed == needed {
+    let said = answer(leaf, subleaf);
+    let first = if leaf == 1 { said } else { answer(1, 0) };
+    let saved = if first[ECX] & OSXSAVE == 0 { 0 } else { saved() };
+    let mut found = 0;
+    for (index, &(_, in_leaf, in_subleaf, register, bit, needed)) in FEATURES.iter().enumerate() {
+        let is_here = (in_leaf, in_subleaf) == (leaf, subleaf);
+        if is_here && said[register] >> bit & 1 == 1 && saved & needed == needed {
             found |= 1 << index;
         }
     }
@@ -133,7 +139,9 @@ fn answer(leaf: u32, subleaf: u32) -> [u32; 4] {
     #[allow(unused_unsafe, reason = "it is safe in newer compilers")]
     // SAFETY: every processor of this architecture has the instruction.
     let ask = |leaf, subleaf| unsafe { __cpuid_count(leaf, subleaf) };
-    if ask(leaf & 0x8000_0000, 0).eax < leaf || subleaf > 0 && leaf == 7 && ask(7, 0).eax < subleaf {
+    // Leaf 1 is there wherever this code runs.
+    let is_there = leaf == 1 || ask(leaf & 0x8000_0000, 0).eax >= leaf;
+    if !is_there || subleaf > 0 && leaf == 7 && ask(7, 0).eax < subleaf {
         return [0; 4];
     }
     let said = ask(leaf, subleaf);

@@ -127,15 +127,7 @@ fn captured_anew() -> Vec<u8> {
             ready.images()[0].hash(),
             fs::metadata(image).expect("it is kept").len(),
         )],
-        engine: Engine {
-            file: "sleepers.json".into(),
-            settings: Vec::new(),
-            outputs: Vec::new(),
-            inputs: Vec::new(),
-            events: Vec::new(),
-            given: 0,
-            copy: (0, 0),
-        },
+        engine: Engine { file: "sleepers.json".into(), ..Engine::default() },
         continuation,
     };
     let bytes = saved.to_bytes(Path::new("golden"), &KEY).expect("a checkpoint");

@@ -129,15 +129,7 @@ fn saved(workflow: &Workflow, document: &Value, continuation: Continuation) -> S
         generation: 1,
         document: document.to_string().into_bytes(),
         functions: functions.map(|(function, (hash, bytes))| (function.name.clone(), hash, bytes)).collect(),
-        engine: Engine {
-            file: PathBuf::from("bench.json"),
-            settings: Vec::new(),
-            outputs: Vec::new(),
-            inputs: Vec::new(),
-            events: Vec::new(),
-            given: 0,
-            copy: (0, 0),
-        },
+        engine: Engine { file: PathBuf::from("bench.json"), ..Engine::default() },
         continuation,
     }
 }

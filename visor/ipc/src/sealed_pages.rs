@@ -5,8 +5,8 @@
 //!   0, and each at a multiple of the page size
 //! ```
 //!
-//! Nothing of it is trusted by its reader: that a run lies in front of the record is checked here, and where it belongs is for
-//! the one who puts it there to check.
+//! Nothing of it is trusted by its reader: that a run lies in front of the record is checked here, and where it belongs when it is put
+//! there.
 
 use crate::sealed::{seal_memory, sealed_size};
 use nix::sys::memfd::{MFdFlags, memfd_create};

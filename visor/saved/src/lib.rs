@@ -62,7 +62,7 @@ pub struct Saved<C = Continuation> {
 }
 
 /// What the engine section holds besides the state of the run.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Engine {
     /// The workflow's file: relative paths in the document count from its folder.
     pub file: PathBuf,

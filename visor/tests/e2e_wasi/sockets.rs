@@ -51,16 +51,21 @@ fn free() -> [SocketAddr; 2] {
     listeners.map(|listener| listener.local_addr().expect("its address"))
 }
 
-/// Sends a text, in two parts, and gives the answer.
-fn asked(address: SocketAddr, text: &str) -> String {
+/// A connection to what will listen there soon.
+fn connected(address: SocketAddr) -> TcpStream {
     let begin = Instant::now();
-    let mut connection = loop {
+    loop {
         match TcpStream::connect(address) {
-            Ok(connection) => break connection,
+            Ok(connection) => return connection,
             Err(error) if begin.elapsed() > PATIENCE => panic!("{address}: {error}"),
             Err(_) => thread::sleep(Duration::from_millis(5)),
         }
-    };
+    }
+}
+
+/// Sends a text, in two parts, and gives the answer.
+fn asked(address: SocketAddr, text: &str) -> String {
+    let mut connection = connected(address);
     let message = format!("{:08}{text}", text.len());
     let (first, rest) = message.as_bytes().split_at(5);
     connection.write_all(first).expect("sent");
@@ -124,12 +129,15 @@ fn without_addresses_there_is_no_socket_and_others_than_those_allowed_are_refuse
 fn calls_on_sockets_with_wrong_arguments_are_refused_and_lose_no_connection() {
     const FAULT: u32 = 21;
     const INVAL: u32 = 28;
+    const MFILE: u32 = 33;
     const NOTDIR: u32 = 54;
     const NOTCONN: u32 = 53;
     const SPIPE: u32 = 70;
     let [address, _] = free();
-    // A connection waits from the beginning; the accept that has nowhere to write its number leaves it to the next one.
+    // A connection waits from the beginning; the accepts that have no number for it, or nowhere to write that, leave it to the next one.
     let calls = [
+        "(call $sock_accept (i32.const 4) (i32.const 0) (i32.const 512))",
+        "(call $fd_close (i32.const 100))",
         "(call $sock_accept (i32.const 4) (i32.const 0) (i32.const 65533))",
         "(call $sock_accept (i32.const 4) (i32.const 0x100) (i32.const 512))",
         "(call $sock_accept (i32.const 4) (i32.const 0) (i32.const 512))",
@@ -146,7 +154,13 @@ fn calls_on_sockets_with_wrong_arguments_are_refused_and_lose_no_connection() {
         "(i32.load (i32.const 516))",
     ];
     let body: String = calls.iter().enumerate().map(|(index, call)| kept(index, call)).collect();
-    let body = format!("(i32.store (i32.const 256) (i32.const 600)) (i32.store (i32.const 260) (i32.const 5))\n{body}");
+    let body = format!(
+        "(i32.store (i32.const 256) (i32.const 600)) (i32.store (i32.const 260) (i32.const 5))
+        (i64.store (i32.const 300) (i64.const 0x6c6c756e2f766564)) ;; dev/null, until no descriptor is free
+        (loop $more (br_if $more (i32.eqz (call $path_open (i32.const 3) (i32.const 0) (i32.const 300) (i32.const 8)
+            (i32.const 0) (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 512)))))
+        {body}"
+    );
     let function = Function::new(&program("", &body, calls.len()));
     let report = thread::scope(|scope| {
         let run = scope.spawn(|| {
@@ -154,20 +168,13 @@ fn calls_on_sockets_with_wrong_arguments_are_refused_and_lose_no_connection() {
             let network = json!({ "mode": "host", "listen": [address.to_string()] });
             function.run(step, json!({ "outputs": ["out"], "network": network }))
         });
-        let begin = Instant::now();
-        let mut connection = loop {
-            match TcpStream::connect(address) {
-                Ok(connection) => break connection,
-                Err(error) if begin.elapsed() > PATIENCE => panic!("{address}: {error}"),
-                Err(_) => thread::sleep(Duration::from_millis(5)),
-            }
-        };
+        let mut connection = connected(address);
         connection.write_all(b"bytes").expect("sent");
         let report = run.join().expect("it has run");
         drop(connection);
         report
     });
     let results = words_of(&report);
-    let expected = [FAULT, INVAL, 0, INVAL, FAULT, FAULT, INVAL, INVAL, SPIPE, NOTDIR, NOTCONN, 0, 5];
+    let expected = [MFILE, 0, FAULT, INVAL, 0, INVAL, FAULT, FAULT, INVAL, INVAL, SPIPE, NOTDIR, NOTCONN, 0, 5];
     assert_eq!(results, expected);
 }

@@ -248,6 +248,11 @@ impl Descriptors {
         self.0.get_mut(fd as usize).and_then(Option::as_mut).ok_or(WasiError::BADF)
     }
 
+    /// Whether another one can be added.
+    pub(crate) fn has_room(&self) -> bool {
+        self.0.len() < MOST || self.0.iter().any(Option::is_none)
+    }
+
     /// Adds one under the lowest free number.
     pub(crate) fn insert(&mut self, descriptor: Descriptor) -> Result<u32, WasiError> {
         let free = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());

@@ -2,10 +2,8 @@
 
 use crate::stack;
 use alloc::sync::Arc;
-use core::arch::x86_64::__cpuid;
 use core::cell::Cell;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU32, Ordering};
 use monohull_std::thread_local;
 use monohull_wasi_settings::Checks;
 use wasmtime::{Config, CustomCodeMemory, Engine, Result};
@@ -25,30 +23,17 @@ pub(crate) fn engine(checks: Checks) -> Result<Engine> {
     Engine::new(&config)
 }
 
-/// What this processor has: `ecx` of what `cpuid` answers for leaf 1; 0 before it was asked. Once is enough: a virtual machine's host answers, which takes longer
-/// than all else that an engine needs.
-static FOUND: AtomicU32 = AtomicU32::new(0);
-
 /// Whether this processor has a feature by Rust's name for it.
 fn has(feature: &str) -> Option<bool> {
-    let bit = match feature {
-        "sse3" => 0,
-        "ssse3" => 9,
-        "cmpxchg16b" => 13,
-        "sse4.1" => 19,
-        "sse4.2" => 20,
-        "popcnt" => 23,
+    Some(match feature {
+        "sse3" => monohull_std::is_x86_feature_detected!("sse3"),
+        "ssse3" => monohull_std::is_x86_feature_detected!("ssse3"),
+        "sse4.1" => monohull_std::is_x86_feature_detected!("sse4.1"),
+        "sse4.2" => monohull_std::is_x86_feature_detected!("sse4.2"),
+        "popcnt" => monohull_std::is_x86_feature_detected!("popcnt"),
+        "cmpxchg16b" => monohull_std::is_x86_feature_detected!("cmpxchg16b"),
         _ => return None,
-    };
-    let mut found = FOUND.load(Ordering::Relaxed);
-    if found == 0 {
-        #[allow(unused_unsafe, reason = "it is safe in newer compilers")]
-        // SAFETY: every processor of this architecture has the instruction, and this leaf.
-        let said = unsafe { __cpuid(1) };
-        found = said.ecx;
-        FOUND.store(found, Ordering::Relaxed);
-    }
-    Some(found >> bit & 1 == 1)
+    })
 }
 
 /// The program's code, which the loader has mapped as executable already.

@@ -73,7 +73,7 @@ impl Socket {
         Ok((sent as usize).min(bytes.len()))
     }
 
-    /// One datagram and who has sent it: how many of its bytes fit.
+    /// One datagram: how many of its bytes fit, and its sender.
     pub(crate) fn receive_from(&self, buffer: &mut [u8]) -> Result<(usize, SocketAddr), WasiError> {
         let mut from = SocketAddress::default();
         let [address, len] = [buffer.as_mut_ptr() as u64, buffer.len() as u64];

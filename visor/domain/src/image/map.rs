@@ -112,7 +112,7 @@ pub struct Pristine {
     /// The base of the image.
     base: u64,
     range: Range<u64>,
-    /// What they held, once somebody has asked.
+    /// What they held, once it has been asked for.
     bytes: OnceLock<Box<[u8]>>,
 }
 

@@ -68,6 +68,7 @@ impl ReadOnce {
 mod tests {
     use super::*;
     use monohull_ipc::sealed::seal;
+    use monohull_saved::Engine;
     use std::fs;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -77,15 +78,7 @@ mod tests {
             generation: 1,
             document: Vec::new(),
             functions: Vec::new(),
-            engine: monohull_saved::Engine {
-                file: PathBuf::new(),
-                settings: Vec::new(),
-                outputs: Vec::new(),
-                inputs: Vec::new(),
-                events: Vec::new(),
-                given: 0,
-                copy: (0, 0),
-            },
+            engine: Engine::default(),
             continuation: seal(b"memory", 0).expect("memory"),
         }
     }

@@ -35,7 +35,7 @@ fn main() {
     }
 }
 
-/// A server and its two clients: what each client hears, and what a server without one does.
+/// A server and its two clients: what each client receives, and what a server without one does.
 fn server(at: &str) -> Result<String> {
     let listener = TcpListener::bind(at)?;
     let address = listener.local_addr()?;
@@ -76,7 +76,7 @@ fn client(at: &str) -> Result<String> {
     Ok(format!("{early:?}, then {:?}, then {end}", String::from_utf8_lossy(&text)))
 }
 
-/// Sends more than a connection holds to what reads late, and hears how much that was.
+/// Sends more than a connection holds to what reads late, and is told how much that was.
 fn much(at: &str) -> Result<String> {
     let mut stream = TcpStream::connect(at)?;
     stream.write_all(&vec![7; 8 << 20])?;

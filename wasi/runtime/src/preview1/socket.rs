@@ -55,9 +55,12 @@ pub(super) fn open(descriptors: &mut Descriptors, environment: &mut alloc::vec::
 
 impl Call<'_> {
     pub(super) fn sock_accept(&mut self, fd: u32, flags: u32, out: u32) -> Result<(), WasiError> {
-        // Before a connection is taken: one for which there is nowhere to write its number is not lost.
+        // Before a connection is taken: one that has no number, or whose number cannot be written, would be lost.
         self.guest.bytes(out, 4)?;
         let flags = flags_of(flags)?;
+        if !self.state.descriptors.has_room() {
+            return Err(WasiError::MFILE);
+        }
         let accepted = self.state.descriptors.get(fd)?.socket()?.accept()?;
         if flags & flag::NONBLOCK != 0 {
             accepted.set_non_blocking(true)?;
@@ -87,7 +90,7 @@ impl Call<'_> {
         self.guest.store(out_flags, &0u16.to_le_bytes())
     }
 
-    /// Reads into buffers as far as what has arrived goes, and waits for the first byte alone; with [`WAIT_ALL`] for all.
+    /// Reads what has arrived into the first buffer, and waits for one byte alone; with [`WAIT_ALL`] until all buffers are full.
     pub(super) fn receive(&mut self, fd: u32, ranges: &[Range<usize>], flags: u32) -> Result<u64, WasiError> {
         let Call { guest, state } = self;
         let socket = state.descriptors.get(fd)?.socket()?;

@@ -164,7 +164,7 @@ fn send(socket: &Socket, bytes: &[u8]) -> Result<usize, WasiError> {
     Ok(sent)
 }
 
-/// Room to write. An error is found by who writes.
+/// Room to write. The next write says what has failed.
 impl Readiness for Connection {
     fn awaits(&self) -> Option<(Arc<Socket>, u32)> {
         let has_room = self.has_room().unwrap_or(true);
