@@ -127,7 +127,7 @@ fn run_mapped(ready: &Ready, continuation: Continuation, kept: Option<(&Arc<Kept
     let options = RunOptions { halt: kept.map(|(_, every)| every), ..RunOptions::default() };
     let keeper = kept.map(|(kept, _)| kept.clone() as Arc<dyn Keeper>);
     let memory = seal_continuation(continuation).expect("memory");
-    let rest = read_continuation(memory).expect("a continuation");
+    let rest = read_continuation(memory, None).expect("a continuation");
     let end = ready.run_captured(Some(rest), None, keeper, &options, Arc::new(Silent));
     let report = report(end.expect("the host can hold a domain"));
     assert_eq!(report.status, Status::Done, "{:#?}", report.error);

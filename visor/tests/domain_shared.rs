@@ -35,7 +35,7 @@ fn go_on(ready: &Ready, continuation: Option<Continuation<CapturedPages>>, awake
 }
 
 fn read(memory: &OwnedFd) -> Continuation<CapturedPages> {
-    read_continuation(memory.try_clone().expect("a descriptor")).expect("a continuation")
+    read_continuation(memory.try_clone().expect("a descriptor"), None).expect("a continuation")
 }
 
 /// One that sleeps, in sealed memory as well.

@@ -85,7 +85,7 @@ fn a_checkpoint_of_an_earlier_build_goes_on_to_its_end() {
         ready.images().iter().map(|image| image.hash()).collect::<Vec<_>>(),
         "the image is the one beside it"
     );
-    let mut continuation = read_continuation(saved.continuation).expect("it is as it was written");
+    let mut continuation = read_continuation(saved.continuation, None).expect("it is as it was written");
     assert!(continuation.instances.len() == 2 && continuation.instances[0].threads.len() == 4, "what it is to show");
     for name in ["mm", "stdio", "time"] {
         assert!(uses(&continuation, name), "{name} is in use");

@@ -96,7 +96,7 @@ fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
     let restore = || {
         let start = Instant::now();
         let saved = Saved::read(&path, key, |_, _| Ok(plan.clone())).map_err(said)?;
-        workflow.go_on(read_continuation(saved.continuation)?)?;
+        workflow.go_on(read_continuation(saved.continuation, None)?)?;
         Ok(start.elapsed().as_nanos() as f64)
     };
     let from_disk = || {

@@ -5,6 +5,7 @@
 //! protection keys it is also the one that tags them, so that no mapping can be left untagged.
 
 use super::keys::{Key, Keys};
+use super::missing_pages::MissingPages;
 use crate::fault_injection::{self, Mitigation};
 use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CARRIER_BASE, CARRIER_BLOCKS, CARRIER_SIZE, CELL_SIZE, CELLS_BASE, CELLS_END, FRAMES_BASE,
@@ -14,8 +15,8 @@ use monohull_abi::types::MAP_RANGES_MAX;
 use monohull_trampoline::system::copy;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What a page may be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +101,8 @@ pub struct AddressSpace {
     maps_files: AtomicBool,
     /// Where the part of the arena begins that is to have huge pages.
     huge_from: AtomicU64,
+    /// Pages that are filled when they are touched, and go with the domain.
+    missing: OnceLock<Arc<dyn MissingPages>>,
     /// Held while pages are in the window.
     pub(super) window: Mutex<()>,
 }
@@ -141,6 +144,7 @@ impl AddressSpace {
             used: Default::default(),
             maps_files: AtomicBool::new(false),
             huge_from: AtomicU64::new(ARENA_END),
+            missing: OnceLock::new(),
             window: Mutex::default(),
         })
     }
@@ -185,6 +189,7 @@ impl AddressSpace {
         key: Key,
     ) -> Result<(), AddressSpaceError> {
         check(&range);
+        self.forget_missing(&range);
         self.note_use(&range);
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
         // A fresh mapping has key 0, whatever was there before: without rights until the pages have their key.
@@ -237,12 +242,14 @@ impl AddressSpace {
         *self.ranges.get_mut() = 0;
         *self.maps_files.get_mut() = false;
         *self.huge_from.get_mut() = ARENA_END;
+        self.missing = OnceLock::new();
         Ok(())
     }
 
     /// Back to the bare reservation: no rights, no memory.
     pub fn reset(&self, range: Range<u64>) -> Result<(), AddressSpaceError> {
         check(&range);
+        self.forget_missing(&range);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         map(&range, libc::PROT_NONE, flags, -1, 0, "clear")
     }
@@ -256,9 +263,26 @@ impl AddressSpace {
             return Ok(());
         }
         check(&range);
+        self.forget_missing(&range);
         // SAFETY: as in `protect`; the caller's data there is meant to go.
         let status = unsafe { libc::madvise(range.start as *mut _, size(&range), libc::MADV_DONTNEED) };
         if status == 0 { Ok(()) } else { Err(refused("wipe", &range)) }
+    }
+
+    /// From now on these pages are filled when they are touched. Nothing of the domain runs yet.
+    pub(crate) fn fill_when_touched(&self, missing: Arc<dyn MissingPages>) {
+        let _ = self.missing.set(missing);
+    }
+
+    fn forget_missing(&self, range: &Range<u64>) {
+        if let Some(missing) = self.missing.get() {
+            missing.forget(range);
+        }
+    }
+
+    /// Fills what is missing of a range: the kernel is about to touch it, or to move it.
+    pub(crate) fn fill_missing(&self, range: &Range<u64>) -> std::io::Result<()> {
+        self.missing.get().map_or(Ok(()), |missing| missing.fill(range))
     }
 
     /// Makes a page read as zero, by writing zeros where the host keeps the memory. A page without rights holds nothing.

@@ -348,6 +348,17 @@ impl Cell {
         Ok(true)
     }
 
+    /// Makes such a part empty, so that it can be filled as it is touched. No function runs yet.
+    pub(crate) fn empty(&mut self, space: &AddressSpace, part: Range<u64>) -> Result<(), AddressSpaceError> {
+        if part.start >= self.heap_end {
+            return space.discard(part);
+        }
+        // Data may be a mapping of the image.
+        self.shows_file = true;
+        space.reset(part.clone())?;
+        space.protect(part, Access::ReadWrite, self.key)
+    }
+
     /// What a checkpoint copies of the main stack, whose thread has this stack pointer; `None` if that is no place of it.
     pub(crate) fn live_stack(&self, user_rsp: u64) -> Option<Range<u64>> {
         let stack = self.stack(None);
@@ -364,6 +375,7 @@ impl Cell {
         charge: impl Fn(i64) -> bool,
     ) -> Result<u64, PointError> {
         let base = self.base();
+        space.fill_missing(&(base..base + CELL_SIZE))?;
         let fixed = joined(self.data().chain([self.heap()]).collect());
         let mapped: Vec<_> = self.mapped.ranges().collect();
         let charged = mapped.iter().filter(|(_, state)| state.is_charged()).map(|(range, _)| range.clone());

@@ -60,6 +60,7 @@ mod lifecycle;
 mod mapped_memory;
 mod mapped_ranges;
 mod milestones;
+mod missing_pages;
 mod moved_pages;
 mod net_poll;
 mod options;

@@ -71,6 +71,13 @@ impl AddressSpace {
         check(&from);
         check(&target);
         check(&window);
+        // In its new place nothing fills what is missing.
+        self.fill_missing(&from).map_err(|source| AddressSpaceError::Refused {
+            what: "read",
+            address: from.start,
+            bytes,
+            source,
+        })?;
         let _alone = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if !remap(&from, start) {
             take_back(&window, from.start);

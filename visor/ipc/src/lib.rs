@@ -7,6 +7,7 @@
 //!   packet    one packet: the one place that sends and receives
 //!   sealed    memory whose content the receiver can rely on
 //!             sealed_pages: the same with pages that can be mapped
+//!             later_pages: those that are not there yet
 //!   recycled  memory for one message after the other, whose content it copies
 //! ```
 //!
@@ -27,6 +28,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 pub mod channel;
+pub mod later_pages;
 mod packet;
 pub mod recycled;
 pub mod request;

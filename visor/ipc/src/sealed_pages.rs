@@ -5,6 +5,8 @@
 //!   0, and each at a multiple of the page size
 //! ```
 //!
+//! There may be runs that are not in it: the reader [asks for them](crate::later_pages).
+//!
 //! Nothing of it is trusted by its reader: that a run lies in front of the record is checked here, and where it belongs when it is put
 //! there.
 
@@ -22,16 +24,23 @@ use std::os::unix::fs::FileExt;
 const LENGTH: usize = 8;
 
 /// Where runs belong: their addresses, and how many bytes they have.
-type Places = Vec<(u64, u64)>;
+pub type Places = Vec<(u64, u64)>;
 
-/// Where runs belong, and where their contents are among the bytes.
-pub type Placed = Vec<(u64, Range<usize>)>;
+/// Runs of pages.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Placed {
+    /// Where runs belong, and where their contents are among the bytes.
+    pub here: Vec<(u64, Range<usize>)>,
+    /// Addresses and bytes of those whose contents are elsewhere.
+    pub elsewhere: Places,
+}
 
 /// Memory that gets pages, and is sealed then.
 #[derive(Debug)]
 pub struct PagesFile {
     memory: File,
     places: Places,
+    elsewhere: Places,
     end: u64,
 }
 
@@ -40,7 +49,7 @@ impl PagesFile {
     pub fn new() -> io::Result<PagesFile> {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let memory = File::from(memfd_create(c"monohull-pages", flags)?);
-        Ok(PagesFile { memory, places: Vec::new(), end: 0 })
+        Ok(PagesFile { memory, places: Vec::new(), elsewhere: Vec::new(), end: 0 })
     }
 
     /// Makes room for pages that belong to this address, behind those before them: where that is. They are zero until they are
@@ -48,11 +57,13 @@ impl PagesFile {
     pub fn add(&mut self, address: u64, bytes: u64) -> u64 {
         let at = self.end;
         self.end += bytes;
-        match self.places.last_mut() {
-            Some((start, before)) if *start + *before == address => *before += bytes,
-            _ => self.places.push((address, bytes)),
-        }
+        add_place(&mut self.places, address, bytes);
         at
+    }
+
+    /// Says that pages belong to this address whose contents are elsewhere.
+    pub fn leave(&mut self, address: u64, bytes: u64) {
+        add_place(&mut self.elsewhere, address, bytes);
     }
 
     /// Writes contents of pages to a place for which there is room.
@@ -62,11 +73,19 @@ impl PagesFile {
 
     /// Adds a record, and seals all of it.
     pub fn seal(self, record: &impl Serialize) -> io::Result<OwnedFd> {
-        let mut bytes = postcard::to_extend(&(record, &self.places), Vec::new()).map_err(io::Error::other)?;
+        let mut bytes =
+            postcard::to_extend(&(record, &self.places, &self.elsewhere), Vec::new()).map_err(io::Error::other)?;
         let length = bytes.len() as u64;
         bytes.extend(length.to_le_bytes());
         self.write(self.end, &bytes)?;
         seal_memory(self.memory)
+    }
+}
+
+fn add_place(places: &mut Places, address: u64, bytes: u64) {
+    match places.last_mut() {
+        Some((start, before)) if *start + *before == address => *before += bytes,
+        _ => places.push((address, bytes)),
     }
 }
 
@@ -100,16 +119,16 @@ fn end_of_pages(length: [u8; LENGTH], length_at: usize) -> Result<usize, String>
 }
 
 fn decode<'b, R: Deserialize<'b>>(record: &'b [u8], end: usize) -> Result<(R, Placed), String> {
-    let decoded = postcard::take_from_bytes::<(R, Places)>(record);
-    let ((record, places), []) = decoded.map_err(|error| format!("it cannot be read: {error}"))? else {
+    let decoded = postcard::take_from_bytes::<(R, Places, Places)>(record);
+    let ((record, places, elsewhere), []) = decoded.map_err(|error| format!("it cannot be read: {error}"))? else {
         return Err("its record has more bytes than it should".to_owned());
     };
-    let runs = lie_in(places, end).ok_or("it has other pages than its record says")?;
-    Ok((record, runs))
+    let here = lie_in(places, end).ok_or("it has other pages than its record says")?;
+    Ok((record, Placed { here, elsewhere }))
 }
 
 /// Where the contents of each run are; `None` if they are not what is in front of `end`.
-fn lie_in(places: Places, end: usize) -> Option<Placed> {
+fn lie_in(places: Places, end: usize) -> Option<Vec<(u64, Range<usize>)>> {
     let mut at = 0_usize;
     let run = |(address, length): (u64, u64)| {
         let start = at;
@@ -150,6 +169,7 @@ mod tests {
             assert_eq!(record, "a record");
             let again = read_pages_from::<String>(&File::from(file)).expect("it is as it should be");
             assert_eq!(again, (record.to_owned(), found.clone()));
+            let found = found.here;
             let places = found.iter().map(|(address, range)| (*address, range.len() as u64 / PAGE));
             assert_eq!(places.collect::<Vec<_>>(), runs);
             assert!(found.iter().all(|(_, range)| (range.start as u64).is_multiple_of(PAGE)));
@@ -167,9 +187,22 @@ mod tests {
         pages.write(second + PAGE, &[3; PAGE as usize]).expect("written");
         let bytes = read_sealed(pages.seal(&()).expect("sealed"), u64::MAX).expect("its bytes");
         let ((), found) = read_pages(&bytes).expect("it is as it should be");
-        assert_eq!(found, [(0x1000, 0..3 * PAGE as usize)]);
+        assert_eq!(found.here, [(0x1000, 0..3 * PAGE as usize)]);
         let firsts: Vec<_> = bytes[..3 * PAGE as usize].chunks(PAGE as usize).map(|page| page[0]).collect();
         assert_eq!(firsts, [1, 0, 3]);
+    }
+
+    #[test]
+    fn pages_that_are_elsewhere_are_named() {
+        let mut pages = PagesFile::new().expect("memory");
+        pages.leave(0x1000, PAGE);
+        pages.add(0x2000, PAGE);
+        pages.leave(0x3000, PAGE);
+        pages.leave(0x4000, 2 * PAGE);
+        let bytes = read_sealed(pages.seal(&()).expect("sealed"), u64::MAX).expect("its bytes");
+        let ((), found) = read_pages(&bytes).expect("it is as it should be");
+        assert_eq!(found.here, [(0x2000, 0..PAGE as usize)]);
+        assert_eq!(found.elsewhere, [(0x1000, PAGE), (0x3000, 3 * PAGE)]);
     }
 
     #[test]

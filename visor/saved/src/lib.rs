@@ -18,6 +18,7 @@
 mod keys;
 mod pages;
 mod records;
+mod unread;
 
 pub use keys::{Keys, Source, as_io};
 
@@ -26,20 +27,24 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use monohull_abi::ABI_VERSION;
 use monohull_abi::layout::PAGE;
 use monohull_checkpoint::record::{CHAIN_MAX, ChainRecord, Contents, EngineRecord, FunctionRecord, Identity, Parent};
 use monohull_checkpoint::{
-    Chain, Checkpoint, CheckpointId, Error, Hash, Key, Layout, NewFile, Packing, Processor, ReadAt, Replace, Run,
-    Trust, check_unchanged, seal_bytes, write,
+    Chain, Checkpoint, CheckpointId, Error, Hash, Key, Layout, NewFile, Packing, Piece, Processor, ReadAt, Replace,
+    Run, Trust, check_unchanged, seal_bytes, write,
 };
 use monohull_domain::checkpoint::Continuation;
 use monohull_engine::Event;
 use monohull_host_files::input;
+use monohull_ipc::later_pages::GivePages;
 use monohull_report::escape::shown;
 use monohull_workflow::Plan;
+use pages::Reading;
 use serde::{Deserialize, Serialize};
+use unread::UnreadPages;
 
 /// The version of the engine section's bytes.
 const ENGINE_VERSION: u16 = 3;
@@ -156,25 +161,27 @@ impl Saved<OwnedFd> {
         keys: impl Into<Keys<'k>>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
     ) -> Result<Saved<OwnedFd>, FileError> {
-        let keys = keys.into();
-        let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
-        let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
-        let file = input::open_regular(path, false).map_err(|error| unreadable(error.into()))?;
-        let source = keys.source(file, &file_name(path));
-        let source = source.map_err(|error| FileError::Encrypted { path: path.to_owned(), error })?;
-        let beside = |name: &str| keys.source(open_beside(path, name)?, name).map_err(as_io);
-        let chain = Chain::read(source, Trust::Key(keys.seal), beside).map_err(wrong)?;
-        chain.newest().check_processor(&Processor::here()).map_err(wrong)?;
-        Saved::of(&chain, plan).map_err(|why| match why {
-            NotOurs::Other(reason) => FileError::Other { path: path.to_owned(), reason },
-            NotOurs::Damaged(error) => wrong(error),
-        })
+        let (chain, wrong) = open(path, keys.into())?;
+        Saved::of(&chain, plan, Reading::All).map(|(saved, _)| saved).map_err(wrong)
+    }
+
+    /// The same for one run that goes on, and nothing else: if there are many pages, large parts of them are read and verified when the run
+    /// touches them, as long as the file is open.
+    pub fn read_for_one<'k>(
+        path: &Path,
+        keys: impl Into<Keys<'k>>,
+        plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
+    ) -> Result<(Saved<OwnedFd>, Option<Arc<dyn GivePages>>), FileError> {
+        let (chain, wrong) = open(path, keys.into())?;
+        let (saved, left) = Saved::of(&chain, plan, Reading::SmallParts).map_err(wrong)?;
+        Ok((saved, (!left.is_empty()).then(|| Arc::new(UnreadPages::new(chain, left)) as Arc<dyn GivePages>)))
     }
 
     fn of<S: ReadAt + Sync>(
         chain: &Chain<S>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
-    ) -> Result<Saved<OwnedFd>, NotOurs> {
+        reading: Reading,
+    ) -> Result<(Saved<OwnedFd>, Vec<Piece>), NotOurs> {
         let contents = chain.newest().contents();
         if contents.engine.version != ENGINE_VERSION {
             return Err("its engine section has another version".to_owned().into());
@@ -186,9 +193,10 @@ impl Saved<OwnedFd> {
         let most = most_bytes(&plan(&contents.plan, &engine)?, contents)?;
         let mut record = records::continuation(chain, driver)?;
         (record.lineage.copy, record.lineage.copies) = engine.copy;
-        let continuation = pages::into_memory(chain, most)?.seal(&record).map_err(pages::no_memory)?;
+        let (memory, left) = pages::into_memory(chain, most, reading)?;
+        let continuation = memory.seal(&record).map_err(pages::no_memory)?;
         let functions = contents.functions.iter();
-        Ok(Saved {
+        let saved = Saved {
             workflow: contents.identity.workflow.clone(),
             generation: contents.identity.generation,
             document: contents.plan.clone(),
@@ -197,8 +205,29 @@ impl Saved<OwnedFd> {
                 .collect(),
             engine,
             continuation,
-        })
+        };
+        Ok((saved, left))
     }
+}
+
+/// What makes an error of a file's of what is wrong with it.
+type Wrong<'p> = Box<dyn Fn(NotOurs) -> FileError + 'p>;
+
+/// Opens a file and those that it takes pages from, which these keys have sealed and which fit this host.
+fn open<'p>(path: &'p Path, keys: Keys<'_>) -> Result<(Chain<Source>, Wrong<'p>), FileError> {
+    let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
+    let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
+    let file = input::open_regular(path, false).map_err(|error| unreadable(error.into()))?;
+    let source = keys.source(file, &file_name(path));
+    let source = source.map_err(|error| FileError::Encrypted { path: path.to_owned(), error })?;
+    let beside = |name: &str| keys.source(open_beside(path, name)?, name).map_err(as_io);
+    let chain = Chain::read(source, Trust::Key(keys.seal), beside).map_err(wrong)?;
+    chain.newest().check_processor(&Processor::here()).map_err(wrong)?;
+    let of_file = move |why| match why {
+        NotOurs::Other(reason) => FileError::Other { path: path.to_owned(), reason },
+        NotOurs::Damaged(error) => wrong(error),
+    };
+    Ok((chain, Box::new(of_file)))
 }
 
 impl Saved {

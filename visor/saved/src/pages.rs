@@ -6,6 +6,8 @@
 //! ```
 //!
 //! To hash a page takes several times as long as to copy it, so that all cores do it. A small checkpoint is read by one.
+//!
+//! Of a large one that a single run goes on with, large parts [may be left](super::unread) until they are touched.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,6 +26,20 @@ const PARTS_EACH: usize = 4;
 /// Most threads.
 const THREADS_MOST: usize = 8;
 
+/// A part of so many pages side by side may be left: to touch it costs as much as to copy a few pages.
+const LEFT_PART: u64 = 16;
+/// Pages that are worth it: to read fewer takes no longer than what is done to read none.
+const LEFT_MIN: u64 = if cfg!(test) { 64 } else { 256 };
+
+/// What of the pages is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reading {
+    /// All.
+    All,
+    /// Those that are not in large parts, if there are large ones.
+    SmallParts,
+}
+
 /// Pages that lie side by side in memory.
 struct Part {
     /// Where in it.
@@ -32,15 +48,28 @@ struct Part {
     pieces: Vec<Piece>,
 }
 
-/// All pages of a checkpoint, which may be so many bytes.
-pub(super) fn into_memory<S: ReadAt + Sync>(chain: &Chain<S>, most: u64) -> Result<PagesFile, NotOurs> {
+/// The pages of a checkpoint, which may be so many bytes; and what of them has not been read.
+pub(super) fn into_memory<S: ReadAt + Sync>(
+    chain: &Chain<S>,
+    most: u64,
+    reading: Reading,
+) -> Result<(PagesFile, Vec<Piece>), NotOurs> {
     let bytes = chain.pieces().iter().map(|piece| piece.run.count.saturating_mul(PAGE));
     if bytes.fold(0, u64::saturating_add) > most {
         return Err(format!("its pages have more than the {most} bytes that the workflow's limits allow").into());
     }
     let mut memory = PagesFile::new().map_err(no_memory)?;
     let mut parts: Vec<Part> = Vec::new();
+    let left = match reading {
+        Reading::All => Vec::new(),
+        Reading::SmallParts => large_parts(chain.pieces()),
+    };
+    let mut is_left = left.iter().peekable();
     for piece in chain.pieces() {
+        if is_left.next_if_eq(&piece).is_some() {
+            memory.leave(piece.run.address, piece.run.count * PAGE);
+            continue;
+        }
         match piece.run.content {
             // A fresh mapping of the image has them.
             Content::Base => {}
@@ -53,7 +82,18 @@ pub(super) fn into_memory<S: ReadAt + Sync>(chain: &Chain<S>, most: u64) -> Resu
         }
     }
     read_all(chain, &parts, &memory)?;
-    Ok(memory)
+    Ok((memory, left))
+}
+
+/// The pieces with contents that lie side by side in large parts; none if they are few.
+fn large_parts(pieces: &[Piece]) -> Vec<Piece> {
+    let has_contents = |piece: &Piece| matches!(piece.run.content, Content::Here { .. });
+    let pages = |pieces: &[Piece]| pieces.iter().map(|piece| piece.run.count).sum::<u64>();
+    let parts =
+        pieces.chunk_by(|one, next| one.run.end() == next.run.address && has_contents(one) && has_contents(next));
+    let large = parts.filter(|part| part.first().is_some_and(has_contents) && pages(part) >= LEFT_PART);
+    let large: Vec<_> = large.flatten().copied().collect();
+    if pages(&large) < LEFT_MIN { Vec::new() } else { large }
 }
 
 /// Divides a piece whose contents begin with this stored page, and lie there in memory, into parts.

@@ -31,7 +31,7 @@ fn copied(saved: Saved<OwnedFd>) -> Saved {
         ReadAt::read_exact_at(&file, &mut bytes, range.start as u64).expect("its bytes");
         domain::PageRun { address, bytes }
     };
-    let continuation = record.map_pages(|()| runs.into_iter().map(copy).collect());
+    let continuation = record.map_pages(|()| runs.here.into_iter().map(copy).collect());
     Saved { workflow, generation, document, functions, engine, continuation }
 }
 
@@ -39,7 +39,7 @@ fn of<S: ReadAt + Sync>(
     chain: &Chain<S>,
     plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
 ) -> Result<Saved, NotOurs> {
-    Saved::of(chain, plan).map(copied)
+    Saved::of(chain, plan, Reading::All).map(|(saved, _)| copied(saved))
 }
 
 fn read_back<'k>(

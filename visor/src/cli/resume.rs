@@ -1,8 +1,7 @@
 //! `monohull resume`: goes on with a workflow that `monohull run --suspend` has ended while it waited.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -18,6 +17,7 @@ use super::programs::replace_programs;
 use super::progress::Terminal;
 use super::setting::saved_plan;
 use super::suspend::{self, Origin, SHORTEST_WAIT};
+use monohull_checkpoint::Key;
 use monohull_domain::checkpoint::Lineage;
 use monohull_durable::InvalidId;
 use monohull_engine::{Event, RunOptions};
@@ -113,11 +113,11 @@ impl Resume {
             return self.copies(count);
         }
         let read = match self.given {
-            Some(given) => given.take().map_err(|error| super::fail(Exit::Host, &error)),
-            None => self.read().map_err(Unread::say),
+            Some(given) => given.take().map(|saved| (saved, None)).map_err(|error| super::fail(Exit::Host, &error)),
+            None => self.read(|path, key| Saved::read_for_one(path, key, saved_plan)).map_err(Unread::say),
         };
-        let mut saved = match read {
-            Ok(saved) => saved,
+        let (mut saved, later) = match read {
+            Ok(read) => read,
             Err(exit) => return exit,
         };
         let sealing = match self.suspend.as_ref().map(|_| checkpoint::own_key()).transpose() {
@@ -143,7 +143,7 @@ impl Resume {
         }
         let (copy, copies) = saved.engine.copy;
         let lineage = Some(Lineage { generation, copy, copies });
-        let continuation = Rest { memory: saved.continuation, lineage, moved: 0 };
+        let continuation = Rest { memory: saved.continuation, later, lineage, moved: 0 };
         let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
         let Engine { file, settings, outputs, inputs, mut events, mut given, copy } = saved.engine;
         for (name, path) in &self.events {
@@ -178,14 +178,16 @@ impl Resume {
         }
     }
 
-    fn read(&self) -> Result<Saved<OwnedFd>, Unread> {
+    /// Reads the checkpoint, as `read` does that.
+    fn read<R>(&self, read: impl FnOnce(&Path, &Key) -> Result<R, FileError>) -> Result<R, Unread> {
         let key = checkpoint::checking_key(self.key.as_deref()).map_err(Unread::Key)?;
-        Saved::read(&self.checkpoint, &key, saved_plan).map_err(Unread::File)
+        read(&self.checkpoint, &key).map_err(Unread::File)
     }
 
     /// Resumes so many copies. If the checkpoint cannot be read, each of them says so.
     fn copies(&self, count: u32) -> Exit {
-        let giving = self.read().ok().and_then(|saved| Giving::new(saved).ok());
+        let giving =
+            self.read(|path, key| Saved::read(path, key, saved_plan)).ok().and_then(|saved| Giving::new(saved).ok());
         let given = giving.as_ref().map(|giving| OsString::from(giving.argument()));
         let arguments: Vec<_> = given.into_iter().chain(self.arguments()).collect();
         copies::run(&arguments, count, self.json)

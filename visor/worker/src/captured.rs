@@ -5,18 +5,21 @@
 //! | a continuation | all of it but its pages |
 //! | a template | its instances |
 //!
+//! Pages of a continuation may also be elsewhere, and are [asked for](super::later_pages) when they are touched.
+//!
 //! Nothing of it is trusted by its reader: each run of pages is checked where it is used, and so is each field of a record.
 
 use monohull_domain::checkpoint::record::{InstanceRecord, PageRun};
-use monohull_domain::checkpoint::{CapturedPages, Continuation, TemplateMemory};
+use monohull_domain::checkpoint::{CapturedPages, Continuation, PageSource, TemplateMemory};
 use monohull_ipc::sealed::sealed_size;
-use monohull_ipc::sealed_pages::{PagesFile, read_pages, read_pages_from};
+use monohull_ipc::sealed_pages::{PagesFile, Placed, read_pages, read_pages_from};
 use monohull_sys::sealed_bytes::SealedBytes;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// A file with these pages. They are dropped one run after the other: what is captured is a copy of the workflow's memory already.
 fn file_of(runs: impl IntoIterator<Item = PageRun>) -> io::Result<PagesFile> {
@@ -37,6 +40,7 @@ pub(super) fn seal_template(made: Continuation) -> io::Result<OwnedFd> {
 pub(super) fn read_template(file: OwnedFd) -> Result<TemplateMemory, String> {
     let bytes = SealedBytes::map(&file).map_err(|error| format!("the template: {error}"))?;
     let read = read_pages::<Vec<InstanceRecord>>(&bytes);
+    let read = read.and_then(|(instances, placed)| Ok((instances, all_here(placed)?)));
     let (instances, runs) = read.map_err(|why| format!("the template cannot be used: {why}"))?;
     Ok(TemplateMemory::new(instances, CapturedPages::in_file(file, bytes, runs)))
 }
@@ -49,12 +53,32 @@ pub fn seal_continuation(continuation: Continuation) -> io::Result<OwnedFd> {
 }
 
 /// Decodes a continuation, which may come from anywhere: what it says is checked when the domain is rebuilt. Its pages stay where they
-/// are, and are mapped from there where that is less work.
-pub fn read_continuation(file: OwnedFd) -> Result<Continuation<CapturedPages>, String> {
+/// are, and are mapped from there where that is less work. Those that are elsewhere come from `later`.
+pub fn read_continuation(
+    file: OwnedFd,
+    later: Option<Arc<dyn PageSource>>,
+) -> Result<Continuation<CapturedPages>, String> {
     let bytes = SealedBytes::map(&file).map_err(|error| format!("the continuation: {error}"))?;
     let read = read_pages::<Continuation<()>>(&bytes);
-    let (record, runs) = read.map_err(|why| format!("the continuation cannot be used: {why}"))?;
-    Ok(record.map_pages(|()| CapturedPages::in_file(file, bytes, runs)))
+    let placed = read.and_then(|(record, placed)| match &later {
+        Some(_) => Ok((record, placed)),
+        None => Ok((record, Placed { here: all_here(placed)?, elsewhere: Vec::new() })),
+    });
+    let (record, Placed { here, elsewhere }) =
+        placed.map_err(|why| format!("the continuation cannot be used: {why}"))?;
+    let pages = CapturedPages::in_file(file, bytes, here);
+    Ok(record.map_pages(|()| match later {
+        Some(source) => pages.and_later(elsewhere, source),
+        None => pages,
+    }))
+}
+
+/// Where runs are none of which is elsewhere.
+fn all_here(placed: Placed) -> Result<Vec<(u64, Range<usize>)>, String> {
+    match placed.elsewhere.is_empty() {
+        true => Ok(placed.here),
+        false => Err("it lacks pages".to_owned()),
+    }
 }
 
 /// The same with a copy of its pages, if it has no more than so many bytes.
@@ -65,7 +89,8 @@ pub fn copy_continuation(file: impl AsFd, most: u64) -> io::Result<Continuation>
         return Err(wrong(format!("{size} bytes were sent where at most {most} are taken")));
     }
     let file = File::from(file.as_fd().try_clone_to_owned()?);
-    let (record, runs) = read_pages_from::<Continuation<()>>(&file).map_err(wrong)?;
+    let (record, placed) = read_pages_from::<Continuation<()>>(&file).map_err(wrong)?;
+    let runs = all_here(placed).map_err(wrong)?;
     let copy = |(address, range): (u64, Range<usize>)| {
         let mut bytes = vec![0; range.len()];
         file.read_exact_at(&mut bytes, range.start as u64)?;
@@ -110,7 +135,7 @@ mod tests {
             let size = read_sealed(&file, u64::MAX).expect("its bytes").len() as u64;
             assert_eq!(copy_continuation(&file, size).expect("a continuation"), continuation(runs));
             copy_continuation(&file, size - 1).expect_err("it has more bytes");
-            read_continuation(file).expect("a continuation");
+            read_continuation(file, None).expect("a continuation");
         }
     }
 
@@ -118,7 +143,7 @@ mod tests {
     fn what_is_none_is_refused() {
         let template = || seal_template(continuation(&[(0x1000, 2)])).expect("sealed");
         read_template(template()).expect("a template");
-        read_continuation(template()).expect_err("it is a template");
+        read_continuation(template(), None).expect_err("it is a template");
         let good = read_sealed(template(), u64::MAX).expect("its bytes");
         for bytes in [&good[1..], &good[..good.len() - 1], b""] {
             read_template(seal(bytes, 0).expect("sealed")).expect_err("it is damaged");
@@ -129,7 +154,7 @@ mod tests {
     fn memory_that_may_change_is_refused() {
         let file = memfd_create(c"test", MFdFlags::MFD_CLOEXEC).expect("a file");
         copy_continuation(&file, u64::MAX).expect_err("it is not sealed");
-        read_continuation(file.try_clone().expect("a descriptor")).expect_err("it is not sealed");
+        read_continuation(file.try_clone().expect("a descriptor"), None).expect_err("it is not sealed");
         read_template(file).expect_err("it is not sealed");
     }
 }

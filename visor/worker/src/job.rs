@@ -2,7 +2,8 @@
 
 use super::captured::{read_continuation, read_template};
 use super::error::ProcessError;
-use super::protocol::{Content, ToWorker, WireJob, WorkerChannel};
+use super::later_pages::asked_over;
+use super::protocol::{Content, SupervisorChannel, ToWorker, WireJob, WorkerChannel};
 use super::slot_memory::SlotMemory;
 use super::template::JobTemplate;
 use monohull_domain::EpollSet;
@@ -11,6 +12,7 @@ use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::mounts::Opened;
 use monohull_engine::{Event, HostError, Latest, Ready, RunResources, Source};
 use monohull_ipc::channel::FILES_MAX;
+use monohull_ipc::later_pages::{self, GivePages};
 use monohull_ipc::recycled::RECYCLED_MAX;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
@@ -89,6 +91,8 @@ impl From<Source> for Data {
 pub struct Rest {
     /// The continuation: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun) has it.
     pub memory: OwnedFd,
+    /// Pages that are not in it. They are given when they are touched.
+    pub later: Option<Arc<dyn GivePages>>,
     /// Which run it is that goes on, if that is another than the continuation says.
     pub lineage: Option<Lineage>,
     /// So many ns are added to the time at which it was captured.
@@ -97,7 +101,7 @@ pub struct Rest {
 
 impl From<OwnedFd> for Rest {
     fn from(memory: OwnedFd) -> Rest {
-        Rest { memory, lineage: None, moved: 0 }
+        Rest { memory, later: None, lineage: None, moved: 0 }
     }
 }
 
@@ -254,9 +258,16 @@ impl Job {
         // Brokers are started now, and no earlier: each ends when the other end is closed.
         let mounts = self.files.iter().map(Opened::hand_over).collect::<io::Result<Vec<_>>>().map_err(failed)?;
         files.extend(mounts.iter().map(AsFd::as_fd));
-        let epoll_set = self.workflow.epoll_set().map_err(failed)?.map(EpollSet::into_files);
+        let later = self.continuation.as_ref().and_then(|rest| rest.later.clone());
+        let later = later.map(later_pages::give).transpose().map_err(failed)?;
+        let epoll_set = match self.workflow.epoll_set().map_err(failed)? {
+            None if later.is_some() => Some(EpollSet::create().map_err(failed)?),
+            epoll_set => epoll_set,
+        };
+        let epoll_set = epoll_set.map(EpollSet::into_files);
         files.extend(epoll_set.iter().flatten().map(AsFd::as_fd));
         files.extend(self.continuation.iter().map(|rest| rest.memory.as_fd()));
+        files.extend(later.iter().map(AsFd::as_fd));
         let events = (!self.events.is_empty()).then(|| seal_events(&self.events)).transpose().map_err(failed)?;
         files.extend(events.iter().map(AsFd::as_fd));
         files.extend(self.template.template().map(|template| template.file().as_fd()));
@@ -286,6 +297,7 @@ impl Job {
             listens: self.may_listen(),
             published: self.published.clone(),
             continuation: self.continuation.as_ref().map(|rest| (rest.lineage, rest.moved)),
+            later: later.is_some(),
             events: events.is_some(),
             lines: self.lines,
             progress: self.progress,
@@ -328,6 +340,7 @@ impl Received {
         mut wire: WireJob,
         files: Vec<OwnedFd>,
         earlier: Option<&mut SlotMemory>,
+        channel: &Arc<SupervisorChannel>,
     ) -> Result<Received, String> {
         let mut files = files.into_iter();
         let packed = Some(std::mem::take(&mut wire.workflow)).filter(|packed| !packed.is_empty());
@@ -363,7 +376,12 @@ impl Received {
         };
         let continuation = match wire.continuation {
             Some((lineage, moved)) => {
-                let mut rest = read_continuation(files.next().ok_or("the job lacks a file")?)?;
+                let memory = files.next().ok_or("the job lacks a file")?;
+                let later = match wire.later {
+                    true => Some(asked_over(files.next().ok_or("the job lacks a file")?, channel.clone())),
+                    false => None,
+                };
+                let mut rest = read_continuation(memory, later)?;
                 rest.lineage = lineage.unwrap_or(rest.lineage);
                 rest.wall = rest.wall.saturating_add_signed(moved);
                 Some(rest)

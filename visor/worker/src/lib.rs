@@ -48,6 +48,7 @@ mod error;
 mod exit_status;
 mod foreground;
 mod job;
+mod later_pages;
 mod memory;
 mod message;
 mod notices;

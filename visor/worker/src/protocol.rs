@@ -149,7 +149,9 @@ pub(super) struct WireJob {
     pub(super) published: BTreeMap<String, String>,
     /// A continuation to go on with is attached, behind the epoll instances: with this lineage, and captured so many ns later.
     pub(super) continuation: Option<(Option<Lineage>, i64)>,
-    /// Whether events are attached, behind the continuation.
+    /// Whether a socket is attached, behind the continuation, over which it is given pages that are not in that.
+    pub(super) later: bool,
+    /// Whether events are attached, behind both.
     pub(super) events: bool,
     /// What it has to do with templates.
     pub(super) template: WireTemplate,

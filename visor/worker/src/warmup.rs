@@ -29,11 +29,11 @@ pub(super) fn run(settings: DomainSettings) -> Result<(), ProcessError> {
     let (ours, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
     let job = Job::new(Arc::new(workflow().map_err(host("making a workflow"))?), Vec::new());
     job.send(&ours, false, None)?;
+    let theirs = Arc::new(theirs);
     let job = worker::take_job(&theirs, None, None).map_err(ProcessError::Refused)?;
     let mut job = job.ok_or(ProcessError::SpawnerEnded)?;
     let workflow = job.workflow.take().ok_or(ProcessError::SpawnerEnded)?;
-    worker::run(Arc::new(theirs), address_space, &settings, (&workflow, None), job, |_| ())
-        .map_err(host("answering"))?;
+    worker::run(theirs, address_space, &settings, (&workflow, None), job, |_| ()).map_err(host("answering"))?;
     match ours.receive().ok().flatten().and_then(|packet| packet.read().ok()) {
         Some(FromWorker::Done { .. }) => Ok(()),
         _ => Err(ProcessError::Refused("a workflow that does nothing failed".to_owned())),

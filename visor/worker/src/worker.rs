@@ -39,7 +39,7 @@ const REPORT_MAX: usize = BODY_MAX as usize / 2;
 
 /// Waits for the job; `None` if the other end is closed. A process that serves many has room to receive in, and memory for large slots.
 pub(super) fn take_job(
-    channel: &SupervisorChannel,
+    channel: &Arc<SupervisorChannel>,
     room: Option<&mut Room>,
     memory: Option<&mut SlotMemory>,
 ) -> Result<Option<Received>, String> {
@@ -66,7 +66,7 @@ pub(super) fn take_job(
                     // Before anything of the job is freed, the message that brought it first of all.
                     wiping::begin()?;
                 }
-                return Received::unpack(*wire, files, memory).map(Some);
+                return Received::unpack(*wire, files, memory, channel).map(Some);
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::shared::Shared;
 use monohull_abi::child::CHILD_EVENT;
 use monohull_abi::effect::{EffectPart, EffectSlot};
 use monohull_abi::event::EVENT_SEPARATOR;
+use monohull_abi::layout::CELL_SIZE;
 use monohull_abi::module::NEVER;
 use monohull_abi::number;
 use std::collections::HashMap;
@@ -32,6 +33,8 @@ pub enum CaptureError {
     StackPointer { instance: String },
     #[error("{instance} has a mapped file that cannot be read")]
     MappedFile { instance: String },
+    #[error("memory of {instance} that came with its checkpoint cannot be read: {source}")]
+    Unread { instance: String, source: std::io::Error },
     #[error("{instance} has mapped memory that it has made inaccessible, which cannot be read: {source}")]
     HiddenMemory { instance: String, source: AddressSpaceError },
     #[error("{instance} has checkpoints of its own, which would not be gone back to in another process")]
@@ -183,6 +186,9 @@ impl Shared {
         let live = threads.iter().map(|thread| pages::live_stack(cell, (thread.stack, thread.user_rsp)));
         let live: Option<Vec<_>> = live.collect();
         let live = live.ok_or_else(|| CaptureError::StackPointer { instance: instance.described() })?;
+        let all = cell.base()..cell.base() + CELL_SIZE;
+        let filled = self.space.fill_missing(&all);
+        filled.map_err(|source| CaptureError::Unread { instance: instance.described(), source })?;
         // SAFETY: all threads are off the carriers, and the scheduler's lock is held.
         unsafe { pages::of_cell(cell, &live, into) };
         let (space, key) = (&self.space, cell.key());

@@ -1,13 +1,17 @@
-//! The pages of a continuation as a domain takes them: bytes of its own, or bytes in sealed memory, where they stay.
+//! The pages of a continuation as a domain takes them: bytes of its own, bytes in sealed memory, where they stay, or pages that are asked for
+//! when they are touched.
 //!
 //! What other processes send comes as sealed memory. Its pages may be hundreds of megabytes: large parts of them are
-//! [mapped](super::putting_back) where the domain has them, and the rest is copied once.
+//! [mapped](super::putting_back) where the domain has them, and the rest is copied once. A checkpoint of which one run goes on need not
+//! even be read for that: see [`PageSource`].
 
 use super::record::PageRun;
+use crate::pager::PageSource;
 use monohull_abi::layout::PAGE;
 use monohull_sys::sealed_bytes::SealedBytes;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// Addresses and contents of pages. Nothing in them is trusted.
 #[derive(Debug)]
@@ -16,49 +20,94 @@ pub struct CapturedPages(Pages);
 #[derive(Debug)]
 enum Pages {
     Own(Vec<PageRun>),
-    Sealed { file: OwnedFd, bytes: SealedBytes, runs: Vec<(u64, Range<usize>)> },
+    Sealed { file: OwnedFd, bytes: SealedBytes, runs: Vec<(u64, Range<usize>)>, later: Option<LaterRuns> },
+}
+
+/// Runs of pages, by address and bytes, that are not here yet.
+#[derive(Debug)]
+struct LaterRuns {
+    runs: Vec<(u64, u64)>,
+    source: Arc<dyn PageSource>,
 }
 
 /// A run of pages.
 pub(super) struct Run<'p> {
     pub(super) address: u64,
-    pub(super) bytes: &'p [u8],
-    /// A file that has the contents and can be mapped, and where in it they are.
-    pub(super) file: Option<(BorrowedFd<'p>, u64)>,
+    pub(super) len: u64,
+    pub(super) contents: Contents<'p>,
+}
+
+/// Where the contents of a run are.
+#[derive(Clone, Copy)]
+pub(super) enum Contents<'p> {
+    /// Here.
+    Bytes(&'p [u8]),
+    /// Here, and in a file that can be mapped, at this offset.
+    File(&'p [u8], BorrowedFd<'p>, u64),
+    /// Elsewhere.
+    Later(&'p Arc<dyn PageSource>),
 }
 
 impl Run<'_> {
     /// The addresses of its pages; one that was checked ends in user memory.
     pub(super) fn range(&self) -> Range<u64> {
-        self.address..self.address + self.bytes.len() as u64
-    }
-
-    /// Whether its pages can be mapped.
-    pub(super) fn is_mappable(&self) -> bool {
-        self.file.is_some_and(|(_, offset)| offset.is_multiple_of(PAGE))
+        self.address..self.address + self.len
     }
 }
 
 impl CapturedPages {
     /// Pages in these bytes, which are the file's: the address of each run, and where its contents are. What would lie outside has none.
     pub fn in_file(file: OwnedFd, bytes: SealedBytes, runs: Vec<(u64, Range<usize>)>) -> CapturedPages {
-        CapturedPages(Pages::Sealed { file, bytes, runs })
+        CapturedPages(Pages::Sealed { file, bytes, runs, later: None })
     }
 
-    /// The runs of pages.
+    /// The same and these runs, by address and bytes, whose contents are elsewhere.
+    pub fn and_later(self, runs: Vec<(u64, u64)>, source: Arc<dyn PageSource>) -> CapturedPages {
+        CapturedPages(match self.0 {
+            Pages::Sealed { file, bytes, runs: here, .. } => {
+                Pages::Sealed { file, bytes, runs: here, later: Some(LaterRuns { runs, source }) }
+            }
+            own @ Pages::Own(_) => own,
+        })
+    }
+
+    /// The runs of pages, by ascending address if those of each kind are.
     pub(super) fn runs(&self) -> Vec<Run<'_>> {
         match &self.0 {
             Pages::Own(runs) => {
-                runs.iter().map(|run| Run { address: run.address, bytes: &run.bytes, file: None }).collect()
+                let of = |run: &'_ PageRun| (run.address, run.bytes.len() as u64);
+                let all = runs.iter().map(|run| (of(run), Contents::Bytes(&run.bytes)));
+                all.map(|((address, len), contents)| Run { address, len, contents }).collect()
             }
-            Pages::Sealed { file, bytes, runs } => {
-                let run = |(address, range): &(u64, Range<usize>)| Run {
-                    address: *address,
-                    bytes: bytes.get(range.clone()).unwrap_or_default(),
-                    file: Some((file.as_fd(), range.start as u64)),
+            Pages::Sealed { file, bytes, runs, later } => {
+                let run = |(address, range): &(u64, Range<usize>)| {
+                    let (bytes, offset) = (bytes.get(range.clone()).unwrap_or_default(), range.start as u64);
+                    let contents = match offset.is_multiple_of(PAGE) {
+                        true => Contents::File(bytes, file.as_fd(), offset),
+                        false => Contents::Bytes(bytes),
+                    };
+                    Run { address: *address, len: bytes.len() as u64, contents }
                 };
-                runs.iter().map(run).collect()
+                let mut all: Vec<_> = runs.iter().map(run).collect();
+                if let Some(LaterRuns { runs, source }) = later {
+                    let run = |(address, len): &(u64, u64)| Run {
+                        address: *address,
+                        len: *len,
+                        contents: Contents::Later(source),
+                    };
+                    all.extend(runs.iter().map(run));
+                    all.sort_by_key(|run| run.address);
+                }
+                all
             }
+        }
+    }
+
+    /// Where its later pages are, if it has some.
+    pub(super) fn source(&self) -> Option<&Arc<dyn PageSource>> {
+        match &self.0 {
+            Pages::Sealed { later: Some(later), .. } => Some(&later.source),
+            _ => None,
         }
     }
 }

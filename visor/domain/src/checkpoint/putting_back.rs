@@ -1,24 +1,30 @@
-//! Captured pages, put where they were: large parts as private mappings of the memory that has them, the rest as copies.
+//! Captured pages, put where they were: large parts as private mappings of the memory that has them, or to be filled from elsewhere as they
+//! are touched; the rest as copies.
 //!
 //! ```text
 //!   sealed memory     │ ██████████████████████████ │ ██ │ ██████████████ │ …        any number of processes have it
 //!                          │ mapped                   │ copied
 //!   cell              data │ heap ██████▓██████▓███   │ stacks ██                     ▓ written to: a page of its own
+//!                                                        mapped memory ░░░░▓▓░░░        ▓ touched: filled from elsewhere
 //! ```
 //!
 //! What is mapped takes no time for pages that are not touched, and no memory for those that are only read. A part is data or heap, whose memory an
 //! instance cannot free: a page that is dropped there would show the file again. Mapped memory can be freed in parts, and each costs a
 //! mapping of the kernel's then, of which an instance has a limited number. So that is done for a template, whose functions do so with what
 //! they begin with as well, and not for the rest of a run, which is to end as it would have without an interruption.
+//!
+//! What is filled from elsewhere is memory like any other, so it can be all of these.
 
-use super::captured_pages::Run;
+use super::captured_pages::{Contents, Run};
 use super::pages;
 use super::restore_error::RestoreError;
 use crate::address_space::{AddressSpace, PageUse};
 use crate::cell::Cell;
+use crate::pager::{PageSource, Pager};
 use monohull_abi::layout::{CELL_SIZE, PAGE, cell_base};
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Runs of so many bytes or more get their pages by one system call, and not by a fault for each.
 const POPULATED: u64 = 8 * PAGE;
@@ -48,14 +54,15 @@ impl Mappable {
     }
 }
 
-/// A part of a run that may be a mapping.
+/// A part of a run that may be a mapping, or be filled later.
 struct Part {
     /// Which run it is of.
     run: usize,
     pages: Range<u64>,
 }
 
-/// Gives cells the contents of runs of pages, which are in the order of their addresses. Each has its own cell's; those of none are copied.
+/// Gives cells the contents of runs of pages, which are in the order of their addresses. Each has its own cell's; those of none are copied. Runs
+/// that are elsewhere have this `source`.
 ///
 /// # Safety
 /// They lie in writable memory of these cells or elsewhere of functions, and no function that has access to it runs.
@@ -64,10 +71,50 @@ pub(super) unsafe fn put_back(
     cells: &mut [&mut Cell],
     runs: &[Run<'_>],
     mappable: Mappable,
+    later: Option<(&Pager, &Arc<dyn PageSource>)>,
 ) -> Result<(), RestoreError> {
+    let (mapped, elsewhere): (Vec<_>, Vec<_>) = large_parts(cells, runs, mappable)
+        .into_iter()
+        .partition(|part| matches!(runs[part.run].contents, Contents::File(..)));
+    let watched = match later {
+        Some((pager, source)) => fill_later(space, cells, elsewhere, pager, source)?,
+        None => Vec::new(),
+    };
+    let mut parts: Vec<_> = mapped.into_iter().chain(watched).collect();
+    parts.sort_by_key(|part| part.pages.start);
+    let mut parts = parts.into_iter().peekable();
+    for (index, run) in runs.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        let copy = |part: Range<u64>| unsafe { copy_back(space, run, part) };
+        let mut at = run.address;
+        while let Some(Part { pages, .. }) = parts.next_if(|part| part.run == index) {
+            let is_done = match run.contents {
+                Contents::File(_, file, offset) => match cell_around(cells, run.address) {
+                    Some(cell) => cell.show_file(space, pages.clone(), file, offset + (pages.start - run.address))?,
+                    None => false,
+                },
+                Contents::Later(_) => true,
+                Contents::Bytes(_) => false,
+            };
+            if is_done {
+                copy(at..pages.start)?;
+                at = pages.end;
+            }
+        }
+        copy(at..run.range().end)?;
+    }
+    Ok(())
+}
+
+/// The largest parts of runs that need not be copied, upwards.
+fn large_parts(cells: &mut [&mut Cell], runs: &[Run<'_>], mappable: Mappable) -> Vec<Part> {
     let mut parts = Vec::new();
-    for (index, run) in runs.iter().enumerate().filter(|(_, run)| run.bytes.len() as u64 >= MAPPED && run.is_mappable())
-    {
+    for (index, run) in runs.iter().enumerate().filter(|(_, run)| run.len >= MAPPED) {
+        let mappable = match run.contents {
+            Contents::File(..) => mappable,
+            Contents::Later(_) => Mappable::All,
+            Contents::Bytes(_) => continue,
+        };
         let Some(cell) = cell_around(cells, run.address) else { continue };
         let of_cell = cell.parts_to_show(&run.range()).into_iter();
         let of_cell = of_cell.filter(|part| mappable == Mappable::All || part.start < cell.heap().end);
@@ -79,25 +126,25 @@ pub(super) unsafe fn put_back(
         parts.truncate(mappable.most());
         parts.sort_by_key(|part| part.pages.start);
     }
-    let mut parts = parts.into_iter().peekable();
-    for (index, run) in runs.iter().enumerate() {
-        let copy = |part: Range<u64>| {
-            let bytes = &run.bytes[(part.start - run.address) as usize..(part.end - run.address) as usize];
-            // SAFETY: the caller's promise.
-            unsafe { copy_back(space, part.start, bytes) };
-        };
-        let mut at = run.address;
-        while let Some(Part { pages, .. }) = parts.next_if(|part| part.run == index) {
-            let Some((file, offset)) = run.file else { continue };
-            let Some(cell) = cell_around(cells, run.address) else { continue };
-            if cell.show_file(space, pages.clone(), file, offset + (pages.start - run.address))? {
-                copy(at..pages.start);
-                at = pages.end;
-            }
+    parts
+}
+
+/// Has parts filled when they are touched: those of which the kernel tells that.
+fn fill_later(
+    space: &AddressSpace,
+    cells: &mut [&mut Cell],
+    parts: Vec<Part>,
+    pager: &Pager,
+    source: &Arc<dyn PageSource>,
+) -> Result<Vec<Part>, RestoreError> {
+    for part in &parts {
+        if let Some(cell) = cell_around(cells, part.pages.start) {
+            cell.empty(space, part.pages.clone())?;
         }
-        copy(at..run.range().end);
     }
-    Ok(())
+    let mut watched =
+        pager.fill_later(parts.iter().map(|part| part.pages.clone()).collect(), source).into_iter().peekable();
+    Ok(parts.into_iter().filter(|part| watched.next_if(|watched| *watched == part.pages).is_some()).collect())
 }
 
 /// The cell that has an address.
@@ -106,15 +153,39 @@ fn cell_around<'c>(cells: &'c mut [&mut Cell], address: u64) -> Option<&'c mut C
     cells.iter_mut().map(|cell| &mut **cell).find(|cell| has(cell))
 }
 
-/// Writes pages back to where they were.
+/// Writes a part of a run back to where it was.
 ///
 /// # Safety
-/// They lie in writable memory of functions, and no function that has access to it runs.
-unsafe fn copy_back(space: &AddressSpace, address: u64, bytes: &[u8]) {
-    if bytes.len() as u64 >= POPULATED {
+/// It lies in writable memory of functions, and no function that has access to it runs.
+unsafe fn copy_back(space: &AddressSpace, run: &Run<'_>, part: Range<u64>) -> Result<(), RestoreError> {
+    if part.end - part.start >= POPULATED {
         // Older kernels refuse: the pages come one by one then.
-        let _ = space.populate(address..address + bytes.len() as u64, PageUse::Write);
+        let _ = space.populate(part.clone(), PageUse::Write);
     }
     // SAFETY: the caller's promise.
-    unsafe { pages::put_back(address, bytes) };
+    let put_back = |address, bytes: &[u8]| unsafe { pages::put_back(address, bytes) };
+    let source = match run.contents {
+        Contents::Bytes(bytes) | Contents::File(bytes, ..) => {
+            put_back(part.start, &bytes[(part.start - run.address) as usize..(part.end - run.address) as usize]);
+            return Ok(());
+        }
+        Contents::Later(source) => source,
+    };
+    let mut at = part.start;
+    while at < part.end {
+        let count = ((part.end - at) / PAGE).min(source.most());
+        let mut is_whole = false;
+        let given = source.pages(at, count, &mut |bytes| {
+            is_whole = bytes.len() as u64 == count * PAGE;
+            if is_whole {
+                put_back(at, bytes);
+            }
+        });
+        given.map_err(RestoreError::Pages)?;
+        if !is_whole {
+            return Err(RestoreError::Pages(format!("there are not {count} pages at {at:#x}")));
+        }
+        at += count * PAGE;
+    }
+    Ok(())
 }

@@ -65,13 +65,14 @@ impl Shared {
             return Err(Rejected::ModuleFiles.into());
         }
         let runs = continuation.pages.runs();
-        check_runs(runs.iter().map(|run| (run.address, run.bytes.len() as u64)), &mut writable)?;
+        check_runs(runs.iter().map(|run| (run.address, run.len)), &mut writable)?;
         let live = self.instances.live();
         {
             let mut locked: Vec<_> = live.iter().map(|instance| instance.cell.lock().expect("cell")).collect();
             let mut cells: Vec<_> = locked.iter_mut().filter_map(|cell| cell.as_deref_mut()).collect();
+            let later = continuation.pages.source().map(|source| (&self.files.pager, source));
             // SAFETY: checked above; the pages have been tagged, and no function runs.
-            unsafe { put_back(&self.space, &mut cells, &runs, Mappable::Fixed)? };
+            unsafe { put_back(&self.space, &mut cells, &runs, Mappable::Fixed, later)? };
         }
         for instance in live {
             instance.with_cell(|cell| cell.mapped().settle(&self.space, cell.key())).transpose()?;

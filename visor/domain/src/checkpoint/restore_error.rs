@@ -16,6 +16,8 @@ pub enum RestoreError {
     NoPlace,
     #[error("its memory cannot be mapped: {0}")]
     Memory(#[from] AddressSpaceError),
+    #[error("its memory cannot be read: {0}")]
+    Pages(String),
     #[error(transparent)]
     Module(#[from] RecordError),
 }

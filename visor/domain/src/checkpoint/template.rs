@@ -149,9 +149,9 @@ impl Shared {
         }
         adopt_memory(&self.space, cell, record, config)?;
         let runs = template.pages.runs();
-        check_runs(runs.iter().map(|run| (run.address, run.bytes.len() as u64)), &mut pages::writable(cell))?;
+        check_runs(runs.iter().map(|run| (run.address, run.len)), &mut pages::writable(cell))?;
         // SAFETY: checked above; the cell has no thread yet.
-        unsafe { put_back(&self.space, &mut [&mut *cell], &runs, Mappable::All)? };
+        unsafe { put_back(&self.space, &mut [&mut *cell], &runs, Mappable::All, None)? };
         cell.mapped().settle(&self.space, cell.key())?;
         let charged = cell.data_bytes() + record.heap + cell.mapped().charged();
         if charged > config.memory_limit {

@@ -30,6 +30,7 @@
 
 mod captured;
 pub mod faults;
+mod later;
 mod mapping;
 pub(crate) mod record;
 mod runs;
@@ -50,6 +51,8 @@ use super::instance::{Instance, cell_of};
 use super::this_thread::is_interrupted;
 use captured::Again;
 use faults::Faults;
+use later::Later;
+pub use later::PageSource;
 use mapping::{AROUND, Mapping};
 use monohull_abi::Errno;
 use monohull_abi::file::{Advice, FILLED_AT_ONCE, MAPPINGS_MAX, MapRequest, map};
@@ -71,6 +74,8 @@ pub(crate) use window::Window;
 const DOMAIN_MAX: usize = 12 * 1024;
 /// Mappings up to this size are filled when they are made: it takes no longer than one fault.
 const SMALL: u64 = AROUND * PAGE;
+/// Why a page cannot be filled any more.
+const ENDED: &str = "the pager thread has ended";
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
 const _: () = assert!(THREAD_STACKS_OFFSET < MAPPINGS_OFFSET && MAPPINGS_OFFSET < CELL_SIZE);
@@ -94,6 +99,8 @@ struct MappingTable {
     by_start: Mutex<BTreeMap<u64, Arc<Mapping>>>,
     /// What of it is shown, and the stores that have to keep it.
     shown: Shown,
+    /// Memory that is filled from a checkpoint.
+    later: OnceLock<Arc<Later>>,
     /// Page faults that have been served.
     served: AtomicU64,
     /// The thread has ended by a failure.
@@ -127,6 +134,7 @@ impl Pager {
             space,
             by_start: Mutex::default(),
             shown: Shown::default(),
+            later: OnceLock::new(),
             served: AtomicU64::new(0),
             failed: AtomicBool::new(false),
         };
@@ -243,6 +251,17 @@ impl Pager {
         thread.as_ref().ok().map(|thread| &*thread.faults)
     }
 
+    /// Watches parts of cells, upwards, that get their pages from a source when these are touched: those that can be. The others are as they were.
+    pub(crate) fn fill_later(&self, parts: Vec<Range<u64>>, source: &Arc<dyn PageSource>) -> Vec<Range<u64>> {
+        let Some(Ok(thread)) = self.faults().and(self.thread.get()) else { return Vec::new() };
+        let watched: Vec<_> = parts.into_iter().filter(|part| thread.faults.watch(part.clone()).is_ok()).collect();
+        let later = Arc::new(Later::new(source.clone(), thread.faults.clone(), watched.clone()));
+        if self.table.later.set(later.clone()).is_ok() {
+            self.table.space.fill_when_touched(later);
+        }
+        watched
+    }
+
     /// The same, if anything is filled so already.
     fn known_faults(&self) -> Option<&Faults> {
         Some(&*self.thread.get()?.as_ref().ok()?.faults)
@@ -326,6 +345,12 @@ impl Pager {
         if !(CELLS_BASE..CELLS_END).contains(&address) {
             return len;
         }
+        if self.table.later.get().is_some() {
+            let len = len.min(FILLED_AT_ONCE);
+            if self.table.space.fill_missing(&(address..address.saturating_add(len))).is_err() {
+                return len;
+            }
+        }
         let Some(mapping) = self.table.around(address) else { return len };
         let len = len.min(FILLED_AT_ONCE);
         let _ = mapping.populate(faults, page_down(address - mapping.range.start), len + address % PAGE);
@@ -334,6 +359,10 @@ impl Pager {
 
     /// What a function has touched, if it was a mapping. `no_page`: the kernel has found no page behind what is mapped.
     pub(super) fn touched(&self, address: u64, no_page: bool) -> Option<FaultedMapping> {
+        if let Some(why) = self.table.later.get().and_then(|later| later.why_lost(address)) {
+            let what = format!("memory whose checkpoint cannot be read: {why}");
+            return Some(FaultedMapping { what, lost: true });
+        }
         let mapping = self.table.around(address)?;
         let state = mapping.lock();
         let (place, path) = (address - mapping.range.start, &mapping.path);
@@ -412,6 +441,9 @@ impl MappingTable {
 
     /// A thread waits for the page at an address.
     fn serve_fault(&self, faults: &Faults, address: u64) {
+        if self.later.get().is_some_and(|later| later.serve_fault(&self.space, address)) {
+            return;
+        }
         self.served.fetch_add(1, Ordering::Relaxed);
         match self.around(address) {
             Some(mapping) => mapping.serve_fault(&self.space, faults, address),
@@ -425,7 +457,10 @@ impl MappingTable {
         self.failed.store(true, Ordering::Release);
         let all: Vec<_> = self.lock().values().cloned().collect();
         for mapping in all {
-            mapping.truncate_all(&self.space, faults, "the pager thread has ended");
+            mapping.truncate_all(&self.space, faults, ENDED);
+        }
+        if let Some(later) = self.later.get() {
+            later.end(&self.space, ENDED);
         }
     }
 }

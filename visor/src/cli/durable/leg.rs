@@ -182,14 +182,16 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, keys: Key
             ));
         }
     }
-    let read =
-        |file: &str| Saved::read(&store.checkpoints().join(file), keys, saved_plan).map_err(|error| error.to_string());
+    let read = |file: &str| {
+        let path = store.checkpoints().join(file);
+        Saved::read_for_one(&path, keys, saved_plan).map_err(|error| error.to_string())
+    };
     let saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
     let Branch { copy: (copy, copies), moved } = branch;
     let lineage = Some(Lineage { generation: claim.generation, copy, copies });
-    let rest = |saved: Saved<OwnedFd>| {
+    let rest = |(saved, later): (Saved<OwnedFd>, _)| {
         let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
-        (Rest { memory: saved.continuation, lineage, moved }, images, saved.engine.inputs)
+        (Rest { memory: saved.continuation, later, lineage, moved }, images, saved.engine.inputs)
     };
     let rest = saved.map(rest);
     if copy > 0 {

@@ -99,12 +99,12 @@ impl Watchdog {
                     true => Ok((*plan).clone()),
                     false => plan_once_registered(start.head.workflow(), of_checkpoint),
                 };
-                let read = || Saved::read(&path, ledger.keys(), plan);
+                // Copies read it once, and as a whole.
                 let read = match lineage.copies {
-                    0 => read().map(Arc::new),
-                    _ => self.read_once.get(&path, read),
+                    0 => Saved::read_for_one(&path, ledger.keys(), plan).map(|(saved, rest)| (Arc::new(saved), rest)),
+                    _ => self.read_once.get(&path, || Saved::read(&path, ledger.keys(), plan)).map(|all| (all, None)),
                 };
-                let saved = read.map_err(|error| match error.is_hosts() {
+                let (saved, later) = read.map_err(|error| match error.is_hosts() {
                     true => host(&error),
                     false => NoBasis::Pause(error.to_string()),
                 })?;
@@ -114,7 +114,7 @@ impl Watchdog {
                 }
                 let moved = kept.map_or(0, |kept| kept.moved);
                 let memory = saved.continuation.try_clone().map_err(|error| host(&error))?;
-                Some((Rest { memory, lineage: Some(lineage), moved }, (lineage.copies > 0).then_some(saved)))
+                Some((Rest { memory, later, lineage: Some(lineage), moved }, (lineage.copies > 0).then_some(saved)))
             }
         };
         let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();

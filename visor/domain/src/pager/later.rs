@@ -1,0 +1,275 @@
+//! Memory of a domain that goes on from a checkpoint, filled from there as it is touched.
+//!
+//! ```text
+//!   cell   data │ heap ░░░░░░░░▓▓░░░░▓░░░░ │ mapped memory ░░░▓▓▓░░      ░ missing     ▓ touched: filled
+//!                              │
+//!                              └─▶ userfaultfd ─▶ pager thread ─▶ PageSource ─▶ UFFDIO_COPY
+//! ```
+//!
+//! A workflow that has slept often looks at little of its memory before it sleeps again. So only that is read, and compared with its
+//! hashes. What is around a page comes with it, and more and more where pages are touched one after the other.
+//!
+//! A page is filled once. If it is dropped afterwards, or was dropped before, it is zero when it is touched.
+
+use super::faults::Faults;
+use crate::address_space::AddressSpace;
+use crate::missing_pages::MissingPages;
+use monohull_abi::layout::{PAGE, page_down, page_up};
+use std::fmt::Debug;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Pages that come with one that is touched: to read and compare them takes as long as a fault.
+const AROUND: u64 = 8;
+
+/// Where pages are that a domain gets when it touches them.
+pub trait PageSource: Send + Sync + Debug {
+    /// Most pages that it gives at once.
+    fn most(&self) -> u64;
+
+    /// Has the contents of so many pages from an address on taken; or says why there are none. It may be called by several threads, and
+    /// waits for no thread of the domain.
+    fn pages(&self, address: u64, count: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), String>;
+
+    /// A page that was touched cannot be had. Where this returns, the instance that waits for it ends with an error.
+    fn lost(&self, why: &str);
+}
+
+/// Parts of cells whose pages come from a source.
+#[derive(Debug)]
+pub(super) struct Later {
+    source: Arc<dyn PageSource>,
+    faults: Arc<Faults>,
+    /// Whole pages, upwards.
+    parts: Vec<Range<u64>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// One bit for each page of each part that was filled or forgotten.
+    done: Vec<Vec<u64>>,
+    /// The page behind the last that were filled for a fault, and how many those were.
+    next: (usize, u64),
+    ahead: u64,
+    /// Why pages cannot be had any more.
+    lost: Option<String>,
+}
+
+impl Later {
+    /// The parts, which are upwards, are watched from before anything runs that could touch them.
+    pub(super) fn new(source: Arc<dyn PageSource>, faults: Arc<Faults>, parts: Vec<Range<u64>>) -> Later {
+        let bits = |part: &Range<u64>| vec![0; pages_in(part).div_ceil(64) as usize];
+        let done = parts.iter().map(bits).collect();
+        let state = State { done, next: (0, 0), ahead: AROUND, lost: None };
+        Later { source, faults, parts, state: Mutex::new(state) }
+    }
+
+    /// No page of a cell is touched while this is locked.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("memory that is filled later")
+    }
+
+    /// The part that has an address.
+    fn around(&self, address: u64) -> Option<usize> {
+        let index = self.parts.partition_point(|part| part.end <= address);
+        self.parts.get(index).filter(|part| part.contains(&address)).map(|_| index)
+    }
+
+    /// The parts that a range of addresses has pages of, and which those are.
+    fn within(&self, range: &Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + use<'_> {
+        let (start, end) = (page_down(range.start), page_up(range.end));
+        let first = self.parts.partition_point(|part| part.end <= start);
+        let of_range = self.parts.iter().enumerate().skip(first).take_while(move |(_, part)| part.start < end);
+        of_range.map(move |(index, part)| {
+            (index, (start.max(part.start) - part.start) / PAGE..(end.min(part.end) - part.start) / PAGE)
+        })
+    }
+
+    /// A thread waits for the page at an address. False if it is none of these.
+    pub(super) fn serve_fault(&self, space: &AddressSpace, address: u64) -> bool {
+        let Some(index) = self.around(address) else { return false };
+        let start = self.parts[index].start;
+        let page = (address - start) / PAGE;
+        let at = start + page * PAGE;
+        let mut state = self.lock();
+        if state.lost.is_some() {
+            self.faults.wake(at..at + PAGE);
+        } else if state.is_done(index, page) {
+            // It is there, or has been dropped.
+            let _ = self.faults.zero(at, PAGE);
+            self.faults.wake(at..at + PAGE);
+        } else {
+            let pages = state.with_page(index, page, pages_in(&self.parts[index]), self.source.most());
+            let filled = self.fill_pages(&mut state, index, pages);
+            drop(state);
+            match filled {
+                Ok(()) => self.faults.wake(at..at + PAGE),
+                Err(why) => self.fail(space, &why),
+            }
+        }
+        true
+    }
+
+    /// Fills pages that are missing, no more than the source gives at once.
+    fn fill_pages(&self, state: &mut State, index: usize, pages: Range<u64>) -> Result<(), String> {
+        let at = self.parts[index].start + pages.start * PAGE;
+        let count = pages.end - pages.start;
+        let mut copied = Err(io::ErrorKind::UnexpectedEof.into());
+        self.source.pages(at, count, &mut |bytes| {
+            if bytes.len() as u64 == count * PAGE {
+                copied = self.copy(at, bytes);
+            }
+        })?;
+        copied.map_err(|error| format!("the host cannot fill a page: {error}"))?;
+        state.finish(index, pages);
+        Ok(())
+    }
+
+    /// What the instance has unmapped meanwhile stays so.
+    fn copy(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let is_gone = |error: &io::Error| error.raw_os_error() == Some(libc::ENOENT);
+        match self.faults.copy(at, bytes.as_ptr() as u64, bytes.len() as u64) {
+            // Or it consists of several mappings.
+            Err(error) if is_gone(&error) => (at..)
+                .step_by(PAGE as usize)
+                .zip(bytes.chunks_exact(PAGE as usize))
+                .try_for_each(|(at, page)| match self.faults.copy(at, page.as_ptr() as u64, PAGE) {
+                    Err(error) if is_gone(&error) => Ok(()),
+                    copied => copied,
+                }),
+            copied => copied,
+        }
+    }
+
+    fn fail(&self, space: &AddressSpace, why: &str) {
+        self.source.lost(why);
+        self.end(space, why);
+    }
+
+    /// No page is filled any more: a touch of one that is missing is a fault for good.
+    pub(super) fn end(&self, space: &AddressSpace, why: &str) {
+        self.lock().lost.get_or_insert_with(|| why.to_owned());
+        for part in &self.parts {
+            // Without memory for that, a thread that waits faults again and again: it is ended by its deadline.
+            let _ = space.reset(part.clone());
+            self.faults.wake(part.clone());
+        }
+    }
+
+    /// Why the page at an address could not be had, if it is one of these and could not.
+    pub(super) fn why_lost(&self, address: u64) -> Option<String> {
+        self.around(address)?;
+        self.lock().lost.clone()
+    }
+}
+
+impl MissingPages for Later {
+    fn forget(&self, range: &Range<u64>) {
+        let mut state = self.lock();
+        self.within(range).for_each(|(index, pages)| state.finish(index, pages));
+    }
+
+    fn fill(&self, range: &Range<u64>) -> io::Result<()> {
+        for (index, pages) in self.within(range) {
+            let mut page = pages.start;
+            while page < pages.end {
+                // Those who wait for a page get their turn in between.
+                let mut state = self.lock();
+                if let Some(why) = &state.lost {
+                    return Err(io::Error::other(why.clone()));
+                }
+                if state.is_done(index, page) {
+                    page += 1;
+                    continue;
+                }
+                let end = state.missing(index, page..pages.end.min(page + self.source.most()));
+                if let Err(why) = self.fill_pages(&mut state, index, page..end) {
+                    self.source.lost(&why);
+                    return Err(io::Error::other(why));
+                }
+                page = end;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn is_done(&self, part: usize, page: u64) -> bool {
+        self.done[part][(page / 64) as usize] & 1 << (page % 64) != 0
+    }
+
+    fn finish(&mut self, part: usize, pages: Range<u64>) {
+        for page in pages {
+            self.done[part][(page / 64) as usize] |= 1 << (page % 64);
+        }
+    }
+
+    /// Where the missing pages end that the first of these begins.
+    fn missing(&self, part: usize, mut pages: Range<u64>) -> u64 {
+        let end = pages.end;
+        pages.find(|page| self.is_done(part, *page)).unwrap_or(end)
+    }
+
+    /// The missing pages to be filled for a fault of this one, in a part of so many.
+    fn with_page(&mut self, part: usize, page: u64, pages: u64, most: u64) -> Range<u64> {
+        let goes_on = self.next == (part, page);
+        let first = match goes_on {
+            true => page,
+            false => {
+                let before = (page - page % AROUND..page).rev().take_while(|before| !self.is_done(part, *before));
+                page - before.count() as u64
+            }
+        };
+        self.ahead = if goes_on { self.ahead.saturating_mul(2) } else { AROUND };
+        self.ahead = self.ahead.min(most);
+        let end = match goes_on {
+            true => page + self.ahead,
+            false => (page - page % AROUND + AROUND).min(first + most),
+        };
+        let end = self.missing(part, page..end.min(pages).max(page + 1));
+        self.next = (part, end);
+        first..end
+    }
+}
+
+fn pages_in(range: &Range<u64>) -> u64 {
+    (range.end - range.start) / PAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(pages: usize) -> State {
+        State { done: vec![vec![0; pages.div_ceil(64)]], next: (0, u64::MAX), ahead: AROUND, lost: None }
+    }
+
+    #[test]
+    fn what_is_around_a_page_comes_with_it() {
+        let mut state = state(100);
+        assert_eq!(state.with_page(0, 20, 100, 32), 16..24);
+        state.finish(0, 16..24);
+        assert_eq!(state.with_page(0, 99, 100, 32), 96..100);
+        state.finish(0, 49..50);
+        state.finish(0, 53..54);
+        assert_eq!(state.with_page(0, 51, 100, 32), 50..53);
+        assert_eq!(state.with_page(0, 48, 100, 32), 48..49);
+    }
+
+    #[test]
+    fn more_and_more_comes_with_pages_one_after_the_other() {
+        let (mut state, mut page, mut counts) = (state(1000), 0, Vec::new());
+        for _ in 0..5 {
+            let pages = state.with_page(0, page, 1000, 32);
+            assert_eq!(pages.start, page);
+            state.finish(0, pages.clone());
+            counts.push(pages.end - pages.start);
+            page = pages.end;
+        }
+        assert_eq!(counts, [8, 16, 32, 32, 32]);
+        assert_eq!(state.with_page(0, 500, 1000, 32), 496..504, "from somewhere else");
+    }
+}
