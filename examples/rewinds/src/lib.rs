@@ -4,6 +4,7 @@
 #![no_std]
 #![allow(unsafe_code, reason = "it looks at memory behind the back of the language, and makes calls that are wrong")]
 
+mod asleep;
 mod bounds;
 mod memory;
 mod model;
@@ -25,6 +26,7 @@ fn main(how: String, rounds: Option<u64>) -> Result<(), Box<dyn Error>> {
         "memory" => memory::all_of_it(),
         "heap" => memory::heap_grows_and_shrinks(),
         "mapped" => memory::mapped(),
+        "asleep" => asleep::mapped(rounds),
         "nested" => memory::nested(),
         "forgotten" => memory::forgotten(),
         "deep" => memory::deep(),

@@ -218,9 +218,9 @@ impl Ready {
         &self.plan
     }
 
-    /// Epoll instances for its domain, if it has files that can be mapped, or a network.
-    pub fn epoll_set(&self) -> std::io::Result<Option<EpollSet>> {
-        let needed = !self.plan.files.is_empty() || !matches!(self.plan.network, network::Plan::None);
+    /// Epoll instances for its domain, if it has files that can be mapped, a network, or memory that is filled `later`.
+    pub fn epoll_set(&self, later: bool) -> std::io::Result<Option<EpollSet>> {
+        let needed = later || !self.plan.files.is_empty() || !matches!(self.plan.network, network::Plan::None);
         needed.then(EpollSet::create).transpose()
     }
 
@@ -323,7 +323,8 @@ impl Ready {
         };
         let files = opened.iter().map(mounts::Opened::hand_over).collect::<Result<_, _>>().map_err(HostError::Files)?;
         let ground = ReservedDomain::reserve(context.keys).map_err(HostError::Domain)?;
-        let epoll_set = self.epoll_set().map_err(HostError::Files)?.map(Arc::new);
+        let later = continuation.as_ref().is_some_and(|continuation| continuation.pages.are_elsewhere());
+        let epoll_set = self.epoll_set(later).map_err(HostError::Files)?.map(Arc::new);
         let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
         let (network, events) = (self.plan.network.open()?, options.events.clone());
         let template = options.template.clone();

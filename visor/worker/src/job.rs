@@ -260,11 +260,7 @@ impl Job {
         files.extend(mounts.iter().map(AsFd::as_fd));
         let later = self.continuation.as_ref().and_then(|rest| rest.later.clone());
         let later = later.map(later_pages::give).transpose().map_err(failed)?;
-        let epoll_set = match self.workflow.epoll_set().map_err(failed)? {
-            None if later.is_some() => Some(EpollSet::create().map_err(failed)?),
-            epoll_set => epoll_set,
-        };
-        let epoll_set = epoll_set.map(EpollSet::into_files);
+        let epoll_set = self.workflow.epoll_set(later.is_some()).map_err(failed)?.map(EpollSet::into_files);
         files.extend(epoll_set.iter().flatten().map(AsFd::as_fd));
         files.extend(self.continuation.iter().map(|rest| rest.memory.as_fd()));
         files.extend(later.iter().map(AsFd::as_fd));

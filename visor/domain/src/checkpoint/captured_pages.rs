@@ -103,7 +103,12 @@ impl CapturedPages {
         }
     }
 
-    /// Where its later pages are, if it has some.
+    /// Whether some of them are elsewhere.
+    pub fn are_elsewhere(&self) -> bool {
+        self.source().is_some()
+    }
+
+    /// Where those are, if some are elsewhere.
     pub(super) fn source(&self) -> Option<&Arc<dyn PageSource>> {
         match &self.0 {
             Pages::Sealed { later: Some(later), .. } => Some(&later.source),

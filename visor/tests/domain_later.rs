@@ -1,0 +1,206 @@
+//! A domain that goes on from pages that are elsewhere: it gets those that it touches, and ends where one of them cannot be had.
+
+mod support;
+
+use monohull_ipc::sealed_pages::{PagesFile, read_pages};
+use monohull_sys::sealed_bytes::SealedBytes;
+use monohull_visor::domain::checkpoint::{CapturedPages, Continuation, PageSource};
+use monohull_visor::engine::{Ready, RunEnd, RunOptions};
+use monohull_visor::report::failure::{Blame, FailureKind};
+use monohull_visor::report::{RunReport, Silent, Status};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::{ready, report, suspended};
+
+const LEAST: Duration = Duration::from_millis(20);
+const PAGE: u64 = 4096;
+/// Bytes that the function has written before it sleeps.
+const BYTES: u64 = 3 << 20;
+/// Runs of so many bytes are elsewhere.
+const LARGE: usize = 64 << 10;
+
+/// Pages by their addresses.
+#[derive(Debug)]
+struct Pages {
+    pages: BTreeMap<u64, Vec<u8>>,
+    given: AtomicU64,
+    /// From so many given pages on there are no more, or too few.
+    enough: u64,
+    ends: Ends,
+    lost: Mutex<Vec<String>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ends {
+    Never,
+    Damaged,
+    TooFew,
+}
+
+impl PageSource for Pages {
+    fn most(&self) -> u64 {
+        16
+    }
+
+    fn pages(&self, address: u64, count: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), String> {
+        assert!((1..=self.most()).contains(&count) && address.is_multiple_of(PAGE), "{count} pages at {address:#x}");
+        let given = self.given.fetch_add(count, Ordering::Relaxed) + count;
+        let addresses = (address..address + count * PAGE).step_by(PAGE as usize);
+        let bytes: Vec<u8> = addresses.flat_map(|at| self.pages[&at].iter().copied()).collect();
+        match self.ends {
+            Ends::Damaged if given > self.enough => return Err("a page is damaged".to_owned()),
+            Ends::TooFew if given > self.enough => take(&bytes[1..]),
+            _ => take(&bytes),
+        }
+        Ok(())
+    }
+
+    fn lost(&self, why: &str) {
+        self.lost.lock().expect("no panic").push(why.to_owned());
+    }
+}
+
+/// The continuation with its large runs elsewhere.
+fn elsewhere(whole: Continuation, enough: u64, ends: Ends) -> (Continuation<CapturedPages>, Arc<Pages>) {
+    let mut file = PagesFile::new().expect("memory");
+    let mut pages = BTreeMap::new();
+    let record = whole.map_pages(|runs| {
+        for run in runs {
+            if run.bytes.len() < LARGE {
+                let at = file.add(run.address, run.bytes.len() as u64);
+                file.write(at, &run.bytes).expect("written");
+                continue;
+            }
+            file.leave(run.address, run.bytes.len() as u64);
+            let addresses = (run.address..).step_by(PAGE as usize);
+            pages.extend(addresses.zip(run.bytes.chunks(PAGE as usize).map(<[u8]>::to_vec)));
+        }
+    });
+    let sealed = file.seal(&()).expect("sealed");
+    let bytes = SealedBytes::map(&sealed).expect("it is sealed");
+    let ((), placed) = read_pages(&bytes).expect("it is as it was written");
+    let source = Arc::new(Pages { pages, given: AtomicU64::new(0), enough, ends, lost: Mutex::default() });
+    let all = CapturedPages::in_file(sealed, bytes, placed.here).and_later(placed.elsewhere, source.clone());
+    (record.map_pages(|()| all), source)
+}
+
+/// A function that sleeps for an hour with so much memory, and writes to some pages of it afterwards.
+fn sleeper(pages: u64) -> Ready {
+    let args = json!({ "what": "wake", "count": 3_600_000, "bytes": BYTES, "pages": pages });
+    ready(&json!({
+        "name": "later",
+        "functions": { "probe": { "image": "bench-probe" } },
+        "steps": [{ "name": "wakes", "function": "probe", "args": args, "timeout": "2h" }],
+        "limits": { "carriers": 1, "timeout": "2h" },
+    }))
+}
+
+fn go_on(ready: &Ready, continuation: Option<Continuation<CapturedPages>>, awake: bool) -> RunEnd {
+    let suspend = (!awake).then_some(LEAST);
+    let options = RunOptions { skip_time: awake, ..RunOptions::default() };
+    ready.run_captured(continuation, suspend, None, &options, Arc::new(Silent)).expect("the host can hold a domain")
+}
+
+fn asleep(ready: &Ready) -> Continuation {
+    suspended(go_on(ready, None, false)).continuation
+}
+
+#[track_caller]
+fn is_done(report: &RunReport) {
+    assert_eq!(report.status, Status::Done, "{:#?}", report.error);
+}
+
+#[test]
+fn pages_that_are_not_touched_are_not_asked_for() {
+    let ready = sleeper(40);
+    let _one = support::one_at_a_time();
+    let (continuation, source) = elsewhere(asleep(&ready), u64::MAX, Ends::Never);
+    assert!(continuation.pages.are_elsewhere());
+    is_done(&report(go_on(&ready, Some(continuation), true)));
+    let given = source.given.load(Ordering::Relaxed);
+    assert!((40..BYTES / PAGE / 2).contains(&given), "{given} pages of {}", BYTES / PAGE);
+    assert!(source.lost.lock().expect("no panic").is_empty());
+}
+
+#[test]
+fn a_capture_has_all_pages_whether_they_were_touched_or_not() {
+    let ready = sleeper(40);
+    let _one = support::one_at_a_time();
+    let first = asleep(&ready);
+    let (continuation, source) = elsewhere(first.clone(), u64::MAX, Ends::Never);
+    let again = suspended(go_on(&ready, Some(continuation), false)).continuation;
+    assert!(again.pages == first.pages && again.unchanged.is_empty());
+    assert!(source.given.load(Ordering::Relaxed) >= BYTES / PAGE);
+    is_done(&report(go_on(&ready, Some(again.map_pages(CapturedPages::from)), true)));
+}
+
+/// It does nothing without that page.
+#[test]
+fn an_instance_that_touches_a_page_which_cannot_be_had_ends() {
+    let ready = sleeper(1000);
+    let _one = support::one_at_a_time();
+    let first = asleep(&ready);
+    for (ends, why) in [(Ends::Damaged, "a page is damaged"), (Ends::TooFew, "the host cannot fill a page")] {
+        let (continuation, source) = elsewhere(first.clone(), 100, ends);
+        let report = report(go_on(&ready, Some(continuation), true));
+        let error = report.error.as_ref().expect("it fails");
+        assert_eq!((error.kind, error.blame), (FailureKind::MemoryFault, Blame::Host), "{error:#?}");
+        assert!(error.message.contains("memory whose checkpoint cannot be read") && error.message.contains(why));
+        assert!(source.lost.lock().expect("no panic")[0].contains(why));
+        assert!(source.given.load(Ordering::Relaxed) < 200, "nothing more is asked for");
+    }
+    let (continuation, _) = elsewhere(first, u64::MAX, Ends::Never);
+    is_done(&report(go_on(&ready, Some(continuation), true)));
+}
+
+/// `libc/programs/asleep.c`: a program's memory is given back, mapped over, resized, and given to system calls before it is touched.
+#[test]
+fn memory_of_a_program_is_as_it_was_whatever_is_done_to_it_first() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let argv = ["2", "100", "/host/file", "/memory"];
+    let document: Value = json!({
+        "name": "later",
+        "functions": { "asleep": { "image": "libc-asleep" } },
+        "files": [
+            { "at": "/", "memory": "16MiB" },
+            { "at": "/host", "directory": folder.path(), "access": "write" },
+        ],
+        "steps": [{ "name": "asleep", "function": "asleep", "args": { "argv": argv } }],
+        "limits": { "timeout": "1h" },
+    });
+    let report = in_parts(&ready(&document));
+    let lines: Vec<_> = report.steps[0].instances[0].lines.iter().map(|line| line.text.clone()).collect();
+    assert!(lines.len() == 1 && lines[0].ends_with(" checks, 0 failures"), "{lines:?}");
+}
+
+/// The same with memory that is dropped, unmapped, protected, moved to and from buffers, and captured by the function itself.
+#[test]
+fn mapped_memory_is_as_it_was_whatever_is_done_to_it_first() {
+    in_parts(&ready(&json!({
+        "name": "later",
+        "functions": { "rewinds": { "image": "rewinds" } },
+        "steps": [{ "name": "asleep", "function": "rewinds", "args": { "how": "asleep", "rounds": 100 } }],
+        "outputs": ["result"],
+        "limits": { "timeout": "1h" },
+    })));
+}
+
+/// Runs a workflow to its end, which it reaches as it should, in as many parts as it only waits.
+#[track_caller]
+fn in_parts(ready: &Ready) -> RunReport {
+    let _one = support::one_at_a_time();
+    let (mut end, mut parts, mut given) = (go_on(ready, None, false), 0, 0);
+    while let RunEnd::Suspended(suspended) = end {
+        let (continuation, source) = elsewhere(suspended.continuation, u64::MAX, Ends::Never);
+        end = go_on(ready, Some(continuation), false);
+        given += source.given.load(Ordering::Relaxed);
+        parts += 1;
+    }
+    let report = report(end);
+    is_done(&report);
+    assert!(parts >= 1 && given > 500, "{parts} parts, {given} pages");
+    report
+}
