@@ -148,6 +148,47 @@ fn what_is_damaged_pauses_and_goes_on_once_it_is_whole() {
     assert_eq!(show(path, "one")["status"], "completed");
 }
 
+/// A page of a large checkpoint that is damaged pauses a run that touches it, and no other.
+#[test]
+fn a_damaged_page_pauses_the_run_that_touches_it() {
+    const PAGE: usize = 4096;
+    for (pages, expected) in [(1024, "paused"), (2, "completed")] {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path();
+        let args = json!({ "what": "wake", "count": 1500, "bytes": 1024 * PAGE, "pages": pages });
+        let wakes = json!({
+            "name": "wakes",
+            "functions": { "probe": { "image": image("bench-probe") } },
+            "steps": [{ "name": "wakes", "function": "probe", "args": args }],
+            "limits": { "timeout": "1h" },
+        });
+        fs::write(path.join("w.json"), wakes.to_string()).expect("written");
+        let output = monohull(path, &["run", "w.json", "--state", "state", "--id", "one", "--detach"]);
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+        let checkpoint = path.join("state/checkpoints/one.1.1.checkpoint");
+        let whole = fs::read(&checkpoint).expect("the checkpoint");
+        let mut damaged = whole.clone();
+        // A page of the heap: the first is touched, and that in the middle.
+        let at = whole.len() - 200 * PAGE;
+        damaged[at] ^= 1;
+        fs::write(&checkpoint, &damaged).expect("written");
+        let output = monohull(path, &["wake", "--state", "state", "--wait", "--json"]);
+        let ran = document(&output)["ran"].clone();
+        assert_eq!((ran.as_array().map(Vec::len), &ran[0]["status"]), (Some(1), &json!(expected)), "{ran}");
+        if expected == "completed" {
+            continue;
+        }
+        let reason = ran[0]["reason"].as_str().expect("a reason");
+        assert!(reason.contains("it is damaged: page 0x"), "{reason}");
+        fs::write(&checkpoint, &whole).expect("written");
+        let output = monohull(path, &["resume", "one", "--state", "state", "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let output = monohull(path, &["wake", "--state", "state", "--wait"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(show(path, "one")["status"], "completed");
+    }
+}
+
 /// One row that was edited is named in the list, and does not hide the others.
 #[test]
 fn a_row_that_was_edited_is_named_and_the_others_are_listed() {

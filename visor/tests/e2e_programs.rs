@@ -53,6 +53,13 @@ fn refuses(document: &Value, refusals: &[&str]) {
 }
 
 #[test]
+fn memory_after_a_sleep() {
+    let mut document = document("asleep");
+    document["steps"][0]["args"] = json!({ "argv": ["1", "10", "/file"] });
+    refuses(&document, &[]);
+}
+
+#[test]
 fn files_directories_and_descriptors() {
     refuses(&document("files"), &["hard links"]);
 }

@@ -10,14 +10,14 @@ use monohull_ipc::sealed_pages::read_pages_from;
 use monohull_state_key::{KeyFile, StateKey};
 use std::fs;
 
-const KEY: Key = Key::new([5; 32]);
+pub(crate) const KEY: Key = Key::new([5; 32]);
 /// Bytes of a stack.
 const STACK: u64 = 64 << 10;
 const CLOCK: u64 = 5_000;
 const DOCUMENT: &[u8] = br#"{ "name": "w", "functions": { "e": { "image": "e.so" }, "f": { "image": "f.so" } },
     "steps": [{ "name": "other", "function": "e" }, { "name": "wait", "function": "f", "instances": 2 }] }"#;
 
-fn plan(document: &[u8], engine: &Engine) -> Result<Plan, String> {
+pub(crate) fn plan(document: &[u8], engine: &Engine) -> Result<Plan, String> {
     monohull_workflow::check_bytes(&engine.file, document).into_plan().map_err(|error| error.to_string())
 }
 
@@ -166,7 +166,7 @@ fn continuation() -> Continuation {
     }
 }
 
-fn saved() -> Saved {
+pub(crate) fn saved() -> Saved {
     Saved {
         workflow: "w".to_owned(),
         generation: 3,
@@ -314,53 +314,80 @@ fn pages_as_in_the_image_are_left_to_it() {
     assert_eq!(of(&alone(&bytes), plan).expect("right").continuation.pages, []);
 }
 
-/// Enough pages for several threads, some of them equal or zero, and some from a file before it: each is in its place, and one that is damaged
-/// is named, wherever it is.
+/// Pages of [`Many`].
+pub(crate) const COUNT: u64 = 3000;
+
+/// A heap of many pages, some of them equal or zero, in a file and in one after it that takes pages from it.
+pub(crate) struct Many {
+    pub(crate) heap: u64,
+    pub(crate) first: PathBuf,
+    pub(crate) second: PathBuf,
+}
+
+/// These have changed when the second is written.
+pub(crate) const CHANGED: std::ops::Range<u64> = 1000..1100;
+
+impl Many {
+    pub(crate) fn write(folder: &Path, keys: Keys<'_>) -> Many {
+        let with = |runs: Vec<domain::PageRun>, unchanged| {
+            let mut saved = saved();
+            saved.document = String::from_utf8_lossy(DOCUMENT)
+                .replace("\"instances\"", "\"memory\": \"64MiB\", \"instances\"")
+                .into_bytes();
+            saved.continuation.instances[0].heap = COUNT * PAGE;
+            (saved.continuation.pages, saved.continuation.unchanged) = (runs, unchanged);
+            saved
+        };
+        let heap = continuation().instances[0].heap_start;
+        let run = |pages: std::ops::Range<u64>, time: u64| domain::PageRun {
+            address: heap + pages.start * PAGE,
+            bytes: pages.flat_map(|page| Many::page(page, time)).collect(),
+        };
+        let first = with(vec![run(0..COUNT, 1)], Vec::new()).write(folder, "a", keys, None).expect("written");
+        let stays = vec![(heap, CHANGED.start * PAGE), (heap + CHANGED.end * PAGE, (COUNT - CHANGED.end) * PAGE)];
+        let second = with(vec![run(CHANGED, 2)], stays).write(folder, "b", keys, Some(&first.base));
+        Many { heap, first: first.path, second: second.expect("written").path }
+    }
+
+    /// What a page holds that was written for this file.
+    pub(crate) fn page(page: u64, file: u64) -> Vec<u8> {
+        let word = match page % 59 {
+            0 => 0,
+            1 | 2 => 1,
+            _ => page * 10 + file,
+        };
+        word.to_le_bytes().repeat(PAGE as usize / 8)
+    }
+
+    /// The file that a page of the second one was written for.
+    pub(crate) fn file_of(page: u64) -> u64 {
+        if CHANGED.contains(&page) { 2 } else { 1 }
+    }
+}
+
+/// Enough pages for several threads: each is in its place, and one that is damaged is named, wherever it is.
 #[test]
 fn many_pages_are_read_side_by_side() {
-    const COUNT: u64 = 3000;
     let folder = tempfile::TempDir::new().expect("a folder");
-    let contents = |page: u64, time: u64| match page % 11 {
-        0 => 0,
-        1 | 2 => 1,
-        _ => page * 10 + time,
-    };
-    let with = |runs: Vec<domain::PageRun>, unchanged| {
-        let mut saved = saved();
-        saved.document = String::from_utf8_lossy(DOCUMENT)
-            .replace("\"instances\"", "\"memory\": \"64MiB\", \"instances\"")
-            .into_bytes();
-        saved.continuation.instances[0].heap = COUNT * PAGE;
-        (saved.continuation.pages, saved.continuation.unchanged) = (runs, unchanged);
-        saved
-    };
-    let heap = continuation().instances[0].heap_start;
-    let run = |pages: std::ops::Range<u64>, time: u64| domain::PageRun {
-        address: heap + pages.start * PAGE,
-        bytes: pages.flat_map(|page| contents(page, time).to_le_bytes().repeat(PAGE as usize / 8)).collect(),
-    };
-    let first = with(vec![run(0..COUNT, 1)], Vec::new()).write(folder.path(), "a", &KEY, None).expect("written");
-    let stays = vec![(heap, 1000 * PAGE), (heap + 1100 * PAGE, (COUNT - 1100) * PAGE)];
-    let second = with(vec![run(1000..1100, 2)], stays).write(folder.path(), "b", &KEY, Some(&first.base));
-    let second = second.expect("written").path;
+    let Many { heap, first, second } = Many::write(folder.path(), (&KEY).into());
     let read = |path: &Path| read_back(path, &KEY, plan);
     let is_right = |saved: &Saved, time: &dyn Fn(u64) -> u64| {
         let [run] = &saved.continuation.pages[..] else { panic!("there are holes") };
         let pages = run.bytes.chunks(PAGE as usize);
         assert_eq!((run.address, pages.len() as u64), (heap, COUNT));
         for (page, bytes) in (0..).zip(pages) {
-            assert_eq!(bytes, contents(page, time(page)).to_le_bytes().repeat(PAGE as usize / 8), "page {page}");
+            assert_eq!(bytes, Many::page(page, time(page)), "page {page}");
         }
     };
-    is_right(&read(&first.path).expect("right"), &|_| 1);
-    is_right(&read(&second).expect("right"), &|page| if (1000..1100).contains(&page) { 2 } else { 1 });
-    let good = fs::read(&first.path).expect("a file");
+    is_right(&read(&first).expect("right"), &|_| 1);
+    is_right(&read(&second).expect("right"), &Many::file_of);
+    let good = fs::read(&first).expect("a file");
     for from_end in [1, 700 * PAGE as usize, good.len() / 2] {
         let mut damaged = good.clone();
         let at = damaged.len() - from_end;
         damaged[at] ^= 1;
-        fs::write(&first.path, damaged).expect("written");
-        for path in [&first.path, &second] {
+        fs::write(&first, damaged).expect("written");
+        for path in [&first, &second] {
             let error = read(path).expect_err("a page is damaged").to_string();
             assert!(error.contains("has changed"), "{error}");
         }
@@ -465,7 +492,7 @@ fn files_that_have_only_what_changed_are_read_with_those_before_them() {
     assert_eq!((whole.base.depth(), pages_of(&read("d").expect("right"))), (0, vec![(heap, 9)]), "it needs none");
 }
 
-fn state_key(folder: &Path) -> StateKey {
+pub(crate) fn state_key(folder: &Path) -> StateKey {
     let path = folder.join("state.key");
     KeyFile::create(&path).expect("a new one");
     KeyFile::load(&path).expect("a key").new_state_key().expect("made").0

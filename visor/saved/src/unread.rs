@@ -53,3 +53,6 @@ impl GivePages for UnreadPages {
         Some(Given::Pages(ByteBuf::from(bytes)))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use super::*;
+use crate::tests::{CHANGED, COUNT, KEY, Many, plan, state_key};
+use crate::{Keys, Saved};
+use monohull_domain::checkpoint::Continuation;
+use monohull_ipc::sealed_pages::read_pages_from;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is read of a file: the pages that are here, by address, and what gives the others.
+type Read = (Vec<Range<u64>>, Vec<Range<u64>>, Arc<dyn GivePages>);
+
+fn read(path: &Path, keys: Keys<'_>) -> Read {
+    let (saved, later) = Saved::read_for_one(path, keys, plan).expect("it is right");
+    let (_, placed) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation)).expect("pages");
+    let here = placed.here.iter().map(|(at, range)| *at..*at + range.len() as u64).collect();
+    let elsewhere = placed.elsewhere.iter().map(|(at, bytes)| *at..*at + bytes).collect();
+    (here, elsewhere, later.expect("there are many pages"))
+}
+
+fn pages(given: Option<Given>) -> Vec<u8> {
+    match given {
+        Some(Given::Pages(bytes)) => bytes.into_vec(),
+        other => panic!("no pages: {other:?}"),
+    }
+}
+
+/// All that is in neither list is zero; and zeros take no request.
+#[test]
+fn each_page_is_here_or_given() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let encrypted = folder.path().join("encrypted");
+    fs::create_dir(&encrypted).expect("made");
+    let state = state_key(&encrypted);
+    let plain = Keys { seal: &KEY, state: None };
+    for (folder, keys) in [(folder.path(), plain), (&encrypted, Keys { state: Some(&state), ..plain })] {
+        let Many { heap, first, second } = Many::write(folder, keys);
+        for (path, file_of) in [(&first, (&|_| 1_u64) as &dyn Fn(u64) -> u64), (&second, &Many::file_of)] {
+            let (here, elsewhere, later) = read(path, keys);
+            let count: u64 = elsewhere.iter().map(|range| (range.end - range.start) / PAGE).sum();
+            assert!((COUNT * 9 / 10..COUNT).contains(&count), "{count} pages are elsewhere");
+            for page in (0..COUNT).step_by(7) {
+                let address = heap + page * PAGE;
+                let is_in = |ranges: &[Range<u64>]| ranges.iter().any(|range| range.contains(&address));
+                assert!(is_in(&here) != is_in(&elsewhere), "page {page}");
+                let given = later.given(Wanted { address, count: 1 });
+                match is_in(&elsewhere) {
+                    true => assert_eq!(pages(given), Many::page(page, file_of(page)), "page {page}"),
+                    false => assert_eq!(given, None, "page {page}"),
+                }
+            }
+            // Several at once, of which some are in another file.
+            let around = CHANGED.start - 20..CHANGED.start + 3;
+            let wanted = Wanted { address: heap + around.start * PAGE, count: around.end - around.start };
+            let expected: Vec<u8> = around.flat_map(|page| Many::page(page, file_of(page))).collect();
+            assert_eq!(pages(later.given(wanted)), expected);
+        }
+    }
+}
+
+/// What no pager asks for.
+#[test]
+fn other_pages_are_not_given() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let Many { heap, first, .. } = Many::write(folder.path(), (&KEY).into());
+    let (_, _, later) = read(&first, (&KEY).into());
+    let at = heap + 3 * PAGE;
+    pages(later.given(Wanted { address: at, count: PAGES_MOST }));
+    let wrong = [
+        (at, 0),
+        (at, PAGES_MOST + 1),
+        (at, u64::MAX),
+        (at + 8, 1),
+        (0, 1),
+        (heap - PAGE, 2),
+        (heap + COUNT * PAGE, 1),
+        (heap + (COUNT - 1) * PAGE, 2),
+        (u64::MAX - PAGE + 1, 2),
+    ];
+    for (address, count) in wrong {
+        assert_eq!(later.given(Wanted { address, count }), None, "{count} pages at {address:#x}");
+    }
+}
+
+/// It is said of the page that is asked for, and of no other; also of a file that another one takes pages from, and if it is damaged after it
+/// was opened.
+#[test]
+fn a_damaged_page_is_named_when_it_is_asked_for() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let Many { heap, first, second } = Many::write(folder.path(), (&KEY).into());
+    let (_, _, before) = read(&second, (&KEY).into());
+    let mut bytes = fs::read(&first).expect("a file");
+    let page = Many::page(2000, 1);
+    let at = bytes.windows(page.len()).position(|window| window == page).expect("it is there");
+    bytes[at + 100] ^= 1;
+    fs::write(&first, bytes).expect("written");
+    let (_, _, of_first) = read(&first, (&KEY).into());
+    let (_, _, of_second) = read(&second, (&KEY).into());
+    for (later, file) in [(&of_first, None), (&of_second, Some("a.checkpoint")), (&before, Some("a.checkpoint"))] {
+        let wanted = |page: u64, count| later.given(Wanted { address: heap + page * PAGE, count });
+        for (page, count) in [(2000, 1), (1995, 10)] {
+            let Some(Given::Damaged(why)) = wanted(page, count) else { panic!("it is damaged") };
+            assert!(why.contains("has changed since it was written"), "{why}");
+            assert!(file.is_none_or(|file| why.contains(file)), "{why}");
+        }
+        assert_eq!(pages(wanted(2001, 1)), Many::page(2001, 1));
+    }
+}
+
+#[test]
+fn a_few_pages_are_read_at_once() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let path = crate::tests::saved().write(folder.path(), "small", &KEY, None).expect("written").path;
+    let (_, later) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
+    assert!(later.is_none());
+}
