@@ -1,17 +1,22 @@
-//! Our side of forks: processes that go on from one captured sleeper, from a supervisor in a process of its own.
+//! Our side of processes that go on from a captured sleeper, from a supervisor in a process of its own: copies, and one from a file.
 //!
 //! ```text
 //! a process: fills its memory, sleeps ─▶ continuation (sealed memory, once)
 //!                                              ├─▶ idle worker │ job … restored, goes on … answer │ gone
 //!                                              └─▶ idle worker │ job … restored, goes on … answer │ gone
+//!
+//!                             its file ────────── file read ───▶ idle worker │ job … restored, goes on … answer │ gone
 //! ```
 
 use crate::cold::{listen, wrong};
 use crate::harness::Result;
 use crate::ours::image;
+use crate::page_cache;
+use monohull_checkpoint::Key;
+use monohull_saved::Saved;
 use monohull_visor::engine::{IsolationWish, Ready};
 use monohull_visor::report::Status;
-use monohull_visor::worker::{Job, Message, Settings, Spawner};
+use monohull_visor::worker::{IdleWorker, Job, Message, Rest, Settings, Spawner};
 use monohull_visor::workflow;
 use serde_json::json;
 use std::os::fd::OwnedFd;
@@ -20,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long the sleeper sleeps, so that all copies find that it is over.
-const NAP: Duration = Duration::from_millis(100);
+pub(crate) const NAP: Duration = Duration::from_millis(100);
 
 /// A workflow of a function that sleeps with so many bytes, and writes to 40 pages of them afterwards.
 pub(crate) fn sleeper(bytes: usize, nap: Duration) -> serde_json::Value {
@@ -65,6 +70,30 @@ pub(crate) fn measure(bytes: usize, count: usize, what: &str) -> Result<f64> {
     }
 }
 
+/// Has processes go on so often from the file of a [`sleeper`] with so many bytes, which is read each time: the median from there to the answer. The
+/// page cache has the file, or else it comes from the disk.
+pub(crate) fn restored(path: &Path, key: &Path, bytes: usize, count: usize, is_cached: bool) -> Result<f64> {
+    let settings = Settings::usual(IsolationWish::Auto).map_err(|error| wrong(&error))?;
+    let spawner = Spawner::start(&settings).map_err(|error| wrong(&error))?;
+    let key = Key::load(key).map_err(|error| wrong(&error))?;
+    let document = sleeper(bytes, NAP).to_string();
+    let plan = workflow::load_str(Path::new("bench.json"), &document).map_err(|error| wrong(&error))?;
+    let ready = Arc::new(Ready::new(plan.clone()).map_err(|error| wrong(&error))?);
+    let restore = || {
+        if !is_cached {
+            page_cache::evict(path)?;
+        }
+        let worker = spawner.idle_worker().map_err(|error| wrong(&error))?;
+        let start = Instant::now();
+        let (saved, later) = Saved::read_for_one(path, &key, |_, _| Ok(plan.clone())).map_err(|error| wrong(&error))?;
+        let rest = Rest { later, ..Rest::from(saved.continuation) };
+        go_on(worker, Job { continuation: Some(rest), ..Job::new(ready.clone(), Vec::new()) }, start)
+    };
+    let mut samples = (0..count).map(|_| restore()).collect::<Result<Vec<_>>>()?;
+    samples.sort_by(f64::total_cmp);
+    Ok(samples[samples.len() / 2])
+}
+
 /// Runs the workflow until it only waits.
 fn suspend(spawner: &Spawner, ready: &Arc<Ready>) -> Result<OwnedFd> {
     let worker = spawner.idle_worker().map_err(|error| wrong(&error))?;
@@ -83,7 +112,11 @@ fn fork(spawner: &Spawner, ready: &Arc<Ready>, rest: &OwnedFd) -> Result<f64> {
     let worker = spawner.idle_worker().map_err(|error| wrong(&error))?;
     let continuation = Some(rest.try_clone().map_err(|error| wrong(&error))?.into());
     let job = Job { continuation, ..Job::new(ready.clone(), Vec::new()) };
-    let start = Instant::now();
+    go_on(worker, job, Instant::now())
+}
+
+/// Runs a job to its end: nanoseconds to the answer.
+fn go_on(worker: IdleWorker, job: Job, start: Instant) -> Result<f64> {
     let mut running = worker.assign(&job).map_err(|error| wrong(&error))?;
     listen(&mut running, |message| match message {
         Message::Done { .. } => Some(Ok(())),

@@ -1,7 +1,7 @@
 //! Our side: workflows, run in this process by the visor's library.
 
 use crate::harness::Result;
-use monohull_visor::domain::checkpoint::{Answer, Base, CapturedPages, Continuation, Keeper, Suspended};
+use monohull_visor::domain::checkpoint::{Answer, Base, Continuation, Keeper, Suspended};
 use monohull_visor::engine::{Ready, RunEnd, RunOptions};
 use monohull_visor::report::{Content, Failure, FailureKind, RunReport, Silent, Status, Stream};
 use monohull_visor::workflow;
@@ -92,17 +92,6 @@ impl Workflow {
         match self.0.run_from(None, wait, &options, Arc::new(Silent)).map_err(|error| error.to_string())? {
             RunEnd::Suspended(suspended) => Ok(suspended.continuation),
             RunEnd::Report(report) => Err(format!("{} ended: {:?}", report.workflow, report.error)),
-        }
-    }
-
-    /// Goes on with the rest of it until its end.
-    pub(crate) fn go_on(&self, rest: Continuation<CapturedPages>) -> Result<()> {
-        let options = RunOptions::default();
-        let end = self.0.run_captured(Some(rest), None, None, &options, Arc::new(Silent));
-        match end.map_err(|error| error.to_string())? {
-            RunEnd::Report(report) if report.status == Status::Done => Ok(()),
-            RunEnd::Report(report) => Err(format!("{} failed: {:?}", report.workflow, report.error)),
-            RunEnd::Suspended(_) => Err("the workflow was suspended".to_owned()),
         }
     }
 

@@ -49,6 +49,11 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "spawn" => spawn::spawn_wait(number(0)?, arguments.get(1..).unwrap_or_default()),
         "fork" => fork::fork_exit_wait(number(0)?, 0),
         "fork-touched" => fork::fork_exit_wait(number(0)?, number(1)?),
+        "restored" => {
+            let [path, key] = [0, 1].map(|index| Path::new(arguments.get(index).map_or("", String::as_str)));
+            let is_cached = arguments.get(4).is_some_and(|what| what == "cached");
+            crate::forks::restored(path, key, number(2)?, number(3)?, is_cached)
+        }
         "forks" => crate::forks::measure(number(0)?, number(1)?, arguments.get(2).map_or("", String::as_str)),
         "page-reads" => page_reads::some(path(0)?, number(1)?, number(2)?, number(3)?),
         "file-reads" => page_reads::whole(path(0)?, number(1)?),

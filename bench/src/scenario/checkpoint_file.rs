@@ -2,30 +2,28 @@
 //!
 //! ```text
 //!   written    │ records, pages, hashes ─ read back, checked, sealed ─ on the disk, named │
-//!   restored   │ file read, each page checked ─ domain made ─ pages mapped ─ the function goes on, touches 40 pages, ends  │
+//!   restored   │ file opened, seal checked ─ domain made ─ the function goes on, 40 pages read and checked as touched, ends │
 //!              └────────────────────────────────────── what is measured ─────────────────────────────────────────────────────┘
 //! ```
 //!
 //! A file takes a name of its own, which costs the disk more than bytes in a file that is there: what a plain file costs that is written, synchronised and
-//! named has its own row. So has a workflow that does nothing, which is what a restored one cannot go below. What a server commits of a workflow
+//! named has its own row. So has a workflow that does nothing in a process that was ready for it, which is what a restored one cannot go below. What a server commits of a workflow
 //! that waits is measured by `durable-rate`.
 
 use crate::durable::fdatasync;
-use crate::forks::sleeper;
+use crate::forks::{NAP, sleeper};
 use crate::harness::{Effort, Result, Row, Samples, Unit, take_turns};
 use crate::ours::{Workflow, image, scratch};
-use crate::{page_cache, peer};
+use crate::peer;
 use monohull_checkpoint::record::Contents;
 use monohull_checkpoint::{Checkpoint, Content, Heat, Key, NewFile, Packing, Pages, Replace, Trust, write};
 use monohull_saved::{Engine, Saved};
 use monohull_visor::domain::checkpoint::Continuation;
-use monohull_visor::worker::read_continuation;
-use monohull_visor::workflow::Plan;
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The bytes that the smallest form of a small function that sleeps may take.
 const ALLOWED_COMPRESSED: f64 = 8.0 * 1024.0;
@@ -33,12 +31,14 @@ const ALLOWED_COMPRESSED: f64 = 8.0 * 1024.0;
 const HEAP: usize = 16 << 20;
 const TOUCHED: &str = "40";
 const PAGE: usize = 4096;
+/// The file of the key.
+const KEY: &str = "checkpoint.key";
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let folder = scratch()?.join("checkpoint-file");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).map_err(said)?;
-    let key = Key::load_or_create(&folder.join("checkpoint.key")).map_err(said)?;
+    let key = Key::load_or_create(&folder.join(KEY)).map_err(said)?;
     let mut rows = small(effort, &folder, &key)?;
     rows.extend(restored(effort, &folder, &key)?);
     let _ = std::fs::remove_dir_all(&folder);
@@ -85,37 +85,31 @@ fn small(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
 
 /// A workflow with 16 MiB that goes on from its file.
 fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
-    let nap = Duration::from_millis(20);
-    let document = sleeper(HEAP, nap);
+    let document = sleeper(HEAP, NAP);
     let workflow = Workflow::new(&document)?;
     let saved = saved(&workflow, &document, workflow.suspend()?);
     let path = saved.write(folder, "wakes", key, None).map_err(said)?.path;
     // From here on it is due.
-    std::thread::sleep(nap);
-    let plan = Plan::clone(workflow.ready().plan());
-    let restore = || {
-        let start = Instant::now();
-        let saved = Saved::read(&path, key, |_, _| Ok(plan.clone())).map_err(said)?;
-        workflow.go_on(read_continuation(saved.continuation, None)?)?;
-        Ok(start.elapsed().as_nanos() as f64)
-    };
-    let from_disk = || {
-        page_cache::evict(&path)?;
-        restore()
-    };
-    let nothing = Workflow::nothing(1)?;
-    let text = path.to_str().ok_or("the path of the build folder is not UTF-8")?;
-    let heap = HEAP.to_string();
-    let preadv = || peer::measure("page-reads", &[text, effort.size("500", "2"), &heap, TOUCHED]);
-    let cached = take_turns(effort, restore, preadv)?;
-    let floor = take_turns(effort, || Ok(nothing.run()?.nanoseconds), preadv)?;
-    let evicted = take_turns(effort, from_disk, || peer::measure("file-reads", &[text, effort.size("3", "1")]))?;
-    let by = "preadv of 40 pages, into fresh memory";
+    std::thread::sleep(NAP);
+    let sealed = folder.join(KEY);
+    let utf_8 = |path: &Path| path.to_str().map(str::to_owned).ok_or("the path of the build folder is not UTF-8");
+    let (text, sealed, heap) = (utf_8(&path)?, utf_8(&sealed)?, HEAP.to_string());
+    let restore =
+        |where_from: &str| peer::measure("restored", &[&text, &sealed, &heap, effort.size("30", "2"), where_from]);
+    let preadv = || peer::measure("page-reads", &[&text, effort.size("500", "2"), &heap, TOUCHED]);
+    let whole = || peer::measure("file-reads", &[&text, effort.size("3", "1")]);
+    let nothing = || peer::measure("cold", &["answered", effort.size("100", "5")]);
+    let cached = take_turns(effort, || restore("cached"), preadv)?;
+    let floor = take_turns(effort, nothing, preadv)?;
+    let evicted = take_turns(effort, || restore("evicted"), whole)?;
+    let floor_of_evicted = take_turns(effort, nothing, whole)?;
+    let (by, disk) = ("preadv of 40 pages, into fresh memory", "reading the file from the disk");
     let row = |name: &str, sides, by: &str, goal| Row::new(name, sides, by, Unit::Microseconds, goal);
     Ok(vec![
         row("checkpoint: 16 MiB restored, 40 pages touched", cached, by, Some(2.0)),
-        row("checkpoint: a workflow of a no-op, not restored", floor, by, None),
-        row("checkpoint: 16 MiB restored from the disk", evicted, "reading the file from the disk", Some(0.2)),
+        row("checkpoint: a no-op in a process, answered", floor, by, None),
+        row("checkpoint: 16 MiB restored from the disk", evicted, disk, Some(0.2)),
+        row("checkpoint: a no-op in a process, answered", floor_of_evicted, disk, None),
     ])
 }
 

@@ -375,6 +375,7 @@ impl Cell {
         charge: impl Fn(i64) -> bool,
     ) -> Result<u64, PointError> {
         let base = self.base();
+        // All at once takes less time than page by page.
         space.fill_missing(&(base..base + CELL_SIZE))?;
         let fixed = joined(self.data().chain([self.heap()]).collect());
         let mapped: Vec<_> = self.mapped.ranges().collect();
