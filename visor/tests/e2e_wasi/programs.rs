@@ -28,7 +28,7 @@ pub(super) fn tour(image: &str, connection: &str, exit: &str) {
             "function": "tour",
             "stdin": "text",
             "env": { "GREETING": "hello" },
-            "args": { "end": "well" },
+            "args": { "end": "well", "argv": ["a b", "--ü"] },
         }],
     });
     let input = format!("text={}", folder.path().join("text").display());
@@ -38,7 +38,7 @@ pub(super) fn tour(image: &str, connection: &str, exit: &str) {
     assert_eq!(
         printed(&report),
         [
-            "arguments: [\"tour\", \"--end=well\"]",
+            "arguments: [\"tour\", \"a b\", \"--ü\", \"--end=well\"]",
             "GREETING: Some(\"hello\")",
             "slept: true",
             "after 2020: true",

@@ -20,6 +20,7 @@
 extern crate alloc;
 
 mod answer;
+mod arguments;
 mod attachment;
 mod continuation;
 mod descriptors;

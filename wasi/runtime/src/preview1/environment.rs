@@ -1,20 +1,16 @@
 //! Arguments, environment variables, random bytes.
 
 use super::Call;
+use crate::arguments;
 use crate::errno::WasiError;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use monohull_std::env;
 
-/// Name of the function, and the step's arguments. As in programs in C, the elements of an argument `argv` that is a list of texts come first.
+/// The program's arguments.
 pub(super) fn arguments() -> Vec<String> {
-    let mut words: Vec<String> = env::args().collect();
-    if let Ok(list) = env::try_arg::<Vec<String>>("argv") {
-        words.retain(|word| !word.starts_with("--argv="));
-        words.splice(1..1, list);
-    }
-    words.iter().map(|word| format!("{word}\0")).collect()
+    arguments::of_step().iter().map(|word| format!("{word}\0")).collect()
 }
 
 /// The step's environment.

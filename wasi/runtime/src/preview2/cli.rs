@@ -2,6 +2,7 @@
 
 use super::streams::{InputStream, OutputStream};
 use super::{Caller, State, resource};
+use crate::arguments;
 use crate::exit::Exit;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,7 +19,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
     let mut environment = linker.instance("wasi:cli/environment@0.2.0")?;
     environment
         .func_wrap("get-environment", |_: Caller<'_>, (): ()| Ok((env::vars().collect::<Vec<(String, String)>>(),)))?;
-    environment.func_wrap("get-arguments", |_: Caller<'_>, (): ()| Ok((env::args().collect::<Vec<String>>(),)))?;
+    environment.func_wrap("get-arguments", |_: Caller<'_>, (): ()| Ok((arguments::of_step(),)))?;
     // Paths without a directory are beneath the root, where the mounts are.
     environment.func_wrap("initial-cwd", |_: Caller<'_>, (): ()| Ok((None::<String>,)))?;
 
