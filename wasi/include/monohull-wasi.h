@@ -67,6 +67,16 @@ int monohull_ready(void) MONOHULL_IMPORT("ready");
 /* Random bytes that may be drawn before: instances of one template have them in common. */
 int monohull_common_random(void *bytes, size_t length) MONOHULL_IMPORT("common_random");
 
+/* The address at an end of a socket, as wasi-libc has no getsockname and no getpeername: its own (`end` 0), or that of the other side (1). 0, or an error
+ * number of WASI. */
+struct monohull_socket_address {
+    uint32_t family; /* 4 or 6 */
+    uint32_t port;
+    uint8_t address[16]; /* in network order; of IPv4 the first four bytes */
+    uint32_t flow, scope;
+};
+int monohull_socket_address(int descriptor, int end, struct monohull_socket_address *address) MONOHULL_IMPORT("socket_address");
+
 /* What `setjmp` and `longjmp` are for, which WebAssembly has not. `protect` calls `function` with `argument`: 0 if it has returned, 1 if `escape` was called in it,
  * however deep, which ends all calls up to the last `protect`. The program is linked with --export-table. A function that calls `protect` needs a
  * variable whose address it gives away: then it has a frame on the stack in memory, and with its return that stack is as it was. */

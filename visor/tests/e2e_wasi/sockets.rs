@@ -132,6 +132,7 @@ fn calls_on_sockets_with_wrong_arguments_are_refused_and_lose_no_connection() {
     const MFILE: u32 = 33;
     const NOTDIR: u32 = 54;
     const NOTCONN: u32 = 53;
+    const NOTSOCK: u32 = 57;
     const SPIPE: u32 = 70;
     let [address, _] = free();
     // A connection waits from the beginning; the accepts that have no number for it, or nowhere to write that, leave it to the next one.
@@ -152,6 +153,18 @@ fn calls_on_sockets_with_wrong_arguments_are_refused_and_lose_no_connection() {
         // All that was sent is still there.
         "(call $sock_recv (i32.load (i32.const 512)) (i32.const 256) (i32.const 1) (i32.const 2) (i32.const 516) (i32.const 520))",
         "(i32.load (i32.const 516))",
+        // Addresses: of a file, of what is not connected, of no end, with no room for one; a socket's own, and that of the other side.
+        "(call $socket_address (i32.const 1) (i32.const 0) (i32.const 528))",
+        "(call $socket_address (i32.const 4) (i32.const 1) (i32.const 528))",
+        "(call $socket_address (i32.const 4) (i32.const 2) (i32.const 528))",
+        "(call $socket_address (i32.const 4) (i32.const 0) (i32.const 65505))",
+        "(i32.load (i32.const 528))",
+        "(call $socket_address (i32.const 4) (i32.const 0) (i32.const 528))",
+        "(i32.load (i32.const 528))",
+        "(i32.load (i32.const 532))",
+        "(i32.load (i32.const 536))",
+        "(call $socket_address (i32.load (i32.const 512)) (i32.const 1) (i32.const 528))",
+        "(i32.load (i32.const 532))",
     ];
     let body: String = calls.iter().enumerate().map(|(index, call)| kept(index, call)).collect();
     let body = format!(
@@ -162,7 +175,7 @@ fn calls_on_sockets_with_wrong_arguments_are_refused_and_lose_no_connection() {
         {body}"
     );
     let function = Function::new(&program("", &body, calls.len()));
-    let report = thread::scope(|scope| {
+    let (report, from) = thread::scope(|scope| {
         let run = scope.spawn(|| {
             let step = json!({ "env": { "MONOHULL_LISTEN": address.to_string() } });
             let network = json!({ "mode": "host", "listen": [address.to_string()] });
@@ -170,11 +183,13 @@ fn calls_on_sockets_with_wrong_arguments_are_refused_and_lose_no_connection() {
         });
         let mut connection = connected(address);
         connection.write_all(b"bytes").expect("sent");
-        let report = run.join().expect("it has run");
-        drop(connection);
-        report
+        let from = connection.local_addr().expect("its address");
+        (run.join().expect("it has run"), u32::from(from.port()))
     });
     let results = words_of(&report);
     let expected = [MFILE, 0, FAULT, INVAL, 0, INVAL, FAULT, FAULT, INVAL, INVAL, SPIPE, NOTDIR, NOTCONN, 0, 5];
-    assert_eq!(results, expected);
+    assert_eq!(results[..expected.len()], expected);
+    let loopback = u32::from_le_bytes([127, 0, 0, 1]);
+    let expected = [NOTSOCK, NOTCONN, INVAL, FAULT, 0, 0, 4, address.port().into(), loopback, 0, from];
+    assert_eq!(results[results.len() - expected.len()..], expected);
 }

@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::guest::Guest;
 use crate::host::call;
 use crate::owned_continuations::Continuations;
-use crate::slots::Slots;
+use crate::slots::{self, Slots};
 use alloc::string::String;
 use alloc::vec::Vec;
 use monohull_abi::number;
@@ -85,11 +85,11 @@ fn number_of(result: core::result::Result<(), WasiError>) -> u32 {
     result.map_or_else(|error| error.0.into(), |()| 0)
 }
 
-/// Gives functions their names. `name(argument: type, …)` is the method of [`Call`] of that name.
+/// Gives functions of a module their names. `name(argument: type, …)` is the method of [`Call`] of that name.
 macro_rules! functions {
-    ($linker:ident: $($name:ident($($argument:ident: $type:ty),*);)*) => {
+    ($linker:ident, $module:expr; $($name:ident($($argument:ident: $type:ty),*);)*) => {
         $($linker.func_wrap(
-            MODULE,
+            $module,
             stringify!($name),
             |mut caller: Caller<'_, State>, $($argument: $type),*| -> Result<u32> {
                 let (memory, state) = memory_of(&mut caller)?;
@@ -102,7 +102,7 @@ macro_rules! functions {
 
 /// Gives all functions their names.
 pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
-    functions! { linker:
+    functions! { linker, MODULE;
         args_get(pointers: u32, bytes: u32);
         args_sizes_get(count: u32, bytes: u32);
         environ_get(pointers: u32, bytes: u32);
@@ -154,6 +154,10 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
         sock_recv(fd: u32, buffers: u32, count: u32, flags: u32, out: u32, out_flags: u32);
         sock_send(fd: u32, buffers: u32, count: u32, flags: u32, out: u32);
         sock_shutdown(fd: u32, how: u32);
+    }
+    // What preview 1 lacks.
+    functions! { linker, slots::MODULE;
+        socket_address(fd: u32, end: u32, out: u32);
     }
     linker.func_wrap(MODULE, "proc_exit", |_: Caller<'_, State>, status: u32| -> Result<()> {
         Err(Exit(status).into())

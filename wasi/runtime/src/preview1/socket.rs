@@ -17,7 +17,7 @@ use alloc::format;
 use alloc::string::String;
 use core::net::SocketAddr;
 use core::ops::Range;
-use monohull_abi::network::{PEEK as LEAVE, SocketShutdown};
+use monohull_abi::network::{PEEK as LEAVE, SocketAddress, SocketEnd, SocketShutdown};
 use monohull_std::env;
 use wasmtime::{Result, bail, format_err};
 
@@ -31,6 +31,8 @@ const WAIT_ALL: u32 = 2;
 /// Directions of `sock_shutdown` (`sdflags`).
 const READING: u32 = 1;
 const WRITING: u32 = 2;
+/// What `socket_address` writes: family (4 or 6), port, address, flow and scope.
+const ADDRESS_SIZE: usize = 32;
 
 /// Opens the sockets that the step's environment names, and adds to the program's own how many these are.
 pub(super) fn open(descriptors: &mut Descriptors, environment: &mut alloc::vec::Vec<String>) -> Result<()> {
@@ -163,5 +165,18 @@ impl Call<'_> {
             how if how == READING | WRITING => SocketShutdown::Both,
             _ => return Err(WasiError::INVAL),
         })
+    }
+
+    /// Writes the address at an end of a socket: its own (0), or that of the other side (1). It is no function of preview 1, where a server
+    /// does not learn who has connected to it.
+    pub(super) fn socket_address(&mut self, fd: u32, end: u32, out: u32) -> Result<(), WasiError> {
+        let end = SocketEnd::from_raw(end.into()).ok_or(WasiError::INVAL)?;
+        let address: SocketAddress = self.state.descriptors.get(fd)?.socket()?.address(end)?.into();
+        let mut bytes = [0; ADDRESS_SIZE];
+        bytes[8..24].copy_from_slice(&address.address);
+        for (at, number) in [(0, address.family), (4, address.port), (24, address.flow), (28, address.scope)] {
+            bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        }
+        self.guest.store(out, &bytes)
     }
 }
