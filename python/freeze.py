@@ -33,6 +33,8 @@ WASI = {
     "wasi/sockets": "_socket",
     "wasi/configuration": "_sysconfigdata__wasi_wasm32-wasi",
 }
+# Modules in C of a WebAssembly program, each with its function.
+WASI_LINKED = [("_monohull_sockets", "PyInit__monohull_sockets")]
 PAGE = 4096
 # Lines that become others, so that what programs import can be in a template. `random` draws its first seed when it is imported: instances of one
 # template have that seed in common until `monohull.ready` gives each its own. `selectors` makes an epoll descriptor to see whether it can.
@@ -40,7 +42,7 @@ EDITS = {
     "random": ("_inst = Random()\n", "import _monohull\n_inst = Random(int.from_bytes(_monohull.common_random(32)))\ndel _monohull\n"),
     "selectors": ("    # check if the OS and Kernel actually support the method. Call may fail with\n", "    return True\n"),
 }
-# The loop of `asyncio` wants a pair of sockets, by which other threads wake it.
+# The loop of `asyncio` wants a pair of sockets, by which other threads wake it: there are none.
 # Standard error looks like a terminal there, and is none.
 WASI_EDITS = {
     "asyncio.unix_events": ("    _loop_factory = _UnixSelectorEventLoop\n", "    from _monohull_loop import Loop as _loop_factory\n"),
@@ -84,7 +86,7 @@ def main(*arguments):
     folder, out, packages = (*arguments[is_wasi:], None)[:3]
     here = pathlib.Path(__file__).parent
     modules = list(library(pathlib.Path(folder)))
-    linked = []
+    linked = WASI_LINKED if is_wasi else []
     if packages is not None:
         modules += library(pathlib.Path(packages))
         linked = [line.split() for line in (pathlib.Path(packages) / "modules").read_text().splitlines()]

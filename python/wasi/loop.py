@@ -1,28 +1,45 @@
-"""The loop of `asyncio` where there are no descriptors to wait for and no other threads: callbacks, and timers."""
+"""The loop of `asyncio` where there are no other threads that could wake it: callbacks, timers, and sockets that the program has."""
 
+import selectors
+import socket
 import time
-from asyncio import base_events
+from asyncio import selector_events
 
 
-class Timers:
-    """A selector that waits and finds nothing."""
+class Selector(selectors.DefaultSelector):
+    """One that knows when it would wait without end."""
 
-    @staticmethod
-    def select(timeout):
+    def select(self, timeout=None):
+        if self.get_map():
+            return super().select(timeout)
         if timeout is None:
             raise RuntimeError("every task waits, and nothing is left that could go on")
         if timeout > 0:
             time.sleep(timeout)
-        return ()
+        return []
 
 
-class Loop(base_events.BaseEventLoop):
+class Loop(selector_events.BaseSelectorEventLoop):
     """What `asyncio.run` runs in."""
 
-    _selector = Timers
+    def __init__(self):
+        super().__init__(Selector())
 
-    def _process_events(self, events):
+    # Others write into a pipe that the loop waits for.
+
+    def _make_self_pipe(self):
+        pass
+
+    def _close_self_pipe(self):
         pass
 
     def _write_to_self(self):
         pass
+
+    # Others ask in a thread. These are answered at once.
+
+    async def getaddrinfo(self, host, port, *, family=0, type=0, proto=0, flags=0):
+        return socket.getaddrinfo(host, port, family, type, proto, flags)
+
+    async def getnameinfo(self, sockaddr, flags=0):
+        return socket.getnameinfo(sockaddr, flags)

@@ -1,56 +1,323 @@
-"""The module `_socket` where there are no sockets: programs that import one and do not use it work, and what would open one is an error that says so."""
+"""The module `_socket`, over what WASI preview 1 has: sockets that listen are found open, connections are accepted there, and none is made.
+
+    MONOHULL_LISTEN=127.0.0.1:8080,[::1]:8080       descriptors 4 and 5, and LISTEN_FDS=2
+
+`bind` takes the one that listens at the address which is asked for, so that a program which binds, listens and accepts is the same here as
+elsewhere. `socket(fileno=4)` takes it by its number.
+"""
 
 import errno
+import time
+
+import _monohull_sockets as system
 
 AF_UNSPEC, AF_INET, AF_INET6 = 0, 2, 10
 SOCK_STREAM, SOCK_DGRAM = 1, 2
 IPPROTO_IP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_IPV6 = 0, 6, 17, 41
-SOL_SOCKET, SO_REUSEADDR, SO_ERROR, SO_BROADCAST, SO_KEEPALIVE = 1, 2, 4, 6, 9
+SOL_SOCKET, SO_REUSEADDR, SO_TYPE, SO_ERROR, SO_BROADCAST, SO_KEEPALIVE = 1, 2, 3, 4, 6, 9
 TCP_NODELAY, IPV6_V6ONLY = 1, 26
 SHUT_RD, SHUT_WR, SHUT_RDWR = 0, 1, 2
-MSG_OOB, MSG_PEEK = 1, 2
-AI_PASSIVE, AI_CANONNAME, AI_NUMERICHOST = 1, 2, 4
-EAI_NONAME = -2
+# Those of WASI.
+MSG_PEEK, MSG_WAITALL, MSG_OOB = 1, 2, 16
+AI_PASSIVE, AI_CANONNAME, AI_NUMERICHOST, AI_NUMERICSERV = 1, 2, 4, 0x400
+EAI_NONAME, EAI_FAMILY, EAI_SERVICE = -2, -6, -8
 NI_NUMERICHOST, NI_NUMERICSERV = 1, 2
 SOMAXCONN = 128
 INADDR_ANY = 0
-has_ipv6 = False
+has_ipv6 = True
 CAPI = None
 
 error = OSError
 timeout = TimeoutError
 _timeout = None
 
+_WITHOUT = "Python that is built for WebAssembly"
+_NO_CONNECTION = "makes no connections; a native function (`monohull build app.py`) does"
+# The first descriptor of a socket that is found open, and those that `bind` has given to a socket.
+_FIRST = 4
+_bound = set()
+# The ends of `system.address`.
+_OWN, _OTHER = 0, 1
+_ANY = {AF_INET: "0.0.0.0", AF_INET6: "::"}
+_LOOPBACK = {AF_INET: "127.0.0.1", AF_INET6: "::1"}
+# What may be set. It changes nothing: the socket is there already.
+_OPTIONS = {(SOL_SOCKET, SO_REUSEADDR), (SOL_SOCKET, SO_KEEPALIVE), (IPPROTO_TCP, TCP_NODELAY), (IPPROTO_IPV6, IPV6_V6ONLY)}
+# The most that a wait in milliseconds can be.
+_LONGEST = (1 << 31) - 1
+
 
 class gaierror(OSError):
-    """No name is looked up."""
+    """A name that is not known here."""
 
 
 class herror(OSError):
     """The same, of older functions."""
 
 
-def _refuse(*arguments, **named):
-    raise OSError(errno.ENOTSUP, "Python that is built for WebAssembly has no sockets")
+def _refuse(what):
+    return OSError(errno.ENOTSUP, f"{_WITHOUT} {what}")
+
+
+def _named(family, packed, port, flow, scope):
+    """An address as Python has it."""
+    if family == 4:
+        return system.unpack(packed), port
+    return system.unpack(packed), port, flow, scope
+
+
+def _pack(host, family):
+    """The bytes of a host that is written in numbers, or is this one."""
+    host = host.decode() if isinstance(host, (bytes, bytearray)) else host
+    if host == "":
+        host = _ANY[family]
+    elif host == "localhost":
+        host = _LOOPBACK[family]
+    packed = system.pack(host)
+    if packed is None:
+        raise gaierror(EAI_NONAME, f"{_WITHOUT} looks no names up: {host}")
+    if len(packed) != (4 if family == AF_INET else 16):
+        raise gaierror(EAI_FAMILY, f"{host} is an address of another family")
+    return packed
+
+
+def _found():
+    """Sockets that were found open and still listen: descriptors, each with its address."""
+    import os
+
+    count = os.environ.get("LISTEN_FDS", "")
+    for descriptor in range(_FIRST, _FIRST + int(count if count.isdecimal() else 0)):
+        try:
+            own = system.address(descriptor, _OWN)
+            system.address(descriptor, _OTHER)
+        except OSError as error:
+            # One without another side listens. It may be closed, and its number be that of something else.
+            if error.errno == errno.ENOTCONN:
+                yield descriptor, own
 
 
 class socket:
-    """What cannot be opened."""
+    """A socket that listens, or a connection that was accepted."""
 
-    __slots__ = ()
+    # Without a descriptor it was not bound yet (`None`) or is closed (-1).
+    __slots__ = ("_descriptor", "_family", "_limit")
 
-    __init__ = _refuse
-    family = type = proto = timeout = None
+    def __init__(self, family=-1, type=-1, proto=-1, fileno=None):
+        self._descriptor = None
+        if type not in (-1, SOCK_STREAM) or proto not in (-1, 0, IPPROTO_TCP):
+            raise _refuse("has sockets for connections over TCP alone")
+        if fileno is None:
+            family = AF_INET if family == -1 else family
+            if family not in _ANY:
+                raise OSError(errno.EAFNOSUPPORT, f"{_WITHOUT} has no sockets of this family")
+        else:
+            fileno = fileno.__index__()
+            if fileno < 0:
+                raise ValueError("negative file descriptor")
+            found = AF_INET if system.address(fileno, _OWN)[0] == 4 else AF_INET6
+            family = found if family == -1 else family
+            self._descriptor = fileno
+        self._family = int(family)
+        self._limit = None
+        if _timeout is not None:
+            self.settimeout(_timeout)
+
+    def __del__(self):
+        descriptor = getattr(self, "_descriptor", None)
+        if descriptor is not None and descriptor >= 0:
+            import warnings
+
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            self._descriptor = -1
+            system.close(descriptor)
+
+    def __repr__(self):
+        return f"<socket object, fd={self.fileno()}, family={self._family}, type={SOCK_STREAM}, proto={self.proto}>"
+
+    @property
+    def family(self):
+        return self._family
+
+    @property
+    def type(self):
+        return SOCK_STREAM
+
+    @property
+    def proto(self):
+        return 0
+
+    @property
+    def timeout(self):
+        return self._limit
+
+    def _number(self):
+        if self._descriptor is None:
+            raise OSError(errno.ENOTCONN, f"the socket is not bound, and {_WITHOUT} {_NO_CONNECTION}")
+        if self._descriptor < 0:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        return self._descriptor
 
     def fileno(self):
-        return -1
+        return -1 if self._descriptor is None else self._descriptor
+
+    def detach(self):
+        descriptor, self._descriptor = self.fileno(), -1
+        return descriptor
 
     def close(self):
-        pass
+        descriptor = self.detach()
+        if descriptor >= 0:
+            system.close(descriptor)
+
+    # Waiting.
+
+    def settimeout(self, timeout):
+        if timeout is not None:
+            timeout = float(timeout)
+            if timeout < 0:
+                raise ValueError("Timeout value out of range")
+        if self._descriptor is not None:
+            system.set_blocking(self._number(), timeout is None)
+        self._limit = timeout
+
+    def gettimeout(self):
+        return self._limit
+
+    def setblocking(self, blocking):
+        self.settimeout(None if blocking else 0.0)
+
+    def getblocking(self):
+        return self._limit != 0
+
+    def _deadline(self):
+        return time.monotonic() + self._limit if self._limit else None
+
+    def _call(self, deadline, is_writing, function, *arguments):
+        """Calls it when the socket is ready for it, as long as that is before the deadline, if there is one."""
+        number = self._number()
+        while deadline is not None:
+            left = deadline - time.monotonic()
+            if left <= 0 or not system.wait(number, is_writing, min(int(left * 1000) + 1, _LONGEST)):
+                raise timeout("timed out")
+            try:
+                return function(number, *arguments)
+            except BlockingIOError:
+                continue
+        return function(number, *arguments)
+
+    # A server.
+
+    def bind(self, address):
+        if self._descriptor is not None:
+            self._number()
+            raise OSError(errno.EINVAL, "the socket is bound already")
+        host, port = address[:2]
+        packed = _pack(host, self._family)
+        taken = False
+        for descriptor, (_, own, its_port, _, _) in _found():
+            if own == packed and port in (0, its_port):
+                taken = descriptor in _bound
+                if not taken:
+                    _bound.add(descriptor)
+                    self._descriptor = descriptor
+                    if self._limit is not None:
+                        system.set_blocking(descriptor, False)
+                    return
+        at = f"[{host}]:{port}" if self._family == AF_INET6 else f"{host}:{port}"
+        if taken:
+            raise OSError(errno.EADDRINUSE, f"another socket of this program is bound to {at}")
+        raise OSError(
+            errno.EADDRNOTAVAIL,
+            f"no socket listens at {at}: `MONOHULL_LISTEN` in the step's `env` names the addresses at which this program finds some open",
+        )
+
+    def listen(self, backlog=SOMAXCONN):
+        system.address(self._number(), _OWN)
+
+    def _accept(self):
+        connection = self._call(self._deadline(), False, system.accept)
+        try:
+            return connection, _named(*system.address(connection, _OTHER))
+        except OSError:
+            # Its other side is gone already, which the first call for it says.
+            return connection, (_ANY[self._family], 0)
+
+    def getsockname(self):
+        if self._descriptor is None:
+            return (_ANY[self._family], 0) + ((0, 0) if self._family == AF_INET6 else ())
+        return _named(*system.address(self._number(), _OWN))
+
+    def getpeername(self):
+        return _named(*system.address(self._number(), _OTHER))
+
+    # Connections.
+
+    def connect(self, address):
+        raise _refuse(_NO_CONNECTION)
+
+    def connect_ex(self, address):
+        return errno.ENOTSUP
+
+    def recv_into(self, buffer, nbytes=0, flags=0):
+        with memoryview(buffer) as view, view.cast("B") as room:
+            if nbytes < 0 or nbytes > len(room):
+                raise ValueError("the buffer is shorter")
+            return self._call(self._deadline(), False, system.recv_into, room[:nbytes or None], flags)
+
+    def recv(self, bufsize, flags=0):
+        if bufsize < 0:
+            raise ValueError("negative buffersize in recv")
+        buffer = bytearray(bufsize)
+        return bytes(memoryview(buffer)[:self.recv_into(buffer, 0, flags)])
+
+    def recvfrom(self, bufsize, flags=0):
+        return self.recv(bufsize, flags), None
+
+    def recvfrom_into(self, buffer, nbytes=0, flags=0):
+        return self.recv_into(buffer, nbytes, flags), None
+
+    def send(self, data, flags=0):
+        return self._call(self._deadline(), True, system.send, data, flags)
+
+    def sendall(self, data, flags=0):
+        deadline = self._deadline()
+        with memoryview(data) as view, view.cast("B") as rest:
+            sent = 0
+            while sent < len(rest):
+                sent += self._call(deadline, True, system.send, rest[sent:], flags)
+
+    def sendto(self, data, *arguments):
+        raise _refuse("sends no datagrams")
+
+    def shutdown(self, how):
+        system.shutdown(self._number(), how)
+
+    # Options.
+
+    def setsockopt(self, level, option, value, length=None):
+        if (level, option) not in _OPTIONS:
+            raise OSError(errno.ENOPROTOOPT, f"{_WITHOUT} has no such option of sockets")
+
+    def getsockopt(self, level, option, length=None):
+        if (level, option) == (SOL_SOCKET, SO_TYPE):
+            return SOCK_STREAM
+        if (level, option) == (SOL_SOCKET, SO_ERROR) or (level, option) in _OPTIONS:
+            return 0
+        raise OSError(errno.ENOPROTOOPT, f"{_WITHOUT} has no such option of sockets")
 
 
 SocketType = socket
-getaddrinfo = gethostbyname = gethostbyname_ex = gethostbyaddr = getnameinfo = gethostname = socketpair = getservbyname = _refuse
+
+
+def close(descriptor):
+    system.close(descriptor)
+
+
+def dup(descriptor):
+    raise _refuse("has one number for each socket")
+
+
+def socketpair(*arguments):
+    raise _refuse("has no pairs of sockets")
 
 
 def getdefaulttimeout():
@@ -59,11 +326,89 @@ def getdefaulttimeout():
 
 def setdefaulttimeout(timeout):
     global _timeout
+    if timeout is not None:
+        timeout = float(timeout)
+        if timeout < 0:
+            raise ValueError("Timeout value out of range")
     _timeout = timeout
 
 
-def close(descriptor):
-    _refuse()
+# Names: those of this host, and addresses that are written in numbers.
+
+
+def gethostname():
+    return "localhost"
+
+
+def gethostbyname(name):
+    return system.unpack(_pack(name, AF_INET))
+
+
+def gethostbyname_ex(name):
+    return name, [], [gethostbyname(name)]
+
+
+def gethostbyaddr(address):
+    raise herror(1, f"{_WITHOUT} looks no names up: {address}")
+
+
+def getservbyname(name, protocol=None):
+    raise OSError(f"{_WITHOUT} knows no services by name: {name}")
+
+
+def getnameinfo(address, flags):
+    return system.unpack(_pack(address[0], AF_INET6 if ":" in address[0] else AF_INET)), str(address[1])
+
+
+def getaddrinfo(host, port, family=0, type=0, proto=0, flags=0):
+    if isinstance(port, (bytes, str)):
+        if not port.isdigit():
+            raise gaierror(EAI_SERVICE, f"{_WITHOUT} knows no services by name: {port}")
+        port = int(port)
+    if isinstance(host, (bytes, bytearray)):
+        host = host.decode()
+    found, why = [], None
+    for one in (AF_INET, AF_INET6) if family == AF_UNSPEC else (family,):
+        if one not in _ANY:
+            raise gaierror(EAI_FAMILY, f"{_WITHOUT} has no sockets of this family")
+        try:
+            text = (_ANY if flags & AI_PASSIVE else _LOOPBACK)[one] if host is None else system.unpack(_pack(host, one))
+        except gaierror as error:
+            # Of two families the one that it is not says nothing.
+            why = error if why is None or why.errno == EAI_FAMILY else why
+            continue
+        kind = type or SOCK_STREAM
+        address = (text, port or 0) if one == AF_INET else (text, port or 0, 0, 0)
+        found.append((one, kind, proto or (IPPROTO_TCP if kind == SOCK_STREAM else IPPROTO_UDP), "", address))
+    if not found:
+        raise why
+    return found
+
+
+def inet_pton(family, text):
+    packed = system.pack(text)
+    if packed is None or len(packed) != {AF_INET: 4, AF_INET6: 16}.get(family):
+        raise OSError("illegal IP address string passed to inet_pton")
+    return packed
+
+
+def inet_ntop(family, packed):
+    if len(packed) != {AF_INET: 4, AF_INET6: 16}.get(family):
+        raise ValueError("invalid length of packed IP address string")
+    return system.unpack(packed)
+
+
+def inet_aton(text):
+    packed = system.pack(text)
+    if packed is None or len(packed) != 4:
+        raise OSError("illegal IP address string passed to inet_aton")
+    return packed
+
+
+def inet_ntoa(packed):
+    if len(packed) != 4:
+        raise OSError("packed IP wrong length")
+    return system.unpack(packed)
 
 
 def htons(number):
@@ -75,16 +420,3 @@ def htonl(number):
 
 
 ntohs, ntohl = htons, htonl
-
-
-def inet_aton(text):
-    parts = text.split(".")
-    if len(parts) != 4 or not all(part.isascii() and part.isdigit() and int(part) < 256 for part in parts):
-        raise OSError("illegal IP address string passed to inet_aton")
-    return bytes(map(int, parts))
-
-
-def inet_ntoa(packed):
-    if len(packed) != 4:
-        raise OSError("packed IP wrong length")
-    return ".".join(map(str, packed))

@@ -98,8 +98,14 @@ const LIBRARIES: [(&str, Program, &str, &[&str]); 2] =
     [("ZLIB", ZLIB, "z", &["zlib.h", "zconf.h"]), ("BZIP2", BZIP2, "bz2", &["bzlib.h"])];
 const ARCHIVES: [&str; 4] = super::ARCHIVES;
 /// Our C files.
-const OURS: [&str; 5] =
-    ["python/main.c", "python/module.c", "python/wasi/host.c", "python/wasi/libc.c", "wasi/lib/monohull.c"];
+const OURS: [&str; 6] = [
+    "python/main.c",
+    "python/module.c",
+    "python/wasi/host.c",
+    "python/wasi/libc.c",
+    "python/wasi/sockets.c",
+    "wasi/lib/monohull.c",
+];
 /// Where the compiler of WebAssembly programs looks for what belongs to one.
 const ATTACHMENT: &[u8] = b"monohull.attachment";
 
