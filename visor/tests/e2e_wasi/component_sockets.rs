@@ -5,9 +5,9 @@
 use super::support::{printed, run_with};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use tempfile::TempDir;
 
 /// What the program answers to these questions.
@@ -107,6 +107,59 @@ fn a_component_sends_datagrams_and_looks_names_up() {
     ];
     assert_eq!(asked(Some(network), &questions), expected);
     thread.join().expect("the echo ends");
+}
+
+/// A peer that sends back what comes on its first connection.
+fn echo_of_connections() -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("[::1]:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let serve = move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut rest = stream.try_clone().expect("a second handle");
+        std::io::copy(&mut stream, &mut rest).expect("all of it");
+    };
+    (address, thread::spawn(serve))
+}
+
+#[test]
+fn a_component_uses_ipv6() {
+    let (stream, connections) = echo_of_connections();
+    let socket = UdpSocket::bind("[::1]:0").expect("a port");
+    let datagram = socket.local_addr().expect("an address");
+    let datagrams = thread::spawn(move || {
+        let mut buffer = [0; 64];
+        let (length, from) = socket.recv_from(&mut buffer).expect("a datagram");
+        socket.send_to(&buffer[..length], from).expect("sent");
+    });
+    let network = json!({ "mode": "host", "connect": ["[::1]:1024-65535"], "listen": ["[::1]:0"] });
+    let four = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let questions = [
+        "server=[::1]:0".to_owned(),
+        format!("client={stream}"),
+        "udp=[::1]:0".to_owned(),
+        format!("datagram={datagram}"),
+        "states=six".to_owned(),
+        // What is granted of one family is nothing of the other, and no other address.
+        format!("connect={}", four.local_addr().expect("an address")),
+        "listen=[::]:0".to_owned(),
+        "listen=127.0.0.1:0".to_owned(),
+    ];
+    let expected = [
+        "server: Err(WouldBlock), then [\"ONE\", \"TWO\"]",
+        "client: Err(WouldBlock), then \"hello\", then 0",
+        "udp: Err(WouldBlock), then pong",
+        "datagram: ping",
+        "states: as WASI has it",
+        "connect: PermissionDenied",
+        "listen: PermissionDenied",
+        "listen: PermissionDenied",
+    ];
+    assert_eq!(asked(Some(network), &questions), expected);
+    for thread in [connections, datagrams] {
+        thread.join().expect("the echo ends");
+    }
+    four.set_nonblocking(true).expect("set");
+    assert!(four.accept().is_err(), "a connection was made");
 }
 
 /// Its standard input is a slot that a step fills whose own input never comes: that step fails when this one has ended.

@@ -4,6 +4,7 @@
 //! tests are ignored.
 
 mod abuse;
+mod components;
 mod grants;
 mod hostile;
 mod leases;

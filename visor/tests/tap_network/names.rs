@@ -6,7 +6,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// A pool of both kinds of addresses, with these resolvers.
-fn net(resolvers: &[IpAddr]) -> Net {
+pub(crate) fn net(resolvers: &[IpAddr]) -> Net {
     let resolvers: Vec<String> = resolvers.iter().map(IpAddr::to_string).collect();
     let mut options = vec!["--pool", "10.99.0.0/24", "--pool", "fd99::/48"];
     options.extend(resolvers.iter().flat_map(|resolver| ["--resolver", resolver]));
@@ -14,7 +14,7 @@ fn net(resolvers: &[IpAddr]) -> Net {
 }
 
 /// dnsmasq beyond the wire, which knows `www.test` and `four.test`; it answers by now.
-fn dnsmasq(net: &Net, at: IpAddr) -> Guest {
+pub(crate) fn dnsmasq(net: &Net, at: IpAddr) -> Guest {
     let (listen, both) = (format!("--listen-address={at}"), format!("--host-record=www.test,{FAR4},{FAR6}"));
     let server = net.start(
         "dnsmasq",
@@ -45,7 +45,7 @@ fn dnsmasq(net: &Net, at: IpAddr) -> Guest {
 
 /// Which of the two addresses comes first is the wire's affair.
 #[track_caller]
-fn assert_both(line: &str) {
+pub(crate) fn assert_both(line: &str) {
     let mut known: Vec<&str> = line.split(' ').collect();
     known.sort_unstable();
     assert_eq!(known, [FAR4.to_string(), FAR6.to_string()]);

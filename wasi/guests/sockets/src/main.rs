@@ -16,6 +16,8 @@ fn main() {
         let (what, at) = question.split_once('=').expect("WHAT=WHERE");
         let answer = match what {
             "server" => server(at),
+            "serve" => serve(at),
+            "echo" => echo(at),
             "client" => client(at),
             "much" => much(at),
             "timeout" => timeout(at),
@@ -24,7 +26,9 @@ fn main() {
             "udp" => udp(at),
             "datagram" => datagram(at),
             "name" => name(at),
+            "addresses" => addresses(at),
             "states" if at == "tcp" => states::tcp().map_err(Error::other),
+            "states" if at == "six" => states::six().map_err(Error::other),
             "states" => states::others().map_err(Error::other),
             _ => panic!("no such question: {what}"),
         };
@@ -60,6 +64,28 @@ fn server(at: &str) -> Result<String> {
         heard.push(text);
     }
     Ok(format!("{without:?}, then {heard:?}"))
+}
+
+/// A server for one client of others: who that is, as the client is told too, and what it says.
+fn serve(at: &str) -> Result<String> {
+    let listener = TcpListener::bind(at)?;
+    println!("serve: listening at {}", listener.local_addr()?);
+    let (mut accepted, from) = listener.accept()?;
+    assert_eq!(from, accepted.peer_addr()?);
+    let mut text = String::new();
+    accepted.read_to_string(&mut text)?;
+    accepted.write_all(format!("{} from {from}", text.to_uppercase()).as_bytes())?;
+    Ok(text)
+}
+
+/// Sends a datagram of others back.
+fn echo(at: &str) -> Result<String> {
+    let socket = UdpSocket::bind(at)?;
+    println!("echo: bound to {}", socket.local_addr()?);
+    let mut buffer = [0; 2000];
+    let (length, from) = socket.recv_from(&mut buffer)?;
+    socket.send_to(&buffer[..length], from)?;
+    Ok(format!("{length} bytes"))
 }
 
 /// Says something to an echo, and ends.
@@ -110,7 +136,7 @@ fn udp(at: &str) -> Result<String> {
 
 /// A datagram to an echo.
 fn datagram(to: &str) -> Result<String> {
-    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    let socket = UdpSocket::bind(if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" })?;
     socket.send_to(b"ping", to)?;
     let mut buffer = [0; 8];
     let (length, _) = socket.recv_from(&mut buffer)?;
@@ -122,4 +148,11 @@ fn name(name: &str) -> Result<String> {
     let found: Vec<SocketAddr> = (name, 80).to_socket_addrs()?.collect();
     let is_loopback = !found.is_empty() && found.iter().all(|address| address.ip().is_loopback());
     if is_loopback { Ok("loopback".to_owned()) } else { Err(ErrorKind::NotFound.into()) }
+}
+
+/// All addresses of a name, in order.
+fn addresses(name: &str) -> Result<String> {
+    let mut found: Vec<String> = (name, 80).to_socket_addrs()?.map(|address| address.ip().to_string()).collect();
+    found.sort_unstable();
+    Ok(found.join(" "))
 }

@@ -6,7 +6,7 @@ use wasip2::io::poll::poll;
 use wasip2::io::streams::StreamError;
 use wasip2::sockets::instance_network::instance_network;
 use wasip2::sockets::ip_name_lookup::resolve_addresses;
-use wasip2::sockets::network::{ErrorCode, IpAddressFamily, IpSocketAddress, Ipv4SocketAddress};
+use wasip2::sockets::network::{ErrorCode, IpAddressFamily, IpSocketAddress, Ipv4SocketAddress, Ipv6SocketAddress};
 use wasip2::sockets::tcp::ShutdownType;
 use wasip2::sockets::tcp_create_socket::create_tcp_socket;
 use wasip2::sockets::udp::OutgoingDatagram;
@@ -14,6 +14,11 @@ use wasip2::sockets::udp_create_socket::create_udp_socket;
 
 const DAY: u64 = 86_400_000_000_000;
 const LOOPBACK: IpSocketAddress = IpSocketAddress::Ipv4(Ipv4SocketAddress { port: 0, address: (127, 0, 0, 1) });
+
+/// An address of IPv6 without flow and scope.
+fn six_at(address: [u16; 8], port: u16) -> IpSocketAddress {
+    IpSocketAddress::Ipv6(Ipv6SocketAddress { port, flow_info: 0, address: address.into(), scope_id: 0 })
+}
 
 /// TCP: each state refuses what belongs to another.
 pub(crate) fn tcp() -> Result<String, ErrorCode> {
@@ -116,5 +121,65 @@ pub(crate) fn others() -> Result<String, ErrorCode> {
         count += 1;
     }
     assert!(count > 0);
+    Ok("as WASI has it".to_owned())
+}
+
+/// IPv6: a socket of one family has no addresses of the other, and says of which it is.
+pub(crate) fn six() -> Result<String, ErrorCode> {
+    let network = instance_network();
+    let here = six_at([0, 0, 0, 0, 0, 0, 0, 1], 0);
+    let others = [
+        LOOPBACK,
+        // 127.0.0.1, spelled as IPv6, and a group.
+        six_at([0, 0, 0, 0, 0, 0xffff, 0x7f00, 1], 0),
+        six_at([0xff02, 0, 0, 0, 0, 0, 0, 1], 0),
+    ];
+    let (four, server) = (create_tcp_socket(IpAddressFamily::Ipv4)?, create_tcp_socket(IpAddressFamily::Ipv6)?);
+    assert_eq!(four.start_bind(&network, here), Err(ErrorCode::InvalidArgument));
+    let datagrams = create_udp_socket(IpAddressFamily::Ipv6)?;
+    for other in others {
+        assert_eq!(server.start_bind(&network, other), Err(ErrorCode::InvalidArgument));
+        assert_eq!(datagrams.start_bind(&network, other), Err(ErrorCode::InvalidArgument));
+    }
+    assert_eq!(server.address_family(), IpAddressFamily::Ipv6);
+    server.start_bind(&network, here)?;
+    server.finish_bind()?;
+    server.start_listen()?;
+    server.finish_listen()?;
+    let IpSocketAddress::Ipv6(at) = server.local_address()? else { return Err(ErrorCode::Unknown) };
+    assert_eq!((at.address, at.flow_info, at.scope_id, at.port != 0), ((0, 0, 0, 0, 0, 0, 0, 1), 0, 0, true));
+
+    let client = create_tcp_socket(IpAddressFamily::Ipv6)?;
+    for wrong in [six_at([0, 0, 0, 0, 0, 0xffff, 0x7f00, 1], at.port), six_at([0; 8], at.port), here] {
+        assert_eq!(client.start_connect(&network, wrong), Err(ErrorCode::InvalidArgument));
+    }
+    client.start_connect(&network, IpSocketAddress::Ipv6(at))?;
+    client.subscribe().block();
+    let (from_server, _to_server) = client.finish_connect()?;
+    server.subscribe().block();
+    let (accepted, _from_client, to_client) = server.accept()?;
+    assert_eq!(accepted.address_family(), IpAddressFamily::Ipv6);
+    to_client.blocking_write_and_flush(b"six").expect("written");
+    assert_eq!(from_server.blocking_read(8).expect("bytes"), b"six");
+    let ends = [accepted.remote_address()?, client.local_address()?];
+    assert!(
+        matches!(ends, [IpSocketAddress::Ipv6(from), IpSocketAddress::Ipv6(own)] if (from.port, from.address) == (own.port, own.address))
+    );
+
+    datagrams.start_bind(&network, here)?;
+    datagrams.finish_bind()?;
+    assert_eq!(datagrams.address_family(), IpAddressFamily::Ipv6);
+    let (received, sent) = datagrams.stream(None)?;
+    let own = datagrams.local_address()?;
+    assert!(sent.check_send()? >= 1);
+    for wrong in [LOOPBACK, six_at([0, 0, 0, 0, 0, 0xffff, 0x7f00, 1], 9), six_at([0; 8], 9)] {
+        let datagram = OutgoingDatagram { data: b"no".to_vec(), remote_address: Some(wrong) };
+        assert_eq!(sent.send(&[datagram]), Err(ErrorCode::InvalidArgument));
+    }
+    assert_eq!(sent.send(&[OutgoingDatagram { data: b"to itself".to_vec(), remote_address: Some(own) }]), Ok(1));
+    received.subscribe().block();
+    let got = received.receive(1)?;
+    assert!(matches!(got[0].remote_address, IpSocketAddress::Ipv6(from) if from.address == at.address), "the sender");
+    assert_eq!(got[0].data, b"to itself");
     Ok("as WASI has it".to_owned())
 }
