@@ -4,7 +4,6 @@
 //! tests are ignored.
 
 mod abuse;
-mod components;
 mod grants;
 mod hostile;
 mod leases;
@@ -15,4 +14,5 @@ mod outside;
 mod peers;
 #[path = "../serve_support/mod.rs"]
 mod serve_support;
+mod webassembly;
 mod world;
