@@ -16,7 +16,7 @@ use monohull_checkpoint::Key;
 use monohull_saved::Saved;
 use monohull_visor::engine::{IsolationWish, Ready};
 use monohull_visor::report::Status;
-use monohull_visor::worker::{IdleWorker, Job, Message, Rest, Settings, Spawner};
+use monohull_visor::worker::{IdleWorker, Job, Message, Rest, Settings, Spawner, copy_continuation};
 use monohull_visor::workflow;
 use serde_json::json;
 use std::os::fd::OwnedFd;
@@ -27,9 +27,10 @@ use std::time::{Duration, Instant};
 /// How long the sleeper sleeps, so that all copies find that it is over.
 pub(crate) const NAP: Duration = Duration::from_millis(100);
 
-/// A workflow of a function that sleeps with so many bytes, and writes to 40 pages of them afterwards.
-pub(crate) fn sleeper(bytes: usize, nap: Duration) -> serde_json::Value {
-    let args = json!({ "what": "wake", "count": nap.as_millis() as u64, "bytes": bytes, "pages": 40 });
+/// A workflow of a function that sleeps with so many bytes, and writes to 40 pages of them afterwards, so often.
+pub(crate) fn sleeper(bytes: usize, nap: Duration, times: u32) -> serde_json::Value {
+    let nap = nap.as_millis() as u64;
+    let args = json!({ "what": "wake", "count": nap, "bytes": bytes, "pages": 40, "times": times });
     json!({
         "name": "bench-wakes",
         "functions": { "probe": { "image": image("bench-probe") } },
@@ -43,10 +44,10 @@ pub(crate) fn sleeper(bytes: usize, nap: Duration) -> serde_json::Value {
 pub(crate) fn measure(bytes: usize, count: usize, what: &str) -> Result<f64> {
     let settings = Settings::usual(IsolationWish::Auto).map_err(|error| wrong(&error))?;
     let spawner = Spawner::start(&settings).map_err(|error| wrong(&error))?;
-    let document = sleeper(bytes, NAP).to_string();
+    let document = sleeper(bytes, NAP, 1).to_string();
     let plan = workflow::load_str(Path::new("bench.json"), &document).map_err(|error| wrong(&error))?;
     let ready = Arc::new(Ready::new(plan).map_err(|error| wrong(&error))?);
-    let rest = suspend(&spawner, &ready)?;
+    let rest = suspend(&spawner, &ready, None)?;
     std::thread::sleep(NAP);
     let fork = || fork(&spawner, &ready, &rest);
     match what {
@@ -72,21 +73,15 @@ pub(crate) fn measure(bytes: usize, count: usize, what: &str) -> Result<f64> {
 
 /// Has processes go on so often from the file of a [`sleeper`] with so many bytes, which is read each time: the median from there to the answer. The
 /// page cache has the file, or else it comes from the disk.
-pub(crate) fn restored(path: &Path, key: &Path, bytes: usize, count: usize, is_cached: bool) -> Result<f64> {
-    let settings = Settings::usual(IsolationWish::Auto).map_err(|error| wrong(&error))?;
-    let spawner = Spawner::start(&settings).map_err(|error| wrong(&error))?;
-    let key = Key::load(key).map_err(|error| wrong(&error))?;
-    let document = sleeper(bytes, NAP).to_string();
-    let plan = workflow::load_str(Path::new("bench.json"), &document).map_err(|error| wrong(&error))?;
-    let ready = Arc::new(Ready::new(plan.clone()).map_err(|error| wrong(&error))?);
+pub(crate) fn restored(file: &Asleep<'_>, count: usize, is_cached: bool) -> Result<f64> {
+    let (spawner, ready, key) = file.begin()?;
     let restore = || {
         if !is_cached {
-            page_cache::evict(path)?;
+            page_cache::evict(file.path)?;
         }
         let worker = spawner.idle_worker().map_err(|error| wrong(&error))?;
         let start = Instant::now();
-        let (saved, later) = Saved::read_for_one(path, &key, |_, _| Ok(plan.clone())).map_err(|error| wrong(&error))?;
-        let rest = Rest { later, ..Rest::from(saved.continuation) };
+        let (_, rest) = file.read(&ready, &key)?;
         go_on(worker, Job { continuation: Some(rest), ..Job::new(ready.clone(), Vec::new()) }, start)
     };
     let mut samples = (0..count).map(|_| restore()).collect::<Result<Vec<_>>>()?;
@@ -94,10 +89,53 @@ pub(crate) fn restored(path: &Path, key: &Path, bytes: usize, count: usize, is_c
     Ok(samples[samples.len() / 2])
 }
 
+/// Goes on from the file of a [`sleeper`] until it sleeps again, and writes that to another file, of this name, beside it.
+pub(crate) fn sleep_again(file: &Asleep<'_>, name: &str) -> Result<f64> {
+    let (spawner, ready, key) = file.begin()?;
+    let (saved, rest) = file.read(&ready, &key)?;
+    let memory = suspend(&spawner, &ready, Some(rest))?;
+    let continuation = copy_continuation(memory, u64::MAX).map_err(|error| wrong(&error))?;
+    let Saved { workflow, generation, document, functions, engine, .. } = saved;
+    let saved = Saved { workflow, generation, document, functions, engine, continuation };
+    let folder = file.path.parent().ok_or("the file lies in no folder")?;
+    saved.write(folder, name, &key, None).map_err(|error| wrong(&error))?;
+    std::thread::sleep(NAP);
+    Ok(0.0)
+}
+
+/// The file of a [`sleeper`].
+pub(crate) struct Asleep<'f> {
+    pub(crate) path: &'f Path,
+    pub(crate) key: &'f Path,
+    pub(crate) bytes: usize,
+    /// How often it sleeps.
+    pub(crate) times: u32,
+}
+
+impl Asleep<'_> {
+    fn begin(&self) -> Result<(Spawner, Arc<Ready>, Key)> {
+        let settings = Settings::usual(IsolationWish::Auto).map_err(|error| wrong(&error))?;
+        let spawner = Spawner::start(&settings).map_err(|error| wrong(&error))?;
+        let document = sleeper(self.bytes, NAP, self.times).to_string();
+        let plan = workflow::load_str(Path::new("bench.json"), &document).map_err(|error| wrong(&error))?;
+        let ready = Ready::new(plan).map_err(|error| wrong(&error))?;
+        Ok((spawner, Arc::new(ready), Key::load(self.key).map_err(|error| wrong(&error))?))
+    }
+
+    fn read(&self, ready: &Ready, key: &Key) -> Result<(Saved<()>, Rest)> {
+        let read = Saved::read_for_one(self.path, key, |_, _| Ok(ready.plan().as_ref().clone()));
+        let (Saved { workflow, generation, document, functions, engine, continuation }, later) =
+            read.map_err(|error| wrong(&error))?;
+        let rest = Rest { later, ..Rest::from(continuation) };
+        Ok((Saved { workflow, generation, document, functions, engine, continuation: () }, rest))
+    }
+}
+
 /// Runs the workflow until it only waits.
-fn suspend(spawner: &Spawner, ready: &Arc<Ready>) -> Result<OwnedFd> {
+fn suspend(spawner: &Spawner, ready: &Arc<Ready>, continuation: Option<Rest>) -> Result<OwnedFd> {
     let worker = spawner.idle_worker().map_err(|error| wrong(&error))?;
-    let job = Job { suspend: Some(Duration::from_millis(1)), ..Job::new(ready.clone(), Vec::new()) };
+    let suspend = Some(Duration::from_millis(1));
+    let job = Job { suspend, continuation, ..Job::new(ready.clone(), Vec::new()) };
     let mut running = worker.assign(&job).map_err(|error| wrong(&error))?;
     listen(&mut running, |message| match message {
         Message::Suspended(suspended) => Some(suspended.continuation.try_clone().map_err(|error| error.to_string())),

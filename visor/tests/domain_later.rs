@@ -65,18 +65,30 @@ impl PageSource for Pages {
 
 /// The continuation with its large runs elsewhere.
 fn elsewhere(whole: Continuation, enough: u64, ends: Ends) -> (Continuation<CapturedPages>, Arc<Pages>) {
+    elsewhere_but(whole, enough, ends, |_| false)
+}
+
+/// The same, but for these pages of them.
+fn elsewhere_but(
+    whole: Continuation,
+    enough: u64,
+    ends: Ends,
+    is_here: impl Fn(u64) -> bool,
+) -> (Continuation<CapturedPages>, Arc<Pages>) {
     let mut file = PagesFile::new().expect("memory");
     let mut pages = BTreeMap::new();
     let record = whole.map_pages(|runs| {
         for run in runs {
-            if run.bytes.len() < LARGE {
-                let at = file.add(run.address, run.bytes.len() as u64);
-                file.write(at, &run.bytes).expect("written");
-                continue;
+            let all_here = run.bytes.len() < LARGE;
+            for (address, bytes) in (run.address..).step_by(PAGE as usize).zip(run.bytes.chunks(PAGE as usize)) {
+                if all_here || is_here(address) {
+                    let at = file.add(address, PAGE);
+                    file.write(at, bytes).expect("written");
+                } else {
+                    file.leave(address, PAGE);
+                    pages.insert(address, bytes.to_vec());
+                }
             }
-            file.leave(run.address, run.bytes.len() as u64);
-            let addresses = (run.address..).step_by(PAGE as usize);
-            pages.extend(addresses.zip(run.bytes.chunks(PAGE as usize).map(<[u8]>::to_vec)));
         }
     });
     let sealed = file.seal(&()).expect("sealed");
@@ -135,6 +147,36 @@ fn a_capture_has_all_pages_whether_they_were_touched_or_not() {
     assert!(again.pages == first.pages && again.unchanged.is_empty());
     assert!(source.given.load(Ordering::Relaxed) >= BYTES / PAGE);
     is_done(&report(go_on(&ready, Some(again.map_pages(CapturedPages::from)), true)));
+}
+
+/// What a run has touched in one part is had first in the next one.
+#[test]
+fn a_capture_says_what_was_touched() {
+    let args = json!({ "what": "wake", "count": 100, "bytes": BYTES, "pages": 10, "times": 3 });
+    let ready = ready(&json!({
+        "name": "later",
+        "functions": { "probe": { "image": "bench-probe" } },
+        "steps": [{ "name": "wakes", "function": "probe", "args": args }],
+        "limits": { "carriers": 1 },
+    }));
+    let _one = support::one_at_a_time();
+    let first = asleep(&ready);
+    assert!(first.touched.is_empty(), "that is not known");
+    let (continuation, source) = elsewhere(first, u64::MAX, Ends::Never);
+    std::thread::sleep(Duration::from_millis(100));
+    let second = suspended(go_on(&ready, Some(continuation), false)).continuation;
+    let pages = |continuation: &Continuation| continuation.touched.iter().map(|(_, bytes)| bytes / PAGE).sum::<u64>();
+    assert!((10..BYTES / PAGE / 4).contains(&pages(&second)), "{:?}", second.touched);
+    // And it is kept in mind, though these pages are not elsewhere any more.
+    let touched = second.touched.clone();
+    let is_touched = |page: u64| touched.iter().any(|(start, bytes)| (*start..start + bytes).contains(&page));
+    let (continuation, again) = elsewhere_but(second, u64::MAX, Ends::Never, is_touched);
+    std::thread::sleep(Duration::from_millis(100));
+    let third = suspended(go_on(&ready, Some(continuation), false)).continuation;
+    assert_eq!(third.touched, touched);
+    assert!(again.given.load(Ordering::Relaxed) < source.given.load(Ordering::Relaxed));
+    let (continuation, _) = elsewhere(third, u64::MAX, Ends::Never);
+    is_done(&report(go_on(&ready, Some(continuation), true)));
 }
 
 /// It does nothing without that page.

@@ -22,6 +22,7 @@ pub(crate) mod traffic;
 mod words;
 mod written;
 
+use crate::forks::Asleep;
 use crate::harness::Result;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -50,9 +51,12 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "fork" => fork::fork_exit_wait(number(0)?, 0),
         "fork-touched" => fork::fork_exit_wait(number(0)?, number(1)?),
         "restored" => {
-            let [path, key] = [0, 1].map(|index| Path::new(arguments.get(index).map_or("", String::as_str)));
-            let is_cached = arguments.get(4).is_some_and(|what| what == "cached");
-            crate::forks::restored(path, key, number(2)?, number(3)?, is_cached)
+            let file = Asleep { path: path(0)?, key: path(1)?, bytes: number(2)?, times: number(3)? as u32 };
+            crate::forks::restored(&file, number(5)?, arguments.get(4).is_some_and(|what| what == "cached"))
+        }
+        "asleep-again" => {
+            let file = Asleep { path: path(0)?, key: path(1)?, bytes: number(2)?, times: number(3)? as u32 };
+            crate::forks::sleep_again(&file, arguments.get(4).map_or("again", String::as_str))
         }
         "forks" => crate::forks::measure(number(0)?, number(1)?, arguments.get(2).map_or("", String::as_str)),
         "page-reads" => page_reads::some(path(0)?, number(1)?, number(2)?, number(3)?),

@@ -30,6 +30,7 @@ fn main(
     cell_bytes: Option<usize>,
     threads: Option<usize>,
     pages: Option<usize>,
+    times: Option<u64>,
 ) -> Result<(), Box<dyn Error>> {
     let bytes = bytes.unwrap_or(0);
     if let Some(ended) = durable::run(&what, count, bytes) {
@@ -54,7 +55,7 @@ fn main(
         }
         "alone" => leave(&[("worst", (0..count).map(|_| slot_calls()).fold(0.0, f64::max))]),
         "rewind" => leave(&[("rewind", rewinds(count, bytes, pages.unwrap_or(0))?)]),
-        "wake" => wake(count, bytes, pages.unwrap_or(0)),
+        "wake" => wake(count, bytes, pages.unwrap_or(0), times.unwrap_or(1)),
         "stay" => stay(count, bytes, threads.unwrap_or(0))?,
         "nothing" => {}
         "time" => _ = black_box(Instant::now()),
@@ -119,14 +120,16 @@ fn stay(milliseconds: u64, bytes: usize, threads: usize) -> Result<(), Box<dyn E
     Ok(())
 }
 
-/// Sleeps for so many milliseconds, with so many bytes of heap in which no two pages are equal, and writes to some of them afterwards.
-fn wake(milliseconds: u64, bytes: usize, pages: usize) {
+/// Sleeps for so many milliseconds, with so many bytes of heap in which no two pages are equal, and writes to some of them afterwards; so often.
+fn wake(milliseconds: u64, bytes: usize, pages: usize, times: u64) {
     let words = bytes / 8;
     let mut heap: Vec<u64> = (0..words as u64).map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).collect();
     black_box(&mut heap);
-    thread::sleep(Duration::from_millis(milliseconds));
-    heap.iter_mut().step_by((words / pages.max(1)).max(1)).take(pages).for_each(|word| *word = !*word);
-    black_box(&mut heap);
+    for _ in 0..times {
+        thread::sleep(Duration::from_millis(milliseconds));
+        heap.iter_mut().step_by((words / pages.max(1)).max(1)).take(pages).for_each(|word| *word = !*word);
+        black_box(&mut heap);
+    }
 }
 
 /// Writes so many pages of a heap of so many bytes, and goes back, so often.

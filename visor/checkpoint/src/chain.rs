@@ -126,6 +126,12 @@ impl<S: ReadAt> Chain<S> {
         &self.pieces
     }
 
+    /// Whether the run that was captured had touched the first page of a piece, and so all of them.
+    pub fn is_active(&self, piece: &Piece) -> bool {
+        let link = self.link(piece.link);
+        link.is_some_and(|link| matches!(piece.run.content, Content::Here { stored } if stored < link.active_pages()))
+    }
+
     /// The checkpoint so many before the newest.
     pub(crate) fn link(&self, link: usize) -> Option<&Checkpoint<S>> {
         self.links.get(link)

@@ -62,7 +62,7 @@ pub(super) fn into_memory<S: ReadAt + Sync>(
     let mut parts: Vec<Part> = Vec::new();
     let left = match reading {
         Reading::All => Vec::new(),
-        Reading::SmallParts => large_parts(chain.pieces()),
+        Reading::SmallParts => large_parts(chain),
     };
     let mut is_left = left.iter().peekable();
     for piece in chain.pieces() {
@@ -85,12 +85,13 @@ pub(super) fn into_memory<S: ReadAt + Sync>(
     Ok((memory, left))
 }
 
-/// The pieces with contents that lie side by side in large parts; none if they are few.
-fn large_parts(pieces: &[Piece]) -> Vec<Piece> {
-    let has_contents = |piece: &Piece| matches!(piece.run.content, Content::Here { .. });
+/// The pieces with contents that lie side by side in large parts, and that the run has not touched before; none if they are few.
+fn large_parts<S: ReadAt>(chain: &Chain<S>) -> Vec<Piece> {
+    let has_contents = |piece: &Piece| matches!(piece.run.content, Content::Here { .. }) && !chain.is_active(piece);
     let pages = |pieces: &[Piece]| pieces.iter().map(|piece| piece.run.count).sum::<u64>();
-    let parts =
-        pieces.chunk_by(|one, next| one.run.end() == next.run.address && has_contents(one) && has_contents(next));
+    let parts = chain
+        .pieces()
+        .chunk_by(|one, next| one.run.end() == next.run.address && has_contents(one) && has_contents(next));
     let large = parts.filter(|part| part.first().is_some_and(has_contents) && pages(part) >= LEFT_PART);
     let large: Vec<_> = large.flatten().copied().collect();
     if pages(&large) < LEFT_MIN { Vec::new() } else { large }

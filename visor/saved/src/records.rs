@@ -26,6 +26,7 @@ use monohull_checkpoint::{Chain, Error, Heat, Pages, ReadAt};
 use monohull_domain::checkpoint::record as domain;
 use monohull_domain::checkpoint::{Continuation, Lineage};
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::NotOurs;
 
@@ -75,13 +76,38 @@ impl Records {
 /// The pages of a continuation.
 pub(super) fn pages(continuation: &Continuation) -> Result<Pages<'_>, Error> {
     let mut pages = Pages::new();
+    let mut touched = continuation.touched.clone();
+    touched.sort_unstable();
+    let touched: Vec<_> = touched.iter().map(|(start, bytes)| *start..start.saturating_add(*bytes)).collect();
     for run in &continuation.pages {
-        pages.here(run.address, &run.bytes, Heat::Rest)?;
+        for (range, heat) in by_heat(run.address..run.address.saturating_add(run.bytes.len() as u64), &touched) {
+            let bytes = &run.bytes[(range.start - run.address) as usize..(range.end - run.address) as usize];
+            pages.here(range.start, bytes, heat)?;
+        }
     }
     for (address, count) in unchanged(continuation) {
         pages.parent(address, count)?;
     }
     Ok(pages)
+}
+
+/// The parts of a run, whole pages if it has such, that were touched and that were not. What is `touched` is in the order of its beginnings, and may be
+/// anything.
+fn by_heat(run: Range<u64>, touched: &[Range<u64>]) -> Vec<(Range<u64>, Heat)> {
+    let mut parts = Vec::new();
+    let mut at = run.start;
+    for range in touched {
+        let start = range.start.max(at) / PAGE * PAGE;
+        let end = range.end.min(run.end) / PAGE * PAGE;
+        if start >= end || start < at {
+            continue;
+        }
+        parts.extend([(at..start, Heat::Rest), (start..end, Heat::Active)]);
+        at = end;
+    }
+    parts.push((at..run.end, Heat::Rest));
+    parts.retain(|(part, _)| !part.is_empty());
+    parts
 }
 
 /// The pages that are as they were in the capture before: addresses and numbers of pages.
@@ -273,7 +299,14 @@ pub(super) fn continuation<S: ReadAt>(chain: &Chain<S>, driver: Vec<u8>) -> Resu
         driver,
         pages: (),
         unchanged: Vec::new(),
+        touched: touched(chain),
     })
+}
+
+/// What an earlier part of the run has touched.
+fn touched<S: ReadAt>(chain: &Chain<S>) -> Vec<(u64, u64)> {
+    let active = chain.pieces().iter().filter(|piece| chain.is_active(piece));
+    active.map(|piece| (piece.run.address, piece.run.count * PAGE)).collect()
 }
 
 fn instance_back(

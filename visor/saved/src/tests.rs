@@ -163,6 +163,7 @@ fn continuation() -> Continuation {
             run(ARENA_BASE + PAGE, &[4, 4]),
         ],
         unchanged: Vec::new(),
+        touched: Vec::new(),
     }
 }
 
@@ -329,24 +330,32 @@ pub(crate) const CHANGED: std::ops::Range<u64> = 1000..1100;
 
 impl Many {
     pub(crate) fn write(folder: &Path, keys: Keys<'_>) -> Many {
-        let with = |runs: Vec<domain::PageRun>, unchanged| {
-            let mut saved = saved();
-            saved.document = String::from_utf8_lossy(DOCUMENT)
-                .replace("\"instances\"", "\"memory\": \"64MiB\", \"instances\"")
-                .into_bytes();
-            saved.continuation.instances[0].heap = COUNT * PAGE;
-            (saved.continuation.pages, saved.continuation.unchanged) = (runs, unchanged);
-            saved
-        };
         let heap = continuation().instances[0].heap_start;
-        let run = |pages: std::ops::Range<u64>, time: u64| domain::PageRun {
-            address: heap + pages.start * PAGE,
-            bytes: pages.flat_map(|page| Many::page(page, time)).collect(),
-        };
-        let first = with(vec![run(0..COUNT, 1)], Vec::new()).write(folder, "a", keys, None).expect("written");
+        let first = Many::saved(0..COUNT, 1, Vec::new()).write(folder, "a", keys, None).expect("written");
         let stays = vec![(heap, CHANGED.start * PAGE), (heap + CHANGED.end * PAGE, (COUNT - CHANGED.end) * PAGE)];
-        let second = with(vec![run(CHANGED, 2)], stays).write(folder, "b", keys, Some(&first.base));
+        let second = Many::saved(CHANGED, 2, stays).write(folder, "b", keys, Some(&first.base));
         Many { heap, first: first.path, second: second.expect("written").path }
+    }
+
+    /// The same as the first, of a run that says to have touched these.
+    pub(crate) fn write_touched(&self, folder: &Path, name: &str, touched: &[(u64, u64)]) -> PathBuf {
+        let mut saved = Many::saved(0..COUNT, 1, Vec::new());
+        saved.continuation.touched = touched.to_vec();
+        saved.write(folder, name, &KEY, None).expect("written").path
+    }
+
+    fn saved(pages: std::ops::Range<u64>, file: u64, unchanged: Vec<(u64, u64)>) -> Saved {
+        let mut saved = saved();
+        saved.document = String::from_utf8_lossy(DOCUMENT)
+            .replace("\"instances\"", "\"memory\": \"64MiB\", \"instances\"")
+            .into_bytes();
+        let instance = &mut saved.continuation.instances[0];
+        instance.heap = COUNT * PAGE;
+        let address = instance.heap_start + pages.start * PAGE;
+        let bytes = pages.flat_map(|page| Many::page(page, file)).collect();
+        saved.continuation.pages = vec![domain::PageRun { address, bytes }];
+        saved.continuation.unchanged = unchanged;
+        saved
     }
 
     /// What a page holds that was written for this file.

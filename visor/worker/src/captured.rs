@@ -125,6 +125,7 @@ mod tests {
             driver: vec![6],
             pages: runs.iter().map(run).collect(),
             unchanged: vec![(0x20_0000, PAGE)],
+            touched: vec![(0x1000, PAGE)],
         }
     }
 

@@ -91,6 +91,8 @@ impl Shared {
         let (mut threads, order) = scheduler.record(in_domain_time).map_err(|unfit| self.unfit(unfit))?;
         names::add(&mut threads, &order.queues).map_err(|id| CaptureError::Name { instance: self.name_of(id) })?;
         let mut threads: HashMap<u32, Vec<ThreadRecord>> = threads.into_iter().collect();
+        // Before all of it is looked at.
+        let touched = self.files.pager.all_touched();
         let mut captured = (Vec::new(), self.begin_pages(then)?);
         let mut live = Vec::new();
         for instance in self.instances.live() {
@@ -136,6 +138,7 @@ impl Shared {
             driver: driver.map(|driver| driver.save(&live)).unwrap_or_default(),
             pages,
             unchanged,
+            touched,
         };
         self.check_captured(&continuation)?;
         if let Some(seen) = seen {

@@ -54,6 +54,9 @@ pub struct Continuation<P = Vec<PageRun>> {
     /// Pages that differ from a fresh mapping as well, and are as in the last capture that was kept: addresses and bytes. What has some is
     /// gone on with only after they have been put among the others.
     pub unchanged: Vec<(u64, u64)>,
+    /// Pages that the run has touched since it went on, as far as that is known, or in an earlier part: addresses and bytes. They are had first
+    /// the next time. Nothing depends on their being right.
+    pub touched: Vec<(u64, u64)>,
 }
 
 impl<P> Continuation<P> {
@@ -72,6 +75,7 @@ impl<P> Continuation<P> {
             driver: self.driver,
             pages: pages(self.pages),
             unchanged: self.unchanged,
+            touched: self.touched,
         }
     }
 

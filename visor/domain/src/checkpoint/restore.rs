@@ -78,6 +78,7 @@ impl Shared {
             instance.with_cell(|cell| cell.mapped().settle(&self.space, cell.key())).transpose()?;
         }
         self.files.pager.settle()?;
+        self.files.pager.touched_before(continuation.touched);
         if let Some(at) = continuation.run_deadline {
             self.sched.set_run_deadline(self.clock.on_host(at));
         }
@@ -185,6 +186,7 @@ mod tests {
             driver: Vec::new(),
             pages: (),
             unchanged: Vec::new(),
+            touched: Vec::new(),
         }
     }
 

@@ -22,6 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Pages that come with one that is touched: to read and compare them takes as long as a fault.
 const AROUND: u64 = 8;
+/// What was touched before is kept in mind as long as it is no more than one in so many pages.
+const OLD_PART: u64 = 4;
 
 /// Where pages are that a domain gets when it touches them.
 pub trait PageSource: Send + Sync + Debug {
@@ -55,6 +57,10 @@ struct State {
     ahead: u64,
     /// Why pages cannot be had any more.
     lost: Option<String>,
+    /// What an earlier part of the run has touched: addresses and bytes.
+    before: Vec<(u64, u64)>,
+    /// What has been touched until all was needed.
+    touched: Option<Vec<(u64, u64)>>,
 }
 
 impl Later {
@@ -62,7 +68,7 @@ impl Later {
     pub(super) fn new(source: Arc<dyn PageSource>, faults: Arc<Faults>, parts: Vec<Range<u64>>) -> Later {
         let bits = |part: &Range<u64>| vec![0; pages_in(part).div_ceil(64) as usize];
         let done = parts.iter().map(bits).collect();
-        let state = State { done, next: (0, 0), ahead: AROUND, lost: None };
+        let state = State { done, next: (0, 0), ahead: AROUND, lost: None, before: Vec::new(), touched: None };
         Later { source, faults, parts, state: Mutex::new(state) }
     }
 
@@ -85,6 +91,37 @@ impl Later {
         of_range.map(move |(index, part)| {
             (index, (start.max(part.start) - part.start) / PAGE..(end.min(part.end) - part.start) / PAGE)
         })
+    }
+
+    pub(super) fn touched_before(&self, touched: Vec<(u64, u64)>) {
+        self.lock().before = touched;
+    }
+
+    /// What has been touched: now and before, if that is little beside all that there is. Whether what was touched before is touched again is not
+    /// known, so that the list would only grow.
+    pub(super) fn touched(&self) -> Vec<(u64, u64)> {
+        let mut state = self.lock();
+        if let Some(touched) = &state.touched {
+            return touched.clone();
+        }
+        let bytes = |list: &[(u64, u64)]| list.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
+        let all = self.parts.iter().map(|part| part.end - part.start).sum::<u64>();
+        let mut touched = std::mem::take(&mut state.before);
+        if bytes(&touched) > all / OLD_PART {
+            touched.clear();
+        }
+        for (index, part) in self.parts.iter().enumerate() {
+            for page in (0..pages_in(part)).filter(|page| state.is_done(index, *page)) {
+                let at = part.start + page * PAGE;
+                match touched.last_mut() {
+                    Some((start, bytes)) if start.checked_add(*bytes) == Some(at) => *bytes += PAGE,
+                    _ => touched.push((at, PAGE)),
+                }
+            }
+        }
+        touched.sort_unstable();
+        state.touched = Some(touched.clone());
+        touched
     }
 
     /// A thread waits for the page at an address. False if it is none of these.
@@ -244,7 +281,8 @@ mod tests {
     use super::*;
 
     fn state(pages: usize) -> State {
-        State { done: vec![vec![0; pages.div_ceil(64)]], next: (0, u64::MAX), ahead: AROUND, lost: None }
+        let done = vec![vec![0; pages.div_ceil(64)]];
+        State { done, next: (0, u64::MAX), ahead: AROUND, lost: None, before: Vec::new(), touched: None }
     }
 
     #[test]

@@ -262,6 +262,19 @@ impl Pager {
         watched
     }
 
+    /// What an earlier part of the run has touched.
+    pub(crate) fn touched_before(&self, touched: Vec<(u64, u64)>) {
+        if let Some(later) = self.table.later.get() {
+            later.touched_before(touched);
+        }
+    }
+
+    /// What of its memory the run has touched since it went on, or in an earlier part, as far as that is known: addresses and bytes. To be asked for
+    /// before a capture touches it.
+    pub(crate) fn all_touched(&self) -> Vec<(u64, u64)> {
+        self.table.later.get().map(|later| later.touched()).unwrap_or_default()
+    }
+
     /// The same, if anything is filled so already.
     fn known_faults(&self) -> Option<&Faults> {
         Some(&*self.thread.get()?.as_ref().ok()?.faults)

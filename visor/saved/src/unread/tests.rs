@@ -5,6 +5,7 @@ use monohull_domain::checkpoint::Continuation;
 use monohull_ipc::sealed_pages::read_pages_from;
 use std::fs::{self, File};
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,6 +58,43 @@ fn each_page_is_here_or_given() {
             assert_eq!(pages(later.given(wanted)), expected);
         }
     }
+}
+
+/// What a run has touched is read first the next time, and what it says of that may be anything.
+#[test]
+fn what_was_touched_is_here() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let many = Many::write(folder.path(), (&KEY).into());
+    let at = |page: u64| many.heap + page * PAGE;
+    let (saved, _) = Saved::read_for_one(&many.first, &KEY, plan).expect("it is right");
+    assert!(touched(saved).is_empty());
+    let lies = [(0, u64::MAX), (u64::MAX, u64::MAX), (at(5) + 1, 3), (at(9), 0), (at(COUNT), PAGE), (at(1), 1 << 60)];
+    let cases = [vec![(at(300), 2 * PAGE), (at(100), 5 * PAGE)], vec![(at(300), 200 * PAGE), (at(400), 50 * PAGE)]];
+    for (number, list) in cases.into_iter().chain(lies.map(|lie| vec![lie])).enumerate() {
+        let path = many.write_touched(folder.path(), &format!("t{number}"), &list);
+        let (saved, later) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
+        let (_, placed) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation)).expect("pages");
+        let is_there = |page: u64, list: &[(u64, u64)]| {
+            list.iter().any(|(start, bytes)| (*start..start.saturating_add(*bytes)).contains(&at(page)))
+        };
+        for page in 0..COUNT {
+            let is_elsewhere = is_there(page, &placed.elsewhere);
+            assert!(!(number < 2 && is_there(page, &list) && is_elsewhere), "list {number}, page {page}");
+            if is_elsewhere && page % 50 == 7 {
+                let given = later.as_ref().and_then(|later| later.given(Wanted { address: at(page), count: 1 }));
+                assert_eq!(pages(given), Many::page(page, 1), "list {number}, page {page}");
+            }
+        }
+        if number == 0 {
+            let (saved, _) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
+            assert_eq!(touched(saved), [(at(100), 5 * PAGE), (at(300), 2 * PAGE)]);
+        }
+    }
+}
+
+fn touched(saved: Saved<OwnedFd>) -> Vec<(u64, u64)> {
+    let (record, _) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation)).expect("pages");
+    record.touched
 }
 
 /// What no pager asks for.
