@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::http::auth::Token;
@@ -124,7 +125,6 @@ pub struct Keep {
 impl Settings {
     /// The defaults, with this folder for the state.
     pub fn new(state: PathBuf) -> Settings {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Settings {
             listen: Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7070))),
             tls: None,
@@ -132,7 +132,7 @@ impl Settings {
             state_key: None,
             grants: None,
             token: None,
-            prefork: (4 * cores).max(16),
+            prefork: (4 * cores()).max(16),
             process: None,
             concurrency: 64,
             queue: 256,
@@ -154,4 +154,11 @@ impl Settings {
             clients: ClientLimits::default(),
         }
     }
+}
+
+/// The host's cores. They are counted once: the kernel is asked with a dozen system calls, and the command line wants the defaults, for each
+/// of its options, whatever its verb is.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
