@@ -21,6 +21,9 @@ pub struct Found {
     pub kind: Kind,
 }
 
+/// The most bytes before an opcode, or from it on, that decide what it is: no instruction has more.
+pub(crate) const LONGEST: usize = 15;
+
 /// Every sequence in `memory`, in the order of the opcodes.
 pub fn scan(memory: &[u8]) -> impl Iterator<Item = Found> {
     Candidates::<Everything>::new(memory).filter_map(|index| opcode_at(memory, index))

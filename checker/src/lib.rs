@@ -63,6 +63,7 @@ pub use report::{Count, Finding, Form, LISTED_PER_KIND, Report};
 
 use context::Code;
 use executable::Run;
+use std::{borrow::Cow, ops::Range};
 use symbols::SymbolTable;
 
 /// What a file is judged by.
@@ -104,6 +105,31 @@ pub fn refusal(bytes: &[u8]) -> Result<Option<Finding>, CheckError> {
         return Ok(None);
     };
     Ok(Some(finding(Rules::IMAGE, run, found, &SymbolTable::read(bytes))))
+}
+
+/// Parts of a file, in its order, that can be looked at apart from each other, by several threads for one: [`is_refused`] says of each whether
+/// there is anything in it for which an image is refused, and [`refusal`] finds something in the file exactly if there is something in
+/// one of the parts. Each has at most `most` bytes, and those around it that belong to sequences which begin or end there.
+///
+/// `None` if executable pages follow each other in memory that do not in the file, as no linker makes them: such a file is for [`refusal`].
+pub fn parts(bytes: &[u8], most: usize) -> Result<Option<Vec<Range<usize>>>, CheckError> {
+    let code = elf::executable(bytes)?;
+    let mut parts = Vec::new();
+    for run in &code.runs {
+        let ([piece], Cow::Borrowed(memory)) = (&run.pieces[..], &run.memory) else { return Ok(None) };
+        let (start, end) = (piece.offset as usize, piece.offset as usize + memory.len());
+        let around = |at: usize| {
+            let after = at.saturating_add(most.max(1)).min(end);
+            at.saturating_sub(instruction::LONGEST).max(start)..after.saturating_add(instruction::LONGEST).min(end)
+        };
+        parts.extend((start..end).step_by(most.max(1)).map(around));
+    }
+    Ok(Some(parts))
+}
+
+/// Whether an image is refused that has these bytes in its code.
+pub fn is_refused(code: &[u8]) -> bool {
+    instruction::first_refused(code).is_some()
 }
 
 /// The same as [`check`] by other rules.

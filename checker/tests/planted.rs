@@ -1,6 +1,8 @@
 //! Forbidden bytes hidden everywhere they could be, and a second, naive scanner that must agree.
 
-use monohull_checker::{CheckError, Kind, LISTED_PER_KIND, Rules, Severity, check, check_by, instruction, refusal};
+use monohull_checker::{
+    CheckError, Kind, LISTED_PER_KIND, Rules, Severity, check, check_by, instruction, is_refused, parts, refusal,
+};
 use proptest::prelude::*;
 
 const PAGE: usize = 4096;
@@ -161,6 +163,51 @@ fn bytes_around_a_segment_in_its_pages_are_found() {
         let found = report.refusal().expect("it is found");
         assert_eq!((found.offset, found.address), ((PAGE + at) as u64, (0x3000 + at) as u64));
     }
+}
+
+/// The verdict of the parts of a file, each looked at by itself.
+fn refused_in_parts(file: &[u8], most: usize) -> bool {
+    let parts = parts(file, most).expect("the file can be judged").expect("its pages are in the file as in memory");
+    let refused: Vec<_> = parts.into_iter().filter(|part| is_refused(&file[part.clone()])).collect();
+    !refused.is_empty()
+}
+
+#[test]
+fn parts_of_a_file_have_the_verdict_of_the_whole() {
+    for (bytes, kind) in SPELLINGS {
+        for most in [1, 100, PAGE] {
+            // On both sides of a border between two parts, and at the ends.
+            for at in (PAGE - 32..PAGE + 32).chain([0, 2 * PAGE - bytes.len()]) {
+                let mut content = vec![0x90; 2 * PAGE];
+                content[at..at + bytes.len()].copy_from_slice(bytes);
+                let refused = refused_in_parts(&code(&content), most);
+                assert_eq!(refused, kind.severity() == Severity::Refuse, "{kind:?} at {at:#x}, parts of {most}");
+            }
+        }
+    }
+    for between in 0..16 {
+        let mut content = vec![0x90; PAGE - 16];
+        content.push(0xf3);
+        content.resize(content.len() + between, 0x66);
+        content.extend([0x0f, 0xae, 0xd0]);
+        for most in [1, PAGE - 8, PAGE] {
+            let file = code(&content);
+            let whole = refusal(&file).expect("the file can be judged").is_some();
+            assert_eq!(refused_in_parts(&file, most), whole, "{between} prefixes, parts of {most}");
+        }
+    }
+}
+
+#[test]
+fn parts_hold_what_is_executable_and_are_none_where_memory_has_another_order() {
+    let content = vec![0x90; 3 * PAGE];
+    let file = elf(&[part(READ_EXECUTE, PAGE, 0x3000, 100), part(READ, 3 * PAGE, 0x5000, PAGE)], &content);
+    assert_eq!(parts(&file, 3 * PAGE), Ok(Some(vec![PAGE..2 * PAGE])));
+    let halves = vec![PAGE..PAGE + PAGE / 2 + 15, PAGE + PAGE / 2 - 15..2 * PAGE];
+    assert_eq!(parts(&file, PAGE / 2), Ok(Some(halves)));
+    let file = elf(&[part(READ_EXECUTE, 2 * PAGE, 0x3000, PAGE), part(READ_EXECUTE, PAGE, 0x4000, PAGE)], &content);
+    assert_eq!(parts(&file, PAGE), Ok(None));
+    assert_eq!(parts(b"no image", PAGE), Err(CheckError::NotElf));
 }
 
 #[test]
