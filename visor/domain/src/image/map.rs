@@ -10,6 +10,7 @@
 //! Code and constants are mapped from the memfd, so all instances share one copy in the page cache. Writable segments
 //! are a few pages: a private copy costs less than mapping them and breaking the copy-on-write.
 
+use super::apart::verify_sealed;
 use super::{Access as SegmentAccess, Image, ImageError, SymbolTable, verify};
 use crate::address_space::{Access, AddressSpace, AddressSpaceError};
 use crate::keys::Key;
@@ -139,14 +140,15 @@ impl LoadedImage {
             ErrorKind::StorageFull | ErrorKind::OutOfMemory => unsealed(error),
             _ => unread(error.into()),
         })?;
-        let sealed = sealed.ok_or_else(|| unread(InputError::TooLong(input::FILE_MAX)))?;
+        let sealed = File::from(sealed.ok_or_else(|| unread(InputError::TooLong(input::FILE_MAX)))?);
         // What is mapped reaches to the end of the last page; this refuses what the checker would not see there.
         let bytes = SealedBytes::map(&sealed).map_err(|error| match error.kind() {
             ErrorKind::InvalidData => unread(error.into()),
             _ => unsealed(error),
         })?;
-        let image = verify(name, &bytes).map_err(|source| LoadError::Refused { name: name.into(), source })?;
-        LoadedImage::of_sealed(image, sealed).map_err(unsealed)
+        let image = verify_sealed(name, &bytes, &sealed);
+        let image = image.map_err(|source| LoadError::Refused { name: name.into(), source })?;
+        LoadedImage::of_sealed(image, sealed.into()).map_err(unsealed)
     }
 
     /// Verifies and seals an image. The bytes checked are the bytes mapped.

@@ -20,6 +20,7 @@
 //! a whole, so an image that has one is refused rather than served half.
 #![deny(unsafe_code)]
 
+mod apart;
 mod dynamic;
 mod error;
 mod file;
