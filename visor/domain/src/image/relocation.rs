@@ -3,7 +3,7 @@
 use super::ImageError;
 use super::dynamic::Dynamic;
 use super::file::{MAX_RELOCATIONS, records};
-use super::segment::{Access, Segments};
+use super::segment::Segments;
 use super::symbol::DynamicSymbols;
 use super::tls::{self, TlsTemplate};
 use super::words::{Relocation, Relocations, Value};
@@ -27,7 +27,7 @@ pub(super) fn read(
     if count > MAX_RELOCATIONS {
         return Err(ImageError::TooManyRelocations { count });
     }
-    let mut relocations = Vec::new();
+    let mut relocations = Vec::with_capacity(count as usize);
     for (address, size) in dynamic.relocations.into_iter().filter(|table| table.1 != 0) {
         let what = "relocation table";
         if size % SIZEOF_RELA as u64 != 0 {
@@ -39,8 +39,8 @@ pub(super) fn read(
             }
         }
     }
-    // No word is written twice, so the order in the file does not matter.
-    relocations.sort_unstable_by_key(|relocation| relocation.offset);
+    // No word is written twice, so the order in the file does not matter. A linker leaves a few long runs that are in order, which this finds.
+    relocations.sort_by_key(|relocation| relocation.offset);
     match relocations.windows(2).find(|pair| pair[0].offset == pair[1].offset) {
         Some(pair) => Err(ImageError::DuplicateRelocation { offset: pair[0].offset }),
         None => Ok(relocations.into_iter().collect()),
@@ -96,7 +96,7 @@ fn relocation(
     if offset % 8 != 0 {
         return Err(ImageError::MisalignedRelocation { offset });
     }
-    if segments.access_of(offset, 8) != Some(Access::ReadWrite) || segments.file_part("word", offset, 8).is_err() {
+    if !segments.is_writable_word(offset) {
         return Err(ImageError::RelocationOutside { offset });
     }
     Ok(Relocation { offset, value })

@@ -110,6 +110,12 @@ impl<'a> Segments<'a> {
         Some(segment.access)
     }
 
+    /// Whether the word at `address` lies in the file part of a writable segment.
+    pub(super) fn is_writable_word(&self, address: u64) -> bool {
+        let holds = |segment: &Segment| segment.holds(address, 8, segment.file_size);
+        self.list.iter().any(|segment| segment.access == Access::ReadWrite && holds(segment))
+    }
+
     /// The pages of PT_GNU_RELRO: the first of a writable segment, so that what has to be written again for the next
     /// instance is one piece behind them. As everywhere, the end is rounded down: what shares the last page stays writable.
     pub(super) fn relro(&self, headers: &[ProgramHeader]) -> Result<Option<Range<u64>>, ImageError> {

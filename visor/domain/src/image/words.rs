@@ -45,20 +45,20 @@ const WHOLE: u64 = 1;
 const VALUE: u32 = 32;
 const _: () = assert!(MAX_SPAN < 1 << VALUE);
 
-/// Words to write, in the order in which they were collected.
+/// Words to write, in the order in which they were collected, as the bytes that are sent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Relocations(Vec<u64>);
+pub struct Relocations(Vec<u8>);
 
 impl Relocations {
     /// Each of them.
     pub fn iter(&self) -> impl Iterator<Item = Relocation> + '_ {
-        let mut packed = self.0.iter();
+        let mut packed = self.0.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
         std::iter::from_fn(move || {
-            let first = *packed.next()?;
+            let first = packed.next()?;
             let offset = (first % (1 << VALUE)) & !WHOLE;
             let value = match first & WHOLE {
                 0 => Value::Base(first >> VALUE),
-                _ => Value::Absolute(*packed.next()?),
+                _ => Value::Absolute(packed.next()?),
             };
             Some(Relocation { offset, value })
         })
@@ -67,14 +67,18 @@ impl Relocations {
 
 impl FromIterator<Relocation> for Relocations {
     fn from_iter<I: IntoIterator<Item = Relocation>>(all: I) -> Relocations {
-        let mut packed = Vec::new();
+        let all = all.into_iter();
+        let mut packed = Vec::with_capacity(all.size_hint().0 * size_of::<u64>());
         for Relocation { offset, value } in all {
             match value {
                 Value::Base(value) => {
                     assert!(value <= MAX_SPAN, "an image has no such address");
-                    packed.push(offset | value << VALUE);
+                    packed.extend((offset | value << VALUE).to_le_bytes());
                 }
-                Value::Absolute(value) => packed.extend([offset | WHOLE, value]),
+                Value::Absolute(value) => {
+                    packed.extend((offset | WHOLE).to_le_bytes());
+                    packed.extend(value.to_le_bytes());
+                }
             }
         }
         Relocations(packed)
@@ -83,8 +87,7 @@ impl FromIterator<Relocation> for Relocations {
 
 impl Serialize for Relocations {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let bytes: Vec<u8> = self.0.iter().flat_map(|word| word.to_le_bytes()).collect();
-        to.serialize_bytes(&bytes)
+        to.serialize_bytes(&self.0)
     }
 }
 
@@ -99,9 +102,8 @@ impl<'d> Deserialize<'d> for Relocations {
             }
 
             fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Relocations, E> {
-                let (words, rest) = bytes.as_chunks::<8>();
-                match rest {
-                    [] => Ok(Relocations(words.iter().map(|word| u64::from_le_bytes(*word)).collect())),
+                match bytes.len() % size_of::<u64>() {
+                    0 => Ok(Relocations(bytes.to_vec())),
                     _ => Err(E::invalid_length(bytes.len(), &self)),
                 }
             }
