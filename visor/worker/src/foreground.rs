@@ -1,7 +1,7 @@
 //! `monohull run`: one workflow, run in a worker of the calling process.
 
 use super::cgroup::{CgroupMode, Membership};
-use super::{Data, IdleWorker, Job, Message, Notice, ProcessError, Rest, Running, Settings, Spawner, SuspendedRun};
+use super::{Data, Job, Message, Notice, ProcessError, Rest, Running, Settings, Spawner, StartingWorker, SuspendedRun};
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::keys;
 use monohull_engine::output_file::write_whole;
@@ -131,6 +131,9 @@ fn run_in(
     let requested_ns = monotonic_ns();
     let ended = |report| Ok(Some(Ran::Ended(Box::new(report))));
     let failed = |failure: Failure| ended(report_without_run(plan, "none", requested_ns, failure));
+    // The worker makes itself ready while this process reads and verifies the images, for which it may start threads: with them it could not
+    // fork any more. If nothing comes of the run, the worker ends when it is dropped.
+    let worker = Forked::new(&settings, groups);
     let workflow = match Ready::new(plan.clone()) {
         Ok(ready) => Arc::new(ready),
         Err(error) => return failed(error.into()),
@@ -184,11 +187,8 @@ fn run_in(
     }
     job.lines = watcher.is_some();
     job.progress = watcher.is_some();
-    // A spawner traces the worker, or forks it into its control group, where one of these is needed.
-    let spawned = settings.keys_are_silent() || matches!(groups, Membership::Own(_));
-    let spawner = if spawned { Some(Spawner::start(&settings)?) } else { None };
-    let worker = spawner.as_ref().map_or_else(|| IdleWorker::fork(&settings), Spawner::idle_worker)?;
-    let mut running = worker.assign(&job)?;
+    let Forked { worker, spawner: _spawner } = worker?;
+    let mut running = worker.wait()?.assign(&job)?;
     // Writes to a disk get more time.
     let grace = if job.files.is_empty() { GRACE } else { DISK_GRACE };
     let latest = plan.limits.timeout.map(|limit| begin + limit + grace);
@@ -226,6 +226,23 @@ fn run_in(
             report.isolation_note = decision.note;
             ended(report)
         }
+    }
+}
+
+/// A worker that is not ready yet.
+struct Forked {
+    worker: StartingWorker,
+    /// Its parent, if that is not this process. It ends after the worker has.
+    spawner: Option<Spawner>,
+}
+
+impl Forked {
+    fn new(settings: &Settings, groups: &Membership) -> Result<Forked, ProcessError> {
+        // A spawner traces the worker, or forks it into its control group, where one of these is needed.
+        let spawned = settings.keys_are_silent() || matches!(groups, Membership::Own(_));
+        let spawner = if spawned { Some(Spawner::start(settings)?) } else { None };
+        let worker = spawner.as_ref().map_or_else(|| StartingWorker::fork(settings), Spawner::starting_worker)?;
+        Ok(Forked { worker, spawner })
     }
 }
 

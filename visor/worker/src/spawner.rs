@@ -75,7 +75,12 @@ impl Spawner {
 
     /// A new worker. Blocks until it is ready, for well under a millisecond unless the host is busy.
     pub fn idle_worker(&self) -> Result<IdleWorker, ProcessError> {
-        self.fork(1)?.pop().ok_or(ProcessError::SpawnerEnded)?.wait()
+        self.starting_worker()?.wait()
+    }
+
+    /// A new worker, which makes itself ready while this process does something else.
+    pub(super) fn starting_worker(&self) -> Result<StartingWorker, ProcessError> {
+        self.fork(1)?.pop().ok_or(ProcessError::SpawnerEnded)
     }
 
     /// So many new workers, at least one and at most [`Self::FORKS_MAX`]. Several at once cost less than one by one.
@@ -150,9 +155,9 @@ impl StartingWorker {
     }
 }
 
-impl IdleWorker {
-    /// Forks a worker of this very process, which must have one thread.
-    pub(super) fn fork(settings: &Settings) -> Result<IdleWorker, ProcessError> {
+impl StartingWorker {
+    /// Forks a worker of this very process, which must have one thread. It makes itself ready while this process does something else.
+    pub(super) fn fork(settings: &Settings) -> Result<StartingWorker, ProcessError> {
         let only = only_thread()?;
         let (channel, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
         match only.fork().map_err(host("forking a process for a workflow"))? {
@@ -170,7 +175,7 @@ impl IdleWorker {
             Fork::Parent(child) => {
                 drop(theirs);
                 let pidfd = open_pidfd(child.as_raw()).map_err(host("opening a process"))?;
-                IdleWorker::new(Worker::new(channel, pidfd, child.as_raw(), Reaper::Here, None))
+                Ok(StartingWorker(Worker::new(channel, pidfd, child.as_raw(), Reaper::Here, None)))
             }
         }
     }
