@@ -5,7 +5,9 @@ use super::figures::{Figures, Rounds, figures};
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use crate::ours::Workflow;
 use crate::peer;
+use monohull_ipc::sealed::seal_file;
 use serde_json::json;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,6 +23,8 @@ import json, re, sys
 word = re.compile('[a-z]+')
 sys.stdout.write(json.dumps(word.findall(sys.stdin.read())))
 ";
+/// What a run of the image is compared with that does nothing else.
+const FLOOR: &str = "its bytes sealed in memory, and a process";
 /// How slow a benchmark may be, compared with the host's.
 const LIMIT: f64 = 1.05;
 /// What the function is compared with.
@@ -76,7 +80,7 @@ fn start(effort: Effort, image: &Path) -> Result<Row> {
 }
 
 /// From the call to the answer: by the command line, which takes the image's file in; in a process of its own; and from a template. Against what is
-/// allowed, and against an interpreter of the host that runs the same program.
+/// allowed, against an interpreter of the host that runs the same program, and the command against the least that it has to do.
 fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
     let count = effort.size("30", "2");
     let python = host_python()?;
@@ -97,6 +101,7 @@ fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
     Ok(vec![
         row("python, `monohull run`", take_turns(effort, run, || Ok(START))?, "what is allowed", Some(1.0)),
         row("python, `monohull run`, compared", take_turns(effort, run, host)?, &peer, None),
+        row("python, `monohull run`, against its floor", take_turns(effort, run, || floor(image))?, FLOOR, None),
         row("python, a process, answered", take_turns(effort, ours("python:answered"), host)?, &peer, None),
         row(
             "python, from a template, answered",
@@ -111,6 +116,18 @@ fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
             None,
         ),
     ])
+}
+
+/// What every run of an image does at least: its bytes are copied into memory that cannot change, in which they are checked and from which they are
+/// mapped, a process is started and ends, and the memory is given back. In nanoseconds.
+fn floor(image: &Path) -> Result<f64> {
+    let failed = |error: std::io::Error| format!("{}: {error}", image.display());
+    let begin = Instant::now();
+    let memory = File::open(image).and_then(|file| seal_file(&file, u64::MAX)).map_err(failed)?;
+    let status = Command::new("true").stdin(Stdio::null()).status().map_err(|error| format!("true: {error}"))?;
+    drop(memory);
+    let took = begin.elapsed();
+    if status.success() { Ok(took.as_nanos() as f64) } else { Err(format!("true: {status}")) }
 }
 
 /// The host's interpreter itself: `python3` may be a script that looks for it.
