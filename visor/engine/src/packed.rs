@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// The plan, what the loader found in each image, which of these each function has, and most carrier threads.
 type Packed<P, I> = (P, Vec<I>, Vec<u32>, u32);
 
+/// Bytes of a plan, as a rule.
+const PLAN: usize = 4 << 10;
+
 impl Ready {
     /// The workflow without the bytes of its images, which are those of [`Self::distinct_images`], in that order.
     pub fn packed(&self) -> Result<&[u8], postcard::Error> {
@@ -24,9 +27,11 @@ impl Ready {
         let distinct = self.distinct_images();
         let index = |image| distinct.iter().position(|known| Arc::ptr_eq(known, image)).expect("one of the workflow's");
         let functions = self.images.iter().map(|image| index(image) as u32).collect();
-        let images = distinct.iter().map(|image| &image.image).collect();
+        let images: Vec<&Image> = distinct.iter().map(|image| &image.image).collect();
+        // Most of the bytes, and some for the plan.
+        let room = images.iter().map(|image| image.relocations.bytes()).sum::<usize>() + PLAN;
         let packed: Packed<&Plan, &Image> = (&self.plan, images, functions, self.carriers as u32);
-        postcard::to_extend(&packed, Vec::new())
+        postcard::to_extend(&packed, Vec::with_capacity(room))
     }
 
     /// The workflow again, with the next of these files for each image. The packer is trusted.

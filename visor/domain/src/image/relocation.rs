@@ -1,12 +1,12 @@
 //! Relocations: the words of an image that depend on where it is loaded.
 
-use super::ImageError;
 use super::dynamic::Dynamic;
 use super::file::{MAX_RELOCATIONS, records};
 use super::segment::Segments;
 use super::symbol::DynamicSymbols;
 use super::tls::{self, TlsTemplate};
 use super::words::{Relocation, Relocations, Value};
+use super::{ImageError, MAX_SPAN};
 use goblin::elf64::{
     header::EM_X86_64,
     reloc::{
@@ -27,7 +27,7 @@ pub(super) fn read(
     if count > MAX_RELOCATIONS {
         return Err(ImageError::TooManyRelocations { count });
     }
-    let mut relocations = Vec::with_capacity(count as usize);
+    let mut list = List { words: Vec::with_capacity(count as usize), absolute: Vec::new() };
     for (address, size) in dynamic.relocations.into_iter().filter(|table| table.1 != 0) {
         let what = "relocation table";
         if size % SIZEOF_RELA as u64 != 0 {
@@ -35,15 +35,57 @@ pub(super) fn read(
         }
         for entry in records::<Rela>(segments.file_part(what, address, size)?) {
             if r_type(entry.r_info) != R_X86_64_NONE {
-                relocations.push(relocation(segments, symbols, tls, &entry)?);
+                list.push(relocation(segments, symbols, tls, &entry)?);
             }
         }
     }
     // No word is written twice, so the order in the file does not matter. A linker leaves a few long runs that are in order, which this finds.
-    relocations.sort_by_key(|relocation| relocation.offset);
-    match relocations.windows(2).find(|pair| pair[0].offset == pair[1].offset) {
-        Some(pair) => Err(ImageError::DuplicateRelocation { offset: pair[0].offset }),
-        None => Ok(relocations.into_iter().collect()),
+    list.words.sort();
+    match list.words.windows(2).find(|pair| pair[0] >> OFFSET == pair[1] >> OFFSET) {
+        Some(pair) => Err(ImageError::DuplicateRelocation { offset: pair[0] >> OFFSET }),
+        None => Ok(list.iter().collect()),
+    }
+}
+
+/// Relocations while they are put in order, as small as they can be: there may be tens of thousands, and the memory of each page of them has to be made.
+///
+/// ```text
+///   offset << 32 | value                 an address of the image; both are at most the largest image's bytes
+///   offset << 32 | 1 << 31 | index       a value among `absolute`
+/// ```
+struct List {
+    words: Vec<u64>,
+    absolute: Vec<u64>,
+}
+
+/// Where a word of a list has the offset, and what says that the rest is an index.
+const OFFSET: u32 = 32;
+const INDEX: u64 = 1 << 31;
+const _: () = assert!(MAX_SPAN < INDEX && MAX_RELOCATIONS < INDEX);
+
+impl List {
+    /// Adds one that has been checked.
+    fn push(&mut self, Relocation { offset, value }: Relocation) {
+        let value = match value {
+            Value::Base(value) => value,
+            Value::Absolute(value) => {
+                self.absolute.push(value);
+                INDEX | (self.absolute.len() - 1) as u64
+            }
+        };
+        self.words.push(offset << OFFSET | value);
+    }
+
+    fn iter(&self) -> impl ExactSizeIterator<Item = Relocation> {
+        self.words.iter().map(|word| {
+            let (offset, value) = (word >> OFFSET, word % (1 << OFFSET));
+            let value = if value & INDEX == 0 {
+                Value::Base(value)
+            } else {
+                Value::Absolute(self.absolute[(value & !INDEX) as usize])
+            };
+            Relocation { offset, value }
+        })
     }
 }
 

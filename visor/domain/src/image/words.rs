@@ -50,6 +50,11 @@ const _: () = assert!(MAX_SPAN < 1 << VALUE);
 pub struct Relocations(Vec<u8>);
 
 impl Relocations {
+    /// How many bytes they are.
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
     /// Each of them.
     pub fn iter(&self) -> impl Iterator<Item = Relocation> + '_ {
         let mut packed = self.0.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
