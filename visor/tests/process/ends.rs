@@ -5,6 +5,7 @@ use crate::{Spawners, Test};
 use monohull_visor::report::Blame;
 use monohull_visor::worker::cgroup::Membership;
 use monohull_visor::worker::{Cause, Death, Message, Notice, ProcessError, Running, Settings, Spawner};
+use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -28,6 +29,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_end_of_the_spawner_ends_all_below_it", the_end_of_the_spawner_ends_all_below_it),
     ("the_end_of_monohull_run_ends_its_workflow", the_end_of_monohull_run_ends_its_workflow),
     ("monohull_run_does_not_wait_for_ever", monohull_run_does_not_wait_for_ever),
+    ("a_run_that_comes_to_nothing_leaves_no_process", a_run_that_comes_to_nothing_leaves_no_process),
     ("nothing_is_left_behind", nothing_is_left_behind),
 ];
 
@@ -199,6 +201,30 @@ fn monohull_run_does_not_wait_for_ever(_: &Spawners) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("the time was up"), "{:?} {said}", output.status);
     assert!(state(workflow).is_none(), "its process is gone");
+}
+
+/// The process of a run is there before the images have been read, and ends if one is refused, or an input cannot be read.
+fn a_run_that_comes_to_nothing_leaves_no_process(_: &Spawners) {
+    let file = std::env::temp_dir().join(format!("monohull-process-refused-{}.json", std::process::id()));
+    let own = file.to_str().expect("a path in UTF-8");
+    let mut refused = one_step("no-op", json!({}));
+    // The document itself is no image.
+    refused["functions"]["f"]["image"] = own.into();
+    let mut unread = one_step("no-op", json!({}));
+    unread["functions"]["f"]["image"] = crate::support::image("no-op").to_str().expect("a path in UTF-8").into();
+    unread["inputs"] = json!([{ "slot": "in", "path": "/nowhere/at/all" }]);
+    // What its parent leaves behind becomes a child of this process, also if it has ended.
+    set_child_subreaper(true).expect("a process may be one");
+    for document in [refused, unread] {
+        std::fs::write(&file, document.to_string()).expect("a file for the test");
+        let before = children(std::process::id());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        let output = command.arg("run").arg(&file).output().expect("monohull starts");
+        assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(children(std::process::id()), before, "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    set_child_subreaper(false).expect("a process may be none");
+    std::fs::remove_file(&file).expect("it is ours");
 }
 
 fn nothing_is_left_behind(spawners: &Spawners) {
