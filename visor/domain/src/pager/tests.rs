@@ -14,7 +14,7 @@ use monohull_abi::file::Extent;
 use monohull_abi::layout::{INFO_BASE, INFO_SIZE, MAPPINGS_OFFSET, PAGE, cell_base};
 use monohull_trampoline::system::copy;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 const PAGES: u64 = 64;
@@ -47,6 +47,7 @@ impl Scene {
             shown: Shown::default(),
             served: AtomicU64::new(0),
             failed: AtomicBool::new(false),
+            later: OnceLock::new(),
         };
         Scene { table, faults, mapping, bytes }
     }
