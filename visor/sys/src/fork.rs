@@ -22,6 +22,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::Duration;
 
 /// Links of `/proc/self/task` besides one for each thread: its name in the folder above and its `.`. Each thread is a folder in it
 /// (proc_pid_task(5)), whose `..` is one more.
@@ -59,6 +61,10 @@ impl From<ThreadsError> for io::Error {
     }
 }
 
+/// How often other threads are looked for again before they count, and how long after each other.
+const LOOKS: u32 = 20;
+const PAUSE: Duration = Duration::from_micros(100);
+
 /// The calling thread is the only one of its process. It stays with that thread, and each use of it asks the kernel anew.
 #[derive(Debug)]
 pub struct OnlyThread {
@@ -78,12 +84,17 @@ impl OnlyThread {
         Ok(only)
     }
 
-    /// Counts them again.
+    /// Counts them again. One that has been joined is there for a moment longer, which is waited for.
     pub fn confirm(&self) -> Result<(), ThreadsError> {
-        let links = fstat(&self.tasks).map_err(|errno| ThreadsError::Unknown(errno.into()))?.st_nlink;
-        match links.saturating_sub(OTHER_LINKS) {
-            1 => Ok(()),
-            count => Err(ThreadsError::Several(count)),
+        let mut looks = 0;
+        loop {
+            let links = fstat(&self.tasks).map_err(|errno| ThreadsError::Unknown(errno.into()))?.st_nlink;
+            match links.saturating_sub(OTHER_LINKS) {
+                1 => return Ok(()),
+                _ if looks < LOOKS => thread::sleep(PAUSE),
+                count => return Err(ThreadsError::Several(count)),
+            }
+            looks += 1;
         }
     }
 
