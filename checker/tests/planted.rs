@@ -202,7 +202,8 @@ fn parts_of_a_file_have_the_verdict_of_the_whole() {
 fn parts_hold_what_is_executable_and_are_none_where_memory_has_another_order() {
     let content = vec![0x90; 3 * PAGE];
     let file = elf(&[part(READ_EXECUTE, PAGE, 0x3000, 100), part(READ, 3 * PAGE, 0x5000, PAGE)], &content);
-    assert_eq!(parts(&file, 3 * PAGE), Ok(Some(vec![PAGE..2 * PAGE])));
+    let whole = PAGE..2 * PAGE;
+    assert_eq!(parts(&file, 3 * PAGE), Ok(Some(Vec::from([whole]))));
     let halves = vec![PAGE..PAGE + PAGE / 2 + 15, PAGE + PAGE / 2 - 15..2 * PAGE];
     assert_eq!(parts(&file, PAGE / 2), Ok(Some(halves)));
     let file = elf(&[part(READ_EXECUTE, 2 * PAGE, 0x3000, PAGE), part(READ_EXECUTE, PAGE, 0x4000, PAGE)], &content);

@@ -85,6 +85,9 @@ pub struct Engine {
     pub copy: (u32, u32),
 }
 
+/// What has not been read of a file, if there is such.
+pub type Unread = Option<Arc<dyn GivePages>>;
+
 /// A file that has been written.
 #[derive(Debug)]
 pub struct Written {
@@ -171,7 +174,7 @@ impl Saved<OwnedFd> {
         path: &Path,
         keys: impl Into<Keys<'k>>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
-    ) -> Result<(Saved<OwnedFd>, Option<Arc<dyn GivePages>>), FileError> {
+    ) -> Result<(Saved<OwnedFd>, Unread), FileError> {
         let (chain, wrong) = open(path, keys.into())?;
         let (saved, left) = Saved::of(&chain, plan, Reading::SmallParts).map_err(wrong)?;
         Ok((saved, (!left.is_empty()).then(|| Arc::new(UnreadPages::new(chain, left)) as Arc<dyn GivePages>)))
