@@ -4,7 +4,7 @@ mod support;
 
 use monohull_ipc::sealed_pages::{PagesFile, read_pages};
 use monohull_sys::sealed_bytes::SealedBytes;
-use monohull_visor::domain::checkpoint::{CapturedPages, Continuation, PageSource};
+use monohull_visor::domain::checkpoint::{CapturedPages, Continuation, PageError, PageSource};
 use monohull_visor::engine::{Ready, RunEnd, RunOptions};
 use monohull_visor::report::failure::{Blame, FailureKind};
 use monohull_visor::report::{RunReport, Silent, Status};
@@ -45,21 +45,21 @@ impl PageSource for Pages {
         16
     }
 
-    fn pages(&self, address: u64, count: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), String> {
+    fn pages(&self, address: u64, count: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), PageError> {
         assert!((1..=self.most()).contains(&count) && address.is_multiple_of(PAGE), "{count} pages at {address:#x}");
         let given = self.given.fetch_add(count, Ordering::Relaxed) + count;
         let addresses = (address..address + count * PAGE).step_by(PAGE as usize);
         let bytes: Vec<u8> = addresses.flat_map(|at| self.pages[&at].iter().copied()).collect();
         match self.ends {
-            Ends::Damaged if given > self.enough => return Err("a page is damaged".to_owned()),
+            Ends::Damaged if given > self.enough => return Err(PageError::Damaged("a page is damaged".to_owned())),
             Ends::TooFew if given > self.enough => take(&bytes[1..]),
             _ => take(&bytes),
         }
         Ok(())
     }
 
-    fn lost(&self, why: &str) {
-        self.lost.lock().expect("no panic").push(why.to_owned());
+    fn lost(&self, error: &PageError) {
+        self.lost.lock().expect("no panic").push(error.to_string());
     }
 }
 
@@ -221,9 +221,11 @@ fn memory_of_a_program_is_as_it_was_whatever_is_done_to_it_first() {
 /// The same with memory that is dropped, unmapped, protected, moved to and from buffers, and captured by the function itself.
 #[test]
 fn mapped_memory_is_as_it_was_whatever_is_done_to_it_first() {
+    let folder = tempfile::TempDir::new().expect("a folder");
     in_parts(&ready(&json!({
         "name": "later",
         "functions": { "rewinds": { "image": "rewinds" } },
+        "files": [{ "at": "/host", "directory": folder.path(), "access": "write" }],
         "steps": [{ "name": "asleep", "function": "rewinds", "args": { "how": "asleep", "rounds": 100 } }],
         "outputs": ["result"],
         "limits": { "timeout": "1h" },

@@ -6,6 +6,9 @@ use monohull_abi::layout::PAGE;
 use monohull_abi::number;
 use monohull_abi::types::MapAccess;
 use monohull_std::continuation::rewind;
+use monohull_std::fs::{File, OpenOptions};
+use monohull_std::io::{Read, Seek, SeekFrom, Write};
+use monohull_std::prelude::*;
 use monohull_std::thread;
 use monohull_trampoline::user::hostcall;
 
@@ -49,14 +52,45 @@ fn map(pages: u64) -> u64 {
     call(number::MAP, pages * PAGE, 0, MapAccess::ReadWrite as u64)
 }
 
+/// Pages, for a call.
+fn bytes(start: u64, pages: u64) -> &'static mut [u8] {
+    // SAFETY: the callers have mapped it, and use it no otherwise meanwhile.
+    unsafe { core::slice::from_raw_parts_mut(start as *mut u8, (pages * PAGE) as usize) }
+}
+
+/// The host writes from memory that nothing has touched, and reads into such memory.
+fn by_way_of(file: &mut File, from: u64, to: u64) {
+    file.seek(SeekFrom::Start(0)).expect("the beginning");
+    file.write_all(bytes(from, PART)).expect("written");
+    file.seek(SeekFrom::Start(0)).expect("the beginning");
+    file.read_exact(bytes(to, PART)).expect("read");
+}
+
 pub(crate) fn mapped(milliseconds: u64) {
-    let areas: [u64; 7] = core::array::from_fn(|area| {
+    let mut file = OpenOptions::new();
+    let file = file.read(true).write(true).create(true).truncate(true).open("/host/file");
+    let mut file = file.expect("a file of the host");
+    let areas: [u64; 9] = core::array::from_fn(|area| {
         let start = map(AREA);
         fill(area as u64, start, AREA);
         start
     });
     thread::sleep(Duration::from_millis(milliseconds));
-    let [dropped, unmapped, hidden, moved_out, moved_in, captured, last] = areas;
+    let [dropped, unmapped, hidden, moved_out, moved_in, captured, last, from, to] = areas;
+
+    // From memory that was dropped before it was touched, to such that is as it was; and the other way round.
+    call(number::DISCARD, from, PART * PAGE, 0);
+    by_way_of(&mut file, from, to);
+    assert!(is_zero(to, PART) && is_zero(from, PART) && is_as_it_was(8, to, PART, AREA - PART));
+    call(number::DISCARD, to, 2 * PART * PAGE, 0);
+    by_way_of(&mut file, from + PART * PAGE, to + PART * PAGE);
+    assert!(is_zero(to, PART) && bytes(to + PART * PAGE, PART) == bytes(from + PART * PAGE, PART));
+    // Memory that was mapped where other memory was.
+    call(number::UNMAP, to, AREA * PAGE, 0);
+    let anew = map(AREA);
+    by_way_of(&mut file, from + 2 * PART * PAGE, anew);
+    assert!(bytes(anew, PART) == bytes(from + 2 * PART * PAGE, PART) && is_zero(anew + PART * PAGE, AREA - PART));
+    assert!(is_as_it_was(7, from, PART, AREA - PART));
 
     // SAFETY: a word of memory that is mapped.
     assert_eq!(unsafe { (dropped as *const u64).read_volatile() }, word(0, 0));

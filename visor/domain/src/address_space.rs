@@ -189,12 +189,12 @@ impl AddressSpace {
         key: Key,
     ) -> Result<(), AddressSpaceError> {
         check(&range);
-        self.forget_missing(&range);
         self.note_use(&range);
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
         // A fresh mapping has key 0, whatever was there before: without rights until the pages have their key.
         let first = if self.keys.in_force() { Access::None } else { access };
         map(&range, first.flags(), flags, file.as_raw_fd(), offset, "map a file into")?;
+        self.forget_missing(&range);
         if self.keys.in_force() { self.protect(range, access, key) } else { Ok(()) }
     }
 
@@ -249,9 +249,10 @@ impl AddressSpace {
     /// Back to the bare reservation: no rights, no memory.
     pub fn reset(&self, range: Range<u64>) -> Result<(), AddressSpaceError> {
         check(&range);
-        self.forget_missing(&range);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        map(&range, libc::PROT_NONE, flags, -1, 0, "clear")
+        map(&range, libc::PROT_NONE, flags, -1, 0, "clear")?;
+        self.forget_missing(&range);
+        Ok(())
     }
 
     /// Frees the memory of anonymous pages; they keep their rights and read as zero.
@@ -263,6 +264,7 @@ impl AddressSpace {
             return Ok(());
         }
         check(&range);
+        // Before that: what another thread touches meanwhile must not be filled with what is meant to go.
         self.forget_missing(&range);
         // SAFETY: as in `protect`; the caller's data there is meant to go.
         let status = unsafe { libc::madvise(range.start as *mut _, size(&range), libc::MADV_DONTNEED) };
@@ -274,7 +276,7 @@ impl AddressSpace {
         let _ = self.missing.set(missing);
     }
 
-    fn forget_missing(&self, range: &Range<u64>) {
+    pub(super) fn forget_missing(&self, range: &Range<u64>) {
         if let Some(missing) = self.missing.get() {
             missing.forget(range);
         }

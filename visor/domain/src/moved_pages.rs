@@ -87,6 +87,9 @@ impl AddressSpace {
         }
         let is_moved = remap(&window, to);
         let moved = if is_moved { Ok(()) } else { self.refused(&window, &target, key) };
+        // The source is empty. At the target, the kernel asks for nothing any more.
+        self.forget_missing(&from);
+        self.forget_missing(&target);
         // What is left of the window is empty, and has the rights of what was there.
         self.reset(window)?;
         moved?;

@@ -44,6 +44,8 @@ pub enum Given {
     Pages(ByteBuf),
     /// What is wrong with the checkpoint: the run cannot go on.
     Damaged(String),
+    /// Why the host does not give them now.
+    Failed(String),
 }
 
 impl Protocol for LaterPages {

@@ -175,8 +175,11 @@ impl Saved<OwnedFd> {
         keys: impl Into<Keys<'k>>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
     ) -> Result<(Saved<OwnedFd>, Unread), FileError> {
-        let (chain, wrong) = open(path, keys.into())?;
-        let (saved, left) = Saved::of(&chain, plan, Reading::SmallParts).map_err(wrong)?;
+        let keys = keys.into();
+        let (chain, wrong) = open(path, keys)?;
+        // An encrypted file has been decrypted as a whole. Its contents are not kept longer than it takes to read them.
+        let reading = if keys.state.is_some() { Reading::All } else { Reading::SmallParts };
+        let (saved, left) = Saved::of(&chain, plan, reading).map_err(wrong)?;
         Ok((saved, (!left.is_empty()).then(|| Arc::new(UnreadPages::new(chain, left)) as Arc<dyn GivePages>)))
     }
 

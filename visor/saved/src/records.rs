@@ -76,9 +76,8 @@ impl Records {
 /// The pages of a continuation.
 pub(super) fn pages(continuation: &Continuation) -> Result<Pages<'_>, Error> {
     let mut pages = Pages::new();
-    let mut touched = continuation.touched.clone();
-    touched.sort_unstable();
-    let touched: Vec<_> = touched.iter().map(|(start, bytes)| *start..start.saturating_add(*bytes)).collect();
+    let touched = continuation.touched.iter();
+    let touched = joined(touched.map(|(start, bytes)| *start..start.saturating_add(*bytes)).collect());
     for run in &continuation.pages {
         for (range, heat) in by_heat(run.address..run.address.saturating_add(run.bytes.len() as u64), &touched) {
             let bytes = &run.bytes[(range.start - run.address) as usize..(range.end - run.address) as usize];
@@ -91,12 +90,27 @@ pub(super) fn pages(continuation: &Continuation) -> Result<Pages<'_>, Error> {
     Ok(pages)
 }
 
-/// The parts of a run, whole pages if it has such, that were touched and that were not. What is `touched` is in the order of its beginnings, and may be
-/// anything.
+/// These ranges in order, and those that meet as one.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// The parts of a run, whole pages if it has such, that were touched and that were not. What is `touched` is in order and does not overlap; else it may
+/// be anything.
 fn by_heat(run: Range<u64>, touched: &[Range<u64>]) -> Vec<(Range<u64>, Heat)> {
     let mut parts = Vec::new();
     let mut at = run.start;
-    for range in touched {
+    let first = touched.partition_point(|range| range.end <= run.start);
+    for range in touched[first..].iter().take_while(|range| range.start < run.end) {
         let start = range.start.max(at) / PAGE * PAGE;
         let end = range.end.min(run.end) / PAGE * PAGE;
         if start >= end || start < at {

@@ -7,13 +7,15 @@
 //! ```
 //!
 //! The seal has been verified, and with it the hash of each page: nothing that the file has later, or had before, is taken for a page. It stays
-//! open, so that it may be removed. A worker that asks for what the checkpoint does not have in such a part is served no longer.
+//! open, so that it may be removed. A worker that asks for what the checkpoint does not have in such a part, or for more pages than two times those that
+//! it has, is served no longer.
 
 use super::Source;
 use monohull_abi::layout::PAGE;
 use monohull_checkpoint::{Chain, Content, Piece, Run};
 use monohull_ipc::later_pages::{GivePages, Given, PAGES_MOST, Wanted};
 use serde_bytes::ByteBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Pages that have not been read.
 #[derive(Debug)]
@@ -21,17 +23,25 @@ pub(super) struct UnreadPages {
     chain: Chain<Source>,
     /// By ascending address.
     pieces: Vec<Piece>,
+    /// Pages that have been asked for, and how many may be.
+    given: AtomicU64,
+    most: u64,
 }
 
 impl UnreadPages {
     pub(super) fn new(chain: Chain<Source>, pieces: Vec<Piece>) -> UnreadPages {
-        UnreadPages { chain, pieces }
+        // Each once, and more than that for those of which it was not certain that they had come.
+        let most = pieces.iter().map(|piece| piece.run.count).sum::<u64>().saturating_mul(2);
+        UnreadPages { chain, pieces, given: AtomicU64::new(0), most }
     }
 }
 
 impl GivePages for UnreadPages {
     fn given(&self, Wanted { address, count }: Wanted) -> Option<Given> {
         if count == 0 || count > PAGES_MOST || !address.is_multiple_of(PAGE) {
+            return None;
+        }
+        if self.given.fetch_add(count, Ordering::Relaxed) > self.most {
             return None;
         }
         let mut bytes = vec![0; (count * PAGE) as usize];
@@ -46,7 +56,10 @@ impl GivePages for UnreadPages {
             let run = Run { address: at, count: pages, content: Content::Here { stored: stored + skipped } };
             let room = &mut bytes[(done * PAGE) as usize..((done + pages) * PAGE) as usize];
             if let Err(error) = self.chain.read_pages(Piece { run, link: piece.link }, room) {
-                return Some(Given::Damaged(error.to_string()));
+                return Some(match error.is_hosts() {
+                    true => Given::Failed(error.to_string()),
+                    false => Given::Damaged(error.to_string()),
+                });
             }
             done += pages;
         }

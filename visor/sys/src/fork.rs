@@ -62,8 +62,8 @@ impl From<ThreadsError> for io::Error {
 }
 
 /// How often other threads are looked for again before they count, and how long after each other.
-const LOOKS: u32 = 20;
-const PAUSE: Duration = Duration::from_micros(100);
+const LOOKS: u32 = 1000;
+const PAUSE: Duration = Duration::from_micros(200);
 
 /// The calling thread is the only one of its process. It stays with that thread, and each use of it asks the kernel anew.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl OnlyThread {
         Ok(only)
     }
 
-    /// Counts them again. One that has been joined is there for a moment longer, which is waited for.
+    /// Counts them again. One that is about to end, or has been joined, is there for a moment longer, which is waited for.
     pub fn confirm(&self) -> Result<(), ThreadsError> {
         let mut looks = 0;
         loop {

@@ -45,6 +45,8 @@ pub(super) mod status {
     pub(crate) const REFUSED: i32 = 81;
     /// The job could not be done; the reason is on its standard error.
     pub(crate) const FAILED: i32 = 82;
+    /// Memory of its checkpoint could not be read; the reason is on its standard error, unless the checkpoint is damaged.
+    pub(crate) const UNREAD: i32 = 83;
     /// Trusted code panicked.
     pub(crate) const PANICKED: i32 = 101;
 }
@@ -54,6 +56,9 @@ impl Death {
         let (blame, message) = match &cause {
             Cause::Exited(status::DONE) if answered => (Blame::Monohull, "ended after its answer".to_owned()),
             Cause::Exited(status::PANICKED) => (Blame::Monohull, "trusted code panicked".to_owned()),
+            Cause::Exited(status::UNREAD) => {
+                (Blame::Host, "ended because memory of its checkpoint could not be read".to_owned())
+            }
             Cause::Exited(code) => (Blame::Monohull, format!("exited with status {code}, without an answer")),
             Cause::Signaled(signal) => of_signal(*signal, keys_silent, !stderr.is_empty()),
             Cause::Unknown => (Blame::Host, "ended, and its exit status is unknown".to_owned()),

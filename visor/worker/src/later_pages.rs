@@ -2,17 +2,19 @@
 //!
 //! ```text
 //!   a function touches a page ─▶ pager ─▶ asks ─▶ the page: it goes on
-//!                                            └──▶ damage: its supervisor is told, and the process ends
+//!                                            └──▶ damage, or a host that fails: its supervisor is told, and the process ends
 //! ```
 //!
 //! A run that lacks a part of its memory does nothing more: it may be that what it would do next depends on that part.
 
+use super::exit_status::status;
 use super::protocol::{FromWorker, SupervisorChannel};
-use monohull_domain::checkpoint::PageSource;
+use monohull_domain::checkpoint::{PageError, PageSource};
 use monohull_ipc::Requester;
 use monohull_ipc::later_pages::{Given, LaterPages, PAGES_MOST, Wanted};
 use monohull_sys::fork::exit_now;
 use std::fmt;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -37,19 +39,25 @@ impl PageSource for Asked {
         PAGES_MOST
     }
 
-    fn pages(&self, address: u64, count: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), String> {
+    fn pages(&self, address: u64, count: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), PageError> {
         match self.pages.ask(&Wanted { address, count }) {
             Ok((Given::Pages(bytes), _)) => {
                 take(&bytes);
                 Ok(())
             }
-            Ok((Given::Damaged(why), _)) => Err(why),
-            Err(error) => Err(format!("the process that has the checkpoint does not answer: {error}")),
+            Ok((Given::Damaged(why), _)) => Err(PageError::Damaged(why)),
+            Ok((Given::Failed(why), _)) => Err(PageError::Host(why)),
+            Err(error) => Err(PageError::Host(format!("the process that has the checkpoint does not answer: {error}"))),
         }
     }
 
-    fn lost(&self, why: &str) {
-        let _ = self.channel.send(&FromWorker::Unfit { why: why.to_owned() }, &[]);
-        exit_now(1)
+    fn lost(&self, error: &PageError) {
+        match error {
+            PageError::Damaged(why) => {
+                let _ = self.channel.send(&FromWorker::Unfit { why: why.clone() }, &[]);
+            }
+            PageError::Host(why) => _ = writeln!(io::stderr(), "{why}"),
+        }
+        exit_now(status::UNREAD)
     }
 }

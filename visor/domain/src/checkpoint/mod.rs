@@ -64,7 +64,7 @@ mod template;
 mod template_memory;
 mod template_use;
 
-pub use crate::pager::PageSource;
+pub use crate::pager::{PageError, PageSource};
 pub use capture::{CaptureError, Wait};
 pub use captured_pages::CapturedPages;
 pub(crate) use changes::Changes;

@@ -20,7 +20,7 @@ use super::pages;
 use super::restore_error::RestoreError;
 use crate::address_space::{AddressSpace, PageUse};
 use crate::cell::Cell;
-use crate::pager::{PageSource, Pager};
+use crate::pager::{PageError, PageSource, Pager};
 use monohull_abi::layout::{CELL_SIZE, PAGE, cell_base};
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -181,9 +181,9 @@ unsafe fn copy_back(space: &AddressSpace, run: &Run<'_>, part: Range<u64>) -> Re
                 put_back(at, bytes);
             }
         });
-        given.map_err(RestoreError::Pages)?;
+        given?;
         if !is_whole {
-            return Err(RestoreError::Pages(format!("there are not {count} pages at {at:#x}")));
+            return Err(PageError::Host(format!("there are not {count} pages at {at:#x}")).into());
         }
         at += count * PAGE;
     }

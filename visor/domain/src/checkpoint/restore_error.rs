@@ -3,6 +3,7 @@
 use super::check::Rejected;
 use crate::address_space::AddressSpaceError;
 use crate::hostcall::RecordError;
+use crate::pager::PageError;
 
 /// A continuation cannot be gone on with.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +18,7 @@ pub enum RestoreError {
     #[error("its memory cannot be mapped: {0}")]
     Memory(#[from] AddressSpaceError),
     #[error("its memory cannot be read: {0}")]
-    Pages(String),
+    Pages(#[from] PageError),
     #[error(transparent)]
     Module(#[from] RecordError),
 }
@@ -25,6 +26,6 @@ pub enum RestoreError {
 impl RestoreError {
     /// Whether the host is at fault, and not the continuation.
     pub fn is_hosts(&self) -> bool {
-        matches!(self, RestoreError::Memory(_))
+        matches!(self, RestoreError::Memory(_) | RestoreError::Pages(PageError::Host(_)))
     }
 }

@@ -142,7 +142,7 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
     if let Some(FaultedMapping { what, lost: true }) = &touched {
         let mut failure = Failure::blamed(FailureKind::MemoryFault, Blame::Host, format!("touched {what}"));
         failure.address = Some(address);
-        failure.address_of = Some("a mapped file, which cannot be read".into());
+        failure.address_of = Some("memory whose bytes cannot be read".into());
         return failure;
     }
     let owner = owner_of(domain, instance, address);

@@ -9,8 +9,9 @@
 //! A workflow that has slept often looks at little of its memory before it sleeps again. So only that is read, and compared with its
 //! hashes. What is around a page comes with it, and more and more where pages are touched one after the other.
 //!
-//! A page is filled once. If it is dropped afterwards, or was dropped before, it is zero when it is touched.
+//! A page is filled once. If it is dropped afterwards, or was dropped before, it is zero when it is touched: the kernel goes on to ask for it.
 
+use super::ENDED;
 use super::faults::Faults;
 use crate::address_space::AddressSpace;
 use crate::missing_pages::MissingPages;
@@ -18,7 +19,7 @@ use monohull_abi::layout::{PAGE, page_down, page_up};
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Pages that come with one that is touched. To read and compare them takes less time than to wait for one of them; but all of them count as touched,
 /// and are read the next time.
@@ -33,16 +34,28 @@ pub trait PageSource: Send + Sync + Debug {
 
     /// Has the contents of so many pages from an address on taken; or says why there are none. It may be called by several threads, and
     /// waits for no thread of the domain.
-    fn pages(&self, address: u64, count: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), String>;
+    fn pages(&self, address: u64, count: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), PageError>;
 
     /// A page that was touched cannot be had. Where this returns, the instance that waits for it ends with an error.
-    fn lost(&self, why: &str);
+    fn lost(&self, error: &PageError);
+}
+
+/// A page cannot be had.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PageError {
+    /// It is not what it was.
+    #[error("{0}")]
+    Damaged(String),
+    /// The host does not give it now.
+    #[error("{0}")]
+    Host(String),
 }
 
 /// Parts of cells whose pages come from a source.
 #[derive(Debug)]
 pub(super) struct Later {
-    source: Arc<dyn PageSource>,
+    /// The most pages that the source gives at once.
+    most: u64,
     faults: Arc<Faults>,
     /// Whole pages, upwards.
     parts: Vec<Range<u64>>,
@@ -51,8 +64,14 @@ pub(super) struct Later {
 
 #[derive(Debug)]
 struct State {
-    /// One bit for each page of each part that was filled or forgotten.
+    /// Where pages come from, as long as some are missing.
+    source: Option<Arc<dyn PageSource>>,
+    /// How many are.
+    missing: u64,
+    /// One bit for each page of each part that was filled or dropped.
     done: Vec<Vec<u64>>,
+    /// The same for those that were dropped, and are not there since.
+    dropped: Vec<Vec<u64>>,
     /// The page behind the last that were filled for a fault, and how many those were.
     next: (usize, u64),
     ahead: u64,
@@ -68,14 +87,26 @@ impl Later {
     /// The parts, which are upwards, are watched from before anything runs that could touch them.
     pub(super) fn new(source: Arc<dyn PageSource>, faults: Arc<Faults>, parts: Vec<Range<u64>>) -> Later {
         let bits = |part: &Range<u64>| vec![0; pages_in(part).div_ceil(64) as usize];
-        let done = parts.iter().map(bits).collect();
-        let state = State { done, next: (0, 0), ahead: AROUND, lost: None, before: Vec::new(), touched: None };
-        Later { source, faults, parts, state: Mutex::new(state) }
+        let (most, missing) = (source.most(), parts.iter().map(pages_in).sum());
+        let [done, dropped] = [(); 2].map(|()| parts.iter().map(bits).collect());
+        let state = State {
+            source: Some(source).filter(|_| missing > 0),
+            missing,
+            done,
+            dropped,
+            next: (0, 0),
+            ahead: AROUND,
+            lost: None,
+            before: Vec::new(),
+            touched: None,
+        };
+        Later { most, faults, parts, state: Mutex::new(state) }
     }
 
     /// No page of a cell is touched while this is locked.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("memory that is filled later")
+        // After a panic all that is missing stays so.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The part that has an address.
@@ -98,7 +129,7 @@ impl Later {
         self.lock().before = touched;
     }
 
-    /// What has been touched: now and before, if that is little beside all that there is. Whether what was touched before is touched again is not
+    /// What has been touched: now and before, if that is little beside what had not been read. Whether what was touched before is touched again is not
     /// known, so that the list would only grow.
     pub(super) fn touched(&self) -> Vec<(u64, u64)> {
         let mut state = self.lock();
@@ -136,33 +167,41 @@ impl Later {
             self.faults.wake(at..at + PAGE);
         } else if state.is_done(index, page) {
             // It is there, or has been dropped.
-            let _ = self.faults.zero(at, PAGE);
+            self.zero(&mut state, index, page);
             self.faults.wake(at..at + PAGE);
         } else {
-            let pages = state.with_page(index, page, pages_in(&self.parts[index]), self.source.most());
+            let pages = state.with_page(index, page, pages_in(&self.parts[index]), self.most);
             let filled = self.fill_pages(&mut state, index, pages);
             drop(state);
             match filled {
                 Ok(()) => self.faults.wake(at..at + PAGE),
-                Err(why) => self.fail(space, &why),
+                Err(error) => self.fail(space, &error),
             }
         }
         true
     }
 
     /// Fills pages that are missing, no more than the source gives at once.
-    fn fill_pages(&self, state: &mut State, index: usize, pages: Range<u64>) -> Result<(), String> {
+    fn fill_pages(&self, state: &mut State, index: usize, pages: Range<u64>) -> Result<(), PageError> {
+        let source = state.source.clone().ok_or_else(|| PageError::Host(ENDED.to_owned()))?;
         let at = self.parts[index].start + pages.start * PAGE;
         let count = pages.end - pages.start;
         let mut copied = Err(io::ErrorKind::UnexpectedEof.into());
-        self.source.pages(at, count, &mut |bytes| {
+        source.pages(at, count, &mut |bytes| {
             if bytes.len() as u64 == count * PAGE {
                 copied = self.copy(at, bytes);
             }
         })?;
-        copied.map_err(|error| format!("the host cannot fill a page: {error}"))?;
+        copied.map_err(|error| PageError::Host(format!("the host cannot fill a page: {error}")))?;
         state.finish(index, pages);
         Ok(())
+    }
+
+    /// Makes a page zero that was dropped, and leaves one that is there.
+    fn zero(&self, state: &mut State, index: usize, page: u64) {
+        // One that is not part of the range any more needs nothing.
+        let _ = self.faults.zero(self.parts[index].start + page * PAGE, PAGE);
+        clear(&mut state.dropped[index], page);
     }
 
     /// What the instance has unmapped meanwhile stays so.
@@ -181,9 +220,12 @@ impl Later {
         }
     }
 
-    fn fail(&self, space: &AddressSpace, why: &str) {
-        self.source.lost(why);
-        self.end(space, why);
+    fn fail(&self, space: &AddressSpace, error: &PageError) {
+        let source = self.lock().source.clone();
+        if let Some(source) = source {
+            source.lost(error);
+        }
+        self.end(space, &error.to_string());
     }
 
     /// No page is filled any more: a touch of one that is missing is a fault for good.
@@ -206,26 +248,35 @@ impl Later {
 impl MissingPages for Later {
     fn forget(&self, range: &Range<u64>) {
         let mut state = self.lock();
-        self.within(range).for_each(|(index, pages)| state.finish(index, pages));
+        for (index, pages) in self.within(range) {
+            pages.clone().for_each(|page| set(&mut state.dropped[index], page));
+            state.finish(index, pages);
+        }
     }
 
     fn fill(&self, range: &Range<u64>) -> io::Result<()> {
         for (index, pages) in self.within(range) {
             let mut page = pages.start;
             while page < pages.end {
-                // Those who wait for a page get their turn in between.
                 let mut state = self.lock();
                 if let Some(why) = &state.lost {
                     return Err(io::Error::other(why.clone()));
+                }
+                if is_set(&state.dropped[index], page) {
+                    self.zero(&mut state, index, page);
                 }
                 if state.is_done(index, page) {
                     page += 1;
                     continue;
                 }
-                let end = state.missing(index, page..pages.end.min(page + self.source.most()));
-                if let Err(why) = self.fill_pages(&mut state, index, page..end) {
-                    self.source.lost(&why);
-                    return Err(io::Error::other(why));
+                let end = state.missing(index, page..pages.end.min(page + self.most));
+                if let Err(error) = self.fill_pages(&mut state, index, page..end) {
+                    let source = state.source.clone();
+                    drop(state);
+                    if let Some(source) = source {
+                        source.lost(&error);
+                    }
+                    return Err(io::Error::other(error));
                 }
                 page = end;
             }
@@ -236,12 +287,19 @@ impl MissingPages for Later {
 
 impl State {
     fn is_done(&self, part: usize, page: u64) -> bool {
-        self.done[part][(page / 64) as usize] & 1 << (page % 64) != 0
+        is_set(&self.done[part], page)
     }
 
+    /// These are missing no longer. With the last one the source is not needed any more.
     fn finish(&mut self, part: usize, pages: Range<u64>) {
         for page in pages {
-            self.done[part][(page / 64) as usize] |= 1 << (page % 64);
+            if !is_set(&self.done[part], page) {
+                set(&mut self.done[part], page);
+                self.missing -= 1;
+            }
+        }
+        if self.missing == 0 {
+            self.source = None;
         }
     }
 
@@ -273,6 +331,18 @@ impl State {
     }
 }
 
+fn is_set(bits: &[u64], page: u64) -> bool {
+    bits[(page / 64) as usize] & 1 << (page % 64) != 0
+}
+
+fn set(bits: &mut [u64], page: u64) {
+    bits[(page / 64) as usize] |= 1 << (page % 64);
+}
+
+fn clear(bits: &mut [u64], page: u64) {
+    bits[(page / 64) as usize] &= !(1 << (page % 64));
+}
+
 fn pages_in(range: &Range<u64>) -> u64 {
     (range.end - range.start) / PAGE
 }
@@ -282,8 +352,18 @@ mod tests {
     use super::*;
 
     fn state(pages: usize) -> State {
-        let done = vec![vec![0; pages.div_ceil(64)]];
-        State { done, next: (0, u64::MAX), ahead: AROUND, lost: None, before: Vec::new(), touched: None }
+        let bits = vec![vec![0; pages.div_ceil(64)]];
+        State {
+            source: None,
+            missing: pages as u64,
+            done: bits.clone(),
+            dropped: bits,
+            next: (0, u64::MAX),
+            ahead: AROUND,
+            lost: None,
+            before: Vec::new(),
+            touched: None,
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ use super::this_thread::is_interrupted;
 use captured::Again;
 use faults::Faults;
 use later::Later;
-pub use later::PageSource;
+pub use later::{PageError, PageSource};
 use mapping::{AROUND, Mapping};
 use monohull_abi::Errno;
 use monohull_abi::file::{Advice, FILLED_AT_ONCE, MAPPINGS_MAX, MapRequest, map};

@@ -31,32 +31,27 @@ fn pages(given: Option<Given>) -> Vec<u8> {
 #[test]
 fn each_page_is_here_or_given() {
     let folder = tempfile::TempDir::new().expect("a folder");
-    let encrypted = folder.path().join("encrypted");
-    fs::create_dir(&encrypted).expect("made");
-    let state = state_key(&encrypted);
-    let plain = Keys { seal: &KEY, state: None };
-    for (folder, keys) in [(folder.path(), plain), (&encrypted, Keys { state: Some(&state), ..plain })] {
-        let Many { heap, first, second } = Many::write(folder, keys);
-        for (path, file_of) in [(&first, (&|_| 1_u64) as &dyn Fn(u64) -> u64), (&second, &Many::file_of)] {
-            let (here, elsewhere, later) = read(path, keys);
-            let count: u64 = elsewhere.iter().map(|range| (range.end - range.start) / PAGE).sum();
-            assert!((COUNT * 9 / 10..COUNT).contains(&count), "{count} pages are elsewhere");
-            for page in (0..COUNT).step_by(7) {
-                let address = heap + page * PAGE;
-                let is_in = |ranges: &[Range<u64>]| ranges.iter().any(|range| range.contains(&address));
-                assert!(is_in(&here) != is_in(&elsewhere), "page {page}");
-                let given = later.given(Wanted { address, count: 1 });
-                match is_in(&elsewhere) {
-                    true => assert_eq!(pages(given), Many::page(page, file_of(page)), "page {page}"),
-                    false => assert_eq!(given, None, "page {page}"),
-                }
+    let keys = Keys { seal: &KEY, state: None };
+    let Many { heap, first, second } = Many::write(folder.path(), keys);
+    for (path, file_of) in [(&first, (&|_| 1_u64) as &dyn Fn(u64) -> u64), (&second, &Many::file_of)] {
+        let (here, elsewhere, later) = read(path, keys);
+        let count: u64 = elsewhere.iter().map(|range| (range.end - range.start) / PAGE).sum();
+        assert!((COUNT * 9 / 10..COUNT).contains(&count), "{count} pages are elsewhere");
+        for page in (0..COUNT).step_by(7) {
+            let address = heap + page * PAGE;
+            let is_in = |ranges: &[Range<u64>]| ranges.iter().any(|range| range.contains(&address));
+            assert!(is_in(&here) != is_in(&elsewhere), "page {page}");
+            let given = later.given(Wanted { address, count: 1 });
+            match is_in(&elsewhere) {
+                true => assert_eq!(pages(given), Many::page(page, file_of(page)), "page {page}"),
+                false => assert_eq!(given, None, "page {page}"),
             }
-            // Several at once, of which some are in another file.
-            let around = CHANGED.start - 20..CHANGED.start + 3;
-            let wanted = Wanted { address: heap + around.start * PAGE, count: around.end - around.start };
-            let expected: Vec<u8> = around.flat_map(|page| Many::page(page, file_of(page))).collect();
-            assert_eq!(pages(later.given(wanted)), expected);
         }
+        // Several at once, of which some are in another file.
+        let around = CHANGED.start - 20..CHANGED.start + 3;
+        let wanted = Wanted { address: heap + around.start * PAGE, count: around.end - around.start };
+        let expected: Vec<u8> = around.flat_map(|page| Many::page(page, file_of(page))).collect();
+        assert_eq!(pages(later.given(wanted)), expected);
     }
 }
 
@@ -144,6 +139,29 @@ fn a_damaged_page_is_named_when_it_is_asked_for() {
         }
         assert_eq!(pages(wanted(2001, 1)), Many::page(2001, 1));
     }
+}
+
+/// Its contents would be in memory as long as the worker.
+#[test]
+fn an_encrypted_file_is_read_as_a_whole() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let state = state_key(folder.path());
+    let keys = Keys { seal: &KEY, state: Some(&state) };
+    let Many { second, .. } = Many::write(folder.path(), keys);
+    let (_, later) = Saved::read_for_one(&second, keys, plan).expect("it is right");
+    assert!(later.is_none());
+}
+
+/// Each page is asked for once, or a little more often.
+#[test]
+fn pages_are_not_given_without_end() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let Many { heap, first, .. } = Many::write(folder.path(), (&KEY).into());
+    let (_, elsewhere, later) = read(&first, (&KEY).into());
+    let pages: u64 = elsewhere.iter().map(|range| (range.end - range.start) / PAGE).sum();
+    let wanted = Wanted { address: heap + 3 * PAGE, count: PAGES_MOST };
+    let given = (0..).take_while(|_| later.given(wanted).is_some()).count() as u64 * PAGES_MOST;
+    assert!((pages * 2..pages * 2 + 2 * PAGES_MOST).contains(&given), "{given} of {pages}");
 }
 
 #[test]
