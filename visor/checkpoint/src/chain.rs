@@ -126,7 +126,7 @@ impl<S: ReadAt> Chain<S> {
         &self.pieces
     }
 
-    /// Whether the run that was captured had touched the first page of a piece, and so all of them.
+    /// Whether the run that was captured had touched the first page of a piece: as a rule all of them then.
     pub fn is_active(&self, piece: &Piece) -> bool {
         let link = self.link(piece.link);
         link.is_some_and(|link| matches!(piece.run.content, Content::Here { stored } if stored < link.active_pages()))

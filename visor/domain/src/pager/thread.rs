@@ -15,7 +15,8 @@
 //! The kernel reads the bytes, so that this thread touches no memory that might be missing. (The signal handler runs on
 //! carriers only; with keys in force a signal on any other thread ends the process.)
 //!
-//! It never waits for a carrier, so a carrier that waits for it always goes on. If it ends by a panic, all pages that are still
+//! It never waits for a carrier, so a carrier that waits for it always goes on; for memory of a checkpoint it waits for the process that has the
+//! file, which waits for none of this one. If it ends by a panic, all pages that are still
 //! missing lose their rights first.
 
 use super::MappingTable;
