@@ -24,6 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Pages that come with one that is touched. To read and compare them takes less time than to wait for one of them; but all of them count as touched,
 /// and are read the next time.
 const AROUND: u64 = 4;
+/// Most pages that are made zero at once.
+const AT_ONCE: u64 = 512;
 /// What was touched before is kept in mind as long as it is no more than one in so many pages.
 const OLD_PART: u64 = 4;
 
@@ -167,7 +169,7 @@ impl Later {
             self.faults.wake(at..at + PAGE);
         } else if state.is_done(index, page) {
             // It is there, or has been dropped.
-            self.zero(&mut state, index, page);
+            self.zero(&mut state, index, page..page + 1);
             self.faults.wake(at..at + PAGE);
         } else {
             let pages = state.with_page(index, page, pages_in(&self.parts[index]), self.most);
@@ -197,11 +199,14 @@ impl Later {
         Ok(())
     }
 
-    /// Makes a page zero that was dropped, and leaves one that is there.
-    fn zero(&self, state: &mut State, index: usize, page: u64) {
-        // One that is not part of the range any more needs nothing.
-        let _ = self.faults.zero(self.parts[index].start + page * PAGE, PAGE);
-        clear(&mut state.dropped[index], page);
+    /// Makes pages zero that were dropped, and leaves those that are there.
+    fn zero(&self, state: &mut State, index: usize, pages: Range<u64>) {
+        let at = |page: u64| self.parts[index].start + page * PAGE;
+        if self.faults.zero(at(pages.start), (pages.end - pages.start) * PAGE).is_err() {
+            // They consist of several mappings. One that the kernel does not ask for needs nothing.
+            pages.clone().for_each(|page| _ = self.faults.zero(at(page), PAGE));
+        }
+        pages.for_each(|page| clear(&mut state.dropped[index], page));
     }
 
     /// What the instance has unmapped meanwhile stays so.
@@ -262,8 +267,12 @@ impl MissingPages for Later {
                 if let Some(why) = &state.lost {
                     return Err(io::Error::other(why.clone()));
                 }
-                if is_set(&state.dropped[index], page) {
-                    self.zero(&mut state, index, page);
+                let last = pages.end.min(page + AT_ONCE);
+                let dropped = (page..last).take_while(|page| is_set(&state.dropped[index], *page)).count() as u64;
+                if dropped > 0 {
+                    self.zero(&mut state, index, page..page + dropped);
+                    page += dropped;
+                    continue;
                 }
                 if state.is_done(index, page) {
                     page += 1;
