@@ -116,6 +116,11 @@ fn go_on(ready: &Ready, continuation: Option<Continuation<CapturedPages>>, awake
     ready.run_captured(continuation, suspend, None, &options, Arc::new(Silent)).expect("the host can hold a domain")
 }
 
+/// The rest of a run that waits, as if it had lain there until its first timer was due.
+fn due(end: RunEnd) -> Continuation {
+    Continuation { wall: 0, ..suspended(end).continuation }
+}
+
 fn asleep(ready: &Ready) -> Continuation {
     suspended(go_on(ready, None, false)).continuation
 }
@@ -152,7 +157,7 @@ fn a_capture_has_all_pages_whether_they_were_touched_or_not() {
 /// What a run has touched in one part is had first in the next one.
 #[test]
 fn a_capture_says_what_was_touched() {
-    let args = json!({ "what": "wake", "count": 100, "bytes": BYTES, "pages": 10, "times": 3 });
+    let args = json!({ "what": "wake", "count": 10_000, "bytes": BYTES, "pages": 10, "times": 3 });
     let ready = ready(&json!({
         "name": "later",
         "functions": { "probe": { "image": "bench-probe" } },
@@ -160,19 +165,17 @@ fn a_capture_says_what_was_touched() {
         "limits": { "carriers": 1 },
     }));
     let _one = support::one_at_a_time();
-    let first = asleep(&ready);
+    let first = due(go_on(&ready, None, false));
     assert!(first.touched.is_empty(), "that is not known");
     let (continuation, source) = elsewhere(first, u64::MAX, Ends::Never);
-    std::thread::sleep(Duration::from_millis(100));
-    let second = suspended(go_on(&ready, Some(continuation), false)).continuation;
+    let second = due(go_on(&ready, Some(continuation), false));
     let pages = |continuation: &Continuation| continuation.touched.iter().map(|(_, bytes)| bytes / PAGE).sum::<u64>();
     assert!((10..BYTES / PAGE / 4).contains(&pages(&second)), "{:?}", second.touched);
     // And it is kept in mind, though these pages are not elsewhere any more.
     let touched = second.touched.clone();
     let is_touched = |page: u64| touched.iter().any(|(start, bytes)| (*start..start + bytes).contains(&page));
     let (continuation, again) = elsewhere_but(second, u64::MAX, Ends::Never, is_touched);
-    std::thread::sleep(Duration::from_millis(100));
-    let third = suspended(go_on(&ready, Some(continuation), false)).continuation;
+    let third = due(go_on(&ready, Some(continuation), false));
     assert_eq!(third.touched, touched);
     assert!(again.given.load(Ordering::Relaxed) < source.given.load(Ordering::Relaxed));
     let (continuation, _) = elsewhere(third, u64::MAX, Ends::Never);
@@ -202,7 +205,7 @@ fn an_instance_that_touches_a_page_which_cannot_be_had_ends() {
 #[test]
 fn memory_of_a_program_is_as_it_was_whatever_is_done_to_it_first() {
     let folder = tempfile::TempDir::new().expect("a folder");
-    let argv = ["2", "100", "/host/file", "/memory"];
+    let argv = ["2", "10000", "/host/file", "/memory"];
     let document: Value = json!({
         "name": "later",
         "functions": { "asleep": { "image": "libc-asleep" } },
@@ -226,7 +229,7 @@ fn mapped_memory_is_as_it_was_whatever_is_done_to_it_first() {
         "name": "later",
         "functions": { "rewinds": { "image": "rewinds" } },
         "files": [{ "at": "/host", "directory": folder.path(), "access": "write" }],
-        "steps": [{ "name": "asleep", "function": "rewinds", "args": { "how": "asleep", "rounds": 100 } }],
+        "steps": [{ "name": "asleep", "function": "rewinds", "args": { "how": "asleep", "rounds": 10_000 } }],
         "outputs": ["result"],
         "limits": { "timeout": "1h" },
     })));
@@ -237,8 +240,8 @@ fn mapped_memory_is_as_it_was_whatever_is_done_to_it_first() {
 fn in_parts(ready: &Ready) -> RunReport {
     let _one = support::one_at_a_time();
     let (mut end, mut parts, mut given) = (go_on(ready, None, false), 0, 0);
-    while let RunEnd::Suspended(suspended) = end {
-        let (continuation, source) = elsewhere(suspended.continuation, u64::MAX, Ends::Never);
+    while let RunEnd::Suspended(_) = end {
+        let (continuation, source) = elsewhere(due(end), u64::MAX, Ends::Never);
         end = go_on(ready, Some(continuation), false);
         given += source.given.load(Ordering::Relaxed);
         parts += 1;
