@@ -14,7 +14,6 @@ use monohull_ipc::Requester;
 use monohull_ipc::later_pages::{Given, LaterPages, PAGES_MOST, Wanted};
 use monohull_sys::fork::exit_now;
 use std::fmt;
-use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -56,7 +55,7 @@ impl PageSource for Asked {
             PageError::Damaged(why) => {
                 let _ = self.channel.send(&FromWorker::Unfit { why: why.clone() }, &[]);
             }
-            PageError::Host(why) => _ = writeln!(io::stderr(), "{why}"),
+            PageError::Host(why) => eprintln!("{why}"),
         }
         exit_now(status::UNREAD)
     }

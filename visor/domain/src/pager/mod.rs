@@ -25,7 +25,7 @@
 //! The descriptor and the thread are made for the first mapping that is not filled when it is made. Small mappings are, and all
 //! mappings where the kernel refuses `userfaultfd`; the report then has a note.
 //!
-//! Locks: the table's, that of what is shown, each mapping's own, and that of memory that is filled [later](later). None is held together with another lock, nor while pages are
+//! Locks: the table's, that of what is shown, each mapping's own, and that of memory that is filled [later]. None is held together with another lock, nor while pages are
 //! touched that could be missing; see [`thread`].
 
 mod captured;
