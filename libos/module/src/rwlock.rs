@@ -87,7 +87,7 @@ unsafe impl lock_api::RawRwLock for RawFutexRwLock {
     }
 
     fn try_lock_shared(&self) -> bool {
-        let one_more = |word: u32| (word & WRITER_WAITS == 0 && word & HOLDERS < WRITER - 1).then_some(word + 1);
+        let one_more = |word: u32| (word & WRITER_WAITS == 0 && word & HOLDERS < WRITER - 1).then(|| word + 1);
         self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, one_more).is_ok()
     }
 
