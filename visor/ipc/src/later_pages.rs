@@ -57,7 +57,7 @@ impl Protocol for LaterPages {
 
 /// Has pages that are asked for.
 pub trait GivePages: Send + Sync + Debug {
-    /// These; `None` if they cannot be asked for: whoever does is given nothing more.
+    /// These; `None` if they cannot be asked for: a process that does is given nothing more.
     fn given(&self, wanted: Wanted) -> Option<Given>;
 }
 

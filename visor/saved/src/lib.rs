@@ -164,8 +164,8 @@ impl Saved<OwnedFd> {
         keys: impl Into<Keys<'k>>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
     ) -> Result<Saved<OwnedFd>, FileError> {
-        let (chain, wrong) = open(path, keys.into())?;
-        Saved::of(&chain, plan, Reading::All).map(|(saved, _)| saved).map_err(wrong)
+        let chain = open(path, keys.into())?;
+        Saved::of(&chain, plan, Reading::All).map(|(saved, _)| saved).map_err(|why| why.of_file(path))
     }
 
     /// The same for one run that goes on, and nothing else: if there are many pages, large parts of them are read and verified when the run
@@ -176,10 +176,10 @@ impl Saved<OwnedFd> {
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
     ) -> Result<(Saved<OwnedFd>, Unread), FileError> {
         let keys = keys.into();
-        let (chain, wrong) = open(path, keys)?;
+        let chain = open(path, keys)?;
         // An encrypted file has been decrypted as a whole. Its contents are not kept longer than it takes to read them.
         let reading = if keys.state.is_some() { Reading::All } else { Reading::SmallParts };
-        let (saved, left) = Saved::of(&chain, plan, reading).map_err(wrong)?;
+        let (saved, left) = Saved::of(&chain, plan, reading).map_err(|why| why.of_file(path))?;
         Ok((saved, (!left.is_empty()).then(|| Arc::new(UnreadPages::new(chain, left)) as Arc<dyn GivePages>)))
     }
 
@@ -216,11 +216,8 @@ impl Saved<OwnedFd> {
     }
 }
 
-/// What makes an error of a file's of what is wrong with it.
-type Wrong<'p> = Box<dyn Fn(NotOurs) -> FileError + 'p>;
-
 /// Opens a file and those that it takes pages from, which these keys have sealed and which fit this host.
-fn open<'p>(path: &'p Path, keys: Keys<'_>) -> Result<(Chain<Source>, Wrong<'p>), FileError> {
+fn open(path: &Path, keys: Keys<'_>) -> Result<Chain<Source>, FileError> {
     let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
     let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
     let file = input::open_regular(path, false).map_err(|error| unreadable(error.into()))?;
@@ -229,11 +226,7 @@ fn open<'p>(path: &'p Path, keys: Keys<'_>) -> Result<(Chain<Source>, Wrong<'p>)
     let beside = |name: &str| keys.source(open_beside(path, name)?, name).map_err(as_io);
     let chain = Chain::read(source, Trust::Key(keys.seal), beside).map_err(wrong)?;
     chain.newest().check_processor(&Processor::here()).map_err(wrong)?;
-    let of_file = move |why| match why {
-        NotOurs::Other(reason) => FileError::Other { path: path.to_owned(), reason },
-        NotOurs::Damaged(error) => wrong(error),
-    };
-    Ok((chain, Box::new(of_file)))
+    Ok(chain)
 }
 
 impl Saved {
@@ -419,6 +412,16 @@ enum NotOurs {
     Other(String),
     /// A page cannot be read or is damaged.
     Damaged(Error),
+}
+
+impl NotOurs {
+    fn of_file(self, path: &Path) -> FileError {
+        let path = path.to_owned();
+        match self {
+            NotOurs::Other(reason) => FileError::Other { path, reason },
+            NotOurs::Damaged(error) => FileError::Checkpoint { path, error },
+        }
+    }
 }
 
 impl From<String> for NotOurs {

@@ -1,3 +1,5 @@
+//! Each page is read at once or given when it is asked for; nothing else is given, and damage is named.
+
 use super::*;
 use crate::tests::{CHANGED, COUNT, KEY, Many, plan, state_key};
 use crate::{Keys, Saved};
