@@ -5,17 +5,16 @@ mod support;
 use monohull_ipc::sealed_pages::{PagesFile, read_pages};
 use monohull_sys::sealed_bytes::SealedBytes;
 use monohull_visor::domain::checkpoint::{CapturedPages, Continuation, PageError, PageSource};
-use monohull_visor::engine::{Ready, RunEnd, RunOptions};
+use monohull_visor::engine::{Ready, RunEnd};
 use monohull_visor::report::failure::{Blame, FailureKind};
-use monohull_visor::report::{RunReport, Silent, Status};
+use monohull_visor::report::{RunReport, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use support::sleeper::{go_on, sleeper};
 use support::{ready, report, suspended};
 
-const LEAST: Duration = Duration::from_millis(20);
 const PAGE: u64 = 4096;
 /// Bytes that the function has written before it sleeps.
 const BYTES: u64 = 3 << 20;
@@ -99,23 +98,6 @@ fn elsewhere_but(
     (record.map_pages(|()| all), source)
 }
 
-/// A function that sleeps for an hour with so much memory, and writes to some pages of it afterwards.
-fn sleeper(pages: u64) -> Ready {
-    let args = json!({ "what": "wake", "count": 3_600_000, "bytes": BYTES, "pages": pages });
-    ready(&json!({
-        "name": "later",
-        "functions": { "probe": { "image": "bench-probe" } },
-        "steps": [{ "name": "wakes", "function": "probe", "args": args, "timeout": "2h" }],
-        "limits": { "carriers": 1, "timeout": "2h" },
-    }))
-}
-
-fn go_on(ready: &Ready, continuation: Option<Continuation<CapturedPages>>, awake: bool) -> RunEnd {
-    let suspend = (!awake).then_some(LEAST);
-    let options = RunOptions { skip_time: awake, ..RunOptions::default() };
-    ready.run_captured(continuation, suspend, None, &options, Arc::new(Silent)).expect("the host can hold a domain")
-}
-
 /// The rest of a run that waits, as if it had lain there until its first timer was due.
 fn due(end: RunEnd) -> Continuation {
     Continuation { wall: 0, ..suspended(end).continuation }
@@ -132,7 +114,7 @@ fn is_done(report: &RunReport) {
 
 #[test]
 fn pages_that_are_not_touched_are_not_asked_for() {
-    let ready = sleeper(40);
+    let ready = sleeper(BYTES as usize, 40);
     let _one = support::one_at_a_time();
     let (continuation, source) = elsewhere(asleep(&ready), u64::MAX, Ends::Never);
     assert!(continuation.pages.are_elsewhere());
@@ -144,7 +126,7 @@ fn pages_that_are_not_touched_are_not_asked_for() {
 
 #[test]
 fn a_capture_has_all_pages_whether_they_were_touched_or_not() {
-    let ready = sleeper(40);
+    let ready = sleeper(BYTES as usize, 40);
     let _one = support::one_at_a_time();
     let first = asleep(&ready);
     let (continuation, source) = elsewhere(first.clone(), u64::MAX, Ends::Never);
@@ -185,7 +167,7 @@ fn a_capture_says_what_was_touched() {
 /// It does nothing without that page.
 #[test]
 fn an_instance_that_touches_a_page_which_cannot_be_had_ends() {
-    let ready = sleeper(1000);
+    let ready = sleeper(BYTES as usize, 1000);
     let _one = support::one_at_a_time();
     let first = asleep(&ready);
     for (ends, why) in [(Ends::Damaged, "a page is damaged"), (Ends::TooFew, "the host cannot fill a page")] {

@@ -3,36 +3,17 @@
 mod support;
 
 use monohull_visor::domain::checkpoint::{CapturedPages, Continuation};
-use monohull_visor::engine::{Ready, RunEnd, RunOptions};
+use monohull_visor::engine::{Ready, RunOptions};
 use monohull_visor::report::{Silent, Status};
 use monohull_visor::worker::{copy_continuation, read_continuation, seal_continuation};
-use serde_json::json;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
-use support::{ready, report, suspended};
+use support::sleeper::{LEAST, go_on, sleeper};
+use support::{report, suspended};
 
-const LEAST: Duration = Duration::from_millis(20);
 /// Bytes that the function has written before it sleeps.
 const BYTES: usize = 3 << 20;
-
-/// A function that sleeps for an hour with so much memory, and writes to some pages of it afterwards.
-fn sleeper() -> Ready {
-    let args = json!({ "what": "wake", "count": 3_600_000, "bytes": BYTES, "pages": 40 });
-    ready(&json!({
-        "name": "shared",
-        "functions": { "probe": { "image": "bench-probe" } },
-        "steps": [{ "name": "wakes", "function": "probe", "args": args, "timeout": "2h" }],
-        "limits": { "carriers": 1, "timeout": "2h" },
-    }))
-}
-
-fn go_on(ready: &Ready, continuation: Option<Continuation<CapturedPages>>, awake: bool) -> RunEnd {
-    let suspend = (!awake).then_some(LEAST);
-    let options = RunOptions { skip_time: awake, ..RunOptions::default() };
-    ready.run_captured(continuation, suspend, None, &options, Arc::new(Silent)).expect("the host can hold a domain")
-}
 
 fn read(memory: &OwnedFd) -> Continuation<CapturedPages> {
     read_continuation(memory.try_clone().expect("a descriptor"), None).expect("a continuation")
@@ -47,7 +28,7 @@ fn asleep(ready: &Ready) -> (Continuation, OwnedFd) {
 
 #[test]
 fn a_capture_after_pages_were_mapped_is_that_after_they_were_copied() {
-    let ready = sleeper();
+    let ready = sleeper(BYTES, 40);
     let _one = support::one_at_a_time();
     let (first, memory) = asleep(&ready);
     let most = first.pages.iter().map(|run| run.bytes.len()).max().expect("pages");
@@ -65,7 +46,7 @@ fn a_capture_after_pages_were_mapped_is_that_after_they_were_copied() {
 /// One writes to its pages and ends; the memory is as before, and so is what another one finds there.
 #[test]
 fn what_one_fork_writes_no_other_sees() {
-    let ready = sleeper();
+    let ready = sleeper(BYTES, 40);
     let _one = support::one_at_a_time();
     let (first, memory) = asleep(&ready);
     for _ in 0..3 {
@@ -82,7 +63,7 @@ fn what_one_fork_writes_no_other_sees() {
 /// A run that lies elsewhere than it may is neither mapped nor copied.
 #[test]
 fn pages_that_lie_elsewhere_are_refused_before_anything_is_mapped() {
-    let ready = sleeper();
+    let ready = sleeper(BYTES, 40);
     let _one = support::one_at_a_time();
     let (first, _) = asleep(&ready);
     let large = first.pages.iter().position(|run| run.bytes.len() >= BYTES).expect("it is there");

@@ -71,7 +71,7 @@ mod poller;
 pub mod preemption;
 mod processor;
 mod published;
-mod ranges;
+pub mod ranges;
 mod reservation;
 mod reuse;
 mod rewinding;

@@ -25,6 +25,7 @@ use monohull_checkpoint::record::{
 use monohull_checkpoint::{Chain, Error, Heat, Pages, ReadAt};
 use monohull_domain::checkpoint::record as domain;
 use monohull_domain::checkpoint::{Continuation, Lineage};
+use monohull_domain::ranges::joined;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -88,20 +89,6 @@ pub(super) fn pages(continuation: &Continuation) -> Result<Pages<'_>, Error> {
         pages.parent(address, count)?;
     }
     Ok(pages)
-}
-
-/// These ranges in order, and those that meet as one.
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.retain(|range| !range.is_empty());
-    ranges.sort_unstable_by_key(|range| range.start);
-    let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
-    }
-    joined
 }
 
 /// The parts of a run, whole pages if it has such, that were touched and that were not. What is `touched` is in order and does not overlap; else it may

@@ -5,6 +5,7 @@
 
 pub(crate) mod handover;
 pub(crate) mod letter;
+pub(crate) mod sleeper;
 
 use monohull_visor::domain::checkpoint::Suspended;
 use monohull_visor::domain::keys;
