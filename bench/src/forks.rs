@@ -126,6 +126,7 @@ impl Asleep<'_> {
         let read = Saved::read_for_one(self.path, key, |_, _| Ok(ready.plan().as_ref().clone()));
         let (Saved { workflow, generation, document, functions, engine, continuation }, later) =
             read.map_err(|error| wrong(&error))?;
+        let later = later.map(|unread| unread.pages);
         let rest = Rest { later, ..Rest::from(continuation) };
         Ok((Saved { workflow, generation, document, functions, engine, continuation: () }, rest))
     }

@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, MIB = 1 << 20, AREA = MIB, AREAS = 10, OLD = 400 };
+enum { PAGE = 4096, MIB = 1 << 20, AREA = MIB, AREAS = 12, OLD = 400 };
 
 /* Data of the program, and areas of its heap. */
 static unsigned char data[AREA] = {1};
@@ -130,12 +130,37 @@ static void files(const char *path)
 	write_area(7, areas[7]);
 }
 
+/* What is dropped, unmapped, hidden and moved before it is touched, and looked at after the next sleep. */
+static void changed(void)
+{
+	unsigned char *area = areas[10];
+	CHECK(madvise(area + 16 * PAGE, 32 * PAGE, MADV_DONTNEED) == 0);
+	int fixed = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS;
+	CHECK(mmap(area + 64 * PAGE, 32 * PAGE, PROT_READ | PROT_WRITE, fixed, -1, 0) == area + 64 * PAGE);
+	CHECK(mprotect(area + 128 * PAGE, 32 * PAGE, PROT_NONE) == 0);
+	CHECK(munmap(area + 192 * PAGE, 64 * PAGE) == 0);
+	areas[11] = mremap(areas[11], AREA, 3 * AREA, MREMAP_MAYMOVE);
+	CHECK(areas[11] != MAP_FAILED);
+}
+
+static void is_as_changed(void)
+{
+	unsigned char *area = areas[10];
+	CHECK(is_area(10, area, 0, 16 * PAGE) && is_zero(area, 16 * PAGE, 48 * PAGE));
+	CHECK(is_area(10, area, 48 * PAGE, 64 * PAGE) && is_zero(area, 64 * PAGE, 96 * PAGE));
+	CHECK(mprotect(area + 128 * PAGE, 32 * PAGE, PROT_READ | PROT_WRITE) == 0);
+	CHECK(is_area(10, area, 96 * PAGE, 192 * PAGE) && munmap(area, 192 * PAGE) == 0);
+	CHECK(is_area(11, areas[11], 0, AREA) && is_zero(areas[11], AREA, 3 * AREA));
+	CHECK(munmap(areas[11], 3 * AREA) == 0);
+}
+
 /* For another sleep: all of it as it was before the first. */
 static void again(void)
 {
 	areas[5] = malloc(AREA);
-	for (int area = 1; area < 6; area++) {
-		if (area == 2 || area == 4) areas[area] = mmap(0, AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int area = 1; area < AREAS; area++) {
+		if (area > 5 && area < 10) continue;
+		if (area == 2 || area == 4 || area > 5) areas[area] = mmap(0, AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		write_area(area, areas[area]);
 	}
 }
@@ -156,6 +181,9 @@ int main(int count, char **arguments)
 		protected();
 		resized();
 		for (int path = 3; path < count; path++) files(arguments[path]);
+		changed();
+		usleep(milliseconds * 1000);
+		is_as_changed();
 		again();
 		/* The rest of it is not touched before the end. */
 		CHECK(areas[8][AREA / 2] == byte(8, AREA / 2));

@@ -189,6 +189,49 @@ fn a_damaged_page_pauses_the_run_that_touches_it() {
     }
 }
 
+/// One that wakes, looks at little and sleeps again has written little: the rest stays in the file that it has gone on from, which is kept as long.
+#[test]
+fn what_was_not_touched_is_not_written_again() {
+    const BYTES: u64 = 4 << 20;
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path();
+    let args = json!({ "what": "wake", "count": 1200, "bytes": BYTES, "pages": 5, "times": 4 });
+    let wakes = json!({
+        "name": "wakes",
+        "functions": { "probe": { "image": image("bench-probe") } },
+        "steps": [{ "name": "wakes", "function": "probe", "args": args }],
+        "limits": { "timeout": "1h" },
+    });
+    fs::write(path.join("w.json"), wakes.to_string()).expect("written");
+    let output = monohull(path, &["run", "w.json", "--state", "state", "--id", "one", "--detach"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let checkpoints = || {
+        let all = fs::read_dir(path.join("state/checkpoints")).expect("a folder").flatten();
+        let mut all: Vec<_> = all.map(|entry| (entry.file_name(), entry.metadata().expect("it").len())).collect();
+        all.sort();
+        all
+    };
+    let mut wakes = 0;
+    loop {
+        let before = checkpoints();
+        assert!(before[0].1 > BYTES && before[1..].iter().all(|(_, bytes)| *bytes < BYTES / 4), "{before:?}");
+        assert_eq!(before.len(), wakes + 1, "{before:?}");
+        sleep(Duration::from_millis(1300));
+        let output = monohull(path, &["wake", "--state", "state", "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        wakes += 1;
+        if show(path, "one")["status"] == "completed" {
+            break;
+        }
+        let newest = checkpoints().last().expect("one").0.clone();
+        let newest = path.join("state/checkpoints").join(newest);
+        let newest = newest.to_str().expect("a path");
+        let verified = monohull(path, &["checkpoint", "verify", newest]);
+        assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+    }
+    assert_eq!((wakes, checkpoints().len()), (4, 0));
+}
+
 /// One row that was edited is named in the list, and does not hide the others.
 #[test]
 fn a_row_that_was_edited_is_named_and_the_others_are_listed() {

@@ -4,6 +4,7 @@ mod support;
 
 use monohull_ipc::sealed_pages::{PagesFile, read_pages};
 use monohull_sys::sealed_bytes::SealedBytes;
+use monohull_visor::domain::checkpoint::record::PageRun;
 use monohull_visor::domain::checkpoint::{CapturedPages, Continuation, PageError, PageSource};
 use monohull_visor::engine::{Ready, RunEnd};
 use monohull_visor::report::failure::{Blame, FailureKind};
@@ -18,6 +19,8 @@ use support::{ready, report, suspended};
 const PAGE: u64 = 4096;
 /// Bytes that the function has written before it sleeps.
 const BYTES: u64 = 3 << 20;
+/// There are enough pages, and those that are not touched may be left where they are.
+const STAYS: u64 = u64::MAX - 1;
 /// Runs of so many bytes are elsewhere.
 const LARGE: usize = 64 << 10;
 
@@ -94,7 +97,9 @@ fn elsewhere_but(
     let bytes = SealedBytes::map(&sealed).expect("it is sealed");
     let ((), placed) = read_pages(&bytes).expect("it is as it was written");
     let source = Arc::new(Pages { pages, given: AtomicU64::new(0), enough, ends, lost: Mutex::default() });
-    let all = CapturedPages::in_file(sealed, bytes, placed.here).and_later(placed.elsewhere, source.clone());
+    let may_stay = enough == STAYS;
+    let here = CapturedPages::in_file(sealed, bytes, placed.here);
+    let all = here.and_later(placed.elsewhere, source.clone(), may_stay);
     (record.map_pages(|()| all), source)
 }
 
@@ -134,6 +139,57 @@ fn a_capture_has_all_pages_whether_they_were_touched_or_not() {
     assert!(again.pages == first.pages && again.unchanged.is_empty());
     assert!(source.given.load(Ordering::Relaxed) >= BYTES / PAGE);
     is_done(&report(go_on(&ready, Some(again.map_pages(CapturedPages::from)), true)));
+}
+
+/// What has not been touched is as in the checkpoint that it has gone on from, and is not asked for.
+#[test]
+fn a_capture_may_leave_what_was_not_touched() {
+    let args = json!({ "what": "wake", "count": 10_000, "bytes": BYTES, "pages": 10, "times": 2 });
+    let ready = ready(&json!({
+        "name": "later",
+        "functions": { "probe": { "image": "bench-probe" } },
+        "steps": [{ "name": "wakes", "function": "probe", "args": args }],
+        "limits": { "carriers": 1 },
+    }));
+    let _one = support::one_at_a_time();
+    let first = due(go_on(&ready, None, false));
+    let before: BTreeMap<u64, Vec<u8>> = pages_of(&first).collect();
+    let whole = suspended(go_on(&ready, Some(elsewhere(first.clone(), u64::MAX, Ends::Never).0), false)).continuation;
+    let (continuation, source) = elsewhere(first, STAYS, Ends::Never);
+    let mut second = suspended(go_on(&ready, Some(continuation), false)).continuation;
+    assert!(source.given.load(Ordering::Relaxed) < BYTES / PAGE / 4);
+    let left: u64 = second.unchanged.iter().map(|(_, bytes)| bytes / PAGE).sum();
+    assert!(left > BYTES / PAGE / 2, "{left} pages were left");
+    // Both together are what a capture has that reads all of it.
+    second = complete(second, &before);
+    assert!(second.pages == whole.pages);
+    is_done(&report(go_on(&ready, Some(second.map_pages(CapturedPages::from)), true)));
+}
+
+/// A capture with the pages that it has left out, which are as they were.
+fn complete(mut capture: Continuation, before: &BTreeMap<u64, Vec<u8>>) -> Continuation {
+    let mut all: BTreeMap<u64, Vec<u8>> = pages_of(&capture).collect();
+    for (start, bytes) in std::mem::take(&mut capture.unchanged) {
+        for page in (start..start + bytes).step_by(PAGE as usize) {
+            assert!(all.insert(page, before[&page].clone()).is_none(), "page {page:#x} is there twice");
+        }
+    }
+    capture.pages.clear();
+    for (address, bytes) in all {
+        match capture.pages.last_mut() {
+            Some(last) if last.address + last.bytes.len() as u64 == address => last.bytes.extend(bytes),
+            _ => capture.pages.push(PageRun { address, bytes }),
+        }
+    }
+    capture
+}
+
+fn pages_of(continuation: &Continuation) -> impl Iterator<Item = (u64, Vec<u8>)> {
+    let pages = |run: &PageRun| {
+        let pages: Vec<_> = run.bytes.chunks(PAGE as usize).map(<[u8]>::to_vec).collect();
+        (run.address..).step_by(PAGE as usize).zip(pages)
+    };
+    continuation.pages.iter().flat_map(pages)
 }
 
 /// What a run has touched in one part is had first in the next one.
@@ -217,19 +273,31 @@ fn mapped_memory_is_as_it_was_whatever_is_done_to_it_first() {
     })));
 }
 
-/// Runs a workflow to its end, which it reaches as it should, in as many parts as it only waits.
+/// Runs a workflow to its end, which it reaches as it should, in as many parts as it only waits; once more with captures that leave out
+/// what was not touched.
 #[track_caller]
 fn in_parts(ready: &Ready) -> RunReport {
     let _one = support::one_at_a_time();
-    let (mut end, mut parts, mut given) = (go_on(ready, None, false), 0, 0);
-    while let RunEnd::Suspended(_) = end {
-        let (continuation, source) = elsewhere(due(end), u64::MAX, Ends::Never);
-        end = go_on(ready, Some(continuation), false);
-        given += source.given.load(Ordering::Relaxed);
-        parts += 1;
-    }
-    let report = report(end);
-    is_done(&report);
-    assert!(parts >= 1 && given > 500, "{parts} parts, {given} pages");
+    let reports = [u64::MAX, STAYS].map(|enough| {
+        let (mut end, mut parts, mut given) = (go_on(ready, None, false), 0, 0);
+        let mut before = BTreeMap::new();
+        while let RunEnd::Suspended(_) = end {
+            let whole = complete(due(end), &before);
+            before = pages_of(&whole).collect();
+            let (continuation, source) = elsewhere(whole, enough, Ends::Never);
+            end = go_on(ready, Some(continuation), false);
+            given += source.given.load(Ordering::Relaxed);
+            parts += 1;
+        }
+        let report = report(end);
+        is_done(&report);
+        assert!(parts >= 1 && given > 500, "{parts} parts, {given} pages");
+        report
+    });
+    let lines = |report: &RunReport| {
+        format!("{:?}", report.steps[0].instances[0].lines.iter().map(|line| &line.text).collect::<Vec<_>>())
+    };
+    assert_eq!(lines(&reports[0]), lines(&reports[1]));
+    let [report, _] = reports;
     report
 }

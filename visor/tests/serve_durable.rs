@@ -353,6 +353,37 @@ fn what_waits_outlives_a_server_that_is_killed() {
     assert_eq!(server.get(&once).json()["error"]["kind"], "interrupted");
 }
 
+/// A large sleeper wakes from its file, looks at little, and sleeps again in a small one. The large one stays as long as it is needed.
+#[test]
+fn what_was_not_touched_stays_in_the_file_that_has_it() {
+    const BYTES: u64 = 4 << 20;
+    let state = StateFolder::new();
+    let options = [&OPTIONS[..], &["--resident-memory", "0"]].concat();
+    let server = Server::start_on(&state, &options, &[]);
+    server.put_example("bench-probe");
+    let wakes = json!({ "what": "wake", "count": NAP, "bytes": BYTES, "pages": 5, "times": 4 });
+    server.put_workflow(&single("wakes", "bench-probe", &json!({ "args": wakes })));
+    let location = named(&server, "wakes", "one");
+    let sizes = |server: &Server| -> Vec<u64> {
+        let listed = server.get(&format!("{location}/checkpoints")).expect(200).json();
+        let listed = listed["checkpoints"].as_array().expect("a list").iter();
+        listed.map(|checkpoint| checkpoint["bytes"].as_u64().expect("a number")).collect()
+    };
+    eventually("it has slept three times", || sizes(&server).len() >= 3);
+    kill_now(server);
+    let server = Server::start_on(&state, &options, &[]);
+    eventually("it has slept four times", || sizes(&server).len() == 4);
+    let bytes = sizes(&server);
+    assert!(bytes[0] > BYTES && bytes[1..].iter().all(|bytes| *bytes < BYTES / 4), "{bytes:?}");
+    let back = json!({ "to": 2, "from": 4 });
+    let back = server.post(&format!("{location}/rewind"), back.to_string().as_bytes()).expect(200).json();
+    assert_eq!(back["generation"], 5);
+    // Each of the last three naps is of the time that it was to be.
+    is_at(&server, &location, "completed");
+    let bytes = sizes(&server);
+    assert!(bytes.is_empty() && checkpoints(&state).is_empty(), "{bytes:?}");
+}
+
 /// No more run at a time than the operator allows, however many are due at once.
 #[test]
 fn no_more_are_woken_at_a_time_than_may_run() {

@@ -70,13 +70,13 @@ pub(crate) fn mapped(milliseconds: u64) {
     let mut file = OpenOptions::new();
     let file = file.read(true).write(true).create(true).truncate(true).open("/host/file");
     let mut file = file.expect("a file of the host");
-    let areas: [u64; 9] = core::array::from_fn(|area| {
+    let areas: [u64; 13] = core::array::from_fn(|area| {
         let start = map(AREA);
         fill(area as u64, start, AREA);
         start
     });
     thread::sleep(Duration::from_millis(milliseconds));
-    let [dropped, unmapped, hidden, moved_out, moved_in, captured, last, from, to] = areas;
+    let [dropped, unmapped, hidden, moved_out, moved_in, captured, last, from, to, later @ ..] = areas;
 
     // From memory that was dropped before it was touched, to such that is as it was; and the other way round.
     call(number::DISCARD, from, PART * PAGE, 0);
@@ -118,6 +118,8 @@ pub(crate) fn mapped(milliseconds: u64) {
     assert!(is_as_it_was(4, moved_in, 0, PART) && is_as_it_was(4, moved_in, 3 * PART, AREA - 3 * PART));
     call(number::SLOT_FREE, buffer, 0, 0);
 
+    changed(later, milliseconds);
+
     let (checkpoint, rewinds, _) = point();
     assert!(is_as_it_was(5, captured, 0, AREA), "after {rewinds} rewinds");
     fill(rewinds + 50, captured, PART);
@@ -125,4 +127,23 @@ pub(crate) fn mapped(milliseconds: u64) {
         rewind(&checkpoint, &[]);
     }
     assert!(is_as_it_was(6, last, 0, AREA));
+}
+
+/// Areas that are changed before they are touched, and looked at after another sleep.
+fn changed([dropped, hidden, moved_out, moved_in]: [u64; 4], milliseconds: u64) {
+    call(number::DISCARD, dropped, PART * PAGE, 0);
+    call(number::PROTECT, hidden, PART * PAGE, MapAccess::None as u64);
+    let out = call(number::SLOT_MOVE_OUT, moved_out, PART * PAGE, 0);
+    let back = call(number::SLOT_MOVE_OUT, moved_in, PART * PAGE, 0);
+    call(number::SLOT_MOVE_IN, back, moved_in + PART * PAGE, PART * PAGE);
+    thread::sleep(Duration::from_millis(milliseconds));
+    assert!(is_zero(dropped, PART) && is_as_it_was(9, dropped, PART, AREA - PART));
+    call(number::PROTECT, hidden, PART * PAGE, MapAccess::Read as u64);
+    assert!(is_as_it_was(10, hidden, 0, AREA));
+    assert!(is_as_it_was(11, out, 0, PART), "what is in a buffer");
+    assert!(is_zero(moved_out, PART) && is_as_it_was(11, moved_out, PART, AREA - PART));
+    assert!(is_zero(moved_in, PART) && is_as_it_was(12, moved_in + PART * PAGE, 0, PART), "what was in a buffer");
+    assert!(is_as_it_was(12, moved_in, 2 * PART, AREA - 2 * PART));
+    call(number::SLOT_FREE, out, 0, 0);
+    call(number::SLOT_FREE, back, 0, 0);
 }

@@ -111,6 +111,12 @@ impl<S: ReadAt> Chain<S> {
         &self.links[0]
     }
 
+    /// How many bytes the oldest has, and how many those after it.
+    pub fn bytes(&self) -> (u64, u64) {
+        let others = self.links.iter().rev().skip(1);
+        (self.last().bytes(), others.map(Checkpoint::bytes).sum())
+    }
+
     /// How many checkpoints there are before the newest.
     pub fn depth(&self) -> usize {
         self.links.len() - 1

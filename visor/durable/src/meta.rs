@@ -93,6 +93,8 @@ pub enum Commit {
     Suspended {
         /// What it goes on from.
         checkpoint: Checkpoint,
+        /// The checkpoint that this one takes pages from, if there is one. It is kept as long as this one is.
+        parent: Option<Checkpoint>,
         /// When it goes on by itself (ns since 1970).
         due: Option<u64>,
         /// What it waits for.
@@ -106,7 +108,7 @@ pub enum Commit {
     Checkpointed {
         /// What it goes on from if it must.
         checkpoint: Checkpoint,
-        /// The checkpoint that this one takes pages from, if there is one. It is kept as long as this one is.
+        /// As of one that waits.
         parent: Option<Checkpoint>,
         /// When it would go on by itself (ns since 1970).
         due: Option<u64>,

@@ -85,8 +85,14 @@ pub struct Engine {
     pub copy: (u32, u32),
 }
 
-/// What has not been read of a file, if there is such.
-pub type Unread = Option<Arc<dyn GivePages>>;
+/// What has not been read of a file.
+#[derive(Debug)]
+pub struct Unread {
+    /// Gives it.
+    pub pages: Arc<dyn GivePages>,
+    /// The file, if the next one may take pages from it.
+    pub base: Option<Base>,
+}
 
 /// A file that has been written.
 #[derive(Debug)]
@@ -119,6 +125,17 @@ impl Base {
     /// How many files there are that it needs.
     pub fn depth(&self) -> u32 {
         self.depth
+    }
+
+    /// The newest file of a chain, which has this name. `None` if the next one has to be whole: so many depend on each other, or those that are not whole
+    /// are as many bytes as the one that is, so that a chain is never more than some three times as large as what it stands for.
+    fn of<S: ReadAt>(chain: &Chain<S>, file: String) -> Option<Base> {
+        let newest = chain.newest();
+        let parent = Parent { id: newest.contents().identity.id, digest: newest.digest() };
+        let depth = newest.contents().chain.as_ref().map_or(0, |chain| chain.depth);
+        let base = Base { file, parent, depth, runs: newest.runs().to_vec() };
+        let (whole, since) = chain.bytes();
+        (!base.is_last() && since < whole).then_some(base)
     }
 
     /// Whether so many depend on each other that the next one has to be whole.
@@ -174,13 +191,17 @@ impl Saved<OwnedFd> {
         path: &Path,
         keys: impl Into<Keys<'k>>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
-    ) -> Result<(Saved<OwnedFd>, Unread), FileError> {
+    ) -> Result<(Saved<OwnedFd>, Option<Unread>), FileError> {
         let keys = keys.into();
         let chain = open(path, keys)?;
         // An encrypted file has been decrypted as a whole. Its contents are not kept longer than it takes to read them.
         let reading = if keys.state.is_some() { Reading::All } else { Reading::SmallParts };
         let (saved, left) = Saved::of(&chain, plan, reading).map_err(|why| why.of_file(path))?;
-        Ok((saved, (!left.is_empty()).then(|| Arc::new(UnreadPages::new(chain, left)) as Arc<dyn GivePages>)))
+        let unread = (!left.is_empty()).then(|| {
+            let base = Base::of(&chain, file_name(path));
+            Unread { pages: Arc::new(UnreadPages::new(chain, left)), base }
+        });
+        Ok((saved, unread))
     }
 
     fn of<S: ReadAt + Sync>(

@@ -116,7 +116,7 @@ impl Resume {
             Some(given) => given.take().map(|saved| (saved, None)).map_err(|error| super::fail(Exit::Host, &error)),
             None => self.read(|path, key| Saved::read_for_one(path, key, saved_plan)).map_err(Unread::say),
         };
-        let (mut saved, later) = match read {
+        let (mut saved, unread) = match read {
             Ok(read) => read,
             Err(exit) => return exit,
         };
@@ -143,7 +143,8 @@ impl Resume {
         }
         let (copy, copies) = saved.engine.copy;
         let lineage = Some(Lineage { generation, copy, copies });
-        let continuation = Rest { memory: saved.continuation, later, lineage, moved: 0 };
+        let later = unread.map(|unread| unread.pages);
+        let continuation = Rest { memory: saved.continuation, later, may_leave: false, lineage, moved: 0 };
         let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
         let Engine { file, settings, outputs, inputs, mut events, mut given, copy } = saved.engine;
         for (name, path) in &self.events {

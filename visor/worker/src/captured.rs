@@ -53,10 +53,10 @@ pub fn seal_continuation(continuation: Continuation) -> io::Result<OwnedFd> {
 }
 
 /// Decodes a continuation, which may come from anywhere: what it says is checked when the domain is rebuilt. Its pages stay where they
-/// are, and are mapped from there where that is less work. Those that are elsewhere come from `later`.
+/// are, and are mapped from there where that is less work. Those that are elsewhere come from `later`, and may stay there if that says so.
 pub fn read_continuation(
     file: OwnedFd,
-    later: Option<Arc<dyn PageSource>>,
+    later: Option<(Arc<dyn PageSource>, bool)>,
 ) -> Result<Continuation<CapturedPages>, String> {
     let bytes = SealedBytes::map(&file).map_err(|error| format!("the continuation: {error}"))?;
     let read = read_pages::<Continuation<()>>(&bytes);
@@ -68,7 +68,7 @@ pub fn read_continuation(
         placed.map_err(|why| format!("the continuation cannot be used: {why}"))?;
     let pages = CapturedPages::in_file(file, bytes, here);
     Ok(record.map_pages(|()| match later {
-        Some(source) => pages.and_later(elsewhere, source),
+        Some((source, may_stay)) => pages.and_later(elsewhere, source, may_stay),
         None => pages,
     }))
 }

@@ -93,6 +93,8 @@ pub struct Rest {
     pub memory: OwnedFd,
     /// Pages that are not in it. They are given when they are touched.
     pub later: Option<Arc<dyn GivePages>>,
+    /// Those that it has not touched when it is suspended may be left out of its next continuation.
+    pub may_leave: bool,
     /// Which run it is that goes on, if that is another than the continuation says.
     pub lineage: Option<Lineage>,
     /// So many ns are added to the time at which it was captured.
@@ -101,7 +103,7 @@ pub struct Rest {
 
 impl From<OwnedFd> for Rest {
     fn from(memory: OwnedFd) -> Rest {
-        Rest { memory, later: None, lineage: None, moved: 0 }
+        Rest { memory, later: None, may_leave: false, lineage: None, moved: 0 }
     }
 }
 
@@ -293,7 +295,7 @@ impl Job {
             listens: self.may_listen(),
             published: self.published.clone(),
             continuation: self.continuation.as_ref().map(|rest| (rest.lineage, rest.moved)),
-            later: later.is_some(),
+            later: later.as_ref().and(self.continuation.as_ref()).map(|rest| rest.may_leave),
             events: events.is_some(),
             lines: self.lines,
             progress: self.progress,
@@ -374,8 +376,11 @@ impl Received {
             Some((lineage, moved)) => {
                 let memory = files.next().ok_or("the job lacks a file")?;
                 let later = match wire.later {
-                    true => Some(asked_over(files.next().ok_or("the job lacks a file")?, channel.clone())),
-                    false => None,
+                    Some(may_leave) => {
+                        let socket = files.next().ok_or("the job lacks a file")?;
+                        Some((asked_over(socket, channel.clone()), may_leave))
+                    }
+                    None => None,
                 };
                 let mut rest = read_continuation(memory, later)?;
                 rest.lineage = lineage.unwrap_or(rest.lineage);

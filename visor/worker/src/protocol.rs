@@ -149,8 +149,9 @@ pub(super) struct WireJob {
     pub(super) published: BTreeMap<String, String>,
     /// A continuation to go on with is attached, behind the epoll instances: with this lineage, and captured so many ns later.
     pub(super) continuation: Option<(Option<Lineage>, i64)>,
-    /// Whether a socket is attached, behind the continuation, over which it is given pages that are not in that.
-    pub(super) later: bool,
+    /// A socket is attached, behind the continuation, over which it is given pages that are not in that; and whether those that it has not asked for
+    /// may be left out of its next continuation.
+    pub(super) later: Option<bool>,
     /// Whether events are attached, behind both.
     pub(super) events: bool,
     /// What it has to do with templates.

@@ -153,7 +153,7 @@ impl Shared {
     /// Before the pages are looked at.
     fn begin_pages(&self, then: Then) -> Result<Found, CaptureError> {
         match then {
-            Then::Ends => Ok(Found::default()),
+            Then::Ends => Ok(Found::but(self.files.pager.unread())),
             Then::GoesOn => self.changes.begin().map_err(CaptureError::Random),
         }
     }
@@ -189,9 +189,10 @@ impl Shared {
         let live = threads.iter().map(|thread| pages::live_stack(cell, (thread.stack, thread.user_rsp)));
         let live: Option<Vec<_>> = live.collect();
         let live = live.ok_or_else(|| CaptureError::StackPointer { instance: instance.described() })?;
-        let all = cell.base()..cell.base() + CELL_SIZE;
-        let filled = self.space.fill_missing(&all);
-        filled.map_err(|source| CaptureError::Unread { instance: instance.described(), source })?;
+        if !into.has_unread() {
+            let filled = self.space.fill_missing(&(cell.base()..cell.base() + CELL_SIZE));
+            filled.map_err(|source| CaptureError::Unread { instance: instance.described(), source })?;
+        }
         // SAFETY: all threads are off the carriers, and the scheduler's lock is held.
         unsafe { pages::of_cell(cell, &live, into) };
         let (space, key) = (&self.space, cell.key());

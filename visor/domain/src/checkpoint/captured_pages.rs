@@ -28,6 +28,7 @@ enum Pages {
 struct LaterRuns {
     runs: Vec<(u64, u64)>,
     source: Arc<dyn PageSource>,
+    may_stay_there: bool,
 }
 
 /// A run of pages.
@@ -61,11 +62,12 @@ impl CapturedPages {
         CapturedPages(Pages::Sealed { file, bytes, runs, later: None })
     }
 
-    /// The same and these runs, by address and bytes, whose contents are elsewhere.
-    pub fn and_later(self, runs: Vec<(u64, u64)>, source: Arc<dyn PageSource>) -> CapturedPages {
+    /// The same and these runs, by address and bytes, whose contents are elsewhere. If they `may_stay_there`, the first capture need not have those that
+    /// have not been asked for: they are as in the last one.
+    pub fn and_later(self, runs: Vec<(u64, u64)>, source: Arc<dyn PageSource>, may_stay_there: bool) -> CapturedPages {
         CapturedPages(match self.0 {
             Pages::Sealed { file, bytes, runs: here, .. } => {
-                Pages::Sealed { file, bytes, runs: here, later: Some(LaterRuns { runs, source }) }
+                Pages::Sealed { file, bytes, runs: here, later: Some(LaterRuns { runs, source, may_stay_there }) }
             }
             own @ Pages::Own(_) => own,
         })
@@ -89,7 +91,7 @@ impl CapturedPages {
                     Run { address: *address, len: bytes.len() as u64, contents }
                 };
                 let mut all: Vec<_> = runs.iter().map(run).collect();
-                if let Some(LaterRuns { runs, source }) = later {
+                if let Some(LaterRuns { runs, source, .. }) = later {
                     let run = |(address, len): &(u64, u64)| Run {
                         address: *address,
                         len: *len,
@@ -110,9 +112,18 @@ impl CapturedPages {
 
     /// Where those are, if some are elsewhere.
     pub(super) fn source(&self) -> Option<&Arc<dyn PageSource>> {
+        self.later().map(|later| &later.source)
+    }
+
+    /// Whether a capture may leave them there.
+    pub(super) fn may_stay_there(&self) -> bool {
+        self.later().is_some_and(|later| later.may_stay_there)
+    }
+
+    fn later(&self) -> Option<&LaterRuns> {
         match &self.0 {
-            Pages::Sealed { later: Some(later), .. } => Some(&later.source),
-            _ => None,
+            Pages::Sealed { later, .. } => later.as_ref(),
+            Pages::Own(_) => None,
         }
     }
 }

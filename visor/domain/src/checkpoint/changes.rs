@@ -96,7 +96,7 @@ impl Changes {
         let (base, latest) = (state.base.clone(), state.latest.take());
         let seen = Hashes::with_capacity(latest.as_deref().map_or(0, Vec::len));
         let compared = Compared { hasher, watch, base: Lookup::of(base), latest: Lookup::of(latest), seen };
-        Ok(Found { pages: Vec::new(), unchanged: Vec::new(), compared: Some(compared) })
+        Ok(Found { compared: Some(compared), ..Found::default() })
     }
 
     /// The capture is complete, and an answer follows.
@@ -137,6 +137,8 @@ pub(super) struct Found {
     unchanged: Vec<(u64, u64)>,
     /// Without it all pages are in the capture.
     compared: Option<Compared>,
+    /// Pages that have not been read since the domain went on, upwards: they are as in the checkpoint that it has gone on from.
+    unread: Vec<Range<u64>>,
 }
 
 struct Compared {
@@ -157,6 +159,26 @@ impl Compared {
 }
 
 impl Found {
+    /// For a capture that leaves out these pages.
+    pub(super) fn but(unread: Vec<Range<u64>>) -> Found {
+        Found { unread, ..Found::default() }
+    }
+
+    /// Whether there are such.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Adds a page that has not been read, without reading it. False if it has been, or if that is not known.
+    pub(super) fn add_unread(&mut self, page: u64) -> bool {
+        let index = self.unread.partition_point(|range| range.end <= page);
+        let is_unread = self.unread.get(index).is_some_and(|range| range.start <= page);
+        if is_unread {
+            self.add_unchanged(page);
+        }
+        is_unread
+    }
+
     /// Adds a page, to the last run if it follows it.
     pub(super) fn add(&mut self, page: u64, bytes: &[u8]) {
         if self.compared.as_mut().is_some_and(|compared| compared.is_unchanged(page, bytes)) {

@@ -47,6 +47,9 @@ pub(super) unsafe fn of_cell(cell: &Cell, live_stacks: &[Range<u64>], into: &mut
     for first in pristine {
         let before = first.bytes(cell.image()).chunks(PAGE as usize);
         for (page, before) in first.range().step_by(PAGE as usize).zip(before) {
+            if into.add_unread(page) {
+                continue;
+            }
             // SAFETY: pages of a writable segment, which stay mapped while there is the cell.
             let now = unsafe { bytes_of(page) };
             if now != before {
@@ -95,6 +98,9 @@ pub(super) unsafe fn of_written(range: Range<u64>, into: &mut Found) {
     // SAFETY: the caller's promise.
     let read = |range: Range<u64>, into: &mut Found| unsafe {
         for page in range.step_by(PAGE as usize) {
+            if into.add_unread(page) {
+                continue;
+            }
             let bytes = bytes_of(page);
             match is_zero(bytes) {
                 true => into.leave_out(page),

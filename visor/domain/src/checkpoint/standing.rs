@@ -11,6 +11,8 @@ impl Shared {
     /// The domain, which was captured under this hold of the lock, stands still.
     pub(super) fn stand_still<I>(&self, scheduler: &mut Scheduler<I>, captured: &Suspended) {
         scheduler.stand_still();
+        // What this one was compared with is not the last one any more.
+        self.files.pager.capture_all();
         self.suspension.stand(Standing {
             clock: captured.continuation.clock,
             wall: captured.continuation.wall,

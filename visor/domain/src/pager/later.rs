@@ -83,6 +83,8 @@ struct State {
     before: Vec<(u64, u64)>,
     /// What has been touched until all was needed.
     touched: Option<Vec<(u64, u64)>>,
+    /// Whether a capture may do without what has not been touched.
+    may_stay: bool,
 }
 
 impl Later {
@@ -101,6 +103,7 @@ impl Later {
             lost: None,
             before: Vec::new(),
             touched: None,
+            may_stay: false,
         };
         Later { most, faults, parts, state: Mutex::new(state) }
     }
@@ -127,8 +130,29 @@ impl Later {
         })
     }
 
-    pub(super) fn touched_before(&self, touched: Vec<(u64, u64)>) {
-        self.lock().before = touched;
+    pub(super) fn touched_before(&self, touched: Vec<(u64, u64)>, may_stay: bool) {
+        let mut state = self.lock();
+        (state.before, state.may_stay) = (touched, may_stay);
+    }
+
+    pub(super) fn capture_all(&self) {
+        self.lock().may_stay = false;
+    }
+
+    /// What has been neither filled nor forgotten, if a capture may do without it.
+    pub(super) fn unread(&self) -> Vec<Range<u64>> {
+        let state = self.lock();
+        let mut unread: Vec<Range<u64>> = Vec::new();
+        for (index, part) in self.parts.iter().enumerate().filter(|_| state.may_stay) {
+            for page in (0..pages_in(part)).filter(|page| !state.is_done(index, *page)) {
+                let at = part.start + page * PAGE;
+                match unread.last_mut() {
+                    Some(last) if last.end == at => last.end += PAGE,
+                    _ => unread.push(at..at + PAGE),
+                }
+            }
+        }
+        unread
     }
 
     /// What has been touched: now and before, if that is little beside what had not been read. Whether what was touched before is touched again is not
@@ -372,6 +396,7 @@ mod tests {
             lost: None,
             before: Vec::new(),
             touched: None,
+            may_stay: false,
         }
     }
 

@@ -262,10 +262,22 @@ impl Pager {
         watched
     }
 
-    /// What an earlier part of the run has touched.
-    pub(crate) fn touched_before(&self, touched: Vec<(u64, u64)>) {
+    /// What an earlier part of the run has touched, and whether what this one does not touch `may_stay` where it is.
+    pub(crate) fn touched_before(&self, touched: Vec<(u64, u64)>, may_stay: bool) {
         if let Some(later) = self.table.later.get() {
-            later.touched_before(touched);
+            later.touched_before(touched, may_stay);
+        }
+    }
+
+    /// What need not be in a capture: it is as in the checkpoint that the domain has gone on from.
+    pub(crate) fn unread(&self) -> Vec<Range<u64>> {
+        self.table.later.get().map(|later| later.unread()).unwrap_or_default()
+    }
+
+    /// From now on captures have all of it.
+    pub(crate) fn capture_all(&self) {
+        if let Some(later) = self.table.later.get() {
+            later.capture_all();
         }
     }
 

@@ -229,7 +229,7 @@ mod tests {
     fn waits_until(due: u64, generation: u64) -> Commit {
         let checkpoint = Checkpoint { file: format!("one.{generation}.checkpoint"), bytes: 1 };
         let (waits, taken, published) = (Vec::new(), Vec::new(), Default::default());
-        Commit::Suspended { checkpoint, due: Some(due), waits, taken, published }
+        Commit::Suspended { checkpoint, parent: None, due: Some(due), waits, taken, published }
     }
 
     /// Whether its transactions wait for the disk.

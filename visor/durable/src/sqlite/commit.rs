@@ -31,8 +31,8 @@ pub(super) fn commit_in(
     let owner = row.owner.take();
     row.reason = None;
     match commit {
-        Commit::Suspended { checkpoint, due, waits, taken, published }
-        | Commit::Checkpointed { checkpoint, due, waits, taken, published, .. } => {
+        Commit::Suspended { checkpoint, parent, due, waits, taken, published }
+        | Commit::Checkpointed { checkpoint, parent, due, waits, taken, published } => {
             // The claim of one that goes on is the first since this commit.
             let goes_on = matches!(commit, Commit::Checkpointed { .. }) && row.wanted.is_none();
             row.status = if goes_on { Status::Running } else { Status::Suspended };
@@ -43,7 +43,7 @@ pub(super) fn commit_in(
             row.waits.clone_from(waits);
             row.published.clone_from(published);
             row.generation += 1;
-            if let Commit::Checkpointed { parent: Some(parent), .. } = commit {
+            if let Some(parent) = parent {
                 history::take_pages(transaction, &checkpoint.file, parent)?;
             }
             let told = told::next(transaction, &before, taken, more.told)?;

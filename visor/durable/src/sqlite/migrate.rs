@@ -164,7 +164,7 @@ mod tests {
         let (step, what) = ("s".to_owned(), "an event".to_owned());
         let waits = vec![Wait { step, instance: 0, what, until: due, event: Some("paid".to_owned()) }];
         let published = BTreeMap::from([("file".to_owned(), file.to_owned())]);
-        Commit::Suspended { checkpoint, due, waits, taken, published }
+        Commit::Suspended { checkpoint, parent: None, due, waits, taken, published }
     }
 
     /// One that has been suspended twice, and waits for an event until 9.

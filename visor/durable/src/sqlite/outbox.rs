@@ -88,6 +88,7 @@ mod tests {
             Wait { step: "s".into(), instance: 0, what: "an event".into(), until: None, event: Some("paid".into()) };
         let commit = Commit::Suspended {
             checkpoint: Checkpoint { file: format!("{}.{}", held.id, held.epoch), bytes: 1 },
+            parent: None,
             due: None,
             waits: vec![wait],
             taken: Vec::new(),

@@ -61,6 +61,7 @@ fn wait(claim: &Claim, due: Option<u64>, event: &str, taken: &[u64]) -> (Commit,
     let (waits, taken, published) = (vec![wait], taken.to_vec(), Default::default());
     let commit = Commit::Suspended {
         checkpoint: Checkpoint { file: file.clone(), bytes: CONTENT as u64 },
+        parent: None,
         due,
         waits,
         taken,

@@ -80,7 +80,7 @@ mod tests {
             std::fs::write(store.checkpoints().join(&checkpoint.file), "content").expect("written");
             let unsynced = Some((checkpoint.file.clone(), b"content".to_vec()));
             let (waits, taken, published) = Default::default();
-            let commit = Commit::Suspended { checkpoint, due: Some(9), waits, taken, published };
+            let commit = Commit::Suspended { checkpoint, parent: None, due: Some(9), waits, taken, published };
             let outputs = vec![Output { slot: "out".to_owned(), at: OutputAt::Row(b"1".to_vec()), bytes: 1 }];
             let left = Left { printed: b"line".to_vec(), outputs, unsynced, sent: starts(child), ..Left::default() };
             meta.commit_with(&claim.held, &commit, &left, 5).expect("it is ours");

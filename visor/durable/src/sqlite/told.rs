@@ -107,7 +107,7 @@ mod tests {
         };
         let checkpoint = Checkpoint { file: format!("one.{}.checkpoint", claim.held.epoch), bytes: 1 };
         let (waits, taken, published) = (events.iter().map(wait).collect(), taken.to_vec(), Default::default());
-        Commit::Suspended { checkpoint, due: None, waits, taken, published }
+        Commit::Suspended { checkpoint, parent: None, due: None, waits, taken, published }
     }
 
     fn asks(labels: &[&str]) -> Left {

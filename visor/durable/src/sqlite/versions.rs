@@ -154,7 +154,7 @@ mod tests {
             let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(name)), 6) else { panic!("{name} is due") };
             let checkpoint = crate::Checkpoint { file: name.to_owned(), bytes: 1 };
             let (waits, taken, published) = Default::default();
-            let suspended = Commit::Suspended { checkpoint, due: Some(7), waits, taken, published };
+            let suspended = Commit::Suspended { checkpoint, parent: None, due: Some(7), waits, taken, published };
             meta.commit(&claim.held, &suspended, 6).expect("done");
             let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(name)), 8) else { panic!("{name} is due") };
             let ended = Commit::Ended { well, report: Vec::new(), published: None };

@@ -218,6 +218,7 @@ fn histories_and_parents_that_were_edited_are_named() {
     let checkpoint = Checkpoint { file: "one.1.checkpoint".to_owned(), bytes: 1 };
     let suspended = Commit::Suspended {
         checkpoint,
+        parent: None,
         due: None,
         waits: Vec::new(),
         taken: Vec::new(),
@@ -269,7 +270,7 @@ fn files_that_the_disk_lacks_are_written_again_from_their_commits() {
         let Ok(Claimed::Yes(claim)) = lock().claim("owner", Want::Due, 2) else { panic!("it is due") };
         let checkpoint = Checkpoint { file: file(number), bytes: 5000 };
         let (waits, taken, published) = (Vec::new(), Vec::new(), Default::default());
-        let commit = Commit::Suspended { checkpoint, due: Some(2), waits, taken, published };
+        let commit = Commit::Suspended { checkpoint, parent: None, due: Some(2), waits, taken, published };
         let unsynced = (!is_synced).then(|| (file(number), content(number)));
         let left = crate::Left { unsynced, ..crate::Left::default() };
         let committed = lock().commit_with(&claim.held, &commit, &left, 2).expect("it is ours");
@@ -337,6 +338,7 @@ fn the_content_of_a_checkpoint_goes_with_its_invocation() {
     let file = "one.1.checkpoint".to_owned();
     let suspended = Commit::Suspended {
         checkpoint: Checkpoint { file: file.clone(), bytes: 1 },
+        parent: None,
         due: Some(2),
         waits: Vec::new(),
         taken: Vec::new(),

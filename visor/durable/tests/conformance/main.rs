@@ -112,9 +112,12 @@ fn commit() -> impl Strategy<Value = Commit> {
     let published = prop::collection::btree_map(prop::sample::select(vec!["a".to_owned(), "b".to_owned()]), text, 0..3);
     prop_oneof![
         6 => (checkpoint(), until, prop::collection::vec(wait, 0..3), taken, published.clone(), any::<bool>()).prop_map(
-            |(checkpoint, due, waits, taken, published, goes_on)| match goes_on {
-                true => Commit::Checkpointed { parent: parent_of(&checkpoint), checkpoint, due, waits, taken, published },
-                false => Commit::Suspended { checkpoint, due, waits, taken, published },
+            |(checkpoint, due, waits, taken, published, goes_on)| {
+                let parent = parent_of(&checkpoint);
+                match goes_on {
+                    true => Commit::Checkpointed { checkpoint, parent, due, waits, taken, published },
+                    false => Commit::Suspended { checkpoint, parent, due, waits, taken, published },
+                }
             }
         ),
         2 => (any::<bool>(), prop::option::of(published))
@@ -275,7 +278,7 @@ fn has_bounds(mut meta: Sqlite) {
     let taken = mail.iter().map(|mail| mail.number).collect();
     let checkpoint = Checkpoint { file: "c".into(), bytes: 1 };
     let published = Default::default();
-    let commit = Commit::Suspended { checkpoint, due: None, waits: Vec::new(), taken, published };
+    let commit = Commit::Suspended { checkpoint, parent: None, due: None, waits: Vec::new(), taken, published };
     meta.commit(&claim.held, &commit, 4).expect("it is the holder's");
     assert_eq!((meta.mail_count(&id(0)).expect("asked"), meta.mail_count(&id(1)).expect("asked")), (0, 17));
     assert_eq!(meta.send(&id(0), &NewMail::new("e", b"", None).expect("it can be sent"), 5).expect("asked"), Sent::New);

@@ -146,10 +146,10 @@ impl Meta for Model {
         let stays = matches!(commit, Commit::Checkpointed { .. }) && row.wanted.is_none();
         let owner = row.owner.clone().filter(|_| stays);
         let status = match commit.clone() {
-            Commit::Suspended { checkpoint, due, waits: waiting, taken, published }
-            | Commit::Checkpointed { checkpoint, due, waits: waiting, taken, published, .. } => {
-                if let Commit::Checkpointed { parent: Some(parent), .. } = commit {
-                    self.parents.insert(checkpoint.file.clone(), parent.clone());
+            Commit::Suspended { checkpoint, parent, due, waits: waiting, taken, published }
+            | Commit::Checkpointed { checkpoint, parent, due, waits: waiting, taken, published } => {
+                if let Some(parent) = parent {
+                    self.parents.insert(checkpoint.file.clone(), parent);
                 }
                 row.published = published;
                 (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waiting);

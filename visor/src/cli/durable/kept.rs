@@ -8,7 +8,7 @@
 //!
 //! The first file of a process is whole. Those that follow have what has changed since the one before, until so many depend on each other, or
 //! have so many bytes together, that one which is whole again takes less time to read. One in which the workflow waits is whole, as it may
-//! be there for a long time.
+//! be there for a long time, but for what its process has never touched: that stays in the file that the process has gone on from.
 
 use super::super::output;
 use super::super::suspend::CONTINUATION_MAX;
@@ -31,6 +31,8 @@ use std::{fs, io};
 pub(super) struct Waits {
     pub(super) checkpoint: monohull_durable::Checkpoint,
     base: Base,
+    /// What it takes pages from, if that is not a file of the same process.
+    pub(super) parent: Option<monohull_durable::Checkpoint>,
     pub(super) due: Option<u64>,
     pub(super) waits: Vec<Wait>,
     pub(super) taken: Vec<u64>,
@@ -105,9 +107,11 @@ impl<'a> Checkpoints<'a> {
         self.stopped
     }
 
-    /// Writes the checkpoint of a workflow that waits. It is not removed while it has no name.
-    pub(super) fn write(&self, waiting: Waiting) -> Result<(Waits, Adding), FileError> {
-        self.write_on(waiting, None)
+    /// Writes the checkpoint of a workflow that waits, which may take pages from what it has gone on from. It is not removed while it has no name.
+    pub(super) fn write(&self, waiting: Waiting, base: Option<&Base>) -> Result<(Waits, Adding), FileError> {
+        let (mut waits, adding) = self.write_on(waiting, base)?;
+        waits.parent = self.claim.checkpoint.clone().filter(|_| waits.base.depth() > 0);
+        Ok((waits, adding))
     }
 
     /// Writes a checkpoint that may take pages from another.
@@ -143,11 +147,14 @@ impl<'a> Checkpoints<'a> {
         });
         let checkpoint = monohull_durable::Checkpoint { file, bytes };
         let (taken, published, sent) = (run.events_taken, run.published, run.sent);
-        Ok((Waits { checkpoint, base, due: run.until, waits: waits.collect(), taken, published, sent }, adding))
+        Ok((
+            Waits { checkpoint, base, parent: None, due: run.until, waits: waits.collect(), taken, published, sent },
+            adding,
+        ))
     }
 
     fn commit(&mut self, written: Waits, adding: &Adding) -> Result<Committed, StoreError> {
-        let Waits { checkpoint, base, due, waits, taken, published, sent } = written;
+        let Waits { checkpoint, base, due, waits, taken, published, sent, .. } = written;
         let before = self.last.as_ref().filter(|_| base.depth() > 0);
         let parent = before.map(|last| last.checkpoint.clone());
         let (whole, since) = before.map_or((checkpoint.bytes, 0), |last| (last.whole, last.since + checkpoint.bytes));

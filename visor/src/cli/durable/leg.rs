@@ -27,7 +27,7 @@ use monohull_engine::{Event, IsolationWish, RunOptions};
 use monohull_report::Outgoing;
 use monohull_report::escape::shown;
 use monohull_report::{Blame, Progress, RunReport};
-use monohull_saved::{Keys, Saved};
+use monohull_saved::{Base, Keys, Saved, Unread};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing, Keep, ProcessError, Ran, Rest};
 use monohull_workflow::{self as workflow, Plan};
@@ -70,6 +70,8 @@ struct From {
     start: Start,
     /// What it goes on with, its images, and its inputs if they may be needed once more.
     rest: Option<(Rest, Vec<[u8; 32]>, Inputs)>,
+    /// The file of that, if the next one may take pages from it.
+    base: Option<Base>,
     events: Vec<Event>,
     copy: (u32, u32),
 }
@@ -189,16 +191,20 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, keys: Key
     let saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
     let Branch { copy: (copy, copies), moved } = branch;
     let lineage = Some(Lineage { generation: claim.generation, copy, copies });
-    let rest = |(saved, later): (Saved<OwnedFd>, _)| {
+    let mut base = None;
+    let rest = |(saved, unread): (Saved<OwnedFd>, Option<Unread>)| {
         let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
-        (Rest { memory: saved.continuation, later, lineage, moved }, images, saved.engine.inputs)
+        let (later, of) = unread.map(|Unread { pages, base }| (pages, base)).unzip();
+        base = of.flatten();
+        let rest = Rest { memory: saved.continuation, later, may_leave: base.is_some(), lineage, moved };
+        (rest, images, saved.engine.inputs)
     };
     let rest = saved.map(rest);
     if copy > 0 {
         start.outputs = apart::outputs(&start.outputs, claim.held.id.as_str());
     }
     let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
-    Ok(From { plan, start, rest, events, copy: (copy, copies) })
+    Ok(From { plan, start, rest, base, events, copy: (copy, copies) })
 }
 
 /// Runs the workflow until it waits or has ended.
@@ -209,7 +215,7 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, keys: Keys<'_>)
         Came::Other(Commit::Released { due, reason: why.to_string() }, None)
     };
     let paused = |why: &dyn std::fmt::Display| Came::Other(Commit::Paused { reason: why.to_string() }, None);
-    let From { plan, start, rest, events, copy } = from;
+    let From { plan, start, rest, base, events, copy } = from;
     let mut options = RunOptions {
         outputs: start.outputs.clone(),
         isolation: how.isolation,
@@ -252,9 +258,9 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, keys: Keys<'_>)
     let attempt = checkpoints.attempt();
     let later = |why: &dyn std::fmt::Display| later(attempt, why);
     match ran {
-        Ok(Some(Ran::Suspended(waiting))) => match checkpoints.write(*waiting) {
-            Ok((Waits { checkpoint, due, waits, taken, published, sent, .. }, adding)) => {
-                Came::Waits(Commit::Suspended { checkpoint, due, waits, taken, published }, sent, adding)
+        Ok(Some(Ran::Suspended(waiting))) => match checkpoints.write(*waiting, base.as_ref()) {
+            Ok((Waits { checkpoint, parent, due, waits, taken, published, sent, .. }, adding)) => {
+                Came::Waits(Commit::Suspended { checkpoint, parent, due, waits, taken, published }, sent, adding)
             }
             Err(error) => later(&error),
         },

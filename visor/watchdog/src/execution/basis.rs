@@ -8,7 +8,7 @@ use monohull_domain::checkpoint::Lineage;
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{Adding, Claim, History as _, Mail, MetaError};
 use monohull_engine::{Event, Ready};
-use monohull_saved::{Engine, Saved};
+use monohull_saved::{Base, Engine, Saved, Unread};
 use monohull_worker::{Data, Rest};
 use monohull_workflow::Plan;
 use sha2::{Digest, Sha256};
@@ -29,6 +29,8 @@ pub(crate) struct Basis {
     pub(crate) inputs: Vec<(String, Data)>,
     /// Where it goes on; if other copies may go on there as well, also what has been read for all of them.
     pub(crate) continuation: Option<(Rest, Option<InMemory>)>,
+    /// The file that it goes on from, if the next one may take pages from that.
+    pub(crate) base: Option<Base>,
     pub(crate) events: Vec<Event>,
     pub(crate) copy: (u32, u32),
 }
@@ -91,6 +93,7 @@ impl Watchdog {
         let inputs = start.inputs.iter().filter(|_| is_needed).map(input).collect::<Result<_, NoBasis>>()?;
         let copy = (lineage.copy, lineage.copies);
         let lineage = Lineage { generation: claim.generation, copy: copy.0, copies: copy.1 };
+        let mut base = None;
         let continuation = match &claim.checkpoint {
             None => None,
             Some(checkpoint) => {
@@ -104,7 +107,7 @@ impl Watchdog {
                     0 => Saved::read_for_one(&path, ledger.keys(), plan).map(|(saved, rest)| (Arc::new(saved), rest)),
                     _ => self.read_once.get(&path, || Saved::read(&path, ledger.keys(), plan)).map(|all| (all, None)),
                 };
-                let (saved, later) = read.map_err(|error| match error.is_hosts() {
+                let (saved, unread) = read.map_err(|error| match error.is_hosts() {
                     true => host(&error),
                     false => NoBasis::Pause(error.to_string()),
                 })?;
@@ -114,11 +117,15 @@ impl Watchdog {
                 }
                 let moved = kept.map_or(0, |kept| kept.moved);
                 let memory = saved.continuation.try_clone().map_err(|error| host(&error))?;
-                Some((Rest { memory, later, lineage: Some(lineage), moved }, (lineage.copies > 0).then_some(saved)))
+                let may_take = |base: &Base| !ledger.reader().is_unsynced(base.file()).unwrap_or(true);
+                let (later, of) = unread.map(|Unread { pages, base }| (pages, base)).unzip();
+                base = of.flatten().filter(may_take);
+                let rest = Rest { memory, later, may_leave: base.is_some(), lineage: Some(lineage), moved };
+                Some((rest, (lineage.copies > 0).then_some(saved)))
             }
         };
         let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
-        Ok(Basis { start, document: document.into(), ready, inputs, continuation, events, copy })
+        Ok(Basis { start, document: document.into(), ready, inputs, continuation, base, events, copy })
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use monohull_durable::{Adding, Checkpoint, Commit, InvocationId, Wait};
 use monohull_engine::Ready;
 use monohull_report::{Outgoing, What};
-use monohull_saved::{Engine, FileError, Saved};
+use monohull_saved::{Base, Engine, FileError, Saved};
 use monohull_worker::{SuspendedRun, copy_continuation};
 use monohull_workflow::Plan;
 
@@ -32,6 +32,8 @@ pub(crate) struct Waits<'w> {
     pub(crate) document: &'w [u8],
     pub(crate) ready: &'w Ready,
     pub(crate) copy: (u32, u32),
+    /// What it has gone on from, if it may take pages from that.
+    pub(crate) base: Option<(&'w Base, &'w Checkpoint)>,
     /// Its process is here, and goes on if what it waits for is there by the commit.
     pub(crate) may_go_on: bool,
 }
@@ -118,7 +120,8 @@ impl Ledger {
         let name = self.new_name(&folder, waits.id, waits.epoch);
         let goes_on = waits.may_go_on && deadline.is_kept().is_some() && is_due(due, &run.sent);
         let most = self.unsynced_max();
-        let may_be_content = goes_on && run.bytes <= most && self.keys().state.is_none();
+        let base = waits.base.filter(|_| !saved.continuation.unchanged.is_empty());
+        let may_be_content = base.is_none() && goes_on && run.bytes <= most && self.keys().state.is_none();
         let content = may_be_content.then(|| saved.to_bytes(&folder.join(&name), self.keys().seal)).transpose();
         // The workflow's document is part of it, too.
         let content = content.map_err(unwritten)?.filter(|content| content.len() as u64 <= most);
@@ -126,7 +129,11 @@ impl Ledger {
             // Its process has all that is in it: as a rule the file is not read before the next one is written.
             (format!("{name}.checkpoint"), content.len() as u64, Some(content))
         } else {
-            let written = saved.write_unsynced(&folder, &name, self.keys(), most).map_err(unwritten)?;
+            let written = match base {
+                Some((base, _)) => saved.write(&folder, &name, self.keys(), Some(base)),
+                None => saved.write_unsynced(&folder, &name, self.keys(), most),
+            };
+            let written = written.map_err(unwritten)?;
             let file = written.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             (file, written.bytes, written.unsynced)
         };
@@ -145,7 +152,8 @@ impl Ledger {
         let unsynced = unsynced.map(|content| (file.clone(), content));
         let checkpoint = Checkpoint { file, bytes };
         let (taken, published) = (run.events_taken, run.published);
-        let commit = Commit::Suspended { checkpoint, due, waits: listed, taken, published };
+        let parent = base.map(|(_, parent)| parent.clone());
+        let commit = Commit::Suspended { checkpoint, parent, due, waits: listed, taken, published };
         Ok(Written { commit, sent: run.sent, unsynced, adding, deadline, goes_on })
     }
 

@@ -90,6 +90,7 @@ impl Watchdog {
                     document: &document,
                     ready: &workflow,
                     copy: (0, 0),
+                    base: None,
                     may_go_on: false,
                 };
                 let Written { commit, sent, unsynced, adding, deadline, .. } = ledger.write_checkpoint(&waits, run)?;
@@ -264,7 +265,7 @@ impl Watchdog {
 
     /// The leg itself: in a worker, within the server's timeout.
     async fn go_on(self: &Arc<Self>, claim: Arc<Claim>, basis: Basis) -> Far {
-        let Basis { start, document, ready, inputs, continuation, events, copy } = basis;
+        let Basis { start, document, ready, inputs, continuation, base, events, copy } = basis;
         let id = claim.held.id.to_string();
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
         let handed_over = start.handed_over();
@@ -273,7 +274,7 @@ impl Watchdog {
         let leg = Leg { ready: ready.clone(), inputs, continuation, events, handed_over, resident: true };
         let came = self.run_leg(&claim, &invocation, leg).await;
         let since = std::time::Instant::now();
-        let begun = Begun { callback: start.callback, again: start.again, document, ready, copy, since };
+        let begun = Begun { callback: start.callback, again: start.again, document, ready, copy, base, since };
         self.arrive(claim, begun, invocation, came).await
     }
 
@@ -428,7 +429,8 @@ impl Watchdog {
         // Others have their turns after that.
         let may_go_on = process.is_some() && !self.is_ending() && begun.since.elapsed() < self.settings.timeout;
         let is_first = claim.checkpoint.is_none();
-        let waits = Waits { id, epoch, generation, is_first, document, ready, copy, may_go_on };
+        let base = begun.base.as_ref().zip(claim.checkpoint.as_ref());
+        let waits = Waits { id, epoch, generation, is_first, document, ready, copy, base, may_go_on };
         let Written { commit, sent, unsynced, adding, deadline, goes_on } =
             self.ledger.write_checkpoint(&waits, run)?;
         let sent = self.outbox(&adding, id, ready.plan(), sent);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use monohull_domain::checkpoint::GoOn;
 use monohull_durable::{Claim, InvocationId};
 use monohull_engine::{Event, Ready};
+use monohull_saved::Base;
 use monohull_worker::{Data, Rest};
 use tokio::sync::broadcast::Receiver;
 
@@ -35,6 +36,8 @@ pub(crate) struct Begun {
     pub(crate) document: Bytes,
     pub(crate) ready: Arc<Ready>,
     pub(crate) copy: (u32, u32),
+    /// What it has gone on from, if its next checkpoint may take pages from that.
+    pub(crate) base: Option<Base>,
     /// When it was given its turn.
     pub(crate) since: Instant,
 }

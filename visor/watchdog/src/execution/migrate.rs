@@ -180,6 +180,7 @@ impl Watchdog {
                             document: &target.document,
                             ready: &target.ready,
                             copy: (lineage.copy, lineage.copies),
+                            base: None,
                             may_go_on: false,
                         };
                         let Written { commit, sent, unsynced, adding, .. } = ledger.write_checkpoint(&waits, run)?;

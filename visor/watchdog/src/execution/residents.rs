@@ -80,7 +80,7 @@ impl Watchdog {
         let Resident { process, ready, document, copy, keeps_deadline, .. } = resident?;
         let start = Start::decode(&claim.start)?;
         let (callback, again) = (start.callback.clone(), start.again);
-        let begun = Begun { callback, again, document, ready, copy, since: std::time::Instant::now() };
+        let begun = Begun { callback, again, document, ready, copy, base: None, since: std::time::Instant::now() };
         self.here(claim, (process, keeps_deadline), begun)
     }
 

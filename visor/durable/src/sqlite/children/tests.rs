@@ -74,6 +74,7 @@ impl World {
         };
         let commit = Commit::Suspended {
             checkpoint: Checkpoint { file: format!("{}.{}", held.id, held.epoch), bytes: 1 },
+            parent: None,
             due: None,
             waits: waits.iter().map(wait).collect(),
             taken: taken.to_vec(),
@@ -237,6 +238,7 @@ fn what_cannot_be_started_ends_as_refused() {
     let (held, _) = world.claim("p");
     let commit = Commit::Suspended {
         checkpoint: Checkpoint { file: "p.1".to_owned(), bytes: 1 },
+        parent: None,
         due: None,
         waits: Vec::new(),
         taken: Vec::new(),

@@ -55,6 +55,7 @@ fn published(value: &str) -> BTreeMap<String, String> {
 fn suspended(file: &str, value: &str) -> Commit {
     Commit::Suspended {
         checkpoint: Checkpoint { file: file.to_owned(), bytes: 1 },
+        parent: None,
         due: Some(2),
         waits: Vec::new(),
         taken: Vec::new(),

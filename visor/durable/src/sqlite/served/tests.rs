@@ -60,6 +60,7 @@ fn the_oldest_lines_go_first() {
         let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Due, 2) else { panic!("it is due") };
         let commit = Commit::Suspended {
             checkpoint: Checkpoint { file: format!("{number}"), bytes: 1 },
+            parent: None,
             due: Some(2),
             waits: Vec::new(),
             taken: Vec::new(),
@@ -79,6 +80,7 @@ fn what_waits_already_is_started_once() {
     let checkpoint = Checkpoint { file: "one.1.checkpoint".to_owned(), bytes: 3 };
     let commit = Commit::Suspended {
         checkpoint,
+        parent: None,
         due: Some(9),
         waits: Vec::new(),
         taken: Vec::new(),
@@ -114,7 +116,7 @@ fn what_runs_already_is_started_once_and_outlives_its_owner() {
     // More of its start is kept with its first checkpoint.
     let checkpoint = Checkpoint { file: "one.1.checkpoint".to_owned(), bytes: 3 };
     let (waits, taken, published) = (Vec::new(), Vec::new(), Default::default());
-    let commit = Commit::Suspended { checkpoint, due: Some(9), waits, taken, published };
+    let commit = Commit::Suspended { checkpoint, parent: None, due: Some(9), waits, taken, published };
     let left = Left { start: Some(b"more".to_vec()), ..Left::default() };
     meta.commit_with(&held, &commit, &left, 6).expect("done");
     let Ok(Claimed::Yes(claim)) = meta.claim("p", Want::Due, 9) else { panic!("it is due") };
