@@ -118,10 +118,52 @@ static int compares(void)
 	return 1;
 }
 
+/* What the functions are compared with: byte by byte, and never made a call of what is tested. */
+static void plain(volatile unsigned char *to, const volatile unsigned char *from, int count)
+{
+	unsigned char kept[5000];
+	for (int at = 0; at < count; at++) ((volatile unsigned char *)kept)[at] = from[at];
+	for (int at = 0; at < count; at++) to[at] = ((volatile unsigned char *)kept)[at];
+}
+
+static int is_right(int to, int from, int count)
+{
+	static unsigned char a[6000], b[6000];
+	void *(*volatile copy)(void *, const void *, size_t) = memcpy, *(*volatile move)(void *, const void *, size_t) = memmove;
+	void *(*volatile set)(void *, int, size_t) = memset;
+	int whole = (to > from ? to : from) + count + 32;
+	for (int at = 0; at < whole; at++) ((volatile unsigned char *)a)[at] = ((volatile unsigned char *)b)[at] = at * 7 + (at >> 8);
+	plain(b + to, b + from, count);
+	if (move(a + to, a + from, count) != a + to || memcmp(a, b, whole)) return 0;
+	if (to >= from + count || from >= to + count) {
+		plain(b + to, b + from + 1, count ? count - 1 : 0);
+		if (copy(a + to, a + from + 1, count ? count - 1 : 0) != a + to || memcmp(a, b, whole)) return 0;
+	}
+	for (int at = 0; at < count; at++) ((volatile unsigned char *)b)[to + at] = 0xc5;
+	return set(a + to, 0x1c5, count) == a + to && !memcmp(a, b, whole);
+}
+
+/* All lengths up to some rounds and those around the limits, all places in a piece, apart and overlapping both ways. */
+static int copies(void)
+{
+	static const int more[] = {511, 1023, 1024, 1025, 1500, 2100};
+	static const int apart[] = {1, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 300, 2200};
+	for (int index = 0; index < 306; index++) {
+		int count = index < 300 ? index : more[index - 300];
+		for (int start = 32; start < 48; start++) {
+			if (!is_right(start, start, count)) return 0;
+			for (unsigned at = 0; at < sizeof apart / sizeof *apart; at++)
+				if (!is_right(start, start + apart[at], count) || !is_right(start + apart[at], start, count)) return 0;
+		}
+	}
+	return 1;
+}
+
 int main(void)
 {
 	heap();
 	mappings();
 	CHECK(compares());
+	CHECK(copies());
 	return end();
 }

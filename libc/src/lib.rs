@@ -32,6 +32,7 @@ extern crate monohull as _;
 mod changing;
 mod clocks;
 mod compare;
+mod copy;
 mod descriptors;
 mod epoll;
 mod errno;

@@ -35,7 +35,7 @@ const LD_FLAGS: &str = "\
 /// What gcc's unwinder uses if a program has it, and does not ask for: they are linked together with the personality.
 const UNWINDER: [&str; 4] = ["pthread_once", "pthread_mutex_lock", "pthread_mutex_unlock", "__pthread_key_create"];
 /// What a program may bring along in its place, as with any libc.
-const WEAK: [&str; 10] = [
+const WEAK: [&str; 13] = [
     "malloc",
     "calloc",
     "realloc",
@@ -46,6 +46,9 @@ const WEAK: [&str; 10] = [
     "malloc_usable_size",
     "memcmp",
     "bcmp",
+    "memcpy",
+    "memmove",
+    "memset",
 ];
 /// Slots, events and the instance, for C.
 const HEADER: &str = "function/include/monohull.h";

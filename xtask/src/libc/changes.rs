@@ -15,7 +15,7 @@ const REPLACED: [(&str, &str); 2] = [
 ];
 
 /// Files that are not compiled. What they define comes from the personality, or from the portable C file beside them.
-const SET_ASIDE: [&str; 23] = [
+const SET_ASIDE: [&str; 29] = [
     // System calls in assembly.
     "src/thread/x86_64/__set_thread_area.s",
     "src/thread/__set_thread_area.c",
@@ -33,6 +33,12 @@ const SET_ASIDE: [&str; 23] = [
     // The personality's are faster.
     "src/string/memcmp.c",
     "src/string/bcmp.c",
+    "src/string/x86_64/memcpy.s",
+    "src/string/memcpy.c",
+    "src/string/x86_64/memmove.s",
+    "src/string/memmove.c",
+    "src/string/x86_64/memset.s",
+    "src/string/memset.c",
     // The heap is the personality's.
     "src/malloc/calloc.c",
     "src/malloc/free.c",
