@@ -344,7 +344,7 @@ impl Many {
         saved.write(folder, name, &KEY, None).expect("written").path
     }
 
-    fn saved(pages: std::ops::Range<u64>, file: u64, unchanged: Vec<(u64, u64)>) -> Saved {
+    pub(crate) fn saved(pages: std::ops::Range<u64>, file: u64, unchanged: Vec<(u64, u64)>) -> Saved {
         let mut saved = saved();
         saved.document = String::from_utf8_lossy(DOCUMENT)
             .replace("\"instances\"", "\"memory\": \"64MiB\", \"instances\"")

@@ -19,7 +19,7 @@ fn read(path: &Path, keys: Keys<'_>) -> Read {
     let (_, placed) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation)).expect("pages");
     let here = placed.here.iter().map(|(at, range)| *at..*at + range.len() as u64).collect();
     let elsewhere = placed.elsewhere.iter().map(|(at, bytes)| *at..*at + bytes).collect();
-    (here, elsewhere, later.expect("there are many pages"))
+    (here, elsewhere, later.expect("there are many pages").pages)
 }
 
 fn pages(given: Option<Given>) -> Vec<u8> {
@@ -78,7 +78,7 @@ fn what_was_touched_is_here() {
             let is_elsewhere = is_there(page, &placed.elsewhere);
             assert!(!(number < 2 && is_there(page, &list) && is_elsewhere), "list {number}, page {page}");
             if is_elsewhere && page % 50 == 7 {
-                let given = later.as_ref().and_then(|later| later.given(Wanted { address: at(page), count: 1 }));
+                let given = later.as_ref().and_then(|later| later.pages.given(Wanted { address: at(page), count: 1 }));
                 assert_eq!(pages(given), Many::page(page, 1), "list {number}, page {page}");
             }
         }
@@ -92,6 +92,27 @@ fn what_was_touched_is_here() {
 fn touched(saved: Saved<OwnedFd>) -> Vec<(u64, u64)> {
     let (record, _) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation)).expect("pages");
     record.touched
+}
+
+/// The next file may take pages from the one that was read, until those after the whole one have as many bytes together as that.
+#[test]
+fn a_chain_becomes_no_larger_than_it_may() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let many = Many::write(folder.path(), (&KEY).into());
+    let (mut path, changed) = (many.first, COUNT * 2 / 5);
+    let mut bytes = vec![fs::metadata(&path).expect("a file").len()];
+    loop {
+        let (_, later) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
+        let base = later.expect("there are many pages").base;
+        assert_eq!(base.is_some(), bytes[1..].iter().sum::<u64>() < bytes[0], "{bytes:?}");
+        let Some(base) = base else { break };
+        let stays = vec![(many.heap + changed * PAGE, (COUNT - changed) * PAGE)];
+        let next =
+            Many::saved(0..changed, 3, stays).write(folder.path(), &format!("c{}", bytes.len()), &KEY, Some(&base));
+        let next = next.expect("written");
+        (path, _) = (next.path, bytes.push(next.bytes));
+    }
+    assert_eq!(bytes.len(), 4);
 }
 
 /// What no pager asks for.
