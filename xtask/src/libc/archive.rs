@@ -20,6 +20,7 @@ const CC_FLAGS: &str = "\
 -fcf-protection=none
 -U_FORTIFY_SOURCE
 -fno-omit-frame-pointer
+-fno-semantic-interposition
 ";
 /// What an image is linked with, before the objects and `-Wl,--start-group -lmonohull_c -lgcc_eh -lgcc -Wl,--end-group`.
 const LD_FLAGS: &str = "\
