@@ -462,3 +462,65 @@ fn after_a_save_point_an_invocation_goes_on_in_its_process() {
     let generations = shown(&server, "/invocations/one/checkpoints")["checkpoints"].as_array().map(Vec::len);
     assert_eq!(generations, Some(3));
 }
+
+/// The bytes of its checkpoints, the oldest first.
+fn sizes(server: &Server, location: &str) -> Vec<u64> {
+    let listed = server.get(&format!("{location}/checkpoints")).expect(200).json();
+    let listed = listed["checkpoints"].as_array().expect("a list").iter();
+    listed.map(|checkpoint| checkpoint["bytes"].as_u64().expect("a number")).collect()
+}
+
+/// One with much memory that stays in its process has only what has changed in its checkpoints, from the third on, and goes on from them.
+#[test]
+fn checkpoints_of_one_that_stays_have_what_has_changed() {
+    const BYTES: u64 = 4 << 20;
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    server.put_example("bench-probe");
+    let args = json!({ "what": "wake", "count": 2_000, "bytes": BYTES, "pages": 5, "times": 7 });
+    server.put_workflow(&single("wakes", "bench-probe", &json!({ "args": args })));
+    server.post("/async-invoke/wakes?id=one", b"").expect(202);
+    let location = "/invocations/one";
+    let sizes = |server: &Server| sizes(server, location);
+    eventually("it has slept four times", || sizes(&server).len() >= 4);
+    let bytes = sizes(&server);
+    assert!(bytes[..2].iter().all(|bytes| *bytes > BYTES), "{bytes:?}");
+    assert!(bytes[2..].iter().all(|bytes| *bytes < BYTES / 4), "{bytes:?}");
+    assert_eq!(wakes(&server).1, 0, "it has stayed");
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    // Its last checkpoint needs those before it; what was not touched since stays there.
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    eventually("it has slept six times", || sizes(&server).len() >= 6);
+    let bytes = sizes(&server);
+    assert!(bytes[2..].iter().all(|bytes| *bytes < BYTES / 4), "{bytes:?}");
+    eventually("it has ended", || shown(&server, location)["status"] == "completed");
+}
+
+/// The same with memory that is dropped, unmapped, protected and moved between its waits: what is left out is as it was, in the process and from the
+/// checkpoints, which are encrypted here.
+#[test]
+fn what_is_left_out_is_as_it_was() {
+    let state = StateFolder::new();
+    let key = tempfile::TempDir::new().expect("a folder");
+    let file = key.path().join("state.key").to_str().expect("UTF-8").to_owned();
+    let made = Command::new(env!("CARGO_BIN_EXE_monohull")).args(["key", "new", &file]).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let options = [&OPTIONS[..], &["--state-key", &file]].concat();
+    let server = Server::start_on(&state, &options, &[]);
+    server.put_example("libc-asleep");
+    let mut asleep = single("asleep", "libc-asleep", &json!({ "args": { "argv": ["4", "1100", "/memory"] } }));
+    asleep["files"] = json!([{ "at": "/", "memory": "16MiB" }]);
+    server.put_workflow(&asleep);
+    server.post("/async-invoke/asleep?id=one", b"").expect(202);
+    let mut running = server;
+    for slept in [3, 6] {
+        eventually("it has slept", || sizes(&running, "/invocations/one").len() >= slept);
+        running.signal(Signal::SIGKILL);
+        running.wait();
+        running = Server::start_on(&state, &options, &[]);
+    }
+    eventually("it has ended", || shown(&running, "/invocations/one")["status"] == "completed");
+    let lines = running.get("/invocations/one/logs").expect(200).text();
+    assert!(lines.contains(" checks, 0 failures"), "{lines}");
+}

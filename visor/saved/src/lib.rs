@@ -114,6 +114,11 @@ pub struct Base {
     parent: Parent,
     depth: u32,
     runs: Vec<Run>,
+    bytes: u64,
+    /// Bytes of the whole one that it depends on, which it may be itself, and of those after that.
+    whole: u64,
+    /// See `whole`.
+    since: u64,
 }
 
 impl Base {
@@ -127,15 +132,24 @@ impl Base {
         self.depth
     }
 
-    /// The newest file of a chain, which has this name. `None` if the next one has to be whole: so many depend on each other, or those that are not whole
-    /// are as many bytes as the one that is, so that a chain is never more than some three times as large as what it stands for.
-    fn of<S: ReadAt>(chain: &Chain<S>, file: String) -> Option<Base> {
+    /// Its bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The newest file of a chain, which has this name.
+    fn of<S: ReadAt>(chain: &Chain<S>, file: String) -> Base {
         let newest = chain.newest();
         let parent = Parent { id: newest.contents().identity.id, digest: newest.digest() };
         let depth = newest.contents().chain.as_ref().map_or(0, |chain| chain.depth);
-        let base = Base { file, parent, depth, runs: newest.runs().to_vec() };
         let (whole, since) = chain.bytes();
-        (!base.is_last() && since < whole).then_some(base)
+        Base { file, parent, depth, runs: newest.runs().to_vec(), bytes: newest.bytes(), whole, since }
+    }
+
+    /// Whether the next one has to be whole: so many depend on each other, or those that are not whole are as many bytes as the one that is. So
+    /// a chain is never more than some three times as large as what it stands for.
+    pub fn is_enough(&self) -> bool {
+        self.is_last() || self.since >= self.whole
     }
 
     /// Whether so many depend on each other that the next one has to be whole.
@@ -198,7 +212,7 @@ impl Saved<OwnedFd> {
         let reading = if keys.state.is_some() { Reading::All } else { Reading::SmallParts };
         let (saved, left) = Saved::of(&chain, plan, reading).map_err(|why| why.of_file(path))?;
         let unread = (!left.is_empty()).then(|| {
-            let base = Base::of(&chain, file_name(path));
+            let base = Some(Base::of(&chain, file_name(path))).filter(|base| !base.is_enough());
             Unread { pages: Arc::new(UnreadPages::new(chain, left)), base }
         });
         Ok((saved, unread))
@@ -329,7 +343,8 @@ impl Saved {
         .map_err(unwritable)?;
         let parent = Parent { id: contents.identity.id, digest };
         let depth = contents.chain.map_or(0, |chain| chain.depth);
-        Ok(Written { path, bytes, base: Base { file, parent, depth, runs }, unsynced })
+        let (whole, since) = base.map_or((bytes, 0), |base| (base.whole, base.since + bytes));
+        Ok(Written { path, bytes, base: Base { file, parent, depth, runs, bytes, whole, since }, unsynced })
     }
 
     /// A process in the wrong hands may say that pages are as they were which were not there.

@@ -96,6 +96,8 @@ pub(super) enum ToWorker {
         lineage: Lineage,
         /// Whether its time is up when it was to be.
         keeps_deadline: bool,
+        /// Whether its next continuation may leave out what is as in the last one.
+        is_base: bool,
         /// Whether its mailbox is attached; else that is empty.
         events: bool,
     },

@@ -54,8 +54,10 @@ pub enum CaptureError {
 /// What the domain does after a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {
-    /// It ends. All pages are in the capture.
+    /// It ends. All pages are in the capture, but for those that it has not read since it has gone on from another.
     Ends,
+    /// It stands still, and may go on. The same; if they are many, pages that are as in the last capture from which it has gone on are left out, too.
+    Stays,
     /// It goes on. Pages that are as in the last capture which was kept are left out.
     GoesOn,
 }
@@ -118,6 +120,8 @@ impl Shared {
             modules.push(ModuleRecord { name: module.name, bytes: module.bytes, pages: ranges });
         }
         let Parts { pages, unchanged, seen } = found.into_parts();
+        let bytes =
+            pages.iter().map(|run| run.bytes.len() as u64).chain(unchanged.iter().map(|(_, bytes)| *bytes)).sum();
         let run_deadline = Some(self.sched.run_deadline()).filter(|at| *at != NEVER).map(in_domain_time);
         let wall_at = |at: u64| wall.saturating_add(at.saturating_sub(clock));
         let waits = self.waits(&instances).into_iter().map(|wait| Wait { until: wait.until.map(wall_at), ..wait });
@@ -141,9 +145,7 @@ impl Shared {
             touched,
         };
         self.check_captured(&continuation)?;
-        if let Some(seen) = seen {
-            self.changes.captured(seen);
-        }
+        self.changes.captured(seen, bytes);
         let events_taken = self.events_taken();
         let captured_in = Duration::from_nanos(monotonic_ns().saturating_sub(begin));
         let (published, sent) = (self.published(), self.sent());
@@ -152,10 +154,14 @@ impl Shared {
 
     /// Before the pages are looked at.
     fn begin_pages(&self, then: Then) -> Result<Found, CaptureError> {
-        match then {
-            Then::Ends => Ok(Found::but(self.files.pager.unread())),
-            Then::GoesOn => self.changes.begin().map_err(CaptureError::Random),
-        }
+        let found = match then {
+            Then::Stays if self.changes.are_worth_it() => {
+                self.changes.begin().map(|found| found.but(self.files.pager.unread()))
+            }
+            Then::Ends | Then::Stays => Ok(Found::default().but(self.files.pager.unread())),
+            Then::GoesOn => self.changes.begin(),
+        };
+        found.map_err(CaptureError::Random)
     }
 
     /// What a domain would refuse to go on with is not captured: a stack pointer, for one, is user code's own choice.

@@ -32,6 +32,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// page that is watched takes longer, once.
 const WATCHED_MIN: u64 = if cfg!(test) { 4 * PAGE } else { 1 << 20 };
 
+/// A domain that stands still is compared with its last capture if that had so many bytes.
+const WORTH_MIN: u64 = 1 << 20;
+
 /// Stands for the hash of a page that was looked at and that the capture does not have: it is as in a fresh mapping.
 const NOTHING: u128 = 0;
 
@@ -50,6 +53,8 @@ struct State {
     latest: Option<Arc<Hashes>>,
     /// The latest one has not been answered.
     unanswered: bool,
+    /// Bytes of the pages that the latest one stands for.
+    bytes: u64,
 }
 
 /// The hash of each page that a capture has looked at, by address.
@@ -99,12 +104,20 @@ impl Changes {
         Ok(Found { compared: Some(compared), ..Found::default() })
     }
 
-    /// The capture is complete, and an answer follows.
-    pub(super) fn captured(&self, mut seen: Hashes) {
-        // It consists of few runs that are in order.
-        seen.sort_by_key(|(page, _)| *page);
+    /// Whether there is so much memory that it takes less time to look for what has changed than to copy all of it.
+    pub(super) fn are_worth_it(&self) -> bool {
+        self.lock().bytes >= WORTH_MIN
+    }
+
+    /// The capture is complete, and an answer follows; with the hashes of its pages if it was compared, and the bytes of all.
+    pub(super) fn captured(&self, seen: Option<Hashes>, bytes: u64) {
+        let seen = seen.map(|mut seen| {
+            // It consists of few runs that are in order.
+            seen.sort_by_key(|(page, _)| *page);
+            Arc::new(seen)
+        });
         let mut state = self.lock();
-        (state.latest, state.unanswered) = (Some(Arc::new(seen)), true);
+        (state.unanswered, state.latest, state.bytes) = (seen.is_some(), seen, bytes);
     }
 
     /// There is an answer.
@@ -159,9 +172,9 @@ impl Compared {
 }
 
 impl Found {
-    /// For a capture that leaves out these pages.
-    pub(super) fn but(unread: Vec<Range<u64>>) -> Found {
-        Found { unread, ..Found::default() }
+    /// The same for a capture that leaves out these pages.
+    pub(super) fn but(self, unread: Vec<Range<u64>>) -> Found {
+        Found { unread, ..self }
     }
 
     /// Whether there are such.
@@ -399,7 +412,8 @@ mod tests {
                 11 => drop(region.capture(changes.begin().expect("a capture"))),
                 _ => {
                     let Parts { pages, unchanged, seen } = region.capture(changes.begin().expect("a capture"));
-                    changes.captured(seen.expect("it is compared"));
+                    assert!(seen.is_some());
+                    changes.captured(seen, 0);
                     let mut stands_for = Contents::new();
                     for run in &pages {
                         for (at, bytes) in (run.address..).step_by(PAGE as usize).zip(run.bytes.chunks(PAGE as usize)) {
@@ -439,7 +453,8 @@ mod tests {
         region.page(0).fill(7);
         let mut counts = |found: Found| {
             let Parts { pages, unchanged, seen } = region.capture(found);
-            changes.captured(seen.expect("it is compared"));
+            assert!(seen.is_some());
+            changes.captured(seen, 0);
             (pages.len(), unchanged.len())
         };
         assert_eq!(counts(changes.begin().expect("a capture")), (1, 0));

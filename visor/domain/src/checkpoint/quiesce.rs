@@ -36,7 +36,8 @@ impl Shared {
         if !still || scheduler.is_done() {
             return;
         }
-        let captured = match self.capture(&scheduler, driver.as_deref_mut(), Then::Ends) {
+        let then = if self.options.residence.is_some() { Then::Stays } else { Then::Ends };
+        let captured = match self.capture(&scheduler, driver.as_deref_mut(), then) {
             Ok(captured) => captured,
             // The first timer became due meanwhile: it is served, and then there is another wait.
             Err(CaptureError::Unfit(Rejected::Time)) => return,

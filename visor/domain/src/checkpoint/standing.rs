@@ -1,6 +1,7 @@
 //! A domain stands still, and goes on as it would if it had been restored. See [`residence`](super::residence).
 
 use super::Suspended;
+use super::keeper::Base;
 use super::residence::{GoOn, Standing};
 use crate::host_time::monotonic_ns;
 use crate::sched::Scheduler;
@@ -11,8 +12,6 @@ impl Shared {
     /// The domain, which was captured under this hold of the lock, stands still.
     pub(super) fn stand_still<I>(&self, scheduler: &mut Scheduler<I>, captured: &Suspended) {
         scheduler.stand_still();
-        // What this one was compared with is not the last one any more.
-        self.files.pager.capture_all();
         self.suspension.stand(Standing {
             clock: captured.continuation.clock,
             wall: captured.continuation.wall,
@@ -42,7 +41,7 @@ impl Shared {
 
     /// Makes the domain what a restored one would be; false if it cannot be made that.
     fn make_ready(&self, standing: Standing, order: GoOn) -> bool {
-        let GoOn { lineage, keeps_deadline, mut events } = order;
+        let GoOn { lineage, keeps_deadline, is_base, mut events } = order;
         self.given.forget(&standing.taken);
         {
             let given = self.given.lock();
@@ -51,6 +50,12 @@ impl Shared {
                 return false;
             }
             events.drain(..given.len());
+        }
+        if is_base {
+            self.changes.answered(Base::This);
+        } else {
+            self.changes.answered(Base::None);
+            self.files.pager.capture_all();
         }
         self.outbox.forget(standing.sent);
         self.published.begin();

@@ -20,7 +20,7 @@ use monohull_durable::{
 };
 use monohull_engine::Event;
 use monohull_report::Outgoing;
-use monohull_saved::{Base, Engine, FileError, Keys, Saved, Written};
+use monohull_saved::{Base, Engine, FileError, Keys, Saved};
 use monohull_worker::{Keep, Next, Waiting, copy_continuation};
 use monohull_workflow::Plan;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ use std::{fs, io};
 pub(super) struct Waits {
     pub(super) checkpoint: monohull_durable::Checkpoint,
     base: Base,
-    /// What it takes pages from, if that is not a file of the same process.
+    /// What it takes pages from.
     pub(super) parent: Option<monohull_durable::Checkpoint>,
     pub(super) due: Option<u64>,
     pub(super) waits: Vec<Wait>,
@@ -63,26 +63,8 @@ pub(super) struct Checkpoints<'a> {
     /// The database, once there is something to commit: the workflow's process has been forked by then.
     meta: Option<Sqlite>,
     /// The last file of this process that was committed, if the next one may take pages from it.
-    last: Option<Last>,
+    last: Option<Base>,
     stopped: Option<Stopped>,
-}
-
-/// A file that the next one may take pages from.
-struct Last {
-    base: Base,
-    checkpoint: monohull_durable::Checkpoint,
-    /// Bytes of the whole one that it depends on, and of those after that.
-    whole: u64,
-    /// See `whole`.
-    since: u64,
-}
-
-impl Last {
-    /// Whether the next file has to be whole: those since the last one that was are as many bytes as that, so that a chain is never more
-    /// than some three times as large as what it stands for.
-    fn is_enough(&self) -> bool {
-        self.base.is_last() || self.since >= self.whole
-    }
 }
 
 impl<'a> Checkpoints<'a> {
@@ -107,15 +89,8 @@ impl<'a> Checkpoints<'a> {
         self.stopped
     }
 
-    /// Writes the checkpoint of a workflow that waits, which may take pages from what it has gone on from. It is not removed while it has no name.
+    /// Writes a checkpoint, which may take pages from another. It is not removed while it has no name.
     pub(super) fn write(&self, waiting: Waiting, base: Option<&Base>) -> Result<(Waits, Adding), FileError> {
-        let (mut waits, adding) = self.write_on(waiting, base)?;
-        waits.parent = self.claim.checkpoint.clone().filter(|_| waits.base.depth() > 0);
-        Ok((waits, adding))
-    }
-
-    /// Writes a checkpoint that may take pages from another.
-    fn write_on(&self, waiting: Waiting, base: Option<&Base>) -> Result<(Waits, Adding), FileError> {
         let folder = self.store.checkpoints();
         let Waiting { run, inputs, images } = waiting;
         let unwritable = |source| FileError::Unwritable { path: folder.clone(), source };
@@ -138,34 +113,29 @@ impl<'a> Checkpoints<'a> {
             continuation,
         };
         let adding = self.store.adding().map_err(|error| unwritable(io::Error::other(error)))?;
-        let Written { bytes, base, .. } = saved.write(&folder, &new_name(&folder, self.claim), self.keys, base)?;
-        let file = base.file().to_owned();
+        let written = saved.write(&folder, &new_name(&folder, self.claim), self.keys, base)?;
+        let of = |base: &Base| monohull_durable::Checkpoint { file: base.file().to_owned(), bytes: base.bytes() };
+        let parent = base.filter(|_| written.base.depth() > 0).map(of);
+        let checkpoint = of(&written.base);
         let waits = run.waits.into_iter();
         let waits = waits.map(|wait| {
             let (instance, what, until, event) = (wait.index, wait.what, wait.until, wait.event);
             Wait { step: wait.step, instance, what, until, event }
         });
-        let checkpoint = monohull_durable::Checkpoint { file, bytes };
         let (taken, published, sent) = (run.events_taken, run.published, run.sent);
-        Ok((
-            Waits { checkpoint, base, parent: None, due: run.until, waits: waits.collect(), taken, published, sent },
-            adding,
-        ))
+        let (base, due, waits) = (written.base, run.until, waits.collect());
+        Ok((Waits { checkpoint, base, parent, due, waits, taken, published, sent }, adding))
     }
 
     fn commit(&mut self, written: Waits, adding: &Adding) -> Result<Committed, StoreError> {
-        let Waits { checkpoint, base, due, waits, taken, published, sent, .. } = written;
-        let before = self.last.as_ref().filter(|_| base.depth() > 0);
-        let parent = before.map(|last| last.checkpoint.clone());
-        let (whole, since) = before.map_or((checkpoint.bytes, 0), |last| (last.whole, last.since + checkpoint.bytes));
-        let last = Last { base, checkpoint: checkpoint.clone(), whole, since };
+        let Waits { checkpoint, base, parent, due, waits, taken, published, sent } = written;
         let commit = Commit::Checkpointed { checkpoint, parent, due, waits, taken, published };
         let sent = outbox(self.store, adding, self.plan, self.start, sent);
         let left = Left { sent, ..Left::default() };
         let held = self.claim.held.clone();
         let committed = self.meta()?.commit_with(&held, &commit, &left, now())?;
         note_undelivered(&self.claim.held, &committed);
-        self.last = Some(last);
+        self.last = Some(base);
         self.claim.generation += 1;
         // As the commit has it.
         self.claim.attempt = 1;
@@ -204,8 +174,7 @@ impl<'a> Checkpoints<'a> {
 impl Keep for Checkpoints<'_> {
     fn keep(&mut self, captured: Waiting) -> Next {
         // Until the commit names the file.
-        let base = self.last.as_ref().map(|last| &last.base);
-        let (written, adding) = match self.write_on(captured, base) {
+        let (written, adding) = match self.write(captured, self.last.as_ref()) {
             Ok(written) => written,
             Err(error @ FileError::Unwritable { .. }) => return self.not_kept(&error),
             Err(error) if error.is_hosts() => return self.not_kept(&error),
@@ -218,7 +187,7 @@ impl Keep for Checkpoints<'_> {
             Err(error) => return self.not_kept(&error),
         }
         // Without them it goes on as well; they stay in the mailbox.
-        let whole = self.last.as_ref().is_none_or(Last::is_enough);
+        let whole = self.last.as_ref().is_none_or(Base::is_enough);
         Next::GoOn { kept: true, whole, events: self.new_events().unwrap_or_default() }
     }
 }

@@ -32,8 +32,8 @@ pub(crate) struct Waits<'w> {
     pub(crate) document: &'w [u8],
     pub(crate) ready: &'w Ready,
     pub(crate) copy: (u32, u32),
-    /// What it has gone on from, if it may take pages from that.
-    pub(crate) base: Option<(&'w Base, &'w Checkpoint)>,
+    /// What it may take pages from.
+    pub(crate) base: Option<&'w Base>,
     /// Its process is here, and goes on if what it waits for is there by the commit.
     pub(crate) may_go_on: bool,
 }
@@ -48,6 +48,8 @@ pub(crate) struct Written {
     pub(crate) unsynced: Option<(String, Vec<u8>)>,
     pub(crate) adding: Adding,
     pub(crate) deadline: Deadline,
+    /// What its process may take pages from when it waits the next time.
+    pub(crate) next_base: Option<Base>,
     /// It goes on as soon as it is committed, in its process.
     pub(crate) goes_on: bool,
 }
@@ -125,17 +127,18 @@ impl Ledger {
         let content = may_be_content.then(|| saved.to_bytes(&folder.join(&name), self.keys().seal)).transpose();
         // The workflow's document is part of it, too.
         let content = content.map_err(unwritten)?.filter(|content| content.len() as u64 <= most);
-        let (file, bytes, unsynced) = if let Some(content) = content {
+        let (file, bytes, unsynced, next_base) = if let Some(content) = content {
             // Its process has all that is in it: as a rule the file is not read before the next one is written.
-            (format!("{name}.checkpoint"), content.len() as u64, Some(content))
+            (format!("{name}.checkpoint"), content.len() as u64, Some(content), None)
         } else {
             let written = match base {
-                Some((base, _)) => saved.write(&folder, &name, self.keys(), Some(base)),
+                Some(base) => saved.write(&folder, &name, self.keys(), Some(base)),
                 None => saved.write_unsynced(&folder, &name, self.keys(), most),
             };
             let written = written.map_err(unwritten)?;
-            let file = written.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            (file, written.bytes, written.unsynced)
+            let is_base = written.unsynced.is_none() && !written.base.is_enough();
+            let file = written.base.file().to_owned();
+            (file, written.bytes, written.unsynced, Some(written.base).filter(|_| is_base))
         };
         let text = |mut text: String| {
             text.truncate(text.floor_char_boundary(WAIT_TEXT_MAX));
@@ -152,9 +155,9 @@ impl Ledger {
         let unsynced = unsynced.map(|content| (file.clone(), content));
         let checkpoint = Checkpoint { file, bytes };
         let (taken, published) = (run.events_taken, run.published);
-        let parent = base.map(|(_, parent)| parent.clone());
+        let parent = base.map(|base| Checkpoint { file: base.file().to_owned(), bytes: base.bytes() });
         let commit = Commit::Suspended { checkpoint, parent, due, waits: listed, taken, published };
-        Ok(Written { commit, sent: run.sent, unsynced, adding, deadline, goes_on })
+        Ok(Written { commit, sent: run.sent, unsynced, adding, deadline, next_base, goes_on })
     }
 
     /// A name for a checkpoint that no file has: copies may still have files of an invocation that was removed and whose id is used again.

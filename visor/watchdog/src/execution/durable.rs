@@ -93,7 +93,8 @@ impl Watchdog {
                     base: None,
                     may_go_on: false,
                 };
-                let Written { commit, sent, unsynced, adding, deadline, .. } = ledger.write_checkpoint(&waits, run)?;
+                let Written { commit, sent, unsynced, adding, deadline, next_base, .. } =
+                    ledger.write_checkpoint(&waits, run)?;
                 let sent = watchdog.outbox(&adding, &id, workflow.plan(), sent);
                 let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
                 let (printed, callback) = (encode_printed(&of_call.printed()), start.callback.clone());
@@ -101,8 +102,8 @@ impl Watchdog {
                 let family = left.sent.has_children().then_some(id.clone());
                 let encoded = start.encode()?;
                 let own = Held { id: id.clone(), epoch: 1 };
-                let of_code = (&workflow, &document, (0, 0), deadline);
-                let resident = watchdog.keep_resident(process, (&own, 1, &encoded), &commit, of_code);
+                let of_process = (&workflow, &document, (0, 0), deadline, next_base);
+                let resident = watchdog.keep_resident(process, (&own, 1, &encoded), &commit, of_process);
                 let committed = match &held {
                     None => ledger.start_suspended(&id, &start, &commit, &left).map(|()| RowStatus::Suspended),
                     Some(held) => {
@@ -429,9 +430,9 @@ impl Watchdog {
         // Others have their turns after that.
         let may_go_on = process.is_some() && !self.is_ending() && begun.since.elapsed() < self.settings.timeout;
         let is_first = claim.checkpoint.is_none();
-        let base = begun.base.as_ref().zip(claim.checkpoint.as_ref());
+        let base = begun.base.as_ref();
         let waits = Waits { id, epoch, generation, is_first, document, ready, copy, base, may_go_on };
-        let Written { commit, sent, unsynced, adding, deadline, goes_on } =
+        let Written { commit, sent, unsynced, adding, deadline, next_base, goes_on } =
             self.ledger.write_checkpoint(&waits, run)?;
         let sent = self.outbox(&adding, id, ready.plan(), sent);
         let both = Arc::new((commit, Left { sent, unsynced, ..left }));
@@ -439,10 +440,12 @@ impl Watchdog {
             && let Some(keeps_deadline) = deadline.is_kept()
             && let Some(process) = process
         {
+            let begun = Begun { base: next_base, ..begun };
             return Ok(self.commit_and_go_on(claim, begun, both, (process, keeps_deadline), adding));
         }
         let wait = (&claim.held, generation, &claim.start[..]);
-        let resident = self.keep_resident(process, wait, &both.0, (ready, &begun.document, copy, deadline));
+        let of_process = (ready, &begun.document, copy, deadline, next_base);
+        let resident = self.keep_resident(process, wait, &both.0, of_process);
         // A panic may be that of another one's transaction, which was to be made in the same.
         match catch_unwind(AssertUnwindSafe(|| self.commit_once(&claim.held, &both))) {
             Ok(Ok(status)) => {

@@ -36,7 +36,7 @@ pub(crate) struct Begun {
     pub(crate) document: Bytes,
     pub(crate) ready: Arc<Ready>,
     pub(crate) copy: (u32, u32),
-    /// What it has gone on from, if its next checkpoint may take pages from that.
+    /// The checkpoint that it has gone on from, if its next one may take pages from that.
     pub(crate) base: Option<Base>,
     /// When it was given its turn.
     pub(crate) since: Instant,

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use monohull_domain::checkpoint::{GoOn, Lineage};
 use monohull_durable::{Claim, Commit, Held, InvocationId, Mail, Status as RowStatus};
 use monohull_engine::{Event, Ready};
+use monohull_saved::Base;
 use monohull_worker::Message;
 use tokio::time::Instant;
 
@@ -40,7 +41,7 @@ impl Watchdog {
         process: Option<Run>,
         (held, generation, start): (&Held, u64, &[u8]),
         commit: &Commit,
-        (ready, document, copy, deadline): (&Arc<Ready>, &Bytes, (u32, u32), Deadline),
+        (ready, document, copy, deadline, base): (&Arc<Ready>, &Bytes, (u32, u32), Deadline, Option<Base>),
     ) -> Option<WaitOf> {
         let Commit::Suspended { checkpoint, .. } = commit else { return None };
         let keeps_deadline = deadline.is_kept()?;
@@ -48,7 +49,7 @@ impl Watchdog {
         let Held { id, epoch } = held.clone();
         let of = WaitOf { id, epoch, generation, checkpoint: checkpoint.file.clone(), start: start.into() };
         let (ready, document) = (ready.clone(), document.clone());
-        let resident = Resident { of: of.clone(), process, ready, document, copy, keeps_deadline };
+        let resident = Resident { of: of.clone(), process, ready, document, copy, keeps_deadline, base };
         self.count_ended(self.residents.put(resident));
         Some(of)
     }
@@ -77,10 +78,10 @@ impl Watchdog {
     pub(crate) fn resident_of(&self, claim: &Claim) -> Option<Here> {
         let (resident, ended) = self.residents.take(claim);
         self.count_ended(ended);
-        let Resident { process, ready, document, copy, keeps_deadline, .. } = resident?;
+        let Resident { process, ready, document, copy, keeps_deadline, base, .. } = resident?;
         let start = Start::decode(&claim.start)?;
         let (callback, again) = (start.callback.clone(), start.again);
-        let begun = Begun { callback, again, document, ready, copy, base: None, since: std::time::Instant::now() };
+        let begun = Begun { callback, again, document, ready, copy, base, since: std::time::Instant::now() };
         self.here(claim, (process, keeps_deadline), begun)
     }
 
@@ -91,7 +92,8 @@ impl Watchdog {
         let mail = self.ledger.reader().given(&claim.held).ok()?;
         let lineage = Lineage { generation: claim.generation, copy: begun.copy.0, copies: begun.copy.1 };
         let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
-        Some(Here { process, begun, start, order: GoOn { lineage, keeps_deadline, events }, changes })
+        let order = GoOn { lineage, keeps_deadline, is_base: begun.base.is_some(), events };
+        Some(Here { process, begun, start, order, changes })
     }
 
     /// Runs a leg of a claimed invocation in its process; how far it came. `None` if the process does not go on: nothing has happened then.

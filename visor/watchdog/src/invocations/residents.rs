@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use monohull_durable::{Claim, InvocationId};
 use monohull_engine::Ready;
+use monohull_saved::Base;
 
 use crate::settings::Residence;
 
@@ -76,6 +77,8 @@ pub(crate) struct Resident<P> {
     pub(crate) copy: (u32, u32),
     /// Whether its time is up when its process has it; if not, its checkpoint has none.
     pub(crate) keeps_deadline: bool,
+    /// Its checkpoint, if the next one may take pages from that.
+    pub(crate) base: Option<Base>,
 }
 
 /// Why processes were ended.

@@ -64,6 +64,7 @@ impl Test {
             document: Bytes::new(),
             copy: (0, 0),
             keeps_deadline: true,
+            base: None,
         });
         Ended { memory: self.residents.weigh(&of).memory, ..put }
     }
