@@ -13,7 +13,7 @@ use crate::harness::Result;
 use crate::ours::image;
 use crate::page_cache;
 use monohull_checkpoint::Key;
-use monohull_saved::Saved;
+use monohull_saved::{Base, Saved};
 use monohull_visor::engine::{IsolationWish, Ready};
 use monohull_visor::report::Status;
 use monohull_visor::worker::{IdleWorker, Job, Message, Rest, Settings, Spawner, copy_continuation};
@@ -81,7 +81,7 @@ pub(crate) fn restored(file: &Asleep<'_>, count: usize, is_cached: bool) -> Resu
         }
         let worker = spawner.idle_worker().map_err(|error| wrong(&error))?;
         let start = Instant::now();
-        let (_, rest) = file.read(&ready, &key)?;
+        let (_, rest, _) = file.read(&ready, &key)?;
         go_on(worker, Job { continuation: Some(rest), ..Job::new(ready.clone(), Vec::new()) }, start)
     };
     let mut samples = (0..count).map(|_| restore()).collect::<Result<Vec<_>>>()?;
@@ -89,18 +89,27 @@ pub(crate) fn restored(file: &Asleep<'_>, count: usize, is_cached: bool) -> Resu
     Ok(samples[samples.len() / 2])
 }
 
-/// Goes on from the file of a [`sleeper`] until it sleeps again, and writes that to another file, of this name, beside it.
-pub(crate) fn sleep_again(file: &Asleep<'_>, name: &str) -> Result<f64> {
+/// Goes on so often from the file of a [`sleeper`], each time in a new process, until it sleeps again, and writes that durably to another file, of this
+/// name, beside it: the median. What was not touched is left where it is, or the other file is `whole`.
+pub(crate) fn sleep_again(file: &Asleep<'_>, name: &str, count: usize, whole: bool) -> Result<f64> {
     let (spawner, ready, key) = file.begin()?;
-    let (saved, rest) = file.read(&ready, &key)?;
-    let memory = suspend(&spawner, &ready, Some(rest))?;
-    let continuation = copy_continuation(memory, u64::MAX).map_err(|error| wrong(&error))?;
-    let Saved { workflow, generation, document, functions, engine, .. } = saved;
-    let saved = Saved { workflow, generation, document, functions, engine, continuation };
     let folder = file.path.parent().ok_or("the file lies in no folder")?;
-    saved.write(folder, name, &key, None).map_err(|error| wrong(&error))?;
+    let again = || {
+        let _ = std::fs::remove_file(folder.join(format!("{name}.checkpoint")));
+        let start = Instant::now();
+        let (saved, rest, base) = file.read(&ready, &key)?;
+        let base = base.filter(|_| !whole);
+        let memory = suspend(&spawner, &ready, Some(Rest { may_leave: base.is_some(), ..rest }))?;
+        let continuation = copy_continuation(memory, u64::MAX).map_err(|error| wrong(&error))?;
+        let Saved { workflow, generation, document, functions, engine, .. } = saved;
+        let saved = Saved { workflow, generation, document, functions, engine, continuation };
+        saved.write(folder, name, &key, base.as_ref()).map_err(|error| wrong(&error))?;
+        Ok(start.elapsed().as_nanos() as f64)
+    };
+    let mut samples = (0..count).map(|_| again()).collect::<Result<Vec<_>>>()?;
+    samples.sort_by(f64::total_cmp);
     std::thread::sleep(NAP);
-    Ok(0.0)
+    Ok(samples[samples.len() / 2])
 }
 
 /// The file of a [`sleeper`].
@@ -122,13 +131,13 @@ impl Asleep<'_> {
         Ok((spawner, Arc::new(ready), Key::load(self.key).map_err(|error| wrong(&error))?))
     }
 
-    fn read(&self, ready: &Ready, key: &Key) -> Result<(Saved<()>, Rest)> {
+    fn read(&self, ready: &Ready, key: &Key) -> Result<(Saved<()>, Rest, Option<Base>)> {
         let read = Saved::read_for_one(self.path, key, |_, _| Ok(ready.plan().as_ref().clone()));
         let (Saved { workflow, generation, document, functions, engine, continuation }, later) =
             read.map_err(|error| wrong(&error))?;
-        let later = later.map(|unread| unread.pages);
+        let (later, base) = later.map(|unread| (unread.pages, unread.base)).unzip();
         let rest = Rest { later, ..Rest::from(continuation) };
-        Ok((Saved { workflow, generation, document, functions, engine, continuation: () }, rest))
+        Ok((Saved { workflow, generation, document, functions, engine, continuation: () }, rest, base.flatten()))
     }
 }
 

@@ -56,7 +56,8 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         }
         "asleep-again" => {
             let file = Asleep { path: path(0)?, key: path(1)?, bytes: number(2)?, times: number(3)? as u32 };
-            crate::forks::sleep_again(&file, arguments.get(4).map_or("again", String::as_str))
+            let whole = arguments.get(6).is_some_and(|what| what == "whole");
+            crate::forks::sleep_again(&file, arguments.get(4).map_or("again", String::as_str), number(5)?, whole)
         }
         "forks" => crate::forks::measure(number(0)?, number(1)?, arguments.get(2).map_or("", String::as_str)),
         "page-reads" => page_reads::some(path(0)?, number(1)?, number(2)?, number(3)?),

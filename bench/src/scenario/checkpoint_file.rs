@@ -3,6 +3,7 @@
 //! ```text
 //!   written    │ records, pages, hashes ─ read back, checked, sealed ─ on the disk, named │
 //!   restored   │ file opened, seal checked ─ domain made ─ the function goes on, 40 pages read and checked as touched, ends │
+//!   written    │ … until it sleeps again, and a file on the disk has what it has changed │
 //!              └────────────────────────────────────── what is measured ─────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -97,14 +98,29 @@ fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
         utf_8(&path).map_err(String::from)
     };
     let first = write("first", 1)?;
-    peer::measure("asleep-again", &[&write("twice", 2)?, &sealed, &heap, "2", "again"])?;
-    let again = utf_8(&folder.join("again.checkpoint"))?;
+    // Files of runs that have touched what they touch, which sleep once or twice in all after the first time.
+    let woken = |name: &str, times: u32| {
+        let (file, name) = (write(&format!("{name}-once"), times)?, format!("{name}-again"));
+        peer::measure("asleep-again", &[&file, &sealed, &heap, &times.to_string(), &name, "1", "whole"])?;
+        utf_8(&folder.join(format!("{name}.checkpoint"))).map_err(String::from)
+    };
+    let (again, more) = (woken("twice", 2)?, woken("thrice", 3)?);
     let count = effort.size("30", "2");
     let restore = |file: &str, times: &str, where_from: &str| {
         peer::measure("restored", &[file, &sealed, &heap, times, where_from, count])
     };
     let preadv = || peer::measure("page-reads", &[&first, effort.size("500", "2"), &heap, TOUCHED]);
     let whole = || peer::measure("file-reads", &[&first, effort.size("3", "1")]);
+    let sleep_again =
+        |what: &str| peer::measure("asleep-again", &[&more, &sealed, &heap, "3", "more", effort.size("20", "2"), what]);
+    let bytes = vec![1_u8; HEAP];
+    let by_hand = || {
+        each_new(folder, effort.size(10, 1), |folder, number| {
+            let new = NewFile::beside(&folder.join(number.to_string())).map_err(said)?;
+            new.file().write_all(&bytes).map_err(said)?;
+            new.publish(Replace::No).map(drop).map_err(said)
+        })
+    };
     let nothing = || peer::measure("cold", &["answered", effort.size("100", "5")]);
     let (by, disk) = ("preadv of 40 pages, into fresh memory", "reading the file from the disk");
     let row = |name: &str, sides, by: &str, goal| Row::new(name, sides, by, Unit::Microseconds, goal);
@@ -132,6 +148,12 @@ fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
             "checkpoint: the same for the first time",
             take_turns(effort, || restore(&first, "1", "evicted"), whole)?,
             disk,
+            None,
+        ),
+        row(
+            "checkpoint: 16 MiB restored, 40 pages touched, and written anew",
+            take_turns(effort, || sleep_again("touched"), by_hand)?,
+            "a new file of 16 MiB, on the disk",
             None,
         ),
     ])
