@@ -192,21 +192,32 @@ fn same_workflow(child: &Contents, parent: &Contents) -> Result<(), Error> {
 fn part_of(runs: &[Run], run: Run) -> Result<Run, Error> {
     let before = runs.partition_point(|own| own.address <= run.address);
     let own = before.checked_sub(1).map(|index| runs[index]).filter(|own| own.end() > run.address);
-    let own = own.ok_or_else(|| {
-        Error::wrong(format_args!("page {:#x}", run.address), "a later checkpoint takes it from there, and it has none")
-    })?;
+    let own = own.ok_or_else(|| lacks(run.address))?;
     let own = own.after((run.address - own.address) / PAGE);
     Ok(Run { count: own.count.min(run.count), ..own })
 }
 
-/// Whether a checkpoint with these runs has all of these pages, so that another one may take them from it.
+fn lacks(page: u64) -> Error {
+    Error::wrong(format_args!("page {page:#x}"), "a later checkpoint takes it from there, and it has none")
+}
+
+/// Whether a checkpoint with these runs has all of these pages, which are upwards, so that another one may take them from it. It takes as many steps
+/// as there are of both, whatever they are.
 pub fn check_unchanged(parent: &[Run], pages: impl IntoIterator<Item = (u64, u64)>) -> Result<(), Error> {
+    let (mut parent, mut before) = (parent.iter().peekable(), 0);
     for (address, count) in pages {
-        let mut rest = Some(Run { address, count, content: Content::Parent }).filter(|run| run.count > 0);
-        while let Some(run) = rest {
-            let there = part_of(parent, run)?;
-            rest = (there.count < run.count).then(|| run.after(there.count));
+        let end = count.checked_mul(PAGE).and_then(|bytes| address.checked_add(bytes));
+        let end = end.filter(|_| address >= before && address.is_multiple_of(PAGE));
+        let end = end.ok_or_else(|| {
+            Error::wrong(format_args!("page {address:#x}"), "it is to be taken from another checkpoint, out of order")
+        })?;
+        let mut page = address;
+        while page < end {
+            while parent.next_if(|own| own.end() <= page).is_some() {}
+            let own = parent.peek().filter(|own| own.address <= page).ok_or_else(|| lacks(page))?;
+            page = own.end();
         }
+        before = end;
     }
     Ok(())
 }

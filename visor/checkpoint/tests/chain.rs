@@ -253,9 +253,16 @@ fn pages_that_a_parent_does_not_have_are_found() {
     let (folder, _) = three();
     let a = Checkpoint::read(folder["a"].as_slice(), Trust::Key(&KEY)).expect("right");
     let at = |page: u64, count: u64| (heap() + page * PAGE, count);
-    check_unchanged(a.runs(), [at(0, 4), at(1, 2), at(3, 1), at(9, 0)]).expect("they are there");
-    for wrong in [at(0, 5), at(4, 1), at(3, u64::MAX), (0, 1), (u64::MAX - 4095, 2)] {
-        check_unchanged(a.runs(), [at(0, 1), wrong]).expect_err("it has none there");
+    for right in [&[at(0, 4)][..], &[at(0, 1), at(1, 2), at(3, 1)], &[at(1, 1), at(3, 1), at(9, 0)]] {
+        check_unchanged(a.runs(), right.iter().copied()).expect("they are there");
+    }
+    for wrong in [at(0, 5), at(4, 1), at(3, u64::MAX), (0, 1), (u64::MAX - 4095, 2), (heap() + 1, 1)] {
+        check_unchanged(a.runs(), [wrong]).expect_err("it has none there");
+    }
+    // Each twice, or in another order, would take as many steps as there are of both.
+    for wrong in [[at(0, 4), at(0, 4)], [at(0, 2), at(1, 1)], [at(2, 1), at(1, 1)]] {
+        let error = check_unchanged(a.runs(), wrong).expect_err("they are not upwards").to_string();
+        assert!(error.contains("out of order"), "{error}");
     }
 }
 

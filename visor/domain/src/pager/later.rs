@@ -139,11 +139,23 @@ impl Later {
         self.lock().may_stay = false;
     }
 
-    /// What has been neither filled nor forgotten, if a capture may do without it.
+    /// What has been neither filled nor forgotten, if a capture may do without it. What was dropped is zero then, without a fault for each page.
     pub(super) fn unread(&self) -> Vec<Range<u64>> {
-        let state = self.lock();
+        let mut state = self.lock();
         let mut unread: Vec<Range<u64>> = Vec::new();
-        for (index, part) in self.parts.iter().enumerate().filter(|_| state.may_stay) {
+        if !state.may_stay {
+            return unread;
+        }
+        for (index, part) in self.parts.iter().enumerate() {
+            let mut page = 0;
+            while page < pages_in(part) {
+                let last = pages_in(part).min(page + AT_ONCE);
+                let dropped = state.dropped(index, page..last);
+                if dropped > 0 {
+                    self.zero(&mut state, index, page..page + dropped);
+                }
+                page += dropped.max(1);
+            }
             for page in (0..pages_in(part)).filter(|page| !state.is_done(index, *page)) {
                 let at = part.start + page * PAGE;
                 match unread.last_mut() {
@@ -164,7 +176,7 @@ impl Later {
         }
         let bytes = |list: &[(u64, u64)]| list.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
         let all = self.parts.iter().map(|part| part.end - part.start).sum::<u64>();
-        let mut touched = std::mem::take(&mut state.before);
+        let mut touched = state.before.clone();
         if bytes(&touched) > all / OLD_PART {
             touched.clear();
         }
@@ -178,7 +190,10 @@ impl Later {
             }
         }
         touched.sort_unstable();
-        state.touched = Some(touched.clone());
+        if !state.may_stay {
+            // All of it is needed from here on.
+            state.touched = Some(touched.clone());
+        }
         touched
     }
 
@@ -292,7 +307,7 @@ impl MissingPages for Later {
                     return Err(io::Error::other(why.clone()));
                 }
                 let last = pages.end.min(page + AT_ONCE);
-                let dropped = (page..last).take_while(|page| is_set(&state.dropped[index], *page)).count() as u64;
+                let dropped = state.dropped(index, page..last);
                 if dropped > 0 {
                     self.zero(&mut state, index, page..page + dropped);
                     page += dropped;
@@ -321,6 +336,12 @@ impl MissingPages for Later {
 impl State {
     fn is_done(&self, part: usize, page: u64) -> bool {
         is_set(&self.done[part], page)
+    }
+
+    /// How many of the first of these have been dropped.
+    fn dropped(&self, part: usize, mut pages: Range<u64>) -> u64 {
+        let first = pages.start;
+        pages.find(|page| !is_set(&self.dropped[part], *page)).unwrap_or(pages.end) - first
     }
 
     /// These are missing no longer. With the last one the source is not needed any more.

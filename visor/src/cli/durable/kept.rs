@@ -84,6 +84,11 @@ impl<'a> Checkpoints<'a> {
         self.claim.attempt
     }
 
+    /// Whether a checkpoint of this process has been committed. What the process has gone on from may have been removed then.
+    pub(super) fn has_committed(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// Why the process was ended, if it was.
     pub(super) fn stopped(self) -> Option<Stopped> {
         self.stopped

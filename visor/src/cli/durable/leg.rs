@@ -257,6 +257,7 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, keys: Keys<'_>)
     let ran = worker::run_kept(&plan, &options, how.cgroup, watcher, continuing, keep);
     let attempt = checkpoints.attempt();
     let later = |why: &dyn std::fmt::Display| later(attempt, why);
+    let base = base.filter(|_| !checkpoints.has_committed());
     match ran {
         Ok(Some(Ran::Suspended(waiting))) => match checkpoints.write(*waiting, base.as_ref()) {
             Ok((Waits { checkpoint, parent, due, waits, taken, published, sent, .. }, adding)) => {
