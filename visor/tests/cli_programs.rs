@@ -7,12 +7,16 @@ use tempfile::TempDir;
 
 /// Runs the program in a folder, with a cache of its own.
 fn monohull(cache: &Path, folder: &Path, args: &[&str]) -> Output {
+    command(cache, folder, args).output().expect("monohull starts")
+}
+
+fn command(cache: &Path, folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
     command.current_dir(folder).args(args).env("XDG_CACHE_HOME", cache);
     for chosen in ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CARGO_BUILD_BUILD_DIR", "RUSTFLAGS"] {
         command.env_remove(chosen);
     }
-    command.output().expect("monohull starts")
+    command
 }
 
 #[track_caller]
@@ -51,6 +55,20 @@ fn a_new_crate_is_a_program_that_runs() {
     assert_eq!(names, ["main.rs"]);
     let again = monohull(folder.path(), &hello, &["build"]);
     assert!(!String::from_utf8_lossy(&again.stderr).contains("Compiling"), "{again:?}");
+    // With another libc it is linked anew.
+    let libc = folder.path().join("libc");
+    fs::create_dir(&libc).expect("a folder");
+    let ours = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/libc/");
+    let mut copied = Command::new("cp");
+    copied.arg("-r").args(["lib", "include"].map(|part| format!("{ours}{part}"))).arg(&libc);
+    assert!(copied.status().is_ok_and(|status| status.success()));
+    let map = libc.join("lib/image.map");
+    fs::write(&map, format!("/* another */ {}", fs::read_to_string(&map).expect("a script"))).expect("written");
+    for is_linked in [true, false] {
+        let again = command(folder.path(), &hello, &["build"]).env("MONOHULL_LIBC", &libc).output().expect("it starts");
+        assert!(again.status.success(), "{again:?}");
+        assert_eq!(String::from_utf8_lossy(&again.stderr).contains("Compiling"), is_linked, "{again:?}");
+    }
 }
 
 /// A program with modules, inner attributes and an error in the end, in a workspace with a library, a feature and a build script that

@@ -60,6 +60,16 @@ impl Toolchain {
         folder.join("lib/libmonohull_c.a").is_file().then_some(Toolchain(folder))
     }
 
+    /// What images are linked with: the libc, and how.
+    pub(super) fn content(&self) -> Result<Vec<u8>, ToolchainError> {
+        let mut content = Vec::new();
+        for file in ["libmonohull_c.a", "ld-flags", "image.map"] {
+            let path = self.libraries().join(file);
+            content.extend(fs::read(&path).map_err(|source| ToolchainError::Unreadable { path, source })?);
+        }
+        Ok(content)
+    }
+
     /// Where a search for libraries begins and ends.
     pub(super) fn libraries(&self) -> PathBuf {
         self.0.join("lib")

@@ -9,7 +9,8 @@
 //! | the C and C++ compilers of build scripts | `CC_…`, `CXX_…` | `monohull cc`, `monohull c++` |
 //! | rustc, for the root of a program | `RUSTC_WORKSPACE_WRAPPER` | `monohull rustc-wrapper` (`program_root.rs`) |
 //!
-//! Such a program is one word, so each is a script of one line in the user's cache.
+//! Such a program is one word, so each is a script of one line in the user's cache. cargo makes a crate anew whose wrapper has another path, so that of
+//! `rustc-wrapper` names the content of the libc: crates are linked with the one that is there, also after an upgrade.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -26,20 +27,26 @@ pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
 const FLAGS: [&str; 3] = ["-Cforce-frame-pointers=yes", "-Crelocation-model=pic", "--cfg=rustix_use_libc"];
 /// rustc concludes from a linker's name what arguments it takes: those of `ld` are not those of a compiler.
 const LINKER: &str = "linker";
+const WRAPPER: &str = "rustc-wrapper";
 
 /// The scripts.
-struct Tools(PathBuf);
+struct Tools {
+    folder: PathBuf,
+    /// Has the one that is called for the crate itself.
+    of_libc: PathBuf,
+}
 
 impl Tools {
     /// Writes those that are not there. They are called after this program, so that another one has its own.
-    fn make(cache: &Path) -> io::Result<Tools> {
-        use sha2::{Digest, Sha256};
+    fn make(cache: &Path, libc: &[u8]) -> io::Result<Tools> {
         let program = this_program();
-        let hash = Sha256::digest(program.as_os_str().as_encoded_bytes());
-        let folder = cache.join(format!("tools-{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3]));
-        fs::create_dir_all(&folder)?;
+        let folder = cache.join(format!("tools-{}", short_hash(program.as_os_str().as_encoded_bytes())));
+        let of_libc = folder.join(short_hash(libc));
+        fs::create_dir_all(&of_libc)?;
         let quoted = program.to_string_lossy().replace('\'', r"'\''");
-        for (name, verb) in [("cc", "cc"), ("c++", "c++"), (LINKER, "ld"), ("rustc-wrapper", "rustc-wrapper")] {
+        for (folder, name, verb) in
+            [(&folder, "cc", "cc"), (&folder, "c++", "c++"), (&folder, LINKER, "ld"), (&of_libc, WRAPPER, WRAPPER)]
+        {
             let (path, text) = (folder.join(name), format!("#!/bin/sh\nexec '{quoted}' {verb} \"$@\"\n"));
             if fs::read_to_string(&path).is_ok_and(|old| old == text) {
                 continue;
@@ -49,12 +56,18 @@ impl Tools {
             fs::set_permissions(&aside, fs::Permissions::from_mode(0o755))?;
             fs::rename(&aside, &path)?;
         }
-        Ok(Tools(folder))
+        Ok(Tools { folder, of_libc })
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.folder.join(name)
     }
+}
+
+/// The beginning of a hash, for the name of a folder.
+fn short_hash(bytes: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(bytes)[..4].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Why cargo cannot be prepared.
@@ -81,14 +94,15 @@ impl From<ToolchainError> for PrepareError {
 /// Prepares a command of cargo that builds for [`TARGET`]. Tools are kept in the folder `cache`.
 pub(super) fn prepare(cargo: &mut Command, cache: &Path) -> Result<(), PrepareError> {
     let toolchain = Toolchain::find()?;
-    let tools = Tools::make(cache).map_err(|source| PrepareError::Tools { folder: cache.to_path_buf(), source })?;
+    let tools = Tools::make(cache, &toolchain.content()?);
+    let tools = tools.map_err(|source| PrepareError::Tools { folder: cache.to_path_buf(), source })?;
     let mut flags = theirs();
     flags.extend(FLAGS.map(OsString::from));
     let mut linker = OsString::from("-Clinker=");
     linker.push(tools.path(LINKER));
     flags.push(linker);
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join(&OsString::from("\x1f"))).env_remove("RUSTFLAGS");
-    cargo.env("RUSTC_WORKSPACE_WRAPPER", tools.path("rustc-wrapper"));
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", tools.of_libc.join(WRAPPER));
     cargo.env("CC_x86_64_unknown_linux_gnu", tools.path("cc"));
     cargo.env("CXX_x86_64_unknown_linux_gnu", tools.path("c++"));
     // The host's libraries are for another libc.
