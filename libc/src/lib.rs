@@ -29,10 +29,9 @@ extern crate alloc;
 // For its functions, which are called by their C names.
 extern crate monohull as _;
 
+mod bytes;
 mod changing;
 mod clocks;
-mod compare;
-mod copy;
 mod descriptors;
 mod epoll;
 mod errno;
