@@ -84,6 +84,12 @@ check("fractions", fractions.Fraction(1, 3) + fractions.Fraction(1, 6) == fracti
 check("datetime", datetime.date(2024, 2, 29) + datetime.timedelta(days=366) == datetime.date(2025, 3, 1))
 check("strftime", datetime.datetime(2026, 1, 2, 3, 4, tzinfo=datetime.timezone.utc).strftime("%Y-%j %H:%M %z") == "2026-002 03:04 +0000")
 check("time", time.time() > 1.7e9 and time.monotonic() <= time.monotonic() and time.gmtime(0).tm_year == 1970)
+os.environ["TZ"] = "EST+05EDT,M4.1.0,M10.5.0"
+time.tzset()
+check("tzset", time.timezone == 18000 and time.tzname == ("EST", "EDT") and time.localtime(1720000000).tm_isdst == 1)
+del os.environ["TZ"]
+time.tzset()
+check("hashes", sys.hash_info.algorithm == "siphash13")
 check("random", random.Random(1).random() == 0.13436424411240122 and len(set(secrets.token_bytes(64))) > 20)
 check("unicode", unicodedata.name("ü") == "LATIN SMALL LETTER U WITH DIAERESIS" and unicodedata.normalize("NFD", "ü") == "u\u0308")
 check("csv", list(csv.reader(io.StringIO('a,"b, c"\r\n'))) == [["a", "b, c"]])
