@@ -133,11 +133,10 @@ impl Asleep<'_> {
 
     fn read(&self, ready: &Ready, key: &Key) -> Result<(Saved<()>, Rest, Option<Base>)> {
         let read = Saved::read_for_one(self.path, key, |_, _| Ok(ready.plan().as_ref().clone()));
-        let (Saved { workflow, generation, document, functions, engine, continuation }, later) =
+        let (Saved { workflow, generation, document, functions, engine, continuation }, later, base) =
             read.map_err(|error| wrong(&error))?;
-        let (later, base) = later.map(|unread| (unread.pages, unread.base)).unzip();
         let rest = Rest { later, ..Rest::from(continuation) };
-        Ok((Saved { workflow, generation, document, functions, engine, continuation: () }, rest, base.flatten()))
+        Ok((Saved { workflow, generation, document, functions, engine, continuation: () }, rest, base))
     }
 }
 

@@ -148,6 +148,21 @@ fn what_is_damaged_pauses_and_goes_on_once_it_is_whole() {
     assert_eq!(show(path, "one")["status"], "completed");
 }
 
+/// Starts a function that sleeps with much memory, for so many ms each time, and touches some of it after that.
+fn start_large(folder: &Path, args: &Value) {
+    let mut args = args.clone();
+    args["what"] = json!("wake");
+    let wakes = json!({
+        "name": "wakes",
+        "functions": { "probe": { "image": image("bench-probe") } },
+        "steps": [{ "name": "wakes", "function": "probe", "args": args }],
+        "limits": { "timeout": "1h" },
+    });
+    fs::write(folder.join("w.json"), wakes.to_string()).expect("written");
+    let output = monohull(folder, &["run", "w.json", "--state", "state", "--id", "one", "--detach"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+}
+
 /// A page of a large checkpoint that is damaged pauses a run that touches it, and no other.
 #[test]
 fn a_damaged_page_pauses_the_run_that_touches_it() {
@@ -155,16 +170,7 @@ fn a_damaged_page_pauses_the_run_that_touches_it() {
     for (pages, expected) in [(1024, "paused"), (2, "completed")] {
         let folder = TempDir::new().expect("a folder");
         let path = folder.path();
-        let args = json!({ "what": "wake", "count": 1500, "bytes": 1024 * PAGE, "pages": pages });
-        let wakes = json!({
-            "name": "wakes",
-            "functions": { "probe": { "image": image("bench-probe") } },
-            "steps": [{ "name": "wakes", "function": "probe", "args": args }],
-            "limits": { "timeout": "1h" },
-        });
-        fs::write(path.join("w.json"), wakes.to_string()).expect("written");
-        let output = monohull(path, &["run", "w.json", "--state", "state", "--id", "one", "--detach"]);
-        assert_eq!(output.status.code(), Some(4), "{output:?}");
+        start_large(path, &json!({ "count": 1500, "bytes": 1024 * PAGE, "pages": pages }));
         let checkpoint = path.join("state/checkpoints/one.1.1.checkpoint");
         let whole = fs::read(&checkpoint).expect("the checkpoint");
         let mut damaged = whole.clone();
@@ -195,16 +201,7 @@ fn what_was_not_touched_is_not_written_again() {
     const BYTES: u64 = 4 << 20;
     let folder = TempDir::new().expect("a folder");
     let path = folder.path();
-    let args = json!({ "what": "wake", "count": 1200, "bytes": BYTES, "pages": 5, "times": 4 });
-    let wakes = json!({
-        "name": "wakes",
-        "functions": { "probe": { "image": image("bench-probe") } },
-        "steps": [{ "name": "wakes", "function": "probe", "args": args }],
-        "limits": { "timeout": "1h" },
-    });
-    fs::write(path.join("w.json"), wakes.to_string()).expect("written");
-    let output = monohull(path, &["run", "w.json", "--state", "state", "--id", "one", "--detach"]);
-    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    start_large(path, &json!({ "count": 1200, "bytes": BYTES, "pages": 5, "times": 4 }));
     let checkpoints = || {
         let all = fs::read_dir(path.join("state/checkpoints")).expect("a folder").flatten();
         let mut all: Vec<_> = all.map(|entry| (entry.file_name(), entry.metadata().expect("it").len())).collect();

@@ -97,9 +97,9 @@ fn elsewhere_but(
     let bytes = SealedBytes::map(&sealed).expect("it is sealed");
     let ((), placed) = read_pages(&bytes).expect("it is as it was written");
     let source = Arc::new(Pages { pages, given: AtomicU64::new(0), enough, ends, lost: Mutex::default() });
-    let may_stay = enough == STAYS;
+    let may_leave = enough == STAYS;
     let here = CapturedPages::in_file(sealed, bytes, placed.here);
-    let all = here.and_later(placed.elsewhere, source.clone(), may_stay);
+    let all = here.and_later(placed.elsewhere, source.clone(), may_leave);
     (record.map_pages(|()| all), source)
 }
 
@@ -141,16 +141,21 @@ fn a_capture_has_all_pages_whether_they_were_touched_or_not() {
     is_done(&report(go_on(&ready, Some(again.map_pages(CapturedPages::from)), true)));
 }
 
-/// What has not been touched is as in the checkpoint that it has gone on from, and is not asked for.
-#[test]
-fn a_capture_may_leave_what_was_not_touched() {
-    let args = json!({ "what": "wake", "count": 10_000, "bytes": BYTES, "pages": 10, "times": 2 });
-    let ready = ready(&json!({
+/// A function that sleeps so often, and writes to some pages after each time.
+fn wakes(times: u32) -> Ready {
+    let args = json!({ "what": "wake", "count": 10_000, "bytes": BYTES, "pages": 10, "times": times });
+    ready(&json!({
         "name": "later",
         "functions": { "probe": { "image": "bench-probe" } },
         "steps": [{ "name": "wakes", "function": "probe", "args": args }],
         "limits": { "carriers": 1 },
-    }));
+    }))
+}
+
+/// What has not been touched is as in the checkpoint that it has gone on from, and is not asked for.
+#[test]
+fn a_capture_may_leave_what_was_not_touched() {
+    let ready = wakes(2);
     let _one = support::one_at_a_time();
     let first = due(go_on(&ready, None, false));
     let before: BTreeMap<u64, Vec<u8>> = pages_of(&first).collect();
@@ -195,13 +200,7 @@ fn pages_of(continuation: &Continuation) -> impl Iterator<Item = (u64, Vec<u8>)>
 /// What a run has touched in one part is had first in the next one.
 #[test]
 fn a_capture_says_what_was_touched() {
-    let args = json!({ "what": "wake", "count": 10_000, "bytes": BYTES, "pages": 10, "times": 3 });
-    let ready = ready(&json!({
-        "name": "later",
-        "functions": { "probe": { "image": "bench-probe" } },
-        "steps": [{ "name": "wakes", "function": "probe", "args": args }],
-        "limits": { "carriers": 1 },
-    }));
+    let ready = wakes(3);
     let _one = support::one_at_a_time();
     let first = due(go_on(&ready, None, false));
     assert!(first.touched.is_empty(), "that is not known");

@@ -364,11 +364,7 @@ fn what_was_not_touched_stays_in_the_file_that_has_it() {
     let wakes = json!({ "what": "wake", "count": NAP, "bytes": BYTES, "pages": 5, "times": 5 });
     server.put_workflow(&single("wakes", "bench-probe", &json!({ "args": wakes })));
     let location = named(&server, "wakes", "one");
-    let sizes = |server: &Server| -> Vec<u64> {
-        let listed = server.get(&format!("{location}/checkpoints")).expect(200).json();
-        let listed = listed["checkpoints"].as_array().expect("a list").iter();
-        listed.map(|checkpoint| checkpoint["bytes"].as_u64().expect("a number")).collect()
-    };
+    let sizes = |server: &Server| server.checkpoint_sizes(&location);
     eventually("it has slept twice", || sizes(&server).len() >= 2);
     kill_now(server);
     let server = Server::start_on(&state, &options, &[]);

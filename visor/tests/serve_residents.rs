@@ -463,13 +463,6 @@ fn after_a_save_point_an_invocation_goes_on_in_its_process() {
     assert_eq!(generations, Some(3));
 }
 
-/// The bytes of its checkpoints, the oldest first.
-fn sizes(server: &Server, location: &str) -> Vec<u64> {
-    let listed = server.get(&format!("{location}/checkpoints")).expect(200).json();
-    let listed = listed["checkpoints"].as_array().expect("a list").iter();
-    listed.map(|checkpoint| checkpoint["bytes"].as_u64().expect("a number")).collect()
-}
-
 /// One with much memory that stays in its process has only what has changed in its checkpoints, from the third on, and goes on from them.
 #[test]
 fn checkpoints_of_one_that_stays_have_what_has_changed() {
@@ -481,7 +474,7 @@ fn checkpoints_of_one_that_stays_have_what_has_changed() {
     server.put_workflow(&single("wakes", "bench-probe", &json!({ "args": args })));
     server.post("/async-invoke/wakes?id=one", b"").expect(202);
     let location = "/invocations/one";
-    let sizes = |server: &Server| sizes(server, location);
+    let sizes = |server: &Server| server.checkpoint_sizes(location);
     eventually("it has slept four times", || sizes(&server).len() >= 4);
     let bytes = sizes(&server);
     assert!(bytes[..2].iter().all(|bytes| *bytes > BYTES), "{bytes:?}");
@@ -516,7 +509,7 @@ fn what_is_left_out_is_as_it_was() {
     let mut running = server;
     for slept in [3, 6] {
         let has_ended = || shown(&running, "/invocations/one")["status"] == "completed";
-        eventually("it has slept", || sizes(&running, "/invocations/one").len() >= slept || has_ended());
+        eventually("it has slept", || running.checkpoint_sizes("/invocations/one").len() >= slept || has_ended());
         running.signal(Signal::SIGKILL);
         running.wait();
         running = Server::start_on(&state, &options, &[]);

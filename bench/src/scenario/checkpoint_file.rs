@@ -3,7 +3,7 @@
 //! ```text
 //!   written    │ records, pages, hashes ─ read back, checked, sealed ─ on the disk, named │
 //!   restored   │ file opened, seal checked ─ domain made ─ the function goes on, 40 pages read and checked as touched, ends │
-//!   written    │ … until it sleeps again, and a file on the disk has what it has changed │
+//!   written    │ … until it sleeps again, and a file on the disk has what it has touched │
 //!              └────────────────────────────────────── what is measured ─────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -98,7 +98,7 @@ fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
         utf_8(&path).map_err(String::from)
     };
     let first = write("first", 1)?;
-    // Files of runs that have touched what they touch, which sleep once or twice in all after the first time.
+    // The second file of a run, which tells what the run touches. It wakes `times` times in all.
     let woken = |name: &str, times: u32| {
         let (file, name) = (write(&format!("{name}-once"), times)?, format!("{name}-again"));
         peer::measure("asleep-again", &[&file, &sealed, &heap, &times.to_string(), &name, "1", "whole"])?;
@@ -112,7 +112,7 @@ fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
     let preadv = || peer::measure("page-reads", &[&first, effort.size("500", "2"), &heap, TOUCHED]);
     let whole = || peer::measure("file-reads", &[&first, effort.size("3", "1")]);
     let sleep_again =
-        |what: &str| peer::measure("asleep-again", &[&more, &sealed, &heap, "3", "more", effort.size("20", "2"), what]);
+        || peer::measure("asleep-again", &[&more, &sealed, &heap, "3", "more", effort.size("20", "2"), "touched"]);
     let bytes = vec![1_u8; HEAP];
     let by_hand = || {
         each_new(folder, effort.size(10, 1), |folder, number| {
@@ -152,7 +152,7 @@ fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
         ),
         row(
             "checkpoint: 16 MiB restored, 40 pages touched, and written anew",
-            take_turns(effort, || sleep_again("touched"), by_hand)?,
+            take_turns(effort, sleep_again, by_hand)?,
             "a new file of 16 MiB, on the disk",
             None,
         ),

@@ -85,14 +85,8 @@ pub struct Engine {
     pub copy: (u32, u32),
 }
 
-/// What has not been read of a file.
-#[derive(Debug)]
-pub struct Unread {
-    /// Gives it.
-    pub pages: Arc<dyn GivePages>,
-    /// The file, if the next one may take pages from it.
-    pub base: Option<Base>,
-}
+/// What has not been read of a file, if there is such.
+pub type Unread = Option<Arc<dyn GivePages>>;
 
 /// A file that has been written.
 #[derive(Debug)]
@@ -200,22 +194,23 @@ impl Saved<OwnedFd> {
     }
 
     /// The same for one run that goes on, and nothing else: if there are many pages, large parts of them are read and verified when the run
-    /// touches them, as long as the file is open.
+    /// touches them, as long as the file is open. Then it is also a base for the next one, unless that has to be
+    /// whole.
     pub fn read_for_one<'k>(
         path: &Path,
         keys: impl Into<Keys<'k>>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
-    ) -> Result<(Saved<OwnedFd>, Option<Unread>), FileError> {
+    ) -> Result<(Saved<OwnedFd>, Unread, Option<Base>), FileError> {
         let keys = keys.into();
         let chain = open(path, keys)?;
         // An encrypted file has been decrypted as a whole. Its contents are not kept longer than it takes to read them.
         let reading = if keys.state.is_some() { Reading::All } else { Reading::SmallParts };
         let (saved, left) = Saved::of(&chain, plan, reading).map_err(|why| why.of_file(path))?;
-        let unread = (!left.is_empty()).then(|| {
-            let base = Some(Base::of(&chain, file_name(path))).filter(|base| !base.is_enough());
-            Unread { pages: Arc::new(UnreadPages::new(chain, left)), base }
-        });
-        Ok((saved, unread))
+        if left.is_empty() {
+            return Ok((saved, None, None));
+        }
+        let base = Some(Base::of(&chain, file_name(path))).filter(|base| !base.is_enough());
+        Ok((saved, Some(Arc::new(UnreadPages::new(chain, left))), base))
     }
 
     fn of<S: ReadAt + Sync>(

@@ -113,10 +113,12 @@ impl Resume {
             return self.copies(count);
         }
         let read = match self.given {
-            Some(given) => given.take().map(|saved| (saved, None)).map_err(|error| super::fail(Exit::Host, &error)),
+            Some(given) => {
+                given.take().map(|saved| (saved, None, None)).map_err(|error| super::fail(Exit::Host, &error))
+            }
             None => self.read(|path, key| Saved::read_for_one(path, key, saved_plan)).map_err(Unread::say),
         };
-        let (mut saved, unread) = match read {
+        let (mut saved, later, _) = match read {
             Ok(read) => read,
             Err(exit) => return exit,
         };
@@ -143,7 +145,6 @@ impl Resume {
         }
         let (copy, copies) = saved.engine.copy;
         let lineage = Some(Lineage { generation, copy, copies });
-        let later = unread.map(|unread| unread.pages);
         let continuation = Rest { memory: saved.continuation, later, may_leave: false, lineage, moved: 0 };
         let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
         let Engine { file, settings, outputs, inputs, mut events, mut given, copy } = saved.engine;

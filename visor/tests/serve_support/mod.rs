@@ -278,6 +278,13 @@ impl Server {
         self.ask("GET", path, &[])
     }
 
+    /// The bytes of an invocation's checkpoints, the oldest first.
+    pub(crate) fn checkpoint_sizes(&self, location: &str) -> Vec<u64> {
+        let listed = self.get(&format!("{location}/checkpoints")).expect(200).json();
+        let listed = listed["checkpoints"].as_array().expect("a list").iter();
+        listed.map(|checkpoint| checkpoint["bytes"].as_u64().expect("a number")).collect()
+    }
+
     #[track_caller]
     pub(crate) fn post(&self, path: &str, body: &[u8]) -> Answer {
         self.ask("POST", path, body)

@@ -32,9 +32,9 @@ fn pass_on(channel: &SupervisorChannel, inbox: &Inbox, order: &dyn Fn(Result<GoO
                     return;
                 }
             }
-            (Ok(ToWorker::GoOn { lineage, keeps_deadline, is_base, .. }), file) => {
+            (Ok(ToWorker::GoOn { lineage, keeps_deadline, may_leave, .. }), file) => {
                 let events = file.map_or_else(|| Ok(Vec::new()), |file| read_events(&file));
-                order(events.map(|events| GoOn { lineage, keeps_deadline, is_base, events }));
+                order(events.map(|events| GoOn { lineage, keeps_deadline, may_leave, events }));
             }
             _ => return,
         }

@@ -68,7 +68,7 @@ pub fn read_continuation(
         placed.map_err(|why| format!("the continuation cannot be used: {why}"))?;
     let pages = CapturedPages::in_file(file, bytes, here);
     Ok(record.map_pages(|()| match later {
-        Some((source, may_stay)) => pages.and_later(elsewhere, source, may_stay),
+        Some((source, may_leave)) => pages.and_later(elsewhere, source, may_leave),
         None => pages,
     }))
 }

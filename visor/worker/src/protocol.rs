@@ -97,7 +97,7 @@ pub(super) enum ToWorker {
         /// Whether its time is up when it was to be.
         keeps_deadline: bool,
         /// Whether its next continuation may leave out what is as in the last one.
-        is_base: bool,
+        may_leave: bool,
         /// Whether its mailbox is attached; else that is empty.
         events: bool,
     },

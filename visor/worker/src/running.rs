@@ -271,13 +271,13 @@ impl Running {
         if self.worker.residence != Residence::Stays {
             return Ok(false);
         }
-        let GoOn { lineage, keeps_deadline, is_base, events } = order;
+        let GoOn { lineage, keeps_deadline, may_leave, events } = order;
         let events = (!events.is_empty()).then(|| job::seal_events(events)).transpose();
         let events = events.map_err(host("passing on events"))?;
         let files: Vec<_> = events.iter().map(AsFd::as_fd).collect();
         let events = events.is_some();
-        let (lineage, keeps_deadline, is_base) = (*lineage, *keeps_deadline, *is_base);
-        let order = ToWorker::GoOn { lineage, keeps_deadline, is_base, events };
+        let (lineage, keeps_deadline, may_leave) = (*lineage, *keeps_deadline, *may_leave);
+        let order = ToWorker::GoOn { lineage, keeps_deadline, may_leave, events };
         let sent = match self.worker.channel.try_send(&order, &files) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => false,
             sent => sent.map_err(host("ordering a process to go on"))?,

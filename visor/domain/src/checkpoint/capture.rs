@@ -156,9 +156,9 @@ impl Shared {
     fn begin_pages(&self, then: Then) -> Result<Found, CaptureError> {
         let found = match then {
             Then::Stays if self.changes.are_worth_it() => {
-                self.changes.begin().map(|found| found.but(self.files.pager.unread()))
+                self.changes.begin().map(|found| found.leaving(self.files.pager.unread()))
             }
-            Then::Ends | Then::Stays => Ok(Found::default().but(self.files.pager.unread())),
+            Then::Ends | Then::Stays => Ok(Found::default().leaving(self.files.pager.unread())),
             Then::GoesOn => self.changes.begin(),
         };
         found.map_err(CaptureError::Random)

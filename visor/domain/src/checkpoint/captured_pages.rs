@@ -28,7 +28,7 @@ enum Pages {
 struct LaterRuns {
     runs: Vec<(u64, u64)>,
     source: Arc<dyn PageSource>,
-    may_stay_there: bool,
+    may_leave: bool,
 }
 
 /// A run of pages.
@@ -62,12 +62,12 @@ impl CapturedPages {
         CapturedPages(Pages::Sealed { file, bytes, runs, later: None })
     }
 
-    /// The same and these runs, by address and bytes, whose contents are elsewhere. If they `may_stay_there`, the first capture need not have those that
+    /// The same and these runs, by address and bytes, whose contents are elsewhere. A capture that `may_leave` them there need not have those that
     /// have not been asked for: they are as in the last one.
-    pub fn and_later(self, runs: Vec<(u64, u64)>, source: Arc<dyn PageSource>, may_stay_there: bool) -> CapturedPages {
+    pub fn and_later(self, runs: Vec<(u64, u64)>, source: Arc<dyn PageSource>, may_leave: bool) -> CapturedPages {
         CapturedPages(match self.0 {
             Pages::Sealed { file, bytes, runs: here, .. } => {
-                Pages::Sealed { file, bytes, runs: here, later: Some(LaterRuns { runs, source, may_stay_there }) }
+                Pages::Sealed { file, bytes, runs: here, later: Some(LaterRuns { runs, source, may_leave }) }
             }
             own @ Pages::Own(_) => own,
         })
@@ -116,8 +116,8 @@ impl CapturedPages {
     }
 
     /// Whether a capture may leave them there.
-    pub(super) fn may_stay_there(&self) -> bool {
-        self.later().is_some_and(|later| later.may_stay_there)
+    pub(super) fn may_leave(&self) -> bool {
+        self.later().is_some_and(|later| later.may_leave)
     }
 
     fn later(&self) -> Option<&LaterRuns> {

@@ -173,7 +173,7 @@ impl Compared {
 
 impl Found {
     /// The same for a capture that leaves out these pages.
-    pub(super) fn but(self, unread: Vec<Range<u64>>) -> Found {
+    pub(super) fn leaving(self, unread: Vec<Range<u64>>) -> Found {
         Found { unread, ..self }
     }
 

@@ -38,7 +38,7 @@ pub struct GoOn {
     /// Whether the run's time is up when it was to be at the capture; if not, the run may take as long as it likes.
     pub keeps_deadline: bool,
     /// Whether the next capture may leave out what is as in the last one.
-    pub is_base: bool,
+    pub may_leave: bool,
     /// The whole mailbox.
     pub events: Vec<GivenEvent>,
 }

@@ -78,8 +78,8 @@ impl Shared {
             instance.with_cell(|cell| cell.mapped().settle(&self.space, cell.key())).transpose()?;
         }
         self.files.pager.settle()?;
-        let may_stay = continuation.pages.may_stay_there();
-        self.files.pager.touched_before(continuation.touched, may_stay);
+        let may_leave = continuation.pages.may_leave();
+        self.files.pager.touched_before(continuation.touched, may_leave);
         if let Some(at) = continuation.run_deadline {
             self.sched.set_run_deadline(self.clock.on_host(at));
         }

@@ -41,7 +41,7 @@ impl Shared {
 
     /// Makes the domain what a restored one would be; false if it cannot be made that.
     fn make_ready(&self, standing: Standing, order: GoOn) -> bool {
-        let GoOn { lineage, keeps_deadline, is_base, mut events } = order;
+        let GoOn { lineage, keeps_deadline, may_leave, mut events } = order;
         self.given.forget(&standing.taken);
         {
             let given = self.given.lock();
@@ -51,7 +51,7 @@ impl Shared {
             }
             events.drain(..given.len());
         }
-        if is_base {
+        if may_leave {
             self.changes.answered(Base::This);
         } else {
             self.changes.answered(Base::None);

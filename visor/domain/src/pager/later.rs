@@ -84,7 +84,7 @@ struct State {
     /// What has been touched until all was needed.
     touched: Option<Vec<(u64, u64)>>,
     /// Whether a capture may do without what has not been touched.
-    may_stay: bool,
+    may_leave: bool,
 }
 
 impl Later {
@@ -103,7 +103,7 @@ impl Later {
             lost: None,
             before: Vec::new(),
             touched: None,
-            may_stay: false,
+            may_leave: false,
         };
         Later { most, faults, parts, state: Mutex::new(state) }
     }
@@ -130,20 +130,20 @@ impl Later {
         })
     }
 
-    pub(super) fn touched_before(&self, touched: Vec<(u64, u64)>, may_stay: bool) {
+    pub(super) fn touched_before(&self, touched: Vec<(u64, u64)>, may_leave: bool) {
         let mut state = self.lock();
-        (state.before, state.may_stay) = (touched, may_stay);
+        (state.before, state.may_leave) = (touched, may_leave);
     }
 
     pub(super) fn capture_all(&self) {
-        self.lock().may_stay = false;
+        self.lock().may_leave = false;
     }
 
     /// What has been neither filled nor forgotten, if a capture may do without it. What was dropped is zero then, without a fault for each page.
     pub(super) fn unread(&self) -> Vec<Range<u64>> {
         let mut state = self.lock();
         let mut unread: Vec<Range<u64>> = Vec::new();
-        if !state.may_stay {
+        if !state.may_leave {
             return unread;
         }
         for (index, part) in self.parts.iter().enumerate() {
@@ -190,7 +190,7 @@ impl Later {
             }
         }
         touched.sort_unstable();
-        if !state.may_stay {
+        if !state.may_leave {
             // All of it is needed from here on.
             state.touched = Some(touched.clone());
         }
@@ -417,7 +417,7 @@ mod tests {
             lost: None,
             before: Vec::new(),
             touched: None,
-            may_stay: false,
+            may_leave: false,
         }
     }
 

@@ -262,10 +262,10 @@ impl Pager {
         watched
     }
 
-    /// What an earlier part of the run has touched, and whether what this one does not touch `may_stay` where it is.
-    pub(crate) fn touched_before(&self, touched: Vec<(u64, u64)>, may_stay: bool) {
+    /// What an earlier part of the run has touched, and whether a capture `may_leave` what this one does not touch where it is.
+    pub(crate) fn touched_before(&self, touched: Vec<(u64, u64)>, may_leave: bool) {
         if let Some(later) = self.table.later.get() {
-            later.touched_before(touched, may_stay);
+            later.touched_before(touched, may_leave);
         }
     }
 

@@ -15,11 +15,11 @@ use std::sync::Arc;
 type Read = (Vec<Range<u64>>, Vec<Range<u64>>, Arc<dyn GivePages>);
 
 fn read(path: &Path, keys: Keys<'_>) -> Read {
-    let (saved, later) = Saved::read_for_one(path, keys, plan).expect("it is right");
+    let (saved, later, _) = Saved::read_for_one(path, keys, plan).expect("it is right");
     let (_, placed) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation)).expect("pages");
     let here = placed.here.iter().map(|(at, range)| *at..*at + range.len() as u64).collect();
     let elsewhere = placed.elsewhere.iter().map(|(at, bytes)| *at..*at + bytes).collect();
-    (here, elsewhere, later.expect("there are many pages").pages)
+    (here, elsewhere, later.expect("there are many pages"))
 }
 
 fn pages(given: Option<Given>) -> Vec<u8> {
@@ -63,13 +63,13 @@ fn what_was_touched_is_here() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let many = Many::write(folder.path(), (&KEY).into());
     let at = |page: u64| many.heap + page * PAGE;
-    let (saved, _) = Saved::read_for_one(&many.first, &KEY, plan).expect("it is right");
+    let (saved, ..) = Saved::read_for_one(&many.first, &KEY, plan).expect("it is right");
     assert!(touched(saved).is_empty());
     let lies = [(0, u64::MAX), (u64::MAX, u64::MAX), (at(5) + 1, 3), (at(9), 0), (at(COUNT), PAGE), (at(1), 1 << 60)];
     let cases = [vec![(at(300), 2 * PAGE), (at(100), 5 * PAGE)], vec![(at(300), 200 * PAGE), (at(400), 50 * PAGE)]];
     for (number, list) in cases.into_iter().chain(lies.map(|lie| vec![lie])).enumerate() {
         let path = many.write_touched(folder.path(), &format!("t{number}"), &list);
-        let (saved, later) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
+        let (saved, later, _) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
         let (_, placed) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation)).expect("pages");
         let is_there = |page: u64, list: &[(u64, u64)]| {
             list.iter().any(|(start, bytes)| (*start..start.saturating_add(*bytes)).contains(&at(page)))
@@ -78,12 +78,12 @@ fn what_was_touched_is_here() {
             let is_elsewhere = is_there(page, &placed.elsewhere);
             assert!(!(number < 2 && is_there(page, &list) && is_elsewhere), "list {number}, page {page}");
             if is_elsewhere && page % 50 == 7 {
-                let given = later.as_ref().and_then(|later| later.pages.given(Wanted { address: at(page), count: 1 }));
+                let given = later.as_ref().and_then(|later| later.given(Wanted { address: at(page), count: 1 }));
                 assert_eq!(pages(given), Many::page(page, 1), "list {number}, page {page}");
             }
         }
         if number == 0 {
-            let (saved, _) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
+            let (saved, ..) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
             assert_eq!(touched(saved), [(at(100), 5 * PAGE), (at(300), 2 * PAGE)]);
         }
     }
@@ -102,8 +102,8 @@ fn a_chain_becomes_no_larger_than_it_may() {
     let (mut path, changed) = (many.first, COUNT * 2 / 5);
     let mut bytes = vec![fs::metadata(&path).expect("a file").len()];
     loop {
-        let (_, later) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
-        let base = later.expect("there are many pages").base;
+        let (_, later, base) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
+        assert!(later.is_some(), "there are many pages");
         assert_eq!(base.is_some(), bytes[1..].iter().sum::<u64>() < bytes[0], "{bytes:?}");
         let Some(base) = base else { break };
         let stays = vec![(many.heap + changed * PAGE, (COUNT - changed) * PAGE)];
@@ -171,7 +171,7 @@ fn an_encrypted_file_is_read_as_a_whole() {
     let state = state_key(folder.path());
     let keys = Keys { seal: &KEY, state: Some(&state) };
     let Many { second, .. } = Many::write(folder.path(), keys);
-    let (_, later) = Saved::read_for_one(&second, keys, plan).expect("it is right");
+    let (_, later, _) = Saved::read_for_one(&second, keys, plan).expect("it is right");
     assert!(later.is_none());
 }
 
@@ -191,6 +191,6 @@ fn pages_are_not_given_without_end() {
 fn a_few_pages_are_read_at_once() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let path = crate::tests::saved().write(folder.path(), "small", &KEY, None).expect("written").path;
-    let (_, later) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
+    let (_, later, _) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
     assert!(later.is_none());
 }

@@ -27,7 +27,7 @@ use monohull_engine::{Event, IsolationWish, RunOptions};
 use monohull_report::Outgoing;
 use monohull_report::escape::shown;
 use monohull_report::{Blame, Progress, RunReport};
-use monohull_saved::{Base, Keys, Saved, Unread};
+use monohull_saved::{Base, Keys, Saved};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing, Keep, ProcessError, Ran, Rest};
 use monohull_workflow::{self as workflow, Plan};
@@ -191,20 +191,17 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, keys: Key
     let saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
     let Branch { copy: (copy, copies), moved } = branch;
     let lineage = Some(Lineage { generation: claim.generation, copy, copies });
-    let mut base = None;
-    let rest = |(saved, unread): (Saved<OwnedFd>, Option<Unread>)| {
+    let rest = |(saved, later, base): (Saved<OwnedFd>, _, Option<Base>)| {
         let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
-        let (later, of) = unread.map(|Unread { pages, base }| (pages, base)).unzip();
-        base = of.flatten();
         let rest = Rest { memory: saved.continuation, later, may_leave: base.is_some(), lineage, moved };
-        (rest, images, saved.engine.inputs)
+        ((rest, images, saved.engine.inputs), base)
     };
-    let rest = saved.map(rest);
+    let (rest, base) = saved.map(rest).unzip();
     if copy > 0 {
         start.outputs = apart::outputs(&start.outputs, claim.held.id.as_str());
     }
     let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
-    Ok(From { plan, start, rest, base, events, copy: (copy, copies) })
+    Ok(From { plan, start, rest, base: base.flatten(), events, copy: (copy, copies) })
 }
 
 /// Runs the workflow until it waits or has ended.

@@ -8,7 +8,7 @@ use monohull_domain::checkpoint::Lineage;
 use monohull_domain::image::map::LoadedImage;
 use monohull_durable::{Adding, Claim, History as _, Mail, MetaError};
 use monohull_engine::{Event, Ready};
-use monohull_saved::{Base, Engine, Saved, Unread};
+use monohull_saved::{Base, Engine, Saved};
 use monohull_worker::{Data, Rest};
 use monohull_workflow::Plan;
 use sha2::{Digest, Sha256};
@@ -104,10 +104,14 @@ impl Watchdog {
                 };
                 // Copies read it once, and as a whole.
                 let read = match lineage.copies {
-                    0 => Saved::read_for_one(&path, ledger.keys(), plan).map(|(saved, rest)| (Arc::new(saved), rest)),
-                    _ => self.read_once.get(&path, || Saved::read(&path, ledger.keys(), plan)).map(|all| (all, None)),
+                    0 => Saved::read_for_one(&path, ledger.keys(), plan)
+                        .map(|(saved, later, base)| (Arc::new(saved), later, base)),
+                    _ => self
+                        .read_once
+                        .get(&path, || Saved::read(&path, ledger.keys(), plan))
+                        .map(|all| (all, None, None)),
                 };
-                let (saved, unread) = read.map_err(|error| match error.is_hosts() {
+                let (saved, later, of_file) = read.map_err(|error| match error.is_hosts() {
                     true => host(&error),
                     false => NoBasis::Pause(error.to_string()),
                 })?;
@@ -118,8 +122,7 @@ impl Watchdog {
                 let moved = kept.map_or(0, |kept| kept.moved);
                 let memory = saved.continuation.try_clone().map_err(|error| host(&error))?;
                 let may_take = |base: &Base| !ledger.reader().is_unsynced(base.file()).unwrap_or(true);
-                let (later, of) = unread.map(|Unread { pages, base }| (pages, base)).unzip();
-                base = of.flatten().filter(may_take);
+                base = of_file.filter(may_take);
                 let rest = Rest { memory, later, may_leave: base.is_some(), lineage: Some(lineage), moved };
                 Some((rest, (lineage.copies > 0).then_some(saved)))
             }

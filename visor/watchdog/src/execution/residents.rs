@@ -92,7 +92,7 @@ impl Watchdog {
         let mail = self.ledger.reader().given(&claim.held).ok()?;
         let lineage = Lineage { generation: claim.generation, copy: begun.copy.0, copies: begun.copy.1 };
         let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
-        let order = GoOn { lineage, keeps_deadline, is_base: begun.base.is_some(), events };
+        let order = GoOn { lineage, keeps_deadline, may_leave: begun.base.is_some(), events };
         Some(Here { process, begun, start, order, changes })
     }
 

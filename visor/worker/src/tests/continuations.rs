@@ -172,7 +172,8 @@ fn a_worker_stays_only_if_it_may_and_goes_on_only_if_it_is_told_to() {
         impostor
     };
     let event = monohull_engine::Event { number: 7, name: "paid".to_owned(), bytes: b"17".to_vec() };
-    let order = GoOn { lineage: Default::default(), keeps_deadline: true, is_base: false, events: vec![event.clone()] };
+    let order =
+        GoOn { lineage: Default::default(), keeps_deadline: true, may_leave: false, events: vec![event.clone()] };
     // The control: it waits, goes on, and waits again.
     let mut allowed = impostor(Residence::May);
     assert!(!allowed.running.go_on(&order).expect("no error"), "it does not wait");
