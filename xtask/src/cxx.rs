@@ -119,6 +119,8 @@ fn sources(folder: &Path) -> Result<PathBuf> {
 fn make(monohull: &Path, folder: &Path, whole: &Path) -> Result {
     let source = sources(folder)?;
     shell::heading("compile libc++: two minutes, once");
+    // The driver would put the headers of an earlier one behind those that are compiled, and both have the same guards.
+    apt::remove(&libc::folder().join("c++"))?;
     let new = folder.join("new");
     apt::remove(&new)?;
     let (include, lib, objects) = (new.join("include"), new.join("lib"), new.join("objects"));

@@ -47,7 +47,7 @@ const EXAMPLES: [&str; 1] = ["invoices.py"];
 const PROGRAM: &str = "-Wl,--section-start=.monohull.program=0x4000000";
 
 /// How many pages the data may be moved by so that no address in the code spells an instruction that the checker refuses.
-const PADDINGS: usize = 8;
+const PADDINGS: usize = 32;
 
 /// A package with modules in C that the interpreter can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -235,15 +235,21 @@ impl Build {
         apt::remove(work)
     }
 
-    /// Links the image with so many pages in front of the other constants and variables; nothing if the checker refuses it.
+    /// Links the image with so many pages in front of the other constants and variables, and between the code of `objects` and that of the
+    /// archives; nothing if the checker refuses it.
     fn link_padded(&self, objects: &[PathBuf], image: &Path, language: &str, pages: usize) -> Result<Option<()>> {
         let (work, target) = (image.with_file_name(""), self.folder.join("target"));
         let (source, padding) = (work.join("padding.c"), work.join("padding.o"));
         let array = format!("[{pages} * 4096 + 1] = {{1}};\n");
         apt::write(&source, &format!("const char monohull_constants{array}char monohull_variables{array}"))?;
         shell::run(self.driver("cc").arg("-c").arg(&source).arg("-o").arg(&padding))?;
+        let (source, between) = (work.join("between.s"), work.join("between.o"));
+        let code = format!("\t.globl monohull_code\nmonohull_code:\n\t.skip {pages} * 4096, 0xcc\n");
+        apt::write(&source, &format!("{code}\t.section .note.GNU-stack, \"\", @progbits\n"))?;
+        shell::run(self.driver("cc").arg("-c").arg(&source).arg("-o").arg(&between))?;
         let mut link = self.driver(language);
-        link.args([PROGRAM, "-Wl,-u,monohull_constants,-u,monohull_variables"]).arg(padding).args(objects);
+        link.args([PROGRAM, "-Wl,-u,monohull_constants,-u,monohull_variables,-u,monohull_code"]);
+        link.arg(padding).args(objects).arg(between);
         link.args(ARCHIVES.map(|archive| target.join(archive)));
         link.args(openssl::ARCHIVES.map(|archive| target.join("openssl/lib").join(archive)));
         link.args(LIBRARIES.map(|(_, _, archive, _)| target.join(format!("libraries/lib{archive}.a"))));
