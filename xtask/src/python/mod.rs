@@ -19,7 +19,7 @@ pub(crate) mod wasi;
 use crate::c_programs::{BZIP2, LIBLZMA, Program, SQLITE_LIBRARY, ZLIB};
 use crate::workspace::{Workspace, root};
 use crate::{Result, apt, build, cxx, libc, shell};
-use settings::{CONFIGURE, EDITS, FLAGS, HOST_CONFIGURE, PEER_CONFIGURE, PEER_SITE, SITE, SOURCE};
+use settings::{CONFIGURE, EDITS, FLAGS, FUNCTION_FLAGS, HOST_CONFIGURE, PEER_CONFIGURE, PEER_SITE, SITE, SOURCE};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ pub(crate) fn of_the_host() -> Result<PathBuf> {
 fn name() -> Result<String> {
     let compiler = shell::output(Command::new("gcc").arg("--version"))?;
     let mut hasher = DefaultHasher::new();
-    (SOURCE.sha256, EDITS, SITE, HOST_CONFIGURE, CONFIGURE, FLAGS, compiler).hash(&mut hasher);
+    (SOURCE.sha256, EDITS, SITE, HOST_CONFIGURE, CONFIGURE, FLAGS, FUNCTION_FLAGS, compiler).hash(&mut hasher);
     (LIBRARIES, openssl::SOURCE.sha256, openssl::CONFIGURE).hash(&mut hasher);
     for file in ["cc-flags", "ld-flags"] {
         let path = libc::folder().join("lib").join(file);
@@ -135,7 +135,7 @@ impl Build {
             configure.arg(format!("{library}_LIBS=-L{} -l{archive}", here("libraries")));
         }
         configure.arg(format!("--with-openssl={}", here("openssl"))).arg("--with-openssl-rpath=no");
-        shell::run(configure.arg(format!("OPT={FLAGS}")))?;
+        shell::run(configure.arg(format!("OPT={FLAGS} {FUNCTION_FLAGS}")))?;
         shell::run(make(&target).env("MONOHULL_LIBC", libc::folder()).args(ARCHIVES))?;
         apt::write(&done, "")
     }
