@@ -1,9 +1,11 @@
-//! The kernel's and libc's ways of going there and back: a system call, a switch of contexts.
+//! The ways of kernel, libc and processor of going there and back: a system call, a switch of contexts, a change of rights.
 #![allow(unsafe_code, reason = "raw system calls and contexts are what is measured")]
 
 use super::last_error;
 use crate::harness::Result;
+use std::arch::asm;
 use std::cell::UnsafeCell;
+use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::Instant;
@@ -17,6 +19,26 @@ pub(super) fn getppid(count: usize) -> f64 {
     }
     start.elapsed().as_nanos() as f64 / count as f64
 }
+
+/// The least that a call across protection keys costs: a call through a pointer between two changes of the rights.
+pub(super) fn key_switches(count: usize) -> f64 {
+    let rights: u32;
+    // SAFETY: reads the rights of this thread; the caller has made sure that the processor and the kernel have keys.
+    unsafe { asm!("rdpkru", out("eax") rights, in("ecx") 0, out("edx") _, options(nomem, nostack)) };
+    let callee = black_box(nothing as extern "C" fn());
+    let start = Instant::now();
+    for _ in 0..count {
+        // SAFETY: writes the rights that this thread has; as above.
+        unsafe { asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack)) };
+        callee();
+        // SAFETY: likewise.
+        unsafe { asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack)) };
+    }
+    start.elapsed().as_nanos() as f64 / count as f64
+}
+
+#[inline(never)]
+extern "C" fn nothing() {}
 
 /// The two contexts, shared by both.
 struct Contexts {

@@ -48,6 +48,9 @@ pub(super) struct Serve {
     /// A file with the bearer token that clients must send; $MONOHULL_TOKEN does the same; by default there is none
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Threads that serve clients; by default one for each four cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), default_value_t = number(usual().threads))]
+    threads: u16,
     /// Processes kept ready for the next invocation
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().prefork))]
     prefork: u16,
@@ -218,6 +221,7 @@ impl Serve {
             state_key: self.state_key,
             grants: self.grants,
             token,
+            threads: self.threads.into(),
             prefork: self.prefork.into(),
             process: self.process.map(Process::plan),
             concurrency: self.concurrency.into(),

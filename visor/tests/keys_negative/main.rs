@@ -132,9 +132,11 @@ fn handing_on() {
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn held_buffers() {
-    let limits = json!({ "limits": { "carriers": 8, "slots": "1GiB", "timeout": "600s" } });
-    // As many mappings as a process may usually have (`vm.max_map_count`), and some.
-    let hoard = attack("exhaustion", "mappings", "33000").workflow(limits).attempts("1").apart();
+    // Two mappings for each buffer and the gap before it: as many as a process may have, and some.
+    let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("a limit");
+    let buffers = most.trim().parse::<u64>().expect("a number") / 2 + 235;
+    let limits = json!({ "limits": { "carriers": 8, "slots": 4 * 8192 * buffers, "timeout": "600s" } });
+    let hoard = attack("exhaustion", "mappings", &buffers.to_string()).workflow(limits).attempts("1").apart();
     // Nothing is left.
     hoard.ends_without("held-buffers", "memory-limit", "the memory for slot buffers is exhausted");
 }

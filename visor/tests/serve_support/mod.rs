@@ -171,6 +171,10 @@ impl Server {
         if monohull_visor::domain::keys::support().is_available() && !options.contains(&"--isolation") {
             program.args(["--isolation", "mpk"]);
         }
+        // Several threads serve, on machines too where one would by default: what goes wrong between them does not with one.
+        if !options.contains(&"--threads") {
+            program.args(["--threads", "3"]);
+        }
         // Workflows that wait do so in their processes, unless a test is about durable ones.
         if !options.contains(&"--suspend") {
             program.args(["--suspend", "never"]);

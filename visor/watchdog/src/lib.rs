@@ -1,7 +1,7 @@
 //! The service: workflows over HTTP, each invocation in a process of its own.
 //!
 //! ```text
-//!            ┌ supervisor: this crate, one thread that serves, a few that wait for disks ─────────────────────────┐
+//!            ┌ supervisor: this crate, a few threads that serve or wait for disks ───────────────────────────────┐
 //! client ──▶ │ server ─▶ http/ ─▶ endpoints/registered ─▶ registry/ ─▶ store/                 PUT, GET, DELETE   │
 //!            │                    endpoints/invoke ─▶ invocations/admission ─▶ execution/run ─▶ invocations/workers ─┐
 //!            │                    endpoints/invocations ◀─ invocations/history ◀──┘ │                             │  │

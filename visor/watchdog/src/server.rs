@@ -21,6 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
@@ -86,7 +87,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
     let spawner = Spawner::start(&processes)?;
     // The spawner has one thread, so this one comes later.
     let _log = log::by_thread();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = runtime(settings.threads)?;
     let done = runtime.block_on(async {
         // Handled, because the default action ends the process: a write beyond the limit then fails with an error instead.
         let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?;
@@ -157,6 +158,15 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
     runtime.shutdown_timeout(Duration::from_millis(100));
     processes.groups.end();
     done
+}
+
+/// What runs the tasks. One thread runs them all by itself; of several, none waits for this one.
+fn runtime(threads: usize) -> std::io::Result<Runtime> {
+    let mut builder = match threads {
+        ..=1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.worker_threads(threads.max(1)).thread_name("serve").enable_all().build()
 }
 
 /// Every connection, every process and every large body takes a descriptor.

@@ -95,16 +95,20 @@ impl Watchdog {
         if let (Control::Cancel, Some(invocation)) =
             (control, self.history.find(&call.name).filter(|known| !known.is_durable()))
         {
-            let ended = invocation.ended();
-            invocation.cancel();
+            let ended = invocation.cancel();
             let status = invocation.status();
-            return match ended.is_some() && status != Status::Cancelled {
-                true => Err(ApiError::conflict(format!("the invocation has ended: it is {}", status.name()))),
-                false => {
-                    let becomes = (!status.is_final()).then_some("cancelled");
-                    Ok(json(Response::builder(), &json!({ "id": call.name, "status": status, "becomes": becomes })))
+            match ended {
+                // It has become durable meanwhile.
+                Some(end) if end.status == Status::Suspended => {}
+                Some(_) if status != Status::Cancelled => {
+                    return Err(ApiError::conflict(format!("the invocation has ended: it is {}", status.name())));
                 }
-            };
+                _ => {
+                    let becomes = (!status.is_final()).then_some("cancelled");
+                    let shown = json!({ "id": call.name, "status": status, "becomes": becomes });
+                    return Ok(json(Response::builder(), &shown));
+                }
+            }
         }
         self.refuse_if_not_durable(&call.name)?;
         let id = id_of(&call.name)?;
@@ -128,8 +132,9 @@ impl Watchdog {
     /// `DELETE`: stops an invocation at once; one that has ended stays as it is.
     pub(crate) async fn kill_invocation(self: &Arc<Self>, name: &str) -> Result<Response<Answer>, ApiError> {
         let live = self.history.find(name);
-        if let Some(invocation) = live.filter(|invocation| !invocation.is_durable()) {
-            invocation.cancel();
+        if let Some(invocation) = live.filter(|invocation| !invocation.is_durable())
+            && invocation.cancel().is_none_or(|end| end.status != Status::Suspended)
+        {
             return Ok(no_content());
         }
         let id = id_of(name)?;

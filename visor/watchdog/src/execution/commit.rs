@@ -75,13 +75,14 @@ impl Watchdog {
         };
         self.commit(&held, commit, Left { printed, callback, ..left }).await;
         drop((adding, until_shown));
-        invocation.end(end);
         self.history.leave(&invocation);
         if invocation.is_long() {
+            invocation.end(end.clone());
             let (watchdog, invocation) = (self.clone(), invocation.clone());
-            let _ = spawn_blocking(move || watchdog.log_end(&invocation)).await;
+            let _ = spawn_blocking(move || watchdog.log_end(&invocation, &end)).await;
         } else {
-            self.log_end(&invocation);
+            self.log_end(&invocation, &end);
+            invocation.end(end);
         }
         invocation.release_permit();
         if has_callback {
@@ -133,10 +134,10 @@ impl Watchdog {
         });
     }
 
-    /// Shows to clients that follow a leg that it is over.
+    /// Shows to clients that follow a leg that it is over. They find its row when they ask again.
     pub(crate) fn leave(&self, invocation: &Arc<Invocation>, status: Status) {
-        invocation.end(invocation.ending(status, None, Ok(Vec::new())));
         self.history.leave(invocation);
+        invocation.end(invocation.ending(status, None, Ok(Vec::new())));
         invocation.release_permit();
     }
 

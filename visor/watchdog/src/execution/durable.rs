@@ -19,7 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use monohull_durable::{Adding, Claim, Claimed, Commit, Held, InvocationId, Left, Status as RowStatus, StoreError};
+use monohull_durable::{
+    Adding, Claim, Claimed, Commit, Control, Held, InvocationId, Left, Meta, Status as RowStatus, StoreError,
+};
 use monohull_engine::Ready;
 use monohull_worker::{Job, SuspendedRun};
 use tokio::runtime::Handle;
@@ -61,8 +63,12 @@ pub(crate) struct First<'t> {
 }
 
 impl Watchdog {
-    /// Keeps a call that waits. From now on it is in the ledger, and goes on from there.
-    pub(crate) async fn become_durable(self: &Arc<Self>, first: First<'_>, waiting: Waiting) -> Result<(), ApiError> {
+    /// Keeps a call that waits. From now on it is in the ledger, and goes on from there. Its id, if its callback may be owed.
+    pub(crate) async fn become_durable(
+        self: &Arc<Self>,
+        first: First<'_>,
+        waiting: Waiting,
+    ) -> Result<Option<InvocationId>, ApiError> {
         let Waiting { run, inputs, process } = waiting;
         let First { invocation, workflow, document, row } = first;
         let Some(document) = document else {
@@ -123,11 +129,36 @@ impl Watchdog {
         });
         keep.await.map_err(|error| ApiError::monohull(error.to_string()))??;
         tracing::info!(id = invocation.id, workflow = invocation.workflow, "suspended");
+        Ok(owed)
+    }
+
+    /// Shows that a call has become durable. One that had no row, `is_own`, may have been cancelled before those who cancel it could find its row.
+    pub(crate) async fn leave_for_ledger(
+        self: &Arc<Self>,
+        invocation: &Arc<Invocation>,
+        owed: Option<InvocationId>,
+        is_own: bool,
+    ) {
         self.leave(invocation, Status::Suspended);
+        // At the end of the server all are cancelled, and what is on the disk goes on in the next one.
+        if is_own && invocation.is_cancelled() && !self.is_ending() {
+            let (watchdog, id) = (self.clone(), invocation.id.parse());
+            let cancelled = self.blocking(move |_| {
+                let id: InvocationId = id.map_err(|_| ApiError::monohull("an id is none"))?;
+                let ledger = &watchdog.ledger;
+                ledger.change(|ledger| ledger.meta().control(&id, Control::Cancel, now()).map_err(meta_kept))?;
+                watchdog.end_resident(&id);
+                ledger.changed(&id);
+                watchdog.settle(&id);
+                Ok(())
+            });
+            if let Err(refusal) = cancelled.await {
+                tracing::warn!(id = invocation.id, error = refusal.error.message, "cancelled too late");
+            }
+        }
         if let Some(id) = owed {
             self.call_back(&id).await;
         }
-        Ok(())
     }
 
     /// Goes on with what is due, as much at a time as may run.
@@ -252,13 +283,12 @@ impl Watchdog {
                 let invocation = Invocation::durable(claim.held.id.to_string(), start.head.clone(), Status::Running);
                 let end = invocation.ending(Status::Failed, None, Err(ApiError::interrupted()));
                 let commit = ended(&Told::of(&end));
-                invocation.end(end);
-                (commit, Left { callback: start.callback.clone(), ..Left::default() }, Some(invocation))
+                (commit, Left { callback: start.callback.clone(), ..Left::default() }, Some((invocation, end)))
             }
         };
         self.commit(&claim.held, commit, left).await;
-        if let Some(invocation) = told {
-            self.log_end(&invocation);
+        if let Some((invocation, end)) = told {
+            self.log_end(&invocation, &end);
             self.call_back(&claim.held.id).await;
         }
         Far::Over

@@ -3,6 +3,7 @@
 use crate::http::content::Content;
 use crate::http::error::ApiError;
 use crate::invocations::invocation::Invocation;
+use crate::invocations::record::End;
 use crate::invocations::report::Report;
 use crate::service::Watchdog;
 use monohull_report::{self as report, RunReport};
@@ -45,15 +46,14 @@ impl Watchdog {
         if self.registry.knows_workflow(name) { name } else { "" }
     }
 
-    /// Counts and logs an invocation that has ended.
-    pub(crate) fn log_end(&self, invocation: &Invocation) {
-        let Some(end) = invocation.ended() else { return };
-        self.metrics.ended(self.counted_as(&invocation.workflow), &end);
+    /// Counts and logs an invocation that ends like this.
+    pub(crate) fn log_end(&self, invocation: &Invocation, end: &End) {
+        self.metrics.ended(self.counted_as(&invocation.workflow), end);
         if !tracing::enabled!(tracing::Level::INFO) {
             return;
         }
         let points: Vec<String> =
-            invocation.points().iter().map(|point| format!("{}={}", point.name, point.at_us)).collect();
+            invocation.points_with(Some(end)).iter().map(|point| format!("{}={}", point.name, point.at_us)).collect();
         let kind = end.result.as_ref().err().map_or("", |refusal| &*refusal.error.kind);
         let error = end.result.as_ref().err().map_or("", |refusal| refusal.error.message.as_str());
         // A worker may have made them up.

@@ -134,9 +134,9 @@ impl Watchdog {
         };
         match (&moved, end) {
             (Ok(Some(_)), Some(end)) => {
-                invocation.end(end);
                 self.history.leave(&invocation);
-                self.log_end(&invocation);
+                self.log_end(&invocation, &end);
+                invocation.end(end);
                 invocation.release_permit();
                 self.call_back(&claim.held.id).await;
             }

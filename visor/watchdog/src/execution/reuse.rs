@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::execution::end::LOGGED_MAX;
 use crate::execution::messages::MessageReader;
-use crate::invocations::workers::Run;
+use crate::invocations::workers::{KeptRun, Run};
 use crate::service::Watchdog;
 use monohull_engine::Ready;
 use monohull_worker::Message;
@@ -43,8 +43,16 @@ impl Watchdog {
         }
         let pid = run.pid();
         match run.into_kept() {
-            Some(kept) => self.kept.put(kept),
+            Some(kept) => self.put_kept(kept),
             None => tracing::warn!(pid, why = NOT_SILENT, "a process could not be used again, and has ended"),
+        }
+    }
+
+    /// None stays at the end, also not one that came while the others went.
+    fn put_kept(&self, kept: KeptRun) {
+        self.kept.put(kept);
+        if self.is_ending() {
+            self.kept.clear();
         }
     }
 
@@ -55,8 +63,7 @@ impl Watchdog {
         let why = loop {
             match reader.next(run.next()).await {
                 Ok(Ok(Message::Clean)) => match run.into_kept() {
-                    Some(kept) if self.is_ending() => return drop(kept),
-                    Some(kept) => return self.kept.put(kept),
+                    Some(kept) => return self.put_kept(kept),
                     None => break NOT_SILENT.to_owned(),
                 },
                 // The reason why it ends, most likely.

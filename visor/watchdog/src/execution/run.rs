@@ -137,7 +137,12 @@ impl Watchdog {
                 let workflow = workflow.clone();
                 let waits = First { invocation: &invocation, workflow, document, row: row.as_ref() };
                 match Box::pin(self.become_durable(waits, *waiting)).await {
-                    Ok(()) => return,
+                    Ok(owed) => {
+                        let is_own = row.is_none();
+                        // The client may send the next request as soon as it has the answer.
+                        drop((slot, hold));
+                        return Box::pin(self.leave_for_ledger(&invocation, owed, is_own)).await;
+                    }
                     Err(refusal) => (Status::Failed, (None, Err(refusal))),
                 }
             }
@@ -164,20 +169,20 @@ impl Watchdog {
         }
         invocation.point("ended");
         let end = invocation.ending(status, report, result);
-        // The client may send the next request as soon as it has the answer.
+        // The client may send the next request as soon as it has the answer, and finds this one counted.
         drop(slot);
-        invocation.end(end);
         if invocation.is_long() {
-            // Its report is counted, and logged.
+            invocation.end(end.clone());
             let (watchdog, invocation) = (self.clone(), invocation.clone());
             let done = move || {
-                watchdog.history.end(&invocation);
-                watchdog.log_end(&invocation);
+                watchdog.history.end(&invocation, &end);
+                watchdog.log_end(&invocation, &end);
             };
             let _ = spawn_blocking(done).await;
         } else {
-            self.history.end(&invocation);
-            self.log_end(&invocation);
+            self.history.end(&invocation, &end);
+            self.log_end(&invocation, &end);
+            invocation.end(end);
         }
         invocation.release_permit();
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::invocations::invocation::Invocation;
+use crate::invocations::record::End;
 use crate::settings::Keep;
 
 /// What is remembered.
@@ -50,9 +51,9 @@ impl History {
         }
     }
 
-    /// Counts an invocation that has ended, and forgets what is then too much.
-    pub(crate) fn end(&self, invocation: &Arc<Invocation>) {
-        let bytes = invocation.size();
+    /// Counts an invocation that ends like this, and forgets what is then too much.
+    pub(crate) fn end(&self, invocation: &Arc<Invocation>, end: &End) {
+        let bytes = invocation.size(end);
         let mut inner = self.lock();
         inner.bytes += bytes;
         inner.ended.push_back(Ended { invocation: invocation.clone(), at: Instant::now(), bytes });
@@ -75,7 +76,7 @@ impl History {
 
     /// Stops everything that runs or waits.
     pub(crate) fn cancel_all(&self) {
-        self.lock().known.values().filter(|invocation| !invocation.status().is_final()).for_each(|i| i.cancel());
+        self.lock().known.values().filter(|invocation| !invocation.status().is_final()).for_each(|i| drop(i.cancel()));
     }
 
     /// Number and bytes of what is remembered of the past.
@@ -123,8 +124,9 @@ mod tests {
         let invocation = invocation();
         history.begin(invocation.clone());
         invocation.line("s".to_owned(), 0, monohull_report::Stream::Stdout, text.to_owned());
-        invocation.end(invocation.ending(Status::Completed, None, Ok(Vec::new())));
-        history.end(&invocation);
+        let end = invocation.ending(Status::Completed, None, Ok(Vec::new()));
+        history.end(&invocation, &end);
+        invocation.end(end);
         invocation.id.clone()
     }
 
@@ -151,8 +153,9 @@ mod tests {
         });
         let invocation = invocation();
         let report: monohull_report::RunReport = serde_json::from_value(report).expect("a report");
-        invocation.end(invocation.ending(Status::Failed, Some(report.into()), Err(ApiError::monohull(""))));
-        assert!(invocation.size() > 200_000, "{}", invocation.size());
+        let size =
+            invocation.size(&invocation.ending(Status::Failed, Some(report.into()), Err(ApiError::monohull(""))));
+        assert!(size > 200_000, "{size}");
     }
 
     #[test]
@@ -163,8 +166,8 @@ mod tests {
         });
         let invocation = invocation();
         let report: monohull_report::RunReport = serde_json::from_value(report).expect("a report");
-        invocation.end(invocation.ending(Status::Completed, Some(report.into()), Ok(Vec::new())));
-        assert!(invocation.size() > 10_000 * size_of::<String>() as u64, "{}", invocation.size());
+        let size = invocation.size(&invocation.ending(Status::Completed, Some(report.into()), Ok(Vec::new())));
+        assert!(size > 10_000 * size_of::<String>() as u64, "{size}");
     }
 
     #[test]

@@ -76,6 +76,7 @@ pub(super) struct Inner {
     line_bytes: usize,
     pub(super) lines_dropped: u64,
     pub(super) end: Option<Arc<End>>,
+    is_cancelled: bool,
 }
 
 impl Invocation {
@@ -133,6 +134,7 @@ impl Invocation {
                 line_bytes: 0,
                 lines_dropped: 0,
                 end: None,
+                is_cancelled: false,
             }),
             long: AtomicBool::new(false),
             permit: Mutex::default(),
@@ -281,9 +283,19 @@ impl Invocation {
         self.long.load(Ordering::Relaxed)
     }
 
-    /// Requests that it stops.
-    pub(crate) fn cancel(&self) {
+    /// Requests that it stops. How it had ended by then, if it had.
+    pub(crate) fn cancel(&self) -> Option<Arc<End>> {
+        let mut inner = self.lock();
+        inner.is_cancelled = true;
+        let end = inner.end.clone();
+        drop(inner);
         self.cancel.notify_one();
+        end
+    }
+
+    /// Whether it was requested to stop.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.lock().is_cancelled
     }
 
     /// Returns when a stop was requested.
@@ -339,10 +351,12 @@ impl Invocation {
 
     /// Its timeline, in order. Two processes record points, and those of the worker arrive later.
     pub(crate) fn points(&self) -> Vec<Point> {
-        let (mut points, end) = {
-            let inner = self.lock();
-            (inner.points.clone(), inner.end.clone())
-        };
+        self.points_with(self.ended().as_deref())
+    }
+
+    /// The same with those of the report of an end that is not told yet.
+    pub(crate) fn points_with(&self, end: Option<&End>) -> Vec<Point> {
+        let mut points = self.lock().points.clone();
         let packed = end.iter().filter_map(|end| end.report.as_ref()).flat_map(Report::timeline);
         for point in packed.filter(|point| point.name.len() <= POINT_NAME_MAX) {
             add_point(&mut points, point.name, self.at_us(point.at_ns));
@@ -351,14 +365,14 @@ impl Invocation {
         points
     }
 
-    /// Bytes it takes to remember it, about.
-    pub(crate) fn size(&self) -> u64 {
+    /// Bytes it takes to remember it with this end, about.
+    pub(crate) fn size(&self, end: &End) -> u64 {
         let inner = self.lock();
-        let report = inner.end.as_ref().and_then(|end| end.report.as_ref()).map_or(0, Report::size);
-        let result = inner.end.as_ref().map_or(0, |end| match &end.result {
+        let report = end.report.as_ref().map_or(0, Report::size);
+        let result = match &end.result {
             Ok(outputs) => outputs.iter().map(|(_, content)| content.len()).sum(),
             Err(refusal) => refusal.error.message.len() as u64,
-        });
+        };
         let points: usize = inner.points.iter().map(|point| point.name.len() + OVERHEAD).sum();
         (size_of::<Invocation>() + points + inner.line_bytes + report) as u64 + result
     }

@@ -323,8 +323,9 @@ impl Ledger {
 
     /// When something is to be done next: an invocation is due, or a schedule.
     pub(crate) fn next_alarm(&self) -> Result<Option<u64>, MetaError> {
-        let meta = self.reader();
-        Ok([meta.next_due()?, meta.next_look()?].into_iter().flatten().min())
+        // A schedule that fires between two readings would be seen by neither.
+        let both = |meta: &Sqlite| Ok([meta.next_due()?, meta.next_look()?]);
+        Ok(self.reader().at_one_time(both)?.into_iter().flatten().min())
     }
 
     /// Starts what a schedule says, and takes it on by a step, in one transaction.
