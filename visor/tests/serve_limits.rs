@@ -422,7 +422,7 @@ fn load_leaves_nothing_behind() {
 /// to a new process.
 #[test]
 fn a_server_without_a_descriptor_left_waits_for_better_times() {
-    let server = Server::start_with(&["--prefork", "1"]);
+    let server = Server::start_with(&["--prefork", "1", "--process", "per-invocation"]);
     server.put_shipped("no-op.json");
     let mut asking = server.connect();
     let mut invoke = || {
