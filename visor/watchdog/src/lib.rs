@@ -14,9 +14,10 @@
 //! The folders build on each other, from the bottom: `store` (files), `http` (the protocol), `registry` and `invocations`
 //! (the data), `service` (all of it together), `execution`, `endpoints`, `server`.
 //!
-//! One thread serves all connections: between two processes of a workflow there is little to do, and a request that
-//! stays on one core is answered sooner. This process never maps user code. What a worker sends may come from hostile
-//! code: it is bounded, escaped, and counts only for the invocation that it is for.
+//! A few threads serve all connections, one where there are few cores: between two processes of a workflow there is little to do, and a
+//! request that stays on one core is answered sooner. What they share is behind locks that are held for moments. This process never
+//! maps user code. What a worker sends may come from hostile code: it is bounded, escaped, and counts only for the invocation that it is
+//! for.
 //!
 //! ```no_run
 //! use monohull_watchdog::{Settings, serve};

@@ -1,6 +1,6 @@
 //! Health checks.
 //!
-//! `/livez` answers while the event loop runs; without an answer the server should be restarted. `/readyz` also covers the
+//! `/livez` answers while the threads run that serve; without an answer the server should be restarted. `/readyz` also covers the
 //! worker processes and a shutdown that has begun; after a 503 work should be sent elsewhere. `/healthz` reports both, with
 //! the reasons.
 

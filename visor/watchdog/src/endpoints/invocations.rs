@@ -195,7 +195,7 @@ impl Watchdog {
     pub(crate) async fn show_output(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
         let [wait] = call.parameters(["wait"])?;
         let invocation = self.find_ended(call, waits(wait.as_deref())?).await?.invocation;
-        let Some(end) = invocation.ended() else {
+        let Some(end) = invocation.ended().filter(|end| end.status.is_final()) else {
             if wait.is_some() {
                 let document = json!({ "id": invocation.id, "status": invocation.status() });
                 return Ok(json(

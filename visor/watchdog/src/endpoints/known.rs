@@ -239,7 +239,8 @@ impl Watchdog {
             let known = self.find(&call.name).await?;
             let has_ended = match &known.row {
                 Some(durable) => durable.row.status.is_end(),
-                None => known.invocation.ended().is_some(),
+                // One that has become durable meanwhile has a row by now.
+                None => known.invocation.status().is_final(),
             };
             if has_ended || Instant::now() >= until || self.is_ending() {
                 return Ok(known);

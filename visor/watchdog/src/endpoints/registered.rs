@@ -115,7 +115,7 @@ impl Watchdog {
         receive(&parts.headers, body, limit, &self.settings.clients, &self.budget).await
     }
 
-    /// Runs work that takes long, or waits for the disk, outside of the event loop. It is finished even if the
+    /// Runs work that takes long, or waits for the disk, on a thread that serves no clients. It is finished even if the
     /// client goes away meanwhile.
     pub(crate) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,

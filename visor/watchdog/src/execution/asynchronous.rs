@@ -6,7 +6,7 @@
 //!     killed here: failed, `interrupted`
 //! ```
 //!
-//! The event loop does not wait for the disk. Inputs are not kept before there is a checkpoint: a call that has none is not run again.
+//! No thread that serves waits for the disk. Inputs are not kept before there is a checkpoint: a call that has none is not run again.
 
 use std::sync::Arc;
 

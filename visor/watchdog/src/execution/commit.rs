@@ -51,7 +51,7 @@ pub(crate) struct Over {
 }
 
 impl Watchdog {
-    /// Commits the end of a run, shows it, and calls back. `until_shown` is dropped before the client is answered: its next request may follow at once.
+    /// Commits the end of a run, shows it, and calls back. `until_shown` is dropped before a client that waits for this is answered: its next request may follow at once.
     pub(crate) async fn conclude(self: &Arc<Self>, over: Over, until_shown: impl Send) {
         let Over { row: OwnRow { held, callback }, invocation, workflow, status, report, result, sent, attempt } = over;
         invocation.point("ended");
@@ -123,7 +123,7 @@ impl Watchdog {
         Ok((commit, left, adding))
     }
 
-    /// Shows a leg to those that may stop it. One that was cancelled between its claim and this is stopped, too.
+    /// Shows what has a row to those that may stop it. What was cancelled between its start or claim and this is stopped, too.
     pub(crate) fn show(self: &Arc<Self>, held: &Held, invocation: &Arc<Invocation>) {
         self.history.begin(invocation.clone());
         let (watchdog, held, invocation) = (self.clone(), held.clone(), invocation.clone());

@@ -148,6 +148,10 @@ impl Watchdog {
                 let ledger = &watchdog.ledger;
                 ledger.change(|ledger| ledger.meta().control(&id, Control::Cancel, now()).map_err(meta_kept))?;
                 watchdog.end_resident(&id);
+                // It may go on already.
+                if let Some(leg) = watchdog.history.find(id.as_str()) {
+                    leg.cancel();
+                }
                 ledger.changed(&id);
                 watchdog.settle(&id);
                 Ok(())

@@ -48,7 +48,12 @@ impl Watchdog {
 
     /// Counts and logs an invocation that ends like this.
     pub(crate) fn log_end(&self, invocation: &Invocation, end: &End) {
-        self.metrics.ended(self.counted_as(&invocation.workflow), end);
+        let name = self.counted_as(&invocation.workflow);
+        self.metrics.ended(name, end);
+        // It may have been removed, and forgotten, before this was counted.
+        if self.counted_as(name) != name {
+            self.metrics.forget(name);
+        }
         if !tracing::enabled!(tracing::Level::INFO) {
             return;
         }

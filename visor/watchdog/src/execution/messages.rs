@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::execution::arrivals::Arrivals;
 use monohull_worker::Post;
 
-/// Reads the messages of a worker. A worker that sends without pause would otherwise occupy the event loop and escape its
+/// Reads the messages of a worker. A worker that sends without pause would otherwise occupy a thread that serves and escape its
 /// deadline, because its next message is always ready: so each message after the first yields to other tasks.
 pub(crate) struct MessageReader {
     pub(crate) latest: Instant,

@@ -111,7 +111,10 @@ impl From<ApiError> for Came {
 impl Watchdog {
     /// Starts an invocation. It runs in a task of its own, independent of the client's connection.
     pub(crate) fn begin(self: &Arc<Self>, task: Task) {
-        self.history.begin(task.invocation.clone());
+        match &task.row {
+            Some(row) => self.show(&row.held, &task.invocation),
+            None => self.history.begin(task.invocation.clone()),
+        }
         let guard = self.work.track();
         let watchdog = self.clone();
         // In a box: the runtime moves a task several times.

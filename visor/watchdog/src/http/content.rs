@@ -12,7 +12,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use monohull_worker::{Data, HELD_MAX};
 
-/// What is larger is not shown as part of a document, and not read or written between two events.
+/// What is larger is not shown as part of a document, and not read or written by a thread that serves.
 pub(crate) const SMALL: u64 = 64 << 10;
 /// What is larger is kept in a memory file.
 pub(crate) const IN_MEMORY: u64 = HELD_MAX;

@@ -89,7 +89,7 @@ impl Callback {
     /// sent, or given up.
     pub(crate) async fn send(&self, invocation: &Arc<Invocation>, enough: impl Fn() -> bool) -> bool {
         let shown = invocation.clone();
-        // A report may be long, and the event loop must not wait while it is written.
+        // A report may be long, and no thread that serves waits while it is written.
         let _permit = invocation.report_permit().await;
         let written =
             tokio::task::spawn_blocking(move || to_vec(&shown.show()).map(Bytes::from).unwrap_or_default()).await;

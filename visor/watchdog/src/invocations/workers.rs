@@ -6,7 +6,7 @@
 //!            row is full             `Settings::prefork`
 //! ```
 //!
-//! Idle workers are made by a thread of their own, because that takes longer than a small workflow runs, and the loop that
+//! Idle workers are made by a thread of their own, because that takes longer than a small workflow runs, and a thread that
 //! serves clients must not wait for it. It makes several at once, as soon as half of the row has been used up, or when no more is
 //! used for a moment: then the row is full before many are asked for at once, and few are made while others work.
 
@@ -147,7 +147,7 @@ struct Refiller {
     sender: mpsc::Sender<IdleWorker>,
     /// How many are kept ready.
     count: usize,
-    /// The loop that serves clients.
+    /// What serves clients.
     runtime: tokio::runtime::Handle,
     status: watch::Sender<State>,
     ready: Arc<AtomicUsize>,
