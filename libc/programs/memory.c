@@ -95,6 +95,62 @@ static void mappings(void)
 	close(file);
 }
 
+enum { MIB = 1 << 20 };
+static const long ROOM = 4096L * MIB;
+
+/* Memory that the system maps. */
+static void large(void)
+{
+	enum { PRIVATE = MAP_PRIVATE | MAP_ANONYMOUS, BOTH = PROT_READ | PROT_WRITE };
+	/* A reservation of many times the step's memory, of which a part is used. */
+	char *room = mmap(0, ROOM, PROT_NONE, PRIVATE, -1, 0);
+	CHECK(room != MAP_FAILED);
+	char *part = room + 8 * MIB;
+	CHECK(mprotect(part, 3 * MIB, BOTH) == 0);
+	memset(part, 5, 3 * MIB);
+	CHECK(madvise(part, MIB, MADV_DONTNEED) == 0 && part[0] == 0 && part[MIB - 1] == 0 && part[MIB] == 5);
+	CHECK(mmap(part + MIB, MIB, BOTH, PRIVATE | MAP_FIXED, -1, 0) == part + MIB);
+	CHECK(part[MIB] == 0 && part[2 * MIB - 1] == 0 && part[2 * MIB] == 5);
+	CHECK(madvise(part + 2 * MIB, 4096, MADV_FREE) == 0 && (part[2 * MIB] == 0 || part[2 * MIB] == 5));
+	CHECK(mprotect(part, MIB, PROT_READ) == 0 && part[5] == 0 && mprotect(part, MIB, BOTH) == 0);
+	part[5] = 6;
+	FAILS(mprotect(room, ROOM, BOTH), ENOMEM);
+	FAILS((long)mmap(0, ROOM, BOTH, PRIVATE, -1, 0), ENOMEM);
+	FAILS(mprotect(part, MIB, PROT_READ | PROT_EXEC), EACCES);
+	/* What is in the middle goes alone. */
+	CHECK(munmap(part + MIB, MIB) == 0 && part[5] == 6 && part[3 * MIB - 1] == 5);
+	FAILS((long)mmap(part + MIB, 4096, BOTH, PRIVATE | MAP_FIXED, -1, 0), EINVAL);
+	CHECK(munmap(room, part + MIB - room) == 0 && munmap(part + 2 * MIB, room + ROOM - part - 2 * MIB) == 0);
+
+	char *grows = mmap(0, MIB, BOTH, PRIVATE, -1, 0);
+	CHECK(grows != MAP_FAILED);
+	grows[0] = 1, grows[MIB - 1] = 2;
+	CHECK(mprotect(grows + 4096, 4096, PROT_NONE) == 0);
+	grows = mremap(grows, MIB, 5 * MIB, MREMAP_MAYMOVE);
+	CHECK(grows != MAP_FAILED && grows[0] == 1 && grows[MIB - 1] == 2 && grows[MIB] == 0 && grows[4096] == 0);
+	CHECK(mremap(grows, 5 * MIB, 2 * MIB, 0) == grows && grows[MIB - 1] == 2 && munmap(grows, 2 * MIB) == 0);
+
+	/* What is given back is there for others. */
+	for (int round = 0; round < 40; round++) {
+		char *pages = mmap(0, 24 * MIB, BOTH, PRIVATE, -1, 0);
+		CHECK(pages != MAP_FAILED && pages[0] == 0 && pages[24 * MIB - 1] == 0);
+		if (pages == MAP_FAILED) break;
+		memset(pages, 7, 24 * MIB);
+		CHECK(munmap(pages, 24 * MIB) == 0);
+	}
+	/* There are not as many mappings as one likes; then it is pages of the heap. */
+	static char *many[1200];
+	int got = 0;
+	for (int at = 0; at < 1200; at++) {
+		many[at] = mmap(0, 2 * MIB, PROT_NONE, PRIVATE, -1, 0);
+		if (many[at] == MAP_FAILED) break;
+		got++;
+		mprotect(many[at] + MIB, 4096, BOTH);
+	}
+	CHECK(got > 400);
+	for (int at = 0; at < got; at++) CHECK(munmap(many[at], 2 * MIB) == 0);
+}
+
 static int in_order(const unsigned char *a, const unsigned char *b, int count)
 {
 	for (int at = 0; at < count; at++)
@@ -159,10 +215,17 @@ static int copies(void)
 	return 1;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+	if (count > 1) {
+		/* Ends here. */
+		volatile char *room = mmap(0, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		puts("reserved");
+		return room[atoi(arguments[1])];
+	}
 	heap();
 	mappings();
+	large();
 	CHECK(compares());
 	CHECK(copies());
 	return end();

@@ -1,14 +1,17 @@
 //! `mmap` and its kin.
 //!
 //! ```text
-//!   anonymous          pages.rs         runs of pages from the heap's end
+//!   anonymous, small   pages.rs         runs of pages from the heap's end
+//!   anonymous, large   mapped.rs        MAP, UNMAP, DISCARD, PROTECT
 //!   a file, private    here             FILE_MMAP, or a copy where that is not possible
 //!   a file, shared     shared_files.rs  the same, which the libc keeps equal with the file
 //! ```
 //!
-//! Pages have no protection of their own: `mprotect` is accepted and changes nothing.
+//! Large anonymous mappings have the protection that was asked for. Other pages have none of their own: there `mprotect` is accepted and
+//! changes nothing.
 
 mod copies;
+mod mapped;
 mod pages;
 mod shared_files;
 
@@ -25,6 +28,7 @@ use monohull_abi::layout::{PAGE, page_up};
 use monohull_abi::number;
 use pages::Run;
 
+const PROT_READ: u64 = 1;
 const PROT_WRITE: u64 = 2;
 const PROT_EXEC: u64 = 4;
 const MAP_SHARED: u64 = 1;
@@ -32,6 +36,7 @@ const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MREMAP_MAYMOVE: u64 = 1;
 const MADV_DONTNEED: u64 = 4;
+const MADV_FREE: u64 = 8;
 
 /// Files that are mapped privately.
 static FILES: Lock<Vec<Run>> = Lock::new(Vec::new());
@@ -50,16 +55,23 @@ pub(crate) fn mmap([address, len, protection, flags, descriptor, offset]: [u64; 
     }
     if flags & MAP_FIXED != 0 {
         // Over what is mapped already, as a reservation that is put to use is.
-        let over = address.is_multiple_of(PAGE) && pages::are_mapped(address, pages);
+        let over = address.is_multiple_of(PAGE) && is_anonymous(address, pages);
         if flags & MAP_ANONYMOUS == 0 || !over || shared_files::overlap(address, pages) {
             return EINVAL;
+        }
+        if mapped::holds(address, pages) {
+            let done = match mapped::protect(address, pages, protection) {
+                0 => mapped::discard(address, pages),
+                error => error,
+            };
+            return if done == 0 { address as Answer } else { done };
         }
         // SAFETY: pages of the caller's, which it replaces by zeros.
         unsafe { (address as *mut u8).write_bytes(0, pages as usize) };
         return address as Answer;
     }
     if flags & MAP_ANONYMOUS != 0 {
-        return pages::take(pages);
+        return anonymous(pages, protection);
     }
     let kind = match descriptors::get(descriptor) {
         Ok(kind) => kind,
@@ -79,14 +91,39 @@ pub(crate) fn mmap([address, len, protection, flags, descriptor, offset]: [u64; 
     copies::of(file, offset, len)
 }
 
+/// New anonymous pages.
+fn anonymous(len: u64, protection: u64) -> Answer {
+    if len < mapped::LARGE {
+        return pages::take(len);
+    }
+    match mapped::take(len, protection) {
+        // There are as many mappings as there may be.
+        error @ ..0 if error != ENOMEM => pages::take(len),
+        answer => answer,
+    }
+}
+
+/// Whether all of it is anonymous and mapped.
+fn is_anonymous(address: u64, len: u64) -> bool {
+    mapped::holds(address, len) || pages::are_mapped(address, len)
+}
+
+/// Gives anonymous pages back.
+fn release(address: u64, len: u64) -> Option<Answer> {
+    mapped::release(address, len).or_else(|| pages::release(address, len).then_some(0))
+}
+
 /// `munmap(address, length)`.
 pub(crate) fn munmap([address, len, ..]: [u64; 6]) -> Answer {
     if len == 0 || !address.is_multiple_of(PAGE) || len > isize::MAX as u64 {
         return EINVAL;
     }
     let len = page_up(len);
-    if shared_files::unmap(address, len) || pages::release(address, len) {
+    if shared_files::unmap(address, len) {
         return 0;
+    }
+    if let Some(answer) = release(address, len) {
+        return answer;
     }
     let mut files = FILES.hold();
     match files.iter().position(|file| file.start == address && page_up(file.len) <= len) {
@@ -109,32 +146,42 @@ pub(crate) fn mremap([address, old, new, flags, ..]: [u64; 6]) -> Answer {
     if let Some(answer) = shared_files::remap(address, old, new, may_move) {
         return answer;
     }
-    if !pages::are_mapped(address, old) {
+    if !is_anonymous(address, old) {
         return EINVAL;
     }
     if new <= old {
         if new < old {
-            pages::release(address + new, old - new);
+            release(address + new, old - new);
         }
         return address as Answer;
     }
     if !may_move {
         return ENOMEM;
     }
-    let to = pages::take(new);
+    // A part of it may be inaccessible.
+    if mapped::holds(address, old)
+        && let error @ ..0 = mapped::protect(address, old, PROT_READ | PROT_WRITE)
+    {
+        return error;
+    }
+    let to = anonymous(new, PROT_READ | PROT_WRITE);
     if to > 0 {
         // SAFETY: both are mapped, and they do not overlap: one has just been taken.
         unsafe { core::ptr::copy_nonoverlapping(address as *const u8, to as *mut u8, old as usize) };
-        pages::release(address, old);
+        release(address, old);
     }
     to
 }
 
-/// `mprotect(address, length, protection)`: refused where memory would become code. A shared mapping that was read only takes stores from
-/// then on; otherwise it is accepted where it cannot matter.
+/// `mprotect(address, length, protection)`: refused where memory would become code. Large anonymous mappings are protected; a shared mapping
+/// that was read only takes stores from then on; otherwise it is accepted where it cannot matter.
 pub(crate) fn mprotect([address, len, protection, ..]: [u64; 6]) -> Answer {
     if protection & PROT_EXEC != 0 {
         return refuse(Missing::Executable, EACCES);
+    }
+    let pages = page_up(len);
+    if len > 0 && address.is_multiple_of(PAGE) && mapped::holds(address, pages) {
+        return mapped::protect(address, pages, protection);
     }
     if protection & PROT_WRITE != 0 { shared_files::make_writable(address, len) } else { 0 }
 }
@@ -148,9 +195,13 @@ pub(crate) fn msync([address, len, flags, ..]: [u64; 6]) -> Answer {
     shared_files::sync(address, len, flags & MS_SYNC != 0)
 }
 
-/// `madvise(address, length, advice)`: zeros for `MADV_DONTNEED`, a hint for mapped files, otherwise nothing.
+/// `madvise(address, length, advice)`: `MADV_DONTNEED` frees the memory of large anonymous mappings and zeroes others, `MADV_FREE` frees that
+/// of large ones; a hint for mapped files; otherwise nothing.
 pub(crate) fn madvise([address, len, advice, ..]: [u64; 6]) -> Answer {
     let len = page_up(len);
+    if len > 0 && matches!(advice, MADV_DONTNEED | MADV_FREE) && mapped::holds(address, len) {
+        return mapped::discard(address, len);
+    }
     let shared = shared_files::overlap(address, len);
     if advice == MADV_DONTNEED && len > 0 && !shared && pages::are_mapped(address, len) {
         // SAFETY: pages of the caller's, which it gives up the contents of.

@@ -15,8 +15,8 @@
 //! | `poll`, `ppoll`, `select`, `pselect6` | `QUEUE_*`: waits for sockets, and for posts of pipes and event counters | the end of a socket's stream is only `POLLIN`; where nothing can become ready it is `NANOSLEEP`; if all 64 queues are in use it looks again with pauses, and a listening socket counts as ready |
 //! | `epoll_create1`, `epoll_ctl`, `epoll_wait`, `epoll_pwait` | `QUEUE_*` | at most 63; sockets, pipes, pairs, event counters; an epoll descriptor is not watched itself; the end of a socket is `EPOLLIN`, without `EPOLLRDHUP`; masks of signals are ignored |
 //! | `socket`, `bind`, `listen`, `connect`, `accept4`, `sendto`, `recvfrom`, … | `TCP_LISTEN`, `TCP_CONNECT`, `TCP_ACCEPT`, `UDP_BIND`, `SOCKET_*` | TCP and UDP over IPv4 and IPv6; a second `connect` never waits; a stream that is bound to any port listens from when its port is asked for; no control messages |
-//! | `mmap`, `munmap`, `mremap`, `msync` | `HEAP_GROW`, `FILE_MMAP`, `FILE_MUNMAP`; `FILE_PREAD`, `FILE_PWRITE` for shared mappings of files | not executable; `MAP_FIXED` over own anonymous mappings only; shared within the instance, other instances see a store when it is written back |
-//! | `mprotect`, `madvise` | `FILE_MADVISE` | protection does not change; `MADV_DONTNEED` zeroes |
+//! | `mmap`, `munmap`, `mremap`, `msync` | `MAP` and `UNMAP` from 1 MiB on, `HEAP_GROW`; `FILE_MMAP`, `FILE_MUNMAP`; `FILE_PREAD`, `FILE_PWRITE` for shared mappings of files | not executable; `MAP_FIXED` over own anonymous mappings only; shared within the instance, other instances see a store when it is written back |
+//! | `mprotect`, `madvise` | `PROTECT`, `DISCARD`; `FILE_MADVISE` | anonymous mappings from 1 MiB on are protected, and dropped; elsewhere protection does not change, and `MADV_DONTNEED` zeroes |
 //! | `brk` | refused | `malloc` is this crate's |
 //! | `futex` | `FUTEX_WAIT`, `FUTEX_WAKE` | requeueing wakes; no priority inheritance |
 //! | `clone` of a thread | `THREAD_SPAWN` | through `pthread_create`; the stack is Monohull's, its size the workflow's `limits` |

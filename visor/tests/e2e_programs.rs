@@ -66,7 +66,19 @@ fn files_directories_and_descriptors() {
 
 #[test]
 fn the_heap_and_mappings() {
-    refuses(&document("memory"), &["(PROT_EXEC)"]);
+    let mut document = document("memory");
+    document["steps"][0]["memory"] = json!("64MiB");
+    refuses(&document, &["(PROT_EXEC)"]);
+}
+
+#[test]
+fn a_touch_of_memory_that_is_only_reserved_ends_the_program() {
+    let mut document = document("memory");
+    document["steps"][0]["args"] = json!({ "argv": ["5000"] });
+    let report = support::run(&document);
+    let error = report.error.expect("it has failed");
+    assert_eq!((error.kind.name(), error.step.as_deref()), ("memory-fault", Some("program")), "{error:#?}");
+    assert_eq!(report.steps[0].instances[0].lines[0].text, "reserved");
 }
 
 /// On each kind of mount. What was stored last is in the file when the instance has ended.

@@ -1,4 +1,4 @@
-//! Runs of pages for anonymous mappings: they come from the heap's end (`HEAP_GROW`) and return to a list of free runs, first fit. They are
+//! Runs of pages for small anonymous mappings: they come from the heap's end (`HEAP_GROW`) and return to a list of free runs, first fit. They are
 //! zeroed when they are used again.
 
 use crate::errno::Answer;
@@ -35,7 +35,7 @@ struct Pages {
 static PAGES: Lock<Pages> = Lock::new(Pages { free: Vec::new(), taken: Vec::new() });
 
 /// Adds a run to a list that is in order, and joins it with its neighbours.
-fn insert(list: &mut Vec<Run>, run: Run) {
+pub(super) fn insert(list: &mut Vec<Run>, run: Run) {
     let at = list.partition_point(|other| other.start < run.start);
     list.insert(at, run);
     if list.get(at + 1).is_some_and(|next| next.start == run.end()) {
