@@ -3,6 +3,7 @@
 
 use super::last_error;
 use crate::harness::Result;
+use monohull_visor::domain::keys;
 use std::arch::asm;
 use std::cell::UnsafeCell;
 use std::hint::black_box;
@@ -21,9 +22,12 @@ pub(super) fn getppid(count: usize) -> f64 {
 }
 
 /// The least that a call across protection keys costs: a call through a pointer between two changes of the rights.
-pub(super) fn key_switches(count: usize) -> f64 {
+pub(super) fn key_switches(count: usize) -> Result<f64> {
+    if !keys::support().is_available() {
+        return Err("there are no protection keys here".to_owned());
+    }
     let rights: u32;
-    // SAFETY: reads the rights of this thread; the caller has made sure that the processor and the kernel have keys.
+    // SAFETY: reads the rights of this thread; processor and kernel have keys, as was just seen.
     unsafe { asm!("rdpkru", out("eax") rights, in("ecx") 0, out("edx") _, options(nomem, nostack)) };
     let callee = black_box(nothing as extern "C" fn());
     let start = Instant::now();
@@ -34,7 +38,7 @@ pub(super) fn key_switches(count: usize) -> f64 {
         // SAFETY: likewise.
         unsafe { asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack)) };
     }
-    start.elapsed().as_nanos() as f64 / count as f64
+    Ok(start.elapsed().as_nanos() as f64 / count as f64)
 }
 
 #[inline(never)]

@@ -41,7 +41,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
     };
     match name {
         "getppid" => Ok(calls::getppid(number(0)?)),
-        "key-switches" => Ok(calls::key_switches(number(0)?)),
+        "key-switches" => calls::key_switches(number(0)?),
         "swapcontext" => calls::swapcontext_pairs(number(0)?),
         "cell" => cell::instances(number(0)?),
         "copy" => Ok(copy::copies(number(0)?, number(1)?)),

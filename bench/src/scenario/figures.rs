@@ -43,9 +43,21 @@ impl Rounds {
         unit: Unit,
         limit: impl Into<Option<f64>>,
     ) -> Result<Row> {
-        let of = |figures: &Figures| figures.get(name).copied().ok_or_else(|| format!("no figure {name:?}"));
-        let ours = self.0.iter().map(|(ours, _)| of(ours)).collect::<Result<Vec<_>>>()?;
-        let hosts = self.0.iter().map(|(_, host)| of(host)).collect::<Result<Vec<_>>>()?;
-        Ok(Row::new(title, (Samples::of(ours), Samples::of(hosts)), host, unit, limit.into()))
+        let hosts = self.samples(name, |(_, host)| host)?;
+        Ok(Row::new(title, (self.ours(name)?, hosts), host, unit, limit.into()))
+    }
+
+    /// One of ours against another of ours, below which it cannot be.
+    pub(super) fn against_floor(&self, title: &str, name: &str, floor: &str, unit: Unit) -> Result<Row> {
+        Ok(Row::new(title, (self.ours(name)?, self.ours(floor)?), floor, unit, None))
+    }
+
+    fn ours(&self, name: &str) -> Result<Samples> {
+        self.samples(name, |(ours, _)| ours)
+    }
+
+    fn samples(&self, name: &str, side: impl Fn(&(Figures, Figures)) -> &Figures) -> Result<Samples> {
+        let of = |round| side(round).get(name).copied().ok_or_else(|| format!("no figure {name:?}"));
+        self.0.iter().map(of).collect::<Result<_>>().map(Samples::of)
     }
 }

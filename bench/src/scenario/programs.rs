@@ -44,6 +44,8 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let rounds = Rounds::measure(effort.rounds, || figures(workflow.run()?.printed().into_iter()), host)?;
     let row = |&(name, limit)| rounds.row(name, name, "the same program on the host", Unit::Nanoseconds, limit);
     let mut rows = KERNELS.iter().map(row).collect::<Result<Vec<_>>>()?;
+    let title = "file, blocks of 64 KiB, against its floor";
+    rows.push(rounds.against_floor(title, "file, blocks of 64 KiB", "64 KiB copied", Unit::Nanoseconds)?);
     rows.extend(server(effort, &target)?);
     rows.extend(python::rows(effort, &target)?);
     Ok(rows)

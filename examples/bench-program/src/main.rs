@@ -147,6 +147,14 @@ fn files(folder: &str, count: usize) -> io::Result<()> {
             file.read_exact(&mut block)
         })
     })?;
+    let source = vec![7; LENGTH];
+    measure("64 KiB copied", blocks, || {
+        for at in 0..blocks {
+            let from = &source[at * block.len() % LENGTH..][..block.len()];
+            block.copy_from_slice(black_box(from));
+            black_box(&mut block);
+        }
+    });
     let opened = (count / 20).max(1);
     measure("file, opened and closed", opened, || (0..opened).try_for_each(|_| File::open(&path).map(drop)))?;
     std::fs::remove_file(&path)

@@ -68,8 +68,8 @@ impl Watchdog {
     /// Returns when nothing has been under way for the time that is set, nothing is due soon, and the state folder says when something
     /// is. Without such a setting it never returns.
     ///
-    /// Between the last look and the return the caller's thread does nothing else, and it is the only one that accepts connections and claims what is due:
-    /// this is a part of the same future.
+    /// Between the last look and the return the caller's thread does nothing else, and it is the only one that accepts connections: this is a part
+    /// of the same future. What is claimed meanwhile has a turn, which is looked at.
     pub(crate) async fn idle(self: &Arc<Self>, connections: &Arc<TaskTracker>, folder: &StateFolder) {
         let Some(time) = self.settings.idle else { return std::future::pending().await };
         let pulse = (time / 10).clamp(Duration::from_millis(20), Duration::from_secs(1));

@@ -160,13 +160,13 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
     done
 }
 
-/// What runs the tasks. One thread runs them all by itself; of several, none waits for this one.
+/// What runs the tasks. With one thread, the caller's runs them all. With more, it accepts connections, and the others run the tasks.
 fn runtime(threads: usize) -> std::io::Result<Runtime> {
     let mut builder = match threads {
         ..=1 => Builder::new_current_thread(),
         _ => Builder::new_multi_thread(),
     };
-    builder.worker_threads(threads.max(1)).thread_name("serve").enable_all().build()
+    builder.worker_threads(threads.max(1)).enable_all().build()
 }
 
 /// Every connection, every process and every large body takes a descriptor.

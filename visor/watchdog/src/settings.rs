@@ -29,8 +29,8 @@ pub struct Settings {
     pub grants: Option<PathBuf>,
     /// What every request but the health checks must bring. Default: nothing, as only this machine can ask.
     pub token: Option<Token>,
-    /// Threads that serve clients. Default: one for each four of the host's cores, at least one and at most 8. One takes in and sends some 700 MB/s
-    /// or 30 000 small requests, and the other cores are for the processes of workflows; each further thread makes a request more expensive.
+    /// Threads that serve clients. Default: one for each four of the host's cores, at least one and at most 8. One takes in and sends some
+    /// 700 MB/s or 26 000 small requests. Each further one makes a request cost more. The other cores are for the processes of workflows.
     pub threads: usize,
     /// Processes kept ready for the next invocation. Default: four times the host's cores, at least 16. One is used up by
     /// every invocation, and making one takes about as long as a small workflow runs, so that a burst as wide as the

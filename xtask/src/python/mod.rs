@@ -46,7 +46,8 @@ const EXAMPLES: [&str; 1] = ["invoices.py"];
 /// Where a program's archive will be in memory, from the image's start: behind everything else, of which there are 20 MiB.
 const PROGRAM: &str = "-Wl,--section-start=.monohull.program=0x4000000";
 
-/// How many pages the data may be moved by so that no address in the code spells an instruction that the checker refuses.
+/// How many paddings are tried, pages by which data and code are moved, until no address in the code spells an instruction that the checker
+/// refuses.
 const PADDINGS: usize = 32;
 
 /// A package with modules in C that the interpreter can have.

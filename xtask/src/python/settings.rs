@@ -85,7 +85,8 @@ py_cv_module_zlib=n/a
 
 /// The interpreter's own optimisation.
 pub(super) const FLAGS: &str = "-DNDEBUG -O2 -fwrapv";
-/// And what the function's has besides, against `monohull cc`: its loop needs every register, and a fault in its C code is traced to the first function alone.
+/// What the function's interpreter is compiled with besides. `monohull cc` keeps frame pointers, and the interpreter's loop needs every
+/// register. A fault in its C code is traced no further than the function in which it is.
 pub(super) const FUNCTION_FLAGS: &str = "-fomit-frame-pointer";
 
 /// What `configure` cannot find out without running a program, and modules that are left out: they need libraries (ctypes, curses, dbm, tk, readline,

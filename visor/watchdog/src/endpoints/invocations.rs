@@ -1,5 +1,6 @@
 //! `/invocations`: their state, printed lines and results.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -80,13 +81,13 @@ impl Watchdog {
 
     /// The first of those that are wanted, in no order: at least as many, if there are so many.
     fn listed(&self, wanted: &Wanted, version: Option<&str>, number: usize) -> Result<Vec<(Place, Value)>, ApiError> {
-        let mut found = Vec::new();
+        let (mut live, mut found) = (Vec::new(), Vec::new());
         // Only those of the ledger are kept with their version.
         let others = if version.is_none() { self.history.all() } else { Vec::new() };
         for invocation in others {
             let place = Place { accepted: invocation.accepted_ns(), id: invocation.id.clone() };
             if !invocation.is_durable() && wanted.has(&place, &invocation.workflow, invocation.status()) {
-                found.push((place, Value::Object(invocation.summary())));
+                live.push((place, Value::Object(invocation.summary())));
             }
         }
         let (mut filter, mut of_ledger) = (wanted.filter(), 0);
@@ -105,6 +106,9 @@ impl Watchdog {
                 }
             }
             if is_last || of_ledger >= number {
+                // One that has become durable meanwhile has a row.
+                let rows: HashSet<String> = found.iter().map(|(place, _): &(Place, _)| place.id.clone()).collect();
+                found.extend(live.into_iter().filter(|(place, _)| !rows.contains(&place.id)));
                 return Ok(found);
             }
         }

@@ -266,7 +266,8 @@ impl Watchdog {
         mode: Mode,
     ) -> Result<(Task, Arc<Stream>), ApiError> {
         let plan = workflow.plan();
-        let slot = self.admission.admit().inspect_err(|_| self.metrics.turned_away(self.counted_as(&plan.name)))?;
+        let refused = |_: &ApiError| self.count_of(&plan.name, |name| self.metrics.turned_away(name));
+        let slot = self.admission.admit().inspect_err(refused)?;
         let invocation = Arc::new(Invocation::new(caller.accepted, caller.call_id, caller.trace, plan, mode));
         invocation.point("received");
         Ok((Task { invocation, workflow, document, inputs, wait: Wait::Durable, slot, row: None }, caller.stream))

@@ -102,10 +102,11 @@ impl Watchdog {
                 let message = format!("schedules start the workflow `{removed}`: {}", users.join(", "));
                 return Err(ApiError::conflict(message));
             }
-            registry.remove_workflow(&removed)
+            registry.remove_workflow(&removed)?;
+            watchdog.metrics.forget(&removed);
+            Ok(())
         })
         .await?;
-        self.metrics.forget(name);
         Ok(no_content())
     }
 

@@ -51,7 +51,8 @@ pub(crate) struct Over {
 }
 
 impl Watchdog {
-    /// Commits the end of a run, shows it, and calls back. `until_shown` is dropped before a client that waits for this is answered: its next request may follow at once.
+    /// Commits the end of a run, shows it, and calls back. `until_shown` is dropped before a client that waits for this is answered: its next
+    /// request may follow at once.
     pub(crate) async fn conclude(self: &Arc<Self>, over: Over, until_shown: impl Send) {
         let Over { row: OwnRow { held, callback }, invocation, workflow, status, report, result, sent, attempt } = over;
         invocation.point("ended");

@@ -140,8 +140,8 @@ impl Watchdog {
         is_own: bool,
     ) {
         self.leave(invocation, Status::Suspended);
-        // At the end of the server all are cancelled, and what is on the disk goes on in the next one.
-        if is_own && invocation.is_cancelled() && !self.is_ending() {
+        // What is only stopped, at the end of the server, goes on in the next one.
+        if is_own && invocation.is_cancelled() {
             let (watchdog, id) = (self.clone(), invocation.id.parse());
             let cancelled = self.blocking(move |_| {
                 let id: InvocationId = id.map_err(|_| ApiError::monohull("an id is none"))?;

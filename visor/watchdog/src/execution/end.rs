@@ -46,14 +46,19 @@ impl Watchdog {
         if self.registry.knows_workflow(name) { name } else { "" }
     }
 
-    /// Counts and logs an invocation that ends like this.
-    pub(crate) fn log_end(&self, invocation: &Invocation, end: &End) {
-        let name = self.counted_as(&invocation.workflow);
-        self.metrics.ended(name, end);
+    /// Counts something of a workflow, by the name under which that is done.
+    pub(crate) fn count_of(&self, workflow: &str, count: impl FnOnce(&str)) {
+        let name = self.counted_as(workflow);
+        count(name);
         // It may have been removed, and forgotten, before this was counted.
         if self.counted_as(name) != name {
             self.metrics.forget(name);
         }
+    }
+
+    /// Counts and logs an invocation that ends like this.
+    pub(crate) fn log_end(&self, invocation: &Invocation, end: &End) {
+        self.count_of(&invocation.workflow, |name| self.metrics.ended(name, end));
         if !tracing::enabled!(tracing::Level::INFO) {
             return;
         }

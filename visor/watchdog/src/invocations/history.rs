@@ -76,7 +76,7 @@ impl History {
 
     /// Stops everything that runs or waits.
     pub(crate) fn cancel_all(&self) {
-        self.lock().known.values().filter(|invocation| !invocation.status().is_final()).for_each(|i| drop(i.cancel()));
+        self.lock().known.values().filter(|invocation| !invocation.status().is_final()).for_each(|i| i.stop());
     }
 
     /// Number and bytes of what is remembered of the past.

@@ -283,17 +283,22 @@ impl Invocation {
         self.long.load(Ordering::Relaxed)
     }
 
-    /// Requests that it stops. How it had ended by then, if it had.
+    /// Requests that it stops, at the end of the server.
+    pub(crate) fn stop(&self) {
+        self.cancel.notify_one();
+    }
+
+    /// Requests that it stops, for good. How it had ended by then, if it had.
     pub(crate) fn cancel(&self) -> Option<Arc<End>> {
         let mut inner = self.lock();
         inner.is_cancelled = true;
         let end = inner.end.clone();
         drop(inner);
-        self.cancel.notify_one();
+        self.stop();
         end
     }
 
-    /// Whether it was requested to stop.
+    /// Whether it was requested to stop for good.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.lock().is_cancelled
     }

@@ -53,7 +53,7 @@ impl Invocation {
         put("accepted_ms", json!(self.accepted_ms));
         put("traceparent", json!(self.trace.to_string()));
         put("durable", json!(self.is_durable()));
-        if let Some(end) = &inner.end {
+        if let Some(end) = inner.end.as_ref().filter(|end| end.status.is_final()) {
             put("duration_us", json!(end.duration_us));
             if let Err(refusal) = &end.result {
                 put("http_status", json!(refusal.status.as_u16()));
@@ -70,7 +70,7 @@ impl Invocation {
         let inner = self.lock();
         shown.insert("lines".to_owned(), json!(inner.lines.len()));
         shown.insert("lines_dropped".to_owned(), json!(inner.lines_dropped));
-        let end = inner.end.clone();
+        let end = inner.end.clone().filter(|end| end.status.is_final());
         drop(inner);
         let Some(end) = end else { return Shown { rest: shown, end: None } };
         match &end.result {
