@@ -10,7 +10,7 @@ use serve_support::verbs::run_verb;
 use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, image_bytes, single};
 use std::fs;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const OPTIONS: [&str; 2] = ["--suspend", "1s"];
 /// Longer than the shortest wait that suspends a workflow, also where getting to rest takes a while.
@@ -210,6 +210,31 @@ fn it_is_paused_resumed_and_cancelled_by_hand() {
     ask("purge").expect(204);
     server.get(&location).error(404, "not-found", "client");
     ask("purge").error(404, "not-found", "client");
+}
+
+/// Before it becomes durable, while it does, and after.
+#[test]
+fn a_call_that_is_cancelled_at_any_moment_stays_cancelled() {
+    const STEP: Duration = Duration::from_micros(200);
+    let server = start();
+    for round in 0..60 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| server.post("/invoke/agent", b""));
+            // The only one that has not been cancelled.
+            let location = loop {
+                let listed = server.get("/invocations").expect(200).json();
+                let all = listed["invocations"].as_array().expect("a list");
+                if let Some(one) = all.iter().find(|one| one["status"] != "cancelled") {
+                    break format!("/invocations/{}", one["id"].as_str().expect("an id"));
+                }
+            };
+            std::thread::sleep(STEP * round);
+            server.ask("DELETE", &location, b"").expect(204);
+            is_at(&server, &location, "cancelled");
+        });
+    }
+    let left = server.get("/invocations?status=suspended").expect(200).json();
+    assert_eq!(left["invocations"], json!([]));
 }
 
 /// `DELETE` does not wait until it waits.

@@ -9,6 +9,7 @@
 //! ```
 
 use super::pages::{Run, cut, insert};
+use super::{PROT_READ, PROT_WRITE};
 use crate::errno::Answer;
 use crate::host;
 use crate::lock::Lock;
@@ -18,9 +19,6 @@ use monohull_abi::types::MapAccess;
 
 /// From this size on. The system's list of mappings has an end, and a mapping costs more than pages of the heap.
 pub(super) const LARGE: u64 = 1 << 20;
-
-const PROT_READ: u64 = 1;
-const PROT_WRITE: u64 = 2;
 
 /// What is mapped, in order; ranges that touch are one.
 static MAPPED: Lock<Vec<Run>> = Lock::new(Vec::new());

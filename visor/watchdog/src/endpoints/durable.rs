@@ -138,22 +138,10 @@ impl Watchdog {
             return Ok(no_content());
         }
         let id = id_of(name)?;
-        self.with_ledger(move |watchdog, ledger| {
-            let came = ledger.meta().control(&id, Control::Cancel, now()).map_err(meta_kept)?;
-            watchdog.end_resident(&id);
-            if came == Controlled::Unknown {
-                return Err(unknown());
-            }
-            // It is marked, and so it is not taken for one that failed.
-            if let Some(invocation) = watchdog.history.find(id.as_str()) {
-                invocation.cancel();
-            }
-            ledger.changed(&id);
-            watchdog.settle(&id);
-            Ok(())
-        })
-        .await?;
-        Ok(no_content())
+        match self.with_ledger(move |watchdog, ledger| watchdog.cancel_at_once(ledger, &id)).await? {
+            Controlled::Unknown => Err(unknown()),
+            _ => Ok(no_content()),
+        }
     }
 
     /// `…/purge`.

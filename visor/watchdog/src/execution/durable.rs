@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use monohull_durable::{
-    Adding, Claim, Claimed, Commit, Control, Held, InvocationId, Left, Meta, Status as RowStatus, StoreError,
+    Adding, Claim, Claimed, Commit, Control, Controlled, Held, InvocationId, Left, Meta, Status as RowStatus,
+    StoreError,
 };
 use monohull_engine::Ready;
 use monohull_worker::{Job, SuspendedRun};
@@ -40,7 +41,7 @@ use crate::execution::run::{Came, Waiting};
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::admission::Turn;
 use crate::invocations::invocation::Invocation;
-use crate::invocations::ledger::{meta_kept, now};
+use crate::invocations::ledger::{Ledger, meta_kept, now};
 use crate::invocations::residents::{Ended, WaitOf};
 use crate::invocations::status::Status;
 use crate::invocations::stored::{Told, encode_printed};
@@ -145,16 +146,7 @@ impl Watchdog {
             let (watchdog, id) = (self.clone(), invocation.id.parse());
             let cancelled = self.blocking(move |_| {
                 let id: InvocationId = id.map_err(|_| ApiError::monohull("an id is none"))?;
-                let ledger = &watchdog.ledger;
-                ledger.change(|ledger| ledger.meta().control(&id, Control::Cancel, now()).map_err(meta_kept))?;
-                watchdog.end_resident(&id);
-                // It may go on already.
-                if let Some(leg) = watchdog.history.find(id.as_str()) {
-                    leg.cancel();
-                }
-                ledger.changed(&id);
-                watchdog.settle(&id);
-                Ok(())
+                watchdog.ledger.change(|ledger| watchdog.cancel_at_once(ledger, &id))
             });
             if let Err(refusal) = cancelled.await {
                 tracing::warn!(id = invocation.id, error = refusal.error.message, "cancelled too late");
@@ -163,6 +155,21 @@ impl Watchdog {
         if let Some(id) = owed {
             self.call_back(&id).await;
         }
+    }
+
+    /// Cancels what has a row, and stops its process. One that has ended stays as it is.
+    pub(crate) fn cancel_at_once(&self, ledger: &Ledger, id: &InvocationId) -> Result<Controlled, ApiError> {
+        let came = ledger.meta().control(id, Control::Cancel, now()).map_err(meta_kept)?;
+        self.end_resident(id);
+        if came != Controlled::Unknown {
+            // It is marked, and so it is not taken for one that failed.
+            if let Some(invocation) = self.history.find(id.as_str()) {
+                invocation.cancel();
+            }
+            ledger.changed(id);
+            self.settle(id);
+        }
+        Ok(came)
     }
 
     /// Goes on with what is due, as much at a time as may run.
