@@ -1,7 +1,12 @@
-//! `memcpy`, `memmove`, `memset`, `memcmp` and `bcmp`: those of all images. musl's begin with a string instruction at most lengths, which takes longer
-//! than most copies, and compare byte by byte, and every map with texts as keys compares.
+//! C's functions on bytes and texts that programs spend time in: those of all images.
+//!
+//! musl's `memcpy`, `memmove` and `memset` begin with a string instruction at most lengths, which takes longer than most copies.
+//! Its comparisons go byte by byte, and its searches eight bytes at a time. musl's other functions stand on these: `strchr` on
+//! `strchrnul`, `strnlen` on `memchr`, `strrchr` on `memrchr`.
 
-use monohull_trampoline::memory;
+use core::ptr::null;
+
+use monohull_trampoline::{memory, search};
 
 /// C's `memcpy`.
 #[unsafe(no_mangle)]
@@ -36,4 +41,60 @@ pub unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, count: usize) 
 pub unsafe extern "C" fn bcmp(one: *const u8, other: *const u8, count: usize) -> i32 {
     // SAFETY: C's condition is the same.
     unsafe { memory::compare(one, other, count) }
+}
+
+/// C's `memchr`, which takes the lowest byte of a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memchr(from: *const u8, byte: i32, count: usize) -> *const u8 {
+    // SAFETY: C's condition is the same: the bytes behind the one sought need not be there.
+    unsafe { search::find(from, byte as u8, count) }.unwrap_or(null())
+}
+
+/// GNU's `memrchr`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memrchr(from: *const u8, byte: i32, count: usize) -> *const u8 {
+    // SAFETY: the condition is the same.
+    unsafe { search::find_last(from, byte as u8, count) }.unwrap_or(null())
+}
+
+/// What musl calls `memrchr` itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __memrchr(from: *const u8, byte: i32, count: usize) -> *const u8 {
+    // SAFETY: the condition is the same.
+    unsafe { memrchr(from, byte, count) }
+}
+
+/// C's `strlen`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strlen(text: *const u8) -> usize {
+    // SAFETY: C's condition is the same.
+    unsafe { search::text_len(text) }
+}
+
+/// GNU's `strchrnul`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strchrnul(text: *const u8, byte: i32) -> *const u8 {
+    // SAFETY: the condition is the same.
+    unsafe { search::find_or_end(text, byte as u8) }
+}
+
+/// What musl calls `strchrnul` itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __strchrnul(text: *const u8, byte: i32) -> *const u8 {
+    // SAFETY: the condition is the same.
+    unsafe { strchrnul(text, byte) }
+}
+
+/// C's `strcmp`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strcmp(one: *const u8, other: *const u8) -> i32 {
+    // SAFETY: C's condition is the same.
+    unsafe { search::compare_texts(one, other, usize::MAX) }
+}
+
+/// C's `strncmp`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strncmp(one: *const u8, other: *const u8, count: usize) -> i32 {
+    // SAFETY: C's condition is the same.
+    unsafe { search::compare_texts(one, other, count) }
 }

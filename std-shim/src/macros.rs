@@ -83,7 +83,7 @@ macro_rules! image {
 
             #[cfg(all(panic = "abort", not(test)))]
             const _: () = {
-                use $crate::rt::{Heap, IMAGE, ImageHeader, c_void, memory};
+                use $crate::rt::{Heap, IMAGE, ImageHeader, c_void, memory, search};
 
                 #[unsafe(no_mangle)]
                 #[used]
@@ -144,7 +144,7 @@ macro_rules! c_memory {
         }
         #[unsafe(no_mangle)]
         unsafe extern "C" fn strlen(text: *const u8) -> usize {
-            unsafe { memory::text_len(text) }
+            unsafe { search::text_len(text) }
         }
     };
 }

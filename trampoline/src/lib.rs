@@ -5,7 +5,7 @@
 //! * `user` (feature `user`) is part of every function image: how a function makes hostcalls, and where its threads begin.
 //! * `system` (feature `system`) is part of the visor: how user code is entered, and the gates through which it returns.
 //!
-//! The user half also moves bytes, because an image has no C library:
+//! The user half also moves and searches bytes, because an image has no C library:
 //!
 //! ```
 //! # #[cfg(feature = "user")]
@@ -22,6 +22,8 @@
 
 #[cfg(feature = "user")]
 pub mod memory;
+#[cfg(feature = "user")]
+pub mod search;
 #[cfg(feature = "user")]
 pub mod user;
 

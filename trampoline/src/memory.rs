@@ -319,26 +319,6 @@ pub unsafe fn compare(a: *const u8, b: *const u8, len: usize) -> i32 {
     }
 }
 
-/// Length of a text that ends with a zero byte.
-///
-/// # Safety
-/// `text` is readable up to and including its zero byte.
-#[inline]
-pub unsafe fn text_len(text: *const u8) -> usize {
-    let len: usize;
-    // SAFETY: reads up to the zero byte and no further.
-    unsafe {
-        asm!(
-            "2:",
-            "cmp byte ptr [{text} + {len}], 0",
-            "lea {len}, [{len} + 1]",
-            "jne 2b",
-            text = in(reg) text, len = inout(reg) 0usize => len, options(nostack, readonly),
-        );
-    }
-    len - 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -406,13 +386,5 @@ mod tests {
                 assert_eq!(compare(&b).signum(), a[..len].cmp(&b[..len]) as i32, "{len}, difference at {at}");
             }
         }
-    }
-
-    #[test]
-    fn text_ends_at_the_first_zero() {
-        // SAFETY: the text has a zero byte.
-        assert_eq!(unsafe { text_len(c"hull".as_ptr().cast()) }, 4);
-        // SAFETY: as above.
-        assert_eq!(unsafe { text_len(c"".as_ptr().cast()) }, 0);
     }
 }

@@ -12,7 +12,7 @@ pub use core::ffi::c_void;
 pub use heap::Heap;
 pub(crate) use heap::drop_cache;
 pub use monohull_abi::types::ImageHeader;
-pub use monohull_trampoline::{memory, thread_entry};
+pub use monohull_trampoline::{memory, search, thread_entry};
 
 use crate::any::Any;
 use crate::panic::{Location, PanicHookInfo, PanicInfo};
