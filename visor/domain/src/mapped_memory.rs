@@ -30,7 +30,7 @@ use super::address_space::{Access, AddressSpace, AddressSpaceError};
 use super::keys::Key;
 use super::mapped_ranges::{MappedRanges, RangeState};
 use super::moved_pages::copy_bytes;
-use super::pieces::Pieces;
+use super::pieces::{Kind, Pieces};
 use monohull_abi::Errno;
 use monohull_abi::layout::{PAGE, page_down, page_up};
 use monohull_abi::types::{MAP_RANGES_MAX, MOVED_MIN, MapAccess};
@@ -229,7 +229,7 @@ impl MappedMemory {
             && !self.pieces.overlap(&range);
         let protect = |space: &AddressSpace, range| space.protect(range, rights, pages.key);
         self.change(pages, range.clone(), 0, |state| Some(to(state)), protect)?;
-        if grows && self.set_apart(pages.space, &range) {
+        if grows && self.set_apart(pages.space, &range, Kind::Huge) {
             pages.space.prefer_huge(range);
         }
         Ok(())
@@ -307,7 +307,7 @@ impl MappedMemory {
         let whole = to.start..page_down(to.end);
         let from = buffer..buffer + (whole.end - whole.start);
         let rest = from.end..buffer + (to.end - to.start);
-        let moved = if whole.end - whole.start >= MOVED_MIN && self.set_apart(pages.space, &whole) {
+        let moved = if whole.end - whole.start >= MOVED_MIN && self.set_apart(pages.space, &whole, Kind::Moved) {
             pages.space.move_pages(from, whole.start, pages.key).map(|all| {
                 if all {
                     // The place shows no image any more.
@@ -353,9 +353,9 @@ impl MappedMemory {
     }
 
     /// Notes that a range is to be a mapping of its own to the kernel: false, and nothing is noted, if there may be no more of them.
-    fn set_apart(&mut self, space: &AddressSpace, range: &Range<u64>) -> bool {
+    fn set_apart(&mut self, space: &AddressSpace, range: &Range<u64>, kind: Kind) -> bool {
         let (before, pieces) = (self.count(), self.pieces.clone());
-        self.pieces.insert(range);
+        self.pieces.insert(range, kind);
         let is_counted = space.count_ranges(before, self.count());
         if !is_counted {
             self.pieces = pieces;
@@ -475,14 +475,21 @@ impl MappedMemory {
         }
     }
 
-    /// Gives the area its key and its origin, before any page of it has rights.
+    /// Gives the area its key and its origin, before any page of it has rights. Where the heap has become smaller since (a rewind), the area
+    /// begins lower from now on.
     fn prepare(&mut self, space: &AddressSpace, key: Key, room: &Range<u64>) -> Result<(), AddressSpaceError> {
-        if self.area.is_some() {
+        let Some(area) = &mut self.area else {
+            // It is reset at the end, however far this comes.
+            self.area = Some(room.clone());
+            return Self::prepare_room(space, key, room.clone());
+        };
+        let more = room.start..area.start;
+        if more.is_empty() {
             return Ok(());
         }
-        // It is reset at the end, however far this comes.
-        self.area = Some(room.clone());
-        Self::prepare_room(space, key, room.clone())
+        area.start = more.start;
+        // Pages that were never touched get the origin of the mapping that they are joined with.
+        space.protect(more, Access::None, key)
     }
 
     fn prepare_room(space: &AddressSpace, key: Key, area: Range<u64>) -> Result<(), AddressSpaceError> {

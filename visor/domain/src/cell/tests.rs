@@ -1,11 +1,14 @@
 //! What a cell leaves to the next instance, and what it gives back.
 
+use super::super::account::Accounts;
 use super::super::carrier::Carrier;
 use super::super::keys::Keys;
 use super::super::{install_fault_handlers, one_at_a_time};
 use super::*;
+use crate::mapped_memory::Pages;
 use crate::mapped_ranges::RangeState;
 use monohull_abi::layout::{INFO_BASE, INFO_SIZE};
+use monohull_abi::types::MapAccess;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -121,6 +124,52 @@ fn memory_goes_back_to_each_checkpoint_and_nothing_of_the_copy_is_left_in_a_wipe
     assert!(!mapped());
     cell.grow_heap(&space, 4 * PAGE).expect("rights").expect("room");
     assert!((0..4).all(|index| *page(index) == [0; 4096]));
+}
+
+/// What was mapped while there was more heap says nothing of where memory is mapped once the heap has become smaller.
+#[test]
+fn what_is_mapped_where_the_heap_was_is_wiped() {
+    const ID: u32 = 256;
+    let _one = one_at_a_time();
+    install_fault_handlers();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
+    let image = Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
+    let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
+    space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
+    let _carrier = Carrier::new(&space, 0).expect("a carrier");
+    let accounts = Accounts::new();
+    accounts.open(0, ID, 64 << 20, 0);
+    let account = accounts.of(0, ID).expect("it is open");
+    let mut cell = Cell::new(&space, 0, image, STACK, Key::FUNCTIONS).expect("a cell");
+    let user_rsp = cell.stack(None).end - 4096;
+    let record = Record { user_rsp, stack: vec![5; 4096], ..Record::default() };
+    let point = cell.add_point(&space, record, |_| true).expect("a checkpoint");
+    cell.grow_heap(&space, 1 << 20).expect("rights").expect("room");
+    let work = |cell: &mut Cell, work: &dyn Fn(&mut MappedMemory, &Pages<'_>) -> u64| {
+        let (mapped, room, key) = cell.mapped_mut();
+        work(mapped, &Pages { space: &space, key, account, room })
+    };
+    work(&mut cell, &|mapped, pages| {
+        let at = mapped.map(pages, PAGE, 0, MapAccess::ReadWrite).expect("a page");
+        mapped.unmap(pages, at..at + PAGE).expect("it is mapped");
+        at
+    });
+    cell.go_back(&space, point, |_| true).expect("it goes back");
+    let lowest = work(&mut cell, &|mapped, pages| {
+        let room = &pages.room;
+        let at = mapped.map(pages, room.end - room.start, 0, MapAccess::None).expect("the whole room");
+        mapped.protect(pages, at..at + PAGE, MapAccess::ReadWrite).expect("a page of it");
+        at
+    });
+    let mut byte = 7_u8;
+    // SAFETY: a page of the cell, which no thread uses; one that is not readable is survived.
+    assert!(unsafe { copy(lowest as *mut u8, &raw const byte, 1) }, "otherwise this shows nothing");
+    cell.wipe(&space).expect("memory that is not locked is wiped");
+    // SAFETY: as above.
+    assert!(!unsafe { copy(&raw mut byte, lowest as *const u8, 1) }, "nothing is mapped");
+    cell.grow_heap(&space, 1 << 20).expect("rights").expect("room");
+    // SAFETY: as above.
+    assert!(unsafe { copy(&raw mut byte, lowest as *const u8, 1) } && byte == 0, "heap is zero");
 }
 
 /// What is written where a file is shown stays out of the file, and in a wiped cell there is nothing of it: neither in data, which is dropped

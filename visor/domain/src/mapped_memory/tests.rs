@@ -203,6 +203,24 @@ fn ranges_are_limited_in_number_and_a_refusal_changes_nothing() {
     assert!(bench.map(PAGE, MapAccess::Read).is_ok());
 }
 
+/// Memory that grows step by step is one mapping of the kernel, however many steps there were.
+#[test]
+fn steps_of_growth_are_no_ranges() {
+    let _one = one_at_a_time();
+    let mut bench = Bench::new();
+    let steps = LIMIT / GROWS_BY;
+    let at = bench.map(LIMIT, MapAccess::None).expect("a reservation");
+    for step in 0..steps {
+        bench.protect(at + step * GROWS_BY..at + (step + 1) * GROWS_BY, MapAccess::ReadWrite).expect("memory");
+        assert!(write(at + step * GROWS_BY, 7));
+    }
+    // The first step is like any memory, and the others may be huge.
+    assert!(bench.memory.count() <= 4, "{}", bench.memory.count());
+    assert!(kernel_mappings() <= 6, "{}", kernel_mappings());
+    bench.unmap(at..at + LIMIT).expect("all of it");
+    assert_eq!((bench.memory.count(), bench.charged()), (0, 0));
+}
+
 /// A file of so many pages, which hold their numbers from 1 on.
 fn file(pages: u8) -> std::os::fd::OwnedFd {
     let bytes: Vec<u8> = (1..=pages).flat_map(|page| [page; PAGE as usize]).collect();
