@@ -63,6 +63,9 @@ static void mappings(void)
 	memset(pages, 7, 5 * 4096);
 	CHECK(madvise(pages, 4096, MADV_DONTNEED) == 0 && pages[0] == 0 && pages[4096] == 7);
 	CHECK(mprotect(pages, 4096, PROT_NONE) == 0 && mprotect(pages, 4096, PROT_READ | PROT_WRITE) == 0);
+	/* What does not begin at a page is nothing that can be freed, and its neighbours stay as they are. */
+	FAILS(madvise(pages + 4096 + 2048, 2048, MADV_DONTNEED), EINVAL);
+	CHECK(pages[4096 + 2048] == 7 && pages[2 * 4096] == 7);
 	char *moved = mremap(pages, 5 * 4096, 9 * 4096, MREMAP_MAYMOVE);
 	CHECK(moved != MAP_FAILED && moved[4096] == 7 && moved[8 * 4096] == 0);
 	CHECK(mremap(moved, 9 * 4096, 4096, 0) == moved);
@@ -90,6 +93,8 @@ static void mappings(void)
 	/* Beyond the file's end: zeros. */
 	text = mmap(0, 8192, PROT_READ, MAP_PRIVATE, file, 0);
 	CHECK(text != MAP_FAILED && text[15] == 'e' && text[16] == 0 && text[8191] == 0);
+	/* It is there again after it has been freed, as it would be read again. */
+	CHECK(madvise(text, 8192, MADV_DONTNEED) == 0 && text[0] == 't' && text[16] == 0);
 	CHECK(munmap(text, 8192) == 0);
 	FAILS(mmap(0, 16, PROT_READ, MAP_PRIVATE, 77, 0), EBADF);
 	close(file);
@@ -130,6 +135,24 @@ static void large(void)
 	CHECK(grows != MAP_FAILED && grows[0] == 1 && grows[MIB - 1] == 2 && grows[MIB] == 0 && grows[4096] == 0);
 	CHECK(mremap(grows, 5 * MIB, 2 * MIB, 0) == grows && grows[MIB - 1] == 2 && munmap(grows, 2 * MIB) == 0);
 
+	/* Of a range with a gap all that is mapped is changed. */
+	char *gap = mmap(0, 4 * MIB, BOTH, PRIVATE, -1, 0);
+	CHECK(gap != MAP_FAILED);
+	memset(gap, 7, 4 * MIB);
+	CHECK(munmap(gap + MIB, MIB) == 0);
+	FAILS(madvise(gap, 4 * MIB, MADV_DONTNEED), ENOMEM);
+	CHECK(gap[0] == 0 && gap[4 * MIB - 1] == 0);
+	FAILS(mprotect(gap, 4 * MIB, PROT_READ), ENOMEM);
+	FAILS((long)mmap(gap, 4 * MIB, BOTH, PRIVATE | MAP_FIXED, -1, 0), EINVAL);
+	CHECK(munmap(gap, 4 * MIB) == 0 && munmap(gap, 4 * MIB) == 0);
+	FAILS((long)mmap(gap, MIB, BOTH, PRIVATE | MAP_FIXED, -1, 0), EINVAL);
+	/* Memory that cannot become longer stays as it is, and where it is. */
+	char *stays = mmap(0, 2 * MIB, PROT_READ, PRIVATE, -1, 0);
+	CHECK(stays != MAP_FAILED);
+	FAILS((long)mremap(stays, 2 * MIB, 1L << 50, MREMAP_MAYMOVE), ENOMEM);
+	FAILS((long)mremap(stays, 2 * MIB, 2 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, room), EINVAL);
+	CHECK(munmap(stays, 2 * MIB) == 0);
+
 	/* What is given back is there for others. */
 	for (int round = 0; round < 40; round++) {
 		char *pages = mmap(0, 24 * MIB, BOTH, PRIVATE, -1, 0);
@@ -149,6 +172,21 @@ static void large(void)
 	}
 	CHECK(got > 400);
 	for (int at = 0; at < got; at++) CHECK(munmap(many[at], 2 * MIB) == 0);
+}
+
+/* A program without any memory left can give some back. */
+static void exhausted(void)
+{
+	char *big = mmap(0, 4 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(big != MAP_FAILED);
+	void **all = 0, **block;
+	for (size_t size = 1 << 20; size >= sizeof block; size /= 2)
+		while ((block = malloc(size))) *block = all, all = block;
+	int given = munmap(big + MIB, MIB);
+	CHECK(given == 0 || errno == ENOMEM);
+	if (given) CHECK(munmap(big, 4 * MIB) == 0);
+	for (; all; all = block) block = *all, free(all);
+	CHECK(munmap(big, 4 * MIB) == 0);
 }
 
 static int in_order(const unsigned char *a, const unsigned char *b, int count)
@@ -226,6 +264,7 @@ int main(int count, char **arguments)
 	heap();
 	mappings();
 	large();
+	exhausted();
 	CHECK(compares());
 	CHECK(copies());
 	return end();

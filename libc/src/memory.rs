@@ -54,21 +54,8 @@ pub(crate) fn mmap([address, len, protection, flags, descriptor, offset]: [u64; 
         return ENOMEM;
     }
     if flags & MAP_FIXED != 0 {
-        // Over what is mapped already, as a reservation that is put to use is.
-        let over = address.is_multiple_of(PAGE) && is_anonymous(address, pages);
-        if flags & MAP_ANONYMOUS == 0 || !over || shared_files::overlap(address, pages) {
-            return EINVAL;
-        }
-        if mapped::holds(address, pages) {
-            let done = match mapped::protect(address, pages, protection) {
-                0 => mapped::discard(address, pages),
-                error => error,
-            };
-            return if done == 0 { address as Answer } else { done };
-        }
-        // SAFETY: pages of the caller's, which it replaces by zeros.
-        unsafe { (address as *mut u8).write_bytes(0, pages as usize) };
-        return address as Answer;
+        let is_anonymous = flags & MAP_ANONYMOUS != 0;
+        return if is_anonymous && address.is_multiple_of(PAGE) { over(address, pages, protection) } else { EINVAL };
     }
     if flags & MAP_ANONYMOUS != 0 {
         return anonymous(pages, protection);
@@ -103,17 +90,58 @@ fn anonymous(len: u64, protection: u64) -> Answer {
     }
 }
 
-/// Whether all of it is anonymous and mapped.
-fn is_anonymous(address: u64, len: u64) -> bool {
-    mapped::holds(address, len) || pages::are_mapped(address, len)
+/// New anonymous pages over what is mapped already, as a reservation that is put to use is: nothing else is replaced.
+fn over(address: u64, len: u64, protection: u64) -> Answer {
+    if !is_mapped(address, len) || shared_files::overlap(address, len) {
+        return EINVAL;
+    }
+    let each = |part| match part {
+        Part::System(run) => mapped::protect(run, protection).and_then(|()| mapped::discard(run)),
+        Part::Heap(run) => pages::become_anonymous(run).map(|()| pages::zero(run)),
+    };
+    parts(address, len).try_for_each(each).map_or_else(|error| error, |()| address as Answer)
 }
 
-/// Gives anonymous pages back.
-fn release(address: u64, len: u64) -> Option<Answer> {
-    mapped::release(address, len).or_else(|| pages::release(address, len).then_some(0))
+/// A part of a range of addresses.
+#[derive(Clone, Copy)]
+enum Part {
+    /// Of a large anonymous mapping.
+    System(Run),
+    /// Of a small one, or of one that has a part of a file.
+    Heap(Run),
 }
 
-/// `munmap(address, length)`.
+impl Part {
+    fn run(self) -> Run {
+        let (Part::System(run) | Part::Heap(run)) = self;
+        run
+    }
+}
+
+/// The parts of a range that are mapped, upwards.
+fn parts(address: u64, len: u64) -> impl Iterator<Item = Part> {
+    let mut range = address..address.saturating_add(len);
+    core::iter::from_fn(move || {
+        let both = [mapped::first_mapped(&range).map(Part::System), pages::first_mapped(&range).map(Part::Heap)];
+        let next = both.into_iter().flatten().min_by_key(|part| part.run().start)?;
+        range.start = next.run().end();
+        Some(next)
+    })
+}
+
+/// Whether all of a range is mapped.
+fn is_mapped(address: u64, len: u64) -> bool {
+    parts(address, len).map(|part| part.run().len).sum::<u64>() == len
+}
+
+/// What is said of a range once its parts have been changed: what is mapped of it is changed also if there are gaps.
+fn unless_gaps(address: u64, len: u64) -> Answer {
+    // Of a range without large mappings it is not known what is mapped: it may be the image's, or a stack.
+    let is_large = mapped::first_mapped(&(address..address.saturating_add(len))).is_some();
+    if is_large && !is_mapped(address, len) { ENOMEM } else { 0 }
+}
+
+/// `munmap(address, length)`: a mapped file goes as a whole, if all of it is in the range.
 pub(crate) fn munmap([address, len, ..]: [u64; 6]) -> Answer {
     if len == 0 || !address.is_multiple_of(PAGE) || len > isize::MAX as u64 {
         return EINVAL;
@@ -122,54 +150,69 @@ pub(crate) fn munmap([address, len, ..]: [u64; 6]) -> Answer {
     if shared_files::unmap(address, len) {
         return 0;
     }
-    if let Some(answer) = release(address, len) {
-        return answer;
+    if let Err(error) = release(address, len) {
+        return error;
     }
+    let range = Run { start: address, len };
     let mut files = FILES.hold();
-    match files.iter().position(|file| file.start == address && page_up(file.len) <= len) {
-        Some(at) => {
-            files.swap_remove(at);
-            host::call(number::FILE_MUNMAP, [address])
-        }
-        // A part of a mapped file goes with the whole of it.
-        None => 0,
+    while let Some(at) = files.iter().position(|file| range.holds(file.start, page_up(file.len))) {
+        match host::call(number::FILE_MUNMAP, [files[at].start]) {
+            error @ ..0 => return error,
+            _ => files.swap_remove(at),
+        };
     }
+    0
 }
 
-/// `mremap(address, old length, new length, flags)`, of anonymous and of shared mappings.
+/// Gives back what is mapped of a range.
+fn release(address: u64, len: u64) -> Result<(), Answer> {
+    parts(address, len).try_for_each(|part| match part {
+        Part::System(run) => mapped::release(run),
+        Part::Heap(run) => pages::release(run),
+    })
+}
+
+/// `mremap(address, old length, new length, flags)`, of anonymous and of shared mappings. What becomes longer may be read and written.
 pub(crate) fn mremap([address, old, new, flags, ..]: [u64; 6]) -> Answer {
     if old == 0 || new == 0 || new > isize::MAX as u64 || !address.is_multiple_of(PAGE) {
         return EINVAL;
+    }
+    if flags & !MREMAP_MAYMOVE != 0 {
+        return refuse(Missing::Move, EINVAL);
     }
     let (old, new) = (page_up(old), page_up(new));
     let may_move = flags & MREMAP_MAYMOVE != 0;
     if let Some(answer) = shared_files::remap(address, old, new, may_move) {
         return answer;
     }
-    if !is_anonymous(address, old) {
+    if !is_mapped(address, old) {
         return EINVAL;
     }
     if new <= old {
-        if new < old {
-            release(address + new, old - new);
-        }
-        return address as Answer;
+        let rest = if new < old { release(address + new, old - new) } else { Ok(()) };
+        return rest.map_or_else(|error| error, |()| address as Answer);
     }
     if !may_move {
         return ENOMEM;
     }
+    let to = anonymous(new, PROT_READ | PROT_WRITE);
+    if to < 0 {
+        return to;
+    }
     // A part of it may be inaccessible.
-    if mapped::holds(address, old)
-        && let error @ ..0 = mapped::protect(address, old, PROT_READ | PROT_WRITE)
-    {
+    let moved = parts(address, old).try_for_each(|part| match part {
+        Part::System(run) => mapped::protect(run, PROT_READ | PROT_WRITE),
+        Part::Heap(_) => Ok(()),
+    });
+    if let Err(error) = moved {
+        // What cannot be given back is lost.
+        let _ = release(to as u64, new);
         return error;
     }
-    let to = anonymous(new, PROT_READ | PROT_WRITE);
-    if to > 0 {
-        // SAFETY: both are mapped, and they do not overlap: one has just been taken.
-        unsafe { core::ptr::copy_nonoverlapping(address as *const u8, to as *mut u8, old as usize) };
-        release(address, old);
-    }
+    // SAFETY: both are mapped, and they do not overlap: one has just been taken.
+    unsafe { core::ptr::copy_nonoverlapping(address as *const u8, to as *mut u8, old as usize) };
+    // As above.
+    let _ = release(address, old);
     to
 }
 
@@ -179,11 +222,23 @@ pub(crate) fn mprotect([address, len, protection, ..]: [u64; 6]) -> Answer {
     if protection & PROT_EXEC != 0 {
         return refuse(Missing::Executable, EACCES);
     }
-    let pages = page_up(len);
-    if len > 0 && address.is_multiple_of(PAGE) && mapped::holds(address, pages) {
-        return mapped::protect(address, pages, protection);
+    if !address.is_multiple_of(PAGE) {
+        return EINVAL;
     }
-    if protection & PROT_WRITE != 0 { shared_files::make_writable(address, len) } else { 0 }
+    let pages = page_up(len);
+    let protected = parts(address, pages).try_for_each(|part| match part {
+        Part::System(run) => mapped::protect(run, protection),
+        Part::Heap(_) => Ok(()),
+    });
+    if let Err(error) = protected {
+        return error;
+    }
+    if protection & PROT_WRITE != 0
+        && let error @ ..0 = shared_files::make_writable(address, len)
+    {
+        return error;
+    }
+    unless_gaps(address, pages)
 }
 
 /// `msync(address, length, flags)`: what was stored in shared mappings is written to their files.
@@ -195,17 +250,24 @@ pub(crate) fn msync([address, len, flags, ..]: [u64; 6]) -> Answer {
     shared_files::sync(address, len, flags & MS_SYNC != 0)
 }
 
-/// `madvise(address, length, advice)`: `MADV_DONTNEED` frees the memory of large anonymous mappings and zeroes others, `MADV_FREE` frees that
-/// of large ones; a hint for mapped files; otherwise nothing.
+/// `madvise(address, length, advice)`: `MADV_DONTNEED` frees the memory of large anonymous mappings and zeroes small ones, `MADV_FREE` frees
+/// that of large ones; a hint for mapped files; otherwise nothing.
 pub(crate) fn madvise([address, len, advice, ..]: [u64; 6]) -> Answer {
-    let len = page_up(len);
-    if len > 0 && matches!(advice, MADV_DONTNEED | MADV_FREE) && mapped::holds(address, len) {
-        return mapped::discard(address, len);
+    if !address.is_multiple_of(PAGE) {
+        return EINVAL;
     }
-    let shared = shared_files::overlap(address, len);
-    if advice == MADV_DONTNEED && len > 0 && !shared && pages::are_mapped(address, len) {
-        // SAFETY: pages of the caller's, which it gives up the contents of.
-        unsafe { (address as *mut u8).write_bytes(0, len as usize) };
+    let len = page_up(len);
+    let frees = matches!(advice, MADV_DONTNEED | MADV_FREE);
+    let free = |part| match part {
+        Part::System(run) => mapped::discard(run),
+        Part::Heap(run) if advice == MADV_DONTNEED => {
+            pages::zero(run);
+            Ok(())
+        }
+        Part::Heap(_) => Ok(()),
+    };
+    if frees && let Err(error) = parts(address, len).try_for_each(free) {
+        return error;
     }
     let mapped = FILES.hold().iter().find(|file| file.holds(address, len.min(file.len))).map(|file| file.start);
     if let Some(start) = mapped.or_else(|| shared_files::mapped_by_system(address))
@@ -220,7 +282,7 @@ pub(crate) fn madvise([address, len, advice, ..]: [u64; 6]) -> Answer {
             }
         }
     }
-    0
+    if frees { unless_gaps(address, len) } else { 0 }
 }
 
 /// `brk(address)`: the program break does not move; `malloc` needs none.

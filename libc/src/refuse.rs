@@ -34,6 +34,8 @@ pub(crate) enum Missing {
     Nested,
     /// Timers that signal, or that are read from a descriptor.
     Timer,
+    /// Memory that moves to a place of the program's choice, or leaves its place mapped.
+    Move,
 }
 
 impl Missing {
@@ -51,6 +53,7 @@ impl Missing {
             Missing::Link => "there are no symbolic or hard links",
             Missing::Watch => "files cannot be watched (inotify, fanotify)",
             Missing::Nested => "an epoll descriptor cannot itself be watched (epoll_ctl, poll)",
+            Missing::Move => "memory moves where the system has room for it (MREMAP_FIXED, MREMAP_DONTUNMAP)",
             Missing::Timer => "there are no timers that signal (timer_create, setitimer, alarm)",
         }
     }

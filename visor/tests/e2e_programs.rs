@@ -68,7 +68,7 @@ fn files_directories_and_descriptors() {
 fn the_heap_and_mappings() {
     let mut document = document("memory");
     document["steps"][0]["memory"] = json!("64MiB");
-    refuses(&document, &["(PROT_EXEC)"]);
+    refuses(&document, &["(PROT_EXEC)", "(MREMAP_FIXED, MREMAP_DONTUNMAP)"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Parts of files as anonymous pages.
 
-use super::pages;
+use super::pages::{self, Run};
 use crate::errno::Answer;
 use crate::host;
 use monohull_abi::layout::page_up;
@@ -9,11 +9,18 @@ use monohull_abi::number;
 /// New pages with what the file has there, and zeros beyond its end.
 pub(super) fn of(file: u64, offset: u64, len: u64) -> Answer {
     let start = pages::take(page_up(len));
-    if start > 0
-        && let error @ ..0 = read(file, start as u64, len, offset)
-    {
-        pages::release(start as u64, page_up(len));
-        return error;
+    if start < 0 {
+        return start;
+    }
+    let memory = Run { start: start as u64, len: page_up(len) };
+    let read = match pages::are_of_a_file(memory.start, memory.len) {
+        Ok(()) => read(file, memory.start, len, offset),
+        Err(error) => error,
+    };
+    if read < 0 {
+        // What cannot be given back is lost, as long as the program has no memory at all.
+        let _ = pages::release(memory);
+        return read;
     }
     start
 }

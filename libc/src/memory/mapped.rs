@@ -8,12 +8,13 @@
 //!   munmap                   gone
 //! ```
 
-use super::pages::{Run, cut, insert};
+use super::pages::{Run, cut, first, insert, make_room};
 use super::{PROT_READ, PROT_WRITE};
-use crate::errno::Answer;
+use crate::errno::{Answer, ENOBUFS, ENOMEM};
 use crate::host;
 use crate::lock::Lock;
 use alloc::vec::Vec;
+use core::ops::Range;
 use monohull_abi::number;
 use monohull_abi::types::MapAccess;
 
@@ -23,9 +24,15 @@ pub(super) const LARGE: u64 = 1 << 20;
 /// What is mapped, in order; ranges that touch are one.
 static MAPPED: Lock<Vec<Run>> = Lock::new(Vec::new());
 
+/// Bytes that the system unmaps at a time. Of more it may unmap a part before it fails.
+const AT_ONCE: u64 = 64 << 20;
+
 /// Maps zeroed pages: where they are.
 pub(super) fn take(len: u64, protection: u64) -> Answer {
     let mut mapped = MAPPED.hold();
+    if let Err(error) = make_room(&mut mapped, 1) {
+        return error;
+    }
     let start = host::call(number::MAP, [len, 0, access(protection)]);
     if start > 0 {
         insert(&mut mapped, Run { start: start as u64, len });
@@ -33,31 +40,42 @@ pub(super) fn take(len: u64, protection: u64) -> Answer {
     start
 }
 
-/// Whether all of it is such memory.
-pub(super) fn holds(start: u64, len: u64) -> bool {
-    MAPPED.hold().iter().any(|run| run.holds(start, len))
+/// The first part of a range that is such memory.
+pub(super) fn first_mapped(range: &Range<u64>) -> Option<Run> {
+    first(&MAPPED.hold(), range)
 }
 
-/// Unmaps it, if all of it is such memory.
-pub(super) fn release(start: u64, len: u64) -> Option<Answer> {
+/// Unmaps what is such memory.
+pub(super) fn release(run: Run) -> Result<(), Answer> {
     let mut mapped = MAPPED.hold();
-    mapped.iter().any(|run| run.holds(start, len)).then(|| {
-        let answer = host::call(number::UNMAP, [start, len]);
-        if answer == 0 {
-            cut(&mut mapped, start, len);
-        }
-        answer
-    })
+    let mut range = run.start..run.end();
+    while let Some(part) = first(&mapped, &range) {
+        let part = Run { len: part.len.min(AT_ONCE), ..part };
+        make_room(&mut mapped, 1)?;
+        done(host::call(number::UNMAP, [part.start, part.len]))?;
+        cut(&mut mapped, part);
+        range.start = part.end();
+    }
+    Ok(())
 }
 
-/// Frees the memory of pages that are held.
-pub(super) fn discard(start: u64, len: u64) -> Answer {
-    host::call(number::DISCARD, [start, len])
+/// Frees the memory of what is such memory.
+pub(super) fn discard(run: Run) -> Result<(), Answer> {
+    done(host::call(number::DISCARD, [run.start, run.len]))
 }
 
-/// Changes what pages that are held may be used for.
-pub(super) fn protect(start: u64, len: u64, protection: u64) -> Answer {
-    host::call(number::PROTECT, [start, len, access(protection)])
+/// Changes what such memory may be used for.
+pub(super) fn protect(run: Run, protection: u64) -> Result<(), Answer> {
+    done(host::call(number::PROTECT, [run.start, run.len, access(protection)]))
+}
+
+/// A program knows that there may be no more mappings as `ENOMEM`.
+fn done(answer: Answer) -> Result<(), Answer> {
+    match answer {
+        ENOBUFS => Err(ENOMEM),
+        error @ ..0 => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// What may be written may be read, as on every processor of this kind.

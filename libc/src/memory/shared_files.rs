@@ -271,23 +271,23 @@ impl Mapping {
         for view in core::mem::take(&mut self.views) {
             let mut left = vec![view];
             for part in &rest {
-                cut(&mut left, part.start, part.len);
+                cut(&mut left, *part);
             }
-            cut(&mut rest, view.start, view.len);
+            cut(&mut rest, view);
             self.views.extend(left);
         }
     }
 
     /// Its memory goes.
     fn free(&self) {
-        let Run { start, len } = self.memory;
+        let len = self.memory.len;
         if self.by_system {
-            host::call(number::FILE_MUNMAP, [start]);
-        } else {
-            pages::release(start, len);
+            host::call(number::FILE_MUNMAP, [self.memory.start]);
         }
-        if let Some(copy) = self.copy {
-            pages::release(copy, len);
+        let own = (!self.by_system).then_some(self.memory);
+        for pages in own.into_iter().chain(self.copy.map(|start| Run { start, len })) {
+            // What cannot be given back is lost, as long as the program has no memory at all.
+            let _ = pages::release(pages);
         }
     }
 
