@@ -225,13 +225,18 @@ fn c_compiles_and_runs() {
     assert_eq!(lines(&output), ["thread 7", "program 2 3 1.50"]);
 
     // What will be refused is a warning, as `monohull build` gives it.
-    const ASKS: &str = "#include <stdlib.h>\nint main(void) { return system(\"true\") + !aligned_alloc(16, 16); }\n";
+    const ASKS: &str = r#"
+        #include <stdlib.h>
+        __attribute__((noinline)) int converts(void) { return system("true"); }
+        __attribute__((noinline)) static int begins(int count) { return count > 9 ? converts() : 1; }
+        int main(int argc, char **argv) { return begins(argc) + !aligned_alloc(16, 16); }
+    "#;
     fs::write(here.join("asks.c"), ASKS).expect("written");
     let linked = monohull(here, here, &["cc", "asks.c", "-o", "asks.so"]);
     let said = String::from_utf8_lossy(&linked.stderr).into_owned();
     done(linked);
     assert!(
-        said.contains("warning: code in the image starts processes (") && said.contains("used by: main\n"),
+        said.contains("warning: code in the image starts processes (") && said.contains("used by: converts\n"),
         "{said}"
     );
     // Names that others chose do not reach the terminal as they are.

@@ -7,13 +7,18 @@
 //!   libc/c++/include, lib       the C++ standard library, if it was built
 //! ```
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
+use goblin::archive::Archive;
+use goblin::elf::Elf;
 use monohull_report::escape::shown;
 
+/// The libc, its start and its memory.
+const LIBC: &str = "libmonohull_c.a";
 /// Names another folder than the one beside the program.
 const OVERRIDE: &str = "MONOHULL_LIBC";
 
@@ -57,13 +62,13 @@ impl Toolchain {
     }
 
     fn at(folder: PathBuf) -> Option<Toolchain> {
-        folder.join("lib/libmonohull_c.a").is_file().then_some(Toolchain(folder))
+        folder.join("lib").join(LIBC).is_file().then_some(Toolchain(folder))
     }
 
     /// What images are linked with: the libc, and how.
     pub(super) fn content(&self) -> Result<Vec<u8>, ToolchainError> {
         let mut content = Vec::new();
-        for file in ["libmonohull_c.a", "ld-flags", "image.map"] {
+        for file in [LIBC, "ld-flags", "image.map"] {
             let path = self.libraries().join(file);
             content.extend(fs::read(&path).map_err(|source| ToolchainError::Unreadable { path, source })?);
         }
@@ -73,6 +78,21 @@ impl Toolchain {
     /// Where a search for libraries begins and ends.
     pub(super) fn libraries(&self) -> PathBuf {
         self.0.join("lib")
+    }
+
+    /// The names of the libc's functions, its local ones too. Names decide nothing but words, so what cannot be read has none.
+    pub(super) fn functions(&self) -> HashSet<String> {
+        let Ok(bytes) = fs::read(self.libraries().join(LIBC)) else { return HashSet::new() };
+        let Ok(archive) = Archive::parse(&bytes) else { return HashSet::new() };
+        let members = (0..archive.len()).filter_map(|index| archive.get_at(index)).filter_map(|member| {
+            let start = usize::try_from(member.offset).ok()?;
+            Elf::parse(bytes.get(start..start.checked_add(member.size())?)?).ok()
+        });
+        let functions = members.flat_map(|member| {
+            let functions = member.syms.iter().filter(|symbol| symbol.is_function() && !symbol.is_import());
+            functions.filter_map(|symbol| member.strtab.get_at(symbol.st_name).map(str::to_owned)).collect::<Vec<_>>()
+        });
+        functions.collect()
     }
 
     /// The folder with the C++ standard library.

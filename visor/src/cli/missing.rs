@@ -1,10 +1,12 @@
 //! What of an image's code will be refused when it runs, because a function has no processes, signals and the like.
 //!
 //! The libc answers such calls with an error and one line that names them. Its functions for them are in an image only if some code
-//! leads there, so they are looked up by name, and their callers through the image's instructions, up to a crate:
+//! leads there, so they are looked up by name, and their callers through the image's instructions, up to the first function that
+//! belongs neither to the libc nor to Rust's std:
 //!
 //! ```text
 //!   posix_spawnp ◀── std::sys::process::…::spawn ◀── std::process::Command::status ◀── app::convert     the crate is `app`
+//!   posix_spawn ◀── system ◀── run_editor                                                              a function in C
 //! ```
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -15,6 +17,7 @@ use goblin::elf::reloc::R_X86_64_RELATIVE;
 use iced_x86::{Code, Decoder, DecoderOptions, OpKind};
 use monohull_checker::symbols::SymbolTable;
 
+use super::c_toolchain::Toolchain;
 use super::imports::crate_of;
 
 /// Something that is refused.
@@ -98,8 +101,6 @@ const KINDS: [Kind; 6] = [
 
 /// The crates of Rust's std.
 const STD: [&str; 5] = ["std", "core", "alloc", "panic_unwind", "std_detect"];
-/// Where a program in C begins.
-const MAIN: &str = "main";
 /// The most users that are named.
 const NAMED: usize = 3;
 
@@ -122,7 +123,8 @@ pub(super) fn warnings(image: &[u8]) -> Vec<String> {
         return Vec::new();
     }
     let refused = found.iter().flat_map(|(_, functions)| functions.iter().map(|(_, at)| *at)).collect();
-    let callers = Callers::find(image, &elf, &symbols, refused);
+    let libc = Toolchain::find().map(|toolchain| toolchain.functions()).unwrap_or_default();
+    let callers = Callers::find(image, &elf, &symbols, refused, libc);
     found.into_iter().filter_map(|(kind, functions)| kind.warning(&functions, &callers, &symbols)).collect()
 }
 
@@ -161,10 +163,18 @@ struct Callers {
     of: HashMap<u64, Vec<u64>>,
     /// The libc's functions that are refused.
     refused: HashSet<u64>,
+    /// The names of all its functions.
+    libc: HashSet<String>,
 }
 
 impl Callers {
-    fn find(image: &[u8], elf: &Elf<'_>, symbols: &SymbolTable, refused: HashSet<u64>) -> Callers {
+    fn find(
+        image: &[u8],
+        elf: &Elf<'_>,
+        symbols: &SymbolTable,
+        refused: HashSet<u64>,
+        libc: HashSet<String>,
+    ) -> Callers {
         let relative = elf.dynrelas.iter().filter(|relocation| relocation.r_type == R_X86_64_RELATIVE);
         let slots: HashMap<u64, u64> =
             relative.filter_map(|slot| Some((slot.r_offset, slot.r_addend? as u64))).collect();
@@ -190,10 +200,10 @@ impl Callers {
                 }
             }
         }
-        Callers { of: callers, refused }
+        Callers { of: callers, refused, libc }
     }
 
-    /// The first functions of crates that lead to `function`, and those in C that nothing in the image calls by name.
+    /// The first functions that lead to `function` and are neither the libc's nor, unless std is a reason to warn, std's.
     fn users(&self, function: u64, through_std: bool, symbols: &SymbolTable) -> BTreeSet<String> {
         let mut users = BTreeSet::new();
         let (mut seen, mut next) = (HashSet::from([function]), vec![function]);
@@ -204,11 +214,12 @@ impl Callers {
                     continue;
                 }
                 let name = symbols.find(caller).map(|symbol| symbol.name()).unwrap_or_default();
-                match crate_of(&name) {
+                // A compiler names the parts and copies that it makes of a function in C after a dot.
+                let name = if crate_of(&name).is_none() { name.split('.').next().unwrap_or_default() } else { &name };
+                match crate_of(name) {
                     Some(of) if STD.contains(&of) => next.extend(through_std.then_some(caller)),
-                    // The libc's start calls it, and leads no further.
-                    None if name != MAIN && self.of.contains_key(&caller) => next.push(caller),
-                    _ => drop(users.insert(name)),
+                    None if self.libc.contains(name) => next.push(caller),
+                    _ => drop(users.insert(name.to_owned())),
                 }
             }
         }
