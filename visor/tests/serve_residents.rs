@@ -301,6 +301,27 @@ fn a_new_version_is_for_new_invocations() {
 }
 
 /// The process of an invocation is not that of another one, also if the other one has its id.
+/// Processes have the grants and secrets of the moment in which they were started.
+#[test]
+fn none_stays_once_grants_are_read_again() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let grants = folder.path().join("grants.json");
+    std::fs::write(&grants, "{}").expect("written");
+    let server = start_with(&["--grants", grants.to_str().expect("UTF-8")]);
+    let location = begin(&server, "one");
+    waits_for(&server, &location, "a");
+    assert_eq!(residents(&server), 1);
+    server.signal(Signal::SIGHUP);
+    eventually("it is ended", || residents(&server) == 0);
+    assert_eq!(evictions(&server, "changed"), 1);
+    send(&server, &location, "a", "1");
+    waits_for(&server, &location, "b");
+    assert_eq!((wakes(&server), residents(&server)), ((0, 1), 1), "what was started since then stays");
+    send(&server, &location, "b", "2");
+    send(&server, &location, "c", "3");
+    ends_with(&server, &location, "a: 1\nb: 2\nc: 3\n");
+}
+
 #[test]
 fn an_id_that_is_used_again_has_nothing_of_the_first() {
     let server = start_with(&[]);

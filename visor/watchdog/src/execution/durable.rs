@@ -110,7 +110,7 @@ impl Watchdog {
                 let encoded = start.encode()?;
                 let own = Held { id: id.clone(), epoch: 1 };
                 let of_process = (&workflow, &document, (0, 0), deadline, next_base);
-                let resident = watchdog.keep_resident(process, (&own, 1, &encoded), &commit, of_process);
+                let resident = watchdog.keep_resident(process, (&own, 1, &encoded), of_call.begin, &commit, of_process);
                 let committed = match &held {
                     None => ledger.start_suspended(&id, &start, &commit, &left).map(|()| RowStatus::Suspended),
                     Some(held) => {
@@ -278,6 +278,7 @@ impl Watchdog {
 
     /// A leg in another process, from the last checkpoint or from the beginning.
     async fn restore(self: &Arc<Self>, claim: &Arc<Claim>) -> Far {
+        let since = std::time::Instant::now();
         let (watchdog, of_claim) = (self.clone(), claim.clone());
         let basis = spawn_blocking(move || watchdog.basis(&of_claim)).await;
         let basis = basis.unwrap_or_else(|error| Err(NoBasis::Host(error.to_string())));
@@ -287,7 +288,7 @@ impl Watchdog {
             Ok(_) | Err(NoBasis::Interrupted(_)) => {}
         }
         let (commit, left, told) = match basis {
-            Ok(basis) => return self.go_on(claim.clone(), basis).await,
+            Ok(basis) => return self.go_on(claim.clone(), basis, since).await,
             Err(NoBasis::Pause(reason)) => (Commit::Paused { reason }, Left::default(), None),
             Err(NoBasis::Host(reason)) => (later(claim.attempt, reason), Left::default(), None),
             Err(NoBasis::Interrupted(start)) => {
@@ -306,7 +307,7 @@ impl Watchdog {
     }
 
     /// The leg itself: in a worker, within the server's timeout.
-    async fn go_on(self: &Arc<Self>, claim: Arc<Claim>, basis: Basis) -> Far {
+    async fn go_on(self: &Arc<Self>, claim: Arc<Claim>, basis: Basis, since: std::time::Instant) -> Far {
         let Basis { start, document, ready, inputs, continuation, base, events, copy } = basis;
         let id = claim.held.id.to_string();
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
@@ -315,7 +316,6 @@ impl Watchdog {
         let (continuation, _read) = continuation.unzip();
         let leg = Leg { ready: ready.clone(), inputs, continuation, events, handed_over, resident: true };
         let came = self.run_leg(&claim, &invocation, leg).await;
-        let since = std::time::Instant::now();
         let begun = Begun { callback: start.callback, again: start.again, document, ready, copy, base, since };
         self.arrive(claim, begun, invocation, came).await
     }
@@ -468,8 +468,11 @@ impl Watchdog {
     ) -> Result<KeptWait, ApiError> {
         let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);
         let (document, ready, copy) = (&begun.document[..], &begun.ready, begun.copy);
-        // Others have their turns after that.
-        let may_go_on = process.is_some() && !self.is_ending() && begun.since.elapsed() < self.settings.timeout;
+        // Others have their turns after that, and grants that were read meanwhile are for a new process.
+        let may_go_on = process.is_some()
+            && !self.is_ending()
+            && begun.since.elapsed() < self.settings.timeout
+            && !self.residents.is_outdated(begun.since);
         let is_first = claim.checkpoint.is_none();
         let base = begun.base.as_ref();
         let waits = Waits { id, epoch, generation, is_first, document, ready, copy, base, may_go_on };
@@ -486,7 +489,7 @@ impl Watchdog {
         }
         let wait = (&claim.held, generation, &claim.start[..]);
         let of_process = (ready, &begun.document, copy, deadline, next_base);
-        let resident = self.keep_resident(process, wait, &both.0, of_process);
+        let resident = self.keep_resident(process, wait, begun.since, &both.0, of_process);
         // A panic may be that of another one's transaction, which was to be made in the same.
         match catch_unwind(AssertUnwindSafe(|| self.commit_once(&claim.held, &both))) {
             Ok(Ok(status)) => {

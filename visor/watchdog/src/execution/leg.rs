@@ -38,7 +38,7 @@ pub(crate) struct Begun {
     pub(crate) copy: (u32, u32),
     /// The checkpoint that it has gone on from, if its next one may take pages from that.
     pub(crate) base: Option<Base>,
-    /// When it was given its turn.
+    /// When it was given its turn: before its grants and secrets were read.
     pub(crate) since: Instant,
 }
 

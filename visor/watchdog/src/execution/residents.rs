@@ -40,6 +40,7 @@ impl Watchdog {
         &self,
         process: Option<Run>,
         (held, generation, start): (&Held, u64, &[u8]),
+        since: std::time::Instant,
         commit: &Commit,
         (ready, document, copy, deadline, base): (&Arc<Ready>, &Bytes, (u32, u32), Deadline, Option<Base>),
     ) -> Option<WaitOf> {
@@ -49,7 +50,7 @@ impl Watchdog {
         let Held { id, epoch } = held.clone();
         let of = WaitOf { id, epoch, generation, checkpoint: checkpoint.file.clone(), start: start.into() };
         let (ready, document) = (ready.clone(), document.clone());
-        let resident = Resident { of: of.clone(), process, ready, document, copy, keeps_deadline, base };
+        let resident = Resident { of: of.clone(), process, ready, document, copy, keeps_deadline, base, since };
         self.count_ended(self.residents.put(resident));
         Some(of)
     }
@@ -76,12 +77,13 @@ impl Watchdog {
 
     /// The process that has stayed with a claimed invocation, if there is one. What is wrong with the invocation's row, its checkpoint tells.
     pub(crate) fn resident_of(&self, claim: &Claim) -> Option<Here> {
+        let since = std::time::Instant::now();
         let (resident, ended) = self.residents.take(claim);
         self.count_ended(ended);
         let Resident { process, ready, document, copy, keeps_deadline, base, .. } = resident?;
         let start = Start::decode(&claim.start)?;
         let (callback, again) = (start.callback.clone(), start.again);
-        let begun = Begun { callback, again, document, ready, copy, base, since: std::time::Instant::now() };
+        let begun = Begun { callback, again, document, ready, copy, base, since };
         self.here(claim, (process, keeps_deadline), begun)
     }
 

@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
 use monohull_durable::{Claim, InvocationId};
@@ -79,6 +80,8 @@ pub(crate) struct Resident<P> {
     pub(crate) keeps_deadline: bool,
     /// Its checkpoint, if the next one may take pages from that.
     pub(crate) base: Option<Base>,
+    /// What it has of secrets and grants was read after that.
+    pub(crate) since: Instant,
 }
 
 /// Why processes were ended.
@@ -117,12 +120,14 @@ struct Held<P> {
     by_id: HashMap<InvocationId, u64>,
     next: u64,
     bytes: u64,
+    /// When all were ended the last time.
+    cleared: Option<Instant>,
 }
 
 impl<P: Process> Residents<P> {
     /// None, and later as many as the bounds permit.
     pub(crate) fn new(bounds: Option<Residence>) -> Residents<P> {
-        let held = Held { by_use: BTreeMap::new(), by_id: HashMap::new(), next: 0, bytes: 0 };
+        let held = Held { by_use: BTreeMap::new(), by_id: HashMap::new(), next: 0, bytes: 0, cleared: None };
         Residents { held: Mutex::new(held), bounds }
     }
 
@@ -131,12 +136,17 @@ impl<P: Process> Residents<P> {
         self.bounds.is_some()
     }
 
-    /// Keeps a process. Those that are too many then are ended.
+    /// Keeps a process. Those that are too many then are ended, and so is this one if all others were while it ran.
     pub(crate) fn put(&self, resident: Resident<P>) -> Ended {
         let Some(bounds) = &self.bounds else { return Ended { number: 1, ..Ended::default() } };
         let mut ended = Ended::default();
         let mut gone = Vec::new();
         let mut held = self.lock();
+        if held.is_outdated(resident.since) {
+            // It is killed without the lock.
+            drop(held);
+            return Ended { changed: 1, ..Ended::default() };
+        }
         let before = held.remove_of(&resident.of.id);
         ended.changed += u64::from(before.is_some());
         gone.extend(before);
@@ -221,9 +231,15 @@ impl<P: Process> Residents<P> {
         Ended { died: gone.len() as u64, ..Ended::default() }
     }
 
-    /// Ends all of them.
+    /// Whether all were ended after `since`: what has been read before that must not be used any longer.
+    pub(crate) fn is_outdated(&self, since: Instant) -> bool {
+        self.lock().is_outdated(since)
+    }
+
+    /// Ends all of them, and from now on each whose run has begun before.
     pub(crate) fn clear(&self) -> Ended {
         let mut held = self.lock();
+        held.cleared = Some(Instant::now());
         let all = std::mem::take(&mut held.by_use);
         held.by_id.clear();
         held.bytes = 0;
@@ -243,6 +259,10 @@ impl<P: Process> Residents<P> {
 }
 
 impl<P: Process> Held<P> {
+    fn is_outdated(&self, since: Instant) -> bool {
+        self.cleared.is_some_and(|cleared| since <= cleared)
+    }
+
     fn add(&mut self, resident: Resident<P>, looked: Looked) {
         self.by_id.insert(resident.of.id.clone(), self.next);
         self.by_use.insert(self.next, (resident, looked));

@@ -55,6 +55,10 @@ impl Test {
     }
 
     fn put_with(&self, of: WaitOf, memory: Arc<AtomicU64>, is_there: bool) -> Ended {
+        self.put_since(of, memory, is_there, Instant::now())
+    }
+
+    fn put_since(&self, of: WaitOf, memory: Arc<AtomicU64>, is_there: bool, since: Instant) -> Ended {
         let process =
             Fake { memory, ticks: self.ticks.clone(), is_there, ends: self.ends.clone(), name: of.id.to_string() };
         let put = self.residents.put(Resident {
@@ -65,6 +69,7 @@ impl Test {
             copy: (0, 0),
             keeps_deadline: true,
             base: None,
+            since,
         });
         Ended { memory: self.residents.weigh(&of).memory, ..put }
     }
@@ -211,4 +216,19 @@ fn one_that_has_died_or_whose_invocation_changes_is_given_up() {
     assert_eq!((test.residents.clear().changed, test.residents.totals()), (1, (0, 0)));
     test.put("b", 1);
     assert_eq!(test.residents.totals(), (1, 1));
+}
+
+#[test]
+fn what_has_begun_before_all_were_ended_does_not_stay() {
+    let test = Test::new(10, 100, 10);
+    let put = |name: &str, since| test.put_since(wait(name), Arc::new(1.into()), true, since);
+    let before = Instant::now();
+    assert!(!test.residents.is_outdated(before));
+    assert_eq!(put("a", before), Ended::default());
+    assert_eq!(test.residents.clear().changed, 1);
+    assert!(test.residents.is_outdated(before));
+    assert_eq!((put("b", before).changed, test.residents.totals().0), (1, 0));
+    assert_eq!(test.ends(), ["a", "b"]);
+    let after = Instant::now();
+    assert_eq!((put("c", after), test.residents.totals().0), (Ended::default(), 1));
 }
