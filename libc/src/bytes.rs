@@ -1,9 +1,10 @@
 //! C's functions on bytes and texts that programs spend time in: those of all images.
 //!
 //! musl's `memcpy`, `memmove` and `memset` begin with a string instruction at most lengths, which takes longer than most copies.
-//! Its comparisons go byte by byte, and its searches eight bytes at a time. musl's other functions stand on these: `strchr` on
-//! `strchrnul`, `strnlen` on `memchr`, `strrchr` on `memrchr`.
+//! Its comparisons go byte by byte, and its searches and copies of texts eight bytes at a time. musl's other functions stand on these: `strchr` on
+//! `strchrnul`, `strnlen` on `memchr`, `strrchr` on `memrchr`, `strcpy` on `stpcpy`.
 
+use core::ffi::c_void;
 use core::ptr::null;
 
 use monohull_trampoline::{memory, search};
@@ -97,4 +98,49 @@ pub unsafe extern "C" fn strcmp(one: *const u8, other: *const u8) -> i32 {
 pub unsafe extern "C" fn strncmp(one: *const u8, other: *const u8, count: usize) -> i32 {
     // SAFETY: C's condition is the same.
     unsafe { search::compare_texts(one, other, count) }
+}
+
+/// POSIX's `strcasecmp`. Bytes that are not ASCII have no case, as in musl.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strcasecmp(one: *const u8, other: *const u8) -> i32 {
+    // SAFETY: the condition is the same.
+    unsafe { search::compare_texts_ignoring_case(one, other, usize::MAX) }
+}
+
+/// POSIX's `strncasecmp`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strncasecmp(one: *const u8, other: *const u8, count: usize) -> i32 {
+    // SAFETY: the condition is the same.
+    unsafe { search::compare_texts_ignoring_case(one, other, count) }
+}
+
+/// POSIX's `strcasecmp_l`: all locales are the same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strcasecmp_l(one: *const u8, other: *const u8, _locale: *const c_void) -> i32 {
+    // SAFETY: the condition is the same.
+    unsafe { strcasecmp(one, other) }
+}
+
+/// POSIX's `strncasecmp_l`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strncasecmp_l(one: *const u8, other: *const u8, count: usize, _locale: *const c_void) -> i32 {
+    // SAFETY: the condition is the same.
+    unsafe { strncasecmp(one, other, count) }
+}
+
+/// POSIX's `stpcpy`: copies a text, and says where the copy ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stpcpy(to: *mut u8, from: *const u8) -> *mut u8 {
+    // SAFETY: the condition is the same: the zero byte is copied as well.
+    unsafe {
+        let len = search::text_len(from);
+        memory::copy(to, from, len + 1).add(len)
+    }
+}
+
+/// What musl calls `stpcpy` itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __stpcpy(to: *mut u8, from: *const u8) -> *mut u8 {
+    // SAFETY: the condition is the same.
+    unsafe { stpcpy(to, from) }
 }

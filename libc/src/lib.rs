@@ -53,6 +53,7 @@ mod refuse;
 mod select;
 mod shared;
 mod sockets;
+mod sorting;
 mod standard;
 mod start;
 pub mod table;

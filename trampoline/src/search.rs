@@ -12,17 +12,19 @@
 //! ```
 //!
 //! The loads are assembly, because Rust has no reads beyond an object. Two texts that are compared are rarely aligned alike:
-//! 16 bytes of both are compared while neither reaches into its next page, and single bytes at the ends of pages.
+//! 64 or 16 bytes of both are compared while neither reaches into its next page, and single bytes at the ends of pages.
 #![allow(unsafe_code, reason = "this crate is where Monohull's assembly lives")]
 
 use core::arch::asm;
 use core::arch::x86_64::{
-    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
-    _mm_setzero_si128, _mm_xor_si128,
+    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
+    _mm_set1_epi8, _mm_xor_si128,
 };
 
 /// Bytes of a vector.
 const VECTOR: usize = size_of::<__m128i>();
+/// Bytes that are looked at together in long objects.
+const BLOCK: usize = 4 * VECTOR;
 /// Bytes of a page: what is readable at one of its bytes is readable at all of them.
 const PAGE: usize = 4096;
 
@@ -54,6 +56,13 @@ fn equal(bytes: __m128i, byte: u8) -> __m128i {
     unsafe { _mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8)) }
 }
 
+/// Whether there is a hit in a block.
+#[inline(always)]
+fn any([a, b, c, d]: [__m128i; 4]) -> bool {
+    // SAFETY: SSE2 is part of the architecture.
+    bits(unsafe { _mm_or_si128(_mm_or_si128(a, b), _mm_or_si128(c, d)) }) != 0
+}
+
 /// Finds the first byte at or after `from` for which `hits` has a byte of ones. What is found may lie at `end` or behind it.
 ///
 /// # Safety
@@ -76,19 +85,18 @@ unsafe fn first(from: *const u8, end: usize, hits: impl Fn(__m128i) -> __m128i) 
             if at.addr() >= end || at.is_null() {
                 return None;
             }
-            if at.addr().is_multiple_of(4 * VECTOR) {
+            if at.addr().is_multiple_of(BLOCK) {
                 break;
             }
             found = bits(hits(load(at)));
         }
         loop {
             let block: [__m128i; 4] = core::array::from_fn(|i| hits(load(at.wrapping_add(i * VECTOR))));
-            let any = _mm_or_si128(_mm_or_si128(block[0], block[1]), _mm_or_si128(block[2], block[3]));
-            if bits(any) != 0 {
+            if any(block) {
                 let found = block.iter().rev().fold(0_u64, |found, hits| found << VECTOR | u64::from(bits(*hits)));
                 return Some(at.wrapping_add(found.trailing_zeros() as usize));
             }
-            at = at.wrapping_add(4 * VECTOR);
+            at = at.wrapping_add(BLOCK);
             if at.addr() >= end || at.is_null() {
                 return None;
             }
@@ -119,6 +127,16 @@ pub unsafe fn find(from: *const u8, byte: u8, len: usize) -> Option<*const u8> {
 pub unsafe fn find_last(from: *const u8, byte: u8, len: usize) -> Option<*const u8> {
     let mut end = from.wrapping_add(len);
     while end > from {
+        if end.addr().is_multiple_of(BLOCK) && end.addr() - from.addr() >= BLOCK {
+            let at = end.wrapping_sub(BLOCK);
+            // SAFETY: the whole block is part of the object.
+            let block: [__m128i; 4] =
+                core::array::from_fn(|i| unsafe { equal(load(at.wrapping_add(i * VECTOR)), byte) });
+            if !any(block) {
+                end = at;
+                continue;
+            }
+        }
         let at = end.wrapping_sub(1).map_addr(|address| address / VECTOR * VECTOR);
         // SAFETY: the aligned block has the byte before `end`, which is one of the object.
         let found = bits(equal(unsafe { load(at) }, byte)) & (u32::MAX >> (32 - (end.addr() - at.addr())));
@@ -157,33 +175,105 @@ pub unsafe fn text_len(text: *const u8) -> usize {
     unsafe { first(text, usize::MAX, |bytes| equal(bytes, 0)) }.map_or(0, |end| end.addr() - text.addr())
 }
 
-/// Whether 16 bytes from here on lie in one page.
+/// Bytes from here on that lie in one page.
 #[inline(always)]
-fn in_one_page(at: *const u8) -> bool {
-    at.addr() % PAGE <= PAGE - VECTOR
+fn in_page(at: *const u8) -> usize {
+    PAGE - at.addr() % PAGE
 }
 
-/// Compares two texts, or their first `limit` bytes, as `strncmp`: negative, zero or positive by the first byte that differs.
+/// How two texts are compared.
+trait Order {
+    /// What counts of sixteen bytes.
+    fn vector(bytes: __m128i) -> __m128i;
+    /// What counts of a byte.
+    fn byte(byte: u8) -> u8;
+}
+
+/// Every byte is as it is.
+struct Exact;
+
+impl Order for Exact {
+    #[inline(always)]
+    fn vector(bytes: __m128i) -> __m128i {
+        bytes
+    }
+
+    #[inline(always)]
+    fn byte(byte: u8) -> u8 {
+        byte
+    }
+}
+
+/// Capital letters of ASCII are small ones.
+struct IgnoringCase;
+
+impl Order for IgnoringCase {
+    #[inline(always)]
+    fn vector(bytes: __m128i) -> __m128i {
+        // SAFETY: SSE2 is part of the architecture.
+        unsafe {
+            // As signed numbers, bytes that are not ASCII come before all letters.
+            let from = _mm_cmpgt_epi8(bytes, _mm_set1_epi8(b'A' as i8 - 1));
+            let until = _mm_cmpgt_epi8(_mm_set1_epi8(b'Z' as i8 + 1), bytes);
+            let bit = _mm_set1_epi8((b'a' - b'A') as i8);
+            _mm_or_si128(bytes, _mm_and_si128(_mm_and_si128(from, until), bit))
+        }
+    }
+
+    #[inline(always)]
+    fn byte(byte: u8) -> u8 {
+        byte.to_ascii_lowercase()
+    }
+}
+
+/// Ones where two texts differ, and where both end.
 ///
 /// # Safety
-/// Both are readable up to and including their zero byte, up to the first byte that differs, or for `limit` bytes.
-#[inline]
-pub unsafe fn compare_texts(a: *const u8, b: *const u8, limit: usize) -> i32 {
+/// As for [`load`], of both.
+#[inline(always)]
+unsafe fn ends<O: Order>(left: *const u8, right: *const u8) -> __m128i {
+    // SAFETY: the caller's promise; SSE2 is part of the architecture.
+    unsafe {
+        let (left, right) = (O::vector(load(left)), O::vector(load(right)));
+        equal(_mm_and_si128(_mm_cmpeq_epi8(left, right), left), 0)
+    }
+}
+
+/// Bytes of whole blocks, within one page of both, in which two texts are the same and do not end. They may be more than `limit`.
+///
+/// # Safety
+/// As for [`compare_texts`].
+#[inline(always)]
+unsafe fn common_blocks<O: Order>(left: *const u8, right: *const u8, limit: usize) -> usize {
+    let readable = in_page(left).min(in_page(right));
+    let mut at = 0;
+    while at < limit && at + BLOCK <= readable {
+        let part = |i: usize| (left.wrapping_add(at + i * VECTOR), right.wrapping_add(at + i * VECTOR));
+        // SAFETY: the first byte of each is one of its text, since none has ended before; both blocks lie in one page.
+        if any(core::array::from_fn(|i| unsafe { ends::<O>(part(i).0, part(i).1) })) {
+            break;
+        }
+        at += BLOCK;
+    }
+    at
+}
+
+/// Compares two texts, or their first `limit` bytes.
+///
+/// # Safety
+/// As for [`compare_texts`].
+#[inline(always)]
+unsafe fn compare<O: Order>(a: *const u8, b: *const u8, limit: usize) -> i32 {
     let mut at = 0;
     while at < limit {
         let (left, right) = (a.wrapping_add(at), b.wrapping_add(at));
-        if in_one_page(left) && in_one_page(right) {
-            // SAFETY: the first byte of each is one of its text, since none has ended before; both blocks lie in one page.
-            let (left, right) = unsafe { (load(left), load(right)) };
-            // SAFETY: SSE2 is part of the architecture.
-            let ends = unsafe {
-                // Zero where the texts differ, and where both end.
-                let common = _mm_and_si128(_mm_cmpeq_epi8(left, right), left);
-                _mm_cmpeq_epi8(common, _mm_setzero_si128())
-            };
-            let stop = bits(ends);
+        if in_page(left).min(in_page(right)) >= VECTOR {
+            // SAFETY: the first byte of each is one of its text, since none has ended before; both vectors lie in one page.
+            let stop = bits(unsafe { ends::<O>(left, right) });
             if stop == 0 {
                 at += VECTOR;
+                // SAFETY: no text has ended before `at`.
+                at += unsafe { common_blocks::<O>(a.wrapping_add(at), b.wrapping_add(at), limit.saturating_sub(at)) };
                 continue;
             }
             at += stop.trailing_zeros() as usize;
@@ -193,10 +283,31 @@ pub unsafe fn compare_texts(a: *const u8, b: *const u8, limit: usize) -> i32 {
         }
         // SAFETY: no text has ended before this byte, and it lies below the limit.
         let (left, right) = unsafe { (a.wrapping_add(at).read(), b.wrapping_add(at).read()) };
+        let (left, right) = (O::byte(left), O::byte(right));
         if left != right || left == 0 {
             return i32::from(left) - i32::from(right);
         }
         at += 1;
     }
     0
+}
+
+/// Compares two texts, or their first `limit` bytes, as `strncmp`: negative, zero or positive by the first byte that differs.
+///
+/// # Safety
+/// Both are readable up to and including their zero byte, up to the first byte that differs, or for `limit` bytes.
+#[inline]
+pub unsafe fn compare_texts(a: *const u8, b: *const u8, limit: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { compare::<Exact>(a, b, limit) }
+}
+
+/// The same, where capital letters of ASCII are as small ones.
+///
+/// # Safety
+/// As for [`compare_texts`].
+#[inline]
+pub unsafe fn compare_texts_ignoring_case(a: *const u8, b: *const u8, limit: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { compare::<IgnoringCase>(a, b, limit) }
 }

@@ -1,7 +1,7 @@
 //! Searches that begin and end at the edges of what is mapped: they find what a byte by byte search finds, and read nothing of
 //! the pages before and behind.
 
-use monohull_trampoline::search::{compare_texts, find, find_last, find_or_end, text_len};
+use monohull_trampoline::search::{compare_texts, compare_texts_ignoring_case, find, find_last, find_or_end, text_len};
 
 /// What a search may look at: one page.
 const PAGE: usize = 4096;
@@ -149,5 +149,33 @@ fn texts_are_compared_at_every_alignment_and_up_to_a_limit() {
                 }
             }
         }
+    }
+}
+
+/// Every byte against every other, at places that are compared together and one by one.
+#[test]
+fn letters_of_ascii_and_no_others_have_two_cases() {
+    let (mut one, mut other) = (Guarded::new(), Guarded::new());
+    for (before, behind) in [(0, 0), (3, 40), (70, 0), (20, 100)] {
+        let len = before + 1 + behind;
+        let a = one.end(len + 1);
+        let b = other.end(len + 1);
+        let fill = |text: &mut [u8], letter| {
+            text[..len].fill(letter);
+            text[len] = 0;
+        };
+        fill(a, b'q');
+        fill(b, b'Q');
+        for left in 1..=255_u8 {
+            for right in 1..=255_u8 {
+                (a[before], b[before]) = (left, right);
+                // SAFETY: both texts end with a zero byte.
+                let order = unsafe { compare_texts_ignoring_case(a.as_ptr(), b.as_ptr(), usize::MAX) }.signum();
+                let expected = left.to_ascii_lowercase().cmp(&right.to_ascii_lowercase()) as i32;
+                assert_eq!(order, expected, "{left:#x} and {right:#x} behind {before}");
+            }
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { compare_texts_ignoring_case(a.as_ptr(), b.as_ptr(), before) }, 0);
     }
 }

@@ -72,6 +72,13 @@ fn the_heap_and_mappings() {
 }
 
 #[test]
+fn texts_and_sorting() {
+    let mut document = document("texts");
+    document["steps"][0]["memory"] = json!("64MiB");
+    refuses(&document, &[]);
+}
+
+#[test]
 fn a_touch_of_memory_that_is_only_reserved_ends_the_program() {
     let mut document = document("memory");
     document["steps"][0]["args"] = json!({ "argv": ["5000"] });

@@ -36,7 +36,7 @@ const LD_FLAGS: &str = "\
 /// What gcc's unwinder uses if a program has it, and does not ask for: they are linked together with the personality.
 const UNWINDER: [&str; 4] = ["pthread_once", "pthread_mutex_lock", "pthread_mutex_unlock", "__pthread_key_create"];
 /// What a program may bring along in its place, as with any libc.
-const WEAK: [&str; 19] = [
+const WEAK: [&str; 25] = [
     "malloc",
     "calloc",
     "realloc",
@@ -56,6 +56,12 @@ const WEAK: [&str; 19] = [
     "strchrnul",
     "strcmp",
     "strncmp",
+    "strcasecmp",
+    "strncasecmp",
+    "strcasecmp_l",
+    "strncasecmp_l",
+    "stpcpy",
+    "qsort_r",
 ];
 /// Slots, events and the instance, for C.
 const HEADER: &str = "function/include/monohull.h";

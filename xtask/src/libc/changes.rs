@@ -15,7 +15,7 @@ const REPLACED: [(&str, &str); 2] = [
 ];
 
 /// Files that are not compiled. What they define comes from the personality, or from the portable C file beside them.
-const SET_ASIDE: [&str; 35] = [
+const SET_ASIDE: [&str; 38] = [
     // System calls in assembly.
     "src/thread/x86_64/__set_thread_area.s",
     "src/thread/__set_thread_area.c",
@@ -45,6 +45,9 @@ const SET_ASIDE: [&str; 35] = [
     "src/string/strchrnul.c",
     "src/string/strcmp.c",
     "src/string/strncmp.c",
+    "src/string/strcasecmp.c",
+    "src/string/strncasecmp.c",
+    "src/string/stpcpy.c",
     // The heap is the personality's.
     "src/malloc/calloc.c",
     "src/malloc/free.c",
@@ -61,7 +64,7 @@ const SET_ASIDE: [&str; 35] = [
 ];
 
 /// Lines that become others: the file, the text, what takes its place.
-const EDITS: [(&str, &str, &str); 6] = [
+const EDITS: [(&str, &str, &str); 8] = [
     // A thread runs on a stack of Monohull's. musl's own mapping holds what it passes to the thread, and its variables.
     (
         "src/thread/pthread_create.c",
@@ -71,6 +74,9 @@ const EDITS: [(&str, &str, &str); 6] = [
     // `_init` and `_fini` would become DT_INIT and DT_FINI of the image.
     ("src/env/__libc_start_main.c", "weak_alias(dummy, _init);", "#define _init dummy"),
     ("src/exit/exit.c", "weak_alias(dummy, _fini);", "#define _fini dummy"),
+    // The personality's sort is faster, and calls this one if it has no memory.
+    ("src/stdlib/qsort.c", "void __qsort_r(", "void __monohull_smoothsort("),
+    ("src/stdlib/qsort.c", "weak_alias(__qsort_r, qsort_r);", ""),
     // The first thing that is refused is the process, not the pipe by which it would say that it has started.
     (
         "src/process/posix_spawn.c",
