@@ -23,7 +23,7 @@ fn report(how: &str, fields: Value) -> Value {
     });
     let step = fields.as_object().into_iter().flatten();
     step.for_each(|(name, value)| match name.as_str() {
-        "timeout" => document["steps"][0][name] = value.clone(),
+        "timeout" | "memory" => document["steps"][0][name] = value.clone(),
         _ => document[name] = value.clone(),
     });
     let folder = TempDir::new().expect("a folder");
@@ -70,6 +70,12 @@ fn a_handler_gets_memory_faults_illegal_instructions_and_divisions() {
 #[test]
 fn threads_fault_each_on_their_own_stack() {
     works("threads", "all threads");
+}
+
+#[test]
+fn only_stacks_that_are_charged_are_memory() {
+    let report = report("stacks", json!({ "memory": "2MiB" }));
+    assert_eq!((&report["status"], &lines(&report)[..]), (&json!("done"), &["one stack"][..]), "{report:#}");
 }
 
 #[test]

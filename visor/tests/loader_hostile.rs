@@ -250,6 +250,10 @@ hostile! {
         => ImageError::MisplacedRelro { start: CODE, end: 0x2000 };
     relro_past_its_segment: |elf| elf.segments[RELRO].p_memsz = 0x2001
         => ImageError::MisplacedRelro { start: DATA, end: 0x4001 };
+    relro_over_bss: |elf| {
+        elf.segments[WRITE].p_filesz = 0xf00;
+        elf.segments[RELRO].p_memsz = 0x2000;
+    } => ImageError::MisplacedRelro { start: DATA, end: 0x4000 };
     relro_behind_the_start_of_its_segment: |elf| elf.segments[RELRO].p_vaddr = 0x3000
         => ImageError::MisplacedRelro { start: 0x3000, end: 0x4000 };
     relro_that_wraps_around: |elf| elf.segments[RELRO].p_memsz = u64::MAX

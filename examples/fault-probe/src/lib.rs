@@ -8,7 +8,7 @@ mod code;
 use code::{Buffer, faults, handle_with};
 use core::sync::atomic::{AtomicBool, Ordering};
 use monohull_abi::Errno;
-use monohull_abi::layout::{CARRIER_BASE, CELL_SIZE, CELLS_BASE, PAGE};
+use monohull_abi::layout::{CARRIER_BASE, CELL_SIZE, CELLS_BASE, PAGE, THREAD_STACKS_OFFSET};
 use monohull_abi::number::{FAULT_HANDLER, GET_INFO, MAP, PROTECT};
 use monohull_abi::types::{FaultKind, Info};
 use monohull_std::error::Error;
@@ -35,6 +35,7 @@ fn main(how: String) -> Result {
         "threads" => many_threads(),
         "refused" => refused(first),
         "race" => race(first, second),
+        "stacks" => stacks(),
         "sleep" => {
             expect(faults(code::ud2(), 0), FaultKind::IllegalInstruction, 0)?;
             let (untouched, kept) = (pages(), hostcall(MAP, [4 * PAGE, 0, 2, 0, 0, 0]) as u64);
@@ -62,6 +63,37 @@ fn main(how: String) -> Result {
         }
         ends => end(ends),
     }
+}
+
+/// Only stacks that threads have had are memory, and each is charged: the step's memory is enough for one of them.
+fn stacks() -> Result {
+    let size = hostcall(GET_INFO, [Info::StackSize as u64, 0, 0, 0, 0, 0]) as u64;
+    let cell = (stack_pointer() - CELLS_BASE) / CELL_SIZE;
+    let first = CELLS_BASE + cell * CELL_SIZE + THREAD_STACKS_OFFSET;
+    let top = |stack: u64| first + (stack + 1) * size - 64;
+    expect(faults(code::load(), top(0)), FaultKind::Memory, top(0))?;
+    for _ in 0..3 {
+        thread::spawn(|| ()).join().map_err(|_| "the thread has panicked")?;
+    }
+    // It is kept for the next thread.
+    assert!(faults(code::store(), top(0)).is_none(), "it may be written to");
+    expect(faults(code::store(), top(1)), FaultKind::Memory, top(1))?;
+    static MAY_END: AtomicBool = AtomicBool::new(false);
+    let waits = thread::spawn(|| {
+        while !MAY_END.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+    });
+    let second = thread::Builder::new().spawn(|| ());
+    MAY_END.store(true, Ordering::Relaxed);
+    waits.join().map_err(|_| "the thread has panicked")?;
+    if second.is_ok() {
+        return Err("there is memory for another stack".into());
+    }
+    // Nothing has come of it.
+    expect(faults(code::store(), top(1)), FaultKind::Memory, top(1))?;
+    println!("one stack");
+    Ok(())
 }
 
 /// What ends the instance.

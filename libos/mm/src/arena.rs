@@ -88,7 +88,11 @@ impl Returns {
             if origin.is_cell() {
                 // What was moved out holds nothing, if nothing was written to it since.
                 let step = if origin == Origin::Cell { EMPTY_STEP } else { MOVED_STEP };
-                let is_renewed = in_steps(range, step, |start, bytes| host.arena_renew(start, bytes).is_ok());
+                let is_renewed = in_steps(range.clone(), step, |start, bytes| host.arena_renew(start, bytes).is_ok());
+                if !is_renewed {
+                    // They are renewed later, and keep the key of their last owner until then.
+                    empty(host, range);
+                }
                 group.iter_mut().for_each(|returned| returned.stuck = !is_renewed);
                 continue;
             }

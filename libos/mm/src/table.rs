@@ -295,11 +295,20 @@ impl Table {
             }
             returns.add(self.arena.split_off(&mut buffer.run, capacity));
         }
-        let Some(new) = self.arena.take(bytes, buffer.align) else {
+        // While it moves there are both.
+        if let Err(denied) = self.charge(by, capacity) {
             self.refund(by, more);
+            return Err(denied);
+        }
+        let taken = self.buffers.get_mut(&address).and_then(|buffer| {
+            let new = self.arena.take(bytes, buffer.align)?;
+            buffer.moves = true;
+            Some(new)
+        });
+        let Some(new) = taken else {
+            self.refund(by, more + capacity);
             return Err(Denied::ArenaFull);
         };
-        buffer.moves = true;
         Ok(Resized::Move { capacity, new })
     }
 
@@ -319,6 +328,7 @@ impl Table {
             return Err(Denied::NotHeld);
         };
         self.bytes -= run.bytes();
+        self.refund(by, run.bytes());
         self.untrack(by, address);
         self.arena.retire(run, returns);
         let address = new.address();
@@ -331,8 +341,7 @@ impl Table {
     pub(crate) fn cancel_move(&mut self, by: u32, address: u64, new: Run, returns: &mut Returns) {
         if let Some(buffer) = self.buffers.get_mut(&address) {
             buffer.moves = false;
-            let more = new.bytes() - buffer.run.bytes();
-            self.refund(by, more);
+            self.refund(by, new.bytes());
         }
         returns.add(new);
     }

@@ -68,6 +68,10 @@ pub struct Cell {
     zeros: Vec<Range<u64>>,
     heap_start: u64,
     heap_end: u64,
+    /// How far pages behind the heap may have rights: as far as was ever asked for, whatever the host has answered.
+    heap_reached: u64,
+    /// Whether the heap asks for huge pages.
+    is_heap_huge: bool,
     mapped: MappedMemory,
     /// Thread stacks that have ever been used, and those among them that are free.
     stacks: u32,
@@ -101,6 +105,8 @@ impl Cell {
             pristine,
             heap_start,
             heap_end: heap_start,
+            heap_reached: heap_start,
+            is_heap_huge: false,
             mapped: MappedMemory::default(),
             stacks: 0,
             free_stacks: Vec::new(),
@@ -210,12 +216,20 @@ impl Cell {
         // A page stays free before mapped memory.
         let limit = self.mapped.lowest().map_or(self.base() + THREAD_STACKS_OFFSET, |lowest| lowest - PAGE);
         let Some(end) = start.checked_add(page_up(bytes)).filter(|end| *end <= limit) else { return Ok(None) };
+        self.heap_reached = self.heap_reached.max(end);
         space.protect(start..end, Access::ReadWrite, self.key)?;
-        if end - start >= HUGE {
+        // Once it does it goes on to: where the advice differs, the kernel has another mapping.
+        self.is_heap_huge |= end - start >= HUGE;
+        if self.is_heap_huge {
             space.prefer_huge(start..end);
         }
         self.heap_end = end;
         Ok(Some(start))
+    }
+
+    /// Whether a new thread gets a stack that no thread has had.
+    pub fn needs_stack(&self) -> bool {
+        self.free_stacks.is_empty()
     }
 
     /// Takes a stack slot for a new thread; `None` if the cell has no room for another stack.
@@ -224,20 +238,24 @@ impl Cell {
             return Ok(Some(slot));
         }
         let slot = self.stacks;
-        let range = self.stack(Some(slot));
+        Ok(self.open_stacks(space, 1)?.then_some(slot))
+    }
+
+    /// Gives rights to so many more stacks. No other pages get any: an instance is charged for each of its stacks. False if the cell has no room
+    /// for them.
+    fn open_stacks(&mut self, space: &AddressSpace, count: u32) -> Result<bool, AddressSpaceError> {
+        let new = self.stacks..self.stacks.saturating_add(count);
+        let range = self.stack(Some(new.start)).start..self.stack(Some(new.end)).start;
         if range.end > self.base() + MAPPINGS_OFFSET {
-            return Ok(None);
+            return Ok(false);
         }
-        // Rights are given to many stacks at once: one mapping, and guards that need none of their own.
-        let batch = (slot + 1).next_power_of_two().max(16);
-        if slot == 0 || slot.is_power_of_two() && slot >= 16 {
-            let end = self.stack(Some(batch)).start.min(self.base() + MAPPINGS_OFFSET);
-            let end = end - (end - range.start) % self.stack_size;
-            space.protect(range.start..end, Access::ReadWrite, self.key)?;
+        // They count from now on: what the host has done before it refuses is undone with the cell.
+        self.stacks = new.end;
+        space.protect(range, Access::ReadWrite, self.key)?;
+        for slot in new {
+            space.guard(self.stack(Some(slot)).start)?;
         }
-        space.guard(range.start)?;
-        self.stacks += 1;
-        Ok(Some(slot))
+        Ok(true)
     }
 
     /// Opens heap and stacks of a fresh cell as they were in a captured one: so many bytes of heap, and so many thread stacks, of
@@ -252,10 +270,8 @@ impl Cell {
         if heap > 0 && self.grow_heap(space, heap)?.is_none() {
             return Ok(false);
         }
-        for _ in 0..stacks {
-            if self.open_stack(space)?.is_none() {
-                return Ok(false);
-            }
+        if stacks > 0 && !self.open_stacks(space, stacks)? {
+            return Ok(false);
         }
         self.free_stacks = free_stacks.to_vec();
         Ok(true)
@@ -480,9 +496,9 @@ impl Cell {
             // SAFETY: whole writable pages of the image, and no thread of the instance exists any more.
             unsafe { std::ptr::write_bytes(zeros.start as *mut u8, 0, (zeros.end - zeros.start) as usize) };
         }
-        if self.heap_end > self.heap_start && resets(Mitigation::ResetCellHeap) {
-            space.reset(self.heap_start..self.heap_end)?;
-            self.heap_end = self.heap_start;
+        if self.heap_reached > self.heap_start && resets(Mitigation::ResetCellHeap) {
+            space.reset(self.heap_start..self.heap_reached)?;
+            (self.heap_end, self.heap_reached, self.is_heap_huge) = (self.heap_start, self.heap_start, false);
         }
         if resets(Mitigation::ResetCellMapped) {
             self.mapped.reset(space)?;

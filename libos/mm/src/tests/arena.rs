@@ -243,6 +243,27 @@ fn a_buffer_whose_move_fails_stays_as_it_was() {
     assert_eq!((mm.stats(A).arena_buffers, mm.charged(A)), (0, 0));
 }
 
+/// While a buffer moves there are two of it, and both are charged.
+#[test]
+fn a_buffer_that_moves_fits_into_the_limit_twice_or_stays() {
+    let mm = Mm::start();
+    mm.set_limit(A, 10 * PAGE);
+    let (address, wall) = (mm.alloc(A, 5 * PAGE), mm.alloc(B, PAGE));
+    mm.poke(address, b"kept");
+    let before = mm.stats(A);
+    assert_eq!(mm.resize(A, address, 6 * PAGE), Errno::OutOfMemory.to_value());
+    assert!(mm.explained().starts_with("memory limit of"), "{}", mm.explained());
+    assert_eq!((mm.stats(A), mm.charged(A), mm.peek(address, 4)), (before, 5 * PAGE, b"kept".to_vec()));
+    mm.set_limit(A, 11 * PAGE);
+    let moved = mm.resize(A, address, 6 * PAGE) as u64;
+    assert_ne!(moved, address);
+    assert_eq!((mm.charged(A), mm.peek(moved, 4)), (6 * PAGE, b"kept".to_vec()), "of two there is one left");
+    // In its place it needs nothing but what is new.
+    assert_eq!(mm.resize(A, moved, 11 * PAGE) as u64, moved);
+    assert_eq!([mm.free(A, moved), mm.free(B, wall)], [0; 2]);
+    assert_eq!(mm.charged(A), 0);
+}
+
 #[test]
 fn pages_that_cannot_be_added_in_place_are_free_again() {
     let mm = Mm::start();

@@ -126,6 +126,34 @@ fn memory_goes_back_to_each_checkpoint_and_nothing_of_the_copy_is_left_in_a_wipe
     assert!((0..4).all(|index| *page(index) == [0; 4096]));
 }
 
+/// What the host has done of a call before it refused the rest is undone with the cell.
+#[test]
+fn memory_of_calls_that_the_host_has_refused_is_wiped() {
+    let _one = one_at_a_time();
+    install_fault_handlers();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
+    let image = Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
+    let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
+    space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
+    let _carrier = Carrier::new(&space, 0).expect("a carrier");
+    let mut cell = Cell::new(&space, 0, image, STACK, Key::FUNCTIONS).expect("a cell");
+    let write = |address: u64| {
+        let byte = 7_u8;
+        // SAFETY: a page of the cell, which no thread uses; one that is not writable is survived.
+        unsafe { copy(address as *mut u8, &raw const byte, 1) }
+    };
+    let heap = cell.grow_heap(&space, PAGE).expect("rights").expect("room");
+    let stack = cell.open_stack(&space).expect("rights").expect("room");
+    let top = |slot: u32| cell.stack(Some(slot)).end - PAGE;
+    let (first, second) = (top(stack), top(stack + 1));
+    assert!(write(first) && !write(second), "one stack has rights");
+    // As if the guard of the stack, and the second part of the heap, had been refused.
+    cell.heap_end = heap;
+    assert!(write(heap));
+    cell.wipe(&space).expect("memory that is not locked is wiped");
+    assert!(!write(heap) && !write(first), "nothing of them has rights");
+}
+
 /// What was mapped while there was more heap says nothing of where memory is mapped once the heap has become smaller.
 #[test]
 fn what_is_mapped_where_the_heap_was_is_wiped() {

@@ -102,10 +102,13 @@ impl Shared {
         adopt_memory(&self.space, &mut cell, &record, &config)?;
         writable.extend(pages::writable(&cell));
         // Accounts are computed, not read: this is what an instance is charged for what it has. Modules charge for the rest.
-        let stacks = (record.threads.len() as u64 - 1) * config.stack_size;
+        let stacks = u64::from(cell.used_stacks().0) * config.stack_size;
         let charged = cell.data_bytes() + record.heap + stacks + cell.mapped().charged();
         let files = record.files.iter().map(|file| file.range().end - file.range().start).sum::<u64>();
-        if charged.saturating_add(files) > config.memory_limit {
+        // Stacks without a thread were not charged by older versions, so what they have captured may be above the limit with them. Then it
+        // gets no more memory.
+        let spare = cell.used_stacks().1.len() as u64 * config.stack_size;
+        if charged.saturating_add(files) > config.memory_limit.saturating_add(spare) {
             return Err(Rejected::MemoryLimit.into());
         }
         writable.extend(record.files.iter().flat_map(|file| file.there()));

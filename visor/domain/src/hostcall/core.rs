@@ -3,7 +3,6 @@
 use super::copies::{caller, read_bytes, refused, write_bytes};
 use super::effects::perform;
 use super::leaving::{checkpoint as save_point, child_cancel, child_id, child_start, fork, publish, send};
-use crate::address_space::AddressSpaceError;
 use crate::checkpoint;
 use crate::dispatcher::SchedulerGuard;
 use crate::fault::{FaultHandler, add_place_of_call};
@@ -115,49 +114,57 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
 fn thread_spawn(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let instance = caller(domain, call)?;
     let [entry, argument, ..] = call.args;
-    let charge = instance.config.stack_size as i64;
-    let account = domain.account(instance.id).ok_or(Errno::Invalid)?;
-    if !account.charge(charge) {
-        domain.explain(call, format!("a stack of {charge} bytes does not fit into the memory limit"));
-        return Err(Errno::OutOfMemory);
-    }
-    let opened = thread_open(domain, call, instance, entry, argument);
-    if opened.is_err() {
-        account.charge(-charge);
-    }
-    opened
-}
-
-/// Gives a thread its stack and queues it.
-fn thread_open(domain: &Shared, call: &Call, instance: &Instance, entry: u64, argument: u64) -> Result<u64, Errno> {
-    let opened = instance.with_cell(|cell| {
-        let stack = cell.open_stack(&domain.space)?;
-        Ok(stack.map(|stack| (stack, cell.prepare_stack(Some(stack), entry))))
-    });
-    let (stack, user_rsp) = match opened {
-        Some(Ok(Some(opened))) => opened,
-        Some(Ok(None)) | None => return Err(Errno::TooMany),
-        Some(Err(error)) => {
-            let error: AddressSpaceError = error;
-            domain.explain(call, error.to_string());
-            return Err(Errno::OutOfMemory);
-        }
+    let most = instance.config.max_threads as usize;
+    let too_many = || {
+        domain.explain(call, format!("no more than {most} threads at a time"));
+        Errno::TooMany
     };
+    if domain.lock().threads_of(instance.id) >= most {
+        return Err(too_many());
+    }
+    let (stack, user_rsp) = stack_for_thread(domain, call, instance, entry)?;
     let mut scheduler = domain.lock();
-    let thread = match scheduler.threads_of(instance.id) < instance.config.max_threads as usize {
+    // Another thread of the instance may have started one meanwhile.
+    let thread = match scheduler.threads_of(instance.id) < most {
         true => scheduler.spawn(instance.id, Some(stack), user_rsp, argument as i64),
         false => None,
     };
     let Some(thread) = thread else {
         drop(scheduler);
         instance.with_cell(|cell| cell.close_stack(stack));
-        domain.explain(call, format!("no more than {} threads at a time", instance.config.max_threads));
-        return Err(Errno::TooMany);
+        return Err(too_many());
     };
     scheduler.enqueue(thread);
     let number = scheduler.number(thread);
     domain.call_carrier(scheduler);
     Ok(u64::from(number))
+}
+
+/// A stack for a thread, and the stack pointer to enter it with. The instance is charged for a stack when a thread first gets it, and for as long as
+/// it lives: it keeps what was written there, and its rights.
+fn stack_for_thread(domain: &Shared, call: &Call, instance: &Instance, entry: u64) -> Result<(u32, u64), Errno> {
+    let charge = instance.config.stack_size as i64;
+    let account = domain.account(instance.id).ok_or(Errno::Invalid)?;
+    let opened = instance.with_cell(|cell| {
+        let is_new = cell.needs_stack();
+        if is_new && !account.charge(charge) {
+            domain.explain(call, format!("a stack of {charge} bytes does not fit into the memory limit"));
+            return Err(Errno::OutOfMemory);
+        }
+        match cell.open_stack(&domain.space) {
+            Ok(Some(stack)) => Ok((stack, cell.prepare_stack(Some(stack), entry))),
+            Ok(None) => {
+                account.charge(-charge);
+                Err(Errno::TooMany)
+            }
+            // Its pages may have rights, so the charge stays.
+            Err(error) => {
+                domain.explain(call, error.to_string());
+                Err(Errno::OutOfMemory)
+            }
+        }
+    });
+    opened.unwrap_or(Err(Errno::TooMany))
 }
 
 /// The stack slot of the calling thread; `None` for a main thread.
@@ -173,9 +180,6 @@ fn thread_exit(domain: &Shared, call: &mut Call) -> Outcome {
         return Outcome { tag: Outcome::ENDED, value: 0 };
     };
     instance.with_cell(|cell| cell.close_stack(stack));
-    if let Some(account) = domain.account(instance.id) {
-        account.charge(-(instance.config.stack_size as i64));
-    }
     instance.explanations.take(call.thread);
     Outcome { tag: Outcome::ENDED, value: 0 }
 }

@@ -91,9 +91,26 @@ fn add(domain: &Shared, call: &mut Call) -> Result<u64, Stop> {
         }
         (.., Some(stack)) => stack,
     };
+    let held = held_buffers(domain, instance);
+    let bytes = Record::bytes_of(stack.end - stack.start, held.values().map(|held| held.capacity).sum());
+    // Before there is a copy: it must fit. It is charged when it is added, and no other thread of the instance can be charged meanwhile.
+    let points = instance.with_cell(|cell| cell.points().map_or(0, |points| points.len()));
+    let fits = |bytes: i64| {
+        let fits = account.charge(bytes);
+        if fits {
+            account.charge(-bytes);
+        }
+        fits
+    };
+    if points.ok_or(Errno::Invalid)? >= CHECKPOINTS_MAX {
+        return Err(denied(domain, call, instance, PointError::TooMany));
+    }
+    if !i64::try_from(bytes).is_ok_and(fits) {
+        return Err(denied(domain, call, instance, PointError::Limit));
+    }
     let lacks = |what: &str| refuse(Errno::OutOfMemory, format!("there is no memory for a copy of {what}"));
     let mut buffers = Vec::new();
-    for held in held_buffers(domain, instance).into_values() {
+    for held in held.into_values() {
         let bytes = copied(held.address, held.capacity).ok_or_else(|| lacks("the slot buffers"))?;
         buffers.push((held, bytes));
     }

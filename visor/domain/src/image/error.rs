@@ -71,7 +71,7 @@ pub enum ImageError {
     #[error("the image has no executable segment")]
     NothingExecutable,
     #[error(
-        "the part to protect after relocation (PT_GNU_RELRO), {start:#x} to {end:#x}, is not inside one writable segment"
+        "the part to protect after relocation (PT_GNU_RELRO), {start:#x} to {end:#x}, is not inside what one writable segment has in the file"
     )]
     MisplacedRelro { start: u64, end: u64 },
     #[error(

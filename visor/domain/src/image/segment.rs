@@ -117,14 +117,17 @@ impl<'a> Segments<'a> {
     }
 
     /// The pages of PT_GNU_RELRO: the first of a writable segment, so that what has to be written again for the next
-    /// instance is one piece behind them. As everywhere, the end is rounded down: what shares the last page stays writable.
+    /// instance is one piece behind them, and none of bss, which is zeroed for the next instance. As everywhere, the end is rounded down:
+    /// what shares the last page stays writable.
     pub(super) fn relro(&self, headers: &[ProgramHeader]) -> Result<Option<Range<u64>>, ImageError> {
         let Some(header) = single(headers, PT_GNU_RELRO, "PT_GNU_RELRO")? else { return Ok(None) };
         let (start, size) = (header.p_vaddr, header.p_memsz);
         let end = start.checked_add(size).ok_or(ImageError::Overflow { what: "PT_GNU_RELRO", start, size })?;
         let inside = |segment: &Segment| {
             let pages = segment.pages();
-            segment.access == Access::ReadWrite && page_down(start) == pages.start && end <= pages.end
+            let in_file = page_up(segment.address + segment.file_size);
+            let ends = end <= pages.end && page_down(end) <= in_file;
+            segment.access == Access::ReadWrite && page_down(start) == pages.start && ends
         };
         if !self.list.iter().any(inside) {
             return Err(ImageError::MisplacedRelro { start, end });

@@ -70,8 +70,13 @@ pub(crate) struct Record {
 impl Record {
     fn bytes(&self) -> u64 {
         let buffers: usize = self.buffers.iter().map(|(_, bytes)| bytes.len()).sum();
+        Record::bytes_of(self.stack.len() as u64, buffers as u64)
+    }
+
+    /// What one takes with so much of a stack, and of slot buffers.
+    pub(crate) fn bytes_of(stack: u64, buffers: u64) -> u64 {
         // Entries take some, too.
-        PAGE + page_up((self.stack.len() + buffers) as u64)
+        PAGE + page_up(stack.saturating_add(buffers))
     }
 }
 
