@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -70,7 +71,7 @@ static void known(void)
 	int file = open("/one", O_RDONLY);
 	CHECK(fstat(file, &other) == 0 && other.st_ino == stat_.st_ino);
 	CHECK(fstatat(AT_FDCWD, "one", &other, 0) == 0 && other.st_size == 1234);
-	CHECK(fstat(1, &other) == 0 && S_ISCHR(other.st_mode));
+	CHECK(fstat(1, &other) == 0 && S_ISFIFO(other.st_mode));
 	struct statx statx_;
 	CHECK(statx(file, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &statx_) == 0 && statx_.stx_size == 1234);
 	CHECK(statx_.stx_mode == stat_.st_mode && statx_.stx_mtime.tv_sec == stat_.st_mtim.tv_sec);
@@ -187,8 +188,97 @@ static void streams(void)
 	CHECK(file && fgetc(file) == EOF && fclose(file) == 0);
 }
 
-int main(void)
+/* Files that are opened to be read, and made or emptied on the way. */
+static void opened(void)
 {
+	char text[8] = {0};
+	int file = open("/new", O_RDONLY | O_CREAT, 0600);
+	CHECK(file >= 0 && read(file, text, 8) == 0 && (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDONLY);
+	FAILS(write(file, "x", 1), EBADF);
+	close(file);
+	FAILS(open("/new", O_RDONLY | O_CREAT | O_EXCL, 0600), EEXIST);
+	CHECK((file = open("/new2", O_RDONLY | O_CREAT | O_EXCL, 0600)) >= 0 && close(file) == 0);
+	file = open("/new", O_WRONLY | O_APPEND);
+	CHECK(write(file, "abc", 3) == 3 && ioctl(file, FIONBIO, &(int){1}) == 0);
+	CHECK(lseek(file, 0, SEEK_SET) == 0 && write(file, "d", 1) == 1 && close(file) == 0);
+	CHECK((file = open("/new", O_RDONLY | O_CREAT, 0600)) >= 0 && read(file, text, 8) == 4 && !memcmp(text, "abcd", 4));
+	int left = 0;
+	CHECK(lseek(file, 1, SEEK_SET) == 1 && ioctl(file, FIONREAD, &left) == 0 && left == 3 && close(file) == 0);
+	CHECK((file = open("/new", O_RDONLY | O_APPEND)) >= 0 && (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDONLY);
+	FAILS(write(file, "x", 1), EBADF);
+	close(file);
+	CHECK((file = open("/new", O_RDONLY | O_TRUNC)) >= 0 && read(file, text, 8) == 0 && close(file) == 0);
+	FAILS(open("/none", O_RDONLY | O_TRUNC), ENOENT);
+	CHECK(unlink("/new") == 0 && unlink("/new2") == 0);
+	FAILS(syscall(SYS_fallocate, 1, 0, 0, 0), EINVAL);
+	FAILS(access("/", 99), EINVAL);
+	FAILS(readv(77, 0, 0), EBADF);
+}
+
+/* No two files are one. */
+static void identities(void)
+{
+	static const char *const names[] = {"/dev/null", "/dev/zero", "/dev/urandom", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/"};
+	struct stat known[12], again;
+	int count = 0, one[2], other[2];
+	for (; count < 7; count++) CHECK(stat(names[count], &known[count]) == 0);
+	CHECK(pipe(one) == 0 && pipe(other) == 0);
+	CHECK(fstat(one[0], &known[count++]) == 0 && fstat(other[0], &known[count++]) == 0);
+	for (int at = 0; at < count; at++)
+		for (int before = 0; before < at; before++)
+			CHECK(known[at].st_ino != known[before].st_ino || known[at].st_dev != known[before].st_dev);
+	CHECK(fstat(1, &again) == 0 && again.st_ino == known[4].st_ino && !S_ISCHR(again.st_mode));
+	CHECK(fstat(one[1], &again) == 0 && again.st_ino == known[7].st_ino);
+	CHECK(S_ISCHR(known[0].st_mode) && known[0].st_rdev == ((1 << 8) | 3));
+	close(one[0]), close(one[1]), close(other[0]), close(other[1]);
+	/* Devices have no position, and none is missed. */
+	char bytes[8] = "1234567";
+	int null = open("/dev/null", O_RDWR), zero = open("/dev/zero", O_RDWR);
+	CHECK(lseek(null, 5, SEEK_SET) == 0 && pread(null, bytes, 8, 0) == 0 && pwrite(null, bytes, 8, 3) == 8);
+	CHECK(pread(zero, bytes, 8, 100) == 8 && !bytes[0] && !bytes[7]);
+	char *page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, zero, 0);
+	CHECK(page != MAP_FAILED && page[7] == 0 && munmap(page, 4096) == 0);
+	FAILS(open("/dev/null", O_DIRECTORY), ENOTDIR);
+	close(null), close(zero);
+}
+
+/* More than the system transfers at once. */
+static void large(void)
+{
+	enum { BYTES = 10 << 20, LAST = 2500 };
+	char *bytes = malloc(BYTES);
+	CHECK(bytes != 0);
+	if (!bytes) return;
+	for (int at = 0; at < BYTES; at += 4096) bytes[at] = at >> 12;
+	int file = open("/large", O_RDWR | O_CREAT, 0600);
+	CHECK(write(file, bytes, BYTES) == BYTES && lseek(file, 0, SEEK_CUR) == BYTES);
+	memset(bytes, 0, BYTES);
+	CHECK(pread(file, bytes, BYTES, 4096) == BYTES - 4096 && bytes[0] == 1 && bytes[4096 * LAST] == (char)(LAST + 1));
+	CHECK(lseek(file, 0, SEEK_SET) == 0 && read(file, bytes, BYTES) == BYTES && bytes[4096 * LAST] == (char)LAST);
+	CHECK(read(file, bytes, BYTES) == 0);
+	struct iovec list[3] = {{bytes, 3 << 20}, {bytes + (3 << 20), 0}, {bytes + (3 << 20), BYTES - (3 << 20)}};
+	CHECK(pwritev(file, list, 3, 4096) == BYTES && lseek(file, 0, SEEK_END) == BYTES + 4096);
+	memset(bytes, 0, BYTES);
+	CHECK(preadv(file, list, 3, 4096) == BYTES && bytes[4096 * LAST] == (char)LAST);
+	CHECK(lseek(file, 8192, SEEK_SET) == 8192 && readv(file, list, 3) == BYTES - 4096 && bytes[0] == 1);
+	CHECK(ftruncate(file, 0) == 0 && writev(file, list, 3) == BYTES && close(file) == 0 && unlink("/large") == 0);
+	free(bytes);
+}
+
+int main(int count, char **arguments)
+{
+	(void)arguments;
+	if (count > 1) {
+		/* More than fits into a line. */
+		static char bytes[30000];
+		memset(bytes, 'x', sizeof bytes);
+		bytes[sizeof bytes - 1] = '\n';
+		CHECK(write(1, bytes, sizeof bytes) == sizeof bytes);
+		return end();
+	}
+	opened();
+	identities();
+	large();
 	descriptors();
 	known();
 	times();

@@ -1,5 +1,6 @@
 /* Memory: the heap, mmap and its kin. */
 #include "check.h"
+#include <dirent.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { BLOCKS = 500, ROUNDS = 20000 };
@@ -182,6 +184,11 @@ static void exhausted(void)
 	void **all = 0, **block;
 	for (size_t size = 1 << 20; size >= sizeof block; size /= 2)
 		while ((block = malloc(size))) *block = all, all = block;
+	char path[64];
+	CHECK(getcwd(path, sizeof path) == path);
+	FAILS(syscall(SYS_ptrace, 0), ENOSYS);
+	DIR *folder = opendir("/");
+	CHECK(folder == 0 && errno == ENOMEM);
 	int given = munmap(big + MIB, MIB);
 	CHECK(given == 0 || errno == ENOMEM);
 	if (given) CHECK(munmap(big, 4 * MIB) == 0);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define BIG 300000
@@ -335,8 +336,40 @@ static void streams(int listener, struct sockaddr_in *address)
 	close(other);
 }
 
+/* Writes its own byte in two parts at a time. */
+static void *in_parts(void *argument)
+{
+	int *to = argument;
+	char part[40];
+	memset(part, to[1], sizeof part);
+	struct iovec list[2] = {{part, sizeof part}, {part, sizeof part}};
+	for (int round = 0; round < 2000; round++)
+		if (writev(to[0], list, 2) != 2 * sizeof part) return "short";
+	return 0;
+}
+
+/* What is written by one call comes in one piece. */
+static void whole(void)
+{
+	int ends[2], available = 0, mixed = 0;
+	CHECK(pipe(ends) == 0);
+	CHECK(write(ends[1], "four", 4) == 4 && ioctl(ends[0], FIONREAD, &available) == 0 && available == 4);
+	char bytes[80];
+	CHECK(read(ends[0], bytes, 80) == 4);
+	int a[2] = {ends[1], 'a'}, b[2] = {ends[1], 'b'};
+	pthread_t one = start(in_parts, a), other = start(in_parts, b);
+	for (int round = 0; round < 4000; round++) {
+		for (int got = 0, part; got < 80; got += part)
+			if ((part = read(ends[0], bytes + got, 80 - got)) <= 0) break;
+		for (int at = 1; at < 80; at++) mixed += bytes[at] != bytes[0];
+	}
+	CHECK(joined(one) == 0 && joined(other) == 0 && mixed == 0);
+	close(ends[0]), close(ends[1]);
+}
+
 int main(void)
 {
+	whole();
 	counters();
 	pipes();
 	pairs();

@@ -2,6 +2,7 @@
 #include "check.h"
 #include <math.h>
 #include <setjmp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
@@ -9,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <sys/times.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -46,7 +48,20 @@ int main(int count, char **arguments)
 	CHECK(getentropy(random, 100) == 0);
 	struct rlimit limit;
 	CHECK(getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur >= 65536);
+	CHECK(setrlimit(RLIMIT_STACK, &limit) == 0);
+	limit.rlim_cur /= 2;
 	FAILS(setrlimit(RLIMIT_STACK, &limit), EPERM);
+	struct tms ticks = {-1, -1, -1, -1};
+	clock_t before = times(&ticks);
+	CHECK(before >= 0 && ticks.tms_utime == before && ticks.tms_stime == 0 && ticks.tms_cstime == 0);
+	CHECK(usleep(30000) == 0 && times(0) - before >= 2);
+	CHECK(pthread_kill(pthread_self(), 0) == 0 && syscall(SYS_tkill, 2, 0) == 0);
+	CHECK(syscall(SYS_close_range, 0, ~0u, 4) == 0 && write(1, "", 0) == 0);
+	FAILS(syscall(SYS_close_range, 0, ~0u, 8), EINVAL);
+	unsigned word = 5;
+	FAILS(syscall(SYS_futex, &word, 4, 1, 1, &word, 6), EAGAIN);
+	FAILS(syscall(SYS_futex, &word, 10, 1, 0, 0, 0), EINVAL);
+	CHECK(syscall(SYS_futex, &word, 10, 1, 0, 0, 1) == 0);
 	struct rusage usage;
 	CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
 	struct sysinfo memory;

@@ -69,10 +69,15 @@ pub(crate) fn close([descriptor, ..]: [u64; 6]) -> Answer {
     table::take(descriptor).map_or(EBADF, release)
 }
 
-/// `close_range(first, last, flags)`.
-pub(crate) fn close_range([first, last, ..]: [u64; 6]) -> Answer {
-    if first as u32 > last as u32 {
+/// `close_range(first, last, flags)`: one that closes when another program begins closes nothing.
+pub(crate) fn close_range([first, last, flags, ..]: [u64; 6]) -> Answer {
+    const UNSHARE: u32 = 2;
+    const CLOEXEC: u32 = 4;
+    if first as u32 > last as u32 || flags as u32 & !(UNSHARE | CLOEXEC) != 0 {
         return EINVAL;
+    }
+    if flags as u32 & CLOEXEC != 0 {
+        return 0;
     }
     for descriptor in first as u32 as u64..=u64::from(last as u32).min(MOST as u64 - 1) {
         close([descriptor, 0, 0, 0, 0, 0]);
@@ -136,7 +141,7 @@ pub(crate) fn fcntl([descriptor, command, argument, ..]: [u64; 6]) -> Answer {
     };
     match command as u32 {
         DUPFD | DUPFD_CLOEXEC if argument as u32 as usize >= MOST => EINVAL,
-        DUPFD | DUPFD_CLOEXEC => dup_from(descriptor, argument),
+        DUPFD | DUPFD_CLOEXEC => dup_from(descriptor, argument as u32 as u64),
         GETFD => FD_CLOEXEC,
         SETFD => 0,
         GETFL => crate::files::flags(kind),

@@ -208,8 +208,9 @@ impl Epoll {
         let mut watched = self.watched.hold();
         let mut behind = 0;
         for (at, (local, interests)) in watched.locals.iter_mut().enumerate() {
-            let found = local.look();
+            // In this order: what comes in between is found and reported, and its edge once more.
             let edges = local.edges();
+            let found = local.look();
             for interest in interests {
                 if out.len() == most {
                     break;

@@ -21,7 +21,7 @@ pub(crate) use times::utimensat;
 pub(crate) use transfer::{pread, preadv, preadv2, pwrite, pwritev, pwritev2, read, readv, write, writev};
 
 use crate::descriptors::{self, Kind};
-use crate::errno::{Answer, EFAULT, EINVAL, ENOSYS, ENOTDIR, EOPNOTSUPP, ESPIPE};
+use crate::errno::{Answer, EEXIST, EFAULT, EINVAL, ENOENT, ENOSYS, ENOTDIR, EOPNOTSUPP, ESPIPE};
 use crate::local::{self, Local};
 use crate::{host, memory};
 use core::ffi::{CStr, c_char};
@@ -65,9 +65,27 @@ impl Path {
         Ok(Path { from, bytes })
     }
 
-    /// Whether it is one of the devices that can be opened everywhere.
-    fn is_device(&self) -> bool {
-        matches!(self.bytes, b"/dev/null" | b"/dev/zero" | b"/dev/urandom" | b"/dev/random")
+    /// The device that it stands for: these can be opened everywhere.
+    fn device(&self) -> Option<Kind> {
+        match self.bytes {
+            b"/dev/null" => Some(Kind::Null),
+            b"/dev/zero" => Some(Kind::Zero),
+            b"/dev/random" | b"/dev/urandom" => Some(Kind::Random),
+            b"/dev/stdin" => Some(Kind::Input),
+            b"/dev/stdout" => Some(Kind::Output(1)),
+            b"/dev/stderr" => Some(Kind::Output(2)),
+            _ => None,
+        }
+    }
+
+    /// The number of what it leads to, opened so.
+    fn open(&self, wanted: u64) -> Answer {
+        let (bytes, len) = (self.bytes.as_ptr() as u64, self.bytes.len() as u64);
+        let file = host::call(number::FILE_OPEN, [self.from, bytes, len, wanted]);
+        if file >= 0 && wanted & open::TRUNCATE != 0 {
+            memory::resized(file as u64, 0, || 0);
+        }
+        file
     }
 
     fn call(&self, number: u32) -> Answer {
@@ -112,23 +130,15 @@ pub(crate) fn openat([directory, path, flags, ..]: [u64; 6]) -> Answer {
         if flags & O_TMPFILE == O_TMPFILE {
             return EOPNOTSUPP;
         }
-        let device = match path.bytes {
-            b"/dev/null" => Some(Kind::Null),
-            b"/dev/zero" => Some(Kind::Zero),
-            b"/dev/random" | b"/dev/urandom" => Some(Kind::Random),
-            b"/dev/stdin" => Some(Kind::Input),
-            b"/dev/stdout" => Some(Kind::Output(1)),
-            b"/dev/stderr" => Some(Kind::Output(2)),
-            _ => None,
-        };
-        if let Some(device) = device {
-            return descriptors::add(device);
+        if let Some(device) = path.device() {
+            return if flags & O_DIRECTORY == O_DIRECTORY { ENOTDIR } else { descriptors::add(device) };
         }
-        let mut wanted = match flags & 3 {
+        let access = match flags & 3 {
             0 => open::READ,
             1 => open::WRITE,
             _ => open::READ | open::WRITE,
         };
+        let mut wanted = access;
         for (flag, bit) in [
             (O_CREAT, open::CREATE),
             (O_EXCL, open::EXCLUSIVE),
@@ -143,22 +153,47 @@ pub(crate) fn openat([directory, path, flags, ..]: [u64; 6]) -> Answer {
         if wanted & open::CREATE == 0 {
             wanted &= !open::EXCLUSIVE;
         }
-        let (bytes, len) = (path.bytes.as_ptr() as u64, path.bytes.len() as u64);
-        match host::call(number::FILE_OPEN, [path.from, bytes, len, wanted]) {
+        let opened = if access == open::READ { open_to_read(&path, wanted) } else { path.open(wanted) };
+        match opened {
             error @ ..0 => error,
-            file => {
-                if wanted & open::TRUNCATE != 0 {
-                    memory::resized(file as u64, 0, || 0);
-                }
-                descriptors::add(Kind::File(file as u64))
-            }
+            file => descriptors::add(Kind::File(file as u64)),
         }
     })
 }
 
+/// Opens a file to be read. One that is to be made or emptied as well is opened to be written to first.
+fn open_to_read(path: &Path, wanted: u64) -> Answer {
+    let changes = open::CREATE | open::EXCLUSIVE | open::TRUNCATE;
+    let plain = wanted & !(changes | open::APPEND);
+    loop {
+        // One that is there need not be made, and its mount may be read only.
+        let there = match wanted & changes {
+            0 | open::CREATE => path.open(plain),
+            _ => ENOENT,
+        };
+        if there != ENOENT || wanted & changes == 0 {
+            return there;
+        }
+        // If another makes it meanwhile, it is there.
+        let exclusive = if wanted & open::TRUNCATE == 0 { open::EXCLUSIVE } else { 0 };
+        match path.open(open::WRITE | wanted & (changes | open::DIRECTORY) | exclusive) {
+            EEXIST if wanted & open::EXCLUSIVE == 0 => continue,
+            error @ ..0 => return error,
+            made => host::call(number::FILE_CLOSE, [made as u64]),
+        };
+        return path.open(plain);
+    }
+}
+
 /// `lseek(descriptor, offset, whence)`.
 pub(crate) fn lseek([descriptor, offset, whence, ..]: [u64; 6]) -> Answer {
-    with_file(descriptor, ESPIPE, |file| host::call(number::FILE_SEEK, [file, offset, whence]))
+    match descriptors::get(descriptor) {
+        Ok(Kind::File(file)) => host::call(number::FILE_SEEK, [file, offset, whence]),
+        // They have no position, and none is missed.
+        Ok(Kind::Null | Kind::Zero | Kind::Random) => 0,
+        Ok(_) => ESPIPE,
+        Err(error) => error,
+    }
 }
 
 /// `truncate(path, size)`.
@@ -186,6 +221,9 @@ pub(crate) fn ftruncate([descriptor, size, ..]: [u64; 6]) -> Answer {
 pub(crate) fn fallocate([descriptor, mode, offset, len, ..]: [u64; 6]) -> Answer {
     if mode as u32 != 0 {
         return EOPNOTSUPP;
+    }
+    if len as i64 <= 0 || (offset as i64) < 0 {
+        return EINVAL;
     }
     match known(descriptor) {
         Ok((_, file)) if file.size >= offset.saturating_add(len) => 0,

@@ -3,9 +3,9 @@
 //! Moving waiters to another word (`REQUEUE`) wakes them instead: they look again, as after any wake-up without a cause.
 
 use crate::clocks::{self, Timespec};
-use crate::errno::{Answer, EINVAL, ENOSYS};
+use crate::errno::{Answer, EAGAIN, EINVAL, ENOSYS};
 use crate::host;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, Ordering};
 use monohull_abi::errno::Errno;
 use monohull_abi::number;
 
@@ -33,8 +33,8 @@ pub(crate) fn wake(word: *const AtomicU32, most: u64) -> Answer {
     host::call(number::FUTEX_WAKE, [word as u64, most])
 }
 
-/// `futex(word, operation, value, timeout or second value, …)`.
-pub(crate) fn call([word, operation, value, timeout, ..]: [u64; 6]) -> Answer {
+/// `futex(word, operation, value, timeout or second value, second word, third value)`.
+pub(crate) fn call([word, operation, value, timeout, _, third]: [u64; 6]) -> Answer {
     let address = word as *const AtomicU32;
     if word == 0 || !word.is_multiple_of(4) {
         return EINVAL;
@@ -54,7 +54,13 @@ pub(crate) fn call([word, operation, value, timeout, ..]: [u64; 6]) -> Answer {
             };
             wait(address, value as u32, nanoseconds)
         }
-        WAKE | WAKE_BITSET => wake(address, count(value)),
+        WAKE => wake(address, count(value)),
+        // Which bits those have that wait is not known here: with some, all look again.
+        WAKE_BITSET if third as u32 == 0 => EINVAL,
+        WAKE_BITSET if third as u32 == u32::MAX => wake(address, count(value)),
+        WAKE_BITSET => wake(address, u64::from(u32::MAX)),
+        // SAFETY: the caller's word.
+        CMP_REQUEUE if unsafe { (*address).load(Ordering::SeqCst) } != third as u32 => EAGAIN,
         REQUEUE | CMP_REQUEUE => wake(address, count(value).saturating_add(count(timeout))),
         _ => ENOSYS,
     }

@@ -42,6 +42,7 @@ mod header;
 mod heap;
 mod host;
 mod json;
+mod line;
 mod local;
 mod lock;
 mod lookup;
@@ -64,8 +65,7 @@ mod unwind;
 #[cfg(panic = "abort")]
 #[panic_handler]
 fn panicked(info: &core::panic::PanicInfo<'_>) -> ! {
-    use alloc::format;
-    host::abort(&format!("Monohull's libc: {info}"))
+    host::abort(line::Line::of(format_args!("Monohull's libc: {info}")).text())
 }
 
 /// Nothing here unwinds: what core's tables name, and nothing calls.

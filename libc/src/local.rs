@@ -10,7 +10,7 @@ mod counter;
 mod pipe;
 
 pub(crate) use counter::{eventfd, eventfd2};
-pub(crate) use pipe::{pair, pipe, pipe2};
+pub(crate) use pipe::{WHOLE, pair, pipe, pipe2};
 
 use crate::errno::{Answer, EBADF, EINVAL, ENOTSOCK};
 use crate::shared::Shared;
@@ -125,6 +125,28 @@ impl Local {
             Form::ReadEnd(pipe) => pipe.look_reading(),
             Form::WriteEnd(pipe) => pipe.look_writing(),
             Form::Pair(input, output) => pipe::look_both(input, output),
+        }
+    }
+
+    /// Bytes that can be read now.
+    pub(crate) fn available(&self) -> usize {
+        match &self.form {
+            Form::Counter(counter) => {
+                if counter.look() & found::IN != 0 {
+                    8
+                } else {
+                    0
+                }
+            }
+            _ => self.input().map_or(0, Pipe::available),
+        }
+    }
+
+    /// A number that no other file of the instance has: both ends of a pipe have it.
+    pub(crate) fn node(&self) -> u64 {
+        match &self.form {
+            Form::ReadEnd(pipe) | Form::WriteEnd(pipe) => Arc::as_ptr(pipe) as u64,
+            Form::Counter(_) | Form::Pair(..) => core::ptr::from_ref(self) as u64,
         }
     }
 

@@ -64,7 +64,11 @@ pub(crate) fn mmap([address, len, protection, flags, descriptor, offset]: [u64; 
         Ok(kind) => kind,
         Err(_) => return EBADF,
     };
-    let Kind::File(file) = kind else { return ENODEV };
+    let file = match kind {
+        Kind::File(file) => file,
+        Kind::Zero if flags & MAP_SHARED == 0 => return anonymous(pages, protection),
+        _ => return ENODEV,
+    };
     let writable = protection & PROT_WRITE != 0;
     if flags & MAP_SHARED != 0 {
         return shared_files::map(file, offset, len, writable);

@@ -48,23 +48,28 @@ pub(crate) fn getrandom([buffer, len, flags, ..]: [u64; 6]) -> Answer {
     done as Answer
 }
 
-/// `kill(process, signal)`, `tkill(thread, signal)`: signal 0 asks whether it is there; `SIGABRT` ends the instance.
+/// `kill(process, signal)`: signal 0 asks whether it is there; `SIGABRT` ends the instance.
 pub(crate) fn kill([to, signal, ..]: [u64; 6]) -> Answer {
-    send(to, signal)
+    send(to == threads::MAIN, signal)
+}
+
+/// `tkill(thread, signal)`: whether a thread is there musl knows before it asks.
+pub(crate) fn tkill([to, signal, ..]: [u64; 6]) -> Answer {
+    send(to as i32 > 0, signal)
 }
 
 /// `tgkill(process, thread, signal)`.
 pub(crate) fn tgkill([_, to, signal, ..]: [u64; 6]) -> Answer {
-    send(to, signal)
+    tkill([to, signal, 0, 0, 0, 0])
 }
 
-fn send(to: u64, signal: u64) -> Answer {
+fn send(is_there: bool, signal: u64) -> Answer {
     match signal {
         SIGABRT => {
             memory::write_back_all();
             host::abort("abort() was called")
         }
-        0 if to == threads::MAIN || to == threads::gettid([0; 6]) as u64 => 0,
+        0 if is_there => 0,
         0 => ESRCH,
         _ => refuse(Missing::Signal, EPERM),
     }
@@ -126,20 +131,21 @@ pub(crate) fn getrlimit([what, out, ..]: [u64; 6]) -> Answer {
     prlimit64([0, what, 0, out, 0, 0])
 }
 
-/// `prlimit64(process, what, new, old)`: limits are read, not set.
+/// `prlimit64(process, what, new, old)`: limits are read, and set to what they are.
 pub(crate) fn prlimit64([_, what, new, old, ..]: [u64; 6]) -> Answer {
     const STACK: u64 = 3;
     const DESCRIPTORS: u64 = 7;
     const ADDRESS_SPACE: u64 = 9;
-    if new != 0 {
-        return EPERM;
-    }
     let limit = match what {
         STACK => host::info(Info::StackSize),
         DESCRIPTORS => crate::descriptors::MOST as u64,
         ADDRESS_SPACE => host::info(Info::MemoryLimit),
         _ => u64::MAX,
     };
+    // SAFETY: the caller's `struct rlimit`, two words.
+    if new != 0 && unsafe { (new as *const [u64; 2]).read_unaligned() } != [limit, limit] {
+        return EPERM;
+    }
     if old != 0 {
         // SAFETY: the caller's `struct rlimit`, two words.
         unsafe { (old as *mut [u64; 2]).write_unaligned([limit, limit]) };
@@ -157,6 +163,17 @@ pub(crate) fn getrusage([_, out, ..]: [u64; 6]) -> Answer {
     // SAFETY: the caller's `struct rusage`, which begins with the user time in seconds and microseconds.
     unsafe { (out as *mut [i64; 2]).write_unaligned([now.seconds, now.nanoseconds / 1000]) };
     0
+}
+
+/// `times(out)`: the time since some moment, in hundredths of a second, also as user time.
+pub(crate) fn times([out, ..]: [u64; 6]) -> Answer {
+    const TICK: u64 = 10_000_000;
+    let now = clocks::now(clocks::MONOTONIC) / TICK;
+    if out != 0 {
+        // SAFETY: the caller's `struct tms`: user time and system time, own and of children.
+        unsafe { (out as *mut [u64; 4]).write_unaligned([now, 0, 0, 0]) };
+    }
+    now as Answer
 }
 
 /// `sysinfo(out)`: the instance's memory.

@@ -2,7 +2,7 @@
 
 use crate::errno::Answer;
 use crate::host;
-use alloc::format;
+use crate::line::Line;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Which refusals have been written already, a bit for each.
@@ -64,7 +64,7 @@ impl Missing {
 pub(crate) fn refuse(missing: Missing, error: Answer) -> Answer {
     let bit = 1 << missing as u8;
     if WRITTEN.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-        host::write(2, format!("monohull: {}\n", missing.words()).as_bytes());
+        host::write(2, Line::of(format_args!("monohull: {}\n", missing.words())).text().as_bytes());
     }
     error
 }
@@ -77,7 +77,7 @@ pub(crate) fn unknown(number: i64, error: Answer) -> Answer {
     let place = SEEN.get((number / 64) as usize);
     let bit = 1 << (number & 63);
     if place.is_none_or(|seen| seen.fetch_or(bit, Ordering::Relaxed) & bit == 0) {
-        host::write(2, format!("monohull: there is no system call {number}\n").as_bytes());
+        host::write(2, Line::of(format_args!("monohull: there is no system call {number}\n")).text().as_bytes());
     }
     error
 }

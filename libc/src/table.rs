@@ -182,7 +182,7 @@ table! {
     34 "pause" process::pause,
     130 "rt_sigsuspend" process::pause,
     309 "getcpu" process::not_here,
-    100 "times" clocks::time,
+    100 "times" process::times,
     // The process.
     231 "exit_group" process::exit_group,
     39 "getpid" process::getpid,
@@ -210,7 +210,7 @@ table! {
     131 "sigaltstack" process::sigaltstack,
     127 "rt_sigpending" process::zero,
     62 "kill" process::kill,
-    200 "tkill" process::kill,
+    200 "tkill" process::tkill,
     234 "tgkill" process::tgkill,
     57 "fork" process::fork,
     58 "vfork" process::fork,

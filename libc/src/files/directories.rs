@@ -1,10 +1,10 @@
 //! Directories: what is in them, and changes of that.
 
 use super::{HERE, Path, with, with_file};
-use crate::errno::{Answer, EINVAL, ENOTDIR, EPERM, ERANGE};
+use crate::errno::{Answer, EINVAL, ENOMEM, ENOTDIR, EPERM, ERANGE};
 use crate::host;
 use crate::refuse::{Missing, refuse};
-use alloc::vec;
+use alloc::vec::Vec;
 use monohull_abi::file::{DirEntry, FileKind, PATH_MAX};
 use monohull_abi::number;
 
@@ -14,8 +14,15 @@ const AT_REMOVEDIR: u64 = 0x200;
 pub(crate) fn getdents64([descriptor, buffer, len, ..]: [u64; 6]) -> Answer {
     /// Bytes of the fields before a name.
     const HEADER: usize = 19;
+    /// The most that are looked at together.
+    const MOST: u64 = 32 << 10;
     // An entry takes at most a third more here than where it comes from.
-    let mut entries = vec![0_u8; len as usize * 3 / 4];
+    let room = len.min(MOST) as usize * 3 / 4;
+    let mut entries = Vec::new();
+    if entries.try_reserve_exact(room).is_err() {
+        return ENOMEM;
+    }
+    entries.resize(room, 0_u8);
     let read = with_file(descriptor, ENOTDIR, |file| {
         host::call(number::FILE_GETDENTS, [file, entries.as_mut_ptr() as u64, entries.len() as u64])
     });
@@ -107,7 +114,7 @@ pub(crate) fn fchdir([directory, ..]: [u64; 6]) -> Answer {
 
 /// `getcwd(buffer, length)` → bytes, the zero included.
 pub(crate) fn getcwd([buffer, len, ..]: [u64; 6]) -> Answer {
-    let mut path = vec![0_u8; PATH_MAX];
+    let mut path = [0_u8; PATH_MAX];
     match host::call(number::FILE_GETCWD, [path.as_mut_ptr() as u64, path.len() as u64]) {
         error @ ..0 => error,
         bytes if bytes as u64 >= len => ERANGE,

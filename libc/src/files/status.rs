@@ -12,7 +12,10 @@ pub(super) const AT_EMPTY_PATH: u64 = 0x1000;
 const S_IFDIR: u32 = 0o040_000;
 const S_IFREG: u32 = 0o100_000;
 const S_IFCHR: u32 = 0o020_000;
+const S_IFIFO: u32 = 0o010_000;
 const S_IFSOCK: u32 = 0o140_000;
+/// The `st_dev` of what lies on no mount.
+const NO_MOUNT: u64 = 0xffff_ffff;
 
 /// `struct stat`.
 #[repr(C)]
@@ -54,7 +57,32 @@ impl Stat {
         Stat { mode: mode(file), ..Stat::of(0, file) }
     }
 
-    /// Of what is no file: its mode says what it is.
+    /// Of what is no file: each has a number of its own, by which programs tell whether two are the same.
+    fn of_other(kind: Kind) -> Result<Stat, Answer> {
+        /// Numbers of sockets and lists of what is waited for begin here.
+        const PLACES: u64 = 1 << 32;
+        // Devices have Linux's numbers.
+        let device = |minor: u64| (S_IFCHR | 0o666, minor, (1 << 8) | minor);
+        let (mode, node, special) = match kind {
+            Kind::Null => device(3),
+            Kind::Zero => device(5),
+            Kind::Random => device(9),
+            // As pipes: they lead away from here.
+            Kind::Input => (S_IFIFO | 0o600, 10, 0),
+            Kind::Output(stream) => (S_IFIFO | 0o600, 10 + stream, 0),
+            Kind::Socket(at) => (S_IFSOCK | 0o777, PLACES + at as u64, 0),
+            Kind::Local(at) => {
+                let local = local::get(at)?;
+                (local.mode(), local.node(), 0)
+            }
+            // As Linux has it of what is neither a file nor a device.
+            Kind::Epoll(at) => (0o600, 2 * PLACES + at as u64, 0),
+            Kind::File(_) => return Err(EINVAL),
+        };
+        Ok(Stat { device: NO_MOUNT, node, special, ..Stat::of(mode, &FileStat::default()) })
+    }
+
+    /// Of what has this mode.
     fn of(mode: u32, file: &FileStat) -> Stat {
         Stat {
             device: u64::from(file.mount) + 1,
@@ -87,18 +115,13 @@ impl Stat {
 /// What is known of an open descriptor.
 pub(super) fn known(descriptor: u64) -> Result<(Stat, FileStat), Answer> {
     let mut file = FileStat::default();
-    let mode = match descriptors::get(descriptor)? {
+    match descriptors::get(descriptor)? {
         Kind::File(number) => {
             let answer = host::call(number::FILE_FSTAT, [number, (&raw mut file) as u64]);
-            return if answer < 0 { Err(answer) } else { Ok((Stat::of_file(&file), file)) };
+            if answer < 0 { Err(answer) } else { Ok((Stat::of_file(&file), file)) }
         }
-        Kind::Socket(_) => S_IFSOCK | 0o777,
-        Kind::Local(at) => local::get(at)?.mode(),
-        // As Linux has it of what is neither a file nor a device.
-        Kind::Epoll(_) => 0o600,
-        _ => S_IFCHR | 0o666,
-    };
-    Ok((Stat::of(mode, &file), file))
+        other => Stat::of_other(other).map(|stat| (stat, file)),
+    }
 }
 
 /// What is known of what a path leads to.
@@ -109,9 +132,8 @@ fn known_by_path(directory: u64, path: u64, flags: u64) -> Result<(Stat, FileSta
         return known(directory);
     }
     let path = Path::read(directory, path)?;
-    if path.is_device() {
-        let file = FileStat::default();
-        return Ok((Stat::of(S_IFCHR | 0o666, &file), file));
+    if let Some(device) = path.device() {
+        return Stat::of_other(device).map(|stat| (stat, FileStat::default()));
     }
     let mut file = FileStat::default();
     let (bytes, len) = (path.bytes.as_ptr() as u64, path.bytes.len() as u64);
@@ -189,7 +211,7 @@ pub(crate) fn statx([directory, path, flags, _, out, ..]: [u64; 6]) -> Answer {
         blocks: stat.blocks as u64,
         known_attributes: 0,
         times: [pair(stat.accessed), pair(time(file.created)), pair(stat.changed), pair(stat.modified)],
-        special: [0; 2],
+        special: [stat.special >> 8, stat.special & 0xff].map(|part| part as u32),
         device: [0, stat.device as u32],
         reserved: [0; 14],
     };
@@ -218,6 +240,9 @@ pub(crate) fn faccessat([directory, path, mode, ..]: [u64; 6]) -> Answer {
     const WRITE: u64 = 2;
     const EXECUTE: u64 = 1;
     const EROFS: Answer = -30;
+    if mode as u32 > 7 {
+        return EINVAL;
+    }
     match known_by_path(directory, path, 0) {
         Ok((_, file)) if mode & WRITE != 0 && file.read_only != 0 => EROFS,
         Ok((stat, _)) if mode & EXECUTE != 0 && stat.mode & S_IFDIR == 0 => EACCES,

@@ -51,7 +51,7 @@ pub(crate) fn utimensat([directory, path, times, flags, ..]: [u64; 6]) -> Answer
 
 fn set(directory: u64, path: u64, [read, written]: [u64; 2]) -> Answer {
     match Path::read(directory, path) {
-        Ok(path) if path.is_device() => 0,
+        Ok(path) if path.device().is_some() => 0,
         Ok(Path { from, bytes }) => {
             host::call(number::FILE_SET_TIMES, [from, bytes.as_ptr() as u64, bytes.len() as u64, read, written])
         }

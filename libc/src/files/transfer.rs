@@ -1,16 +1,24 @@
 //! Reading and writing, of whatever a descriptor stands for.
 
-use super::{O_APPEND, flags, with_file, with_local};
+use super::{O_APPEND, flags, with_local};
 use crate::descriptors::{self, Kind};
 use crate::errno::{Answer, EBADF, EINVAL, EOPNOTSUPP, ESPIPE};
+use crate::local::WHOLE;
 use crate::{host, memory, process, sockets, standard};
-use monohull_abi::file::{AT_POSITION, IoVec, Whence};
+use monohull_abi::file::{AT_POSITION, IoVec, TRANSFER_MAX, Whence};
 use monohull_abi::number;
+use monohull_abi::types::LINE_MAX;
+
+/// The most that Linux transfers at once.
+const AT_ONCE: u64 = 0x7fff_f000;
 
 /// `read(descriptor, buffer, length)`.
 pub(crate) fn read([descriptor, buffer, len, ..]: [u64; 6]) -> Answer {
     match descriptors::get(descriptor) {
-        Ok(Kind::File(file)) => from_file(file, || host::call(number::FILE_READ, [file, buffer, len])),
+        Ok(Kind::File(file)) => {
+            let part = |done, left| host::call(number::FILE_READ, [file, buffer + done, left]);
+            from_file(file, || whole(len, TRANSFER_MAX, part))
+        }
         Ok(Kind::Socket(socket)) => sockets::receive(socket, buffer, len, 0),
         Ok(Kind::Local(local)) => with_local(local, |local| local.read(buffer, len, true, false)),
         Ok(Kind::Input) => standard::read(buffer, len),
@@ -30,8 +38,13 @@ pub(crate) fn read([descriptor, buffer, len, ..]: [u64; 6]) -> Answer {
 /// `write(descriptor, bytes, length)`.
 pub(crate) fn write([descriptor, bytes, len, ..]: [u64; 6]) -> Answer {
     match descriptors::get(descriptor) {
-        Ok(Kind::File(file)) => to_file(file, || host::call(number::FILE_WRITE, [file, bytes, len])),
-        Ok(Kind::Output(stream)) => host::call(number::STDIO_WRITE, [stream, bytes, len]),
+        Ok(Kind::File(file)) => {
+            let part = |done, left| host::call(number::FILE_WRITE, [file, bytes + done, left]);
+            to_file(file, || whole(len, TRANSFER_MAX, part))
+        }
+        Ok(Kind::Output(stream)) => {
+            whole(len, LINE_MAX as u64, |done, left| host::call(number::STDIO_WRITE, [stream, bytes + done, left]))
+        }
         Ok(Kind::Socket(socket)) => sockets::send(socket, bytes, len),
         Ok(Kind::Local(local)) => with_local(local, |local| local.write(bytes, len, true)),
         Ok(Kind::Null | Kind::Zero | Kind::Random) => len as Answer,
@@ -54,31 +67,110 @@ fn to_file(file: u64, act: impl FnOnce() -> Answer) -> Answer {
     memory::writing(file, act, |written| position().saturating_sub(written))
 }
 
+/// Transfers all of it, where one call transfers at most `at_once`: a part that is shorter than that, and than what is left, is the last.
+fn whole(len: u64, at_once: u64, mut part: impl FnMut(u64, u64) -> Answer) -> Answer {
+    let len = len.min(AT_ONCE);
+    let mut done = 0;
+    loop {
+        match part(done, len - done) {
+            error @ ..0 if done == 0 => return error,
+            ..0 => return done as Answer,
+            bytes => done += bytes as u64,
+        }
+        if done >= len || !done.is_multiple_of(at_once) || done == 0 {
+            return done as Answer;
+        }
+    }
+}
+
+/// Transfers several buffers at an offset, or at the position: by one call that takes a list, or one after another if they have more
+/// than that transfers.
+fn whole_list(
+    list: u64,
+    count: u64,
+    offset: u64,
+    by_list: impl FnOnce() -> Answer,
+    by_one: [u32; 2],
+    file: u64,
+) -> Answer {
+    // SAFETY: the caller's list of that many buffers.
+    let buffer = |at: usize| unsafe { (list as *const IoVec).add(at).read_unaligned() };
+    let bytes = (0..count.min(1024) as usize).fold(0_u64, |bytes, at| bytes.saturating_add(buffer(at).len));
+    if count > 1024 || bytes <= TRANSFER_MAX {
+        return by_list();
+    }
+    let [at_position, at_offset] = by_one;
+    let mut offset = offset;
+    each(list, count, |address, len| {
+        let answer = whole(len, TRANSFER_MAX, |done, left| match offset {
+            AT_POSITION => host::call(at_position, [file, address + done, left]),
+            _ => host::call(at_offset, [file, address + done, left, offset + done]),
+        });
+        if offset != AT_POSITION {
+            offset += answer.max(0) as u64;
+        }
+        answer
+    })
+}
+
 /// `pread64(descriptor, buffer, length, offset)`.
 pub(crate) fn pread([descriptor, buffer, len, offset, ..]: [u64; 6]) -> Answer {
-    read_at(number::FILE_PREAD, descriptor, buffer, len, offset)
+    read_at(
+        descriptor,
+        offset,
+        |file| {
+            whole(len, TRANSFER_MAX, |done, left| {
+                host::call(number::FILE_PREAD, [file, buffer + done, left, offset + done])
+            })
+        },
+        |_| read([descriptor, buffer, len, 0, 0, 0]),
+    )
 }
 
 /// `pwrite64(descriptor, bytes, length, offset)`.
 pub(crate) fn pwrite([descriptor, bytes, len, offset, ..]: [u64; 6]) -> Answer {
-    write_at(number::FILE_PWRITE, descriptor, bytes, len, offset)
+    write_at(
+        descriptor,
+        offset,
+        |file| {
+            whole(len, TRANSFER_MAX, |done, left| {
+                host::call(number::FILE_PWRITE, [file, bytes + done, left, offset + done])
+            })
+        },
+        |_| write([descriptor, bytes, len, 0, 0, 0]),
+    )
 }
 
-/// A call that reads at an offset; the one that stands for "at the position" is no offset here.
-fn read_at(number: u32, descriptor: u64, first: u64, second: u64, offset: u64) -> Answer {
-    if (offset as i64) < 0 {
-        return EINVAL;
+/// Reads at an offset; the one that stands for "at the position" is no offset here. Devices have no positions.
+fn read_at(
+    descriptor: u64,
+    offset: u64,
+    of_file: impl FnOnce(u64) -> Answer,
+    of_device: impl FnOnce(Kind) -> Answer,
+) -> Answer {
+    match descriptors::get(descriptor) {
+        Ok(_) if (offset as i64) < 0 => EINVAL,
+        Ok(Kind::File(file)) => from_file(file, || of_file(file)),
+        Ok(device @ (Kind::Null | Kind::Zero | Kind::Random)) => of_device(device),
+        Ok(_) => ESPIPE,
+        Err(error) => error,
     }
-    with_file(descriptor, ESPIPE, |file| from_file(file, || host::call(number, [file, first, second, offset])))
 }
 
-/// A call that writes at an offset, likewise.
-fn write_at(number: u32, descriptor: u64, first: u64, second: u64, offset: u64) -> Answer {
-    if (offset as i64) < 0 {
-        return EINVAL;
+/// Writes at an offset, likewise.
+fn write_at(
+    descriptor: u64,
+    offset: u64,
+    to_file: impl FnOnce(u64) -> Answer,
+    to_device: impl FnOnce(Kind) -> Answer,
+) -> Answer {
+    match descriptors::get(descriptor) {
+        Ok(_) if (offset as i64) < 0 => EINVAL,
+        Ok(Kind::File(file)) => memory::writing(file, || to_file(file), |_| offset),
+        Ok(device @ (Kind::Null | Kind::Zero | Kind::Random)) => to_device(device),
+        Ok(_) => ESPIPE,
+        Err(error) => error,
     }
-    let write = |file| memory::writing(file, || host::call(number, [file, first, second, offset]), |_| offset);
-    with_file(descriptor, ESPIPE, write)
 }
 
 /// Reads or writes several buffers one after another, until one is not done whole.
@@ -107,7 +199,8 @@ fn each(list: u64, count: u64, mut act: impl FnMut(u64, u64) -> Answer) -> Answe
 /// `readv(descriptor, list, count)`.
 pub(crate) fn readv([descriptor, list, count, ..]: [u64; 6]) -> Answer {
     match descriptors::get(descriptor) {
-        Ok(Kind::File(file)) => from_file(file, || host::call(number::FILE_READV, [file, list, count, AT_POSITION])),
+        Ok(Kind::File(file)) => from_file(file, || file_readv(file, list, count, AT_POSITION)),
+        Err(error) => error,
         _ if count > 1024 => EINVAL,
         // SAFETY: the caller's list of that many buffers.
         Ok(Kind::Socket(socket)) => sockets::receive_list(socket, unsafe { sockets::buffers(list, count) }, 0),
@@ -120,25 +213,57 @@ pub(crate) fn readv([descriptor, list, count, ..]: [u64; 6]) -> Answer {
     }
 }
 
+fn file_readv(file: u64, list: u64, count: u64, offset: u64) -> Answer {
+    let by_list = || host::call(number::FILE_READV, [file, list, count, offset]);
+    whole_list(list, count, offset, by_list, [number::FILE_READ, number::FILE_PREAD], file)
+}
+
+fn file_writev(file: u64, list: u64, count: u64, offset: u64) -> Answer {
+    let by_list = || host::call(number::FILE_WRITEV, [file, list, count, offset]);
+    whole_list(list, count, offset, by_list, [number::FILE_WRITE, number::FILE_PWRITE], file)
+}
+
 /// `writev(descriptor, list, count)`.
 pub(crate) fn writev([descriptor, list, count, ..]: [u64; 6]) -> Answer {
     match descriptors::get(descriptor) {
-        Ok(Kind::File(file)) => to_file(file, || host::call(number::FILE_WRITEV, [file, list, count, AT_POSITION])),
+        Ok(Kind::File(file)) => to_file(file, || file_writev(file, list, count, AT_POSITION)),
+        Err(error) => error,
         _ if count > 1024 => EINVAL,
         // SAFETY: the caller's list of that many buffers.
         Ok(Kind::Socket(socket)) => sockets::send_list(socket, unsafe { sockets::buffers(list, count) }),
+        // A little is written whole, with nothing of another thread's between.
+        Ok(Kind::Local(_) | Kind::Output(_)) => match gathered(list, count) {
+            Some((bytes, len)) => write([descriptor, bytes.as_ptr() as u64, len as u64, 0, 0, 0]),
+            None => each(list, count, |bytes, len| write([descriptor, bytes, len, 0, 0, 0])),
+        },
         _ => each(list, count, |bytes, len| write([descriptor, bytes, len, 0, 0, 0])),
     }
 }
 
+/// What several buffers have, one after another, and how much that is; `None` if it is more than is written whole.
+fn gathered(list: u64, count: u64) -> Option<([u8; WHOLE], usize)> {
+    let (mut all, mut len) = ([0; WHOLE], 0);
+    for at in 0..count as usize {
+        // SAFETY: the caller's list of that many buffers.
+        let buffer = unsafe { (list as *const IoVec).add(at).read_unaligned() };
+        let room = all.get_mut(len..)?.get_mut(..usize::try_from(buffer.len).ok()?)?;
+        // SAFETY: a buffer of the caller's list.
+        unsafe { room.as_mut_ptr().copy_from_nonoverlapping(buffer.address as *const u8, room.len()) };
+        len += room.len();
+    }
+    Some((all, len))
+}
+
 /// `preadv(descriptor, list, count, offset, high half)`.
 pub(crate) fn preadv([descriptor, list, count, offset, ..]: [u64; 6]) -> Answer {
-    read_at(number::FILE_READV, descriptor, list, count, offset)
+    let device = |_| readv([descriptor, list, count, 0, 0, 0]);
+    read_at(descriptor, offset, |file| file_readv(file, list, count, offset), device)
 }
 
 /// `pwritev(descriptor, list, count, offset, high half)`.
 pub(crate) fn pwritev([descriptor, list, count, offset, ..]: [u64; 6]) -> Answer {
-    write_at(number::FILE_WRITEV, descriptor, list, count, offset)
+    let device = |_| writev([descriptor, list, count, 0, 0, 0]);
+    write_at(descriptor, offset, |file| file_writev(file, list, count, offset), device)
 }
 
 /// `preadv2(descriptor, list, count, offset, high half, flags)`: offset −1 is the position; no flags.

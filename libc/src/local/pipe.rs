@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 /// Bytes that fit, as on Linux.
 const CAPACITY: usize = 64 << 10;
 /// `PIPE_BUF`: a write of no more is done whole, with nothing of another thread's between.
-const WHOLE: usize = 4096;
+pub(crate) const WHOLE: usize = 4096;
 
 /// Bytes on their way.
 pub(super) struct Pipe(pub(super) Changing<Value>);
@@ -169,6 +169,10 @@ impl Pipe {
             }
         }
         done as Answer
+    }
+
+    pub(super) fn available(&self) -> usize {
+        self.0.look(|value| value.bytes.len())
     }
 
     pub(super) fn arrivals(&self) -> u32 {

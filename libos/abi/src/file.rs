@@ -6,6 +6,9 @@
 //!                                                       └ descriptors, mounts, paths
 //! ```
 
+/// Most bytes that one call reads or writes. A longer request gets a short count.
+pub const TRANSFER_MAX: u64 = 8 << 20;
+
 /// The `dir` of a path that is relative to the caller's working directory.
 pub const WORKING_DIRECTORY: u64 = u64::MAX;
 /// The `offset` of `FILE_READV` and `FILE_WRITEV` that stands for the descriptor's own position.

@@ -209,6 +209,9 @@ impl MapAccess {
     }
 }
 
+/// Most bytes that one `STDIO_WRITE` takes; a longer request gets a short count. Longer lines are printed in pieces of this size.
+pub const LINE_MAX: usize = 8 << 10;
+
 /// Largest alignment of `MAP`.
 pub const MAP_ALIGN_MAX: u64 = 1 << 30;
 /// Most ranges that one instance may have mapped. Neighbouring pages of the same access are one range.

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering;
 use monohull_abi::file::{
-    AT_POSITION, FILE_SIZE_MAX, FileStat, FsOp, IoVec, KEEP_FLAGS, LOWEST_FREE, VECTOR_MAX, Whence, open,
+    AT_POSITION, FILE_SIZE_MAX, FileStat, FsOp, IoVec, KEEP_FLAGS, LOWEST_FREE, TRANSFER_MAX, VECTOR_MAX, Whence, open,
 };
 use monohull_abi::module::{Call, SYSTEM_INSTANCE};
 use monohull_abi::user::{UserSlice, write_one};
@@ -15,10 +15,6 @@ use monohull_abi::{Errno, Outcome};
 
 /// Buffers of a vector that are checked together.
 const BATCH: usize = 16;
-
-/// Most bytes that one call transfers. A longer request gets a short count, as POSIX permits: no deadline interrupts a transfer, and
-/// this much takes some milliseconds.
-const TRANSFER_MAX: u64 = 8 << 20;
 
 /// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq)]

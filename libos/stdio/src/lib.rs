@@ -21,14 +21,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use monohull_abi::module::{Call, Ending, Released};
+pub use monohull_abi::types::LINE_MAX;
 use monohull_abi::user::UserSlice;
 use monohull_abi::{Errno, number};
 use monohull_module::record::{RecordsRef, Refused, fields, rise};
 use monohull_module::{FutexMutex, HostRef, Module, module};
 use serde::{Deserialize, Serialize};
-
-/// Longest line in bytes; longer ones are sent in pieces of this size. Also the most that one call takes.
-pub const LINE_MAX: usize = 8 * 1024;
 
 /// Standard output and standard error.
 const STREAMS: core::ops::RangeInclusive<u64> = 1..=2;
