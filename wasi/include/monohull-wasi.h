@@ -67,14 +67,34 @@ int monohull_ready(void) MONOHULL_IMPORT("ready");
 /* Random bytes that may be drawn before: instances of one template have them in common. */
 int monohull_common_random(void *bytes, size_t length) MONOHULL_IMPORT("common_random");
 
-/* The address at an end of a socket, as wasi-libc has no getsockname and no getpeername: its own (`end` 0), or that of the other side (1). 0, or an error
- * number of WASI. */
+/* -- Connections --
+ *
+ * wasi-libc has no getsockname, getpeername, connect and getaddrinfo. Functions of sockets return 0, or an error number of WASI; EPERM is what the workflow's `network`
+ * does not grant. Why a connection or a name was refused is told by `monohull_wasi_last_error`. */
 struct monohull_socket_address {
     uint32_t family; /* 4 or 6 */
     uint32_t port;
     uint8_t address[16]; /* in network order; of IPv4 the first four bytes */
     uint32_t flow, scope;
 };
+
+/* Connects to a host, which is a name or an address in numbers, over TCP: to each of its addresses in turn, until one answers. A connected descriptor for `read`, `write`,
+ * `send`, `recv`, `poll`, `shutdown` and `close`, whose calls wait; or -1 with the reason in `errno`, of several addresses that of the last. ETIMEDOUT: no connection was there after
+ * so many milliseconds, of which there is no limit for -1. Looking up the name comes before, and is not limited. This is no import: it is in
+ * `wasi/lib/monohull.c`, which is compiled with the program. */
+int monohull_connect(const char *host, unsigned port, int milliseconds);
+
+/* What it is made of. `socket_connect` begins a connection, and does not wait: the descriptor has O_NONBLOCK, and `poll` finds it ready for writing when the connection
+ * is made or has failed. `socket_failure` says which: 0, or why it has failed, which is told once. */
+int monohull_socket_connect(const struct monohull_socket_address *address, int *descriptor) MONOHULL_IMPORT("socket_connect");
+int monohull_socket_failure(int descriptor) MONOHULL_IMPORT("socket_failure");
+
+/* Looks up a name: how many addresses it has, at most `most`, and these, with the port 0. Waits until they are known. ENOENT: there is no such name. */
+#define MONOHULL_LOOKUP_MAX 32
+int monohull_lookup(const char *name, size_t length, struct monohull_socket_address *addresses, uint32_t most, uint32_t *count)
+    MONOHULL_IMPORT("lookup");
+
+/* The address at an end of a socket: its own (`end` 0), or that of the other side (1). */
 int monohull_socket_address(int descriptor, int end, struct monohull_socket_address *address) MONOHULL_IMPORT("socket_address");
 
 /* What `setjmp` and `longjmp` are for, which WebAssembly has not. `protect` calls `function` with `argument`: 0 if it has returned, 1 if `escape` was called in it,

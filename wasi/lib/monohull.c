@@ -5,10 +5,17 @@
  * A native program's buffer is the slot's memory itself. Here it is memory of the program's allocator: from MONOHULL_MOVED_MIN bytes on pages are
  * moved there and from there, and less is copied.
  */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
 /* Both headers have these, and they are of other types. */
 #define monohull_instance_index imported_index
 #define monohull_instance_count imported_count
@@ -295,6 +302,69 @@ int monohull_rewind(uint64_t checkpoint, const unsigned char *value, size_t len)
 
 int monohull_forget(uint64_t checkpoint) {
     return answered(monohull_wasi_forget(checkpoint));
+}
+
+/* -- Connections --------------------------------------------------------------------------------------------------------- */
+
+/* Milliseconds of the monotonic clock. */
+static int64_t milliseconds_now(void) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The addresses of a host that is written in numbers or is a name: 0, or an error number. */
+static int addresses_of(const char *host, struct monohull_socket_address *addresses, uint32_t *count) {
+    *addresses = (struct monohull_socket_address){0};
+    if (inet_pton(AF_INET, host, addresses->address) == 1)
+        addresses->family = 4;
+    else if (inet_pton(AF_INET6, host, addresses->address) == 1)
+        addresses->family = 6;
+    else
+        return monohull_lookup(host, strlen(host), addresses, MONOHULL_LOOKUP_MAX, count);
+    *count = 1;
+    return 0;
+}
+
+/* Waits until a connection is made: 0, or an error number. `end` is a time of the clock, or less than 0. */
+static int wait_for(int descriptor, int64_t end) {
+    struct pollfd polled = {.fd = descriptor, .events = POLLOUT};
+    for (;;) {
+        int64_t left = end < 0 ? -1 : end - milliseconds_now();
+        if (end >= 0 && left < 0) left = 0;
+        int ready = poll(&polled, 1, left > INT_MAX ? INT_MAX : (int)left);
+        if (ready < 0) return errno;
+        if (ready > 0) return monohull_socket_failure(descriptor);
+        if (end >= 0 && left <= INT_MAX) return ETIMEDOUT;
+    }
+}
+
+/* A descriptor in `connected`: 0, or an error number. */
+static int connect_to(const struct monohull_socket_address *address, int64_t end, int *connected) {
+    int error = monohull_socket_connect(address, connected);
+    if (error) return error;
+    error = wait_for(*connected, end);
+    if (error == 0 && fcntl(*connected, F_SETFL, 0) < 0) error = errno;
+    if (error) close(*connected);
+    return error;
+}
+
+int monohull_connect(const char *host, unsigned port, int milliseconds) {
+    struct monohull_socket_address addresses[MONOHULL_LOOKUP_MAX];
+    uint32_t count = 0;
+    explanation[0] = 0;
+    int error = addresses_of(host, addresses, &count), connected;
+    int64_t end = milliseconds < 0 ? -1 : milliseconds_now() + milliseconds;
+    if (error == 0 && count == 0) error = ENOENT;
+    for (uint32_t at = 0; at < count && error == 0; at++) {
+        addresses[at].port = port;
+        error = connect_to(&addresses[at], end, &connected);
+        if (error == 0) return connected;
+        /* Another address, if there is one and time for it. */
+        if (at + 1 < count && (end < 0 || milliseconds_now() < end)) error = 0;
+    }
+    errno = error;
+    return -1;
 }
 
 /* -- The instance -------------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 //! The compiler and the runtime come from `cargo xtask build`; `cargo xtask test` does both.
 
 mod calls;
+mod client_sockets;
 mod component_sockets;
 mod components;
 mod devices;

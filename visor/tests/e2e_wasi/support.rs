@@ -163,7 +163,14 @@ pub(super) fn program(data: &str, body: &str, results: usize) -> String {
         );
     }
     text += "(import \"monohull\" \"slot_publish\" (func $publish (param i32 i32 i32 i32 i32) (result i32)))\n";
-    text += "(import \"monohull\" \"socket_address\" (func $socket_address (param i32 i32 i32) (result i32)))\n";
+    for (name, parameters) in [
+        ("lookup", "i32 i32 i32 i32 i32"),
+        ("socket_address", "i32 i32 i32"),
+        ("socket_connect", "i32 i32"),
+        ("socket_failure", "i32"),
+    ] {
+        text += &format!("(import \"monohull\" \"{name}\" (func ${name} (param {parameters}) (result i32)))\n");
+    }
     text +=
         &format!("(memory (export \"memory\") 1)\n(data (i32.const 0) \"{data}\")\n(data (i32.const 1000) \"out\")\n");
     text += &format!("(func (export \"_start\")\n{body}\n");

@@ -157,7 +157,10 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
     }
     // What preview 1 lacks.
     functions! { linker, slots::MODULE;
+        lookup(name: u32, name_len: u32, addresses: u32, most: u32, count: u32);
         socket_address(fd: u32, end: u32, out: u32);
+        socket_connect(address: u32, out: u32);
+        socket_failure(fd: u32);
     }
     linker.func_wrap(MODULE, "proc_exit", |_: Caller<'_, State>, status: u32| -> Result<()> {
         Err(Exit(status).into())

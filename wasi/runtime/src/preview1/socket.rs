@@ -1,4 +1,4 @@
-//! Sockets: those that the program finds open, and the connections that it accepts there.
+//! Sockets: those that the program finds open, the connections that it accepts there, and those that it makes.
 //!
 //! Preview 1 opens no socket. The step's environment says at which addresses the program is to find one that listens, and the workflow's
 //! `network` whether it may:
@@ -6,13 +6,20 @@
 //! ```text
 //!   MONOHULL_LISTEN=127.0.0.1:8080,[::1]:8080      descriptors 4 and 5, and LISTEN_FDS=2 for the program
 //! ```
+//!
+//! Connections are made by functions of the module `monohull`. What they give is a descriptor as any other, and nothing here waits for it:
+//!
+//! ```text
+//!   lookup(name, name_len, addresses, most, count) ──▶ addresses of 32 bytes, without a port
+//!   socket_connect(address, out) ──▶ a descriptor  ──  poll_oneoff: ready for writing  ──▶  socket_failure(descriptor) ──▶ 0, or why not
+//! ```
 
 use super::Call;
 use super::file::{flag, flags_of};
 use crate::descriptors::{Descriptor, Descriptors, Rights, Target};
 use crate::errno::WasiError;
 use crate::host::explanation;
-use crate::sockets::Socket;
+use crate::sockets::{self, Socket};
 use alloc::format;
 use alloc::string::String;
 use core::net::SocketAddr;
@@ -31,8 +38,27 @@ const WAIT_ALL: u32 = 2;
 /// Directions of `sock_shutdown` (`sdflags`).
 const READING: u32 = 1;
 const WRITING: u32 = 2;
-/// What `socket_address` writes: family (4 or 6), port, address, flow and scope.
+/// An address in the program's memory: family (4 or 6), port, address, flow and scope.
 const ADDRESS_SIZE: usize = 32;
+
+/// The bytes of an address.
+fn encoded(address: SocketAddr) -> [u8; ADDRESS_SIZE] {
+    let address = SocketAddress::from(address);
+    let mut bytes = [0; ADDRESS_SIZE];
+    bytes[8..24].copy_from_slice(&address.address);
+    for (at, number) in [(0, address.family), (4, address.port), (24, address.flow), (28, address.scope)] {
+        bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+    }
+    bytes
+}
+
+/// The address that these bytes are, if they are one.
+fn decoded(bytes: &[u8; ADDRESS_SIZE]) -> Option<SocketAddr> {
+    let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let mut address = [0; 16];
+    address.copy_from_slice(&bytes[8..24]);
+    SocketAddress { family: number(0), port: number(4), address, flow: number(24), scope: number(28) }.decode()
+}
 
 /// Opens the sockets that the step's environment names, and adds to the program's own how many these are.
 pub(super) fn open(descriptors: &mut Descriptors, environment: &mut alloc::vec::Vec<String>) -> Result<()> {
@@ -171,12 +197,49 @@ impl Call<'_> {
     /// does not learn who has connected to it.
     pub(super) fn socket_address(&mut self, fd: u32, end: u32, out: u32) -> Result<(), WasiError> {
         let end = SocketEnd::from_raw(end.into()).ok_or(WasiError::INVAL)?;
-        let address: SocketAddress = self.state.descriptors.get(fd)?.socket()?.address(end)?.into();
-        let mut bytes = [0; ADDRESS_SIZE];
-        bytes[8..24].copy_from_slice(&address.address);
-        for (at, number) in [(0, address.family), (4, address.port), (24, address.flow), (28, address.scope)] {
-            bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        let address = self.state.descriptors.get(fd)?.socket()?.address(end)?;
+        self.guest.store(out, &encoded(address))
+    }
+
+    /// Begins a connection, and writes its descriptor, which is non-blocking. It is ready for writing when the connection is made or has failed.
+    pub(super) fn socket_connect(&mut self, address: u32, out: u32) -> Result<(), WasiError> {
+        self.state.explanation.clear();
+        // Before anything is begun, as in `sock_accept`.
+        self.guest.bytes(out, 4)?;
+        let to = decoded(&self.guest.load(address)?).ok_or(WasiError::INVAL)?;
+        if !self.state.descriptors.has_room() {
+            return Err(WasiError::MFILE);
         }
-        self.guest.store(out, &bytes)
+        let socket = Socket::connect_later(to).inspect_err(|_| self.state.explanation = explanation())?;
+        let descriptor = Descriptor::new(Target::Socket(socket), flag::NONBLOCK, Rights::SOCKET);
+        let new = self.state.descriptors.insert(descriptor)?;
+        self.guest.store_u32(out, new)
+    }
+
+    /// Why a connection could not be made or has broken, if that was not asked before.
+    pub(super) fn socket_failure(&mut self, fd: u32) -> Result<(), WasiError> {
+        self.state.descriptors.get(fd)?.socket()?.failure()
+    }
+
+    /// Writes as many of a name's addresses as there is room for, with the port 0, and how many these are. Waits until they are known.
+    pub(super) fn lookup(
+        &mut self,
+        name: u32,
+        name_len: u32,
+        addresses: u32,
+        most: u32,
+        count: u32,
+    ) -> Result<(), WasiError> {
+        self.state.explanation.clear();
+        self.guest.bytes(count, 4)?;
+        self.guest.bytes(addresses, most.checked_mul(ADDRESS_SIZE as u32).ok_or(WasiError::FAULT)?)?;
+        let found = sockets::lookup(self.guest.text(name, name_len)?);
+        let found = found.inspect_err(|_| self.state.explanation = explanation())?;
+        let mut stored = 0;
+        for address in found.into_iter().take(most as usize) {
+            self.guest.store(addresses + stored * ADDRESS_SIZE as u32, &encoded((address, 0).into()))?;
+            stored += 1;
+        }
+        self.guest.store_u32(count, stored)
     }
 }
