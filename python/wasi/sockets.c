@@ -1,4 +1,5 @@
-/* `_monohull_sockets`: the functions of WASI preview 1 for sockets, and an import that says where a socket is. `sockets.py` makes the module `_socket` of it.
+/* `_monohull_sockets`: the functions of WASI preview 1 for sockets, and the imports of `wasi/include/monohull-wasi.h` for connections, names and addresses. `sockets.py`
+ * makes the module `_socket` of it.
  *
  * Errors are those of the system, as `OSError` with its number.
  */
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <wasi/api.h>
 #include "monohull-wasi.h"
 
 static PyObject *none_or_error(int failed) {
@@ -20,6 +22,80 @@ static PyObject *none_or_error(int failed) {
 
 static PyObject *number_or_error(Py_ssize_t number) {
     return number < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromSsize_t(number);
+}
+
+/* An `OSError` with what the runtime says of a connection or a name that it has refused. */
+static PyObject *refused(int error) {
+    char text[512];
+    int length = monohull_wasi_last_error(text, sizeof text);
+    if (length > (int)sizeof text) length = sizeof text;
+    PyObject *why = length > 0 ? PyUnicode_DecodeUTF8(text, length, "replace") : PyUnicode_FromString(strerror(error));
+    if (why == NULL) return NULL;
+    PyObject *raised = PyObject_CallFunction(PyExc_OSError, "iN", error, why);
+    if (raised) {
+        PyErr_SetObject((PyObject *)Py_TYPE(raised), raised);
+        Py_DECREF(raised);
+    }
+    return NULL;
+}
+
+/* `reserve()`: a descriptor for a socket that is neither bound nor connected yet. */
+static PyObject *sockets_reserve(PyObject *module, PyObject *arguments) {
+    (void)module, (void)arguments;
+    return number_or_error(open("/dev/null", O_RDWR));
+}
+
+/* `connect(descriptor, bytes, port, flow, scope)`: begins a connection to an address of 4 or 16 bytes, whose descriptor becomes this one in place of what it was. */
+static PyObject *sockets_connect(PyObject *module, PyObject *arguments) {
+    (void)module;
+    int descriptor, connection;
+    Py_buffer packed;
+    struct monohull_socket_address to = {0};
+    if (!PyArg_ParseTuple(arguments, "iy*III", &descriptor, &packed, &to.port, &to.flow, &to.scope)) return NULL;
+    to.family = packed.len == 4 ? 4 : 6;
+    memcpy(to.address, packed.buf, packed.len < 16 ? (size_t)packed.len : 16);
+    PyBuffer_Release(&packed);
+    int error = monohull_socket_connect(&to, &connection);
+    if (error) return refused(error);
+    errno = __wasi_fd_renumber(connection, descriptor);
+    if (errno) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        close(connection);
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* `failure(descriptor)`: the number of why a connection has failed, which is told once; 0 if it has not. */
+static PyObject *sockets_failure(PyObject *module, PyObject *arguments) {
+    (void)module;
+    int descriptor;
+    if (!PyArg_ParseTuple(arguments, "i", &descriptor)) return NULL;
+    return PyLong_FromLong(monohull_socket_failure(descriptor));
+}
+
+/* `lookup(name)`: a list of addresses, of 4 or 16 bytes each. */
+static PyObject *sockets_lookup(PyObject *module, PyObject *arguments) {
+    (void)module;
+    Py_buffer name;
+    if (!PyArg_ParseTuple(arguments, "y*", &name)) return NULL;
+    struct monohull_socket_address addresses[MONOHULL_LOOKUP_MAX];
+    uint32_t count = 0;
+    int error;
+    Py_BEGIN_ALLOW_THREADS
+    error = monohull_lookup(name.buf, (size_t)name.len, addresses, MONOHULL_LOOKUP_MAX, &count);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&name);
+    if (error) return refused(error);
+    PyObject *found = PyList_New((Py_ssize_t)count);
+    for (uint32_t at = 0; found && at < count; at++) {
+        PyObject *packed = PyBytes_FromStringAndSize((const char *)addresses[at].address, addresses[at].family == 4 ? 4 : 16);
+        if (packed)
+            PyList_SET_ITEM(found, (Py_ssize_t)at, packed);
+        else
+            Py_CLEAR(found);
+    }
+    return found;
 }
 
 /* `accept(descriptor)`: that of the connection. */
@@ -141,6 +217,10 @@ static PyObject *sockets_unpack(PyObject *module, PyObject *arguments) {
 }
 
 static PyMethodDef functions[] = {
+    {"reserve", sockets_reserve, METH_NOARGS, NULL},
+    {"connect", sockets_connect, METH_VARARGS, NULL},
+    {"failure", sockets_failure, METH_VARARGS, NULL},
+    {"lookup", sockets_lookup, METH_VARARGS, NULL},
     {"accept", sockets_accept, METH_VARARGS, NULL},
     {"recv_into", sockets_recv_into, METH_VARARGS, NULL},
     {"send", sockets_send, METH_VARARGS, NULL},

@@ -1,12 +1,21 @@
-"""The module `_socket`, over what WASI preview 1 has: sockets that listen are found open, connections are accepted there, and none is made.
+"""The module `_socket`, over what WASI preview 1 has and the imports beside it: sockets that listen are found open, connections are accepted there, and
+others are made.
 
     MONOHULL_LISTEN=127.0.0.1:8080,[::1]:8080       descriptors 4 and 5, and LISTEN_FDS=2
 
 `bind` takes the one that listens at the address which is asked for, so that a program which binds, listens and accepts is the same here as
 elsewhere. `socket(fileno=4)` takes it by its number.
+
+A new socket has a descriptor of nothing, which keeps its number for what `connect` makes:
+
+    _FRESH ── connect ──▶ _CONNECTING ── ready for writing, no failure ──▶ _OPEN
+       ▲                       └──────── a failure ───────┐
+       └──────────────────────────────────────────────────┘
 """
 
 import errno
+import operator
+import os
 import time
 
 import _monohull_sockets as system
@@ -20,7 +29,7 @@ SHUT_RD, SHUT_WR, SHUT_RDWR = 0, 1, 2
 # Those of WASI.
 MSG_PEEK, MSG_WAITALL, MSG_OOB = 1, 2, 16
 AI_PASSIVE, AI_CANONNAME, AI_NUMERICHOST, AI_NUMERICSERV = 1, 2, 4, 0x400
-EAI_NONAME, EAI_FAMILY, EAI_SERVICE = -2, -6, -8
+EAI_NONAME, EAI_AGAIN, EAI_FAIL, EAI_FAMILY, EAI_SERVICE = -2, -3, -4, -6, -8
 NI_NUMERICHOST, NI_NUMERICSERV = 1, 2
 SOMAXCONN = 128
 INADDR_ANY = 0
@@ -32,7 +41,8 @@ timeout = TimeoutError
 _timeout = None
 
 _WITHOUT = "Python that is built for WebAssembly"
-_NO_CONNECTION = "makes no connections; a native function (`monohull build app.py`) does"
+# How far a socket is.
+_FRESH, _CONNECTING, _OPEN = range(3)
 # The first descriptor of a socket that is found open, and those that `bind` has given to a socket.
 _FIRST = 4
 _bound = set()
@@ -65,25 +75,48 @@ def _named(family, packed, port, flow, scope):
     return system.unpack(packed), port, flow, scope
 
 
-def _pack(host, family):
-    """The bytes of a host that is written in numbers, or is this one."""
+def _raised(number):
+    """The error of this number, with the system's text."""
+    return OSError(number, os.strerror(number))
+
+
+def _looked_up(name):
+    """The addresses of a name, packed."""
+    try:
+        return system.lookup(name.encode("ascii" if name.isascii() else "idna"))
+    except OSError as error:
+        numbers = {errno.ENOENT: EAI_NONAME, errno.EINVAL: EAI_NONAME, errno.ETIMEDOUT: EAI_AGAIN}
+        raise gaierror(numbers.get(error.errno, EAI_FAIL), error.strerror) from None
+
+
+def _addresses(host, family, is_number=False):
+    """The packed addresses of this family, or of both, that a host has which is written in numbers, is this one, or has a name."""
     host = host.decode() if isinstance(host, (bytes, bytearray)) else host
-    if host == "":
-        host = _ANY[family]
-    elif host == "localhost":
-        host = _LOOPBACK[family]
-    packed = system.pack(host)
-    if packed is None:
-        raise gaierror(EAI_NONAME, f"{_WITHOUT} looks no names up: {host}")
-    if len(packed) != (4 if family == AF_INET else 16):
-        raise gaierror(EAI_FAMILY, f"{host} is an address of another family")
-    return packed
+    length = {AF_INET: 4, AF_INET6: 16}.get(family)
+    own = {"": _ANY, "localhost": _LOOPBACK}.get(host)
+    if own is not None:
+        found = [system.pack(address) for address in own.values()]
+    elif (packed := system.pack(host)) is not None:
+        if length not in (None, len(packed)):
+            raise gaierror(EAI_FAMILY, f"{host} is an address of another family")
+        return [packed]
+    elif is_number:
+        raise gaierror(EAI_NONAME, f"{host} is no address in numbers")
+    else:
+        found = _looked_up(host)
+    found = [packed for packed in found if length in (None, len(packed))]
+    if not found:
+        raise gaierror(EAI_NONAME, f"{host} has no address of this family")
+    return found
+
+
+def _pack(host, family):
+    """The first of them."""
+    return _addresses(host, family)[0]
 
 
 def _found():
     """Sockets that were found open and still listen: descriptors, each with its address."""
-    import os
-
     count = os.environ.get("LISTEN_FDS", "")
     for descriptor in range(_FIRST, _FIRST + int(count if count.isdecimal() else 0)):
         try:
@@ -96,25 +129,28 @@ def _found():
 
 
 class socket:
-    """A socket that listens, or a connection that was accepted."""
+    """A socket that listens, or a connection that was accepted or made."""
 
-    # Without a descriptor it was not bound yet (`None`) or is closed (-1).
-    __slots__ = ("_descriptor", "_family", "_limit")
+    # A descriptor of -1 is that of a closed socket.
+    __slots__ = ("_descriptor", "_state", "_family", "_limit")
 
     def __init__(self, family=-1, type=-1, proto=-1, fileno=None):
-        self._descriptor = None
+        self._descriptor = -1
         if type not in (-1, SOCK_STREAM) or proto not in (-1, 0, IPPROTO_TCP):
             raise _refuse("has sockets for connections over TCP alone")
         if fileno is None:
             family = AF_INET if family == -1 else family
             if family not in _ANY:
                 raise OSError(errno.EAFNOSUPPORT, f"{_WITHOUT} has no sockets of this family")
+            self._state = _FRESH
+            self._descriptor = system.reserve()
         else:
-            fileno = fileno.__index__()
+            fileno = operator.index(fileno)
             if fileno < 0:
                 raise ValueError("negative file descriptor")
             found = AF_INET if system.address(fileno, _OWN)[0] == 4 else AF_INET6
             family = found if family == -1 else family
+            self._state = _OPEN
             self._descriptor = fileno
         self._family = int(family)
         self._limit = None
@@ -122,13 +158,15 @@ class socket:
             self.settimeout(_timeout)
 
     def __del__(self):
-        descriptor = getattr(self, "_descriptor", None)
-        if descriptor is not None and descriptor >= 0:
+        descriptor = getattr(self, "_descriptor", -1)
+        if descriptor >= 0:
             import warnings
 
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            self._descriptor = -1
-            system.close(descriptor)
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            finally:
+                self._descriptor = -1
+                system.close(descriptor)
 
     def __repr__(self):
         return f"<socket object, fd={self.fileno()}, family={self._family}, type={SOCK_STREAM}, proto={self.proto}>"
@@ -150,17 +188,22 @@ class socket:
         return self._limit
 
     def _number(self):
-        if self._descriptor is None:
-            raise OSError(errno.ENOTCONN, f"the socket is not bound, and {_WITHOUT} {_NO_CONNECTION}")
         if self._descriptor < 0:
             raise OSError(errno.EBADF, "Bad file descriptor")
         return self._descriptor
 
+    def _used(self):
+        """The number of one that is bound or connected, or being connected."""
+        number = self._number()
+        if self._state == _FRESH:
+            raise OSError(errno.ENOTCONN, "the socket is neither connected nor bound")
+        return number
+
     def fileno(self):
-        return -1 if self._descriptor is None else self._descriptor
+        return self._descriptor
 
     def detach(self):
-        descriptor, self._descriptor = self.fileno(), -1
+        descriptor, self._descriptor = self._descriptor, -1
         return descriptor
 
     def close(self):
@@ -175,8 +218,9 @@ class socket:
             timeout = float(timeout)
             if timeout < 0:
                 raise ValueError("Timeout value out of range")
-        if self._descriptor is not None:
-            system.set_blocking(self._number(), timeout is None)
+        number = self._number()
+        if self._state != _FRESH:
+            system.set_blocking(number, timeout is None)
         self._limit = timeout
 
     def gettimeout(self):
@@ -191,13 +235,20 @@ class socket:
     def _deadline(self):
         return time.monotonic() + self._limit if self._limit else None
 
+    def _wait(self, number, deadline, is_writing):
+        """Waits until the socket is ready, until the deadline if there is one."""
+        while True:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise timeout("timed out")
+            if system.wait(number, is_writing, -1 if left is None else min(int(left * 1000) + 1, _LONGEST)):
+                return
+
     def _call(self, deadline, is_writing, function, *arguments):
         """Calls it when the socket is ready for it, as long as that is before the deadline, if there is one."""
-        number = self._number()
+        number = self._used()
         while deadline is not None:
-            left = deadline - time.monotonic()
-            if left <= 0 or not system.wait(number, is_writing, min(int(left * 1000) + 1, _LONGEST)):
-                raise timeout("timed out")
+            self._wait(number, deadline, is_writing)
             try:
                 return function(number, *arguments)
             except BlockingIOError:
@@ -207,9 +258,9 @@ class socket:
     # A server.
 
     def bind(self, address):
-        if self._descriptor is not None:
-            self._number()
-            raise OSError(errno.EINVAL, "the socket is bound already")
+        number = self._number()
+        if self._state != _FRESH:
+            raise OSError(errno.EINVAL, "the socket is bound or connected already")
         host, port = address[:2]
         packed = _pack(host, self._family)
         taken = False
@@ -218,7 +269,8 @@ class socket:
                 taken = descriptor in _bound
                 if not taken:
                     _bound.add(descriptor)
-                    self._descriptor = descriptor
+                    self._descriptor, self._state = descriptor, _OPEN
+                    system.close(number)
                     if self._limit is not None:
                         system.set_blocking(descriptor, False)
                     return
@@ -231,7 +283,7 @@ class socket:
         )
 
     def listen(self, backlog=SOMAXCONN):
-        system.address(self._number(), _OWN)
+        system.address(self._used(), _OWN)
 
     def _accept(self):
         connection = self._call(self._deadline(), False, system.accept)
@@ -242,20 +294,54 @@ class socket:
             return connection, (_ANY[self._family], 0)
 
     def getsockname(self):
-        if self._descriptor is None:
+        number = self._number()
+        if self._state == _FRESH:
             return (_ANY[self._family], 0) + ((0, 0) if self._family == AF_INET6 else ())
-        return _named(*system.address(self._number(), _OWN))
+        return _named(*system.address(number, _OWN))
 
     def getpeername(self):
-        return _named(*system.address(self._number(), _OTHER))
+        return _named(*system.address(self._used(), _OTHER))
 
     # Connections.
 
+    def _destination(self, address):
+        """What `system.connect` takes for an address: packed, port, flow, scope."""
+        if not isinstance(address, tuple) or not 2 <= len(address) <= (2 if self._family == AF_INET else 4):
+            raise TypeError("connect(): an address is a tuple of host and port, over IPv6 perhaps with flow and scope")
+        host, port, flow, scope = address + (0,) * (4 - len(address))
+        port = operator.index(port)
+        if not 0 <= port <= 65535:
+            raise OverflowError("connect(): port must be 0-65535.")
+        return _pack(host, self._family), port, flow, scope
+
     def connect(self, address):
-        raise _refuse(_NO_CONNECTION)
+        number, deadline = self._number(), self._deadline()
+        if self._state == _OPEN:
+            raise _raised(errno.EISCONN)
+        if self._state == _FRESH:
+            system.connect(number, *self._destination(address))
+            self._state = _CONNECTING
+            if self._limit == 0:
+                raise _raised(errno.EINPROGRESS)
+        elif self._limit == 0 and not system.wait(number, True, 0):
+            raise _raised(errno.EALREADY)
+        self._wait(number, deadline, True)
+        failed = system.failure(number)
+        self._state = _FRESH if failed else _OPEN
+        if failed:
+            raise _raised(failed)
+        if self._limit is None:
+            system.set_blocking(number, True)
 
     def connect_ex(self, address):
-        return errno.ENOTSUP
+        try:
+            self.connect(address)
+        except gaierror:
+            raise
+        except OSError as error:
+            # What has timed out here has no number.
+            return error.errno or errno.EAGAIN
+        return 0
 
     def recv_into(self, buffer, nbytes=0, flags=0):
         with memoryview(buffer) as view, view.cast("B") as room:
@@ -289,7 +375,7 @@ class socket:
         raise _refuse("sends no datagrams")
 
     def shutdown(self, how):
-        system.shutdown(self._number(), how)
+        system.shutdown(self._used(), how)
 
     # Options.
 
@@ -300,8 +386,14 @@ class socket:
     def getsockopt(self, level, option, length=None):
         if (level, option) == (SOL_SOCKET, SO_TYPE):
             return SOCK_STREAM
-        if (level, option) == (SOL_SOCKET, SO_ERROR) or (level, option) in _OPTIONS:
+        if (level, option) in _OPTIONS:
             return 0
+        if (level, option) == (SOL_SOCKET, SO_ERROR):
+            number = self._number()
+            failed = 0 if self._state == _FRESH else system.failure(number)
+            if failed and self._state == _CONNECTING:
+                self._state = _FRESH
+            return failed
         raise OSError(errno.ENOPROTOOPT, f"{_WITHOUT} has no such option of sockets")
 
 
@@ -333,7 +425,7 @@ def setdefaulttimeout(timeout):
     _timeout = timeout
 
 
-# Names: those of this host, and addresses that are written in numbers.
+# Names: those of this host, addresses that are written in numbers, and what the workflow's `network` lets the program look up.
 
 
 def gethostname():
@@ -345,11 +437,11 @@ def gethostbyname(name):
 
 
 def gethostbyname_ex(name):
-    return name, [], [gethostbyname(name)]
+    return name, [], [system.unpack(packed) for packed in _addresses(name, AF_INET)]
 
 
 def gethostbyaddr(address):
-    raise herror(1, f"{_WITHOUT} looks no names up: {address}")
+    raise herror(1, f"{_WITHOUT} looks up no names of addresses: {address}")
 
 
 def getservbyname(name, protocol=None):
@@ -357,7 +449,10 @@ def getservbyname(name, protocol=None):
 
 
 def getnameinfo(address, flags):
-    return system.unpack(_pack(address[0], AF_INET6 if ":" in address[0] else AF_INET)), str(address[1])
+    packed = system.pack(address[0])
+    if packed is None:
+        raise gaierror(EAI_NONAME, f"{address[0]} is no address in numbers")
+    return system.unpack(packed), str(address[1])
 
 
 def getaddrinfo(host, port, family=0, type=0, proto=0, flags=0):
@@ -365,23 +460,17 @@ def getaddrinfo(host, port, family=0, type=0, proto=0, flags=0):
         if not port.isdigit():
             raise gaierror(EAI_SERVICE, f"{_WITHOUT} knows no services by name: {port}")
         port = int(port)
-    if isinstance(host, (bytes, bytearray)):
-        host = host.decode()
-    found, why = [], None
-    for one in (AF_INET, AF_INET6) if family == AF_UNSPEC else (family,):
-        if one not in _ANY:
-            raise gaierror(EAI_FAMILY, f"{_WITHOUT} has no sockets of this family")
-        try:
-            text = (_ANY if flags & AI_PASSIVE else _LOOPBACK)[one] if host is None else system.unpack(_pack(host, one))
-        except gaierror as error:
-            # Of two families the one that it is not says nothing.
-            why = error if why is None or why.errno == EAI_FAMILY else why
-            continue
-        kind = type or SOCK_STREAM
-        address = (text, port or 0) if one == AF_INET else (text, port or 0, 0, 0)
-        found.append((one, kind, proto or (IPPROTO_TCP if kind == SOCK_STREAM else IPPROTO_UDP), "", address))
-    if not found:
-        raise why
+    if family != AF_UNSPEC and family not in _ANY:
+        raise gaierror(EAI_FAMILY, f"{_WITHOUT} has no sockets of this family")
+    if host is None:
+        host = "" if flags & AI_PASSIVE else "localhost"
+    kind = type or SOCK_STREAM
+    proto = proto or (IPPROTO_TCP if kind == SOCK_STREAM else IPPROTO_UDP)
+    found = []
+    for packed in _addresses(host, family, flags & AI_NUMERICHOST):
+        text, port = system.unpack(packed), port or 0
+        one, address = (AF_INET, (text, port)) if len(packed) == 4 else (AF_INET6, (text, port, 0, 0))
+        found.append((one, kind, proto, "", address))
     return found
 
 

@@ -3,6 +3,8 @@
 //! The interpreter takes minutes to compile (`cargo xtask build --python`), so these tests are ignored where it is not asked for:
 //! `cargo test -p monohull-visor --test python_programs -- --ignored`. `cargo xtask test --full` does both.
 
+#[path = "python/connections.rs"]
+mod connections;
 #[path = "python/continuations.rs"]
 mod continuations;
 
@@ -258,6 +260,13 @@ fn threads_files_sockets_and_databases() {
         "network": { "mode": "host", "listen": ["127.0.0.1:*"], "connect": ["127.0.0.1:*"] },
     });
     checks(include_str!("python/system.py"), &NONE, &workflow);
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_program_connects_to_what_is_granted() {
+    let folder = built(include_str!("python/connections.py"));
+    connections::check(folder.path(), &json!({ "image": "app.so" }), monohull);
 }
 
 /// Slots go from Rust to Python to the output by reference.

@@ -3,6 +3,8 @@
 //! As in `python_programs`, tests are ignored where the interpreter is not asked for (`cargo xtask build --python-wasi`); `cargo xtask test --full`
 //! does both.
 
+#[path = "python/connections.rs"]
+mod connections;
 #[path = "python/continuations.rs"]
 mod continuations;
 #[path = "python/sockets.rs"]
@@ -231,6 +233,13 @@ fn a_program_waits_for_others_and_lets_others_go_on() {
 
 #[test]
 #[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python-wasi`"]
+fn a_program_connects_to_what_is_granted() {
+    let program = Program::new(include_str!("python/connections.py"));
+    connections::check(program.folder.path(), &json!({ "image": "app.py", "target": "wasi" }), monohull);
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python-wasi`"]
 fn the_library() {
     checks(
         "import array, asyncio, bz2, collections, csv, dataclasses, datetime, decimal, gzip, hashlib, heapq, hmac, io, itertools\n\
@@ -277,13 +286,15 @@ fn what_there_is_not_is_named() {
          \x20   refused(lambda: __import__(name))\n\
          refused(lambda: socket.create_connection(('127.0.0.1', 80)))\n\
          refused(lambda: urllib.request.urlopen('http://127.0.0.1/'))\n\
+         refused(lambda: urllib.request.urlopen('https://127.0.0.1/'))\n\
+         refused(lambda: socket.getaddrinfo('db.example', 80))\n\
+         refused(lambda: socket.gethostbyaddr('127.0.0.1'))\n\
          refused(threading.Thread(target=print).start)\n\
          refused(lambda: subprocess.run(['ls']))\n",
     )
     .run(&NONE, &NONE);
     let without = "Python that is built for WebAssembly has no";
-    let connections =
-        "Python that is built for WebAssembly makes no connections; a native function (`monohull build app.py`) does";
+    let network = "the workflow has no network; its file gives one with `network`";
     let expected = [
         format!("ModuleNotFoundError: No module named '_ssl': {without} ssl"),
         format!("ModuleNotFoundError: No module named '_sqlite3': {without} sqlite3"),
@@ -292,8 +303,11 @@ fn what_there_is_not_is_named() {
         format!("ModuleNotFoundError: No module named 'mmap': {without} mapped files"),
         format!("ModuleNotFoundError: No module named 'fcntl': {without} locks of files"),
         format!("ModuleNotFoundError: No module named 'readline': {without} terminal"),
-        format!("OSError: [Errno 58] {connections}"),
-        format!("URLError: <urlopen error [Errno 58] {connections}>"),
+        format!("PermissionError: [Errno 63] {network}"),
+        format!("URLError: <urlopen error [Errno 63] {network}>"),
+        "URLError: <urlopen error unknown url type: https>".to_owned(),
+        format!("gaierror: [Errno -4] {network}"),
+        "herror: [Errno 1] Python that is built for WebAssembly looks up no names of addresses: 127.0.0.1".to_owned(),
         format!("RuntimeError: can't start new thread: {without} threads"),
         "OSError: [Errno 58] wasi does not support processes.".to_owned(),
     ];

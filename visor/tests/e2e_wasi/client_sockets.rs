@@ -1,15 +1,14 @@
 //! Connections that modules make, by imports beside preview 1: a client in C (`wasi/guests/c/connect.c`), and wrong arguments.
 
 use super::durable::compiled;
+use super::full::Full;
 use super::support::{Function, kept, printed, program, run_with, words_of};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// Error numbers of WASI.
@@ -69,28 +68,11 @@ fn closed() -> (TcpStream, SocketAddr) {
     (stream, own)
 }
 
-/// A listener whose queue is full, with what fills it: further connections are neither made nor refused.
-fn full() -> (TcpListener, SocketAddr, Vec<TcpStream>) {
-    let (listener, address) = listener();
-    // SAFETY: a call on a descriptor that is open; the queue becomes shorter.
-    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
-    let mut held = Vec::new();
-    loop {
-        match TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
-            Ok(stream) => held.push(stream),
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
-                return (listener, address, held);
-            }
-        }
-    }
-}
-
 #[test]
 fn a_module_connects_to_what_is_granted() {
     let (peer, thread) = answering(3);
     let (_taken, closed) = closed();
-    let (_listener, full, _held) = full();
+    let full = Full::new();
     let network = json!({ "mode": "host", "connect": ["127.0.0.1:1024-65535"] });
     let questions = [
         format!("say={peer}"),
@@ -99,7 +81,7 @@ fn a_module_connects_to_what_is_granted() {
         format!("later={peer}"),
         format!("say={closed}"),
         format!("later={closed}"),
-        format!("soon={full}"),
+        format!("soon={}", full.address()),
         "say=not a name:80".to_owned(),
         "say=:80".to_owned(),
         "say=127.0.0.1:65536".to_owned(),

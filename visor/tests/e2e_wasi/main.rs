@@ -10,6 +10,8 @@ mod components;
 mod devices;
 mod durable;
 mod escape;
+#[path = "../support/full.rs"]
+mod full;
 mod generated;
 mod hostile;
 mod http;

@@ -142,14 +142,19 @@ with Server((SIX[0], 0, 0, 0), Echo) as server:
 print("IPv6")
 
 # What there is not.
+fresh = socket.socket()
 for number, what in [
     (errno.EADDRNOTAVAIL, lambda: socket.create_server(("127.0.0.1", 1))),
-    (errno.ENOTSUP, lambda: socket.create_connection(RAW)),
     (errno.ENOTSUP, lambda: socket.socket(type=socket.SOCK_DGRAM)),
     (errno.ENOTSUP, socket.socketpair),
-    (errno.ENOTCONN, lambda: socket.socket().accept()),
+    (errno.ENOTCONN, fresh.accept),
+    (errno.ENOTCONN, lambda: fresh.recv(1)),
+    (errno.ENOTCONN, lambda: fresh.send(b"")),
+    (errno.ENOTCONN, lambda: fresh.shutdown(socket.SHUT_WR)),
+    (errno.EPERM, lambda: fresh.connect(RAW)),
     (errno.ENOTSOCK, lambda: socket.socket(fileno=1)),
     (errno.EBADF, lambda: socket.socket(fileno=77)),
-    (socket.EAI_NONAME, lambda: socket.getaddrinfo("db.example", 80)),
+    (socket.EAI_FAIL, lambda: socket.getaddrinfo("db.example", 80)),
 ]:
     print(refused(number, what))
+fresh.close()
