@@ -1,7 +1,7 @@
 //! WebAssembly programs over a device: `wasi:sockets` of a component as a server, as a client, with datagrams, and for names, over both kinds of
-//! addresses, and sockets that a module finds open.
+//! addresses; sockets that a module finds open, connections that it makes, and names that it looks up.
 //!
-//! The component is `wasi/guests/sockets`, as in `e2e_wasi`, where the network is the host's.
+//! The component is `wasi/guests/sockets`, and the modules are in `wasi/guests/c`, as in `e2e_wasi`, where the network is the host's.
 
 use crate::names::{assert_both, dnsmasq, net};
 use crate::net::{FAR4, FAR6, Net, PATIENCE, Run, root};
@@ -129,19 +129,25 @@ fn connected(net: &Net, address: SocketAddr) -> TcpStream {
     }
 }
 
-/// `wasi/guests/c/serve.c`, which answers in capitals what comes behind its length.
+/// The image of a program in C.
+fn built(net: &Net, name: &str) -> String {
+    let program = root().join("target/wasi").join(name).with_extension("wasm");
+    let mut build = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    let output = build.arg("build").arg(program).arg("--out").arg(net.folder.path()).output().expect("monohull starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    net.folder.path().join(name).with_extension("so").to_str().expect("UTF-8").to_owned()
+}
+
+/// `wasi/guests/c/serve.c`, which answers in capitals what comes behind its length. It looks at first whether anything connects to the first of its
+/// addresses, which is the second that this test connects to.
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
 fn a_module_finds_sockets_open_that_listen_at_its_device() {
     let net = Net::new();
-    let program = root().join("target/wasi/serve-c.wasm");
-    let mut build = Command::new(env!("CARGO_BIN_EXE_monohull"));
-    let built = build.arg("build").arg(program).arg("--out").arg(net.folder.path()).output().expect("monohull starts");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let document = json!({
         "name": "serve",
-        "functions": { "serve": { "image": net.folder.path().join("serve-c.so") } },
-        "steps": [{ "name": "serve", "function": "serve", "env": { "MONOHULL_LISTEN": "0.0.0.0:80,[::]:8080" } }],
+        "functions": { "serve": { "image": built(&net, "serve-c") } },
+        "steps": [{ "name": "serve", "function": "serve", "env": { "MONOHULL_LISTEN": "[::]:8080,0.0.0.0:80" } }],
         "network": "tap",
         "limits": { "timeout": "5m" },
     });
@@ -158,4 +164,70 @@ fn a_module_finds_sockets_open_that_listen_at_its_device() {
         }
         run.join().expect("it has run");
     });
+}
+
+/// A run of `wasi/guests/c/connect.c` with these arguments.
+fn connecting(net: &Net, arguments: &[String]) -> Run {
+    net.run(&built(net, "connect-c"), json!({ "argv": arguments }))
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn a_module_connects_over_both_kinds_of_addresses() {
+    for host in [IpAddr::from(FAR4), FAR6.into()] {
+        let net = Net::new();
+        let server = net.inside(|| TcpListener::bind((host, 0)).expect("a server"));
+        let port = server.local_addr().expect("its address").port();
+        // Datagrams come there, and no connections.
+        let datagrams = net.inside(|| UdpSocket::bind((host, 0)).expect("a port"));
+        let closed = datagrams.local_addr().expect("its address").port();
+        let mut questions = vec![format!("say={host}:{port}"), format!("say={host}:{closed}")];
+        if host.is_ipv4() {
+            questions.extend([format!("later={host}:{port}"), format!("later={host}:{closed}")]);
+            // A workflow does not reach itself.
+            questions.push("say=127.0.0.1:80".to_owned());
+        }
+        let mut run = connecting(&net, &questions);
+        let answer = |run: &mut Run| {
+            let (mut stream, _) = run.accept(&server);
+            stream.set_nonblocking(false).expect("it waits");
+            let mut text = String::new();
+            stream.read_to_string(&mut text).expect("what it says");
+            stream.write_all(text.to_uppercase().as_bytes()).expect("sent");
+        };
+        answer(&mut run);
+        assert_eq!(run.line(), "say: HELLO");
+        assert_eq!(run.line(), "say: ECONNREFUSED");
+        if host.is_ipv4() {
+            answer(&mut run);
+            assert_eq!(run.line(), "later: HELLO");
+            assert_eq!(run.line(), "later: ECONNREFUSED, then 0");
+            assert_eq!(run.line(), "say: Network unreachable");
+        }
+        run.end();
+    }
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn a_module_looks_names_up_and_connects_to_them() {
+    let net = net(&[FAR6.into()]);
+    let _dnsmasq = dnsmasq(&net, FAR6.into());
+    let server = net.inside(|| TcpListener::bind((FAR4, 0)).expect("a server"));
+    let port = server.local_addr().expect("its address").port();
+    let names = ["www.test", "four.test", "unknown.test"].map(|name| format!("name={name}"));
+    // At one of the two addresses of that name nothing listens.
+    let say = [format!("say=www.test:{port}"), format!("say=unknown.test:{port}")];
+    let mut run = connecting(&net, &[&names[..], &say].concat());
+    let line = run.line();
+    assert_both(line.strip_prefix("name: ").expect("addresses"));
+    assert_eq!(run.line(), "name: 192.0.2.4");
+    assert_eq!(run.line(), "name: ENOENT");
+    let (mut stream, _) = run.accept(&server);
+    stream.set_nonblocking(false).expect("it waits");
+    stream.write_all(b"good day").expect("sent");
+    stream.shutdown(Shutdown::Write).expect("ended");
+    assert_eq!(run.line(), "say: good day");
+    assert_eq!(run.line(), "say: ENOENT");
+    run.end();
 }

@@ -24,7 +24,6 @@ static const char *name_of(int error) {
     case ECONNREFUSED: return "ECONNREFUSED";
     case EINVAL: return "EINVAL";
     case ENOENT: return "ENOENT";
-    case ENOTCONN: return "ENOTCONN";
     case EPERM: return "EPERM";
     case ETIMEDOUT: return "ETIMEDOUT";
     default: return strerror(error);
@@ -87,8 +86,7 @@ static void connect_later(const char *what, char *host) {
     error = monohull_socket_failure(connection);
     if (error) {
         /* It is told once. */
-        printf("%s: %s, then %d, and the other side: %s\n", what, name_of(error), monohull_socket_failure(connection),
-               name_of(monohull_socket_address(connection, 1, &peer)));
+        printf("%s: %s, then %d\n", what, name_of(error), monohull_socket_failure(connection));
     } else {
         char answer;
         if (recv(connection, &answer, 1, 0) >= 0 || errno != EAGAIN) printf("%s: it does not wait\n", what);
@@ -117,6 +115,7 @@ static void look_up(const char *what, const char *name) {
 }
 
 int main(int count, char **arguments) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     for (int at = 1; at < count; at++) {
         char *what = arguments[at], *value = strchr(what, '=');
         if (value == NULL) return 2;
