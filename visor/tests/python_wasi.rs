@@ -7,10 +7,13 @@
 mod connections;
 #[path = "python/continuations.rs"]
 mod continuations;
+#[path = "support/https_host.rs"]
+mod https_host;
 #[path = "python/sockets.rs"]
 mod sockets;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use https_host::{Authority, Host};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -18,10 +21,15 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 fn monohull(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().expect("monohull starts")
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
     command.envs(["XDG_CACHE_HOME", "XDG_CONFIG_HOME"].map(|name| (name, env!("CARGO_TARGET_TMPDIR"))));
     command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
-    command.current_dir(folder).args(arguments).output().expect("monohull starts")
+    command.current_dir(folder).args(arguments);
+    command
 }
 
 fn words(bytes: &[u8]) -> String {
@@ -236,6 +244,33 @@ fn a_program_waits_for_others_and_lets_others_go_on() {
 fn a_program_connects_to_what_is_granted() {
     let program = Program::new(include_str!("python/connections.py"));
     connections::check(program.folder.path(), &json!({ "image": "app.py", "target": "wasi" }), monohull);
+}
+
+/// What the program asks in plain HTTP goes to a host that `https` lists over TLS.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python-wasi`"]
+fn a_request_to_a_listed_host_is_carried_over_tls() {
+    let authority = Authority::new();
+    let host = Host::start(&authority, "localhost", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let port = host.address.port();
+    // With the point at its end the name is looked up.
+    let program = Program::new(&format!(
+        "import urllib.request\n\
+         print(urllib.request.urlopen('http://localhost.:{port}/a').read())\n\
+         print(urllib.request.urlopen('http://localhost.:{port}/b', b'posted').read())\n",
+    ));
+    let network = json!({
+        "mode": "host", "connect": [host.address.to_string()], "https": [{ "host": "localhost", "port": port }],
+    });
+    program.write("workflow.json", &NONE, &json!({ "network": network }));
+    let mut run = command(program.folder.path(), &["run", "workflow.json", "--json"]);
+    let output = run.env("SSL_CERT_FILE", authority.roots()).env_remove("SSL_CERT_DIR").output();
+    let output = output.expect("monohull starts");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!(printed(&report), ["b'hello'", "b'hello'"], "{report:#}");
+    let requests = [host.request(), host.request()];
+    assert!(requests[0].starts_with("GET /a HTTP/1.1\r\n"), "{requests:?}");
+    assert!(requests[1].starts_with("POST /b HTTP/1.1\r\n") && requests[1].ends_with("posted"), "{requests:?}");
 }
 
 #[test]
