@@ -103,8 +103,8 @@ pub struct AddressSpace {
     huge_from: AtomicU64,
     /// Pages that are filled when they are touched, and go with the domain.
     missing: OnceLock<Arc<dyn MissingPages>>,
-    /// Held while pages are in the window.
-    pub(super) window: Mutex<()>,
+    /// Held while pages are in the window: whether something may be left there.
+    pub(super) window: Mutex<bool>,
 }
 
 /// What is part of the bare reservation again when another domain takes the address space over: the blocks of carriers but the first,
@@ -239,6 +239,7 @@ impl AddressSpace {
             // SAFETY: the info page is writable for trusted code as long as there is an address space, and no carrier runs.
             unsafe { std::ptr::write_bytes(INFO_BASE as *mut u8, 0, INFO_SIZE as usize) };
         }
+        self.clear_window()?;
         *self.ranges.get_mut() = 0;
         *self.maps_files.get_mut() = false;
         *self.huge_from.get_mut() = ARENA_END;

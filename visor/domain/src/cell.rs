@@ -518,6 +518,11 @@ impl Cell {
         Ok(())
     }
 
+    /// Its ranges count no longer: it cannot be wiped, and is cleared as addresses.
+    pub(crate) fn forget_ranges(&self, space: &AddressSpace) {
+        self.mapped.forget_count(space);
+    }
+
     /// Unmaps everything; the cell is empty again.
     pub fn clear(self, space: &AddressSpace) -> Result<usize, AddressSpaceError> {
         space.reset(self.base()..self.base() + CELL_SIZE)?;

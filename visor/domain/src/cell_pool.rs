@@ -228,6 +228,9 @@ impl CellPool {
     /// Makes the cells of ended instances fit for others.
     pub(crate) fn wipe_dirty(&self) {
         self.retry_failed();
+        if let Err(error) = self.space.clear_window() {
+            tracing::warn!("the window for pages that move cannot be cleared now: {error}");
+        }
         loop {
             // Not as a condition of the loop: the lock is not to be held meanwhile.
             let dirty = self.lock().take_dirty();
@@ -239,6 +242,7 @@ impl CellPool {
                 Ok(()) => states.set_warm(cell),
                 Err(error) => {
                     tracing::warn!("cell {index} cannot be wiped now and is cleared later: {error}");
+                    cell.forget_ranges(&self.space);
                     states.set(index, CellState::Failed(key));
                 }
             }

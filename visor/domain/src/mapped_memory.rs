@@ -285,6 +285,11 @@ impl MappedMemory {
         parts.flat_map(|(part, _)| self.ranges.within(&part)).collect()
     }
 
+    /// What is here counts no longer, and is not used any more.
+    pub(super) fn forget_count(&self, space: &AddressSpace) {
+        space.count_ranges(self.count(), 0);
+    }
+
     /// How many ranges there are, and mappings that images and moved pages have made.
     fn count(&self) -> usize {
         self.ranges.len() + self.divided + self.pieces.boundaries()

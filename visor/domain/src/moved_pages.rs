@@ -78,11 +78,14 @@ impl AddressSpace {
             bytes,
             source,
         })?;
-        let _alone = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_used = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        self.clear(&mut is_used)?;
+        *is_used = true;
         if !remap(&from, start) {
             take_back(&window, from.start);
             // An old kernel has freed its place in the window before it refused.
             self.reset(window)?;
+            *is_used = false;
             return Ok(false);
         }
         let is_moved = remap(&window, to);
@@ -92,12 +95,26 @@ impl AddressSpace {
         self.forget_missing(&target);
         // What is left of the window is empty, and has the rights of what was there.
         self.reset(window)?;
+        *is_used = false;
         moved?;
         // It has come with the rights and the key of its source. Both are the instance's, but a key is never left to that.
         if self.keys().in_force() {
             self.protect(target, Access::ReadWrite, key)?;
         }
         Ok(true)
+    }
+
+    /// Empties the window, if the host has refused to do so when pages had gone through it.
+    pub(super) fn clear_window(&self) -> Result<(), AddressSpaceError> {
+        self.clear(&mut self.window.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn clear(&self, is_used: &mut bool) -> Result<(), AddressSpaceError> {
+        if *is_used {
+            self.reset(WINDOW_BASE..WINDOW_BASE + WINDOW_SIZE)?;
+            *is_used = false;
+        }
+        Ok(())
     }
 
     /// After a second step that was refused, which is an error: what is in the window is copied, but a new kernel may have moved some of it

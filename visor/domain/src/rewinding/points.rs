@@ -70,7 +70,9 @@ pub(crate) struct Record {
 impl Record {
     fn bytes(&self) -> u64 {
         let buffers: usize = self.buffers.iter().map(|(_, bytes)| bytes.len()).sum();
-        Record::bytes_of(self.stack.len() as u64, buffers as u64)
+        let entries =
+            size_of_val(&*self.mapped) + size_of_val(&*self.buffers) + self.files.len() * size_of::<[u64; 3]>();
+        Record::bytes_of(self.stack.len() as u64, (buffers + entries) as u64)
     }
 
     /// What one takes with so much of a stack, and of slot buffers.
