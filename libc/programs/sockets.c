@@ -32,8 +32,42 @@ static void *client(void *result)
 	return right ? result : 0;
 }
 
+static volatile int in_use = -1, in_use_over;
+
+/* Uses a socket that another thread closes meanwhile. */
+static void *user(void *unused)
+{
+	while (!in_use_over) {
+		int socket = in_use, value;
+		if (socket < 0) continue;
+		getsockopt(socket, SOL_SOCKET, SO_TYPE, &value, &(socklen_t){4});
+		poll(&(struct pollfd){.fd = socket, .events = POLLIN}, 1, 0);
+		recv(socket, &value, 1, MSG_DONTWAIT);
+		int other = dup(socket);
+		if (other >= 0) close(other);
+	}
+	return unused;
+}
+
+static void closed_in_use(void)
+{
+	pthread_t thread;
+	CHECK(pthread_create(&thread, 0, user, 0) == 0);
+	int at = 0;
+	for (; at < 20000; at++) {
+		int one = socket(AF_INET, SOCK_DGRAM, 0);
+		if (one < 0) break;
+		in_use = one;
+		for (volatile int wait = at % 1000; wait > 0; wait--) {}
+		if (close(one)) break;
+	}
+	in_use_over = 1;
+	CHECK(at == 20000 && pthread_join(thread, 0) == 0);
+}
+
 int main(void)
 {
+	closed_in_use();
 	struct sockaddr_in address = here(0), peer;
 	socklen_t len = sizeof address;
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), value;

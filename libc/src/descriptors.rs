@@ -54,10 +54,7 @@ fn duplicate(kind: Kind) -> Result<Kind, Answer> {
             error @ ..0 => Err(error),
             file => Ok(Kind::File(file as u64)),
         },
-        Kind::Socket(socket) => {
-            sockets::retain(socket);
-            Ok(kind)
-        }
+        Kind::Socket(socket) => sockets::retain(socket).map(|()| kind),
         Kind::Local(local) => local::retain(local).map(|()| kind),
         Kind::Epoll(epoll) => epoll::retain(epoll).map(|()| kind),
         other => Ok(other),

@@ -101,10 +101,15 @@ pub(crate) fn forget_local(closed: &Arc<Local>) {
     }
 }
 
-/// A socket is about to be closed; its queues drop it by themselves.
-pub(crate) fn forget_socket(closed: usize) {
+/// A socket is about to be closed. Its queues drop it by themselves, but a call that still uses it keeps it open.
+pub(crate) fn forget_socket(closed: usize, open: Option<u64>) {
     for epoll in EPOLLS.all() {
-        epoll.watched.hold().sockets.retain(|_, (at, _)| *at != closed);
+        let mut watched = epoll.watched.hold();
+        let before = watched.sockets.len();
+        watched.sockets.retain(|_, (at, _)| *at != closed);
+        if let Some(open) = open.filter(|_| watched.sockets.len() != before) {
+            epoll.queue.set(open, 0, 0);
+        }
     }
 }
 

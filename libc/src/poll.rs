@@ -17,7 +17,7 @@ use crate::host;
 use crate::local::{self, Local, found};
 use crate::queue::Queue;
 use crate::refuse::{Missing, refuse};
-use crate::sockets::{self, Connection};
+use crate::sockets::{self, Connection, Socket};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use monohull_abi::network::{QueueEvent, ready};
@@ -52,22 +52,22 @@ impl Wish {
 fn look(wish: &Wish) -> i16 {
     match descriptors::get(wish.descriptor as u64) {
         Err(_) => INVALID,
-        Ok(Kind::Socket(socket)) => look_at_socket(socket, wish.events),
+        Ok(Kind::Socket(at)) => sockets::get(at).map_or(INVALID, |socket| look_at_socket(&socket, wish.events)),
         Ok(Kind::Local(at)) => local::get(at).map_or(INVALID, |local| local.look() as i16 & (wish.events | ALWAYS)),
         Ok(Kind::Epoll(_)) => refuse(Missing::Nested, INVALID.into()) as i16,
         Ok(_) => wish.events & (IN | OUT),
     }
 }
 
-fn look_at_socket(socket: usize, events: i16) -> i16 {
+fn look_at_socket(socket: &Socket, events: i16) -> i16 {
     match sockets::connection(socket) {
         Connection::Started => 0,
         Connection::Failed(error) => events & (IN | OUT) | HANG_UP | if error < 0 { ERROR } else { 0 },
         Connection::Settled | Connection::Made => {
             let wanted = of_poll(events);
-            let found = match sockets::number(socket) {
+            let found = match socket.number() {
                 // As on Linux before a stream is connected or listens.
-                None => return events & OUT | if sockets::is_stream(socket) { HANG_UP } else { 0 },
+                None => return events & OUT | if socket.is_stream() { HANG_UP } else { 0 },
                 Some(_) if wanted == 0 => 0,
                 Some(open) => sockets::ready_now(open, wanted).unwrap_or_else(|| {
                     let readable = wanted & ready::READ != 0 && sockets::readable(socket).unwrap_or(true);
@@ -89,12 +89,14 @@ struct Waiting {
     queue: Queue,
     /// What posts to the queue.
     locals: Vec<Arc<Local>>,
+    /// What the queue reports, by its place here.
+    sockets: Vec<Arc<Socket>>,
 }
 
 impl Waiting {
     fn new(wishes: &[Wish]) -> Result<Waiting, Answer> {
-        let mut waiting = Waiting { queue: Queue::new()?, locals: Vec::new() };
-        let mut watched: Vec<(usize, u64, u32)> = Vec::new();
+        let mut waiting = Waiting { queue: Queue::new()?, locals: Vec::new(), sockets: Vec::new() };
+        let mut watched: Vec<(u64, u32)> = Vec::new();
         for wish in wishes {
             match descriptors::get(wish.descriptor as u64) {
                 Ok(Kind::Local(at)) => {
@@ -104,19 +106,23 @@ impl Waiting {
                     }
                 }
                 Ok(Kind::Socket(at)) => {
-                    let Some(open) = sockets::number(at) else { continue };
-                    let started = sockets::connection(at) == Connection::Started;
+                    let Ok(socket) = sockets::get(at) else { continue };
+                    let Some(open) = socket.number() else { continue };
+                    let started = sockets::connection(&socket) == Connection::Started;
                     let events = if started { ready::WRITE } else { of_poll(wish.events) };
                     // A queue knows a socket once, by whichever descriptor.
-                    match watched.iter_mut().find(|(other, ..)| *other == at) {
-                        Some((.., all)) => *all |= events,
-                        None => watched.push((at, open, events)),
+                    match watched.iter_mut().find(|(other, _)| *other == open) {
+                        Some((_, all)) => *all |= events,
+                        None => {
+                            watched.push((open, events));
+                            waiting.sockets.push(socket);
+                        }
                     }
                 }
                 _ => {}
             }
         }
-        for (at, open, events) in watched {
+        for (at, (open, events)) in watched.into_iter().enumerate() {
             waiting.queue.set(open, events, at as u64);
         }
         Ok(waiting)
@@ -151,7 +157,7 @@ pub(crate) fn wait(wishes: &mut [Wish], nanoseconds: u64) -> Answer {
             return ready;
         }
         match &waiting {
-            Some(Ok(Waiting { queue, .. })) => {
+            Some(Ok(Waiting { queue, sockets, .. })) => {
                 let mut events = [QueueEvent::default(); 8];
                 let answer = queue.wait(&mut events, deadline);
                 if answer < 0 {
@@ -159,7 +165,7 @@ pub(crate) fn wait(wishes: &mut [Wish], nanoseconds: u64) -> Answer {
                 }
                 for event in events[..answer as usize].iter().filter(|event| event.posted == 0) {
                     // A connection that is being made is looked up only when it is known that it has been.
-                    sockets::found(event.data as usize, event.ready);
+                    sockets::found_of(&sockets[event.data as usize], event.ready);
                 }
             }
             Some(Err(_)) => {

@@ -16,19 +16,20 @@ mod options;
 mod pair;
 mod transfer;
 
-pub(crate) use connect::{Connection, connect, connection, found, ready_now};
+pub(crate) use connect::{Connection, connect, connection, found, found_of, ready_now};
 pub(crate) use options::{getsockopt, setsockopt};
 pub(crate) use transfer::{
     buffers, readable, receive, receive_list, recvfrom, recvmsg, send, send_list, sendmsg, sendto,
 };
 
 use crate::descriptors::{self, Kind};
-use crate::errno::{Answer, EAFNOSUPPORT, EBADF, EINVAL, ENOTCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT};
+use crate::errno::{Answer, EAFNOSUPPORT, EINVAL, ENOTCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT};
 use crate::lock::Lock;
 use crate::lookup::{AF_INET, AF_INET6};
+use crate::shared::Shared;
 use crate::{epoll, host};
 use address::{any, read_address, write_address};
-use alloc::vec::Vec;
+use alloc::sync::Arc;
 use monohull_abi::network::{SocketAddress, SocketEnd, SocketOption, SocketShutdown};
 use monohull_abi::number;
 
@@ -37,16 +38,21 @@ const DATAGRAM: u64 = 2;
 const SOCK_NONBLOCK: u64 = 0o4000;
 const NEVER: u64 = u64::MAX;
 
-/// One socket of the program's.
-#[derive(Clone, Copy)]
-struct Socket {
-    /// How many descriptors stand for it.
-    descriptors: u32,
+/// One socket of the program's. A thread that uses it keeps it open meanwhile, as on Linux.
+pub(crate) struct Socket {
+    /// Its place in [`SOCKETS`], while a descriptor stands for it.
+    at: usize,
     stream: bool,
+    version: u32,
+    state: Lock<State>,
+}
+
+/// What changes of a socket.
+#[derive(Clone, Copy)]
+struct State {
     listening: bool,
     /// It listens because its port was asked for, and the program has not called `listen`.
     listens_early: bool,
-    version: u32,
     non_blocking: bool,
     address: Option<SocketAddress>,
     /// Its number in hostcalls, once it has one.
@@ -59,97 +65,185 @@ struct Socket {
 /// One more than the largest number of an option that can be set.
 const OPTIONS: usize = SocketOption::Broadcast as usize + 1;
 
-static SOCKETS: Lock<Vec<Option<Socket>>> = Lock::new(Vec::new());
+static SOCKETS: Shared<Socket> = Shared::new();
 
-fn add(socket: Socket) -> Answer {
-    let mut sockets = SOCKETS.hold();
-    let at = sockets.iter().position(Option::is_none).unwrap_or(sockets.len());
-    if at == sockets.len() {
-        sockets.push(None);
+impl State {
+    fn new(non_blocking: bool) -> State {
+        let mut options = [None; OPTIONS];
+        if non_blocking {
+            options[SocketOption::NonBlocking as usize] = Some(1);
+        }
+        State {
+            listening: false,
+            listens_early: false,
+            non_blocking,
+            address: None,
+            open: None,
+            connection: Connection::Settled,
+            options,
+        }
     }
-    sockets[at] = Some(socket);
-    drop(sockets);
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some(open) = self.now().open {
+            host::call(number::SOCKET_CLOSE, [open]);
+        }
+    }
+}
+
+impl Socket {
+    /// Its state, as it is now.
+    fn now(&self) -> State {
+        *self.state.hold()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.hold());
+    }
+
+    /// It has got its number: what was set before is set now.
+    fn opened(&self, answer: Answer) -> Answer {
+        if answer < 0 {
+            return answer;
+        }
+        let open = answer as u64;
+        let mut state = self.state.hold();
+        state.open = Some(open);
+        let options = state.options;
+        drop(state);
+        for (option, value) in options.iter().enumerate() {
+            if let Some(value) = value {
+                host::call(number::SOCKET_SET_OPTION, [open, option as u64, *value]);
+            }
+        }
+        epoll::opened(self.at);
+        0
+    }
+
+    fn set(&self, option: SocketOption, value: u64) -> Answer {
+        let mut state = self.state.hold();
+        state.options[option as usize] = Some(value);
+        let open = state.open;
+        drop(state);
+        open.map_or(0, |open| host::call(number::SOCKET_SET_OPTION, [open, option as u64, value]))
+    }
+
+    /// Does something with its number; datagram sockets get one if they have none. Why a stream could not be connected
+    /// is the answer once.
+    fn with(&self, act: impl FnOnce(u64) -> Answer) -> Answer {
+        let answer = if self.stream { connect::take_failure(self) } else { self.open_datagram() };
+        if answer < 0 {
+            return answer;
+        }
+        self.number().map_or(ENOTCONN, act)
+    }
+
+    /// Gives a datagram socket its number, at its address or at any.
+    fn open_datagram(&self) -> Answer {
+        /// One thread does so at a time: a socket has one number.
+        static OPENING: Lock<()> = Lock::new(());
+        if self.number().is_some() {
+            return 0;
+        }
+        let _opening = OPENING.hold();
+        let state = self.now();
+        if state.open.is_some() {
+            return 0;
+        }
+        let address = state.address.unwrap_or_else(|| any(self.version));
+        self.opened(host::call(number::UDP_BIND, [(&raw const address) as u64]))
+    }
+
+    fn begin_to_listen(&self, address: &SocketAddress, backlog: u64) -> Answer {
+        self.change(|state| state.listening = true);
+        let answer = self.opened(host::call(number::TCP_LISTEN, [(&raw const *address) as u64, backlog]));
+        if answer < 0 {
+            self.change(|state| state.listening = false);
+        }
+        answer
+    }
+
+    /// Gives a stream that was bound to any port its port, because the program asks which: servers do so between `bind` and `listen`. There
+    /// is no hostcall that binds alone, so the socket listens already. If it may not, it has no port yet.
+    fn choose_port(&self) {
+        const BACKLOG: u64 = 128;
+        if self.stream
+            && let State { open: None, address: Some(address @ SocketAddress { port: 0, .. }), .. } = self.now()
+            && self.begin_to_listen(&address, BACKLOG) == 0
+        {
+            self.change(|state| state.listens_early = true);
+        }
+    }
+
+    /// The program connects a socket that listens only because its port was asked for: it listens no longer.
+    fn end_listening_early(&self) {
+        let mut ended = None;
+        self.change(|state| {
+            if state.listens_early {
+                (state.listens_early, state.listening) = (false, false);
+                ended = state.open.take();
+            }
+        });
+        ended.map(|open| host::call(number::SOCKET_CLOSE, [open]));
+    }
+
+    /// Its number in hostcalls, once it has one.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.state.hold().open
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        self.stream
+    }
+}
+
+fn add(stream: bool, version: u32, state: State) -> Answer {
+    let at = SOCKETS.add_with(|at| Socket { at, stream, version, state: Lock::new(state) });
     descriptors::table::add_from(0, Kind::Socket(at), || release(at))
 }
 
-/// A copy of a socket's record.
-fn get(at: usize) -> Socket {
-    SOCKETS.hold()[at].expect("a descriptor keeps its socket")
-}
-
-fn change(at: usize, change: impl FnOnce(&mut Socket)) {
-    change(SOCKETS.hold()[at].as_mut().expect("a descriptor keeps its socket"));
+/// The socket at a place; `EBADF` if another thread has closed it meanwhile.
+pub(crate) fn get(at: usize) -> Result<Arc<Socket>, Answer> {
+    SOCKETS.get(at)
 }
 
 /// The socket behind a descriptor.
-fn of(descriptor: u64) -> Result<usize, Answer> {
+fn of(descriptor: u64) -> Result<Arc<Socket>, Answer> {
     match descriptors::get(descriptor)? {
-        Kind::Socket(at) => Ok(at),
+        Kind::Socket(at) => get(at),
         _ => Err(ENOTSOCK),
     }
 }
 
 /// Another descriptor stands for it.
-pub(crate) fn retain(at: usize) {
-    change(at, |socket| socket.descriptors += 1);
+pub(crate) fn retain(at: usize) -> Result<(), Answer> {
+    SOCKETS.retain(at)
 }
 
-/// One descriptor less: the last one closes it.
+/// One descriptor less: the last one closes it, as soon as no call uses it any more.
 pub(crate) fn release(at: usize) -> Answer {
-    let mut sockets = SOCKETS.hold();
-    let Some(socket) = &mut sockets[at] else { return EBADF };
-    socket.descriptors -= 1;
-    if socket.descriptors > 0 {
-        return 0;
-    }
-    let open = socket.open;
-    drop(sockets);
-    // Its place is taken by no other before it is forgotten.
-    epoll::forget_socket(at);
-    SOCKETS.hold()[at] = None;
-    open.map_or(0, |open| host::call(number::SOCKET_CLOSE, [open]))
-}
-
-/// A socket has got its number: what was set before is set now.
-fn opened(at: usize, answer: Answer) -> Answer {
-    if answer < 0 {
-        return answer;
-    }
-    let open = answer as u64;
-    change(at, |socket| socket.open = Some(open));
-    for (option, value) in get(at).options.iter().enumerate() {
-        if let Some(value) = value {
-            host::call(number::SOCKET_SET_OPTION, [open, option as u64, *value]);
-        }
-    }
-    epoll::opened(at);
+    drop(SOCKETS.release_after(at, |socket| epoll::forget_socket(at, socket.number())));
     0
-}
-
-fn set(at: usize, option: SocketOption, value: u64) -> Answer {
-    change(at, |socket| socket.options[option as usize] = Some(value));
-    match get(at).open {
-        Some(open) => host::call(number::SOCKET_SET_OPTION, [open, option as u64, value]),
-        None => 0,
-    }
 }
 
 /// Its number in hostcalls, once it has one.
 pub(crate) fn number(at: usize) -> Option<u64> {
-    SOCKETS.hold().get(at).copied().flatten().and_then(|socket| socket.open)
-}
-
-pub(crate) fn is_stream(at: usize) -> bool {
-    get(at).stream
+    get(at).ok()?.number()
 }
 
 pub(crate) fn is_non_blocking(at: usize) -> bool {
-    get(at).non_blocking
+    get(at).is_ok_and(|socket| socket.now().non_blocking)
 }
 
 pub(crate) fn set_non_blocking(at: usize, on: bool) -> Answer {
-    change(at, |socket| socket.non_blocking = on);
-    set(at, SocketOption::NonBlocking, on.into())
+    let socket = match get(at) {
+        Ok(socket) => socket,
+        Err(error) => return error,
+    };
+    socket.change(|state| state.non_blocking = on);
+    socket.set(SocketOption::NonBlocking, on.into())
 }
 
 /// `socket(family, kind, protocol)`.
@@ -164,98 +258,43 @@ pub(crate) fn socket([family, kind, ..]: [u64; 6]) -> Answer {
         DATAGRAM => false,
         _ => return EPROTONOSUPPORT,
     };
-    let non_blocking = kind & SOCK_NONBLOCK != 0;
-    let mut options = [None; OPTIONS];
-    if non_blocking {
-        options[SocketOption::NonBlocking as usize] = Some(1);
-    }
-    let (listening, connection) = (false, Connection::Settled);
-    add(Socket {
-        descriptors: 1,
-        stream,
-        listening,
-        listens_early: false,
-        version,
-        non_blocking,
-        address: None,
-        open: None,
-        connection,
-        options,
-    })
-}
-
-/// Gives a datagram socket its number, at its address or at any.
-fn open_datagram(at: usize) -> Answer {
-    let socket = get(at);
-    if socket.open.is_some() {
-        return 0;
-    }
-    let address = socket.address.unwrap_or_else(|| any(socket.version));
-    opened(at, host::call(number::UDP_BIND, [(&raw const address) as u64]))
+    add(stream, version, State::new(kind & SOCK_NONBLOCK != 0))
 }
 
 /// `bind(socket, address, length)`.
 pub(crate) fn bind([descriptor, address, len, ..]: [u64; 6]) -> Answer {
-    let (at, address) = match (of(descriptor), read_address(address, len)) {
-        (Ok(at), Ok(address)) => (at, address),
+    let (socket, address) = match (of(descriptor), read_address(address, len)) {
+        (Ok(socket), Ok(address)) => (socket, address),
         (Err(error), _) | (_, Err(error)) => return error,
     };
-    if get(at).open.is_some() || get(at).address.is_some() {
+    let state = socket.now();
+    if state.open.is_some() || state.address.is_some() {
         return EINVAL;
     }
-    change(at, |socket| socket.address = Some(address));
-    let answer = if get(at).stream { 0 } else { open_datagram(at) };
+    socket.change(|state| state.address = Some(address));
+    let answer = if socket.stream { 0 } else { socket.open_datagram() };
     if answer < 0 {
-        change(at, |socket| socket.address = None);
+        socket.change(|state| state.address = None);
     }
     answer
 }
 
 /// `listen(socket, backlog)`.
 pub(crate) fn listen([descriptor, backlog, ..]: [u64; 6]) -> Answer {
-    let at = match of(descriptor) {
-        Ok(at) => at,
+    let socket = match of(descriptor) {
+        Ok(socket) => socket,
         Err(error) => return error,
     };
-    let socket = get(at);
     if !socket.stream {
         return EOPNOTSUPP;
     }
-    if socket.open.is_some() {
-        change(at, |socket| socket.listens_early = false);
-        return if socket.listening { 0 } else { EINVAL };
+    let state = socket.now();
+    if state.open.is_some() {
+        socket.change(|state| state.listens_early = false);
+        return if state.listening { 0 } else { EINVAL };
     }
-    let address = socket.address.unwrap_or_else(|| any(socket.version));
-    begin_to_listen(at, &address, u64::from((backlog as i32).max(1).unsigned_abs()))
-}
-
-fn begin_to_listen(at: usize, address: &SocketAddress, backlog: u64) -> Answer {
-    change(at, |socket| socket.listening = true);
-    let answer = opened(at, host::call(number::TCP_LISTEN, [(&raw const *address) as u64, backlog]));
-    if answer < 0 {
-        change(at, |socket| socket.listening = false);
-    }
-    answer
-}
-
-/// Gives a stream that was bound to any port its port, because the program asks which: servers do so between `bind` and `listen`. There is no
-/// hostcall that binds alone, so the socket listens already. If it may not, it has no port yet.
-fn choose_port(at: usize) {
-    const BACKLOG: u64 = 128;
-    if let Socket { stream: true, open: None, address: Some(address @ SocketAddress { port: 0, .. }), .. } = get(at)
-        && begin_to_listen(at, &address, BACKLOG) == 0
-    {
-        change(at, |socket| socket.listens_early = true);
-    }
-}
-
-/// The program connects a socket that listens only because its port was asked for: it listens no longer.
-fn end_listening_early(at: usize) {
-    if get(at).listens_early {
-        let open = get(at).open;
-        change(at, |socket| (socket.listens_early, socket.listening, socket.open) = (false, false, None));
-        open.map(|open| host::call(number::SOCKET_CLOSE, [open]));
-    }
+    let address = state.address.unwrap_or_else(|| any(socket.version));
+    socket.begin_to_listen(&address, u64::from((backlog as i32).max(1).unsigned_abs()))
 }
 
 /// `accept(socket, address out, length)`.
@@ -266,10 +305,11 @@ pub(crate) fn accept([descriptor, out, len, ..]: [u64; 6]) -> Answer {
 /// `accept4(socket, address out, length, flags)`.
 pub(crate) fn accept4([descriptor, out, len, flags, ..]: [u64; 6]) -> Answer {
     let socket = match of(descriptor) {
-        Ok(at) => get(at),
+        Ok(socket) => socket,
         Err(error) => return error,
     };
-    let Some(listener) = socket.open.filter(|_| socket.listening && !socket.listens_early) else {
+    let state = socket.now();
+    let Some(listener) = state.open.filter(|_| state.listening && !state.listens_early) else {
         return if socket.stream { EINVAL } else { EOPNOTSUPP };
     };
     let mut peer = SocketAddress::default();
@@ -279,22 +319,10 @@ pub(crate) fn accept4([descriptor, out, len, flags, ..]: [u64; 6]) -> Answer {
     }
     write_address(&peer, out, len);
     let non_blocking = flags & SOCK_NONBLOCK != 0;
-    let options = [None; OPTIONS];
-    let open = Some(accepted as u64);
     if non_blocking {
         host::call(number::SOCKET_SET_OPTION, [accepted as u64, SocketOption::NonBlocking as u64, 1]);
     }
-    add(Socket { descriptors: 1, listening: false, non_blocking, address: None, open, options, ..socket })
-}
-
-/// Does something with a socket's number; datagram sockets get one if they have none. Why a stream could not be connected
-/// is the answer once.
-fn with(at: usize, act: impl FnOnce(u64) -> Answer) -> Answer {
-    let answer = if get(at).stream { connect::take_failure(at) } else { open_datagram(at) };
-    if answer < 0 {
-        return answer;
-    }
-    get(at).open.map_or(ENOTCONN, act)
+    add(true, socket.version, State { open: Some(accepted as u64), ..State::new(non_blocking) })
 }
 
 /// `shutdown(socket, how)`.
@@ -304,7 +332,7 @@ pub(crate) fn shutdown([descriptor, how, ..]: [u64; 6]) -> Answer {
     }
     match of(descriptor) {
         Ok(_) if SocketShutdown::from_raw(how).is_none() => EINVAL,
-        Ok(at) => get(at).open.map_or(ENOTCONN, |open| host::call(number::SOCKET_SHUTDOWN, [open, how])),
+        Ok(socket) => socket.number().map_or(ENOTCONN, |open| host::call(number::SOCKET_SHUTDOWN, [open, how])),
         Err(error) => error,
     }
 }
@@ -323,19 +351,19 @@ fn name(descriptor: u64, end: SocketEnd, out: u64, len: u64) -> Answer {
     if pair::of(descriptor).is_some() {
         return pair::name(out, len);
     }
-    let at = match of(descriptor) {
-        Ok(at) => at,
+    let socket = match of(descriptor) {
+        Ok(socket) => socket,
         Err(error) => return error,
     };
     if end == SocketEnd::Local {
-        choose_port(at);
+        socket.choose_port();
     }
-    let (socket, connection) = (get(at), connection(at));
+    let (connection, state) = (connection(&socket), socket.now());
     if end == SocketEnd::Peer && matches!(connection, Connection::Started | Connection::Failed(_)) {
         return ENOTCONN;
     }
-    let mut address = socket.address.unwrap_or_else(|| any(socket.version));
-    let answer = match (socket.open, end) {
+    let mut address = state.address.unwrap_or_else(|| any(socket.version));
+    let answer = match (state.open, end) {
         (Some(open), _) => host::call(number::SOCKET_GETNAME, [open, end as u64, (&raw mut address) as u64]),
         (None, SocketEnd::Local) => 0,
         (None, SocketEnd::Peer) => ENOTCONN,

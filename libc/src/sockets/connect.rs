@@ -11,7 +11,7 @@
 //! ```
 
 use super::address::read_address;
-use super::{NEVER, change, end_listening_early, get, of, open_datagram, opened};
+use super::{NEVER, Socket, of};
 use crate::errno::{Answer, EALREADY, ECONNABORTED, EINPROGRESS, EISCONN, EOPNOTSUPP};
 use crate::host;
 use crate::local::found;
@@ -35,90 +35,94 @@ pub(crate) enum Connection {
 
 /// `connect(socket, address, length)`: a non-blocking stream does not wait.
 pub(crate) fn connect([descriptor, address, len, ..]: [u64; 6]) -> Answer {
-    let (at, address) = match (of(descriptor), read_address(address, len)) {
-        (Ok(at), Ok(address)) => (at, address),
+    let (socket, address) = match (of(descriptor), read_address(address, len)) {
+        (Ok(socket), Ok(address)) => (socket, address),
         (Err(error), _) | (_, Err(error)) => return error,
     };
-    end_listening_early(at);
-    let socket = get(at);
+    socket.end_listening_early();
     let to = (&raw const address) as u64;
     if !socket.stream {
-        return match (open_datagram(at), get(at).open) {
+        return match (socket.open_datagram(), socket.number()) {
             (0, Some(open)) => host::call(number::UDP_CONNECT, [open, to]),
             (error, _) => error,
         };
     }
-    if socket.listening {
+    let state = socket.now();
+    if state.listening {
         return EOPNOTSUPP;
     }
-    match connection(at) {
+    match connection(&socket) {
         Connection::Started => EALREADY,
         Connection::Made => {
-            change(at, |socket| socket.connection = Connection::Settled);
+            socket.change(|state| state.connection = Connection::Settled);
             0
         }
         Connection::Failed(error) => {
             // As on Linux, this call returns the reason, and the next one connects anew.
             let mut failed = None;
-            change(at, |socket| {
-                failed = socket.open.take();
-                socket.connection = Connection::Settled;
+            socket.change(|state| {
+                failed = state.open.take();
+                state.connection = Connection::Settled;
             });
             failed.map(|open| host::call(number::SOCKET_CLOSE, [open]));
             if error == 0 { ECONNABORTED } else { error }
         }
-        Connection::Settled if socket.open.is_some() => EISCONN,
-        Connection::Settled if socket.non_blocking => {
-            match opened(at, host::call(number::TCP_CONNECT, [to, NEVER, CONNECT_LATER])) {
+        Connection::Settled if state.open.is_some() => EISCONN,
+        Connection::Settled if state.non_blocking => {
+            match socket.opened(host::call(number::TCP_CONNECT, [to, NEVER, CONNECT_LATER])) {
                 0 => {
-                    change(at, |socket| socket.connection = Connection::Started);
+                    socket.change(|state| state.connection = Connection::Started);
                     EINPROGRESS
                 }
                 error => error,
             }
         }
-        Connection::Settled => opened(at, host::call(number::TCP_CONNECT, [to, NEVER])),
+        Connection::Settled => socket.opened(host::call(number::TCP_CONNECT, [to, NEVER])),
     }
 }
 
 /// How far a socket's connection is now.
-pub(crate) fn connection(at: usize) -> Connection {
-    let socket = get(at);
-    let (Connection::Started, Some(open)) = (socket.connection, socket.open) else { return socket.connection };
+pub(crate) fn connection(socket: &Socket) -> Connection {
+    let state = socket.now();
+    let (Connection::Started, Some(open)) = (state.connection, state.open) else { return state.connection };
     match ready_now(open, ready::WRITE) {
         Some(0) => Connection::Started,
-        Some(_) => made(at, Connection::Made),
+        Some(_) => made(socket, Connection::Made),
         // No queue is left that would know. A socket has an error only once its connection has failed.
-        None => made(at, Connection::Started),
+        None => made(socket, Connection::Started),
     }
 }
 
 /// What `poll` and `epoll` find of a socket of which a queue reports this.
 pub(crate) fn found(at: usize, is_ready: u32) -> u32 {
+    super::get(at).map_or(0, |socket| found_of(&socket, is_ready))
+}
+
+pub(crate) fn found_of(socket: &Socket, is_ready: u32) -> u32 {
     let read = if is_ready & ready::READ != 0 { found::IN } else { 0 };
     let write = if is_ready & ready::WRITE != 0 { found::OUT } else { 0 };
-    if super::number(at).is_none() {
+    if socket.number().is_none() {
         return 0;
     }
-    match made(at, Connection::Made) {
+    match made(socket, Connection::Made) {
         Connection::Failed(error) => read | write | found::HANG_UP | if error < 0 { found::ERROR } else { 0 },
         _ => read | write,
     }
 }
 
 /// How far a socket's connection is: it has failed, or it is as far as is known `otherwise`.
-fn made(at: usize, otherwise: Connection) -> Connection {
+fn made(socket: &Socket, otherwise: Connection) -> Connection {
     /// One thread looks at a time: the socket's error is returned once.
     static LOOKING: Lock<()> = Lock::new(());
     let _looking = LOOKING.hold();
-    let socket = get(at);
-    let (Connection::Started, Some(open)) = (socket.connection, socket.open) else { return socket.connection };
+    let state = socket.now();
+    let (Connection::Started, Some(open)) = (state.connection, state.open) else { return state.connection };
     let found = match host::call(number::SOCKET_GET_OPTION, [open, SocketOption::Error as u64]) {
         0 => otherwise,
         error @ ..0 => Connection::Failed(error),
         error => Connection::Failed(-error),
     };
-    change(at, |socket| socket.connection = found);
+    socket.change(|state| state.connection = found);
     found
 }
 
@@ -137,8 +141,8 @@ pub(crate) fn ready_now(open: u64, events: u32) -> Option<u32> {
 }
 
 /// Why the connection could not be made, as a negative number; 0 if there is no reason, or it has been returned before.
-pub(super) fn take_failure(at: usize) -> Answer {
-    let Connection::Failed(error) = connection(at) else { return 0 };
-    change(at, |socket| socket.connection = Connection::Failed(0));
+pub(super) fn take_failure(socket: &Socket) -> Answer {
+    let Connection::Failed(error) = connection(socket) else { return 0 };
+    socket.change(|state| state.connection = Connection::Failed(0));
     error
 }

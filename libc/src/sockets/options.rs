@@ -4,7 +4,7 @@ use super::numbers::{
     SO_ACCEPTCONN, SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_REUSEADDR, SO_REUSEPORT, SO_SNDBUF, SO_TYPE,
     SOL_SOCKET,
 };
-use super::{Connection, DATAGRAM, STREAM, connect, connection, get, of, pair, set};
+use super::{Connection, DATAGRAM, STREAM, connect, connection, of, pair};
 use crate::errno::{Answer, EFAULT, EINVAL, ENOPROTOOPT};
 use crate::host;
 use monohull_abi::network::SocketOption;
@@ -26,8 +26,8 @@ pub(crate) fn setsockopt([descriptor, level, option, value, len, ..]: [u64; 6]) 
     if pair::of(descriptor).is_some() {
         return pair::set_option(level, option);
     }
-    let at = match of(descriptor) {
-        Ok(at) => at,
+    let socket = match of(descriptor) {
+        Ok(socket) => socket,
         Err(error) => return error,
     };
     if value == 0 || len < 4 {
@@ -41,12 +41,12 @@ pub(crate) fn setsockopt([descriptor, level, option, value, len, ..]: [u64; 6]) 
             // SAFETY: the caller's `struct timeval`.
             let [seconds, micros] = unsafe { (value as *const [u64; 2]).read_unaligned() };
             let time = seconds.saturating_mul(1_000_000_000).saturating_add(micros.saturating_mul(1000));
-            set(at, if option == SO_RCVTIMEO { SocketOption::ReadTimeout } else { SocketOption::WriteTimeout }, time)
+            socket.set(if option == SO_RCVTIMEO { SocketOption::ReadTimeout } else { SocketOption::WriteTimeout }, time)
         }
-        (SOL_SOCKET, SO_BROADCAST) => set(at, SocketOption::Broadcast, flag),
-        (SOL_SOCKET, SO_KEEPALIVE) => set(at, SocketOption::KeepAlive, flag * KEEP_ALIVE),
-        (IPPROTO_TCP, TCP_NODELAY) => set(at, SocketOption::NoDelay, flag),
-        (IPPROTO_IP, IP_TTL) => set(at, SocketOption::Ttl, number.into()),
+        (SOL_SOCKET, SO_BROADCAST) => socket.set(SocketOption::Broadcast, flag),
+        (SOL_SOCKET, SO_KEEPALIVE) => socket.set(SocketOption::KeepAlive, flag * KEEP_ALIVE),
+        (IPPROTO_TCP, TCP_NODELAY) => socket.set(SocketOption::NoDelay, flag),
+        (IPPROTO_IP, IP_TTL) => socket.set(SocketOption::Ttl, number.into()),
         // What the network decides by itself.
         (SOL_SOCKET, SO_REUSEADDR | SO_REUSEPORT | SO_SNDBUF | SO_RCVBUF | SO_LINGER) => 0,
         (IPPROTO_TCP | IPPROTO_IPV6, _) => 0,
@@ -62,28 +62,28 @@ pub(crate) fn getsockopt([descriptor, level, option, out, len, ..]: [u64; 6]) ->
     if pair::of(descriptor).is_some() {
         return write_option(pair::option(level, option), false, out, len);
     }
-    let at = match of(descriptor) {
-        Ok(at) => at,
+    let socket = match of(descriptor) {
+        Ok(socket) => socket,
         Err(error) => return error,
     };
-    let socket = get(at);
-    let read = |option: SocketOption| match socket.open {
+    let state = socket.now();
+    let read = |option: SocketOption| match state.open {
         Some(open) => host::call(number::SOCKET_GET_OPTION, [open, option as u64]),
-        None => socket.options.get(option as usize).copied().flatten().unwrap_or(0) as Answer,
+        None => state.options.get(option as usize).copied().flatten().unwrap_or(0) as Answer,
     };
     let (value, time) = match (level, option) {
         (SOL_SOCKET, SO_RCVTIMEO) => (read(SocketOption::ReadTimeout), true),
         (SOL_SOCKET, SO_SNDTIMEO) => (read(SocketOption::WriteTimeout), true),
         (SOL_SOCKET, SO_TYPE) => (if socket.stream { STREAM } else { DATAGRAM } as Answer, false),
         (SOL_SOCKET, SO_ERROR) => {
-            let error = match (connection(at), socket.open) {
-                (Connection::Failed(_), _) => -connect::take_failure(at),
+            let error = match (connection(&socket), state.open) {
+                (Connection::Failed(_), _) => -connect::take_failure(&socket),
                 (Connection::Settled | Connection::Made, Some(_)) => read(SocketOption::Error),
                 (_, _) => 0,
             };
             (error, false)
         }
-        (SOL_SOCKET, SO_ACCEPTCONN) => (socket.listening.into(), false),
+        (SOL_SOCKET, SO_ACCEPTCONN) => (state.listening.into(), false),
         (SOL_SOCKET, SO_BROADCAST) => (read(SocketOption::Broadcast), false),
         (SOL_SOCKET, SO_KEEPALIVE) => (i64::from(read(SocketOption::KeepAlive) > 0), false),
         (SOL_SOCKET, SO_SNDBUF | SO_RCVBUF) => (64 << 10, false),

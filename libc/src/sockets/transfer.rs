@@ -5,7 +5,7 @@
 
 use super::address::{read_address, write_address};
 use super::numbers::{MSG_DONTWAIT, MSG_PEEK};
-use super::{get, is_non_blocking, of, pair, with};
+use super::{Socket, get, of, pair};
 use crate::errno::{Answer, EAGAIN, EMSGSIZE};
 use crate::host;
 use alloc::vec::Vec;
@@ -14,8 +14,8 @@ use monohull_abi::network::{PEEK, SocketAddress, SocketOption};
 use monohull_abi::number;
 
 /// Does something with a number while the socket does not wait, if `flags` ask for that.
-fn waiting_as(at: usize, open: u64, flags: u64, act: impl FnOnce() -> Answer) -> Answer {
-    let change = flags & MSG_DONTWAIT != 0 && !is_non_blocking(at);
+fn waiting_as(socket: &Socket, open: u64, flags: u64, act: impl FnOnce() -> Answer) -> Answer {
+    let change = flags & MSG_DONTWAIT != 0 && !socket.now().non_blocking;
     let set = |on: u64| host::call(number::SOCKET_SET_OPTION, [open, SocketOption::NonBlocking as u64, on]);
     if change {
         set(1);
@@ -27,15 +27,23 @@ fn waiting_as(at: usize, open: u64, flags: u64, act: impl FnOnce() -> Answer) ->
     answer
 }
 
-/// What `recv` and `read` do.
+/// What `read` does.
 pub(crate) fn receive(at: usize, buffer: u64, len: u64, flags: u64) -> Answer {
-    let peek = if flags & MSG_PEEK != 0 { PEEK } else { 0 };
-    with(at, |open| waiting_as(at, open, flags, || host::call(number::SOCKET_RECV, [open, buffer, len, peek])))
+    get(at).map_or_else(|error| error, |socket| receive_of(&socket, buffer, len, flags))
 }
 
-/// What `send` and `write` do.
+fn receive_of(socket: &Socket, buffer: u64, len: u64, flags: u64) -> Answer {
+    let peek = if flags & MSG_PEEK != 0 { PEEK } else { 0 };
+    socket.with(|open| waiting_as(socket, open, flags, || host::call(number::SOCKET_RECV, [open, buffer, len, peek])))
+}
+
+/// What `write` does.
 pub(crate) fn send(at: usize, bytes: u64, len: u64) -> Answer {
-    with(at, |open| host::call(number::SOCKET_SEND, [open, bytes, len]))
+    get(at).map_or_else(|error| error, |socket| send_of(&socket, bytes, len, 0))
+}
+
+fn send_of(socket: &Socket, bytes: u64, len: u64, flags: u64) -> Answer {
+    socket.with(|open| waiting_as(socket, open, flags, || host::call(number::SOCKET_SEND, [open, bytes, len])))
 }
 
 /// The buffers of a call.
@@ -53,18 +61,26 @@ pub(crate) unsafe fn buffers<'l>(list: u64, count: u64) -> &'l [IoVec] {
 
 /// What `writev` does: nothing without bytes, unlike `write`.
 pub(crate) fn send_list(at: usize, list: &[IoVec]) -> Answer {
+    let socket = match get(at) {
+        Ok(socket) => socket,
+        Err(error) => return error,
+    };
     if list.iter().all(|part| part.len == 0) {
         return 0;
     }
-    with(at, |open| send_parts(list, get(at).stream, |bytes, len| host::call(number::SOCKET_SEND, [open, bytes, len])))
+    send_parts(list, socket.stream, |bytes, len| send_of(&socket, bytes, len, 0))
 }
 
 /// What `readv` does: nothing without room, unlike `read`. Of a stream the first part is enough.
 pub(crate) fn receive_list(at: usize, list: &[IoVec], flags: u64) -> Answer {
+    let socket = match get(at) {
+        Ok(socket) => socket,
+        Err(error) => return error,
+    };
     if list.iter().all(|part| part.len == 0) {
         return 0;
     }
-    receive_parts(list, get(at).stream, |buffer, len| receive(at, buffer, len, flags))
+    receive_parts(list, socket.stream, |buffer, len| receive_of(&socket, buffer, len, flags))
 }
 
 /// A stream copies and sends as one what is at most as long.
@@ -138,18 +154,18 @@ pub(crate) fn recvfrom([descriptor, buffer, len, flags, out, out_len]: [u64; 6])
     if let Some(pair) = pair::of(descriptor) {
         return pair::receive(&pair, buffer, len, flags);
     }
-    let at = match of(descriptor) {
-        Ok(at) => at,
-        Err(error) => return error,
-    };
-    if out == 0 || get(at).stream {
-        return receive(at, buffer, len, flags);
+    of(descriptor).map_or_else(|error| error, |socket| receive_from(&socket, buffer, len, flags, out, out_len))
+}
+
+fn receive_from(socket: &Socket, buffer: u64, len: u64, flags: u64, out: u64, out_len: u64) -> Answer {
+    if out == 0 || socket.stream {
+        return receive_of(socket, buffer, len, flags);
     }
     let mut from = SocketAddress::default();
     let peek = if flags & MSG_PEEK != 0 { PEEK } else { 0 };
-    let answer = with(at, |open| {
+    let answer = socket.with(|open| {
         let call = [open, buffer, len, peek, (&raw mut from) as u64];
-        waiting_as(at, open, flags, || host::call(number::SOCKET_RECVFROM, call))
+        waiting_as(socket, open, flags, || host::call(number::SOCKET_RECVFROM, call))
     });
     if answer >= 0 {
         write_address(&from, out, out_len);
@@ -162,17 +178,17 @@ pub(crate) fn sendto([descriptor, bytes, len, flags, address, address_len]: [u64
     if let Some(pair) = pair::of(descriptor) {
         return pair::send(&pair, bytes, len, flags, address);
     }
-    let at = match of(descriptor) {
-        Ok(at) => at,
-        Err(error) => return error,
-    };
-    if address == 0 || get(at).stream {
-        return with(at, |open| waiting_as(at, open, flags, || send(at, bytes, len)));
+    of(descriptor).map_or_else(|error| error, |socket| send_to(&socket, bytes, len, flags, address, address_len))
+}
+
+fn send_to(socket: &Socket, bytes: u64, len: u64, flags: u64, address: u64, address_len: u64) -> Answer {
+    if address == 0 || socket.stream {
+        return send_of(socket, bytes, len, flags);
     }
     match read_address(address, address_len) {
-        Ok(to) => with(at, |open| {
+        Ok(to) => socket.with(|open| {
             let call = [open, bytes, len, (&raw const to) as u64];
-            waiting_as(at, open, flags, || host::call(number::SOCKET_SENDTO, call))
+            waiting_as(socket, open, flags, || host::call(number::SOCKET_SENDTO, call))
         }),
         Err(error) => error,
     }
@@ -199,9 +215,15 @@ pub(crate) fn recvmsg([descriptor, message, flags, ..]: [u64; 6]) -> Answer {
         let list = buffers((*message).list, (*message).count);
         let name_len = (&raw mut (*message).name_len) as u64;
         ((*message).control_len, (*message).flags) = (0, 0);
-        receive_parts(list, is_stream(descriptor), |buffer, len| {
-            recvfrom([descriptor, buffer, len, flags, (*message).name, name_len])
-        })
+        if let Some(pair) = pair::of(descriptor) {
+            return receive_parts(list, true, |buffer, len| pair::receive(&pair, buffer, len, flags));
+        }
+        let socket = match of(descriptor) {
+            Ok(socket) => socket,
+            Err(error) => return error,
+        };
+        let receive = |buffer, len| receive_from(&socket, buffer, len, flags, (*message).name, name_len);
+        receive_parts(list, socket.stream, receive)
     }
 }
 
@@ -212,23 +234,23 @@ pub(crate) fn sendmsg([descriptor, message, flags, ..]: [u64; 6]) -> Answer {
         let message = (message as *const Message).read();
         (message, buffers(message.list, message.count))
     };
-    send_parts(list, is_stream(descriptor), |bytes, len| {
-        sendto([descriptor, bytes, len, flags, message.name, u64::from(message.name_len)])
-    })
-}
-
-/// Whether it is a stream; what is no socket is found out by the call.
-fn is_stream(descriptor: u64) -> bool {
-    of(descriptor).map_or(true, |at| get(at).stream)
+    let name_len = u64::from(message.name_len);
+    if let Some(pair) = pair::of(descriptor) {
+        return send_parts(list, true, |bytes, len| pair::send(&pair, bytes, len, flags, message.name));
+    }
+    let socket = match of(descriptor) {
+        Ok(socket) => socket,
+        Err(error) => return error,
+    };
+    send_parts(list, socket.stream, |bytes, len| send_to(&socket, bytes, len, flags, message.name, name_len))
 }
 
 /// Whether a stream or datagram socket has something to read now, without taking it; `None` of one that listens.
-pub(crate) fn readable(at: usize) -> Option<bool> {
-    let socket = get(at);
-    if socket.listening {
+pub(crate) fn readable(socket: &Socket) -> Option<bool> {
+    if socket.now().listening {
         return None;
     }
     let mut byte = 0_u8;
-    let answer = receive(at, (&raw mut byte) as u64, 1, MSG_PEEK | MSG_DONTWAIT);
+    let answer = receive_of(socket, (&raw mut byte) as u64, 1, MSG_PEEK | MSG_DONTWAIT);
     Some(answer != EAGAIN)
 }
