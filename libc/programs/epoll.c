@@ -337,6 +337,29 @@ static void streams(struct sockaddr_in address)
 	close(epoll);
 }
 
+/* What arrives after a call that took as much as it asked for is an edge. */
+static void arrivals(struct sockaddr_in address)
+{
+	socklen_t len = sizeof address;
+	char text[4];
+	int epoll = epoll_create1(0), listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), clients[2], streams[2];
+	CHECK(bind(listener, (void *)&address, len) == 0 && listen(listener, 8) == 0);
+	CHECK(getsockname(listener, (void *)&address, &len) == 0 && add(epoll, listener, EPOLLIN | EPOLLET) == 0);
+	for (int at = 0; at < 2; at++) {
+		clients[at] = socket(AF_INET, SOCK_STREAM, 0);
+		CHECK(connect(clients[at], (void *)&address, len) == 0 && found(epoll, listener, 10000) == EPOLLIN);
+		CHECK((streams[at] = accept(listener, 0, 0)) >= 0);
+	}
+	CHECK(epoll_ctl(epoll, EPOLL_CTL_DEL, listener, 0) == 0 && add(epoll, streams[0], EPOLLIN | EPOLLET) == 0);
+	for (int at = 0; at < 2; at++) {
+		CHECK(write(clients[0], "four", 4) == 4 && found(epoll, streams[0], 10000) == EPOLLIN);
+		CHECK(read(streams[0], text, sizeof text) == 4);
+	}
+	for (int at = 0; at < 2; at++) close(clients[at]), close(streams[at]);
+	close(listener);
+	close(epoll);
+}
+
 int main(void)
 {
 	errors();
@@ -348,6 +371,6 @@ int main(void)
 	int probe = socket(AF_INET, SOCK_STREAM, 0);
 	int is_there = bind(probe, (void *)&address, sizeof address) == 0 && listen(probe, 1) == 0;
 	close(probe);
-	if (is_there) streams(address);
+	if (is_there) streams(address), arrivals(address);
 	return end();
 }

@@ -33,6 +33,9 @@ pub const DATAGRAM_MAX: usize = 65_507;
 
 /// `SOCKET_RECV` and `SOCKET_RECVFROM` flag: leave the bytes where they are.
 pub const PEEK: u64 = 1;
+/// `SOCKET_RECV`, `SOCKET_RECVFROM`, `SOCKET_SEND` and `SOCKET_SENDTO` flag: answer `Again` instead of waiting, as if the socket were
+/// non-blocking for this call.
+pub const DONT_WAIT: u64 = 2;
 
 /// `TCP_CONNECT` flag: do not wait. The socket is non-blocking; it becomes writable when it is connected or refused, and
 /// [`SocketOption::Error`] returns which.
@@ -51,7 +54,8 @@ pub mod ready {
     pub const READ: u32 = 1;
     /// Room to write, or a connection made or refused.
     pub const WRITE: u32 = 1 << 1;
-    /// What has been reported is reported again only after a call on the socket that answered `Again`, or less than it was asked for.
+    /// What has been reported is reported again only after a call on the socket that answered `Again`, that read or accepted something, or
+    /// that wrote less than it was asked to.
     pub const EDGE: u32 = 1 << 2;
     /// Reported once; then the socket is not watched until it is set again.
     pub const ONCE: u32 = 1 << 3;

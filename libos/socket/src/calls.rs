@@ -15,8 +15,8 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::module::{Call, NEVER, Wake};
 use monohull_abi::network::{
-    BACKLOG_MAX, CONNECT_LATER, HOST_NAME_MAX, LOOKUP_MAX, PEEK, Readiness, SOCKETS_MAX, SocketAddress, SocketEnd,
-    SocketOption, SocketShutdown,
+    BACKLOG_MAX, CONNECT_LATER, DONT_WAIT, HOST_NAME_MAX, LOOKUP_MAX, PEEK, Readiness, SOCKETS_MAX, SocketAddress,
+    SocketEnd, SocketOption, SocketShutdown,
 };
 use monohull_abi::user::{AccessError, CheckedSlice, UserSlice, read_one, write_one};
 use monohull_abi::{Errno, Outcome};
@@ -85,7 +85,7 @@ impl Sockets {
     }
 
     pub(crate) fn accept(&self, call: &mut Call) -> Outcome {
-        self.attempt(call, Readiness::Read, |this, call, socket| {
+        self.attempt(call, Readiness::Read, 0, |this, call, socket| {
             let out = call.args[1];
             // Before anything changes hands: is there room for the answer, of both kinds?
             this.put(call, out, SocketAddress::default())?;
@@ -116,8 +116,9 @@ impl Sockets {
     }
 
     pub(crate) fn read(&self, call: &mut Call) -> Outcome {
-        self.attempt(call, Readiness::Read, |this, call, socket| {
-            let [_, buffer, len, flags, ..] = call.args;
+        let flags = call.args[3];
+        self.attempt(call, Readiness::Read, flags, |this, call, socket| {
+            let [_, buffer, len, ..] = call.args;
             let buffer = this.range(call, buffer, len, "the room for what is read")?;
             let peek = this.peeks(call, flags)?;
             match socket.kind {
@@ -132,8 +133,9 @@ impl Sockets {
     }
 
     pub(crate) fn read_from(&self, call: &mut Call) -> Outcome {
-        self.attempt(call, Readiness::Read, |this, call, socket| {
-            let [_, buffer, len, flags, out, _] = call.args;
+        let flags = call.args[3];
+        self.attempt(call, Readiness::Read, flags, |this, call, socket| {
+            let [_, buffer, len, _, out, _] = call.args;
             let buffer = this.range(call, buffer, len, "the room for what is read")?;
             let peek = this.peeks(call, flags)?;
             this.need_datagrams(call, socket)?;
@@ -146,17 +148,21 @@ impl Sockets {
     }
 
     pub(crate) fn write(&self, call: &mut Call) -> Outcome {
-        self.attempt(call, Readiness::Write, |this, call, socket| {
+        let flags = call.args[3];
+        self.attempt(call, Readiness::Write, flags, |this, call, socket| {
             let [_, bytes, len, ..] = call.args;
             let bytes = this.range(call, bytes, len, "the bytes to write")?;
+            this.need_flags(call, flags, DONT_WAIT, "writing knows no such flag")?;
             socket.network.send(socket.handle, &bytes, None)
         })
     }
 
     pub(crate) fn write_to(&self, call: &mut Call) -> Outcome {
-        self.attempt(call, Readiness::Write, |this, call, socket| {
+        let flags = call.args[4];
+        self.attempt(call, Readiness::Write, flags, |this, call, socket| {
             let [_, bytes, len, to, ..] = call.args;
             let bytes = this.range(call, bytes, len, "the bytes to write")?;
+            this.need_flags(call, flags, DONT_WAIT, "writing knows no such flag")?;
             let to = this.address(call, to)?;
             this.need_datagrams(call, socket)?;
             let sent = socket.network.send(socket.handle, &bytes, Some(&to));
@@ -279,11 +285,13 @@ impl Sockets {
         Ok(self.network.as_ref().is_some_and(|network| network.is_busy()).into())
     }
 
-    /// Lets the socket in the first argument do something; if it cannot do that now, waits for it to become ready.
+    /// Lets the socket in the first argument do something; if it cannot do that now, waits for it to become ready, unless the call's
+    /// flags say otherwise.
     fn attempt(
         &self,
         call: &mut Call,
         readiness: Readiness,
+        flags: u64,
         work: impl FnOnce(&Sockets, &Call, &Arc<Socket>) -> Result<u64, Errno>,
     ) -> Outcome {
         let socket = match self.find(call, call.args[0]) {
@@ -291,11 +299,17 @@ impl Sockets {
             Err(errno) => return Outcome::error(errno),
         };
         let done = work(self, call, &socket);
-        // The third argument of all but `TCP_ACCEPT` is how many bytes there could be.
-        if matches!(done, Err(Errno::Again)) || done.is_ok_and(|bytes| bytes < call.args[2]) {
+        // What arrives from here on is an edge, even if what there was has not been taken whole. What is written has the third argument as its
+        // length: only less than that shows that there is no room.
+        let lacks = match done {
+            Ok(bytes) => readiness == Readiness::Read || bytes < call.args[2],
+            Err(errno) => errno == Errno::Again,
+        };
+        if lacks {
             socket.note_lack(readiness);
         }
         match done {
+            Err(Errno::Again) if flags & DONT_WAIT != 0 => Outcome::error(Errno::Again),
             Err(Errno::Again) => self.wait(call, &socket, readiness),
             done => done.into(),
         }
@@ -358,11 +372,12 @@ impl Sockets {
     }
 
     fn peeks(&self, call: &Call, flags: u64) -> Result<bool, Errno> {
-        match flags {
-            0 => Ok(false),
-            PEEK => Ok(true),
-            _ => Err(self.explain(call, Errno::Invalid, "reading knows no such flag")),
-        }
+        self.need_flags(call, flags, PEEK | DONT_WAIT, "reading knows no such flag")?;
+        Ok(flags & PEEK != 0)
+    }
+
+    fn need_flags(&self, call: &Call, flags: u64, known: u64, words: &str) -> Result<(), Errno> {
+        if flags & !known == 0 { Ok(()) } else { Err(self.explain(call, Errno::Invalid, words)) }
     }
 
     /// The address that an argument leads to.

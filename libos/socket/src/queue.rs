@@ -50,7 +50,7 @@ struct Watched {
     socket: Weak<Socket>,
     events: u32,
     data: u64,
-    /// With [`ready::EDGE`]: what has been reported, and no call on the socket has had less to do than it could since.
+    /// With [`ready::EDGE`]: what has been reported, and no call on the socket has shown since that there may be more.
     reported: u32,
     /// What is known to be ready and has not been reported.
     pending: u32,
@@ -124,7 +124,7 @@ impl Queue {
         Ok(())
     }
 
-    /// A call on a socket had less to do than it could: from here on it may become ready once more.
+    /// A call on a socket has read or accepted something, or had less to do than it could: it may become ready once more.
     pub(crate) fn lacked(&self, socket: &Socket, readiness: Readiness) {
         let Some(network) = &self.network else { return };
         let bit = match readiness {

@@ -53,7 +53,7 @@ impl Socket {
         })
     }
 
-    /// From here on a queue is notified when a call had less to do than it could.
+    /// From here on a queue is notified of [`note_lack`](Socket::note_lack).
     pub(crate) fn notify_also(&self, queue: Weak<Queue>) {
         let mut edges = self.edges.lock();
         edges.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&queue));
@@ -61,7 +61,7 @@ impl Socket {
         self.has_edges.store(true, Ordering::Release);
     }
 
-    /// A call had less to do than it could.
+    /// A call has read or accepted something, or had less to do than it could.
     pub(crate) fn note_lack(&self, readiness: Readiness) {
         if !self.has_edges.load(Ordering::Acquire) {
             return;

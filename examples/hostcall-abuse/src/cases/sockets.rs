@@ -8,7 +8,7 @@ use monohull_abi::Errno::{
     self, AddressNotAvailable, BadDescriptor, BrokenPipe, Fault, Invalid, NetworkUnreachable, NotConnected, NotFound,
     NotPermitted, NotSupported,
 };
-use monohull_abi::network::{HOST_NAME_MAX, PEEK, SocketAddress, SocketEnd, SocketOption, SocketShutdown};
+use monohull_abi::network::{DONT_WAIT, HOST_NAME_MAX, PEEK, SocketAddress, SocketEnd, SocketOption, SocketShutdown};
 use monohull_abi::number::*;
 use monohull_std::prelude::*;
 use monohull_trampoline::user::hostcall;
@@ -229,6 +229,12 @@ fn datagrams(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     let nonblocking = SocketOption::NonBlocking as u64;
     cases.add("not to wait", SOCKET_SET_OPTION, &[good.datagrams, nonblocking, 1], 0);
     cases.refused("nothing there", SOCKET_RECV, &[good.datagrams, own.bytes, 16, 0], Errno::Again);
+    cases.add("to wait", SOCKET_SET_OPTION, &[good.datagrams, nonblocking, 0], 0);
+    for flags in [DONT_WAIT, PEEK | DONT_WAIT] {
+        cases.refused("nothing there", SOCKET_RECV, &[good.datagrams, own.bytes, 16, flags], Errno::Again);
+        cases.refused("nothing there", SOCKET_RECVFROM, &[good.datagrams, own.bytes, 16, flags, 0], Errno::Again);
+    }
+    cases.add("not to wait", SOCKET_SET_OPTION, &[good.datagrams, nonblocking, 1], 0);
     let ranges: [(u32, &[u64], Want); 4] = [
         (SOCKET_RECV, &[good.datagrams, HERE, 16, 0], Want { touches: false, writes: false, ..room(16, 1) }),
         (SOCKET_RECVFROM, &[good.datagrams, HERE, 16, 0, 0], Want { touches: false, writes: false, ..room(16, 1) }),
@@ -241,9 +247,13 @@ fn datagrams(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         let endless: Vec<u64> = endless.iter().map(|arg| if *arg == HERE { own.bytes } else { *arg }).collect();
         cases.refused("bytes without end", call, &endless, Fault);
     }
-    for flags in [2, 3, MIN, MAX] {
+    for flags in [4, 5, 1 << 32 | DONT_WAIT, MIN, MAX] {
         cases.refused("no such flag", SOCKET_RECV, &[good.datagrams, own.bytes, 16, flags], Invalid);
         cases.refused("no such flag", SOCKET_RECVFROM, &[good.datagrams, own.bytes, 16, flags, 0], Invalid);
+    }
+    for flags in [PEEK, PEEK | DONT_WAIT, 4, 1 << 32 | DONT_WAIT, MIN, MAX] {
+        cases.refused("no such flag", SOCKET_SEND, &[good.datagrams, own.bytes, 16, flags], Invalid);
+        cases.refused("no such flag", SOCKET_SENDTO, &[good.datagrams, own.bytes, 16, good.there, flags], Invalid);
     }
     cases.bad("an address", SOCKET_SENDTO, &[good.datagrams, own.bytes, 16, HERE], want(ADDRESS, 4));
 }
@@ -262,7 +272,7 @@ fn stream(cases: &mut Cases<'_>, own: &Own, good: &Good, network: Network) {
         cases.refused("bytes without end", SOCKET_RECV, &[stream, own.bytes, endless, 0], Fault);
         cases.refused("bytes without end", SOCKET_SEND, &[stream, own.bytes, endless], Fault);
     }
-    for flags in [2, 3, MIN, MAX] {
+    for flags in [4, 5, 1 << 32 | DONT_WAIT, MIN, MAX] {
         cases.refused("no such flag", SOCKET_RECV, &[stream, own.bytes, 16, flags], Invalid);
     }
     cases.refused("a connection", SOCKET_RECVFROM, &[stream, own.bytes, 16, 0, good.out], NotSupported);
@@ -275,7 +285,11 @@ fn stream(cases: &mut Cases<'_>, own: &Own, good: &Good, network: Network) {
     }
     cases.add("no bytes at all", SOCKET_RECV, &[stream, own.bytes, 0, 0], 0);
     cases.add("what waited", SOCKET_RECV, &[stream, own.bytes, 512, 0], len as i64);
-    cases.add("its own bytes", SOCKET_SEND, &[stream, own.bytes, len], len as i64);
+    cases.refused("nothing waits", SOCKET_RECV, &[stream, own.bytes, 512, DONT_WAIT], Errno::Again);
+    for flags in [PEEK, PEEK | DONT_WAIT, 4, 1 << 32 | DONT_WAIT, MIN, MAX] {
+        cases.refused("no such flag", SOCKET_SEND, &[stream, own.bytes, len, flags], Invalid);
+    }
+    cases.add("its own bytes", SOCKET_SEND, &[stream, own.bytes, len, DONT_WAIT], len as i64);
     if let Some(other) = other {
         cases.add("what was written, and no more", SOCKET_RECV, &[other, own.bytes, 512, 0], len as i64);
         cases.add("its own", SOCKET_CLOSE, &[other], 0);

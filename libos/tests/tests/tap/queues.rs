@@ -3,7 +3,7 @@
 use crate::peer::World;
 use crate::{ME, connected};
 use monohull_abi::Errno;
-use monohull_abi::network::{CONNECT_LATER, QUEUE_POSTS_MAX, QUEUES_MAX, SocketOption, ready};
+use monohull_abi::network::{CONNECT_LATER, DONT_WAIT, PEEK, QUEUE_POSTS_MAX, QUEUES_MAX, SocketOption, ready};
 use monohull_abi::number::*;
 use monohull_module_testing::Step;
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ fn levels_are_reported_until_they_are_over_and_edges_once() {
     assert_eq!(waited(&mut world, queue, 0), [(data, READ | WRITE, false)]);
     assert_eq!(waits_a_while(&mut world, queue), []);
     let room = world.bytes(&[0; 5]);
-    // As much as it asked for: there may be more, and it knows.
+    // As much as it asked for: there is no more.
     assert_eq!(world.ok(SOCKET_RECV, [socket, room, 5, 0]), 5);
     world.ok(SOCKET_SET_OPTION, [socket, SocketOption::NonBlocking as u64, 1]);
     assert_eq!(world.call(SOCKET_RECV, [socket, room, 5, 0]), Errno::Again.to_value());
@@ -63,6 +63,39 @@ fn levels_are_reported_until_they_are_over_and_edges_once() {
     assert_eq!(waited(&mut world, queue, 0), [(data, READ, false)]);
     set(&mut world, queue, socket, 0);
     assert_eq!(waits_a_while(&mut world, queue), []);
+}
+
+/// As on Linux, what arrives after a read is an edge, also if that has had as much as it could take.
+#[test]
+fn what_arrives_after_a_read_is_an_edge() {
+    let mut world = World::new();
+    let socket = connected(&mut world);
+    let queue = world.ok(QUEUE_NEW, []);
+    let room = world.bytes(&[0; 5]);
+    set(&mut world, queue, socket, READ | EDGE);
+    for text in [b"hello", b"world"] {
+        world.peer_writes(text);
+        assert_eq!(waited(&mut world, queue, u64::MAX), [(100 + socket, READ, false)]);
+        assert_eq!(waits_a_while(&mut world, queue), []);
+        assert_eq!(world.ok(SOCKET_RECV, [socket, room, 5, 0]), 5);
+    }
+}
+
+#[test]
+fn a_call_that_must_not_wait_leaves_the_socket_as_it_is() {
+    let mut world = World::new();
+    let socket = connected(&mut world);
+    let room = world.bytes(&[0; 5]);
+    for flags in [DONT_WAIT, PEEK | DONT_WAIT] {
+        assert_eq!(world.call(SOCKET_RECV, [socket, room, 5, flags]), Errno::Again.to_value());
+    }
+    let full = world.bytes(&[0; 1 << 20]);
+    while world.call(SOCKET_SEND, [socket, full, 1 << 20, DONT_WAIT]) != Errno::Again.to_value() {}
+    assert_eq!(world.ok(SOCKET_GET_OPTION, [socket, SocketOption::NonBlocking as u64]), 0);
+    for call in [SOCKET_RECV, SOCKET_SEND] {
+        assert_eq!(world.call(call, [socket, room, 5, 4]), Errno::Invalid.to_value());
+    }
+    assert_eq!(world.call(SOCKET_SEND, [socket, room, 5, PEEK]), Errno::Invalid.to_value());
 }
 
 #[test]
