@@ -6,8 +6,10 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 static int port;
@@ -65,9 +67,148 @@ static void closed_in_use(void)
 	CHECK(at == 20000 && pthread_join(thread, 0) == 0);
 }
 
+static char many[16 << 20];
+
+/* Reads all that comes: how much that was. */
+static void *reads_all(void *stream)
+{
+	static char room[65536];
+	long sum = 0, part;
+	while ((part = read(*(int *)stream, room, sizeof room)) > 0) sum += part;
+	return (void *)sum;
+}
+
+static void *trickles(void *stream)
+{
+	struct timespec while_the_other_waits = {.tv_nsec = 50000000};
+	int right = 1;
+	for (int at = 0; at < 2; at++) {
+		nanosleep(&while_the_other_waits, 0);
+		right &= write(*(int *)stream, "efgh" + 2 * at, 2) == 2;
+	}
+	return right ? stream : 0;
+}
+
+/* The first and the last part of what is waited for come apart. */
+static void all_of(int from, int to)
+{
+	char text[9] = {0};
+	struct iovec parts[3] = {{text, 3}, {text + 3, 4}, {text + 7, 1}};
+	pthread_t thread;
+	void *right;
+	CHECK(write(from, "abcd", 4) == 4 && pthread_create(&thread, 0, trickles, &from) == 0);
+	CHECK(recv(to, text, 8, MSG_WAITALL) == 8 && !strcmp(text, "abcdefgh"));
+	CHECK(pthread_join(thread, &right) == 0 && right == &from);
+	memset(text, 0, sizeof text);
+	CHECK(write(from, "abcd", 4) == 4 && pthread_create(&thread, 0, trickles, &from) == 0);
+	CHECK(recvmsg(to, &(struct msghdr){.msg_iov = parts, .msg_iovlen = 3}, MSG_WAITALL) == 8 && !strcmp(text, "abcdefgh"));
+	CHECK(pthread_join(thread, &right) == 0 && right == &from);
+	/* Without waiting it is what there is. */
+	CHECK(write(from, "abcd", 4) == 4 && recv(to, text, 8, MSG_WAITALL | MSG_DONTWAIT) == 4);
+	CHECK(fcntl(to, F_SETFL, O_NONBLOCK) == 0);
+	CHECK(write(from, "abcd", 4) == 4 && recv(to, text, 8, MSG_WAITALL) == 4 && fcntl(to, F_SETFL, 0) == 0);
+	/* The sender of a stream is no address. */
+	struct sockaddr_in address;
+	socklen_t len = sizeof address;
+	CHECK(write(from, "abcd", 4) == 4 && recvfrom(to, text, 1, 0, (void *)&address, &len) == 1 && len == 0);
+	struct msghdr message = {.msg_name = &address, .msg_namelen = sizeof address, .msg_iov = parts, .msg_iovlen = 1};
+	CHECK(recvmsg(to, &message, 0) == 3 && message.msg_namelen == 0 && message.msg_flags == 0);
+	/* Of less there is the end. */
+	CHECK(write(from, "abcd", 4) == 4 && shutdown(from, SHUT_WR) == 0 && recv(to, text, 8, MSG_WAITALL) == 4);
+	CHECK(recvmsg(to, &(struct msghdr){.msg_iov = parts, .msg_iovlen = 3}, MSG_WAITALL) == 0);
+	close(from);
+	close(to);
+}
+
+static void whole(void)
+{
+	struct sockaddr_in address = here(0);
+	socklen_t len = sizeof address;
+	int listener = socket(AF_INET, SOCK_STREAM, 0), one = socket(AF_INET, SOCK_STREAM, 0), two;
+	CHECK(bind(listener, (void *)&address, len) == 0 && listen(listener, 8) == 0);
+	CHECK(getsockname(listener, (void *)&address, &len) == 0 && connect(one, (void *)&address, len) == 0);
+	CHECK((two = accept(listener, 0, 0)) >= 0);
+	pthread_t thread;
+	void *sum;
+	struct iovec halves[2] = {{many, 1}, {many, sizeof many}};
+	CHECK(pthread_create(&thread, 0, reads_all, &two) == 0);
+	CHECK(send(one, many, sizeof many, 0) == sizeof many && write(one, many, sizeof many) == sizeof many);
+	CHECK(writev(one, halves, 2) == sizeof many + 1);
+	CHECK(sendmsg(one, &(struct msghdr){.msg_iov = halves, .msg_iovlen = 2}, 0) == sizeof many + 1);
+	CHECK(shutdown(one, SHUT_WR) == 0 && pthread_join(thread, &sum) == 0 && (long)sum == 4L * sizeof many + 2);
+	/* What does not wait is short, and leaves the socket as it is. */
+	ssize_t some = send(two, many, sizeof many, MSG_DONTWAIT);
+	CHECK(some > 0 && some < (ssize_t)sizeof many && !(fcntl(two, F_GETFL) & O_NONBLOCK));
+	close(one);
+	close(two);
+	one = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(connect(one, (void *)&address, len) == 0 && (two = accept(listener, 0, 0)) >= 0);
+	close(listener);
+	all_of(one, two);
+	int pair[2];
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	all_of(pair[0], pair[1]);
+}
+
+static struct sockaddr_in itself;
+static volatile int sends;
+
+static void *sends_without_waiting(void *socket)
+{
+	while (sends) {
+		sendto(*(int *)socket, "x", 1, MSG_DONTWAIT, (void *)&itself, sizeof itself);
+		sched_yield();
+	}
+	return 0;
+}
+
+/* One call does not wait, another one on the same socket does. */
+static void waiting_beside(void)
+{
+	int one = socket(AF_INET, SOCK_DGRAM, 0), at = 0;
+	socklen_t len = sizeof itself;
+	char text[8];
+	pthread_t thread;
+	itself = here(0);
+	sends = 1;
+	CHECK(bind(one, (void *)&itself, len) == 0 && getsockname(one, (void *)&itself, &len) == 0);
+	CHECK(pthread_create(&thread, 0, sends_without_waiting, &one) == 0);
+	while (at < 20000 && recv(one, text, sizeof text, 0) == 1) at++;
+	CHECK(at == 20000);
+	sends = 0;
+	CHECK(pthread_join(thread, 0) == 0);
+	while (recv(one, text, sizeof text, MSG_DONTWAIT) == 1) {}
+	FAILS(recvfrom(one, text, sizeof text, MSG_DONTWAIT, (void *)&itself, &len), EAGAIN);
+	close(one);
+}
+
+/* Datagrams that are longer than the room for them. */
+static void cut(void)
+{
+	int one = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_in address = here(0), from;
+	socklen_t len = sizeof address;
+	char text[8] = {0};
+	struct iovec parts[2] = {{text, 2}, {text + 2, 2}};
+	struct msghdr message = {.msg_name = &from, .msg_namelen = len, .msg_iov = parts, .msg_iovlen = 2};
+	CHECK(bind(one, (void *)&address, len) == 0 && getsockname(one, (void *)&address, &len) == 0);
+	CHECK(connect(one, (void *)&address, len) == 0);
+	for (int at = 0; at < 3; at++) CHECK(send(one, "0123456789", 10, 0) == 10);
+	CHECK(recvmsg(one, &message, MSG_PEEK | MSG_TRUNC) == 10 && message.msg_flags == MSG_TRUNC && !strcmp(text, "0123"));
+	CHECK(recv(one, text, 3, MSG_TRUNC) == 10 && recvfrom(one, text, 3, MSG_TRUNC, (void *)&from, &len) == 10);
+	CHECK(from.sin_port == address.sin_port && recvmsg(one, &message, 0) == 4 && message.msg_flags == MSG_TRUNC);
+	CHECK(message.msg_namelen == sizeof from && text[4] == 0);
+	CHECK(send(one, "abcd", 4, 0) == 4 && recvmsg(one, &message, 0) == 4 && message.msg_flags == 0 && !strcmp(text, "abcd"));
+	CHECK(send(one, "x", 1, 0) == 1 && recvmsg(one, &message, MSG_TRUNC) == 1 && message.msg_flags == 0 && text[0] == 'x');
+	close(one);
+}
+
 int main(void)
 {
 	closed_in_use();
+	whole();
+	waiting_beside();
+	cut();
 	struct sockaddr_in address = here(0), peer;
 	socklen_t len = sizeof address;
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), value;

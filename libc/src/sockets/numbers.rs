@@ -11,4 +11,6 @@ pub(super) const SO_LINGER: u64 = 13;
 pub(super) const SO_REUSEPORT: u64 = 15;
 pub(super) const SO_ACCEPTCONN: u64 = 30;
 pub(super) const MSG_PEEK: u64 = 2;
+pub(super) const MSG_TRUNC: u64 = 0x20;
 pub(super) const MSG_DONTWAIT: u64 = 0x40;
+pub(super) const MSG_WAITALL: u64 = 0x100;

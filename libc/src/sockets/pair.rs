@@ -2,9 +2,10 @@
 
 use super::STREAM;
 use super::numbers::{
-    MSG_DONTWAIT, MSG_PEEK, SO_ACCEPTCONN, SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_REUSEADDR, SO_REUSEPORT,
-    SO_SNDBUF, SO_TYPE, SOL_SOCKET,
+    MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL, SO_ACCEPTCONN, SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_REUSEADDR,
+    SO_REUSEPORT, SO_SNDBUF, SO_TYPE, SOL_SOCKET,
 };
+use super::transfer::whole;
 use crate::descriptors::{self, Kind};
 use crate::errno::{Answer, EFAULT, EISCONN, ENOPROTOOPT};
 use crate::local::{self, Local};
@@ -22,7 +23,12 @@ pub(super) fn of(descriptor: u64) -> Option<Arc<Local>> {
 }
 
 pub(super) fn receive(pair: &Local, buffer: u64, len: u64, flags: u64) -> Answer {
-    pair.read(buffer, len, flags & MSG_DONTWAIT == 0, flags & MSG_PEEK != 0)
+    let receive = |buffer, len| pair.read(buffer, len, flags & MSG_DONTWAIT == 0, flags & MSG_PEEK != 0);
+    if flags & (MSG_WAITALL | MSG_PEEK | MSG_DONTWAIT) == MSG_WAITALL && !pair.is_non_blocking() {
+        whole(buffer, len, receive)
+    } else {
+        receive(buffer, len)
+    }
 }
 
 pub(super) fn send(pair: &Local, bytes: u64, len: u64, flags: u64, address: u64) -> Answer {

@@ -4,27 +4,34 @@
 //! back until the first is acknowledged, which takes 40 ms (Nagle's algorithm).
 
 use super::address::{read_address, write_address};
-use super::numbers::{MSG_DONTWAIT, MSG_PEEK};
+use super::numbers::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, MSG_WAITALL};
 use super::{Socket, get, of, pair};
 use crate::errno::{Answer, EAGAIN, EMSGSIZE};
 use crate::host;
 use alloc::vec::Vec;
 use monohull_abi::file::IoVec;
-use monohull_abi::network::{PEEK, SocketAddress, SocketOption};
+use monohull_abi::network::{DONT_WAIT, PEEK, SocketAddress};
 use monohull_abi::number;
 
-/// Does something with a number while the socket does not wait, if `flags` ask for that.
-fn waiting_as(socket: &Socket, open: u64, flags: u64, act: impl FnOnce() -> Answer) -> Answer {
-    let change = flags & MSG_DONTWAIT != 0 && !socket.now().non_blocking;
-    let set = |on: u64| host::call(number::SOCKET_SET_OPTION, [open, SocketOption::NonBlocking as u64, on]);
-    if change {
-        set(1);
+/// The flags of a hostcall that reads or writes.
+fn hostcall_flags(flags: u64) -> u64 {
+    (if flags & MSG_PEEK != 0 { PEEK } else { 0 }) | if flags & MSG_DONTWAIT != 0 { DONT_WAIT } else { 0 }
+}
+
+/// Calls with what is left of a buffer until all of it is done, it is the end, or an error; of an error after a first part the count is
+/// the answer.
+pub(super) fn whole(at: u64, len: u64, mut act: impl FnMut(u64, u64) -> Answer) -> Answer {
+    let mut done = 0;
+    loop {
+        match act(at + done, len - done) {
+            error @ ..0 if done == 0 => return error,
+            ..=0 => return done as Answer,
+            part => done += part as u64,
+        }
+        if done >= len {
+            return done as Answer;
+        }
     }
-    let answer = act();
-    if change {
-        set(0);
-    }
-    answer
 }
 
 /// What `read` does.
@@ -33,8 +40,15 @@ pub(crate) fn receive(at: usize, buffer: u64, len: u64, flags: u64) -> Answer {
 }
 
 fn receive_of(socket: &Socket, buffer: u64, len: u64, flags: u64) -> Answer {
-    let peek = if flags & MSG_PEEK != 0 { PEEK } else { 0 };
-    socket.with(|open| waiting_as(socket, open, flags, || host::call(number::SOCKET_RECV, [open, buffer, len, peek])))
+    socket.with(|open| {
+        let receive = |buffer, len| host::call(number::SOCKET_RECV, [open, buffer, len, hostcall_flags(flags)]);
+        let wait_for_all = flags & (MSG_WAITALL | MSG_PEEK | MSG_DONTWAIT) == MSG_WAITALL;
+        if wait_for_all && socket.stream && !socket.now().non_blocking {
+            whole(buffer, len, receive)
+        } else {
+            receive(buffer, len)
+        }
+    })
 }
 
 /// What `write` does.
@@ -42,8 +56,16 @@ pub(crate) fn send(at: usize, bytes: u64, len: u64) -> Answer {
     get(at).map_or_else(|error| error, |socket| send_of(&socket, bytes, len, 0))
 }
 
+/// A hostcall writes what there is room for. A stream that waits writes all, as on Linux.
 fn send_of(socket: &Socket, bytes: u64, len: u64, flags: u64) -> Answer {
-    socket.with(|open| waiting_as(socket, open, flags, || host::call(number::SOCKET_SEND, [open, bytes, len])))
+    socket.with(|open| {
+        let send = |bytes, len| host::call(number::SOCKET_SEND, [open, bytes, len, hostcall_flags(flags & !MSG_PEEK)]);
+        if socket.stream && flags & MSG_DONTWAIT == 0 && !socket.now().non_blocking {
+            whole(bytes, len, send)
+        } else {
+            send(bytes, len)
+        }
+    })
 }
 
 /// The buffers of a call.
@@ -80,7 +102,8 @@ pub(crate) fn receive_list(at: usize, list: &[IoVec], flags: u64) -> Answer {
     if list.iter().all(|part| part.len == 0) {
         return 0;
     }
-    receive_parts(list, socket.stream, |buffer, len| receive_of(&socket, buffer, len, flags))
+    let receive = |buffer, len| receive_of(&socket, buffer, len, flags);
+    if socket.stream { receive_stream(list, flags, receive) } else { receive_datagram(list, 0, receive) }
 }
 
 /// A stream copies and sends as one what is at most as long.
@@ -121,16 +144,32 @@ fn send_parts(list: &[IoVec], stream: bool, mut send: impl FnMut(u64, u64) -> An
     }
 }
 
-/// Receives into buffers by one call: a stream into the first that has room, and a datagram into all of them.
-fn receive_parts(list: &[IoVec], stream: bool, receive: impl FnOnce(u64, u64) -> Answer) -> Answer {
+/// Receives from a stream into buffers: into the first that has room, or into all of them if `flags` ask for that.
+fn receive_stream(list: &[IoVec], flags: u64, mut receive: impl FnMut(u64, u64) -> Answer) -> Answer {
     let mut parts = list.iter().filter(|part| part.len > 0);
     let Some(first) = parts.next() else { return receive(1, 0) };
-    if stream || parts.next().is_none() {
-        return receive(first.address, first.len);
+    let mut room = first.len;
+    let mut done = receive(first.address, first.len);
+    while flags & (MSG_WAITALL | MSG_PEEK) == MSG_WAITALL
+        && done == room as Answer
+        && let Some(next) = parts.next()
+    {
+        done += receive(next.address, next.len).max(0);
+        room += next.len;
     }
-    let room = list.iter().fold(0, |sum: u64, part| sum.saturating_add(part.len)).min(DATAGRAM_MAX);
-    let mut bytes = alloc::vec![0_u8; room as usize];
-    let answer = receive(bytes.as_mut_ptr() as u64, room);
+    done
+}
+
+/// Receives a datagram by one call into all buffers: how long it was, as far as that is at most `beyond` more than there is room for.
+fn receive_datagram(list: &[IoVec], beyond: u64, receive: impl FnOnce(u64, u64) -> Answer) -> Answer {
+    let room = room_of(list);
+    if let [only] = list
+        && (beyond == 0 || room == DATAGRAM_MAX)
+    {
+        return receive(only.address, only.len);
+    }
+    let mut bytes = alloc::vec![0_u8; (room + beyond).min(DATAGRAM_MAX) as usize];
+    let answer = receive(bytes.as_mut_ptr() as u64, bytes.len() as u64);
     let mut rest = &bytes[..usize::try_from(answer).unwrap_or(0)];
     for part in list {
         let (here, after) = rest.split_at(rest.len().min(part.len as usize));
@@ -139,6 +178,11 @@ fn receive_parts(list: &[IoVec], stream: bool, receive: impl FnOnce(u64, u64) ->
         rest = after;
     }
     answer
+}
+
+/// How much of a datagram some buffers have room for.
+fn room_of(list: &[IoVec]) -> u64 {
+    list.iter().fold(0, |sum: u64, part| sum.saturating_add(part.len)).min(DATAGRAM_MAX)
 }
 
 /// # Safety
@@ -152,20 +196,40 @@ unsafe fn bytes_of(buffer: &IoVec) -> &[u8] {
 /// `recvfrom(socket, buffer, length, flags, address out, length)`.
 pub(crate) fn recvfrom([descriptor, buffer, len, flags, out, out_len]: [u64; 6]) -> Answer {
     if let Some(pair) = pair::of(descriptor) {
-        return pair::receive(&pair, buffer, len, flags);
+        let answer = pair::receive(&pair, buffer, len, flags);
+        write_no_address(answer, out, out_len);
+        return answer;
     }
     of(descriptor).map_or_else(|error| error, |socket| receive_from(&socket, buffer, len, flags, out, out_len))
 }
 
+/// A stream has no sender for each part.
+fn write_no_address(answer: Answer, out: u64, out_len: u64) {
+    if answer >= 0 && out != 0 && out_len != 0 {
+        // SAFETY: the caller's `socklen_t`.
+        unsafe { (out_len as *mut u32).write_unaligned(0) };
+    }
+}
+
 fn receive_from(socket: &Socket, buffer: u64, len: u64, flags: u64, out: u64, out_len: u64) -> Answer {
-    if out == 0 || socket.stream {
+    if socket.stream {
+        let answer = receive_of(socket, buffer, len, flags);
+        write_no_address(answer, out, out_len);
+        return answer;
+    }
+    let list = [IoVec { address: buffer, len }];
+    let beyond = if flags & MSG_TRUNC != 0 { DATAGRAM_MAX } else { 0 };
+    receive_datagram(&list, beyond, |buffer, len| receive_datagram_from(socket, buffer, len, flags, out, out_len))
+}
+
+fn receive_datagram_from(socket: &Socket, buffer: u64, len: u64, flags: u64, out: u64, out_len: u64) -> Answer {
+    if out == 0 {
         return receive_of(socket, buffer, len, flags);
     }
     let mut from = SocketAddress::default();
-    let peek = if flags & MSG_PEEK != 0 { PEEK } else { 0 };
     let answer = socket.with(|open| {
-        let call = [open, buffer, len, peek, (&raw mut from) as u64];
-        waiting_as(socket, open, flags, || host::call(number::SOCKET_RECVFROM, call))
+        let call = [open, buffer, len, hostcall_flags(flags), (&raw mut from) as u64];
+        host::call(number::SOCKET_RECVFROM, call)
     });
     if answer >= 0 {
         write_address(&from, out, out_len);
@@ -187,8 +251,8 @@ fn send_to(socket: &Socket, bytes: u64, len: u64, flags: u64, address: u64, addr
     }
     match read_address(address, address_len) {
         Ok(to) => socket.with(|open| {
-            let call = [open, bytes, len, (&raw const to) as u64];
-            waiting_as(socket, open, flags, || host::call(number::SOCKET_SENDTO, call))
+            let call = [open, bytes, len, (&raw const to) as u64, hostcall_flags(flags & !MSG_PEEK)];
+            host::call(number::SOCKET_SENDTO, call)
         }),
         Err(error) => error,
     }
@@ -215,15 +279,29 @@ pub(crate) fn recvmsg([descriptor, message, flags, ..]: [u64; 6]) -> Answer {
         let list = buffers((*message).list, (*message).count);
         let name_len = (&raw mut (*message).name_len) as u64;
         ((*message).control_len, (*message).flags) = (0, 0);
+        let name = (*message).name;
         if let Some(pair) = pair::of(descriptor) {
-            return receive_parts(list, true, |buffer, len| pair::receive(&pair, buffer, len, flags));
+            let answer = receive_stream(list, flags, |buffer, len| pair::receive(&pair, buffer, len, flags));
+            write_no_address(answer, name, name_len);
+            return answer;
         }
         let socket = match of(descriptor) {
             Ok(socket) => socket,
             Err(error) => return error,
         };
-        let receive = |buffer, len| receive_from(&socket, buffer, len, flags, (*message).name, name_len);
-        receive_parts(list, socket.stream, receive)
+        if socket.stream {
+            return receive_stream(list, flags, |buffer, len| {
+                receive_from(&socket, buffer, len, flags, name, name_len)
+            });
+        }
+        // One byte more shows that the datagram is cut.
+        let beyond = if flags & MSG_TRUNC != 0 { DATAGRAM_MAX } else { 1 };
+        let receive = |buffer, len| receive_datagram_from(&socket, buffer, len, flags, name, name_len);
+        let (whole, room) = (receive_datagram(list, beyond, receive), room_of(list) as Answer);
+        if whole > room {
+            (*message).flags = MSG_TRUNC as u32;
+        }
+        if flags & MSG_TRUNC != 0 { whole } else { whole.min(room) }
     }
 }
 
