@@ -129,6 +129,9 @@ int main(void)
 	FAILS(getpeername(third, (void *)&peer, &len), ENOTCONN);
 	FAILS(write(third, "x", 1), EAGAIN);
 	FAILS(read(third, text, 1), EAGAIN);
+	/* Made while nothing comes to be read: TCP asks again after a second. The test looks whether the thread was parked all the time. */
+	CHECK(close(accept(listener, 0, 0)) == 0 && close(accept(listener, 0, 0)) == 0);
+	CHECK(found(third, POLLIN, 3000) == 0 && found(third, POLLOUT, 60000) == POLLOUT && connects(third) == 0);
 	close(third);
 	close(second);
 	close(stream);

@@ -89,8 +89,8 @@ struct Waiting {
     queue: Queue,
     /// What posts to the queue.
     locals: Vec<Arc<Local>>,
-    /// What the queue reports, by its place here.
-    sockets: Vec<Arc<Socket>>,
+    /// What the queue reports, by its place here, and whether it is a connection that is being made.
+    sockets: Vec<(Arc<Socket>, bool)>,
 }
 
 impl Waiting {
@@ -115,7 +115,7 @@ impl Waiting {
                         Some((_, all)) => *all |= events,
                         None => {
                             watched.push((open, events));
-                            waiting.sockets.push(socket);
+                            waiting.sockets.push((socket, started));
                         }
                     }
                 }
@@ -163,9 +163,16 @@ pub(crate) fn wait(wishes: &mut [Wish], nanoseconds: u64) -> Answer {
                 if answer < 0 {
                     return answer;
                 }
+                let mut is_made = false;
                 for event in events[..answer as usize].iter().filter(|event| event.posted == 0) {
                     // A connection that is being made is looked up only when it is known that it has been.
-                    sockets::found_of(&sockets[event.data as usize], event.ready);
+                    let (socket, started) = &sockets[event.data as usize];
+                    sockets::found_of(socket, event.ready);
+                    is_made |= started;
+                }
+                if is_made {
+                    // Until here the queue was asked when it would be made, from here on for what is wanted of it.
+                    waiting = None;
                 }
             }
             Some(Err(_)) => {
