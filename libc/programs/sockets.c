@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -203,8 +204,85 @@ static void cut(void)
 	close(one);
 }
 
+static int number_of(int socket, int level, int option)
+{
+	int value = -1;
+	socklen_t len = sizeof value;
+	return getsockopt(socket, level, option, &value, &len) == 0 && len == sizeof value ? value : -1;
+}
+
+static int set(int socket, int level, int option, int value)
+{
+	return setsockopt(socket, level, option, &value, sizeof value);
+}
+
+static void options(void)
+{
+	int stream = socket(AF_INET, SOCK_STREAM, 0), datagrams = socket(AF_INET6, SOCK_DGRAM, 0);
+	CHECK(number_of(stream, SOL_SOCKET, SO_DOMAIN) == AF_INET && number_of(stream, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP);
+	CHECK(number_of(datagrams, SOL_SOCKET, SO_DOMAIN) == AF_INET6);
+	CHECK(number_of(datagrams, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_UDP);
+	int same[][2] = {{SOL_SOCKET, SO_REUSEADDR}, {SOL_SOCKET, SO_REUSEPORT}, {SOL_SOCKET, SO_PRIORITY}};
+	for (int at = 0; at < 3; at++) {
+		CHECK(number_of(stream, same[at][0], same[at][1]) == 0 && set(stream, same[at][0], same[at][1], 1) == 0);
+		CHECK(number_of(stream, same[at][0], same[at][1]) == 1);
+	}
+	CHECK(set(stream, IPPROTO_IP, IP_TOS, 0x10) == 0 && number_of(stream, IPPROTO_IP, IP_TOS) == 0x10);
+	CHECK(number_of(stream, IPPROTO_TCP, TCP_KEEPIDLE) == 7200 && set(stream, IPPROTO_TCP, TCP_KEEPIDLE, 60) == 0);
+	CHECK(number_of(stream, IPPROTO_TCP, TCP_KEEPIDLE) == 60 && set(stream, SOL_SOCKET, SO_KEEPALIVE, 1) == 0);
+	CHECK(set(stream, IPPROTO_TCP, TCP_KEEPIDLE, 90) == 0 && number_of(stream, SOL_SOCKET, SO_KEEPALIVE) == 1);
+	FAILS(set(stream, IPPROTO_TCP, TCP_KEEPIDLE, 0), EINVAL);
+	struct linger linger = {1, 5}, none = {7, 7};
+	socklen_t len = sizeof none;
+	CHECK(getsockopt(stream, SOL_SOCKET, SO_LINGER, &none, &len) == 0 && len == 8 && !none.l_onoff && !none.l_linger);
+	CHECK(setsockopt(stream, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0);
+	CHECK(getsockopt(stream, SOL_SOCKET, SO_LINGER, &none, &len) == 0 && none.l_onoff == 1 && none.l_linger == 5);
+	struct timeval wrong = {.tv_usec = 1000000};
+	FAILS(setsockopt(stream, SOL_SOCKET, SO_RCVTIMEO, &wrong, sizeof wrong), EDOM);
+	wrong.tv_usec = -1;
+	FAILS(setsockopt(stream, SOL_SOCKET, SO_SNDTIMEO, &wrong, sizeof wrong), EDOM);
+	FAILS(setsockopt(stream, SOL_SOCKET, SO_RCVTIMEO, &wrong, 8), EINVAL);
+	close(stream);
+	close(datagrams);
+}
+
+/* How much there is to read, and ports that are in use. */
+static void waiting_and_taken(void)
+{
+	struct sockaddr_in address = here(0);
+	socklen_t len = sizeof address;
+	int listener = socket(AF_INET, SOCK_STREAM, 0), one = socket(AF_INET, SOCK_STREAM, 0), two, count = -1;
+	CHECK(ioctl(one, FIONREAD, &count) == 0 && count == 0);
+	CHECK(bind(listener, (void *)&address, len) == 0 && listen(listener, 8) == 0);
+	FAILS(ioctl(listener, FIONREAD, &count), EINVAL);
+	CHECK(getsockname(listener, (void *)&address, &len) == 0 && connect(one, (void *)&address, len) == 0);
+	CHECK((two = accept(listener, 0, 0)) >= 0 && ioctl(two, FIONREAD, &count) == 0 && count == 0);
+	CHECK(send(one, many, 40000, 0) == 40000);
+	while (ioctl(two, FIONREAD, &count) == 0 && count < 40000) sched_yield();
+	CHECK(count == 40000 && recv(two, many, 40000, MSG_WAITALL) == 40000 && ioctl(two, FIONREAD, &count) == 0 && count == 0);
+	close(one);
+	close(two);
+	one = socket(AF_INET, SOCK_STREAM, 0);
+	FAILS(bind(one, (void *)&address, len), EADDRINUSE);
+	/* It is free again, and no other has it. */
+	close(listener);
+	CHECK(bind(one, (void *)&address, len) == 0);
+	two = socket(AF_INET, SOCK_STREAM, 0);
+	FAILS(connect(two, (void *)&address, len), ECONNREFUSED);
+	CHECK(listen(one, 8) == 0);
+	close(one);
+	close(two);
+	one = socket(AF_INET, SOCK_DGRAM, 0), address = here(0);
+	CHECK(bind(one, (void *)&address, len) == 0 && getsockname(one, (void *)&address, &len) == 0);
+	CHECK(connect(one, (void *)&address, len) == 0 && send(one, "one", 3, 0) == 3 && send(one, "second", 6, 0) == 6);
+	CHECK(ioctl(one, FIONREAD, &count) == 0 && count == 3);
+	close(one);
+}
+
 int main(void)
 {
+	options();
+	waiting_and_taken();
 	closed_in_use();
 	whole();
 	waiting_beside();

@@ -17,13 +17,16 @@ mod pair;
 mod transfer;
 
 pub(crate) use connect::{Connection, connect, connection, found, found_of, ready_now};
+use options::Kept;
 pub(crate) use options::{getsockopt, setsockopt};
 pub(crate) use transfer::{
-    buffers, readable, receive, receive_list, recvfrom, recvmsg, send, send_list, sendmsg, sendto,
+    buffers, how_much, readable, receive, receive_list, recvfrom, recvmsg, send, send_list, sendmsg, sendto,
 };
 
 use crate::descriptors::{self, Kind};
-use crate::errno::{Answer, EAFNOSUPPORT, EINVAL, ENOTCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT};
+use crate::errno::{
+    Answer, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EINVAL, ENOTCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT,
+};
 use crate::lock::Lock;
 use crate::lookup::{AF_INET, AF_INET6};
 use crate::shared::Shared;
@@ -60,6 +63,8 @@ struct State {
     connection: Connection,
     /// Options that were set before that: the option's number and its value.
     options: [Option<u64>; OPTIONS],
+    /// Options that change nothing, and how long a silent connection is left alone.
+    kept: Kept,
 }
 
 /// One more than the largest number of an option that can be set.
@@ -81,6 +86,7 @@ impl State {
             open: None,
             connection: Connection::Settled,
             options,
+            kept: Kept::default(),
         }
     }
 }
@@ -272,11 +278,24 @@ pub(crate) fn bind([descriptor, address, len, ..]: [u64; 6]) -> Answer {
         return EINVAL;
     }
     socket.change(|state| state.address = Some(address));
-    let answer = if socket.stream { 0 } else { socket.open_datagram() };
+    let answer = if socket.stream { in_use(&address) } else { socket.open_datagram() };
     if answer < 0 {
         socket.change(|state| state.address = None);
     }
     answer
+}
+
+/// Why a stream cannot have a port, if another socket listens there. No hostcall binds alone: a socket listens for as long as it takes to know.
+fn in_use(address: &SocketAddress) -> Answer {
+    if address.port == 0 {
+        return 0;
+    }
+    match host::call(number::TCP_LISTEN, [(&raw const *address) as u64, 1]) {
+        error @ (EADDRINUSE | EADDRNOTAVAIL) => error,
+        // It may connect, even if it may not listen.
+        ..0 => 0,
+        listener => host::call(number::SOCKET_CLOSE, [listener as u64]),
+    }
 }
 
 /// `listen(socket, backlog)`.

@@ -30,6 +30,7 @@ pub(crate) fn ioctl([descriptor, request, argument, ..]: [u64; 6]) -> Answer {
                 Err(error) => error,
             }
         }
+        (Ok(Kind::Socket(socket)), FIONREAD) => sockets::how_much(socket, argument),
         (Ok(_), FIOCLEX | FIONCLEX) => 0,
         (Ok(_), _) => ENOTTY,
     }

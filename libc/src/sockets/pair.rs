@@ -2,8 +2,8 @@
 
 use super::STREAM;
 use super::numbers::{
-    MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL, SO_ACCEPTCONN, SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_REUSEADDR,
-    SO_REUSEPORT, SO_SNDBUF, SO_TYPE, SOL_SOCKET,
+    MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL, SO_ACCEPTCONN, SO_DOMAIN, SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_PROTOCOL,
+    SO_RCVBUF, SO_REUSEADDR, SO_REUSEPORT, SO_SNDBUF, SO_TYPE, SOL_SOCKET,
 };
 use super::transfer::whole;
 use crate::descriptors::{self, Kind};
@@ -12,7 +12,6 @@ use crate::local::{self, Local};
 use alloc::sync::Arc;
 
 const AF_UNIX: u16 = 1;
-const SO_DOMAIN: u64 = 39;
 
 /// The end behind a descriptor, if it is one.
 pub(super) fn of(descriptor: u64) -> Option<Arc<Local>> {
@@ -65,7 +64,10 @@ pub(super) fn option(level: u64, option: u64) -> Answer {
         (SOL_SOCKET, SO_TYPE) => STREAM as Answer,
         (SOL_SOCKET, SO_DOMAIN) => AF_UNIX.into(),
         (SOL_SOCKET, SO_SNDBUF | SO_RCVBUF) => 64 << 10,
-        (SOL_SOCKET, SO_ERROR | SO_ACCEPTCONN | SO_REUSEADDR | SO_REUSEPORT | SO_LINGER | SO_KEEPALIVE) => 0,
+        (
+            SOL_SOCKET,
+            SO_ERROR | SO_ACCEPTCONN | SO_PROTOCOL | SO_REUSEADDR | SO_REUSEPORT | SO_LINGER | SO_KEEPALIVE,
+        ) => 0,
         _ => ENOPROTOOPT,
     }
 }

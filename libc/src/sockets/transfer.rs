@@ -6,7 +6,7 @@
 use super::address::{read_address, write_address};
 use super::numbers::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, MSG_WAITALL};
 use super::{Socket, get, of, pair};
-use crate::errno::{Answer, EAGAIN, EMSGSIZE};
+use crate::errno::{Answer, EAGAIN, EINVAL, EMSGSIZE};
 use crate::host;
 use alloc::vec::Vec;
 use monohull_abi::file::IoVec;
@@ -321,6 +321,30 @@ pub(crate) fn sendmsg([descriptor, message, flags, ..]: [u64; 6]) -> Answer {
         Err(error) => return error,
     };
     send_parts(list, socket.stream, |bytes, len| send_to(&socket, bytes, len, flags, message.name, name_len))
+}
+
+/// `FIONREAD`: how many bytes of a stream wait, or how long the first datagram is.
+pub(crate) fn how_much(at: usize, out: u64) -> Answer {
+    /// No more is looked at.
+    const MOST: u64 = 16 << 20;
+    let socket = match get(at) {
+        Ok(socket) if socket.now().listening => return EINVAL,
+        Ok(socket) => socket,
+        Err(error) => return error,
+    };
+    let mut room = DATAGRAM_MAX;
+    let count = loop {
+        let mut bytes = Vec::<u8>::with_capacity(room as usize);
+        let look = |open| host::call(number::SOCKET_RECV, [open, bytes.as_mut_ptr() as u64, room, PEEK | DONT_WAIT]);
+        let count = socket.number().map_or(0, look).max(0) as u64;
+        if count < room || room == MOST {
+            break count;
+        }
+        room *= 2;
+    };
+    // SAFETY: the caller's pointer to an `int`.
+    unsafe { (out as *mut i32).write_unaligned(count as i32) };
+    0
 }
 
 /// Whether a stream or datagram socket has something to read now, without taking it; `None` of one that listens.
