@@ -6,7 +6,7 @@
 use super::address::{read_address, write_address};
 use super::numbers::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, MSG_WAITALL};
 use super::{Socket, get, of, pair};
-use crate::errno::{Answer, EAGAIN, EINVAL, EMSGSIZE};
+use crate::errno::{Answer, EAGAIN, EINVAL, EMSGSIZE, ENOMEM};
 use crate::host;
 use alloc::vec::Vec;
 use monohull_abi::file::IoVec;
@@ -334,7 +334,10 @@ pub(crate) fn how_much(at: usize, out: u64) -> Answer {
     };
     let mut room = DATAGRAM_MAX;
     let count = loop {
-        let mut bytes = Vec::<u8>::with_capacity(room as usize);
+        let mut bytes = Vec::<u8>::new();
+        if bytes.try_reserve_exact(room as usize).is_err() {
+            return ENOMEM;
+        }
         let look = |open| host::call(number::SOCKET_RECV, [open, bytes.as_mut_ptr() as u64, room, PEEK | DONT_WAIT]);
         let count = socket.number().map_or(0, look).max(0) as u64;
         if count < room || room == MOST {
