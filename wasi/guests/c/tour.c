@@ -2,10 +2,13 @@
  *
  * Each line says what came of what was tried, so that a test can compare. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 #include "monohull-wasi.h"
 
 static void must(int ok, const char *what) {
@@ -30,6 +33,24 @@ int main(int argc, char **argv) {
     printf("from the file: %ld\n", sum);
     must(fopen("/work/none", "r") == NULL && errno == ENOENT, "a file that is not there");
     must(time(NULL) > 1577836800, "time");
+
+    int lock = open("/work/lock", O_RDONLY | O_CREAT, 0644);
+    must(lock >= 0 && read(lock, &sum, 1) == 0 && close(lock) == 0, "a file that is made and read");
+    must((lock = open("/work/numbers", O_RDONLY | O_APPEND)) >= 0 && write(lock, "x", 1) == -1 && close(lock) == 0, "no writing");
+    must((lock = open("/work/numbers", O_RDONLY | O_TRUNC)) >= 0 && read(lock, &sum, 1) == 0 && close(lock) == 0, "emptied");
+    must(open("/work/lock", O_RDONLY | O_CREAT | O_EXCL, 0644) == -1 && errno == EEXIST, "it is there");
+
+    /* More than is printed at once, in two parts. */
+    static char long_one[20000], short_one[100];
+    memset(long_one, 'x', sizeof long_one);
+    memset(short_one, 'y', sizeof short_one);
+    for (size_t done = 0, all = sizeof long_one + sizeof short_one; done < all;) {
+        size_t first = done < sizeof long_one ? done : sizeof long_one;
+        struct iovec parts[2] = {{long_one + first, sizeof long_one - first}, {short_one + (done - first), all - sizeof long_one - (done - first)}};
+        ssize_t written = writev(2, parts, 2);
+        must(written > 0, "writev");
+        done += (size_t)written;
+    }
 
     struct monohull_slot in;
     must((errno = monohull_slot_take("in", 2, 1, &in)) == 0, "slot_take");

@@ -92,7 +92,11 @@ pub(crate) fn open(place: &Place, mut flags: u64) -> Result<Target, WasiError> {
     if flags & (flag::READ | flag::WRITE) == 0 {
         flags |= flag::READ;
     }
-    let opened = match place.open(flags) {
+    let opened = match flags & flag::WRITE {
+        0 => open_to_read(place, flags),
+        _ => place.open(flags),
+    };
+    let opened = match opened {
         // Programs ask for all rights that a directory can have, writing among them.
         Err(WasiError::ISDIR) if flags & (flag::CREATE | flag::TRUNCATE) == 0 => return directory(),
         result => result?,
@@ -101,6 +105,30 @@ pub(crate) fn open(place: &Place, mut flags: u64) -> Result<Target, WasiError> {
         filetype::DIRECTORY => Target::Directory(opened),
         _ => Target::File(opened),
     })
+}
+
+/// Opens a file to be read that is to be made or emptied as well: for that it is opened to be written to first.
+fn open_to_read(place: &Place, flags: u64) -> Result<Handle, WasiError> {
+    let (creates, empties) = (flags & flag::CREATE, flags & flag::TRUNCATE);
+    let exclusive = creates != 0 && flags & flag::EXCLUSIVE != 0;
+    loop {
+        // One that is there need not be made, and its mount may be read only.
+        if !exclusive && empties == 0 {
+            match place.open(flag::READ) {
+                Err(WasiError::NOENT) if creates != 0 => {}
+                opened => return opened,
+            }
+        }
+        // It was not there. If another makes it meanwhile, it is.
+        let alone = if creates != 0 && empties == 0 || exclusive { flag::EXCLUSIVE } else { 0 };
+        match place.open(flag::WRITE | creates | empties | alone) {
+            Err(WasiError::EXIST) if !exclusive => {}
+            made => {
+                made?;
+                return place.open(flag::READ);
+            }
+        }
+    }
 }
 
 /// A call with one path.

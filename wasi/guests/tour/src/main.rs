@@ -72,6 +72,9 @@ fn files() -> std::io::Result<()> {
     fs::remove_file("/work/folder/second")?;
     fs::remove_file("/work/folder/third")?;
     fs::remove_dir("/work/folder")?;
+    fs::create_dir_all("/work/tree/branch")?;
+    fs::write("/work/tree/branch/leaf", "green")?;
+    fs::remove_dir_all("/work/tree")?;
     println!("left: {}", fs::read_dir("/work")?.count());
     Ok(())
 }

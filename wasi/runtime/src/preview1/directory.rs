@@ -171,12 +171,17 @@ impl Call<'_> {
     ) -> Result<(), WasiError> {
         let flags = flags_of(flags)?;
         let place = self.place(fd, path, len)?;
+        // Nothing is made or emptied that the program gets no descriptor of.
+        self.guest.bytes(out, 4)?;
+        if !self.state.descriptors.has_room() {
+            return Err(WasiError::MFILE);
+        }
         let parent = self.state.descriptors.get(fd)?.rights.inheriting;
         let mut rights = Rights { base: base & parent, inheriting: inheriting & parent };
         let bits = [
             (rights.base & Rights::FD_READ != 0, open::READ),
             (rights.base & Rights::FD_WRITE != 0, open::WRITE),
-            (flags & flag::APPEND != 0, open::APPEND),
+            (flags & flag::APPEND != 0 && rights.base & Rights::FD_WRITE != 0, open::APPEND),
             (how & CREATE != 0, open::CREATE),
             (how & EXCLUSIVE != 0, open::EXCLUSIVE),
             (how & TRUNCATE != 0, open::TRUNCATE),

@@ -57,6 +57,7 @@ pub(super) fn filestat(stat: &FileStat) -> [u8; FILESTAT_SIZE] {
 impl Call<'_> {
     pub(super) fn fd_read(&mut self, fd: u32, buffers: u32, count: u32, out: u32) -> Result<(), WasiError> {
         let ranges = self.guest.buffers(buffers, count)?;
+        self.guest.bytes(out, 4)?;
         let bytes = match &self.state.descriptors.get(fd)?.target {
             Target::Stdin => self.read_stdin(&ranges)?,
             Target::Output(_) => return Err(WasiError::BADF),
@@ -104,17 +105,25 @@ impl Call<'_> {
         out: u32,
     ) -> Result<(), WasiError> {
         let ranges = self.guest.buffers(buffers, count)?;
+        self.guest.bytes(out, 4)?;
         let bytes = self.vector(number::FILE_READV, fd, &ranges, offset_of(offset)?)?;
         self.guest.store_u32(out, bytes as u32)
     }
 
     pub(super) fn fd_write(&mut self, fd: u32, buffers: u32, count: u32, out: u32) -> Result<(), WasiError> {
         let ranges = self.guest.buffers(buffers, count)?;
+        self.guest.bytes(out, 4)?;
         let bytes = match self.state.descriptors.get(fd)?.target {
             Target::Output(stream) => {
                 let mut total = 0;
                 for range in ranges {
-                    total += files::write_output(stream, &self.guest.0[range])?;
+                    let len = range.len() as u64;
+                    let bytes = files::write_output(stream, &self.guest.0[range])?;
+                    total += bytes;
+                    // The program goes on behind what was written.
+                    if bytes < len {
+                        break;
+                    }
                 }
                 total
             }
@@ -135,6 +144,7 @@ impl Call<'_> {
         out: u32,
     ) -> Result<(), WasiError> {
         let ranges = self.guest.buffers(buffers, count)?;
+        self.guest.bytes(out, 4)?;
         let bytes = self.vector(number::FILE_WRITEV, fd, &ranges, offset_of(offset)?)?;
         self.guest.store_u32(out, bytes as u32)
     }

@@ -28,6 +28,9 @@ struct Opened {
     descriptor: Arc<Descriptor>,
     /// What it was opened for.
     flags: DescriptorFlags,
+    /// What is in this directory may be changed. C libraries ask for that only where they open a directory to be written to, which nothing does,
+    /// so a directory has it from the one that it was opened through, as in Wasmtime.
+    may_change: bool,
 }
 
 /// What is left of a directory's entries.
@@ -37,7 +40,7 @@ impl Opened {
     /// What a program finds open.
     fn root() -> Opened {
         let descriptor = Arc::new(Descriptor::new(Target::Root, 0, Rights::ALL));
-        Opened { descriptor, flags: DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY }
+        Opened { descriptor, flags: DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY, may_change: true }
     }
 
     /// A path beneath this directory.
@@ -48,7 +51,7 @@ impl Opened {
     /// A path beneath this directory, of something that is to be changed.
     fn changing(&self, path: &str) -> Answer<Place, WasiError> {
         let place = self.at(path)?;
-        if self.flags.contains(DescriptorFlags::MUTATE_DIRECTORY) { Ok(place) } else { Err(WasiError::ROFS) }
+        if self.may_change { Ok(place) } else { Err(WasiError::ROFS) }
     }
 
     fn stat(&self) -> Answer<FileStat, WasiError> {
@@ -82,7 +85,8 @@ impl Opened {
             || how.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE);
         let place = if changes { self.changing(path)? } else { self.at(path)? };
         let target = files::open(&place, wanted)?;
-        Ok(Opened { descriptor: Arc::new(Descriptor::new(target, 0, Rights::ALL)), flags })
+        let may_change = self.may_change && matches!(target, Target::Directory(_));
+        Ok(Opened { descriptor: Arc::new(Descriptor::new(target, 0, Rights::ALL)), flags, may_change })
     }
 }
 
