@@ -99,6 +99,11 @@ static void mappings(void)
 	CHECK(madvise(text, 8192, MADV_DONTNEED) == 0 && text[0] == 't' && text[16] == 0);
 	CHECK(munmap(text, 8192) == 0);
 	FAILS(mmap(0, 16, PROT_READ, MAP_PRIVATE, 77, 0), EBADF);
+	/* A hole takes as long as it takes to name it. */
+	CHECK(ftruncate(file, INT64_MAX) == 0);
+	FAILS((long)mmap(0, INT64_MAX / 2, PROT_READ, MAP_PRIVATE, file, 0), ENOMEM);
+	char *hole = mmap(0, 24 << 20, PROT_READ, MAP_PRIVATE, file, 0);
+	CHECK(hole != MAP_FAILED && hole[15] == 'e' && hole[16] == 0 && hole[(24 << 20) - 1] == 0 && munmap(hole, 24 << 20) == 0);
 	close(file);
 }
 

@@ -226,6 +226,16 @@ fn entry(geometry: &Geometry, offset: u64, slot: &[u8; 32], long: Option<String>
     }
 }
 
+impl Entry {
+    /// The same entry with what its slot says now: those that have the file open change its size and its first cluster.
+    pub fn again<I: Image + ?Sized>(&self, geometry: &Geometry, image: &I) -> Result<Entry, Error> {
+        let mut slot = [0; SLOT as usize];
+        image.read(self.slot, &mut slot)?;
+        let now = entry(geometry, self.slot, &slot, Some(self.name.clone()), self.long_slot);
+        Ok(Entry { long_slot: self.long_slot, ..now })
+    }
+}
+
 /// The first cluster that the entry with this slot has; 0 for none.
 pub fn first_cluster<I: Image + ?Sized>(geometry: &Geometry, image: &I, slot: u64) -> Result<u32, Error> {
     let high = if geometry.root_bytes == 0 { read_u16(image, slot + 20)? } else { 0 };

@@ -5,7 +5,7 @@
 
 use crate::file::File;
 use crate::files::Place;
-use crate::image::{errno_of, errno_of_damage};
+use crate::image::{Mapped, errno_of, errno_of_damage};
 use crate::volume::Volume;
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -13,7 +13,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use monohull_abi::Errno;
-use monohull_fat::edit::Move;
+use monohull_fat::edit::{Editor, Move};
 use monohull_fat::{ASIDE, Entry, Found, find};
 
 impl Volume {
@@ -22,16 +22,23 @@ impl Volume {
         if entry.directory {
             return Err(Errno::IsDirectory);
         }
+        let name = self.hidden_name();
+        // Against a close that finds no other descriptor of the file.
+        let mut editor = self.editor.lock();
         match self.files.at(entry.slot) {
-            None => self.change(|editor| editor.remove(path)),
-            Some(node) => self.hide(path, &entry, node),
+            None => editor.remove(path).map_err(errno_of),
+            Some(node) => self.hide(&mut editor, path, (&entry, node), name),
         }
     }
 
     /// Gives an open file a hidden name.
-    fn hide(&self, path: &str, entry: &Entry, node: u64) -> Result<(), Errno> {
-        let name = self.hidden_name();
-        let mut editor = self.editor.lock();
+    fn hide(
+        &self,
+        editor: &mut Editor<Mapped>,
+        path: &str,
+        (entry, node): (&Entry, u64),
+        name: String,
+    ) -> Result<(), Errno> {
         self.files.place(node)?.write(node, |file| {
             let (replaced, respelled) = (false, false);
             let change = Move { from: path, to: &name, moved: entry, replaced, respelled, hidden: None, aside: &name };

@@ -151,6 +151,8 @@ impl Volume {
         let node = match self.files.at(entry.slot) {
             Some(node) => node,
             None => {
+                // It may have been written to and closed since it was looked up.
+                let entry = &entry.again(&self.geometry, &self.image).map_err(errno_of_damage)?;
                 let runs = runs(&self.geometry, &self.image, entry.cluster).map_err(errno_of_damage)?;
                 if entry.size > runs.capacity() {
                     return Err(Errno::Io);
@@ -393,8 +395,13 @@ impl Volume {
         let found = self.find(path)?;
         let stat = self.stat_of(&found);
         match found {
-            Found::Entry(entry) => match self.files.at(entry.slot) {
-                Some(node) => self.stat_node(node),
+            Found::Entry(entry) => match self.files.at(entry.slot).map(|node| self.stat_node(node)) {
+                // It is closed meanwhile: its slot says all.
+                Some(Err(Errno::BadDescriptor)) => {
+                    let entry = entry.again(&self.geometry, &self.image).map_err(errno_of_damage)?;
+                    Ok(self.stat_of(&Found::Entry(entry)))
+                }
+                Some(known) => known,
                 None => Ok(stat),
             },
             Found::Root => Ok(stat),

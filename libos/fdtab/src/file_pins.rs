@@ -8,6 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use monohull_abi::Errno;
 use monohull_abi::file::{FilePin, FileStat, FsOp, MountKind, PATH_MAX, TO_THE_END, open};
+use monohull_abi::layout::{CELL_SIZE, MAPPINGS_OFFSET};
 use monohull_abi::module::{Call, SYSTEM_INSTANCE};
 use monohull_abi::user::{UserSlice, read_one, write_one};
 
@@ -123,6 +124,10 @@ impl Files {
                 _ => {}
             }
             pin.whole = pin.len;
+        }
+        // No more can be mapped, so it is not looked at.
+        if pin.len > CELL_SIZE - MAPPINGS_OFFSET {
+            return Err(Errno::NoSpace);
         }
         let path = &open.path.as_bytes()[..open.path.len().min(PATH_MAX)];
         UserSlice::<u8>::new(pin.path, path.len() as u64).check(self.host.raw(), call)?.write(path)?;

@@ -37,6 +37,7 @@ impl Files {
         let location = self.locate(call, &path)?;
         let _guard = self.lock_paths(call, location)?;
         let table = self.tables.of(call.instance);
+        let Some(descriptor) = table.reserve() else { return Err(self.refuse_full(call)) };
         let mut stat = FileStat::default();
         let (mount, node) = match location {
             Location::AboveMounts if flags & (open::WRITE | open::CREATE) != 0 => {
@@ -68,7 +69,7 @@ impl Files {
             path: path.path,
             directory,
         };
-        table.insert(Arc::new(opened)).map_err(|open| {
+        descriptor.fill(Arc::new(opened)).map_err(|open| {
             self.release(open);
             self.refuse_full(call)
         })

@@ -95,6 +95,13 @@ impl Table {
         Ok(descriptor)
     }
 
+    /// Keeps the lowest free descriptor for a file that is about to be opened: nothing is changed on the way to an open file for which there is no
+    /// descriptor.
+    pub(crate) fn reserve(&self) -> Option<Reserved<'_>> {
+        let descriptor = take_lowest(&mut *self.used.lock())?;
+        Some(Reserved { table: self, descriptor })
+    }
+
     /// Gives an open file this descriptor; returns the open file that had it.
     pub(crate) fn replace(&self, descriptor: u64, open: Arc<Open>) -> Result<Option<Arc<Open>>, Arc<Open>> {
         if !(FIRST_DESCRIPTOR..DESCRIPTORS_MAX as u64).contains(&descriptor) {
@@ -137,6 +144,34 @@ impl Table {
     fn set(&self, descriptor: u64, open: Option<Arc<Open>>) -> Option<Arc<Open>> {
         let entry = self.entries.make(descriptor as usize)?;
         core::mem::replace(&mut *entry.0.lock(), open)
+    }
+}
+
+/// A descriptor that nothing has yet; given back when it is dropped.
+pub(crate) struct Reserved<'t> {
+    table: &'t Table,
+    descriptor: u64,
+}
+
+impl Reserved<'_> {
+    /// Gives an open file the descriptor, or another one if that has been given this one meanwhile (`FILE_DUP`).
+    pub(crate) fn fill(self, open: Arc<Open>) -> Result<u64, Arc<Open>> {
+        let used = self.table.used.lock();
+        if self.table.get(self.descriptor).is_some() {
+            drop(used);
+            return self.table.insert(open);
+        }
+        self.table.set(self.descriptor, Some(open));
+        Ok(self.descriptor)
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        let mut used = self.table.used.lock();
+        if self.table.get(self.descriptor).is_none() {
+            used[self.descriptor as usize / 64] &= !(1 << (self.descriptor % 64));
+        }
     }
 }
 

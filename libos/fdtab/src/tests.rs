@@ -151,7 +151,15 @@ fn the_end_of_an_instance_closes_what_it_left_open() {
         assert!(domain.call(ME, number::FILE_DUP, [first, u64::MAX, 0, 0, 0, 0]) > 0);
     }
     assert_eq!(domain.call(ME, number::FILE_DUP, [first, u64::MAX, 0, 0, 0, 0]), Errno::TooManyOpen.to_value());
-    assert_eq!(path(&domain, number::FILE_OPEN, "/g", [RW, 0, 0]), Errno::TooManyOpen.to_value());
+    // Nothing is made or emptied for which there is no descriptor.
+    let (makes, empties) = (RW | open::CREATE, open::WRITE | open::TRUNCATE);
+    assert_eq!(path(&domain, number::FILE_OPEN, "/g", [makes, 0, 0]), Errno::TooManyOpen.to_value());
+    assert_eq!(path(&domain, number::FILE_OPEN, "/f", [empties, 0, 0]), Errno::TooManyOpen.to_value());
+    assert_eq!((stat(&domain, "/g").err(), stat(&domain, "/f").unwrap().size), (Some(Errno::NotFound), 4));
+    // One that could not be used is free again.
+    assert_eq!(domain.call(ME, number::FILE_CLOSE, [first + 1, 0, 0, 0, 0, 0]), 0);
+    assert_eq!(path(&domain, number::FILE_OPEN, "/none", [open::READ, 0, 0]), Errno::NotFound.to_value());
+    assert_eq!(domain.call(ME, number::FILE_DUP, [first, u64::MAX, 0, 0, 0, 0]), first as i64 + 1);
     assert_eq!(path(&domain, number::FILE_UNLINK, "/f", [0; 3]), 0);
     let mut steps = 0;
     assert!(domain.end_in_steps(ME, Ending::Failed, || steps += 1), "its inputs are as whole as before");

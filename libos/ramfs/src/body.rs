@@ -207,13 +207,16 @@ impl Body {
         let mut at = offset;
         while at < end {
             let (index, into) = (at / CHUNK, at % CHUNK);
-            let left = (end - at).min(CHUNK - into);
             let extent = match self.chunks.get(&index).filter(|chunk| into < chunk.len()) {
                 Some(chunk) => {
                     chunks.push(chunk.clone());
-                    chunk.extent(into, left.min(chunk.len() - into))?
+                    chunk.extent(into, (end - at).min(chunk.len() - into))?
                 }
-                None => Extent { address: 0, len: left },
+                // A hole of any length is one.
+                None => {
+                    let next = self.chunks.range(index + 1..).next().map_or(end, |(next, _)| next * CHUNK);
+                    Extent { address: 0, len: next.min(end) - at }
+                }
             };
             at += extent.len;
             extents.push(extent);

@@ -60,14 +60,17 @@ impl Module for Stdio {
 
     fn ended(&self, instance: u32, _: Ending) -> Released {
         for number in STREAMS {
-            self.finish(Stream { instance, number: number as u32 });
+            let stream = Stream { instance, number: number as u32 };
+            self.finish(stream);
+            self.unfinished.lock().remove(&stream);
         }
         Released::InputsIntact
     }
 
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
         let lines = self.unfinished.lock();
-        let lines: Vec<(Stream, Vec<u8>)> = lines.iter().map(|(stream, line)| (*stream, line.lock().clone())).collect();
+        let lines = lines.iter().map(|(stream, line)| (*stream, line.lock().clone()));
+        let lines: Vec<(Stream, Vec<u8>)> = lines.filter(|(_, line)| !line.is_empty()).collect();
         records.write(&lines)
     }
 
@@ -136,25 +139,42 @@ impl Stdio {
     }
 
     /// Adds to a line, which is sent in pieces if it gets too long.
-    fn extend(&self, stream: Stream, line: &mut Vec<u8>, more: &[u8]) {
-        let fits = more.len().min(LINE_MAX - line.len());
-        line.extend_from_slice(&more[..fits]);
-        if fits < more.len() {
+    fn extend(&self, stream: Stream, line: &mut Vec<u8>, mut more: &[u8]) {
+        loop {
+            let fits = more.len().min(LINE_MAX - line.len());
+            line.extend_from_slice(&more[..fits]);
+            more = &more[fits..];
+            if more.is_empty() {
+                return;
+            }
+            // A character that is cut is the next piece's.
+            let rest = line.split_off(line.len() - cut_character(line));
             self.host.line(stream.instance, stream.number, line);
-            line.clear();
-            // What is left is shorter than a line, because a call takes no more than one.
-            line.extend_from_slice(&more[fits..]);
+            *line = rest;
         }
     }
 
-    /// Sends an unfinished line and forgets the stream.
+    /// Sends an unfinished line. The stream stays: another thread may be about to write to it.
     fn finish(&self, stream: Stream) {
-        let line = self.unfinished.lock().remove(&stream);
-        let rest = line.map(|line| core::mem::take(&mut *line.lock())).unwrap_or_default();
+        let line = self.unfinished.lock().get(&stream).cloned();
+        let Some(line) = line else { return };
+        let rest = &mut *line.lock();
         if !rest.is_empty() {
-            self.host.line(stream.instance, stream.number, &rest);
+            self.host.line(stream.instance, stream.number, rest);
+            rest.clear();
         }
     }
+}
+
+/// Bytes at the end that are the beginning of a character of UTF-8 which is not complete.
+fn cut_character(bytes: &[u8]) -> usize {
+    let is_first = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;
+    let Some(behind) = bytes.iter().rev().take(3).position(is_first) else { return 0 };
+    let width = match bytes[bytes.len() - 1 - behind].leading_ones() {
+        ones @ 2..=4 => ones as usize,
+        _ => 1,
+    };
+    if behind + 1 < width { behind + 1 } else { 0 }
 }
 
 #[cfg(test)]
@@ -226,6 +246,27 @@ mod tests {
         }
         let lengths: Vec<usize> = texts(&domain).iter().map(String::len).collect();
         assert_eq!(lengths, vec![LINE_MAX, LINE_MAX, 20_000 - 2 * LINE_MAX]);
+    }
+
+    /// Pieces end between characters, however many bytes those have, and what is no character is cut anywhere.
+    #[test]
+    fn no_character_is_divided() {
+        for (character, width) in [("x", 1), ("\u{e4}", 2), ("\u{20ac}", 3), ("\u{1f6a2}", 4)] {
+            for before in LINE_MAX - 5..=LINE_MAX + 1 {
+                let domain = Domain::start(&MONOHULL_MODULE);
+                let text = "x".repeat(before) + &character.repeat(4) + "\n";
+                let (first, second) = text.split_at(before.min(LINE_MAX));
+                assert_eq!(write(&domain, 1, OUT, first), first.len() as i64);
+                assert_eq!(write(&domain, 1, OUT, second), second.len() as i64);
+                let pieces = texts(&domain);
+                assert_eq!(pieces.concat(), text.trim_end(), "{before} and {width}");
+                assert!(pieces.iter().all(|piece| piece.len() <= LINE_MAX), "{before} and {width}");
+            }
+        }
+        assert_eq!(
+            [&b"\x80\x80\x80\x80"[..], b"\xff", b"", b"\xf0\x9f", b"a\xe2\x82", b"a\xe2\x82\xac"].map(cut_character),
+            [0, 0, 0, 2, 2, 0]
+        );
     }
 
     #[test]

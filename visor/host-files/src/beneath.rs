@@ -68,7 +68,11 @@ impl Directory {
         // A file that appears meanwhile was created by another process.
         how.set(OFlag::O_EXCL, !found && flags & open::EXCLUSIVE != 0);
         how.set(OFlag::O_TRUNC, flags & open::TRUNCATE != 0);
-        let file = self.resolve(path, how, Mode::from_bits_truncate(0o666))?;
+        let file = match self.resolve(path, how, Mode::from_bits_truncate(0o666)) {
+            // It has been removed since it was looked at.
+            Err(Errno::NotFound) if found && flags & open::CREATE != 0 => return self.open_file(path, flags),
+            file => file?,
+        };
         let known = known_of(&file)?;
         // It may have been replaced since it was looked at.
         if known.directory { Err(Errno::IsDirectory) } else { Ok((known, Some(file))) }

@@ -6,6 +6,7 @@ mod interrupted;
 mod model;
 mod plain;
 mod tangled;
+mod threads;
 
 use lamfat::{FatType, FormatVolumeOptions, IoBase, Read, Seek, SeekFrom, Write};
 use monohull_abi::file::{MountInfo, MountKind};
