@@ -157,7 +157,8 @@ pub struct FileStat {
     pub mount: u32,
     /// Names that lead to it.
     pub links: u32,
-    /// Its number on that mount, the same for as long as it exists; 0 if the file system has none.
+    /// Its number on that mount; 0 if the file system has none. No two that are there have the same. On a disk image it is where the name
+    /// lies, so that a rename changes it, and a later file may have it.
     pub node: u64,
     /// When its bytes last changed, in ns since 1970.
     pub modified: i64,
