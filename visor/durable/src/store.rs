@@ -82,14 +82,18 @@ pub enum StoreError {
     Meta(#[from] MetaError),
 }
 
-/// Refuses a folder that is not empty and that no process has made a state folder: files that no row names are removed from it.
+/// Refuses a folder that is not empty and that no process has made a state folder: files that no row names are removed from it. A database
+/// without a byte is what damage has left of one: as a new one it would name none of the files.
 fn check_content(folder: &Path) -> Result<(), StoreError> {
     let found = foreign(folder).map_err(at(folder))?;
     let Some(other) = found else { return Ok(()) };
     // Only now: another process may be making it at this moment.
-    match folder.join(DATABASE).try_exists() {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(StoreError::Foreign { path: folder.to_owned(), other }),
+    match fs::metadata(folder.join(DATABASE)) {
+        Ok(database) if database.len() > 0 => Ok(()),
+        Ok(_) => Err(MetaError::Check("it is empty, and there are files of invocations".into()).into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(StoreError::Foreign { path: folder.to_owned(), other })
+        }
         Err(error) => Err(at(folder)(error)),
     }
 }

@@ -245,8 +245,11 @@ impl Sqlite {
         let mut surplus = Vec::new();
         {
             let mut query = self.connection.prepare_cached(
-                "SELECT id, changed, length(start) + coalesce(length(report), 0) + coalesce((SELECT sum(bytes) FROM output \
-                 WHERE output.id = invocation.id), 0) FROM invocation WHERE status IN (4, 5, 6) ORDER BY changed DESC",
+                "SELECT id, changed, length(start) + coalesce(length(report), 0) \
+                 + coalesce((SELECT sum(bytes) FROM output WHERE output.id = invocation.id), 0) \
+                 + coalesce((SELECT sum(length(bytes)) FROM printed WHERE printed.id = invocation.id), 0) \
+                 + coalesce((SELECT sum(bytes) FROM history WHERE history.id = invocation.id), 0) \
+                 FROM invocation WHERE status IN (4, 5, 6) ORDER BY changed DESC",
             )?;
             let mut rows = query.query([])?;
             let (mut count, mut bytes) = (0, 0_u64);

@@ -107,6 +107,20 @@ fn files_that_others_need_stay_until_nothing_needs_them() {
     assert!(meta.files().expect("read").is_empty());
 }
 
+/// A database that has lost all its bytes names no file: nothing is removed because of that.
+#[test]
+fn an_empty_database_is_not_a_new_one() {
+    let (folder, store) = store();
+    let file = start(&store, "one", b"kept");
+    let database = store.folder.join(DATABASE);
+    drop(store);
+    fs::write(&database, "").expect("emptied");
+    let opened = Store::open(&folder.path().join("state"), None);
+    assert!(matches!(opened, Err(StoreError::Meta(error)) if error.is_damage()));
+    assert!(file.exists());
+    assert_eq!(fs::metadata(&database).expect("it is there").len(), 0, "it stays as it was found");
+}
+
 #[test]
 fn an_owner_lives_as_long_as_its_lock() {
     let (_folder, store) = store();

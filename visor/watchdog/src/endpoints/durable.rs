@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{CONTENT_TYPE, HeaderMap, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::Response;
 use monohull_durable::{Control, Controlled, InvocationId, Meta, Status as RowStatus};
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use crate::endpoints::known::unknown;
 use crate::endpoints::registered::no_content;
 use crate::http::answer::Answer;
 use crate::http::error::{ApiError, json};
+use crate::http::head::IDEMPOTENCY_KEY;
 use crate::http::routes::{Call, Route};
 use crate::ids::hex;
 use crate::invocations::ledger::{Ledger, kept, meta_kept, now};
@@ -20,8 +21,6 @@ use crate::invocations::status::Status;
 use crate::service::Watchdog;
 use sha2::{Digest, Sha256};
 
-/// What makes a request the same as one before it.
-pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The longest such key.
 const KEY_MAX: usize = 255;
 /// The longest that a request waits for an end.

@@ -374,7 +374,7 @@ impl Format {
             // Writing to a string does not fail.
             let _ = match self {
                 Format::Json => writeln!(text, "{}", Notation::Json.escape(&json!(line).to_string())),
-                Format::Text => writeln!(text, "{}{}", line.tag(), Line(&line.text)),
+                Format::Text => writeln!(text, "{}{}", Line(&line.tag()), Line(&line.text)),
                 Format::Raw => writeln!(text, "{}{}", line.tag(), line.text),
             };
         }

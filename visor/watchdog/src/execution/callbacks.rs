@@ -13,12 +13,14 @@ use crate::service::Watchdog;
 const LATE_CALLBACKS: usize = 16;
 
 impl Watchdog {
-    /// Calls back after the end of an invocation, if it has a callback. Returns when it was made or given up.
-    pub(crate) async fn call_back(self: &Arc<Self>, id: &InvocationId) {
-        self.call_back_as(id, false).await;
+    /// Calls back after the end of an invocation, if it has a callback. Nothing waits for that: a host that does not answer takes
+    /// half a minute.
+    pub(crate) fn call_back(self: &Arc<Self>, id: &InvocationId) {
+        let (watchdog, id, guard) = (self.clone(), id.clone(), self.work.track());
+        tokio::spawn(guard.around(async move { watchdog.call_back_as(&id, false).await }));
     }
 
-    /// The same. One that is late waits for those that are under way, and is not dropped.
+    /// The same: it returns when the callback was made or given up. One that is late waits for those that are under way, and is not dropped.
     async fn call_back_as(self: &Arc<Self>, id: &InvocationId, is_late: bool) {
         let (watchdog, of) = (self.clone(), id.clone());
         let url = match spawn_blocking(move || watchdog.ledger.meta().owed_to(&of)).await {

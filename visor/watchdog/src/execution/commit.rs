@@ -87,7 +87,7 @@ impl Watchdog {
         }
         invocation.release_permit();
         if has_callback {
-            self.call_back(&held.id).await;
+            self.call_back(&held.id);
         }
     }
 

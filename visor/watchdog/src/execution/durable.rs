@@ -153,7 +153,7 @@ impl Watchdog {
             }
         }
         if let Some(id) = owed {
-            self.call_back(&id).await;
+            self.call_back(&id);
         }
     }
 
@@ -301,7 +301,7 @@ impl Watchdog {
         self.commit(&claim.held, commit, left).await;
         if let Some((invocation, end)) = told {
             self.log_end(&invocation, &end);
-            self.call_back(&claim.held.id).await;
+            self.call_back(&claim.held.id);
         }
         Far::Over
     }
@@ -401,7 +401,7 @@ impl Watchdog {
     ) -> Far {
         self.leave(invocation, status);
         if has_callback {
-            self.call_back(&claim.held.id).await;
+            self.call_back(&claim.held.id);
         }
         Far::Over
     }

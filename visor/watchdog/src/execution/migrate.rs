@@ -138,7 +138,7 @@ impl Watchdog {
                 self.log_end(&invocation, &end);
                 invocation.end(end);
                 invocation.release_permit();
-                self.call_back(&claim.held.id).await;
+                self.call_back(&claim.held.id);
             }
             (Ok(Some(status)), None) => self.leave(&invocation, *status),
             (Ok(None) | Err(_), _) => {

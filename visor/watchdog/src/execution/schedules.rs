@@ -26,7 +26,7 @@ const NAP: Duration = Duration::from_secs(1);
 /// The pause after the ledger could not be used.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 /// When a start is tried again that was not possible.
-const RETRY: Duration = Duration::from_secs(60);
+const RETRY: Duration = Duration::from_secs(10);
 /// The most that are started before others have their turn.
 const BATCH: usize = 16;
 

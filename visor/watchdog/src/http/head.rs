@@ -16,8 +16,12 @@ use crate::http::trace::CALL_ID;
 /// Where the document of an asynchronous invocation is sent when it has ended.
 pub(crate) const CALLBACK_URL: HeaderName = HeaderName::from_static("x-callback-url");
 
+/// What makes a request the same as one before it.
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
 /// Headers of which there may be one.
-const SINGLE: [HeaderName; 7] = [HOST, ORIGIN, AUTHORIZATION, CONTENT_TYPE, SEC_FETCH_SITE, CALL_ID, CALLBACK_URL];
+const SINGLE: [HeaderName; 8] =
+    [HOST, ORIGIN, AUTHORIZATION, CONTENT_TYPE, SEC_FETCH_SITE, CALL_ID, CALLBACK_URL, IDEMPOTENCY_KEY];
 
 /// Refuses a head that can be read in more ways than one.
 pub(crate) fn check<B>(request: &Request<B>) -> Result<(), ApiError> {

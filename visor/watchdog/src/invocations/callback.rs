@@ -90,9 +90,11 @@ impl Callback {
     pub(crate) async fn send(&self, invocation: &Arc<Invocation>, enough: impl Fn() -> bool) -> bool {
         let shown = invocation.clone();
         // A report may be long, and no thread that serves waits while it is written.
-        let _permit = invocation.report_permit().await;
+        let permit = invocation.report_permit().await;
         let written =
             tokio::task::spawn_blocking(move || to_vec(&shown.show()).map(Bytes::from).unwrap_or_default()).await;
+        // Others need not wait until it has arrived.
+        drop(permit);
         let Ok(document) = written.inspect_err(|error| tracing::error!(%error, "callback")) else { return true };
         let mut pauses = PAUSES.into_iter();
         loop {
