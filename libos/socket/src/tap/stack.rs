@@ -283,7 +283,9 @@ impl Stack {
         let oneself = to.addr.is_unspecified()
             || core::net::IpAddr::from(to.addr).is_loopback()
             || self.iface.has_ip_addr(to.addr);
-        if oneself || self.iface.get_source_address(&to.addr).is_none() {
+        // Without an address of its own in IPv6, smoltcp would send from the loopback address.
+        let source = || self.iface.get_source_address(&to.addr).map(core::net::IpAddr::from);
+        if oneself || source().is_none_or(|source| source.is_loopback()) {
             return Err(Errno::NetworkUnreachable);
         }
         Ok(to)

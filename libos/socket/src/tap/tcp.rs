@@ -126,6 +126,15 @@ impl Stack {
         let takes = |end: &&mut End| matches!(end, End::Listener(listener) if listener.takes(to));
         let (sockets, ends) = (&mut self.sockets, &mut self.ends);
         let Some(End::Listener(listener)) = ends.iter_mut().flatten().find(takes) else { return true };
+        // A first segment is given to smoltcp right after its socket was made. One that still waits for it was of a segment that smoltcp has
+        // dropped, or of a connection that was reset: it would keep its place for ever.
+        listener.pending.retain(|inner| {
+            let is_left = sockets.get::<Tcp<'_>>(*inner).state() == State::Listen;
+            if is_left {
+                sockets.remove(*inner);
+            }
+            !is_left
+        });
         let known = |inner: &Inner| sockets.get::<Tcp<'_>>(*inner).remote_endpoint() == Some(from);
         if listener.pending.iter().any(known) {
             return true;

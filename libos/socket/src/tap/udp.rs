@@ -9,7 +9,7 @@ use monohull_abi::network::{DATAGRAM_MAX, Readiness, SocketAddress, SocketHandle
 use monohull_abi::user::CheckedSlice;
 use smoltcp::iface::SocketHandle as Inner;
 use smoltcp::socket::udp::{PacketBuffer, PacketMetadata, SendError, Socket as Udp};
-use smoltcp::wire::{IpAddress, IpListenEndpoint};
+use smoltcp::wire::{IpAddress, IpEndpoint, IpListenEndpoint};
 
 /// Datagrams, and bytes of them, that a socket keeps in each direction.
 const DATAGRAMS: usize = 64;
@@ -17,6 +17,11 @@ const BYTES: usize = 256 << 10;
 
 /// What IPv6 and UDP put in front of a datagram.
 const IPV6_HEADERS: usize = 48;
+
+/// A socket of one version of IP reaches nothing of the other. smoltcp makes no packet of two, and ends the process if it is asked to.
+fn check_family(six: bool, to: IpEndpoint) -> Result<(), Errno> {
+    if matches!(to.addr, IpAddress::Ipv6(_)) == six { Ok(()) } else { Err(Errno::NetworkUnreachable) }
+}
 
 impl Stack {
     pub(super) fn bind(&mut self, owner: u32, at: &SocketAddress) -> Result<SocketHandle, Errno> {
@@ -57,10 +62,9 @@ impl Stack {
 
     pub(super) fn associate(&mut self, socket: SocketHandle, to: &SocketAddress) -> Result<(), Errno> {
         let peer = self.destination(to)?;
-        match self.end(socket)? {
-            End::Datagrams(datagrams) => datagrams.peer = Some(peer),
-            _ => return Err(Errno::NotSupported),
-        }
+        let End::Datagrams(datagrams) = self.end(socket)? else { return Err(Errno::NotSupported) };
+        check_family(datagrams.six, peer)?;
+        datagrams.peer = Some(peer);
         Ok(())
     }
 
@@ -107,12 +111,13 @@ impl Stack {
         to: Option<&SocketAddress>,
     ) -> Result<u64, Errno> {
         let End::Datagrams(datagrams) = self.end(socket)? else { return Err(Errno::NotSupported) };
-        let (inner, peer, broadcast) = (datagrams.inner, datagrams.peer, datagrams.broadcast);
+        let (inner, peer, broadcast, six) = (datagrams.inner, datagrams.peer, datagrams.broadcast, datagrams.six);
         let to = match to {
             Some(to) => self.destination(to)?,
             // As Linux has it: a datagram that goes nowhere.
             None => peer.ok_or(Errno::NotConnected)?,
         };
+        check_family(six, to)?;
         // Only IPv4 has pieces here.
         let most = match to.addr {
             IpAddress::Ipv4(_) => DATAGRAM_MAX,

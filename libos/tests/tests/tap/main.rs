@@ -159,6 +159,42 @@ fn a_listener_takes_no_more_than_its_backlog() {
     assert_eq!(world.call(SOCKET_CLOSE, [listener]), 0);
 }
 
+/// First segments that are none take no place of a connection.
+#[test]
+fn a_listener_has_places_for_connections_alone() {
+    let mut world = World::new();
+    let at = world.address("0.0.0.0:80".parse().unwrap());
+    let listener = world.ok(TCP_LISTEN, [at, 2]);
+    for _ in 0..5 {
+        // From no port.
+        world.first_segment(SocketAddr::new(World::PEER4, 0), 80);
+        world.run(1);
+    }
+    assert!(world.seen.iter().all(|segment| !segment.ack || !segment.syn), "{:?}", world.seen);
+    world.first_segment(SocketAddr::new(World::PEER4, 1000), 80);
+    world.run(3);
+    assert!(world.seen.iter().any(|segment| segment.syn && segment.ack && segment.to == 1000), "{:?}", world.seen);
+    assert_eq!(world.call(SOCKET_CLOSE, [listener]), 0);
+}
+
+/// Of either version of IP, however the socket is bound.
+#[test]
+fn datagrams_do_not_go_from_one_version_to_the_other() {
+    let mut world = World::new();
+    let four = world.peer_binds(5353);
+    let six = world.peer_six(5353);
+    let bytes = world.bytes(b"hello");
+    for (own, to) in [("10.0.0.2:0", six), ("0.0.0.0:0", six), ("[fd00::2]:0", four), ("[::]:0", four)] {
+        let own = world.address(own.parse().unwrap());
+        let socket = world.ok(UDP_BIND, [own]);
+        let to = world.address(to);
+        assert_eq!(world.call(SOCKET_SENDTO, [socket, bytes, 5, to]), Errno::NetworkUnreachable.to_value());
+        assert_eq!(world.call(UDP_CONNECT, [socket, to]), Errno::NetworkUnreachable.to_value());
+    }
+    world.run(5);
+    assert!(world.seen.is_empty(), "{:?}", world.seen);
+}
+
 #[test]
 fn addresses_that_are_not_ours_or_in_use_are_refused() {
     let mut world = World::new();

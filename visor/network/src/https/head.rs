@@ -71,10 +71,16 @@ pub(super) fn outgoing<B: Body>(
     };
     parts.version = hyper::Version::HTTP_11;
     take_hop_by_hop(&mut parts.headers);
-    parts.headers.remove(CONTENT_LENGTH);
+    let had_length = parts.headers.remove(CONTENT_LENGTH).is_some();
+    let usually_has_body = [Method::POST, Method::PUT, Method::PATCH].contains(&parts.method);
     // The length of a body is written anew from what was read of it. One of unknown length has a length in pieces, also of
     // a GET, which seldom has a body.
-    if !body.is_end_stream() && body.size_hint().exact().is_none() {
+    if body.is_end_stream() {
+        // Some hosts refuse a request that usually has a body and does not say that it has none.
+        if had_length || usually_has_body {
+            parts.headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+    } else if body.size_hint().exact().is_none() {
         parts.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     parts.headers.insert(HOST, authority.clone());
@@ -172,7 +178,9 @@ mod tests {
     #[test]
     fn the_length_of_a_body_is_written_anew() {
         let counted = request("POST", "/", &[("content-length", "77")]);
-        assert!(!sent(counted).expect("passed on").headers().contains_key(CONTENT_LENGTH));
+        assert_eq!(sent(counted).expect("passed on").headers()[CONTENT_LENGTH], "0");
+        let plain = request("GET", "/", &[]);
+        assert!(!sent(plain).expect("passed on").headers().contains_key(CONTENT_LENGTH));
         let request = hyper::Request::get("/").body(Pieces).expect("a request");
         let sent = outgoing(request, &HOST_VALUE, &[]).expect("passed on");
         assert_eq!(sent.headers()[TRANSFER_ENCODING], "chunked");
