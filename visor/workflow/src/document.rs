@@ -197,8 +197,9 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Retry")]
     pub retry: Option<Retry>,
-    /// Most bytes of the image's data, heap, thread stacks and owned slot buffers, per instance. Default: `1GiB`: ample
-    /// for most work, and a leak ends one instance before it exhausts the machine's memory.
+    /// Most bytes of the image's data, heap, thread stacks and owned slot buffers, per instance. A stack counts from its
+    /// first thread on, and later threads use it again; a slot buffer that moves while it becomes larger counts twice.
+    /// Default: `1GiB`: ample for most work, and a leak ends one instance before it exhausts the machine's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Size")]
     pub memory: Option<Size>,
