@@ -11,7 +11,7 @@ struct Guarded(*mut u8);
 
 impl Guarded {
     fn new() -> Guarded {
-        // SAFETY: a new mapping is nobody's memory.
+        // SAFETY: a new mapping takes the place of no other memory.
         let all = unsafe {
             libc::mmap(std::ptr::null_mut(), 3 * PAGE, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
         };

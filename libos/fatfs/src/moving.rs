@@ -22,23 +22,17 @@ impl Volume {
         if entry.directory {
             return Err(Errno::IsDirectory);
         }
-        let name = self.hidden_name();
         // Against a close that finds no other descriptor of the file.
         let mut editor = self.editor.lock();
         match self.files.at(entry.slot) {
             None => editor.remove(path).map_err(errno_of),
-            Some(node) => self.hide(&mut editor, path, (&entry, node), name),
+            Some(node) => self.hide(&mut editor, path, &entry, node),
         }
     }
 
     /// Gives an open file a hidden name.
-    fn hide(
-        &self,
-        editor: &mut Editor<Mapped>,
-        path: &str,
-        (entry, node): (&Entry, u64),
-        name: String,
-    ) -> Result<(), Errno> {
+    fn hide(&self, editor: &mut Editor<Mapped>, path: &str, entry: &Entry, node: u64) -> Result<(), Errno> {
+        let name = self.hidden_name();
         self.files.place(node)?.write(node, |file| {
             let (replaced, respelled) = (false, false);
             let change = Move { from: path, to: &name, moved: entry, replaced, respelled, hidden: None, aside: &name };

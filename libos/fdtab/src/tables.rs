@@ -156,13 +156,16 @@ pub(crate) struct Reserved<'t> {
 impl Reserved<'_> {
     /// Gives an open file the descriptor, or another one if that has been given this one meanwhile (`FILE_DUP`).
     pub(crate) fn fill(self, open: Arc<Open>) -> Result<u64, Arc<Open>> {
-        let used = self.table.used.lock();
-        if self.table.get(self.descriptor).is_some() {
+        let Reserved { table, descriptor } = self;
+        // Whatever becomes of the descriptor from here on, it is not given back: another thread may close it at once, and a third reserve it.
+        core::mem::forget(self);
+        let used = table.used.lock();
+        if table.get(descriptor).is_some() {
             drop(used);
-            return self.table.insert(open);
+            return table.insert(open);
         }
-        self.table.set(self.descriptor, Some(open));
-        Ok(self.descriptor)
+        table.set(descriptor, Some(open));
+        Ok(descriptor)
     }
 }
 

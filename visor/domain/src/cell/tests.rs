@@ -16,6 +16,17 @@ use std::path::Path;
 
 const STACK: u64 = 64 << 10;
 
+/// An address space in which the test's thread survives faults of the copy routine, and an image for a cell there. The carrier is dropped before the space, so it comes last.
+fn survivable() -> (AddressSpace, Arc<LoadedImage>, Carrier) {
+    install_fault_handlers();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
+    let image = Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
+    let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
+    space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
+    let carrier = Carrier::new(&space, 0).expect("a carrier");
+    (space, image, carrier)
+}
+
 /// Data of an instance deep in its stack stays there if the host does not wipe locked memory. Then the cell gets no other
 /// instance before it has been cleared, and the data does not survive that.
 #[test]
@@ -78,12 +89,7 @@ fn much_memory_is_freed_in_steps() {
 #[test]
 fn memory_goes_back_to_each_checkpoint_and_nothing_of_the_copy_is_left_in_a_wiped_cell() {
     let _one = one_at_a_time();
-    install_fault_handlers();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
-    let image = Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
-    let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
-    space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
-    let _carrier = Carrier::new(&space, 0).expect("a carrier");
+    let (space, image, _carrier) = survivable();
     let mut cell = Cell::new(&space, 0, image, STACK, Key::FUNCTIONS).expect("a cell");
     let charged = std::cell::Cell::new(0_i64);
     let charge = |bytes: i64| {
@@ -130,12 +136,7 @@ fn memory_goes_back_to_each_checkpoint_and_nothing_of_the_copy_is_left_in_a_wipe
 #[test]
 fn memory_of_calls_that_the_host_has_refused_is_wiped() {
     let _one = one_at_a_time();
-    install_fault_handlers();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
-    let image = Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
-    let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
-    space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
-    let _carrier = Carrier::new(&space, 0).expect("a carrier");
+    let (space, image, _carrier) = survivable();
     let mut cell = Cell::new(&space, 0, image, STACK, Key::FUNCTIONS).expect("a cell");
     let write = |address: u64| {
         let byte = 7_u8;
@@ -159,12 +160,7 @@ fn memory_of_calls_that_the_host_has_refused_is_wiped() {
 fn what_is_mapped_where_the_heap_was_is_wiped() {
     const ID: u32 = 256;
     let _one = one_at_a_time();
-    install_fault_handlers();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
-    let image = Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
-    let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
-    space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
-    let _carrier = Carrier::new(&space, 0).expect("a carrier");
+    let (space, image, _carrier) = survivable();
     let accounts = Accounts::new();
     accounts.open(0, ID, 64 << 20, 0);
     let account = accounts.of(0, ID).expect("it is open");
