@@ -13,7 +13,7 @@ use monohull_checker::{Class, Finding, Report};
 
 use super::exit::Exit;
 use super::measures::{Size, Time, duration, size};
-use super::wasm::{Checks, Settings};
+use super::wasm::{self, Checks, Level, Settings};
 use link::build_image;
 use monohull_report::escape::{Line, Lines, shown};
 use monohull_workflow::Target;
@@ -40,11 +40,14 @@ pub(super) struct Build {
     /// ends the process: with protection keys before Linux 6.12, where tracing is refused
     #[arg(long)]
     explicit_checks: bool,
+    /// Of a WebAssembly program: the level of the processors that it is compiled for [default: this host's]
+    #[arg(long, value_name = "LEVEL")]
+    cpu: Option<Level>,
     /// Of a WebAssembly program: how much memory its compiler may use
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(Settings::USUAL.memory))]
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(wasm::MEMORY))]
     compile_memory: Size,
     /// Of a WebAssembly program: how much processor time its compiler may take, in whole seconds
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(Duration::from_secs(Settings::USUAL.seconds)))]
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(Duration::from_secs(wasm::SECONDS)))]
     compile_time: Time,
     #[command(flatten)]
     selection: Selection,
@@ -54,10 +57,11 @@ impl Build {
     pub(super) fn run(&self) -> Exit {
         let is_python = || super::python::is_program(&self.path);
         let target = if self.wasi { Target::Wasi } else { Target::Native };
-        let built = match super::wasm::is_program(&self.path) {
+        let built = match wasm::is_program(&self.path) {
             _ if self.wasi && !is_python() => Err(BuildError::NoPythonProgram(self.path.clone())),
-            true => super::wasm::build_program(&self.path, self.out.as_deref(), self.settings()),
-            false if self.explicit_checks => Err(BuildError::NoWasm(self.path.clone())),
+            true => wasm::build_program(&self.path, self.out.as_deref(), self.settings()),
+            false if self.explicit_checks => Err(self.no_wasm("--explicit-checks")),
+            false if self.cpu.is_some() => Err(self.no_wasm("--cpu")),
             false if is_python() => super::python::build_program(&self.path, self.out.as_deref(), target),
             false => build_image(&self.path, self.out.as_deref(), &self.selection),
         };
@@ -84,9 +88,14 @@ impl Build {
         }
     }
 
+    fn no_wasm(&self, option: &'static str) -> BuildError {
+        BuildError::NoWasm { path: self.path.clone(), option }
+    }
+
     fn settings(&self) -> Settings {
         let checks = if self.explicit_checks { Checks::Explicit } else { Checks::Guards };
-        Settings { checks, memory: self.compile_memory.0, seconds: self.compile_time.0.as_secs().max(1) }
+        let level = self.cpu.unwrap_or_else(Level::here);
+        Settings { checks, level, memory: self.compile_memory.0, seconds: self.compile_time.0.as_secs().max(1) }
     }
 }
 

@@ -16,6 +16,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
+use clap::ValueEnum;
 use nix::libc::{SIGABRT, SIGSEGV, SIGSYS, SIGXCPU, SIGXFSZ};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -24,6 +25,7 @@ use sha2::{Digest, Sha256};
 use super::build::{BuildError, Built, check, install, is_accident};
 use super::image_cache::{Entry, state_of};
 use monohull_checker::Report;
+use monohull_checkpoint::Processor;
 use monohull_domain::image::Image;
 use monohull_engine::options::folder_beside_program;
 use monohull_ipc::sealed::seal;
@@ -35,6 +37,10 @@ const MAGIC: [u8; 4] = *b"\0asm";
 const VARIANTS: [&str; 4] = ["0", "1", "2", "3"];
 /// Largest image that is read; a larger one is none that the loader would take.
 pub(super) const IMAGE_MAX: u64 = 1 << 30;
+/// Bytes of memory that the compiler may use, if nothing else is said.
+pub(super) const MEMORY: u64 = 4 << 30;
+/// Seconds of processor time that it may take, likewise.
+pub(super) const SECONDS: u64 = 300;
 /// Most of what the compiler says that is kept.
 const SAID_MAX: u64 = 16 << 10;
 
@@ -47,10 +53,39 @@ pub(super) enum Checks {
     Explicit,
 }
 
+/// Which instructions the code may have: a level of the x86-64 ABI.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(super) enum Level {
+    /// For every processor of the last fifteen years
+    #[value(name = "x86-64-v2")]
+    V2,
+    /// With AVX2 and BMI2
+    #[value(name = "x86-64-v3")]
+    V3,
+}
+
+impl Level {
+    /// The highest one that this host's processor has.
+    pub(super) fn here() -> Level {
+        match Processor::here().level() {
+            "x86-64-v3" | "x86-64-v4" => Level::V3,
+            _ => Level::V2,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Level::V2 => "x86-64-v2",
+            Level::V3 => "x86-64-v3",
+        }
+    }
+}
+
 /// How a program is compiled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) checks: Checks,
+    pub(super) level: Level,
     /// Bytes of memory that the compiler may use.
     pub(super) memory: u64,
     /// Seconds of processor time that it may take.
@@ -59,7 +94,9 @@ pub(super) struct Settings {
 
 impl Settings {
     /// What workflow files that name a program get.
-    pub(super) const USUAL: Settings = Settings { checks: Checks::Guards, memory: 4 << 30, seconds: 300 };
+    pub(super) fn usual() -> Settings {
+        Settings { checks: Checks::Guards, level: Level::here(), memory: MEMORY, seconds: SECONDS }
+    }
 }
 
 /// The interpreter of JavaScript, in the folder with the compiler.
@@ -123,20 +160,21 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>, settings: Settin
 pub(super) fn cached_image(program: &Path) -> Result<Vec<u8>, BuildError> {
     let tools = tools()?;
     let bytes = module(&tools, program)?;
-    let entry = Entry::of("wasi", identity(&tools, &bytes)?);
+    let settings = Settings::usual();
+    let entry = Entry::of("wasi", identity(&tools, &bytes, settings.level)?);
     if let Some(image) = entry.as_ref().and_then(Entry::read) {
         return Ok(image);
     }
-    let (image, _) = compile_program(&tools, program, &bytes, &program.with_extension("so"), Settings::USUAL)?;
+    let (image, _) = compile_program(&tools, program, &bytes, &program.with_extension("so"), settings)?;
     // Without an entry the program is compiled again the next time.
     let _ = entry.map(|entry| entry.write(&image));
     Ok(image)
 }
 
-/// The hash of all that decides what is compiled: this program's version has the list of variants, the compiler its settings and the
-/// processor's level.
-fn identity(tools: &Path, program: &[u8]) -> Result<[u8; 32], BuildError> {
+/// The hash of all that decides what is compiled: this program's version has the list of variants, and the compiler its settings.
+fn identity(tools: &Path, program: &[u8], level: Level) -> Result<[u8; 32], BuildError> {
     let mut hash = Sha256::new().chain_update(concat!("monohull wasi ", env!("CARGO_PKG_VERSION")));
+    hash.update(level.name());
     for part in ["compile", "runtime.so"] {
         let path = tools.join(part);
         hash.update(state_of(&fs::metadata(&path).map_err(|source| BuildError::File { path, source })?));
@@ -193,6 +231,7 @@ fn compile(
 ) -> Result<Vec<u8>, BuildError> {
     let mut compiler = Command::new(tools.join("compile"));
     compiler.arg("--runtime").arg(tools.join("runtime.so")).args(["--variant", variant]);
+    compiler.args(["--level", settings.level.name()]);
     compiler.args((settings.checks == Checks::Explicit).then_some("--explicit-checks"));
     output_of(compiler, program, bytes, settings)
 }
@@ -201,7 +240,7 @@ fn compile(
 pub(super) fn attach(interpreter: &Path, program: &[u8]) -> Result<Vec<u8>, BuildError> {
     let mut compiler = Command::new(tools()?.join("compile"));
     compiler.arg("--attach").arg("--runtime").arg(interpreter);
-    output_of(compiler, interpreter, program, Settings::USUAL)
+    output_of(compiler, interpreter, program, Settings::usual())
 }
 
 /// The image that the compiler makes of these bytes. Errors call them `program`.

@@ -190,6 +190,30 @@ fn programs_in_other_languages_run() {
     }
 }
 
+/// A rotation by a constant has an instruction of its own since the level x86-64-v3.
+#[test]
+fn code_has_the_instructions_of_the_level_that_it_is_built_for() {
+    let text = r#"(module
+        (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (memory (export "memory") 1) (data (i32.const 0) "\01\02\03\04")
+        (func (export "_start")
+            (call $exit (i32.ne (i32.rotl (i32.load (i32.const 0)) (i32.const 8)) (i32.const 0x03020104)))))"#;
+    // VEX.LZ.F2.0F3A.W0 F0: RORX of registers of 32 bits.
+    let has_rorx = |image: &[u8]| {
+        image.windows(6).any(|code| code[0] == 0xc4 && code[1] & 0x1f == 3 && code[2..4] == [0x7b, 0xf0])
+    };
+    for (level, vector) in [("x86-64-v2", false), ("x86-64-v3", true)] {
+        let function = Function::built(text, &["--cpu", level]);
+        assert_eq!(has_rorx(&fs::read(function.folder.path().join("app.so")).expect("built")), vector, "{level}");
+        let report = function.run(json!({}), json!({}));
+        if !vector || std::is_x86_feature_detected!("avx2") {
+            assert_eq!(report["status"], "done", "{level}: {report:#}");
+        } else {
+            assert!(report["error"]["message"].as_str().is_some_and(|why| why.contains("avx")), "{report:#}");
+        }
+    }
+}
+
 /// What `monohull build` says of a file that is no program.
 #[track_caller]
 pub(super) fn refused(name: &str, bytes: &[u8]) -> String {

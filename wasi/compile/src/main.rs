@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use monohull_sandbox::computing::{ConfineError, Limits, confine};
-use monohull_wasi_settings::Checks;
+use monohull_wasi_settings::{Checks, Level};
 use wasmtime::{Config, Engine, OptLevel};
 
 /// Compile a WebAssembly program, from standard input, into a function image, on standard output
@@ -44,6 +44,9 @@ struct Arguments {
     /// Check each address by instructions, instead of by pages without access
     #[arg(long)]
     explicit_checks: bool,
+    /// Which instructions the code may have: a level of the x86-64 ABI
+    #[arg(long, value_name = "LEVEL", value_parser = level, default_value = Level::V2.name())]
+    level: Level,
     /// Most bytes of address space
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 30)]
     memory: u64,
@@ -121,7 +124,7 @@ fn main() -> ExitCode {
 }
 
 fn build(arguments: Arguments) -> Result<(), Error> {
-    let Arguments { runtime: path, attach, variant, explicit_checks, memory, seconds, output, parent } = arguments;
+    let Arguments { runtime: path, attach, variant, explicit_checks, level, memory, seconds, output, parent } = arguments;
     let checks = if explicit_checks { Checks::Explicit } else { Checks::Guards };
     let variant = VARIANTS.get(variant).ok_or(Error::NoVariant(variant))?;
     let runtime = std::fs::read(&path).map_err(|source| Error::Runtime { path: path.clone(), source })?;
@@ -130,7 +133,7 @@ fn build(arguments: Arguments) -> Result<(), Error> {
     let image = if attach {
         image::attach(&runtime, &program)
     } else {
-        let compiled = compile(&program, variant, checks)?;
+        let compiled = compile(&program, variant, level, checks)?;
         // The program is known to be whole.
         let attachment = attachment::of_module(&program).unwrap_or_default();
         image::link(&runtime, &compiled, attachment, checks)
@@ -138,6 +141,10 @@ fn build(arguments: Arguments) -> Result<(), Error> {
     let image = image.map_err(|source| Error::Image { path, source })?;
     let mut output = io::stdout().lock();
     output.write_all(&image).and_then(|()| output.flush()).map_err(Error::Output)
+}
+
+fn level(name: &str) -> Result<Level, String> {
+    Level::from_name(name).ok_or_else(|| "neither x86-64-v2 nor x86-64-v3".to_owned())
 }
 
 /// Standard input, as it is. Nothing looks at these bytes yet.
@@ -151,14 +158,14 @@ fn read_program() -> Result<Vec<u8>, Error> {
 }
 
 /// Compiles a module or a component.
-fn compile(wasm: &[u8], settings: &[(&str, &str)], checks: Checks) -> Result<Vec<u8>, Error> {
+fn compile(wasm: &[u8], settings: &[(&str, &str)], level: Level, checks: Checks) -> Result<Vec<u8>, Error> {
     let mut config = Config::new();
     monohull_wasi_settings::configure(&mut config, checks);
     config.cranelift_opt_level(OptLevel::Speed).target("x86_64-unknown-linux-gnu").map_err(Error::Program)?;
     for (name, value) in settings {
         set(&mut config, name, value);
     }
-    for feature in monohull_wasi_settings::FEATURES {
+    for feature in level.features() {
         set(&mut config, feature, "true");
     }
     let engine = Engine::new(&config).map_err(Error::Program)?;
@@ -172,7 +179,7 @@ fn compile(wasm: &[u8], settings: &[(&str, &str)], checks: Checks) -> Result<Vec
 /// Sets one of Cranelift's settings.
 #[allow(unsafe_code, reason = "Wasmtime cannot know what each setting does")]
 fn set(config: &mut Config, name: &str, value: &str) {
-    // SAFETY: those of `VARIANTS` change how code is laid out and not what it does; those of `FEATURES` allow instructions whose
+    // SAFETY: those of `VARIANTS` change how code is laid out and not what it does; those of a level allow instructions whose
     // presence the runtime asks the processor for before it loads the code.
     unsafe { config.cranelift_flag_set(name, value) };
 }

@@ -18,7 +18,7 @@ pub(crate) fn engine(checks: Checks) -> Result<Engine> {
     config.with_custom_code_memory(Some(Arc::new(Mapped)));
     // SAFETY: the answer is the processor's own.
     unsafe { config.detect_host_feature(has) };
-    // SAFETY: functions are compiled for a target that passes floats in vector registers, and the program for x86-64-v2.
+    // SAFETY: functions are compiled for a target that passes floats in vector registers, and the program for x86-64-v2 or a later level.
     unsafe { config.x86_float_abi_ok(true) };
     Engine::new(&config)
 }
@@ -32,6 +32,12 @@ fn has(feature: &str) -> Option<bool> {
         "sse4.2" => monohull_std::is_x86_feature_detected!("sse4.2"),
         "popcnt" => monohull_std::is_x86_feature_detected!("popcnt"),
         "cmpxchg16b" => monohull_std::is_x86_feature_detected!("cmpxchg16b"),
+        "avx" => monohull_std::is_x86_feature_detected!("avx"),
+        "avx2" => monohull_std::is_x86_feature_detected!("avx2"),
+        "bmi1" => monohull_std::is_x86_feature_detected!("bmi1"),
+        "bmi2" => monohull_std::is_x86_feature_detected!("bmi2"),
+        "fma" => monohull_std::is_x86_feature_detected!("fma"),
+        "lzcnt" => monohull_std::is_x86_feature_detected!("lzcnt"),
         _ => return None,
     })
 }

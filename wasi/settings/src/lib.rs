@@ -19,9 +19,37 @@
 
 use wasmtime::Config;
 
-/// Processor features that compiled programs may use: the level x86-64-v2, which every processor of the last fifteen years has. Names
-/// of Cranelift's settings.
-pub const FEATURES: [&str; 6] = ["has_cmpxchg16b", "has_sse3", "has_ssse3", "has_sse41", "has_sse42", "has_popcnt"];
+/// Which instructions compiled programs may have, by the levels of the x86-64 ABI. The instructions of the level x86-64-v4 are not used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Level {
+    /// What every processor of the last fifteen years has.
+    #[default]
+    V2,
+    /// Those of ten years, with few exceptions: vectors of 256 bits, shifts and rotations that leave the flags alone.
+    V3,
+}
+
+impl Level {
+    /// The level with this name.
+    pub fn from_name(name: &str) -> Option<Level> {
+        [Level::V2, Level::V3].into_iter().find(|level| level.name() == name)
+    }
+
+    /// Its name in the ABI.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::V2 => "x86-64-v2",
+            Level::V3 => "x86-64-v3",
+        }
+    }
+
+    /// Its features that Cranelift makes use of, by Cranelift's names.
+    pub fn features(self) -> impl Iterator<Item = &'static str> {
+        let second = ["has_cmpxchg16b", "has_sse3", "has_ssse3", "has_sse41", "has_sse42", "has_popcnt"];
+        let third = ["has_avx", "has_avx2", "has_bmi1", "has_bmi2", "has_fma", "has_lzcnt"];
+        second.into_iter().chain(third.into_iter().filter(move |_| self == Level::V3))
+    }
+}
 
 /// Addresses that a linear memory reserves: all that a pointer of 32 bits can name.
 const RESERVATION: u64 = 4 << 30;

@@ -115,8 +115,13 @@ pub(in super::super) enum BuildError {
         report: Box<Report>,
     },
     /// an option is for a program, and this is none; the invocation is at fault
-    #[error("{}: `--explicit-checks` is for a WebAssembly program, and this is none", shown(_0))]
-    NoWasm(PathBuf),
+    #[error("{}: `{option}` is for a WebAssembly program, and this is none", shown(path))]
+    NoWasm {
+        /// What is none.
+        path: PathBuf,
+        /// The option.
+        option: &'static str,
+    },
     /// a workflow file names a crate; the workflow file is at fault
     #[error(
         "{} is a crate and no image: `monohull build` makes one of it, for the workflow file to name. No other command does: a \
