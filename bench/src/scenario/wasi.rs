@@ -4,8 +4,8 @@
 //!
 //! **Starting an instance is no like for like.** The peer has one engine with one linked module in a process that all instances share, and takes a memory from a
 //! pool: its calls to the kernel are those that give a memory's pages back. Ours is a cell with a runtime of its own, which begins with its data as it was, makes
-//! an engine, reads the program's tables, links 46 functions and those of Monohull, and is cleared afterwards; the workflow's process tells its supervisor when it begins and when
-//! it ends. What a cell takes of the kernel alone is a row beside it, and so is a native function that does nothing.
+//! an engine, reads the program's tables, links the functions that the program imports, and is cleared afterwards; the workflow's process tells its supervisor when it begins and
+//! when it ends. What a cell takes of the kernel alone is a row beside it, and so is a native function that does nothing.
 
 use super::python::timed;
 use super::sandboxes::wasmtime_library;

@@ -6,14 +6,15 @@
 
 use crate::errno::WasiError;
 use crate::guest::Guest;
+use crate::imports::Imports;
 use crate::preview1::{State, memory_of};
 use crate::slots::MODULE;
-use wasmtime::{Caller, Linker, Result};
+use wasmtime::{Caller, Result};
 
 /// Gives the functions their names.
-pub(crate) fn link(linker: &mut Linker<State>, attachment: &'static [u8]) -> Result<()> {
-    linker.func_wrap(MODULE, "attachment_length", move || attachment.len() as u32)?;
-    linker.func_wrap(
+pub(crate) fn link(imports: &mut Imports<'_>, attachment: &'static [u8]) -> Result<()> {
+    imports.provide(MODULE, "attachment_length", move || attachment.len() as u32)?;
+    imports.provide(
         MODULE,
         "attachment_read",
         move |mut caller: Caller<'_, State>, offset: u32, pointer: u32, len: u32| -> Result<u32> {

@@ -12,6 +12,7 @@
 use crate::answer::{name, with};
 use crate::durable::{held, room};
 use crate::host::plain;
+use crate::imports::Imports;
 use crate::preview1::State;
 use crate::refusal::Refusal;
 use crate::slots::{MODULE, Taken};
@@ -20,11 +21,11 @@ use monohull_abi::Errno;
 use monohull_abi::number::{CAPTURE, REWIND};
 use monohull_abi::types::{Captured, REWIND_FORGET};
 use monohull_std::continuation::{self, PerformError};
-use wasmtime::{Caller, Linker, Result};
+use wasmtime::{Caller, Result};
 
 /// Gives the functions their names.
-pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
-    linker.func_wrap(MODULE, "capture", |mut caller: Caller<'_, State>, checkpoint: u32, value: u32, len: u32| {
+pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+    imports.provide(MODULE, "capture", |mut caller: Caller<'_, State>, checkpoint: u32, value: u32, len: u32| {
         with(&mut caller, |guest, _| {
             guest.bytes(checkpoint, 8)?;
             let room = guest.load_u32(len)?;
@@ -37,7 +38,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             Ok(here.rewinds as u32)
         })
     })?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "rewind",
         |mut caller: Caller<'_, State>, checkpoint: u64, value: u32, value_len: u32| {
@@ -49,13 +50,13 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(MODULE, "forget", |mut caller: Caller<'_, State>, checkpoint: u64| {
+    imports.provide(MODULE, "forget", |mut caller: Caller<'_, State>, checkpoint: u64| {
         with(&mut caller, |_, _| {
             plain(REWIND, [checkpoint, 0, 0, REWIND_FORGET]).map_err(Refusal::of_system)?;
             Ok(0)
         })
     })?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "perform",
         |mut caller: Caller<'_, State>, effect: u32, effect_len: u32, request: u32, request_len: u32, out: u32| {

@@ -19,6 +19,7 @@ use crate::answer::{name, with};
 use crate::errno::WasiError;
 use crate::guest::Guest;
 use crate::host::{plain, text_of};
+use crate::imports::Imports;
 use crate::preview1::{State, memory_of};
 use crate::refusal::Refusal;
 use crate::slots::{MODULE, Slots, Taken};
@@ -33,7 +34,7 @@ use monohull_abi::event::{EVENT_NAME_MAX, EVENT_SEPARATOR, INVOCATION_ID_MAX};
 use monohull_abi::number::{CHILD_CANCEL, CHILD_ID, CHILD_START, GET_INFO, PUBLISH};
 use monohull_abi::types::{AbortKind, Info, InfoString};
 use monohull_std::durable;
-use wasmtime::{Caller, Linker, Result};
+use wasmtime::{Caller, Result};
 
 /// Bytes of a handle and a length.
 const PAIR: u32 = 8;
@@ -119,14 +120,14 @@ fn copied(guest: &mut Guest<'_>, text: &str, pointer: u32, room: u32) -> Result<
 }
 
 /// Gives the functions their names.
-pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
-    events(linker)?;
-    children(linker)?;
-    invocation(linker)
+pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+    events(imports)?;
+    children(imports)?;
+    invocation(imports)
 }
 
-fn events(linker: &mut Linker<State>) -> Result<()> {
-    linker.func_wrap(MODULE, "event", |mut caller: Caller<'_, State>, at: u32, len: u32, timeout: u64, out: u32| {
+fn events(imports: &mut Imports<'_>) -> Result<()> {
+    imports.provide(MODULE, "event", |mut caller: Caller<'_, State>, at: u32, len: u32, timeout: u64, out: u32| {
         with(&mut caller, |guest, slots| {
             room(guest, out)?;
             let names = String::from(name(guest, at, len)?);
@@ -134,7 +135,7 @@ fn events(linker: &mut Linker<State>) -> Result<()> {
             event(guest, slots, &names, timeout, out, |which, _| Some(which as u32))
         })
     })?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "send",
         |mut caller: Caller<'_, State>, id: u32, id_len: u32, at: u32, len: u32, bytes: u32, bytes_len: u32| {
@@ -146,7 +147,7 @@ fn events(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "state",
         |mut caller: Caller<'_, State>, at: u32, len: u32, text: u32, text_len: u32| {
@@ -158,7 +159,7 @@ fn events(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(MODULE, "handed_over", |mut caller: Caller<'_, State>, at: u32, len: u32, out: u32| {
+    imports.provide(MODULE, "handed_over", |mut caller: Caller<'_, State>, at: u32, len: u32, out: u32| {
         with(&mut caller, |guest, slots| {
             room(guest, out)?;
             let missing = || Refusal::new(Errno::NotFound, "nothing was handed over under this name");
@@ -170,8 +171,8 @@ fn events(linker: &mut Linker<State>) -> Result<()> {
     Ok(())
 }
 
-fn children(linker: &mut Linker<State>) -> Result<()> {
-    linker.func_wrap(
+fn children(imports: &mut Imports<'_>) -> Result<()> {
+    imports.provide(
         MODULE,
         "start_child",
         |mut caller: Caller<'_, State>,
@@ -192,7 +193,7 @@ fn children(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "join",
         |mut caller: Caller<'_, State>, id: u32, id_len: u32, timeout: u64, out: u32| {
@@ -204,7 +205,7 @@ fn children(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "child_output",
         |mut caller: Caller<'_, State>, told: u32, told_len: u32, slot: u32, slot_len: u32, out: u32| {
@@ -217,7 +218,7 @@ fn children(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "child_id",
         |mut caller: Caller<'_, State>, id: u32, id_len: u32, pointer: u32, room: u32| {
@@ -231,7 +232,7 @@ fn children(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(MODULE, "cancel_child", |mut caller: Caller<'_, State>, id: u32, id_len: u32| {
+    imports.provide(MODULE, "cancel_child", |mut caller: Caller<'_, State>, id: u32, id_len: u32| {
         with(&mut caller, |guest, _| {
             let id = name(guest, id, id_len)?;
             plain(CHILD_CANCEL, [id.as_ptr() as u64, id.len() as u64]).map_err(Refusal::of_system)?;
@@ -241,15 +242,15 @@ fn children(linker: &mut Linker<State>) -> Result<()> {
     Ok(())
 }
 
-fn invocation(linker: &mut Linker<State>) -> Result<()> {
-    linker.func_wrap(MODULE, "checkpoint", |mut caller: Caller<'_, State>, label: u32, len: u32| {
+fn invocation(imports: &mut Imports<'_>) -> Result<()> {
+    imports.provide(MODULE, "checkpoint", |mut caller: Caller<'_, State>, label: u32, len: u32| {
         with(&mut caller, |guest, _| {
             let mut event = [0; EVENT_NAME_MAX];
             let event = ask_checkpoint(name(guest, label, len)?.as_bytes(), &mut event).map_err(Refusal::of_system)?;
             told(event)?.first().filter(|came| **came <= 1).map(|came| (*came).into()).ok_or_else(unreadable)
         })
     })?;
-    linker.func_wrap(MODULE, "fork", |mut caller: Caller<'_, State>, copies: u32, out: u32| {
+    imports.provide(MODULE, "fork", |mut caller: Caller<'_, State>, copies: u32, out: u32| {
         with(&mut caller, |guest, slots| {
             room(guest, out)?;
             let mut event = [0; EVENT_NAME_MAX];
@@ -263,7 +264,7 @@ fn invocation(linker: &mut Linker<State>) -> Result<()> {
             Ok(number)
         })
     })?;
-    linker.func_wrap(MODULE, "number", |what: u32| -> i64 {
+    imports.provide(MODULE, "number", |what: u32| -> i64 {
         match Info::from_raw(what.into()) {
             // What else there is are addresses in the runtime.
             Some(what) if KNOWN.contains(&what) => {
@@ -272,14 +273,14 @@ fn invocation(linker: &mut Linker<State>) -> Result<()> {
             _ => Errno::Invalid.to_value(),
         }
     })?;
-    linker.func_wrap(MODULE, "text", |mut caller: Caller<'_, State>, what: u32, pointer: u32, room: u32| {
+    imports.provide(MODULE, "text", |mut caller: Caller<'_, State>, what: u32, pointer: u32, room: u32| {
         with(&mut caller, |guest, _| {
             let unknown = || Refusal::new(Errno::Invalid, "there is no text of this number");
             let what = InfoString::from_raw(what.into()).ok_or_else(unknown)?;
             Ok(copied(guest, &text_of(what), pointer, room)?)
         })
     })?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "fail",
         |mut caller: Caller<'_, State>, is_permanent: u32, text: u32, len: u32| -> Result<()> {
@@ -290,7 +291,7 @@ fn invocation(linker: &mut Linker<State>) -> Result<()> {
             fail(kind, format_args!("{text}"))
         },
     )?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "last_error",
         |mut caller: Caller<'_, State>, pointer: u32, room: u32| -> Result<i32> {

@@ -11,10 +11,11 @@
 //!
 //! A trap and an exit are other errors and go on to the caller of the program. What a program keeps of its stack in its own memory, it sets right itself.
 
+use crate::imports::Imports;
 use crate::preview1::State;
 use crate::slots::MODULE;
 use core::fmt;
-use wasmtime::{Caller, Extern, Linker, Ref, Result, bail};
+use wasmtime::{Caller, Extern, Ref, Result, bail};
 
 /// The table of functions, as linkers call it.
 const TABLE: &str = "__indirect_function_table";
@@ -47,8 +48,8 @@ fn protect(mut caller: Caller<'_, State>, index: u32, argument: u32) -> Result<u
 }
 
 /// Gives the functions their names.
-pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
-    linker.func_wrap(MODULE, "protect", protect)?;
-    linker.func_wrap(MODULE, "escape", || -> Result<()> { Err(Escape.into()) })?;
+pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+    imports.provide(MODULE, "protect", protect)?;
+    imports.provide(MODULE, "escape", || -> Result<()> { Err(Escape.into()) })?;
     Ok(())
 }

@@ -31,6 +31,7 @@ mod exit;
 mod files;
 mod guest;
 mod host;
+mod imports;
 #[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
 mod memory;
 mod moves;
@@ -57,9 +58,10 @@ use core::mem::ManuallyDrop;
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_wasi_settings::Checks;
-use wasmtime::{Engine, Linker, Module, Store};
+use wasmtime::{Engine, Module, Store};
 
 use exit::Exit;
+use imports::Imports;
 use preview1::State;
 use program::{Loaded, Program};
 
@@ -92,19 +94,19 @@ fn run() -> wasmtime::Result<()> {
 
 /// Links what a module imports, and calls `_start`.
 fn run_module(engine: &Engine, module: &Module, attachment: &'static [u8]) -> wasmtime::Result<()> {
-    let mut linker = Linker::new(engine);
-    preview1::link(&mut linker)?;
-    slots::link(&mut linker)?;
-    attachment::link(&mut linker, attachment)?;
-    stack::link(&mut linker)?;
-    escape::link(&mut linker)?;
-    ready::link(&mut linker)?;
-    durable::link(&mut linker)?;
-    continuation::link(&mut linker)?;
-    one_shot::link(&mut linker)?;
+    let mut imports = Imports::of(engine, module);
+    preview1::link(&mut imports)?;
+    slots::link(&mut imports)?;
+    attachment::link(&mut imports, attachment)?;
+    stack::link(&mut imports)?;
+    escape::link(&mut imports)?;
+    ready::link(&mut imports)?;
+    durable::link(&mut imports)?;
+    continuation::link(&mut imports)?;
+    one_shot::link(&mut imports)?;
     // What it has goes with the instance, all at once: to give back linear memory here takes more than a hundred system calls.
     let mut store = ManuallyDrop::new(Store::new(engine, State::new()?));
-    let instance = linker.instantiate(&mut *store, module)?;
+    let instance = imports.instantiate(&mut *store)?;
     let start = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
     start.call(&mut *store, ())
 }

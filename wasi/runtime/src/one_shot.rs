@@ -13,14 +13,15 @@
 
 use crate::answer::{name, with, with_state};
 use crate::durable::{held, room};
+use crate::imports::Imports;
 use crate::owned_continuations::{Continuation, wait};
 use crate::preview1::State;
 use crate::slots::{MODULE, Taken};
-use wasmtime::{Caller, Linker, Result};
+use wasmtime::{Caller, Result};
 
 /// Gives the functions their names.
-pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
-    linker.func_wrap(MODULE, "continuation", |mut caller: Caller<'_, State>, number: u32| {
+pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+    imports.provide(MODULE, "continuation", |mut caller: Caller<'_, State>, number: u32| {
         with_state(&mut caller, |guest, state| {
             // Before there is one.
             guest.bytes(number, 8)?;
@@ -29,14 +30,14 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             Ok(state.continuations.insert(made))
         })
     })?;
-    linker.func_wrap(MODULE, "continuation_wait", |mut caller: Caller<'_, State>, number: u64, out: u32| {
+    imports.provide(MODULE, "continuation_wait", |mut caller: Caller<'_, State>, number: u64, out: u32| {
         with(&mut caller, |guest, slots| {
             room(guest, out)?;
             held(guest, slots, out, Taken::Bytes(wait(number)?))?;
             Ok(0)
         })
     })?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "continuation_take",
         |mut caller: Caller<'_, State>, slot: u32, slot_len: u32, wait: u32| {
@@ -46,7 +47,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "continuation_publish",
         |mut caller: Caller<'_, State>, handle: u32, slot: u32, slot_len: u32| {
@@ -57,7 +58,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "continuation_resume",
         |mut caller: Caller<'_, State>, handle: u32, value: u32, value_len: u32| {
@@ -68,7 +69,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(MODULE, "continuation_free", |mut caller: Caller<'_, State>, handle: u32, at_once: u32| {
+    imports.provide(MODULE, "continuation_free", |mut caller: Caller<'_, State>, handle: u32, at_once: u32| {
         with_state(&mut caller, |_, state| {
             state.continuations.free(handle, at_once != 0)?;
             Ok(0)

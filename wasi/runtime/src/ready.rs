@@ -9,19 +9,20 @@
 use crate::errno::WasiError;
 use crate::guest::Guest;
 use crate::host::call;
+use crate::imports::Imports;
 use crate::preview1::{State, memory_of};
 use crate::slots::MODULE;
 use monohull_abi::number::GETRANDOM;
 use monohull_abi::types::RANDOM_SHARED;
-use wasmtime::{Caller, Linker, Result};
+use wasmtime::{Caller, Result};
 
 /// Bytes of one call for random numbers.
 const AT_ONCE: usize = 64 << 10;
 
 /// Gives the functions their names.
-pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
-    linker.func_wrap(MODULE, "ready", || u32::from(monohull_std::ready()))?;
-    linker.func_wrap(
+pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+    imports.provide(MODULE, "ready", || u32::from(monohull_std::ready()))?;
+    imports.provide(
         MODULE,
         "common_random",
         |mut caller: Caller<'_, State>, pointer: u32, len: u32| -> Result<u32> {

@@ -14,6 +14,7 @@
 
 use crate::errno::WasiError;
 use crate::guest::Guest;
+use crate::imports::Imports;
 use crate::moves;
 use crate::preview1::{State, memory_of};
 use alloc::string::String;
@@ -21,7 +22,7 @@ use alloc::vec::Vec;
 use monohull_abi::Errno;
 use monohull_abi::types::SLOT_NAME_MAX;
 use monohull_std::slot::{SlotBuffer, SlotError, SlotString, SlotVec};
-use wasmtime::{Caller, Linker, Result};
+use wasmtime::{Caller, Result};
 
 /// The name that programs import from.
 pub(crate) const MODULE: &str = "monohull";
@@ -151,8 +152,8 @@ fn with(
 }
 
 /// Gives the functions their names.
-pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
-    linker.func_wrap(
+pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+    imports.provide(
         MODULE,
         "slot_take",
         |mut caller: Caller<'_, State>, at: u32, len: u32, wait: u32, out: u32| {
@@ -167,7 +168,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "slot_read",
         |mut caller: Caller<'_, State>, handle: u32, offset: u32, pointer: u32, len: u32| {
@@ -178,12 +179,12 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(MODULE, "slot_free", |mut caller: Caller<'_, State>, handle: u32| {
+    imports.provide(MODULE, "slot_free", |mut caller: Caller<'_, State>, handle: u32| {
         with(&mut caller, |_, slots| {
             slots.0.get_mut(handle as usize).and_then(Option::take).map(drop).ok_or(WasiError::BADF)
         })
     })?;
-    linker.func_wrap(MODULE, "slot_move", |mut caller: Caller<'_, State>, handle: u32, pointer: u32, len: u32| {
+    imports.provide(MODULE, "slot_move", |mut caller: Caller<'_, State>, handle: u32, pointer: u32, len: u32| {
         with(&mut caller, |guest, slots| {
             let taken = slots.get(handle)?;
             let room = guest.bytes_mut(pointer, len)?;
@@ -192,7 +193,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             Ok(())
         })
     })?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "slot_publish_moved",
         |mut caller: Caller<'_, State>, at: u32, name_len: u32, pointer: u32, len: u32, is_text: u32| {
@@ -210,15 +211,15 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
             })
         },
     )?;
-    linker.func_wrap(
+    imports.provide(
         MODULE,
         "slot_publish",
         |mut caller: Caller<'_, State>, at: u32, name_len: u32, pointer: u32, len: u32, is_text: u32| {
             with(&mut caller, |guest, _| copied(name(guest, at, name_len)?, guest.bytes(pointer, len)?, is_text))
         },
     )?;
-    linker.func_wrap(MODULE, "instance_index", || monohull_std::instance().index as u32)?;
-    linker.func_wrap(MODULE, "instance_count", || monohull_std::instance().count as u32)?;
-    linker.func_wrap(MODULE, "attempt", || monohull_std::instance().attempt)?;
+    imports.provide(MODULE, "instance_index", || monohull_std::instance().index as u32)?;
+    imports.provide(MODULE, "instance_count", || monohull_std::instance().count as u32)?;
+    imports.provide(MODULE, "attempt", || monohull_std::instance().attempt)?;
     Ok(())
 }

@@ -9,12 +9,12 @@
 //! What a program keeps in its memory is not all of its stack. Most of it is the compiled code's, where the program cannot see it.
 
 use crate::host::call;
-use crate::preview1::State;
+use crate::imports::Imports;
 use crate::slots::MODULE;
 use core::hint::black_box;
 use monohull_abi::number::GET_INFO;
 use monohull_abi::types::Info;
-use wasmtime::{Linker, Result};
+use wasmtime::Result;
 
 /// What the runtime keeps of a large stack for itself: for functions that the program calls, and what led to the program.
 const KEPT: usize = 256 << 10;
@@ -33,9 +33,9 @@ fn here() -> usize {
 }
 
 /// Gives the function its name. The program is to be called from the caller of this.
-pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
+pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
     let (entered, size) = (here(), of_program());
-    linker.func_wrap(MODULE, "stack_left", move || {
+    imports.provide(MODULE, "stack_left", move || {
         // The stack grows downwards.
         size.saturating_sub(entered.saturating_sub(here())) as u32
     })?;

@@ -16,12 +16,13 @@ use crate::errno::WasiError;
 use crate::exit::Exit;
 use crate::guest::Guest;
 use crate::host::call;
+use crate::imports::Imports;
 use crate::owned_continuations::Continuations;
 use crate::slots::{self, Slots};
 use alloc::string::String;
 use alloc::vec::Vec;
 use monohull_abi::number;
-use wasmtime::{Caller, Extern, Linker, Memory, Result, bail};
+use wasmtime::{Caller, Extern, Memory, Result, bail};
 
 /// The name that programs import from.
 const MODULE: &str = "wasi_snapshot_preview1";
@@ -87,8 +88,8 @@ fn number_of(result: core::result::Result<(), WasiError>) -> u32 {
 
 /// Gives functions of a module their names. `name(argument: type, …)` is the method of [`Call`] of that name.
 macro_rules! functions {
-    ($linker:ident, $module:expr; $($name:ident($($argument:ident: $type:ty),*);)*) => {
-        $($linker.func_wrap(
+    ($imports:ident, $module:expr; $($name:ident($($argument:ident: $type:ty),*);)*) => {
+        $($imports.provide(
             $module,
             stringify!($name),
             |mut caller: Caller<'_, State>, $($argument: $type),*| -> Result<u32> {
@@ -101,8 +102,8 @@ macro_rules! functions {
 }
 
 /// Gives all functions their names.
-pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
-    functions! { linker, MODULE;
+pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+    functions! { imports, MODULE;
         args_get(pointers: u32, bytes: u32);
         args_sizes_get(count: u32, bytes: u32);
         environ_get(pointers: u32, bytes: u32);
@@ -156,13 +157,13 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
         sock_shutdown(fd: u32, how: u32);
     }
     // What preview 1 lacks.
-    functions! { linker, slots::MODULE;
+    functions! { imports, slots::MODULE;
         lookup(name: u32, name_len: u32, addresses: u32, most: u32, count: u32);
         socket_address(fd: u32, end: u32, out: u32);
         socket_connect(address: u32, out: u32);
         socket_failure(fd: u32);
     }
-    linker.func_wrap(MODULE, "proc_exit", |_: Caller<'_, State>, status: u32| -> Result<()> {
+    imports.provide(MODULE, "proc_exit", |_: Caller<'_, State>, status: u32| -> Result<()> {
         Err(Exit(status).into())
     })?;
     Ok(())
