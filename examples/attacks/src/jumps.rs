@@ -12,7 +12,7 @@
 //! | any | rights, for who jumps to WRPKRU: `open` (all keys), `closed` (none but key 0), otherwise the gate's own |
 //! | `stub` | `other-carrier`, `victims-key`, `poison` (leave a stack for the next attempt, which then enters at the start) |
 //! | `exit` | `other-carrier`, `tail` (where the gates meet), `print` (have the victim's words printed, in its name) |
-//! | `signal-entry` | the stack: `signal-stack`, `low` on it, `others-stack`, otherwise the thread's own |
+//! | `signal-entry` | the stack: `signal-stack`, `low` on it, `top` of it (the frame reaches beyond it), `others-stack`, otherwise the thread's own; `unaligned` |
 //! | `signal-entry` | the arguments: `kernels` (where the kernel would put them); the signal: `nudge`, otherwise a fault |
 //! | any | when: `busy` (while the victim counts), `turns` (when it has had time for some hostcalls), otherwise at once |
 
@@ -156,10 +156,14 @@ fn signal_entry(attack: &Attack) -> Booty {
     let start = attack.places.find("signal-entry")?;
     let (at, rights) = attack.entrance("signal-entry", start, 0)?;
     let block = |carrier: u64| CARRIER_BASE + carrier * CARRIER_SIZE;
+    // As after a call: compiled code counts on it.
+    let below = if attack.chose("unaligned") { 7 } else { 8 };
     let rsp = match () {
-        () if attack.chose("signal-stack") => block(carrier()) + 0xe000,
-        () if attack.chose("low") => block(carrier()) + PAGE + 0x100,
-        () if attack.chose("others-stack") => block(other_carrier()) + 0xe000,
+        () if attack.chose("signal-stack") => block(carrier()) + 0xe000 - below,
+        () if attack.chose("low") => block(carrier()) + PAGE + 0x100 - below,
+        // The handler's word for the interrupted instruction would lie in the carrier's context.
+        () if attack.chose("top") => block(carrier()) + CARRIER_SIZE - PAGE - 0xb0 - below,
+        () if attack.chose("others-stack") => block(other_carrier()) + 0xe000 - below,
         () => 0,
     };
     // A signal's address stands 16 bytes into what the second argument points to: that word would be in the report.
@@ -167,9 +171,7 @@ fn signal_entry(attack: &Attack) -> Booty {
     let mut registers =
         Registers { rax: rights, rdi: SIGSEGV, rsi: information, rdx: information, rsp, ..Default::default() };
     if attack.chose("kernels") {
-        // As after a call: compiled code counts on it.
-        registers.rsp = rsp - 8;
-        (registers.rdx, registers.rsi) = (registers.rsp + CONTEXT, registers.rsp + INFORMATION);
+        (registers.rdx, registers.rsi) = (rsp + CONTEXT, rsp + INFORMATION);
     }
     if attack.chose("nudge") {
         registers.rdi = NUDGE;

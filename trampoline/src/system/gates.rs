@@ -5,8 +5,8 @@
 //! layouts it depends on are [`super::CarrierContext`] and [`monohull_abi::module::Call`], by `offset_of!` alone.
 
 use super::{
-    BAD_FLAGS, CONTEXT_OFFSET, CarrierContext, FRAME_CONTEXT, FRAME_INFO, INFO_KEY, MXCSR_CONTROL, MXCSR_DEFAULT,
-    SIGNAL_STACK_LOW, SIGNAL_TARGET, X87_DEFAULT,
+    BAD_FLAGS, CONTEXT_OFFSET, CarrierContext, FRAME_CONTEXT, FRAME_END, FRAME_INFO, INFO_KEY, MXCSR_CONTROL,
+    MXCSR_DEFAULT, SIGNAL_STACK_LOW, SIGNAL_TARGET, X87_DEFAULT,
 };
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -269,7 +269,8 @@ global_asm!(
     ".size monohull_exit_user_from_signal, . - monohull_exit_user_from_signal",
 
     // ── where the kernel enters signal handlers: rdi, rsi, rdx = signal, siginfo, ucontext ────────────────────────
-    // The kernel clears the direction and trap flags but leaves alignment check and nested task as user code set them.
+    // The kernel clears the direction and trap flags but leaves alignment check and nested task as user code set them. It aligns the
+    // stack as the ABI wants it at a function's entry; code that jumps here may not, and the handler's own code counts on it.
     ".p2align 4",
     ".globl monohull_signal_entry",
     ".hidden monohull_signal_entry",
@@ -278,15 +279,20 @@ global_asm!(
     "pushfq",
     "and dword ptr [rsp], ~{bad_flags}",
     "popfq",
+    "mov eax, esp",
+    "and eax, 15",
+    "cmp eax, 8",
+    "jne monohull_kill",
     "jmp [rip + {signal_target}]",
     ".size monohull_signal_entry, . - monohull_signal_entry",
 
     // ── the same with keys ────────────────────────────────────────────────────────────────────────────────────────
     // The kernel enters with key 0 alone allowed. User code may jump here too, and would have all keys after WRPKRU: so
-    // what follows is done only on a carrier's own signal stack, neither on the context above it nor so low that a handler
-    // has no room, by the very thread whose stack it is, and with arguments that lie where the kernel puts them: a handler
-    // reads through them with all rights. rdfsbase cannot fault, and user code cannot set the base. The handler then finds
-    // user code running and ends the instance: it returns only where trusted code was interrupted.
+    // what follows is done only on a carrier's own signal stack, neither so high that the kernel's frame would reach into the
+    // context above it nor so low that a handler has no room, by the very thread whose stack it is, and with arguments that lie
+    // where the kernel puts them: a handler reads through them with all rights. rdfsbase cannot fault, and user code cannot set
+    // the base. The handler then finds user code running and ends the instance: it returns only where trusted code was
+    // interrupted.
     ".p2align 4",
     ".globl monohull_signal_entry_keys",
     ".hidden monohull_signal_entry_keys",
@@ -308,7 +314,7 @@ global_asm!(
     "mov r8d, eax",
     "and r8d, {carrier_size} - 1",
     "sub r8d, {signal_stack_low}",
-    "cmp r8d, {context} - {signal_stack_low}",
+    "cmp r8d, {context} - {signal_stack_low} - {frame_end}",
     "jae monohull_kill",
     "and rax, -{carrier_size}",
     "rdfsbase r8",
@@ -417,6 +423,7 @@ global_asm!(
     signal_stack_low = const SIGNAL_STACK_LOW,
     frame_context = const FRAME_CONTEXT,
     frame_info = const FRAME_INFO,
+    frame_end = const FRAME_END,
     frames = const FRAMES_BASE,
     keys = const KEY_COUNT,
     page = const PAGE,

@@ -58,9 +58,20 @@ pub struct FaultInfo {
     pub sp: u64,
     /// Its frame pointer.
     pub bp: u64,
-    /// Address of the kernel's record of all registers, on the carrier's signal stack. Only good if the kernel has delivered the
-    /// signal, which the handler cannot know.
+    /// Address of the kernel's record of all registers, on the carrier's signal stack.
     pub context: u64,
+}
+
+impl FaultInfo {
+    /// What is known if user code has jumped to the entry point of signal handlers: nothing, since the arguments are user code's.
+    pub fn forged(signal: i32) -> FaultInfo {
+        FaultInfo { signal, ..FaultInfo::default() }
+    }
+
+    /// Whether the kernel has delivered the signal.
+    pub fn is_delivered(&self) -> bool {
+        self.context != 0
+    }
 }
 
 /// What one carrier thread needs to cross: lies at the top of its carrier block, at an address that its gate knows.
@@ -139,6 +150,8 @@ const SIGNAL_STACK_LOW: u64 = PAGE + 16 * 1024;
 const FRAME_CONTEXT: u64 = 8;
 /// The same for the second argument: behind the kernel's `struct ucontext`, which is shorter than glibc's.
 const FRAME_INFO: u64 = FRAME_CONTEXT + 304;
+/// The end of both, at least: `siginfo_t` has 128 bytes. The vector registers are behind it.
+const FRAME_END: u64 = FRAME_INFO + 128;
 /// The key that functions may read and never write.
 pub const INFO_KEY: u32 = 1;
 /// The first key of functions.

@@ -271,24 +271,17 @@ impl Carrier {
         unsafe { (&raw mut (*info_line(self.index)).thread_header).write(thread_header) };
     }
 
-    /// A signal handler has taken user code off this carrier and ended without `sigreturn`: undoes what the kernel did for
-    /// the handler. The alternate stack is switched on, and preemption and timer are unblocked. If the kernel did all that, which
-    /// it says itself, `read` is called in between: the kernel's frame is still on the stack then. It is not called if a function
-    /// has jumped to the entry of signal handlers: what is on the stack then is not what the handler took it for.
-    pub fn restore_signal_state<T>(&self, read: impl FnOnce(&Carrier) -> T) -> Option<T> {
-        // SAFETY: plain data, filled in by the next call.
-        let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the stack is this carrier's, and the handler does not run any more.
-        unsafe { libc::sigaltstack(&signal_stack(self.index), &mut before) };
-        // The kernel switches the stack off when it delivers a signal, see `signal_stack`.
-        let delivered = before.ss_flags & libc::SS_DISABLE != 0 || fault_injection::disabled(Mitigation::SignalStack);
-        let result = delivered.then(|| read(self));
+    /// A signal handler has taken user code off this carrier and ended without `sigreturn`: unblocks preemption and timer, which the kernel
+    /// blocked for the handler. Before that `read` is called: the kernel's frame is still on the stack then. It is not called if a function has
+    /// jumped to the entry point of signal handlers: what is on the stack then is its own choice.
+    pub fn after_signal<T>(&self, fault: &FaultInfo, read: impl FnOnce(&Carrier) -> T) -> Option<T> {
+        let result = fault.is_delivered().then(|| read(self));
         // SAFETY: both signals were unblocked before.
         unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &interrupts(), std::ptr::null_mut()) };
         result
     }
 
-    /// The registers of user code that `fault` has interrupted, from the kernel's frame. For [`Self::restore_signal_state`].
+    /// The registers of user code that `fault` has interrupted, from the kernel's frame. For [`Self::after_signal`].
     pub fn interrupted_registers(&self, fault: &FaultInfo) -> Result<Registers, UnknownRegisters> {
         /// Where the frame's x87 part says how long all of it is (`struct _fpx_sw_bytes`), if it says anything.
         const LENGTH: u64 = 468;

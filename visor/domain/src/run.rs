@@ -325,8 +325,11 @@ impl Shared {
                             }
                         }
                     } else {
-                        let _ = carrier.restore_signal_state(|_| ());
                         running.registers = None;
+                        if carrier.after_signal(&fault, |_| ()).is_none() {
+                            self.end(instance, Err(Box::new(fault::describe_forged())));
+                            return Stopped::Ended(running);
+                        }
                         let stack = running.stack;
                         let Some(record) = fault::redirect(self, instance, stack, &fault, &mut running.frame) else {
                             self.end(instance, Err(Box::new(fault::describe(self, instance, &fault))));
@@ -446,7 +449,7 @@ impl Shared {
         fault: &FaultInfo,
         running: &mut Running,
     ) -> Interrupted {
-        let registers = carrier.restore_signal_state(|carrier| carrier.interrupted_registers(fault));
+        let registers = carrier.after_signal(fault, |carrier| carrier.interrupted_registers(fault));
         if instance.stop.load(Ordering::Relaxed) || self.end_if_late(instance) {
             self.note_place_of_interrupt(instance, fault);
             return Interrupted::End;
@@ -454,7 +457,7 @@ impl Shared {
         let place = carrier.place(&self.space, fault.ip);
         carrier.slice_is_over(place != Place::Entering);
         let failure = match (registers, place) {
-            (None, _) => Failure::new(FailureKind::Trap, "jumped to the entry point of signal handlers"),
+            (None, _) => fault::describe_forged(),
             // Where it goes on is known already, and it has not been there.
             (Some(_), Place::Entering) => return Interrupted::Preempt,
             (Some(Ok(registers)), Place::Leaving { saved }) => {

@@ -9,8 +9,8 @@ mod upcall;
 pub(crate) use handler::is_code;
 pub use handler::{FaultHandler, HandlerError};
 pub use report::{
-    add_frames_of_call, add_place_of_call, add_place_of_interrupt, describe, describe_stray, frames_of_call,
-    frames_of_interrupt, is_own_code,
+    add_frames_of_call, add_place_of_call, add_place_of_interrupt, describe, describe_forged, describe_stray,
+    frames_of_call, frames_of_interrupt, is_own_code,
 };
 pub use signals::{HANDLED, install};
 pub(crate) use upcall::redirect;

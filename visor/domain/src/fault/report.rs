@@ -72,6 +72,11 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
     failure
 }
 
+/// The failure of an instance that has jumped to where the kernel enters signal handlers. Its registers are whatever it chose.
+pub fn describe_forged() -> Failure {
+    Failure::new(FailureKind::Trap, "jumped to the entry point of signal handlers")
+}
+
 /// The failure of `instance` that was interrupted in code that is not its own.
 pub fn describe_stray(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
     let owner = owner_of(domain, instance, fault.ip);

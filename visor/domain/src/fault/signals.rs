@@ -5,7 +5,10 @@
 //!
 //! * user code: the handler records the fault and exits through the gate, so that the pending `enter` returns. It never
 //!   returns to the interrupted code, because that would take a `sigreturn` with system calls allowed. The run loop copies the
-//!   registers from the kernel's frame, if it was the kernel that called the handler, and enters the code again later.
+//!   registers from the kernel's frame, and enters the code again later.
+//! * user code that has jumped to the signal entry, with arguments of its own. The kernel switches the alternate stack off when it
+//!   delivers a signal and user code cannot, so the handler sees the difference. It looks at none of the arguments then: the
+//!   stack may hold anything, and what lies above it is the carrier's context.
 //! * the copy routine, on an address a function gave: it goes on at the routine's error exit.
 //! * a handler of preemption or timer: the kernel has not called it, since it blocks both signals while one runs. A
 //!   function has jumped to the signal entry, on its carrier's signal stack. The kernel has since written a frame over that
@@ -14,8 +17,10 @@
 //! * other trusted code: preemption and timer are recorded; a fault is Monohull's own and ends the process with a message.
 
 use super::tsc;
+use crate::fault_injection::{self, Mitigation};
 use crate::gadgets;
 use crate::preemption::{PREEMPT_SIGNAL, interrupts, on_preempt_signal, timer_signal};
+use crate::thread_setup::signal_stack;
 use monohull_trampoline::system::{FaultInfo, Variant, context_of, copy_recovery, exit_user_from_signal, signal_entry};
 use std::ffi::c_void;
 use std::sync::Mutex;
@@ -36,7 +41,7 @@ pub fn install(variant: Variant) {
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
             action.sa_sigaction = entry;
             // Preemption and timer are blocked while a handler runs: they would find user code running still, and the first
-            // signal would be lost. If the handler ends without sigreturn, `Carrier::restore_signal_state` unblocks them.
+            // signal would be lost. If the handler ends without sigreturn, `Carrier::after_signal` unblocks them.
             action.sa_mask = interrupts();
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
             // SAFETY: the entry keeps to the handler's calling convention.
@@ -52,36 +57,23 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
     let info = info.cast::<libc::siginfo_t>();
     let registers = context.cast::<libc::ucontext_t>();
     let here = std::ptr::from_ref(&signal) as u64;
-    // SAFETY: the kernel passes both structures on this very stack.
-    let (code, ip, sp) = unsafe {
-        let registers = &(*registers).uc_mcontext.gregs;
-        ((*info).si_code, registers[libc::REG_RIP as usize] as u64, registers[libc::REG_RSP as usize] as u64)
-    };
     let preempts = signal == PREEMPT_SIGNAL || signal == timer_signal();
+    // SAFETY: trusted code was interrupted, so the kernel has called: the structure is its own, on this very stack.
+    let register = |which: i32| unsafe { (*registers).uc_mcontext.gregs[which as usize] as u64 };
     if let Some(carrier) = context_of(here) {
         // SAFETY: a handler that runs on a carrier's block runs on that carrier's thread, whose context is set up.
         let carrier = unsafe { &mut *carrier };
-        let forged = preempts && context_of(sp).is_some();
-        if carrier.in_user() || forged {
+        if carrier.in_user() || preempts && context_of(register(libc::REG_RSP)).is_some() {
             // Nothing before `reclaim_cpu_state` may use thread-local data: user code can have changed fs.
             if preempts {
                 on_preempt_signal(carrier.index(), signal, true);
             }
             carrier.reclaim_cpu_state();
-            // SAFETY: as above.
-            let register = |which: i32| unsafe { (*registers).uc_mcontext.gregs[which as usize] as u64 };
-            let address = match signal {
-                // SAFETY: for SIGSYS the union holds `call_addr`, then `syscall`.
-                libc::SIGSYS => u64::from(unsafe { info.cast::<u32>().add(6).read() }),
-                // SAFETY: for faults it holds the address; for the rest the value is not used.
-                _ => unsafe { (*info).si_addr() as u64 },
+            carrier.fault = match was_delivered(carrier.index()) {
+                // SAFETY: the kernel has called, with both structures.
+                true => unsafe { delivered(signal, info, registers) },
+                false => FaultInfo::forged(signal),
             };
-            let bp = register(libc::REG_RBP);
-            carrier.fault = FaultInfo { signal, code, address, ip, sp, bp, context: registers as u64 };
-            // The kernel's frame stays on this stack. Code that jumps to the signal entry could have it taken for a new fault of an
-            // instruction that may be another instance's by then: from here on it names none.
-            // SAFETY: as above.
-            unsafe { (*registers).uc_mcontext.gregs[libc::REG_RIP as usize] = 0 };
             // SAFETY: we are on this carrier's alternate stack, user code was running, so its `enter` is pending; no
             // value here needs dropping.
             unsafe { exit_user_from_signal(carrier) };
@@ -89,6 +81,8 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
     }
     // Trusted code was interrupted, which may be about to read the error of its own system call.
     let _errno = KeepErrno::new();
+    // SAFETY: as for the registers.
+    let (code, ip) = (unsafe { (*info).si_code }, register(libc::REG_RIP));
     if preempts {
         if let Some(carrier) = context_of(here) {
             // SAFETY: as above.
@@ -108,6 +102,36 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
     }
     // SAFETY: `info` is the kernel's.
     own_fault(signal, ip, unsafe { (*info).si_addr() as u64 });
+}
+
+/// Whether the kernel has called the handler that runs on this carrier's alternate stack. If so, the stack has been switched off, and is switched on
+/// again: the handler ends without `sigreturn`.
+fn was_delivered(carrier: usize) -> bool {
+    // SAFETY: plain data, filled in by the next call.
+    let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the stack is this carrier's. What of it the handler still uses is not written to: the signals that could arrive before it ends are
+    // blocked, and if the kernel has not called, the call changes nothing.
+    unsafe { libc::sigaltstack(&signal_stack(carrier), &mut before) };
+    let never_off = || [Mitigation::SignalStack, Mitigation::SignalDelivery].into_iter().any(fault_injection::disabled);
+    before.ss_flags & libc::SS_DISABLE != 0 || never_off()
+}
+
+/// What the kernel says of a signal.
+///
+/// # Safety
+/// The kernel has passed both structures.
+unsafe fn delivered(signal: i32, info: *const libc::siginfo_t, registers: *const libc::ucontext_t) -> FaultInfo {
+    // SAFETY: the caller's promise.
+    let (code, general) = unsafe { ((*info).si_code, &(*registers).uc_mcontext.gregs) };
+    let address = match signal {
+        // SAFETY: for SIGSYS the union holds `call_addr`, then `syscall`.
+        libc::SIGSYS => u64::from(unsafe { info.cast::<u32>().add(6).read() }),
+        // SAFETY: for faults it holds the address; for the rest the value is not used.
+        _ => unsafe { (*info).si_addr() as u64 },
+    };
+    let register = |which: i32| general[which as usize] as u64;
+    let (ip, sp, bp) = (register(libc::REG_RIP), register(libc::REG_RSP), register(libc::REG_RBP));
+    FaultInfo { signal, code, address, ip, sp, bp, context: registers as u64 }
 }
 
 /// Puts `errno` back when the handler returns. Where it does not return, nothing reads the old one.

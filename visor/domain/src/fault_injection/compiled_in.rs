@@ -16,7 +16,7 @@ enum Off {
     Check(Check),
 }
 
-const NAMES: [(&str, Off); 46] = [
+const NAMES: [(&str, Off); 47] = [
     ("checker", Off::Mitigation(Mitigation::Checker)),
     ("tagging", Off::Mitigation(Mitigation::Tagging)),
     ("separate-keys", Off::Mitigation(Mitigation::SeparateKeys)),
@@ -27,6 +27,7 @@ const NAMES: [(&str, Off); 46] = [
     ("dispatch", Off::Mitigation(Mitigation::Dispatch)),
     ("selector", Off::Mitigation(Mitigation::Selector)),
     ("signal-stack", Off::Mitigation(Mitigation::SignalStack)),
+    ("signal-delivery", Off::Mitigation(Mitigation::SignalDelivery)),
     ("gadgets", Off::Mitigation(Mitigation::Gadgets)),
     ("arguments", Off::Mitigation(Mitigation::Arguments)),
     ("frames", Off::Mitigation(Mitigation::Frames)),

@@ -41,6 +41,8 @@ pub enum Mitigation {
     Selector,
     /// That the kernel switches a carrier's signal stack off while a handler runs.
     SignalStack,
+    /// That a handler asks whether the kernel has called it.
+    SignalDelivery,
     /// The removal of instructions from trusted code that would change keys.
     Gadgets,
     /// The comparison of addresses with what the caller may name.
