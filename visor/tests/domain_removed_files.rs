@@ -3,7 +3,7 @@
 
 mod support;
 
-use monohull_visor::engine::{RunEnd, RunOptions};
+use monohull_visor::engine::{Event, RunEnd, RunOptions};
 use monohull_visor::report::{Progress, RunReport, Stream};
 use serde_json::{Value, json};
 use std::fs;
@@ -30,6 +30,16 @@ impl Progress for Beside {
 
 /// Runs a function that tries all this, and is suspended whenever it waits, if it can be; how often it was.
 fn tried(granted: &Path, tries: &Value, beside: impl Fn() + Send + Sync + 'static) -> (RunReport, u32) {
+    tried_with_event(granted, tries, beside, None)
+}
+
+/// The same. When it waits for an event this one is given.
+fn tried_with_event(
+    granted: &Path,
+    tries: &Value,
+    beside: impl Fn() + Send + Sync + 'static,
+    event: Option<&Event>,
+) -> (RunReport, u32) {
     let ready = ready(&json!({
         "name": "tries",
         "functions": { "file-probe": { "image": "file-probe" } },
@@ -38,14 +48,16 @@ fn tried(granted: &Path, tries: &Value, beside: impl Fn() + Send + Sync + 'stati
     }));
     let _one = support::one_at_a_time();
     let progress = Arc::new(Beside(Box::new(beside)));
-    let run = |continuation| {
-        let end = ready.run_from(continuation, Some(LEAST), &RunOptions::default(), progress.clone());
-        end.expect("the host can hold a domain")
+    let run = |continuation, events| {
+        let options = RunOptions { events, ..RunOptions::default() };
+        ready.run_from(continuation, Some(LEAST), &options, progress.clone()).expect("the host can hold a domain")
     };
-    let (mut end, mut times) = (run(None), 0);
+    let (mut end, mut times) = (run(None, Vec::new()), 0);
     while let RunEnd::Suspended(suspended) = end {
         times += 1;
-        end = run(Some(suspended.continuation));
+        let waits = suspended.waits.iter().any(|wait| wait.event.is_some());
+        let events = event.filter(|_| waits).cloned();
+        end = run(Some(suspended.continuation), events.into_iter().collect());
     }
     (report(end), times)
 }
@@ -117,4 +129,49 @@ fn one_that_has_its_name_is_not_in_the_way() {
     assert_eq!(said(&report), ["hold /host/file: held", "nap 100: napped", "read-held 0: 11 bytes"]);
     assert!(times >= 1 && report.not_suspended.is_none(), "{times}, {:?}", report.not_suspended);
     assert_eq!(report.suspended.map(|suspended| suspended.times), Some(times.into()));
+}
+
+/// What was in the way of one capture is not in the way of the next: the wait for an event is suspended once the file is closed.
+#[test]
+fn a_workflow_that_could_not_be_suspended_is_in_a_later_wait() {
+    let event = Event { number: 0, name: "approved".to_owned(), bytes: b"yes".to_vec() };
+    let tries = [
+        json!([["hold", "/host/file"], ["remove", "/host/file"], ["nap", "400"], ["let-go"], ["event", "approved"]]),
+        json!([
+            ["hold", "/host/file"],
+            ["remove", "/host/file"],
+            ["nap", "400"],
+            ["let-go"],
+            ["event-within", "approved", "600000"],
+        ]),
+    ];
+    for tries in tries {
+        let (folder, _) = granted();
+        let (report, times) = tried_with_event(folder.path(), &tries, || (), Some(&event));
+        let lines = said(&report);
+        assert_eq!(lines[2..4], ["nap 400: napped", "let-go: let go"]);
+        assert!(lines[4].starts_with("event") && lines[4].ends_with(": yes"), "{lines:?}");
+        assert_eq!((times, report.not_suspended), (1, None));
+    }
+}
+
+/// A wait that can neither end nor be suspended is a deadlock, each time.
+#[test]
+fn an_event_that_cannot_arrive_is_a_deadlock_as_long_as_the_file_is_open() {
+    let (folder, _) = granted();
+    let tries = json!([
+        ["hold", "/host/file"],
+        ["remove", "/host/file"],
+        ["event", "approved"],
+        ["event", "approved"],
+        ["let-go"],
+        ["event", "approved"],
+    ]);
+    let event = Event { number: 0, name: "approved".to_owned(), bytes: b"yes".to_vec() };
+    let (report, times) = tried_with_event(folder.path(), &tries, || (), Some(&event));
+    let lines = said(&report);
+    for line in &lines[2..4] {
+        assert!(line.contains("the workflow cannot be suspended until it is sent"), "{line}");
+    }
+    assert_eq!((lines[5], times), ("event approved: yes", 1));
 }

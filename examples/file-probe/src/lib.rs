@@ -2,6 +2,7 @@
 #![no_std]
 #![deny(unsafe_code)]
 
+use monohull_std::durable;
 use monohull_std::error::Error;
 use monohull_std::fs::{self, File, FileTimes};
 use monohull_std::io;
@@ -48,6 +49,14 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
                 thread::sleep(Duration::from_millis(milliseconds.parse()?));
                 "napped".to_string()
             }
+            ["let-go"] => {
+                held.clear();
+                "let go".to_string()
+            }
+            ["event", name] => shown_event(durable::event(name).wait()),
+            ["event-within", name, milliseconds] => {
+                shown_event(durable::event(name).timeout(Duration::from_millis(milliseconds.parse()?)).wait())
+            }
             ["read-held", which] => counted(held_at(&held, which)?.read_at(&mut [0; 64], 0)),
             ["write-held", which, text] => counted(held_at(&held, which)?.write_at(text.as_bytes(), 0)),
             // Reads again and again while another process changes what the path leads to: all that was ever seen.
@@ -69,6 +78,14 @@ fn shown(result: io::Result<impl AsRef<str>>) -> String {
     match result {
         Ok(text) => text.as_ref().to_string(),
         Err(error) => format!("{:?}", error.kind()),
+    }
+}
+
+fn shown_event(taken: Result<Option<Vec<u8>>, durable::EventError>) -> String {
+    match taken {
+        Ok(Some(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+        Ok(None) => "late".to_string(),
+        Err(error) => error.to_string(),
     }
 }
 

@@ -528,7 +528,11 @@ impl Resources for Shared {
     }
 
     fn suspends(&self) -> Option<Duration> {
-        self.wants_suspension()
+        self.options.suspend
+    }
+
+    fn suspends_from(&self) -> u64 {
+        self.suspension.suspends_from()
     }
 
     fn skips_time(&self) -> bool {

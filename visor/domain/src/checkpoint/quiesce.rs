@@ -5,7 +5,7 @@
 //!                                        │ the first timer is far
 //!                                        ▼
 //!                       Work::Suspend ──▶ driver's lock, scheduler's lock, still so? ──▶ capture ──▶ the run ends, or stands still
-//!                                                                                    └─▶ refused: it goes on
+//!                                                                                    └─▶ refused: it goes on, and is captured in a later wait
 //!   it is time to come to rest ──▶ no carrier takes a thread any more; user code comes back after its slice of time
 //!                                        │ the last carrier has come back                     │ one has not for 50 ms
 //!                                        ▼                                                    ▼
@@ -22,18 +22,13 @@ use monohull_abi::number;
 use std::time::Duration;
 
 impl Shared {
-    /// How long the workflow must only wait to be suspended now; `None` if it is not to be suspended.
-    pub(crate) fn wants_suspension(&self) -> Option<Duration> {
-        self.options.suspend.filter(|_| !self.suspension.is_refused())
-    }
-
     /// The workflow only waits: captures it, and ends the run, or keeps it where it is. If it cannot be captured the run goes on.
     pub(crate) fn suspend(&self) {
         let mut driver = self.driver.lock().expect("driver");
         let mut scheduler = self.lock();
         // Another carrier may have found something to do meanwhile.
-        let still = self.wants_suspension().is_some_and(|least| scheduler.only_waits(least, self.now()));
-        if !still || scheduler.is_done() {
+        let still = self.options.suspend.is_some_and(|least| scheduler.only_waits(least, self.now()));
+        if !still || scheduler.is_done() || scheduler.is_refused() {
             return;
         }
         let then = if self.options.residence.is_some() { Then::Stays } else { Then::Ends };
@@ -41,7 +36,10 @@ impl Shared {
             Ok(captured) => captured,
             // The first timer became due meanwhile: it is served, and then there is another wait.
             Err(CaptureError::Unfit(Rejected::Time)) => return,
-            Err(error) => return self.suspension.refuse(error.to_string()),
+            Err(error) => {
+                scheduler.refuse();
+                return self.suspension.suspend_later(error.to_string(), |pause| self.clock.after(pause));
+            }
         };
         if let Some(residence) = &self.options.residence {
             self.stand_still(&mut scheduler, &captured);

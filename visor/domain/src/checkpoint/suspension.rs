@@ -7,19 +7,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-/// The first pause before a domain that could not be captured is halted again; each is twice as long, up to the usual time.
+/// The first pause before a domain that could not be captured is captured again; each is twice as long, up to the usual time.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// The longest before a workflow that could not be suspended is suspended in a later wait.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Whether the domain is to be suspended, and what became of it.
 pub(crate) struct Suspension {
     state: Mutex<State>,
     /// When it is to come to rest (monotonic ns), or [`NEVER`].
     halts_at: AtomicU64,
+    /// It is not suspended before that (monotonic ns).
+    suspends_from: AtomicU64,
 }
 
 impl Default for Suspension {
     fn default() -> Suspension {
-        Suspension { state: Mutex::default(), halts_at: AtomicU64::new(NEVER) }
+        Suspension { state: Mutex::default(), halts_at: AtomicU64::new(NEVER), suspends_from: AtomicU64::new(0) }
     }
 }
 
@@ -28,8 +32,10 @@ struct State {
     suspended: Option<Box<Suspended>>,
     /// It stands still.
     standing: Option<Standing>,
-    /// Why it could not be suspended. It is not tried again: what is in the way is there to stay, as a rule.
+    /// Why it could not be suspended when it last was to be.
     refused: Option<String>,
+    /// How often in a row.
+    not_suspended: u32,
     /// Why it could not be captured when it had come to rest, or why it has not come to rest.
     not_halted: Option<String>,
     /// How often in a row.
@@ -59,11 +65,6 @@ impl Suspension {
         state.refused.clone().or_else(|| state.not_halted.clone())
     }
 
-    /// Whether it has been found that it cannot be suspended.
-    pub(super) fn is_refused(&self) -> bool {
-        self.lock().refused.is_some()
-    }
-
     /// The run ends with this.
     pub(super) fn succeed(&self, suspended: Suspended) {
         self.lock().suspended = Some(Box::new(suspended));
@@ -71,7 +72,9 @@ impl Suspension {
 
     /// The domain stands still.
     pub(super) fn stand(&self, standing: Standing) {
-        self.lock().standing = Some(standing);
+        let mut state = self.lock();
+        state.standing = Some(standing);
+        (state.refused, state.not_suspended) = (None, 0);
     }
 
     /// It does not any more.
@@ -79,9 +82,23 @@ impl Suspension {
         self.lock().standing.take()
     }
 
-    /// It cannot be suspended.
+    /// There is no template, for this reason.
     pub(super) fn refuse(&self, reason: String) {
         self.lock().refused = Some(reason);
+    }
+
+    /// It was not suspended, for this reason: that is tried again in a later wait, and after a pause.
+    pub(super) fn suspend_later(&self, why: String, at: impl Fn(Duration) -> u64) {
+        let mut state = self.lock();
+        let pause = pause(state.not_suspended).min(LONGEST_PAUSE);
+        state.refused = Some(why);
+        state.not_suspended = state.not_suspended.saturating_add(1);
+        self.suspends_from.store(at(pause), Ordering::Relaxed);
+    }
+
+    /// It is not suspended before that.
+    pub(crate) fn suspends_from(&self) -> u64 {
+        self.suspends_from.load(Ordering::Relaxed)
     }
 
     /// The run begins; at this time it is to come to rest.
@@ -109,9 +126,14 @@ impl Suspension {
     /// It was not captured, for this reason: that is tried again, after a pause that is `usual` at the latest.
     pub(super) fn halt_again(&self, why: String, usual: Duration, at: impl Fn(Duration) -> u64) {
         let mut state = self.lock();
-        let pause = FIRST_PAUSE.saturating_mul(1 << state.refusals.min(16)).min(usual);
+        let pause = pause(state.refusals).min(usual);
         state.not_halted = Some(why);
         state.refusals += 1;
         self.halts_at.store(at(pause), Ordering::Relaxed);
     }
+}
+
+/// The pause after so many refusals in a row before the last one.
+fn pause(before: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << before.min(16))
 }

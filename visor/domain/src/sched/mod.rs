@@ -83,6 +83,8 @@ pub(super) struct Scheduler<I> {
     goes_on: bool,
     /// Nothing happens, and no time passes, until [`Scheduler::go_on_here`].
     stands_still: bool,
+    /// The domain could not be captured to be suspended, and since then no thread has run and no timer has fired.
+    refused: bool,
     /// By when the domain is to come to rest (monotonic ns), if it is.
     halting: Option<u64>,
     /// Counts the choices of work, so that no kind of it is starved by another.
@@ -169,6 +171,7 @@ impl<I> Scheduler<I> {
             done: false,
             goes_on: false,
             stands_still: false,
+            refused: false,
             halting: None,
             tick: 0,
             external_waits: 0,
@@ -444,6 +447,7 @@ impl<I> Scheduler<I> {
 
     /// Puts a ready thread on a carrier.
     pub(super) fn mark_running(&mut self, thread: ThreadIndex, now: u64) -> Running {
+        self.refused = false;
         let entry = &mut self.threads[thread];
         entry.state = State::Running;
         if entry.left_at != 0 {

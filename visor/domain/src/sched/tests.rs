@@ -411,6 +411,85 @@ fn a_halt_is_over_when_the_last_carrier_is_back_or_the_limit_has_passed() {
     assert!(matches!(scheduler.next_work(1, false, &never), Work::Run(running, ()) if running.thread == threads[0]));
 }
 
+/// Resources of a domain that is suspended whenever it waits for 5 ns or longer, but not before a time.
+#[derive(Clone, Copy)]
+struct Suspending {
+    now: u64,
+    from: u64,
+}
+
+impl Resources for Suspending {
+    type Lease = ();
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn ticks(&self) -> u64 {
+        1
+    }
+
+    fn lease(&self, _: &InstanceConfig) -> Option<()> {
+        None
+    }
+
+    fn has_lease(&self, _: &InstanceConfig) -> bool {
+        false
+    }
+
+    fn suspends(&self) -> Option<std::time::Duration> {
+        Some(std::time::Duration::from_nanos(5))
+    }
+
+    fn suspends_from(&self) -> u64 {
+        self.from
+    }
+
+    fn halts_at(&self) -> u64 {
+        NEVER
+    }
+
+    fn has_answer(&self) -> bool {
+        false
+    }
+
+    fn has_poller(&self) -> bool {
+        false
+    }
+}
+
+/// What is in the way of a capture stays there while nothing happens: it is not tried again before that, and then after a pause.
+#[test]
+fn a_refused_capture_is_tried_again_when_a_thread_has_run_or_a_timer_has_fired() {
+    let wait_for_event = |scheduler: &mut Scheduler<()>, deadline| {
+        let mut running = take_next(scheduler, 0);
+        running.frame.number = monohull_abi::number::EVENT_WAIT.into();
+        park(scheduler, running, KEY, deadline);
+    };
+    let (mut scheduler, _) = with_threads(1);
+    let first = Suspending { now: 10, from: 0 };
+    wait_for_event(&mut scheduler, 100);
+    assert!(matches!(scheduler.next_work(1, false, &first), Work::Idle(100)), "the other carrier works");
+    assert!(matches!(scheduler.next_work(0, false, &first), Work::Suspend));
+    scheduler.refuse();
+    assert!(matches!(scheduler.next_work(0, false, &first), Work::Idle(100)), "nothing has happened");
+    scheduler.carrier_wakes(0);
+    let later = Suspending { now: 100, from: 150 };
+    let Work::Run(running, ()) = scheduler.next_work(0, false, &later) else { panic!("its time is up") };
+    assert_eq!(running.frame.wake, Wake::TimedOut);
+    scheduler.requeue(running.thread, running.frame, 0, 2);
+    wait_for_event(&mut scheduler, NEVER);
+    assert!(matches!(scheduler.next_work(0, false, &later), Work::Idle(150)), "an event may arrive");
+    scheduler.carrier_wakes(0);
+    let now = Suspending { now: 150, ..later };
+    assert!(matches!(scheduler.next_work(0, false, &now), Work::Suspend));
+    scheduler.refuse();
+    assert!(matches!(scheduler.next_work(0, false, &now), Work::Deadlock), "it can neither go on nor be suspended");
+    let _ = scheduler.set_timer(150, TimerKind::Run);
+    assert!(matches!(scheduler.next_work(0, false, &now), Work::Deliver(_)));
+    assert!(matches!(scheduler.next_work(0, false, &now), Work::Suspend), "a timer has fired");
+}
+
 /// Whatever is due or ready waits, and none of that time is counted as a thread's.
 #[test]
 fn a_domain_that_stands_still_does_nothing_until_it_goes_on() {

@@ -154,7 +154,11 @@ impl<I> Scheduler<I> {
     /// Serves one timer that is due at `now`.
     pub(super) fn fire(&mut self, now: u64) -> Option<Due> {
         self.net.fire(now);
-        match self.timers.take_due(now)? {
+        let due = self.timers.take_due(now)?;
+        if self.is_live(due) {
+            self.refused = false;
+        }
+        match due {
             TimerKind::Instance(id) if self.instances.get(id).is_some() => return Some(Due::Instance(id)),
             TimerKind::Instance(_) => self.timers.was_stale(),
             TimerKind::Run => self.events.push_back(Event::Deadline),

@@ -77,6 +77,10 @@ pub(crate) trait Resources {
     fn has_lease(&self, config: &InstanceConfig) -> bool;
     /// How long a workflow must only wait to be suspended; `None` if it is not to be.
     fn suspends(&self) -> Option<Duration>;
+    /// It is not suspended before that (monotonic ns).
+    fn suspends_from(&self) -> u64 {
+        0
+    }
     /// Whether the clock is moved when the workflow only waits for a time.
     fn skips_time(&self) -> bool {
         false
@@ -169,7 +173,8 @@ impl<I: Clone> Scheduler<I> {
             return Work::Leave(leaving);
         }
         if self.carriers.others_idle() {
-            let suspends = resources.suspends();
+            // What was in the way of a capture is as it was until something has happened.
+            let suspends = resources.suspends().filter(|_| !self.refused);
             // Events arrive while the workflow is suspended, or is not and has an inbox.
             let may_receive = suspends.is_some() || resources.receives_events();
             let may_change = self.will_change() || may_receive && self.waits_for_event();
@@ -182,7 +187,13 @@ impl<I: Clone> Scheduler<I> {
                 return Work::SkipTo(at);
             }
             if suspends.is_some_and(|least| self.only_waits(least, resources.now())) {
-                return Work::Suspend;
+                let from = resources.suspends_from();
+                if from <= resources.now() {
+                    return Work::Suspend;
+                }
+                let until = self.next_timer().min(from);
+                self.carriers.sleep(carrier, until);
+                return Work::Idle(until);
             }
         }
         Work::Idle(self.carrier_sleeps(carrier))
@@ -319,6 +330,16 @@ impl<I> Scheduler<I> {
         let works = self.timekeeper == Timekeeper::Busy || !self.carriers.others_idle();
         let begun = !self.leaving.is_empty() || !self.events.is_empty();
         self.halting.is_some() && self.is_at_rest() && !works && !begun
+    }
+
+    /// The domain cannot be captured as it is now.
+    pub(crate) fn refuse(&mut self) {
+        self.refused = true;
+    }
+
+    /// Whether it has been found that it cannot be captured, and nothing has happened since.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// Nothing happens any more, not even at its time.
