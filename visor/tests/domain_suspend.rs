@@ -192,18 +192,22 @@ fn a_slot_whose_name_was_overwritten_is_in_the_way() {
 
 /// A stack pointer is the function's own choice. One that no checkpoint may have is found at the capture, and the workflow goes on.
 #[test]
-fn a_stack_pointer_that_is_not_aligned_is_in_the_way() {
-    let document = json!({
-        "name": "tilted",
-        "functions": { "misbehave": { "image": "misbehave" } },
-        "steps": [{ "name": "sleeps", "function": "misbehave", "args": { "how": "unaligned-sleep" } }],
-    });
-    let ready = ready(&document);
-    let _one = support::one_at_a_time();
-    let ended = report(run(&ready, None, true));
-    assert_eq!(ended.status, Status::Done, "{:#?}", ended.error);
-    let why = ended.not_suspended.expect("a reason");
-    assert!(why.contains("a thread has its stack pointer outside its stack, or not aligned"), "{why}");
+fn a_stack_pointer_that_is_not_aligned_or_on_another_stack_is_in_the_way_and_its_thread_named() {
+    for how in ["unaligned-sleep", "own-stack-sleep"] {
+        let document = json!({
+            "name": "tilted",
+            "functions": { "misbehave": { "image": "misbehave" } },
+            "steps": [{ "name": "sleeps", "function": "misbehave", "args": { "how": how } }],
+        });
+        let ready = ready(&document);
+        let _one = support::one_at_a_time();
+        let ended = report(run(&ready, None, true));
+        assert_eq!(ended.status, Status::Done, "{:#?}", ended.error);
+        let why = ended.not_suspended.expect("a reason");
+        let words =
+            "of sleeps[0] (function misbehave) has its stack pointer outside its stack, or not aligned";
+        assert!(why.starts_with("thread 0x") && why.ends_with(words), "{why}");
+    }
 }
 
 /// A deadlocked function is reported as usual, and so is a workflow whose timeout passes while it is suspended.

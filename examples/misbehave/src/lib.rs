@@ -1,6 +1,6 @@
 //! Fails in every way a function can. Argument `how` chooses the way; `workflows/failures` has a file for each, but for
-//! `print-variable` and `publish-variable`, which are about secrets that only a server grants, and `rename-slot` and `unaligned-sleep`, which are about suspended
-//! workflows.
+//! `print-variable` and `publish-variable`, which are about secrets that only a server grants, and `rename-slot`, `unaligned-sleep` and `own-stack-sleep`, which are about
+//! suspended workflows.
 //!
 //! Every way is a function of its own that is never inlined, so that a report can name it.
 #![no_std]
@@ -55,6 +55,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "far-return" => processor::far_return(),
         "interrupt-return" => processor::interrupt_return(),
         "unaligned-sleep" => processor::unaligned_sleep(),
+        "own-stack-sleep" => processor::own_stack_sleep(),
 
         "endless-loop" => waits::endless_loop(),
         "endless-loop-after-sleep" => waits::endless_loop_after_sleep(),

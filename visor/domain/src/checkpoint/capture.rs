@@ -29,8 +29,8 @@ use std::time::Duration;
 pub enum CaptureError {
     #[error("{instance} is in a call that cannot be captured: {call}")]
     Call { instance: String, call: String },
-    #[error("a thread of {instance} has its stack pointer outside its stack")]
-    StackPointer { instance: String },
+    #[error("thread {thread:#x} of {instance} has its stack pointer outside its stack, or not aligned")]
+    StackPointer { instance: String, thread: u32 },
     #[error("{instance} has a mapped file that cannot be read")]
     MappedFile { instance: String },
     #[error("memory of {instance} that came with its checkpoint cannot be read: {source}")]
@@ -95,6 +95,8 @@ impl Shared {
         let mut threads: HashMap<u32, Vec<ThreadRecord>> = threads.into_iter().collect();
         // Before all of it is looked at.
         let touched = self.files.pager.all_touched();
+        // As a rule it is a module that refuses: then no page is copied.
+        let saved = self.save_modules()?;
         let mut captured = (Vec::new(), self.begin_pages(then)?);
         let mut live = Vec::new();
         for instance in self.instances.live() {
@@ -105,7 +107,6 @@ impl Shared {
         }
         let (mut instances, mut found) = captured;
         let mut modules = Vec::new();
-        let saved = self.save_modules()?;
         for record in &mut instances {
             let files = self.files.pager.capture(record.id, |page, bytes| found.add(page, bytes));
             record.files = files.ok_or_else(|| CaptureError::MappedFile { instance: self.name_of(record.id) })?;
@@ -192,9 +193,12 @@ impl Shared {
             }
         }
         let mapped: Vec<_> = cell.mapped().ranges().collect();
-        let live = threads.iter().map(|thread| pages::live_stack(cell, (thread.stack, thread.user_rsp)));
-        let live: Option<Vec<_>> = live.collect();
-        let live = live.ok_or_else(|| CaptureError::StackPointer { instance: instance.described() })?;
+        let live = threads.iter().map(|thread| {
+            let live = pages::live_stack(cell, (thread.stack, thread.user_rsp));
+            let of_thread = || CaptureError::StackPointer { instance: instance.described(), thread: thread.number };
+            live.filter(|_| thread.user_rsp.is_multiple_of(8)).ok_or_else(of_thread)
+        });
+        let live = live.collect::<Result<Vec<_>, _>>()?;
         if !into.has_unread() {
             let filled = self.space.fill_missing(&(cell.base()..cell.base() + CELL_SIZE));
             filled.map_err(|source| CaptureError::Unread { instance: instance.described(), source })?;
