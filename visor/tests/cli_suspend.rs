@@ -7,7 +7,7 @@ use monohull_abi::layout::{ARENA_BASE, PAGE};
 use monohull_checkpoint::record::{Contents, FunctionRecord, PageRange, ThreadRecord, ThreadState, WaitOn};
 use monohull_checkpoint::{Checkpoint, Content, Heat, Key, Packing, Pages, Run, Trust, seal, write};
 use program::{NAP, RESULT, document, image, monohull, write_sleepers};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -72,6 +72,38 @@ fn a_checkpoint_can_be_resumed_again() {
         let lines = &document["steps"][0]["instances"][0]["lines"];
         assert_eq!(lines[0]["text"], "nap 0 … slept", "{lines}");
     }
+}
+
+/// Files in memory are part of the workflow, however many bytes they have.
+#[test]
+fn large_files_in_memory_are_kept() {
+    const FILES: u64 = 17;
+    const BYTES: u64 = 16 << 20;
+    let folder = TempDir::new().expect("a folder");
+    let on_each =
+        |what: &dyn Fn(String) -> Value| (0..FILES).map(|file| what(format!("/t/{file}"))).collect::<Vec<_>>();
+    let fills = on_each(&|file| json!(["fill", file, BYTES.to_string()]));
+    let sizes = on_each(&|file| json!(["size", file]));
+    let tries = [fills, vec![json!(["event", "go"])], sizes].concat();
+    let document = json!({
+        "name": "large",
+        "functions": { "file-probe": { "image": image("file-probe") } },
+        "steps": [{ "name": "try", "function": "file-probe", "args": { "tries": tries } }],
+        "files": [{ "at": "/t", "memory": "512MiB" }],
+    });
+    fs::write(folder.path().join("w.json"), document.to_string()).expect("written");
+    fs::write(folder.path().join("go"), "on").expect("written");
+    let output = monohull(folder.path(), &["run", "w.json", "--suspend", "waiting", "--json"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let suspended = program::document(&output);
+    let checkpoint = suspended["checkpoint"].as_str().expect("a path");
+    assert!(suspended["bytes"].as_u64().expect("a number") > FILES * BYTES, "{suspended}");
+    let described = monohull(folder.path(), &["checkpoint", "describe", checkpoint]);
+    assert_eq!(described.status.code(), Some(0), "{described:?}");
+    let output = monohull(folder.path(), &["resume", checkpoint, "--event", "go=go"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.matches(&format!(": {BYTES} bytes")).count() as u64, FILES, "{text}");
 }
 
 #[test]

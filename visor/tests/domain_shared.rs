@@ -5,7 +5,7 @@ mod support;
 use monohull_visor::domain::checkpoint::{CapturedPages, Continuation};
 use monohull_visor::engine::{Ready, RunOptions};
 use monohull_visor::report::{Silent, Status};
-use monohull_visor::worker::{copy_continuation, read_continuation, seal_continuation};
+use monohull_visor::worker::{Bounds, copy_continuation, read_continuation, seal_continuation};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn a_capture_after_pages_were_mapped_is_that_after_they_were_copied() {
         assert!(again.pages == first.pages && again.unchanged.is_empty());
         assert_eq!(again.instances, first.instances);
     }
-    assert_eq!(copy_continuation(&memory, u64::MAX).expect("it is as it was"), first);
+    assert_eq!(copy_continuation(&memory, Bounds::NONE).expect("it is as it was"), first);
 }
 
 /// One writes to its pages and ends; the memory is as before, and so is what another one finds there.
@@ -52,7 +52,7 @@ fn what_one_fork_writes_no_other_sees() {
     for _ in 0..3 {
         let ended = report(go_on(&ready, Some(read(&memory)), true));
         assert_eq!(ended.status, Status::Done, "{:#?}", ended.error);
-        assert_eq!(copy_continuation(&memory, u64::MAX).expect("it is as it was"), first);
+        assert_eq!(copy_continuation(&memory, Bounds::NONE).expect("it is as it was"), first);
         let other = suspended(go_on(&ready, Some(read(&memory)), false)).continuation;
         assert!(other.pages == first.pages);
     }

@@ -81,6 +81,11 @@ impl Body {
         self.chunks.iter().map(|(index, chunk)| (*index, chunk.len()))
     }
 
+    /// Bytes that the chunks hold before the file's end.
+    pub(crate) fn held(&self) -> u64 {
+        self.chunks().map(|(index, len)| used_of(index, len, self.size)).sum()
+    }
+
     /// Passes on what the chunks hold before the file's end, chunk by chunk.
     pub(crate) fn save_bytes(&self, each: &mut impl FnMut(&[u8]) -> Result<(), Refused>) -> Result<(), Refused> {
         for (index, chunk) in &self.chunks {

@@ -151,6 +151,13 @@ impl Nodes {
         slot.inspect(|slot| slot.accessed.store(time, Ordering::Relaxed)).is_some()
     }
 
+    /// How many bytes [`Nodes::save_bytes`] passes on.
+    pub(crate) fn held(&self) -> u64 {
+        let next = self.numbers.lock().next as usize;
+        let slots = (0..next).filter_map(|index| self.slots.get(index));
+        slots.map(|slot| slot.file.read().file.as_ref().map_or(0, |file| file.body.held())).sum()
+    }
+
     /// Passes on the bytes of all files, in the order of their places.
     pub(crate) fn save_bytes(&self, mut each: impl FnMut(&[u8]) -> Result<(), Refused>) -> Result<(), Refused> {
         let next = self.numbers.lock().next as usize;

@@ -18,15 +18,28 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use monohull_abi::file::{MOUNTS_MAX, NAME_MAX};
+use monohull_abi::record::RECORD_MAX;
 use monohull_module::record::{RecordsRef, Refused, fields_and_rest, rise};
 
 /// Numbers of directories stay below this; a tree would have to make one each nanosecond for a century to get there.
 const NEXT_MAX: u64 = DIRECTORIES + (1 << 62);
 
+/// The most bytes of files in a record. What remains is for the trees.
+const HELD_MAX: u64 = RECORD_MAX - (64 << 20);
+
 impl RamFs {
     pub(crate) fn save_trees(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
         let cells = (0..MOUNTS_MAX).filter_map(|mount| self.trees.get(mount));
         let trees: Vec<&Tree> = cells.filter_map(|cell| cell.get().map(|tree| &**tree)).collect();
+        let held = |tree: &Tree| tree.nodes.held();
+        if trees.iter().map(|tree| held(tree)).sum::<u64>() > HELD_MAX
+            && let Some(largest) = trees.iter().max_by_key(|tree| held(tree))
+        {
+            let bytes = held(largest);
+            let why =
+                format_args!("they hold {bytes} bytes, and a checkpoint has at most {HELD_MAX} of all such files");
+            return Err(self.refused(largest.mount, why));
+        }
         // The names are borrowed until the record is written.
         let names: Vec<_> = trees.iter().map(|tree| tree.names.lock()).collect();
         let described: Vec<TreeRecord<'_>> =

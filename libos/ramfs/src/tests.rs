@@ -141,3 +141,24 @@ fn a_tree_deeper_than_any_stack_goes_through_a_record() {
     };
     assert_eq!(resumed(&captured, &deep), Ok(()));
 }
+
+/// What no checkpoint can have is named before any of it is copied.
+#[test]
+fn files_that_are_too_large_for_a_record_are_named() {
+    let mount = |size| MountInfo { kind: MountKind::Memory, read_only: 0, size };
+    let mounts = vec![(mount(1 << 20), "/".to_string()), (mount(8 << 30), "/t".to_string())];
+    let domain = Domain::with_mounts(&[&MONOHULL_MODULE], mounts);
+    make(&domain, "a", b"words");
+    let mut stat = FileStat::default();
+    let args = ["b".as_ptr() as u64, 1, open::WRITE | open::CREATE, &raw mut stat as u64, 0];
+    let node = domain.system(number::RAMFS, [FsOp::Open.word(1), args[0], args[1], args[2], args[3], args[4]]);
+    // A byte of each chunk: the others take no memory until they are written to.
+    for chunk in 0..2047 {
+        let byte = b"x".as_ptr() as u64;
+        let args = [FsOp::Write.word(1), node as u64, chunk * CHUNK + CHUNK - 1, byte, 1, 0];
+        assert_eq!(domain.system(number::RAMFS, args), 1);
+    }
+    let why = domain.capture().map(drop).unwrap_err();
+    let words = "files in memory at `/t`: they hold 4292870144 bytes, and a checkpoint has at most 4227858432 of all such files";
+    assert_eq!(why, words);
+}

@@ -59,6 +59,8 @@ pub enum Error {
     Ancestor { file: PathBuf, error: Box<Error> },
     #[error("it takes pages from {}, which is not there", shown(file))]
     NoAncestor { file: PathBuf },
+    #[error("{section} would have {bytes} bytes, and may have {}", section.most())]
+    TooLarge { section: SectionId, bytes: u64 },
     #[error("{doing}: {source}")]
     Io { doing: &'static str, source: io::Error },
 }

@@ -71,6 +71,6 @@ pub use key::{KEY_BYTES, Key, KeyError, KeyId};
 pub use kinds::{PageCounts, PageKind, count_pages};
 pub use new_file::{NewFile, Replace};
 pub use pages::{Content, Heat, Packing, Pages, Run};
-pub use read::{Checkpoint, ReadAt, SECTION_MAX, SectionSize, Trust, seal, seal_bytes};
-pub use section::SectionId;
+pub use read::{Checkpoint, ReadAt, SectionSize, Trust, seal, seal_bytes};
+pub use section::{SECTION_MAX, SectionId};
 pub use write::{Written, write};

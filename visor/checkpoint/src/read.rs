@@ -17,16 +17,16 @@ use crate::host::Processor;
 use crate::key::{Key, KeyId};
 use crate::pages::{self, Content, PAGE_BYTES, Packing, PageTable, Run};
 use crate::record::Contents;
-use crate::section::{ENTRY, Entry, MANDATORY, SectionId};
+use crate::section::{ENTRY, Entry, MANDATORY, MODULES_MAX, SECTION_MAX, SectionId};
 use monohull_abi::layout::PAGE;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
-/// The most bytes of one section: so much may be allocated for it.
-pub const SECTION_MAX: u64 = 256 << 20;
+/// The most numbers, lengths and the like, in bytes, that are decoded of a section: lists take several times the memory that they have bytes.
+const ENTRIES_MAX: u64 = 64 << 20;
 /// Pages that are read at once to be verified.
 const VERIFIED_AT_ONCE: u64 = 64;
 
@@ -34,6 +34,10 @@ const VERIFIED_AT_ONCE: u64 = 64;
 pub trait ReadAt {
     /// How many bytes it has.
     fn length(&self) -> io::Result<u64>;
+    /// How many of them occupy room. A file may have holes, which cost nothing and are read as zeros.
+    fn stored(&self) -> io::Result<u64> {
+        self.length()
+    }
     /// Fills the buffer from a place.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
@@ -47,6 +51,12 @@ impl ReadAt for File {
         }
     }
 
+    fn stored(&self) -> io::Result<u64> {
+        /// What blocks are counted in, whatever a file system's own are.
+        const BLOCK: u64 = 512;
+        self.metadata().map(|metadata| metadata.blocks().saturating_mul(BLOCK))
+    }
+
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         FileExt::read_exact_at(self, buffer, offset)
     }
@@ -55,6 +65,10 @@ impl ReadAt for File {
 impl ReadAt for &File {
     fn length(&self) -> io::Result<u64> {
         ReadAt::length(*self)
+    }
+
+    fn stored(&self) -> io::Result<u64> {
+        ReadAt::stored(*self)
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
@@ -126,9 +140,13 @@ impl<S: ReadAt> Checkpoint<S> {
         }
         let table: Vec<Entry> = table_bytes.as_chunks::<ENTRY>().0.iter().map(Entry::decode).collect();
         check_table(&header, &table, there)?;
+        if matches!(trust, Trust::Unchecked) {
+            check_stored(&source, &table)?;
+        }
         check_padding(&source, &header, &table)?;
 
-        let mut sections = Sections::default();
+        let entries = if matches!(trust, Trust::Unchecked) { ENTRIES_MAX } else { u64::MAX };
+        let mut sections = Sections { entries, ..Sections::default() };
         for entry in &table {
             let part = part_of(entry);
             let mut bytes = vec![0; entry.length as usize];
@@ -138,7 +156,7 @@ impl<S: ReadAt> Checkpoint<S> {
             }
             sections.take(entry.id, bytes)?;
         }
-        let runs: Vec<Run> = decode(SectionId::Runs, &sections.one(SectionId::Runs)?)?;
+        let runs: Vec<Run> = sections.record(SectionId::Runs)?;
         let pages = PageTable::decode(&sections.one(SectionId::Pages)?, header.pages_bytes)?;
         let contents = sections.contents()?;
         check_runs(&runs, &pages)?;
@@ -384,17 +402,29 @@ fn check_table(header: &Header, table: &[Entry], there: u64) -> Result<(), Error
         if entry.offset != end || entry.length > there.saturating_sub(end) {
             return malformed(part, "it does not lie behind the section before it");
         }
-        if entry.length > SECTION_MAX {
-            return malformed(part, "it is larger than any section may be");
+        if entry.length > SectionId::of(entry.id).map_or(SECTION_MAX, SectionId::most) {
+            return malformed(part, "it is larger than this section may be");
         }
         last = entry.id;
         end = end.saturating_add(entry.length.next_multiple_of(8));
+    }
+    if table.iter().filter(|entry| entry.id == SectionId::Module as u32).count() > MODULES_MAX {
+        return malformed(Part::Table, "it has more modules than there are");
     }
     let pages_end = header.pages_offset.checked_add(header.pages_bytes);
     if header.pages_offset < end || header.pages_offset - end >= PAGE || pages_end != Some(header.file_bytes) {
         return malformed(Part::Header, "the stored pages do not lie behind the sections");
     }
     Ok(())
+}
+
+/// A stranger's file has sections of no more bytes than take room in it, or of few: they are read into memory.
+fn check_stored(source: &impl ReadAt, table: &[Entry]) -> Result<(), Error> {
+    let sections = table.iter().fold(0_u64, |sum, entry| sum.saturating_add(entry.length));
+    match sections <= SECTION_MAX || sections <= source.stored().map_err(reading)? {
+        true => Ok(()),
+        false => Err(Error::malformed(Part::Table, "its sections have holes")),
+    }
 }
 
 /// The bytes between the parts, which no hash covers, are zero.
@@ -447,6 +477,8 @@ fn check_runs(runs: &[Run], table: &PageTable) -> Result<(), Error> {
 /// Sections by what they are.
 #[derive(Default)]
 struct Sections {
+    /// See [`ENTRIES_MAX`].
+    entries: u64,
     single: [Option<Vec<u8>>; SectionId::ALL.len()],
     modules: Vec<Vec<u8>>,
 }
@@ -467,21 +499,25 @@ impl Sections {
     }
 
     fn record<T: DeserializeOwned>(&mut self, section: SectionId) -> Result<T, Error> {
-        decode(section, &self.one(section)?)
+        decode(section, &self.one(section)?, self.entries)
     }
 
     /// Records that may be absent if there are none.
     fn list<T: DeserializeOwned>(&mut self, section: SectionId) -> Result<Vec<T>, Error> {
         let bytes = self.single[section as usize - 1].take();
-        bytes.map_or_else(|| Ok(Vec::new()), |bytes| decode(section, &bytes))
+        bytes.map_or_else(|| Ok(Vec::new()), |bytes| decode(section, &bytes, self.entries))
     }
 
     /// A record that may be absent.
     fn optional<T: DeserializeOwned>(&mut self, section: SectionId) -> Result<Option<T>, Error> {
-        self.single[section as usize - 1].take().map(|bytes| decode(section, &bytes)).transpose()
+        let bytes = self.single[section as usize - 1].take();
+        bytes.map(|bytes| decode(section, &bytes, self.entries)).transpose()
     }
 
     fn contents(mut self) -> Result<Contents, Error> {
+        let entries = self.entries;
+        // One after the other is freed.
+        let module = |bytes: Vec<u8>| decode(SectionId::Module, &bytes, entries);
         Ok(Contents {
             identity: self.record(SectionId::Identity)?,
             functions: self.record(SectionId::Functions)?,
@@ -494,14 +530,14 @@ impl Sections {
             registers: self.list(SectionId::Registers)?,
             files: self.list(SectionId::Files)?,
             chain: self.optional(SectionId::Chain)?,
-            modules: self.modules.iter().map(|bytes| decode(SectionId::Module, bytes)).collect::<Result<_, _>>()?,
+            modules: std::mem::take(&mut self.modules).into_iter().map(module).collect::<Result<_, _>>()?,
         })
     }
 }
 
 /// A record that is all of a section. What it holds of lists grows as the bytes for it are read.
-fn decode<T: DeserializeOwned>(section: SectionId, bytes: &[u8]) -> Result<T, Error> {
-    match postcard::take_from_bytes(bytes) {
+fn decode<T: DeserializeOwned>(section: SectionId, bytes: &[u8], entries: u64) -> Result<T, Error> {
+    match monohull_bounded::take(bytes, entries) {
         Ok((record, [])) => Ok(record),
         Ok((_, rest)) => {
             let reason = format_args!("its last {} bytes belong to nothing", rest.len());

@@ -10,6 +10,9 @@ use crate::host::{Layout, Processor};
 use monohull_abi::layout::PAGE;
 use serde::{Deserialize, Serialize};
 
+/// The most threads: their numbers have so many indices.
+const THREADS_MAX: usize = 1 << 20;
+
 /// Everything in a checkpoint but its pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contents {
@@ -357,6 +360,7 @@ pub struct SchedulerRecord {
     pub ready: Vec<u32>,
     /// The numbers of the threads that wait for the same thing, those that came first first. Each thread that waits for more
     /// than a deadline is in one queue.
+    #[serde(deserialize_with = "monohull_bounded::at_most::<THREADS_MAX, _, _>")]
     pub queues: Vec<Vec<u32>>,
     /// The numbers that new threads get, the next one first.
     pub free: Vec<u32>,

@@ -8,7 +8,15 @@
 //! ```
 
 use crate::hash::Hash;
+use monohull_abi::record::RECORD_MAX;
 use std::fmt;
+
+/// The most bytes of a section that has only what describes a workflow.
+pub const SECTION_MAX: u64 = 256 << 20;
+/// The most bytes of a section that also has data as it is: printed lines, inputs, files in memory.
+pub(crate) const DATA_MAX: u64 = 64 << 30;
+/// The most sections of libos modules.
+pub(crate) const MODULES_MAX: usize = 64;
 
 /// Bytes of an entry.
 pub(crate) const ENTRY: usize = 64;
@@ -61,6 +69,16 @@ impl SectionId {
     /// The newest version of its contents that this program reads, and the one that it writes.
     pub(crate) const fn version(self) -> u16 {
         1
+    }
+
+    /// The most bytes that one may have: neither a reader nor a writer takes a larger one.
+    pub const fn most(self) -> u64 {
+        match self {
+            SectionId::Instances | SectionId::Engine => DATA_MAX,
+            // A module's record, and the list of its pages.
+            SectionId::Module => RECORD_MAX + SECTION_MAX,
+            _ => SECTION_MAX,
+        }
     }
 
     /// Its name in messages and reports.

@@ -40,6 +40,11 @@ pub fn write(to: &mut impl Write, contents: &Contents, pages: &Pages<'_>, packin
     sections.push((SectionId::Pages, stored.section()));
     sections.sort_by_key(|(id, _)| *id as u32);
 
+    for (id, bytes) in &sections {
+        if bytes.len() as u64 > id.most() {
+            return Err(Error::TooLarge { section: *id, bytes: bytes.len() as u64 });
+        }
+    }
     let table_end = HEADER + sections.len() * ENTRY;
     let mut offset = table_end as u64;
     let mut table = Vec::with_capacity(sections.len() * ENTRY);
@@ -74,16 +79,14 @@ pub fn write(to: &mut impl Write, contents: &Contents, pages: &Pages<'_>, packin
     };
     header.digest = header.digest_with(&table);
 
-    let mut head = Vec::with_capacity(pages_offset as usize);
-    head.extend_from_slice(&header.encode());
-    head.extend_from_slice(&table);
-    for (_, bytes) in &sections {
-        head.extend_from_slice(bytes);
-        head.resize(head.len().next_multiple_of(8), 0);
-    }
-    head.resize(pages_offset as usize, 0);
-
+    let head = [&header.encode()[..], &table].concat();
+    let zeros = [0; PAGE as usize];
     let mut slices = vec![IoSlice::new(&head)];
+    for (_, bytes) in &sections {
+        slices.push(IoSlice::new(bytes));
+        slices.push(IoSlice::new(&zeros[..bytes.len().next_multiple_of(8) - bytes.len()]));
+    }
+    slices.push(IoSlice::new(&zeros[..(pages_offset - offset) as usize]));
     slices.extend(stored.pieces.iter().map(|page| IoSlice::new(page)));
     slices.push(IoSlice::new(&stored.packed));
     write_all(to, &mut slices).map_err(|source| Error::Io { doing: "writing it", source })?;

@@ -7,7 +7,8 @@ use monohull_checkpoint::record::{
     EXTENDED_BYTES, HandlerRecord, MappedFileRecord, RegistersRecord, Resumption, ThreadState,
 };
 use monohull_checkpoint::{
-    Checkpoint, Content, Heat, NewFile, Packing, PageKind, Pages, Replace, Trust, compare, count_pages, seal, write,
+    Checkpoint, Content, Hash, Heat, NewFile, Packing, PageKind, Pages, Replace, SECTION_MAX, Trust, compare,
+    count_pages, seal, write,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -387,4 +388,26 @@ fn mapped_files_are_kept_and_wrong_ones_refused() {
     {
         assert!(written(right.clone(), Some(page)).is_err(), "{page:#x}");
     }
+}
+
+/// Files in memory are data, of which there may be more than what describes a workflow may have; and what is written can be read.
+#[test]
+fn a_module_may_have_more_than_other_sections_and_what_is_too_large_is_not_written() {
+    let mut large = contents();
+    large.modules[1].bytes.resize(SECTION_MAX as usize + 4097, 7);
+    let (memory, file) = (memory(), tempfile::tempfile().expect("a file"));
+    let written = write(&mut &file, &large, &pages(&memory), Packing::Raw).expect("it is data");
+    let read = Checkpoint::read(&file, Trust::NotSealed).expect("what was written can be read");
+    assert_eq!((read.contents(), read.bytes()), (&large, written.bytes));
+    let described = Checkpoint::read(&file, Trust::Unchecked).expect("it is all there");
+    assert_eq!(described.digest(), written.digest);
+
+    let mut too_large = contents();
+    too_large.identity.label.clear();
+    too_large.plan = vec![b' '; SECTION_MAX as usize + 1];
+    too_large.identity.plan = Hash::of(&too_large.plan);
+    let before = file.metadata().expect("a file").len();
+    let refused = write(&mut &file, &too_large, &pages(&memory), Packing::Raw).expect_err("it is too large");
+    assert_eq!(refused.to_string(), "section `plan` would have 268435457 bytes, and may have 268435456");
+    assert_eq!(file.metadata().expect("a file").len(), before, "nothing was written");
 }

@@ -6,8 +6,10 @@ use monohull_abi::call::SYSTEM_INSTANCE;
 use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, PAGE, cell_base};
 use monohull_abi::number::{EVENT_WAIT, NULL, QUEUE_WAIT, SYSTEM_ONLY};
 use monohull_checkpoint::record::*;
-use monohull_checkpoint::{Checkpoint, Error, Packing, Trust};
-use support::{CELLS, IDS, Parts, STACK, contents, sample};
+use monohull_checkpoint::{Checkpoint, Error, Packing, SECTION_MAX, Trust, write};
+use rustix::fs::FallocateFlags;
+use std::fs::File;
+use support::{CELLS, IDS, Parts, STACK, contents, memory, pages, sample};
 
 /// How a sample is changed, and what the refusal says.
 type Attack = (fn(&mut Contents), &'static str);
@@ -176,4 +178,54 @@ fn errors_have_no_control_characters() {
     let file = Parts::of(&sample(Packing::Raw)).with(&contents).unsealed();
     let error = Checkpoint::read(file.as_slice(), Trust::NotSealed).expect_err("two modules have one name").to_string();
     assert!(error.contains("it is there twice") && !error.contains(|c: char| c.is_control()), "{error:?}");
+}
+
+/// Holes in a file cost its writer nothing: a reader that may have been given anyone's does not make memory of them. Neither does it of
+/// lists that take many times the memory that they have bytes.
+#[test]
+fn a_small_file_takes_no_large_memory() {
+    let refused = |file: &File| Checkpoint::read(file, Trust::Unchecked).expect_err("it is too much").to_string();
+    let mut large = contents();
+    large.modules[1].bytes.resize(SECTION_MAX as usize, 0);
+    let (memory, file) = (memory(), tempfile::tempfile().expect("a file"));
+    write(&mut &file, &large, &pages(&memory), Packing::Raw).expect("it is data");
+    Checkpoint::read(&file, Trust::Unchecked).expect("it is all there");
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&file, flags, 1 << 20, 200 << 20).expect("the file system has holes");
+    assert_eq!(refused(&file), "it is malformed: the header or the table of sections: its sections have holes");
+    // What this process has written, or a key has sealed, is as large as it was meant to be, on file systems that make holes of zeros too.
+    Checkpoint::read(&file, Trust::NotSealed).expect("it is not a stranger's");
+
+    let parts = Parts::of(&sample(Packing::Raw));
+    let queues = |count: usize| {
+        let mut changed = parts.clone();
+        // No ready threads, so many queues without threads, and nothing else.
+        let mut bytes = vec![0];
+        bytes.extend(varint(count));
+        bytes.resize(bytes.len() + count + 4, 0);
+        changed.section(5).bytes = bytes;
+        Checkpoint::read(changed.unsealed().as_slice(), Trust::Unchecked)
+            .map(drop)
+            .expect_err("it is wrong")
+            .to_string()
+    };
+    assert!(queues(1).contains("one is empty"), "{}", queues(1));
+    assert!(queues((1 << 20) + 1).contains("it is malformed: section `scheduler`"), "{}", queues((1 << 20) + 1));
+
+    let mut many = contents();
+    let module = many.modules.remove(1);
+    many.modules.extend((0..64).map(|number| ModuleRecord { name: format!("m{number}"), ..module.clone() }));
+    let unsealed = parts.clone().with(&many).unsealed();
+    let error = Checkpoint::read(unsealed.as_slice(), Trust::Unchecked).expect_err("there are not so many").to_string();
+    assert!(error.contains("it has more modules than there are"), "{error}");
+}
+
+fn varint(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
 }

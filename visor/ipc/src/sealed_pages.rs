@@ -8,7 +8,7 @@
 //! There may be runs that are not in it: the reader [asks for them](crate::later_pages).
 //!
 //! Nothing of it is trusted by its reader: that a run lies in front of the record is checked here, and where it belongs when it is put
-//! there.
+//! there. A reader that is not to have more memory taken than the writer has says [how much](Most) it takes of a record.
 
 use crate::sealed::{seal_memory, sealed_size};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 /// Bytes of the length at the end.
 const LENGTH: usize = 8;
@@ -33,6 +33,20 @@ pub struct Placed {
     pub here: Vec<(u64, Range<usize>)>,
     /// Addresses and bytes of those whose contents are elsewhere.
     pub elsewhere: Places,
+}
+
+/// How much is taken of a record from one that may be anyone's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Most {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Those of them that are no text and no byte string: lists take several times the memory that they have bytes.
+    pub entries: u64,
+}
+
+impl Most {
+    /// All of it.
+    pub const ANY: Most = Most { bytes: u64::MAX, entries: u64::MAX };
 }
 
 /// Memory that gets pages, and is sealed then.
@@ -93,20 +107,31 @@ fn add_place(places: &mut Places, address: u64, bytes: u64) {
 pub fn read_pages<'b, R: Deserialize<'b>>(bytes: &'b [u8]) -> Result<(R, Placed), String> {
     let (rest, length) = bytes.split_last_chunk::<LENGTH>().ok_or_else(short)?;
     let end = end_of_pages(*length, rest.len())?;
-    decode(&rest[end..], end)
+    decode(&rest[end..], end, u64::MAX)
 }
 
 /// The same of a file that is not mapped. What is not written in it takes no memory.
-pub fn read_pages_from<R: DeserializeOwned>(file: &File) -> Result<(R, Placed), String> {
+///
+/// The record has no holes: they cost its writer nothing, and its reader as much as all else.
+pub fn read_pages_from<R: DeserializeOwned>(file: &File, most: Most) -> Result<(R, Placed), String> {
+    /// What blocks are counted in.
+    const BLOCK: u64 = 512;
     let failed = |error: io::Error| error.to_string();
     let size = usize::try_from(sealed_size(file).map_err(failed)?).map_err(|_| short())?;
     let length_at = size.checked_sub(LENGTH).ok_or_else(short)?;
     let mut length = [0; LENGTH];
     file.read_exact_at(&mut length, length_at as u64).map_err(failed)?;
     let end = end_of_pages(length, length_at)?;
-    let mut record = vec![0; length_at - end];
+    let bytes = length_at - end;
+    if bytes as u64 > most.bytes {
+        return Err(format!("its record has {bytes} bytes, where at most {} are taken", most.bytes));
+    }
+    if bytes as u64 > file.metadata().map_err(failed)?.blocks().saturating_mul(BLOCK) {
+        return Err("its record has holes".to_owned());
+    }
+    let mut record = vec![0; bytes];
     file.read_exact_at(&mut record, end as u64).map_err(failed)?;
-    decode(&record, end)
+    decode(&record, end, most.entries)
 }
 
 fn short() -> String {
@@ -118,8 +143,8 @@ fn end_of_pages(length: [u8; LENGTH], length_at: usize) -> Result<usize, String>
     length.and_then(|length| length_at.checked_sub(length)).ok_or_else(short)
 }
 
-fn decode<'b, R: Deserialize<'b>>(record: &'b [u8], end: usize) -> Result<(R, Placed), String> {
-    let decoded = postcard::take_from_bytes::<(R, Places, Places)>(record);
+fn decode<'b, R: Deserialize<'b>>(record: &'b [u8], end: usize, entries: u64) -> Result<(R, Placed), String> {
+    let decoded = monohull_bounded::take::<(R, Places, Places)>(record, entries);
     let ((record, places, elsewhere), []) = decoded.map_err(|error| format!("it cannot be read: {error}"))? else {
         return Err("its record has more bytes than it should".to_owned());
     };
@@ -167,7 +192,7 @@ mod tests {
             let bytes = read_sealed(&file, u64::MAX).expect("its bytes");
             let (record, found): (&str, Placed) = read_pages(&bytes).expect("it is as it should be");
             assert_eq!(record, "a record");
-            let again = read_pages_from::<String>(&File::from(file)).expect("it is as it should be");
+            let again = read_pages_from::<String>(&File::from(file), Most::ANY).expect("it is as it should be");
             assert_eq!(again, (record.to_owned(), found.clone()));
             let found = found.here;
             let places = found.iter().map(|(address, range)| (*address, range.len() as u64 / PAGE));
@@ -209,7 +234,7 @@ mod tests {
     fn what_is_none_is_refused() {
         let good = read_sealed(sealed(&[(0x1000, 2)]), u64::MAX).expect("its bytes");
         let refused = |bytes: &[u8]| {
-            let of_file = read_pages_from::<String>(&File::from(seal(bytes, 0).expect("memory")));
+            let of_file = read_pages_from::<String>(&File::from(seal(bytes, 0).expect("memory")), Most::ANY);
             let why = read_pages::<String>(bytes).err();
             assert_eq!(of_file.err(), why);
             why
@@ -229,6 +254,41 @@ mod tests {
         let changes = memfd_create(c"test", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).expect("a file");
         let changes = File::from(changes);
         changes.write_all_at(&good, 0).expect("written");
-        read_pages_from::<String>(&changes).expect_err("it is not sealed");
+        read_pages_from::<String>(&changes, Most::ANY).expect_err("it is not sealed");
+    }
+    /// What costs its writer nothing: a record of zeros that no one has written, which says that it is many empty lists.
+    #[test]
+    fn a_record_takes_no_memory_that_its_writer_does_not_have() {
+        type Lists = Vec<Vec<u32>>;
+        let sparse = |bytes: u64| {
+            let memory =
+                File::from(memfd_create(c"test", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).expect("memory"));
+            // So many lists, each of which is empty, and no pages.
+            let mut count = Vec::new();
+            let mut rest = bytes - 12;
+            while rest >= 0x80 {
+                count.push(rest as u8 | 0x80);
+                rest >>= 7;
+            }
+            count.push(rest as u8);
+            memory.write_all_at(&count, 0).expect("written");
+            memory.write_all_at(&bytes.to_le_bytes(), bytes).expect("written");
+            File::from(seal_memory(memory).expect("sealed"))
+        };
+        // More than there is memory for, ten times over.
+        let huge = sparse(1 << 40);
+        let refused = |file: &File, most| read_pages_from::<Lists>(file, most).expect_err("it is too much");
+        assert_eq!(refused(&huge, Most::ANY), "its record has holes");
+        let most = Most { bytes: 1 << 30, entries: 1 << 20 };
+        assert_eq!(
+            refused(&huge, most),
+            format!("its record has {} bytes, where at most {} are taken", 1_u64 << 40, 1 << 30)
+        );
+        // Bytes that are there: they take no more memory than entries are taken.
+        let lists: Lists = vec![Vec::new(); 4 << 20];
+        let file = File::from(PagesFile::new().expect("memory").seal(&lists).expect("sealed"));
+        assert!(refused(&file, most).contains("more than 1048576 bytes besides texts and byte strings"));
+        let (read, _) = read_pages_from::<Lists>(&file, Most::ANY).expect("it is as it was written");
+        assert_eq!(read.len(), lists.len());
     }
 }

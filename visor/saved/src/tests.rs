@@ -6,7 +6,7 @@ use monohull_abi::number;
 use monohull_checkpoint::record::{PageRange, Resumption, ThreadRecord, ThreadState, Timer, TimerRecord};
 use monohull_checkpoint::{Key, Pages, count_pages};
 use monohull_domain::checkpoint::{Lineage, record as domain};
-use monohull_ipc::sealed_pages::read_pages_from;
+use monohull_ipc::sealed_pages::{Most, read_pages_from};
 use monohull_state_key::{KeyFile, StateKey};
 use std::fs;
 
@@ -25,7 +25,7 @@ pub(crate) fn plan(document: &[u8], engine: &Engine) -> Result<Plan, String> {
 fn copied(saved: Saved<OwnedFd>) -> Saved {
     let Saved { workflow, generation, document, functions, engine, continuation } = saved;
     let file = File::from(continuation);
-    let (record, runs) = read_pages_from::<Continuation<()>>(&file).expect("it is as it should be");
+    let (record, runs) = read_pages_from::<Continuation<()>>(&file, Most::ANY).expect("it is as it should be");
     let copy = |(address, range): (u64, std::ops::Range<usize>)| {
         let mut bytes = vec![0; range.len()];
         ReadAt::read_exact_at(&file, &mut bytes, range.start as u64).expect("its bytes");
@@ -414,7 +414,7 @@ fn what_is_read_is_sealed() {
     memory.set_len(0).expect_err("it is sealed");
     // The file may be removed, or be another one, meanwhile.
     fs::write(&path, b"other").expect("written");
-    let (record, _) = read_pages_from::<Continuation<()>>(&memory).expect("it is as it should be");
+    let (record, _) = read_pages_from::<Continuation<()>>(&memory, Most::ANY).expect("it is as it should be");
     assert_eq!(record.instances, continuation().instances);
 }
 

@@ -15,13 +15,11 @@ use monohull_engine::Event;
 use monohull_report::escape::shown;
 use monohull_report::{RunReport, Status};
 use monohull_saved::{Engine, Saved, Written};
-use monohull_worker::{Ran, Waiting, copy_continuation};
+use monohull_worker::{Bounds, Ran, Waiting, copy_continuation};
 use monohull_workflow::Plan;
 
 /// Shorter waits are waited out: to suspend and to resume takes some milliseconds, and an operator has to do it.
 pub(super) const SHORTEST_WAIT: Duration = Duration::from_secs(1);
-/// The most bytes of a continuation that are taken from a worker.
-pub(super) const CONTINUATION_MAX: u64 = 16 << 30;
 
 /// What is kept of a workflow besides its continuation.
 pub(super) struct Origin {
@@ -78,7 +76,7 @@ pub(super) fn print(report: &RunReport, json: bool) -> Exit {
 
 fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool) -> Exit {
     let Waiting { run, inputs, images } = waiting;
-    let continuation = match copy_continuation(&run.continuation, CONTINUATION_MAX) {
+    let continuation = match copy_continuation(&run.continuation, Bounds::of(plan)) {
         Ok(continuation) => continuation,
         Err(error) if error.kind() == ErrorKind::InvalidData => {
             return super::fail(

@@ -9,11 +9,14 @@
 //!
 //! Nothing of it is trusted by its reader: each run of pages is checked where it is used, and so is each field of a record.
 
+use monohull_abi::record::RECORD_MAX;
 use monohull_domain::checkpoint::record::{InstanceRecord, PageRun};
 use monohull_domain::checkpoint::{CapturedPages, Continuation, PageSource, TemplateMemory};
 use monohull_ipc::sealed::sealed_size;
-use monohull_ipc::sealed_pages::{PagesFile, Placed, read_pages, read_pages_from};
+use monohull_ipc::sealed_pages::{Most, PagesFile, Placed, read_pages, read_pages_from};
 use monohull_sys::sealed_bytes::SealedBytes;
+use monohull_workflow::Plan;
+use monohull_workflow::plan::{Access, MountSource};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -81,15 +84,70 @@ fn all_here(placed: Placed) -> Result<Vec<(u64, Range<usize>)>, String> {
     }
 }
 
-/// The same with a copy of its pages, if it has no more than so many bytes.
-pub fn copy_continuation(file: impl AsFd, most: u64) -> io::Result<Continuation> {
+/// How much is taken of a continuation from a worker, which may be in the wrong hands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// All its bytes.
+    pub bytes: u64,
+    /// Those of its record.
+    pub record: Most,
+}
+
+impl Bounds {
+    /// No bounds.
+    pub const NONE: Bounds = Bounds { bytes: u64::MAX, record: Most::ANY };
+
+    /// What the rest of a run of this plan may have: its limits bound memory, slots, files in memory and printed lines.
+    pub fn of(plan: &Plan) -> Bounds {
+        /// Bytes of a record whatever the plan.
+        const RECORD: u64 = 64 << 20;
+        /// Bytes in it for an instance.
+        const OF_INSTANCE: u64 = 64 << 10;
+        /// For so many bytes of memory there is one in the record: for its pages, each of which may be alone, and its threads.
+        const MEMORY_OF_BYTE: u64 = 64;
+        /// Numbers, whatever the plan: a thread that was interrupted has some 200 bytes of them.
+        const ENTRIES: u64 = 16 << 20;
+        /// A page that is alone has an address and a length, in the list of what is there and in that of what was touched.
+        const MEMORY_OF_ENTRY: u64 = 256;
+        /// A line costs so many bytes of output besides its text, and has three bytes of numbers.
+        const OUTPUT_OF_ENTRY: u64 = 8;
+
+        let of_step = |step: &monohull_workflow::plan::Step| {
+            let of_each = step.memory.saturating_add(step.stack);
+            u64::from(step.instances.most()).saturating_mul(of_each)
+        };
+        let instances = plan.steps.iter().map(|step| u64::from(step.instances.most())).fold(0, u64::saturating_add);
+        let memory = plan.steps.iter().map(of_step).fold(plan.limits.slots, u64::saturating_add);
+        let files = plan.files.iter().map(|mount| files_of(&mount.source)).fold(0, u64::saturating_add);
+        let output = instances.saturating_mul(plan.limits.output);
+        let parts = [RECORD, instances.saturating_mul(OF_INSTANCE), memory / MEMORY_OF_BYTE, files, output];
+        let record = parts.into_iter().fold(0, u64::saturating_add);
+        let entries = ENTRIES.saturating_add(memory / MEMORY_OF_ENTRY).saturating_add(output / OUTPUT_OF_ENTRY);
+        Bounds { bytes: memory.saturating_add(record), record: Most { bytes: record, entries } }
+    }
+}
+
+/// The most bytes that the record of a file system has, which its module writes.
+fn files_of(source: &MountSource) -> u64 {
+    match source {
+        MountSource::Memory { size } => *size,
+        // What a run has changed of it.
+        MountSource::Image { path, access: Access::Copy } => std::fs::metadata(path).map_or(0, |image| image.len()),
+        // An image that is the operator's, as a rule resolved before.
+        MountSource::Granted { access, .. } if *access != Some(Access::Read) => RECORD_MAX,
+        MountSource::Image { .. } | MountSource::Directory { .. } | MountSource::Granted { .. } => 0,
+    }
+}
+
+/// The same with a copy of its pages, if it has no more than that.
+pub fn copy_continuation(file: impl AsFd, most: Bounds) -> io::Result<Continuation> {
     let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let size = sealed_size(file.as_fd())?;
-    if size > most {
-        return Err(wrong(format!("{size} bytes were sent where at most {most} are taken")));
+    if size > most.bytes {
+        return Err(wrong(format!("{size} bytes were sent where at most {} are taken", most.bytes)));
     }
     let file = File::from(file.as_fd().try_clone_to_owned()?);
-    let (record, placed) = read_pages_from::<Continuation<()>>(&file).map_err(wrong)?;
+    let (record, placed) = read_pages_from::<Continuation<()>>(&file, most.record).map_err(wrong)?;
     let runs = all_here(placed).map_err(wrong)?;
     let copy = |(address, range): (u64, Range<usize>)| {
         let mut bytes = vec![0; range.len()];
@@ -105,7 +163,7 @@ mod tests {
     use super::*;
     use monohull_abi::layout::PAGE;
     use monohull_domain::checkpoint::record::SchedulerRecord;
-    use monohull_ipc::sealed::{read_sealed, seal};
+    use monohull_ipc::sealed::{read_sealed, seal, seal_written};
     use nix::sys::memfd::{MFdFlags, memfd_create};
 
     /// One without instances, with runs at these addresses of so many pages.
@@ -134,8 +192,9 @@ mod tests {
         for runs in [&[][..], &[(0x1000, 1)], &[(0x1000, 3), (0x8000, 1), (0x10_0000, 20)]] {
             let file = seal_continuation(continuation(runs)).expect("sealed");
             let size = read_sealed(&file, u64::MAX).expect("its bytes").len() as u64;
-            assert_eq!(copy_continuation(&file, size).expect("a continuation"), continuation(runs));
-            copy_continuation(&file, size - 1).expect_err("it has more bytes");
+            let most = |bytes| Bounds { bytes, ..Bounds::NONE };
+            assert_eq!(copy_continuation(&file, most(size)).expect("a continuation"), continuation(runs));
+            copy_continuation(&file, most(size - 1)).expect_err("it has more bytes");
             read_continuation(file, None).expect("a continuation");
         }
     }
@@ -154,8 +213,55 @@ mod tests {
     #[test]
     fn memory_that_may_change_is_refused() {
         let file = memfd_create(c"test", MFdFlags::MFD_CLOEXEC).expect("a file");
-        copy_continuation(&file, u64::MAX).expect_err("it is not sealed");
+        copy_continuation(&file, Bounds::NONE).expect_err("it is not sealed");
         read_continuation(file.try_clone().expect("a descriptor"), None).expect_err("it is not sealed");
         read_template(file).expect_err("it is not sealed");
+    }
+    fn plan(files: &str, more: &str) -> Plan {
+        let document = format!(
+            r#"{{ "name": "w", "functions": {{ "f": {{ "image": "f" }} }}, "files": [{files}],
+                "steps": [{{ "name": "s", "function": "f", "memory": "16MiB", "instances": 2 }}],
+                "limits": {{ "slots": "1MiB" {more} }} }}"#
+        );
+        monohull_workflow::load_str(std::path::Path::new("/tmp/w.json"), &document).expect("a workflow")
+    }
+
+    #[test]
+    fn bounds_count_what_a_plan_lets_a_run_have() {
+        let least = Bounds::of(&plan("", ""));
+        let memory = 2 * (16 << 20) + (1 << 20);
+        assert!(least.record.bytes >= 64 << 20 && least.bytes >= least.record.bytes + memory, "{least:?}");
+        let with_files = Bounds::of(&plan(r#"{ "at": "/t", "memory": "3GiB" }"#, ""));
+        assert_eq!(with_files.record.bytes - least.record.bytes, 3 << 30);
+        assert_eq!(with_files.bytes - least.bytes, 3 << 30);
+        assert_eq!(with_files.record.entries, least.record.entries, "they are byte strings");
+        let with_output = Bounds::of(&plan("", r#", "output": "1GiB""#));
+        assert!(with_output.record.bytes - least.record.bytes >= 2 * ((1 << 30) - (1 << 20)));
+    }
+
+    /// Memory that costs a worker nothing, and would cost the process above it all that it has.
+    #[test]
+    fn a_worker_cannot_have_memory_taken_that_it_does_not_have_itself() {
+        let bounds = Bounds::of(&plan("", ""));
+        let refused = |file: OwnedFd| copy_continuation(file, bounds).expect_err("it is an attack").to_string();
+        // A record of zeros that no one has written.
+        for (bytes, why) in
+            [(bounds.record.bytes / 2, "its record has holes"), (1 << 40, "bytes were sent where at most")]
+        {
+            let memory = seal_written(|memory| memory.write_all_at(&bytes.to_le_bytes(), bytes)).expect("memory");
+            let why_not = refused(memory);
+            assert!(why_not.contains(why), "{why_not}");
+        }
+        // Queues without threads, and times that nothing has touched: many times the memory that they have bytes.
+        let mut queues = continuation(&[]);
+        queues.scheduler.queues = vec![Vec::new(); (1 << 20) + 1];
+        let why = refused(seal_continuation(queues).expect("sealed"));
+        assert!(why.contains("cannot be read"), "{why}");
+        let mut touched = continuation(&[]);
+        touched.touched = vec![(0, 0); 10 << 20];
+        let why = refused(seal_continuation(touched).expect("sealed"));
+        assert!(why.contains("besides texts and byte strings"), "{why}");
+        let harmless = seal_continuation(continuation(&[(0x1000, 1)])).expect("sealed");
+        assert_eq!(copy_continuation(harmless, bounds).expect("no attack"), continuation(&[(0x1000, 1)]));
     }
 }

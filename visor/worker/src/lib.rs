@@ -71,7 +71,7 @@ mod warmup;
 mod wiping;
 mod worker;
 
-pub use captured::{copy_continuation, read_continuation, seal_continuation};
+pub use captured::{Bounds, copy_continuation, read_continuation, seal_continuation};
 pub use error::ProcessError;
 pub use exit_status::{Cause, Death};
 pub use foreground::{Continuing, Keep, Next, Ran, Waiting, run, run_from, run_kept};

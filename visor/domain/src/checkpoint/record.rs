@@ -14,6 +14,9 @@ use monohull_trampoline::system::interrupted::{GENERAL, NoRegisters};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
+/// The most queues: each has a thread.
+const QUEUES_MAX: usize = 1 << 20;
+
 /// Where a run stands among those that one workflow has had. Functions read it; nothing depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Lineage {
@@ -246,6 +249,7 @@ pub struct SchedulerRecord {
     /// Threads that are ready, the next first.
     pub ready: Vec<u32>,
     /// Threads that wait for the same thing, the first come first.
+    #[serde(deserialize_with = "monohull_bounded::at_most::<QUEUES_MAX, _, _>")]
     pub queues: Vec<Vec<u32>>,
     /// The numbers that new threads get, the next first.
     pub free: Vec<u32>,

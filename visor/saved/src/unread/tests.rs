@@ -4,7 +4,7 @@ use super::*;
 use crate::tests::{CHANGED, COUNT, KEY, Many, plan, state_key};
 use crate::{Keys, Saved};
 use monohull_domain::checkpoint::Continuation;
-use monohull_ipc::sealed_pages::read_pages_from;
+use monohull_ipc::sealed_pages::{Most, read_pages_from};
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ type Read = (Vec<Range<u64>>, Vec<Range<u64>>, Arc<dyn GivePages>);
 
 fn read(path: &Path, keys: Keys<'_>) -> Read {
     let (saved, later, _) = Saved::read_for_one(path, keys, plan).expect("it is right");
-    let (_, placed) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation)).expect("pages");
+    let (_, placed) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation), Most::ANY).expect("pages");
     let here = placed.here.iter().map(|(at, range)| *at..*at + range.len() as u64).collect();
     let elsewhere = placed.elsewhere.iter().map(|(at, bytes)| *at..*at + bytes).collect();
     (here, elsewhere, later.expect("there are many pages"))
@@ -70,7 +70,8 @@ fn what_was_touched_is_here() {
     for (number, list) in cases.into_iter().chain(lies.map(|lie| vec![lie])).enumerate() {
         let path = many.write_touched(folder.path(), &format!("t{number}"), &list);
         let (saved, later, _) = Saved::read_for_one(&path, &KEY, plan).expect("it is right");
-        let (_, placed) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation)).expect("pages");
+        let (_, placed) =
+            read_pages_from::<Continuation<()>>(&File::from(saved.continuation), Most::ANY).expect("pages");
         let is_there = |page: u64, list: &[(u64, u64)]| {
             list.iter().any(|(start, bytes)| (*start..start.saturating_add(*bytes)).contains(&at(page)))
         };
@@ -90,7 +91,7 @@ fn what_was_touched_is_here() {
 }
 
 fn touched(saved: Saved<OwnedFd>) -> Vec<(u64, u64)> {
-    let (record, _) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation)).expect("pages");
+    let (record, _) = read_pages_from::<Continuation<()>>(&File::from(saved.continuation), Most::ANY).expect("pages");
     record.touched
 }
 

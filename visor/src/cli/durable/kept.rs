@@ -11,7 +11,6 @@
 //! be there for a long time, but for what its process has never touched: that stays in the file that the process has gone on from.
 
 use super::super::output;
-use super::super::suspend::CONTINUATION_MAX;
 use super::now;
 use super::started_with::Start;
 use monohull_durable::{
@@ -21,7 +20,7 @@ use monohull_durable::{
 use monohull_engine::Event;
 use monohull_report::Outgoing;
 use monohull_saved::{Base, Engine, FileError, Keys, Saved};
-use monohull_worker::{Keep, Next, Waiting, copy_continuation};
+use monohull_worker::{Bounds, Keep, Next, Waiting, copy_continuation};
 use monohull_workflow::Plan;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -100,7 +99,7 @@ impl<'a> Checkpoints<'a> {
         let Waiting { run, inputs, images } = waiting;
         let unwritable = |source| FileError::Unwritable { path: folder.clone(), source };
         let continuation =
-            copy_continuation(&run.continuation, CONTINUATION_MAX).map_err(|error| match error.kind() {
+            copy_continuation(&run.continuation, Bounds::of(&self.plan)).map_err(|error| match error.kind() {
                 io::ErrorKind::InvalidData => {
                     FileError::Continuation(format!("the workflow's process has sent what cannot be read: {error}"))
                 }

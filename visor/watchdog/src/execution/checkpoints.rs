@@ -7,16 +7,13 @@ use monohull_durable::{Adding, Checkpoint, Commit, InvocationId, Wait};
 use monohull_engine::Ready;
 use monohull_report::{Outgoing, What};
 use monohull_saved::{Base, Engine, FileError, Saved};
-use monohull_worker::{SuspendedRun, copy_continuation};
+use monohull_worker::{Bounds, SuspendedRun, copy_continuation};
 use monohull_workflow::Plan;
 
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::ledger::{Ledger, now};
 use crate::invocations::report::Report;
 use crate::registry::documents::plan_once_registered;
-
-/// Bytes of a continuation besides memory of instances and slots.
-const CONTINUATION_MORE: u64 = 64 << 20;
 
 /// The most waits that are kept of one invocation, and the most bytes of a text in them: they are a worker's own words.
 const WAITS_MAX: usize = 1000;
@@ -80,12 +77,13 @@ impl Ledger {
     /// Writes the checkpoint of a run that waits.
     pub(crate) fn write_checkpoint(&self, waits: &Waits<'_>, run: SuspendedRun) -> Result<Written, ApiError> {
         let plan = waits.ready.plan();
-        let most = most_bytes(plan);
-        if run.bytes > most {
-            return Err(ApiError::monohull(format!("its continuation has {} bytes, and may have {most}", run.bytes)));
+        let bounds = Bounds::of(plan);
+        if run.bytes > bounds.bytes {
+            let text = format!("its continuation has {} bytes, and may have {}", run.bytes, bounds.bytes);
+            return Err(ApiError::monohull(text));
         }
         let lost = |why: String| ApiError::monohull(format!("the workflow's process has sent {why}"));
-        let copied = copy_continuation(&run.continuation, most);
+        let copied = copy_continuation(&run.continuation, bounds);
         let mut continuation = copied.map_err(|error| lost(format!("a continuation that cannot be read: {error}")))?;
         let captured = continuation.run_deadline;
         if waits.is_first {
@@ -171,15 +169,6 @@ impl Ledger {
         };
         names.find(is_free).unwrap_or(name)
     }
-}
-
-/// The most bytes that the rest of a run of this plan has.
-fn most_bytes(plan: &Plan) -> u64 {
-    let of_step = |step: &monohull_workflow::plan::Step| {
-        u64::from(step.instances.most()).saturating_mul(step.memory.saturating_add(step.stack).saturating_add(64 << 10))
-    };
-    let instances = plan.steps.iter().map(of_step).fold(0, u64::saturating_add);
-    instances.saturating_add(plan.limits.slots).saturating_add(CONTINUATION_MORE)
 }
 
 /// What leaves with the end of a run. It is no part of its report.
