@@ -204,8 +204,7 @@ fn a_stack_pointer_that_is_not_aligned_or_on_another_stack_is_in_the_way_and_its
         let ended = report(run(&ready, None, true));
         assert_eq!(ended.status, Status::Done, "{:#?}", ended.error);
         let why = ended.not_suspended.expect("a reason");
-        let words =
-            "of sleeps[0] (function misbehave) has its stack pointer outside its stack, or not aligned";
+        let words = "of sleeps[0] (function misbehave) has its stack pointer outside its stack, or not aligned";
         assert!(why.starts_with("thread 0x") && why.ends_with(words), "{why}");
     }
 }

@@ -6,6 +6,8 @@
 mod program;
 mod support;
 
+use monohull_visor::domain::checkpoint::record::RequestsRecord;
+use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError};
 use monohull_visor::engine::{HostError, RunEnd, RunOptions, StateError};
 use monohull_visor::report::{RunReport, Silent, Status, StepReport};
 use serde_json::{Value, json};
@@ -329,11 +331,22 @@ fn a_forged_state_of_requests_is_refused() {
             Ok(_) => panic!("{number}: {:#}", forged.1),
         }
     }
+    // Neither have replies that wait an asker that is not there, and the numbers of requests go on.
+    assert_eq!(continuation.requests, RequestsRecord { last: 2, answered: Vec::new() });
+    let asker = continuation.instances[0].id;
+    for answered in [vec![(asker ^ 0x100, 1)], vec![(asker, 0)], vec![(asker, 2), (asker, 1)], vec![(asker, 1); 2]] {
+        let forged = Continuation { requests: RequestsRecord { last: 2, answered }, ..continuation.clone() };
+        let refused = go_on(Some(forged), false);
+        assert!(matches!(refused, Err(HostError::Restore(RestoreError::Rejected(Rejected::Requests)))));
+    }
     // The positive control, which is suspended and goes on once more.
     let again = go_on(Some(continuation), true).expect("a domain");
     let report = match again {
         RunEnd::Report(report) => *report,
-        RunEnd::Suspended(suspended) => support::report(go_on(Some(suspended.continuation), false).expect("a domain")),
+        RunEnd::Suspended(suspended) => {
+            assert_eq!(suspended.continuation.requests.last, 2);
+            support::report(go_on(Some(suspended.continuation), false).expect("a domain"))
+        }
     };
     assert_eq!(text(&report, "result"), "what");
 }

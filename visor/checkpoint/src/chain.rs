@@ -13,7 +13,8 @@
 
 use crate::error::Error;
 use crate::pages::{Content, Run};
-use crate::read::{Checkpoint, ReadAt, Trust};
+use crate::read::{Checkpoint, Trust};
+use crate::read_at::ReadAt;
 use crate::record::Contents;
 use monohull_abi::layout::PAGE;
 use std::io;

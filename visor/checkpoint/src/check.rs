@@ -16,6 +16,7 @@ use crate::record::{
     CHAIN_MAX, ChainRecord, Contents, EXTENDED_BYTES, Frame, Identity, InstanceRecord, MappedRange, MappedState,
     ModuleRecord, PageRange, Resumption, SchedulerRecord, ThreadRecord, ThreadState, WaitOn,
 };
+use crate::requests;
 use monohull_abi::ABI_VERSION;
 use monohull_abi::call::SYSTEM_INSTANCE;
 use monohull_abi::event::{event_queue_of, is_event_list};
@@ -54,6 +55,7 @@ pub(crate) fn check(contents: &Contents, runs: &[Run]) -> Result {
     at_most("functions", contents.functions.len(), FEW)?;
     contents.functions.iter().try_for_each(|function| name("a function", &function.name, 1..=NAME_MAX))?;
     let cells = files(contents, instances(contents)?)?;
+    requests::check(contents)?;
     handlers(contents, &cells)?;
     let threads = threads(&contents.threads, &cells)?;
     registers(contents, &cells, &threads)?;
@@ -62,7 +64,7 @@ pub(crate) fn check(contents: &Contents, runs: &[Run]) -> Result {
     runs.iter().try_for_each(|run| place(run, &cells, &module_pages, contents.identity.parent.is_some()))
 }
 
-fn at_most(what: &str, there: usize, most: usize) -> Result {
+pub(crate) fn at_most(what: &str, there: usize, most: usize) -> Result {
     match there <= most {
         true => Ok(()),
         false => Err(Error::wrong(what, format_args!("there are {there}; the most is {most}"))),

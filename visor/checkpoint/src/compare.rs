@@ -3,7 +3,8 @@
 use crate::chain::{Chain, Piece};
 use crate::hash::Hash;
 use crate::pages::{Content, Run};
-use crate::read::{Checkpoint, ReadAt};
+use crate::read::Checkpoint;
+use crate::read_at::ReadAt;
 use crate::record::Contents;
 use monohull_abi::layout::PAGE;
 use std::collections::BTreeMap;
@@ -190,6 +191,7 @@ fn records(a: &Contents, b: &Contents) -> Vec<(&'static str, Difference<String>)
         }
     };
     whole("scheduler", a.scheduler == b.scheduler);
+    whole("requests", a.requests == b.requests);
     whole("engine", a.engine == b.engine);
     found
 }

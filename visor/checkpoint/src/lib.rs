@@ -57,7 +57,9 @@ mod kinds;
 mod new_file;
 mod pages;
 mod read;
+mod read_at;
 pub mod record;
+mod requests;
 mod section;
 mod write;
 
@@ -71,6 +73,7 @@ pub use key::{KEY_BYTES, Key, KeyError, KeyId};
 pub use kinds::{PageCounts, PageKind, count_pages};
 pub use new_file::{NewFile, Replace};
 pub use pages::{Content, Heat, Packing, Pages, Run};
-pub use read::{Checkpoint, ReadAt, SectionSize, Trust, seal, seal_bytes};
+pub use read::{Checkpoint, SectionSize, Trust, seal, seal_bytes};
+pub use read_at::ReadAt;
 pub use section::{SECTION_MAX, SectionId};
 pub use write::{Written, write};

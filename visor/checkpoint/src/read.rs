@@ -16,6 +16,7 @@ use crate::header::{HEADER, Header, SEALED_FROM};
 use crate::host::Processor;
 use crate::key::{Key, KeyId};
 use crate::pages::{self, Content, PAGE_BYTES, Packing, PageTable, Run};
+use crate::read_at::ReadAt;
 use crate::record::Contents;
 use crate::section::{ENTRY, Entry, MANDATORY, MODULES_MAX, SECTION_MAX, SectionId};
 use monohull_abi::layout::PAGE;
@@ -23,71 +24,12 @@ use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 
 /// The most numbers, lengths and the like, in bytes, that are decoded of a section: lists take several times the memory that they have bytes.
 const ENTRIES_MAX: u64 = 64 << 20;
 /// Pages that are read at once to be verified.
 const VERIFIED_AT_ONCE: u64 = 64;
-
-/// Something that can be read at any place.
-pub trait ReadAt {
-    /// How many bytes it has.
-    fn length(&self) -> io::Result<u64>;
-    /// How many of them occupy room. A file may have holes, which cost nothing and are read as zeros.
-    fn stored(&self) -> io::Result<u64> {
-        self.length()
-    }
-    /// Fills the buffer from a place.
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
-}
-
-impl ReadAt for File {
-    fn length(&self) -> io::Result<u64> {
-        let metadata = self.metadata()?;
-        match metadata.is_file() {
-            true => Ok(metadata.len()),
-            false => Err(io::Error::other("it is no regular file")),
-        }
-    }
-
-    fn stored(&self) -> io::Result<u64> {
-        /// What blocks are counted in, whatever a file system's own are.
-        const BLOCK: u64 = 512;
-        self.metadata().map(|metadata| metadata.blocks().saturating_mul(BLOCK))
-    }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        FileExt::read_exact_at(self, buffer, offset)
-    }
-}
-
-impl ReadAt for &File {
-    fn length(&self) -> io::Result<u64> {
-        ReadAt::length(*self)
-    }
-
-    fn stored(&self) -> io::Result<u64> {
-        ReadAt::stored(*self)
-    }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        ReadAt::read_exact_at(*self, buffer, offset)
-    }
-}
-
-impl ReadAt for &[u8] {
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.len() as u64)
-    }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let start = usize::try_from(offset).ok();
-        let bytes = start.and_then(|start| self.get(start..start.checked_add(buffer.len())?));
-        buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
-    }
-}
 
 /// Which origin of a file is accepted.
 #[derive(Clone, Copy, Debug)]
@@ -529,6 +471,7 @@ impl Sections {
             handlers: self.list(SectionId::Handlers)?,
             registers: self.list(SectionId::Registers)?,
             files: self.list(SectionId::Files)?,
+            requests: self.optional(SectionId::Requests)?,
             chain: self.optional(SectionId::Chain)?,
             modules: std::mem::take(&mut self.modules).into_iter().map(module).collect::<Result<_, _>>()?,
         })

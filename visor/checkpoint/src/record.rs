@@ -38,6 +38,8 @@ pub struct Contents {
     pub registers: Vec<RegistersRecord>,
     /// Parts of files that instances have mapped, by instance and address upwards.
     pub files: Vec<MappedFileRecord>,
+    /// Requests of effects; absent if there were none.
+    pub requests: Option<RequestsRecord>,
     /// Where the parent is; absent if there is none. [`Identity::parent`] says which file that has to be.
     pub chain: Option<ChainRecord>,
 }
@@ -407,6 +409,24 @@ pub struct EngineRecord {
     /// The state.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
+}
+
+/// Requests of effects that have been answered. The others are in the engine's state.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RequestsRecord {
+    /// The number of the last one.
+    pub last: u32,
+    /// Those whose replies may wait, upwards.
+    pub answered: Vec<AnsweredRecord>,
+}
+
+/// A request that has been answered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct AnsweredRecord {
+    /// The instance that has asked.
+    pub instance: u32,
+    /// The request's number.
+    pub number: u32,
 }
 
 /// A libos module's state; only the module knows what it means.

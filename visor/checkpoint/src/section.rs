@@ -49,15 +49,17 @@ pub enum SectionId {
     Chain = 13,
     /// Absent if no file is mapped.
     Files = 14,
+    /// Absent if there were no requests of effects.
+    Requests = 15,
 }
 
 impl SectionId {
     /// All of them.
-    pub const ALL: [SectionId; 14] = {
+    pub const ALL: [SectionId; 15] = {
         use SectionId::*;
         [
             Identity, Functions, Instances, Threads, Scheduler, Plan, Engine, Module, Runs, Pages, Handlers, Registers,
-            Chain, Files,
+            Chain, Files, Requests,
         ]
     };
 
@@ -98,6 +100,7 @@ impl SectionId {
             SectionId::Registers => "registers",
             SectionId::Chain => "chain",
             SectionId::Files => "files",
+            SectionId::Requests => "requests",
         }
     }
 }

@@ -113,6 +113,7 @@ fn sections_of(contents: &Contents) -> Vec<(SectionId, Vec<u8>)> {
         handlers,
         registers,
         files,
+        requests,
         chain,
     } = contents;
     let mut sections = vec![
@@ -128,6 +129,7 @@ fn sections_of(contents: &Contents) -> Vec<(SectionId, Vec<u8>)> {
     sections.extend((!handlers.is_empty()).then(|| (SectionId::Handlers, record(handlers))));
     sections.extend((!registers.is_empty()).then(|| (SectionId::Registers, record(registers))));
     sections.extend((!files.is_empty()).then(|| (SectionId::Files, record(files))));
+    sections.extend(requests.as_ref().map(|requests| (SectionId::Requests, record(requests))));
     sections.extend(chain.as_ref().map(|chain| (SectionId::Chain, record(chain))));
     sections
 }

@@ -4,7 +4,7 @@ mod support;
 
 use monohull_checkpoint::{Checkpoint, Error, Key, KeyId, Packing, Part, Processor, SectionId, Trust, compare};
 use std::collections::BTreeSet;
-use support::{KEY, Parts, Section, child, contents, files, record, sample, seal_of, sealed};
+use support::{KEY, Parts, Section, child, contents, files, record, requests, sample, seal_of, sealed};
 
 /// Reads all of a file.
 fn read(bytes: &[u8], trust: Trust<'_>) -> Result<(), Error> {
@@ -127,9 +127,15 @@ fn parts_of(file: &[u8]) -> Parts {
 /// The sections that the sample has: all but those that are there only if they hold something.
 fn sections() -> impl Iterator<Item = SectionId> {
     let optional = |section: &SectionId| {
-        matches!(section, SectionId::Handlers | SectionId::Registers | SectionId::Chain | SectionId::Files)
+        use SectionId::{Chain, Files, Handlers, Registers, Requests};
+        matches!(section, Handlers | Registers | Chain | Files | Requests)
     };
     SectionId::ALL.into_iter().filter(move |section| !optional(section))
+}
+
+/// Samples that have one of the others, and which it is.
+fn optional() -> [(Vec<u8>, SectionId); 2] {
+    [(files(), SectionId::Files), (requests(), SectionId::Requests)]
 }
 
 #[test]
@@ -148,10 +154,14 @@ fn newer_files_are_refused_by_name_and_optional_sections_skipped() {
         }
     }
 
-    let mut parts = Parts::of(&files());
-    parts.section(SectionId::Files as u32).version = 2;
-    let newer = read(&parts.unsealed(), Trust::NotSealed);
-    assert!(matches!(newer, Err(Error::NewerSection { section: SectionId::Files, found: 2, known: 1 })), "{newer:?}");
+    for (file, section) in optional() {
+        let mut parts = Parts::of(&file);
+        parts.section(section as u32).version = 2;
+        match read(&parts.unsealed(), Trust::NotSealed) {
+            Err(Error::NewerSection { section: named, found: 2, known: 1 }) => assert_eq!(named, section),
+            other => panic!("{section}: {other:?}"),
+        }
+    }
 
     let unknown = |flags| Section { id: 77, version: 9, flags, bytes: b"of the future".to_vec() };
     let mut parts = Parts::of(&good);
@@ -185,10 +195,12 @@ fn sections_that_are_missing_twice_or_misplaced_are_refused() {
         parts.sections.insert(at, twice);
         read(&parts.unsealed(), Trust::NotSealed).expect_err("a section is there twice");
     }
-    let mut parts = Parts::of(&files());
-    let twice = parts.section(SectionId::Files as u32).clone();
-    parts.sections.push(twice);
-    read(&parts.unsealed(), Trust::NotSealed).expect_err("a section is there twice");
+    for (file, section) in optional() {
+        let mut parts = Parts::of(&file);
+        let twice = parts.section(section as u32).clone();
+        parts.sections.push(twice);
+        read(&parts.unsealed(), Trust::NotSealed).expect_err("a section is there twice");
+    }
     let mut parts = good.clone();
     parts.sections.swap(0, 1);
     assert!(matches!(read(&parts.unsealed(), Trust::NotSealed), Err(Error::Malformed { .. })));
@@ -209,14 +221,15 @@ fn numbers_that_are_too_large_allocate_nothing() {
         parts.section(section as u32).bytes = many.clone();
         malformed(&parts, section);
     }
-    let mapped = Parts::of(&files());
     type Change = fn(&[u8]) -> Vec<u8>;
     let changes: [Change; 3] = [|_| record(&(u64::MAX >> 1)), |bytes| [bytes, &[0]].concat(), |_| Vec::new()];
-    for change in changes {
-        let mut parts = mapped.clone();
-        let section = parts.section(SectionId::Files as u32);
-        section.bytes = change(&section.bytes);
-        malformed(&parts, SectionId::Files);
+    for (file, section) in optional() {
+        for change in changes {
+            let mut parts = Parts::of(&file);
+            let bytes = &mut parts.section(section as u32).bytes;
+            *bytes = change(bytes);
+            malformed(&parts, section);
+        }
     }
     for (at, value) in [(8, u64::MAX), (8, u64::MAX / 32 + 1), (8, 6), (8, 4), (16, 6), (0, 1), (0, 2), (0, u64::MAX)] {
         let mut parts = good.clone();

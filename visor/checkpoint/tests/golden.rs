@@ -7,7 +7,8 @@ use monohull_checkpoint::{Checkpoint, Packing, Trust};
 use std::fs;
 use std::path::{Path, PathBuf};
 use support::{
-    KEY, child, child_contents, contents, files, files_contents, memory, queue, queue_contents, sample, sealed,
+    KEY, child, child_contents, contents, files, files_contents, memory, queue, queue_contents, requests,
+    requests_contents, sample, sealed,
 };
 
 fn golden(name: &str) -> PathBuf {
@@ -55,6 +56,11 @@ fn format_1_with_mapped_files_is_read() {
     check_stored("format-1-files.checkpoint", Packing::Raw, &files_contents(), 6);
 }
 
+#[test]
+fn format_1_with_requests_is_read() {
+    check("format-1-requests.checkpoint", Packing::Raw, &requests_contents());
+}
+
 /// How well pages are compressed may change with the library, so only raw ones are compared.
 #[test]
 fn this_version_writes_what_is_kept() {
@@ -63,6 +69,7 @@ fn this_version_writes_what_is_kept() {
         ("format-1-child.checkpoint", child()),
         ("format-1-queue.checkpoint", queue()),
         ("format-1-files.checkpoint", files()),
+        ("format-1-requests.checkpoint", requests()),
     ];
     for (name, written) in kept {
         let written = sealed(&written);

@@ -4,7 +4,7 @@ mod support;
 
 use monohull_abi::layout::{MAPPINGS_OFFSET, PAGE, cell_base};
 use monohull_checkpoint::record::{
-    EXTENDED_BYTES, HandlerRecord, MappedFileRecord, RegistersRecord, Resumption, ThreadState,
+    Contents, EXTENDED_BYTES, HandlerRecord, MappedFileRecord, RegistersRecord, RequestsRecord, Resumption, ThreadState,
 };
 use monohull_checkpoint::{
     Checkpoint, Content, Hash, Heat, NewFile, Packing, PageKind, Pages, Replace, SECTION_MAX, Trust, compare,
@@ -14,7 +14,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::File;
-use support::{CELLS, KEY, Memory, STACK, contents, files_contents, memory, pages, sample};
+use support::{CELLS, KEY, Memory, STACK, contents, files_contents, memory, pages, requests_contents, sample};
 
 /// What a page is given as: one of few contents, so that equal ones occur, or from elsewhere.
 #[derive(Clone, Copy, Debug)]
@@ -410,4 +410,27 @@ fn a_module_may_have_more_than_other_sections_and_what_is_too_large_is_not_writt
     let refused = write(&mut &file, &too_large, &pages(&memory), Packing::Raw).expect_err("it is too large");
     assert_eq!(refused.to_string(), "section `plan` would have 268435457 bytes, and may have 268435456");
     assert_eq!(file.metadata().expect("a file").len(), before, "nothing was written");
+}
+
+#[test]
+fn requests_are_kept_and_wrong_ones_refused() {
+    let memory = memory();
+    let read = |contents: &Contents| {
+        let mut file = Vec::new();
+        write(&mut file, contents, &pages(&memory), Packing::Raw)?;
+        Checkpoint::read(file.as_slice(), Trust::NotSealed).map(|read| read.contents().requests.clone())
+    };
+    let good = requests_contents();
+    assert_eq!(read(&good).expect("they are good"), good.requests);
+    let refused = |change: fn(&mut RequestsRecord)| {
+        let mut wrong = requests_contents();
+        change(wrong.requests.as_mut().expect("there are some"));
+        read(&wrong).expect_err("they are wrong").to_string()
+    };
+    assert!(refused(|requests| requests.answered[0].instance ^= 0x100).contains("request "));
+    assert!(refused(|requests| requests.answered[0].number = 0).contains("no request has this number"));
+    assert!(refused(|requests| requests.answered.swap(0, 1)).contains("not in order"));
+    assert!(refused(|requests| requests.answered[1] = requests.answered[0]).contains("it is there twice"));
+    let many = refused(|requests| requests.answered = vec![requests.answered[0]; 257]);
+    assert!(many.contains("replies that wait: there are 257; the most is 256"), "{many}");
 }

@@ -8,6 +8,7 @@
 //! No call says that a reply has been taken: it is looked up when the asker asks again. So there are bounds on how much of it
 //! waits, without a word between the module that has the buffers and this table.
 
+use crate::checkpoint::record::RequestsRecord;
 use monohull_abi::effect::{EffectPart, EffectSlot, PERFORMS_MAX, PERFORMS_TOGETHER, PerformId};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -83,6 +84,22 @@ impl Effects {
         }
     }
 
+    /// What a checkpoint has of the requests of these instances. Those that have not been answered are their handlers'.
+    pub(crate) fn record(&self, is_live: impl Fn(u32) -> bool) -> RequestsRecord {
+        let requests = self.lock();
+        let answered = requests.answered.iter().filter(|(id, answered)| **answered && is_live(id.asker));
+        let answered = answered.map(|(id, _)| (id.asker, id.number)).collect();
+        RequestsRecord { last: requests.last, answered }
+    }
+
+    /// Goes on from there: numbers are not used again while a reply to one waits.
+    pub(crate) fn restore(&self, record: RequestsRecord) {
+        let mut requests = self.lock();
+        requests.last = record.last;
+        let answered = record.answered.into_iter();
+        requests.answered.extend(answered.map(|(asker, number)| (PerformId { asker, number }, true)));
+    }
+
     /// A request that was captured before it was answered.
     pub(crate) fn reopen(&self, id: PerformId) {
         let mut requests = self.lock();
@@ -154,5 +171,25 @@ mod tests {
         effects.reopen(known);
         let next = effects.open(2, |_| true).expect("there is room");
         assert!(effects.answer(known) && next.number > known.number);
+    }
+    /// A reply that has not been taken keeps its place and its number in another process, and a number that was used does not come back.
+    #[test]
+    fn requests_go_on_where_they_were() {
+        let effects = Effects::default();
+        let ids: Vec<_> = (0..3).map(|_| effects.open(7, |_| true).expect("there is room")).collect();
+        assert!(effects.answer(ids[0]) && effects.answer(ids[1]) && effects.open(9, |_| true).is_ok());
+        effects.forget(ids[2]);
+        let record = effects.record(|asker| asker == 7);
+        assert_eq!(record, RequestsRecord { last: 4, answered: vec![(7, 1), (7, 2)] });
+        let other = Effects::default();
+        other.restore(record.clone());
+        assert_eq!(other.record(|_| true), record);
+        let next = other.open(7, |id| id == ids[0]).expect("there is room");
+        assert_eq!(next.number, 5, "the numbers go on");
+        assert_eq!(other.record(|_| true).answered, [(7, 1)], "the other reply has been taken");
+        for _ in 2..PERFORMS_MAX {
+            assert!(other.open(7, |_| true).is_ok());
+        }
+        assert_eq!(other.open(7, |_| true), Err(Beyond::OfInstance), "the reply that waits counts");
     }
 }

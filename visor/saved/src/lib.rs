@@ -401,6 +401,7 @@ impl Saved {
             handlers: records.handlers,
             registers: records.registers,
             files: records.files,
+            requests: records.requests,
             chain: base.map(|base| ChainRecord { file: base.file.clone(), depth: base.depth + 1 }),
         })
     }

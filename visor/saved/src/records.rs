@@ -18,9 +18,9 @@
 use monohull_abi::layout::PAGE;
 use monohull_abi::number;
 use monohull_checkpoint::record::{
-    Frame, HandlerRecord, InstanceRecord, LineRecord, MappedFileRecord, MappedRange, MappedState, ModuleRecord,
-    PageRange, PendingRecord, RegistersRecord, Resumption, SchedulerRecord, ThreadRecord, ThreadState, Timer,
-    TimerRecord, UsageRecord, WaitOn,
+    AnsweredRecord, Frame, HandlerRecord, InstanceRecord, LineRecord, MappedFileRecord, MappedRange, MappedState,
+    ModuleRecord, PageRange, PendingRecord, RegistersRecord, RequestsRecord, Resumption, SchedulerRecord, ThreadRecord,
+    ThreadState, Timer, TimerRecord, UsageRecord, WaitOn,
 };
 use monohull_checkpoint::{Chain, Error, Heat, Pages, ReadAt};
 use monohull_domain::checkpoint::record as domain;
@@ -40,6 +40,7 @@ pub(super) struct Records {
     pub(super) handlers: Vec<HandlerRecord>,
     pub(super) registers: Vec<RegistersRecord>,
     pub(super) files: Vec<MappedFileRecord>,
+    pub(super) requests: Option<RequestsRecord>,
 }
 
 impl Records {
@@ -53,6 +54,7 @@ impl Records {
             handlers: Vec::new(),
             registers: Vec::new(),
             files: Vec::new(),
+            requests: requests(&continuation.requests),
         };
         for record in &continuation.instances {
             let function = functions.iter().position(|name| *name == record.function);
@@ -238,6 +240,18 @@ fn scheduler(continuation: &Continuation) -> SchedulerRecord {
     }
 }
 
+fn requests(record: &domain::RequestsRecord) -> Option<RequestsRecord> {
+    let answered =
+        record.answered.iter().map(|(instance, number)| AnsweredRecord { instance: *instance, number: *number });
+    (*record != domain::RequestsRecord::default())
+        .then(|| RequestsRecord { last: record.last, answered: answered.collect() })
+}
+
+fn requests_back(record: &RequestsRecord) -> domain::RequestsRecord {
+    let answered = record.answered.iter().map(|request| (request.instance, request.number));
+    domain::RequestsRecord { last: record.last, answered: answered.collect() }
+}
+
 fn module(record: &domain::ModuleRecord) -> ModuleRecord {
     let pages = record.pages.iter().map(|(start, bytes)| PageRange { start: *start, count: bytes / PAGE });
     ModuleRecord { name: record.name.clone(), bytes: record.bytes.clone(), pages: pages.collect() }
@@ -297,6 +311,7 @@ pub(super) fn continuation<S: ReadAt>(chain: &Chain<S>, driver: Vec<u8>) -> Resu
             timers,
         },
         modules: contents.modules.iter().map(module_back).collect(),
+        requests: contents.requests.as_ref().map(requests_back).unwrap_or_default(),
         driver,
         pages: (),
         unchanged: Vec::new(),

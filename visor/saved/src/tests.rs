@@ -155,6 +155,7 @@ fn continuation() -> Continuation {
             bytes: vec![1, 0, 0, 0, 42],
             pages: vec![(ARENA_BASE, 3 * PAGE), (ARENA_BASE + 8 * PAGE, PAGE)],
         }],
+        requests: domain::RequestsRecord { last: 9, answered: vec![(0x300, 4), (0x300, 7)] },
         driver: b"{\"steps\":[]}".to_vec(),
         pages: vec![
             // Across the end of the main stack, with a zero page of data and equal pages.

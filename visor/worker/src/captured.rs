@@ -162,7 +162,7 @@ pub fn copy_continuation(file: impl AsFd, most: Bounds) -> io::Result<Continuati
 mod tests {
     use super::*;
     use monohull_abi::layout::PAGE;
-    use monohull_domain::checkpoint::record::SchedulerRecord;
+    use monohull_domain::checkpoint::record::{RequestsRecord, SchedulerRecord};
     use monohull_ipc::sealed::{read_sealed, seal, seal_written};
     use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -180,6 +180,7 @@ mod tests {
             pending: vec![(5, 1)],
             scheduler: SchedulerRecord::default(),
             modules: Vec::new(),
+            requests: RequestsRecord { last: 3, answered: vec![(5, 2)] },
             driver: vec![6],
             pages: runs.iter().map(run).collect(),
             unchanged: vec![(0x20_0000, PAGE)],

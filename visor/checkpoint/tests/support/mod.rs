@@ -151,6 +151,7 @@ pub(crate) fn contents() -> Contents {
         handlers: Vec::new(),
         registers: Vec::new(),
         files: Vec::new(),
+        requests: None,
         chain: None,
     }
 }
@@ -213,6 +214,14 @@ pub(crate) fn queue_contents() -> Contents {
     contents
 }
 
+/// What the sample says, where instances have asked for effects.
+pub(crate) fn requests_contents() -> Contents {
+    let answered = [(IDS[0], 3), (IDS[0], 4), (IDS[1], 1)];
+    let mut answered = answered.map(|(instance, number)| AnsweredRecord { instance, number });
+    answered.sort_unstable();
+    Contents { requests: Some(RequestsRecord { last: 5, answered: answered.to_vec() }), ..contents() }
+}
+
 /// What the sample says, where instances have mapped files: one whole, one of which some pages are there.
 pub(crate) fn files_contents() -> Contents {
     let file = |owner: usize, page: u64, bytes: u64, there: &[(u64, u64)]| {
@@ -246,6 +255,14 @@ pub(crate) fn queue() -> Vec<u8> {
     let memory = memory();
     let mut file = Vec::new();
     write(&mut file, &queue_contents(), &pages(&memory), Packing::Raw).expect("the sample is good");
+    file
+}
+
+/// The one with requests as a file, without a seal.
+pub(crate) fn requests() -> Vec<u8> {
+    let memory = memory();
+    let mut file = Vec::new();
+    write(&mut file, &requests_contents(), &pages(&memory), Packing::Raw).expect("the sample is good");
     file
 }
 

@@ -130,6 +130,7 @@ impl Shared {
         let first = scheduler.live_timers().map(|(at, _)| wall_at(in_domain_time(at))).min();
         let goes_on = !order.ready.is_empty() || scheduler.pending() > 0;
         let first = if goes_on { Some(wall) } else { first };
+        let requests = self.effects.record(|asker| instances.iter().any(|instance| instance.id == asker));
         let continuation = Continuation {
             lineage: self.lineage(),
             clock,
@@ -140,6 +141,7 @@ impl Shared {
             pending: scheduler.pending_instances().map(|config| (config.token, config.attempt)).collect(),
             scheduler: order,
             modules,
+            requests,
             driver: driver.map(|driver| driver.save(&live)).unwrap_or_default(),
             pages,
             unchanged,

@@ -4,10 +4,11 @@
 //! the system; limits, stack sizes and slot lists are the plan's. User memory needs none either: it can be no worse than what a
 //! hostile function writes.
 
-use super::record::{Continuation, InstanceRecord, Lineage, ThreadRecord, ThreadState};
+use super::record::{Continuation, InstanceRecord, Lineage, RequestsRecord, ThreadRecord, ThreadState};
 use crate::fault::{HandlerError, is_code};
 use crate::instance::{InstanceConfig, cell_of};
 use crate::sched::{CHUNK, INDEX_BITS, THREADS_MAX, WAITS};
+use monohull_abi::effect::{PERFORMS_MAX, PERFORMS_TOGETHER};
 use monohull_abi::event::{event_queue_of, is_event_list};
 use monohull_abi::file::{FILE_SIZE_MAX, MAPPINGS_MAX, PATH_MAX};
 use monohull_abi::layout::{
@@ -67,6 +68,8 @@ pub enum Rejected {
     Join,
     #[error("the lists of threads do not have each thread once")]
     Order,
+    #[error("a reply waits for an instance that is not there, or more of them than may")]
+    Requests,
     #[error("output costs more than is possible")]
     Output,
     #[error("the pages of slot buffers are not those that their module has")]
@@ -104,9 +107,22 @@ pub(super) fn check<P>(continuation: &Continuation<P>, instances: &[Planned<'_>]
         }
         check_instance(record, config)?;
     }
+    check_requests(&continuation.requests, |asker| instances.iter().any(|(record, _)| record.id == asker))?;
     let threads = || instances.iter().flat_map(|(record, _)| record.threads.iter().map(|thread| (record.id, thread)));
     check_numbers(threads().map(|(_, thread)| thread.number), &continuation.scheduler.free)?;
     check_order(continuation, &threads().map(|(id, thread)| (thread.number, (id, thread))).collect())
+}
+
+/// No instance has more replies waiting than it may.
+fn check_requests(record: &RequestsRecord, is_there: impl Fn(u32) -> bool) -> Result<(), Rejected> {
+    let RequestsRecord { answered, .. } = record;
+    let in_order = answered.windows(2).all(|pair| pair[0] < pair[1]);
+    let good = answered.iter().all(|(asker, number)| *number != 0 && is_there(*asker));
+    let of_each = || answered.chunk_by(|one, next| one.0 == next.0).map(<[_]>::len);
+    match in_order && good && answered.len() <= PERFORMS_TOGETHER && of_each().all(|count| count <= PERFORMS_MAX) {
+        true => Ok(()),
+        false => Err(Rejected::Requests),
+    }
 }
 
 pub(super) fn check_instance(record: &InstanceRecord, config: &InstanceConfig) -> Result<(), Rejected> {

@@ -49,6 +49,8 @@ pub struct Continuation<P = Vec<PageRun>> {
     pub scheduler: SchedulerRecord,
     /// The state of libos modules.
     pub modules: Vec<ModuleRecord>,
+    /// Requests of effects.
+    pub requests: RequestsRecord,
     /// The driver's own state.
     #[serde(with = "serde_bytes")]
     pub driver: Vec<u8>,
@@ -75,6 +77,7 @@ impl<P> Continuation<P> {
             pending: self.pending,
             scheduler: self.scheduler,
             modules: self.modules,
+            requests: self.requests,
             driver: self.driver,
             pages: pages(self.pages),
             unchanged: self.unchanged,
@@ -255,6 +258,15 @@ pub struct SchedulerRecord {
     pub free: Vec<u32>,
     /// The driver's timers: when, and its token.
     pub timers: Vec<(u64, u64)>,
+}
+
+/// Requests of effects that have been answered. The others are in the driver's state.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RequestsRecord {
+    /// The number of the last one.
+    pub last: u32,
+    /// Those whose replies may wait, upwards: the instance that has asked, and the number.
+    pub answered: Vec<(u32, u32)>,
 }
 
 /// The state of a libos module. Only the module knows what the bytes mean.

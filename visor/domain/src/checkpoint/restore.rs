@@ -41,6 +41,7 @@ impl Shared {
         }
         self.clock.go_on_from(time_to_go_on_from(&continuation, self.clock.wall()));
         self.instances.go_on_from(continuation.started);
+        self.effects.restore(continuation.requests);
         let mut writable = Vec::new();
         let mut threads = Vec::new();
         for (record, config) in continuation.instances.into_iter().zip(configs) {
@@ -187,6 +188,7 @@ mod tests {
             pending: Vec::new(),
             scheduler: SchedulerRecord { timers: timer.map(|at| (at, 1)).into_iter().collect(), ..Default::default() },
             modules: Vec::new(),
+            requests: Default::default(),
             driver: Vec::new(),
             pages: (),
             unchanged: Vec::new(),
