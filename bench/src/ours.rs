@@ -77,7 +77,7 @@ impl Workflow {
             RunEnd::Report(report) => {
                 return Err(format!("the workflow {} failed: {:?}", report.workflow, report.error));
             }
-            RunEnd::Suspended(_) => return Err("the workflow was suspended".to_owned()),
+            RunEnd::Suspended(_) | RunEnd::HandedOver => return Err("the workflow was suspended".to_owned()),
         }
         let mut captures = std::mem::take(&mut *taken.taken.lock().map_err(|error| error.to_string())?);
         if which == Which::Later && !captures.is_empty() {
@@ -92,6 +92,7 @@ impl Workflow {
         match self.0.run_from(None, wait, &options, Arc::new(Silent)).map_err(|error| error.to_string())? {
             RunEnd::Suspended(suspended) => Ok(suspended.continuation),
             RunEnd::Report(report) => Err(format!("{} ended: {:?}", report.workflow, report.error)),
+            RunEnd::HandedOver => Err("the workflow stood still".to_owned()),
         }
     }
 

@@ -63,6 +63,7 @@ fn interrupted(ready: &Ready, mut end: RunEnd, middle: u32) -> (RunReport, u32, 
     loop {
         match end {
             RunEnd::Report(report) => return (*report, times, kept),
+            RunEnd::HandedOver => unreachable!("it stands still nowhere"),
             RunEnd::Suspended(suspended) => {
                 times += 1;
                 let mut continuation = suspended.continuation;
@@ -158,6 +159,7 @@ fn nor_does_one_that_is_halted_at_random_moments() {
             let options = RunOptions { halt, ..RunOptions::default() };
             match ready.run_from(rest, None, &options, Arc::new(Silent)).expect("the host can hold a domain") {
                 RunEnd::Report(report) => break *report,
+                RunEnd::HandedOver => unreachable!("it stands still nowhere"),
                 RunEnd::Suspended(suspended) => {
                     let mut continuation = suspended.continuation;
                     continuation.lineage.generation += 1;

@@ -34,6 +34,7 @@ fn run_halted(ready: &Ready, halt: Duration) -> (RunReport, u32) {
     for times in 0.. {
         let mut continuation = match end {
             RunEnd::Report(report) => return (*report, times),
+            RunEnd::HandedOver => unreachable!("it stands still nowhere"),
             RunEnd::Suspended(suspended) => suspended.continuation,
         };
         continuation.lineage.generation += 1;
@@ -57,6 +58,7 @@ fn halted(ready: &Ready) -> Continuation {
                 continuation = Some(halted);
             }
             RunEnd::Report(report) => panic!("{:?}, {:#?}", report.not_suspended, report.error),
+            RunEnd::HandedOver => unreachable!("it stands still nowhere"),
         }
     }
 }

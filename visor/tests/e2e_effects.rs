@@ -347,6 +347,7 @@ fn a_forged_state_of_requests_is_refused() {
             assert_eq!(suspended.continuation.requests.last, 2);
             support::report(go_on(Some(suspended.continuation), false).expect("a domain"))
         }
+        RunEnd::HandedOver => unreachable!("it stands still nowhere"),
     };
     assert_eq!(text(&report, "result"), "what");
 }

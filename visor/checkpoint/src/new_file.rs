@@ -1,7 +1,7 @@
 //! A file that gets its name when it is complete.
 //!
 //! ```text
-//!   beside        a file without a name on the same file system (O_TMPFILE)
+//!   beside        a file without a name on the same file system (O_TMPFILE); where there is no such thing, one with a name of its own
 //!   (write)
 //!   publish       1 fdatasync
 //!                 2 link: to the name, if none is to be replaced      otherwise to NAME.part, and rename to NAME
@@ -12,11 +12,15 @@
 //! last step it stays the new one's even if the machine stops. A caller that keeps the content elsewhere until then need not wait for the disk
 //! ([`NewFile::name_unsynced`]). `NAME.part` may stay behind if the writer is killed between link
 //! and rename; the next one that replaces NAME removes it. Writers of one folder take turns there by a lock on the folder.
+//!
+//! Where file systems have no files without names (NFS, FAT), the file is `.NAME.NUMBER.part` until it is renamed. It stays behind if the writer is
+//! killed.
 
-use rustix::fs::{self, AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -36,6 +40,8 @@ pub struct NewFile {
     file: File,
     folder: OwnedFd,
     name: OsString,
+    /// Its name until it has that, where a file has to have one.
+    before: Option<OsString>,
 }
 
 /// A step of publishing that has been made.
@@ -49,15 +55,33 @@ pub(crate) enum Step {
 }
 
 impl NewFile {
-    /// A file that can take the name `path`, readable and writable for its owner alone. The folder must be there, on a file system
-    /// that has files without names (every usual one but NFS and FAT).
+    /// A file that can take the name `path`, readable and writable for its owner alone. The folder must be there.
     pub fn beside(path: &Path) -> io::Result<NewFile> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = fs::openat(&folder, ".", flags, Mode::RUSR | Mode::WUSR)?;
-        Ok(NewFile { file: file.into(), folder, name })
+        match fs::openat(&folder, ".", flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => Ok(NewFile { file: file.into(), folder, name, before: None }),
+            // Kernels and file systems that do not know the flag see a folder that is to be written to, or one without O_DIRECTORY.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => NewFile::with_name(folder, name),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The same where it has to have a name from the beginning.
+    fn with_name(folder: OwnedFd, name: OsString) -> io::Result<NewFile> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+        loop {
+            let mut before = OsString::from(".");
+            before.push(&name);
+            before.push(format!(".{:016x}.part", RandomState::new().hash_one(0)));
+            match fs::openat(&folder, &before, flags, Mode::RUSR | Mode::WUSR) {
+                Ok(file) => return Ok(NewFile { file: file.into(), folder, name, before: Some(before) }),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Chooses another name in the same folder.
@@ -78,18 +102,24 @@ impl NewFile {
 
     /// Gives it its name without waiting for the disk: if the machine stops, the name may be missing, or be that of a file that is not whole. Nothing
     /// is replaced.
-    pub fn name_unsynced(self) -> io::Result<File> {
-        self.link(&self.name)?;
-        Ok(self.file)
+    pub fn name_unsynced(mut self) -> io::Result<File> {
+        self.take_name()?;
+        self.into_file()
     }
 
     /// The same as [`NewFile::publish`]; calls `done` after each step.
-    pub(crate) fn publish_watched(self, replace: Replace, mut done: impl FnMut(Step)) -> io::Result<File> {
+    pub(crate) fn publish_watched(mut self, replace: Replace, mut done: impl FnMut(Step)) -> io::Result<File> {
         done(Step::Written);
         fs::fdatasync(&self.file)?;
         done(Step::Synced);
         match replace {
-            Replace::No => self.link(&self.name)?,
+            Replace::No => self.take_name()?,
+            Replace::Yes if self.before.is_some() => {
+                if let Some(before) = &self.before {
+                    fs::renameat(&self.folder, before, &self.folder, &self.name)?;
+                }
+                self.before = None;
+            }
             Replace::Yes => {
                 let mut part = self.name.clone();
                 part.push(".part");
@@ -106,13 +136,41 @@ impl NewFile {
         done(Step::Named);
         fs::fsync(&self.folder)?;
         done(Step::FolderSynced);
-        Ok(self.file)
+        self.into_file()
+    }
+
+    /// Gives it its name, which no other file may have.
+    fn take_name(&mut self) -> io::Result<()> {
+        let Some(before) = &self.before else { return self.link(&self.name) };
+        match fs::renameat_with(&self.folder, before, &self.folder, &self.name, RenameFlags::NOREPLACE) {
+            Ok(()) => {}
+            // NFS has links, and FAT has this.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                fs::linkat(&self.folder, before, &self.folder, &self.name, AtFlags::empty())?;
+                let _ = fs::unlinkat(&self.folder, before, AtFlags::empty());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.before = None;
+        Ok(())
+    }
+
+    fn into_file(self) -> io::Result<File> {
+        self.file.try_clone()
     }
 
     fn link(&self, name: &OsStr) -> io::Result<()> {
         // Linking a descriptor itself needs a privilege; its name under /proc does not.
         let own = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
         Ok(fs::linkat(CWD, &own, &self.folder, name, AtFlags::SYMLINK_FOLLOW)?)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = fs::unlinkat(&self.folder, before, AtFlags::empty());
+        }
     }
 }
 
@@ -178,6 +236,36 @@ mod tests {
                 assert_eq!(names(), 1 + usize::from(step >= 3));
             }
         }
+    }
+
+    /// As on a file system that has no files without names.
+    #[test]
+    fn a_file_that_has_to_have_a_name_takes_its_own_when_it_is_complete() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let names = || {
+            let entries = std::fs::read_dir(folder.path()).expect("the folder");
+            entries.map(|entry| entry.expect("an entry").file_name()).collect::<Vec<_>>()
+        };
+        let new = || {
+            let opened = fs::open(folder.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("a folder");
+            NewFile::with_name(opened, "name".into()).expect("a file")
+        };
+        let put = |text: &str, replace| {
+            let new = new();
+            new.file().write_all(text.as_bytes())?;
+            assert!(names().iter().any(|name| name != "name"), "it has another name so far");
+            new.publish(replace)
+        };
+        put("first", Replace::No).expect("the name is free");
+        let error = put("second", Replace::No).expect_err("the name is taken");
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read_to_string(folder.path().join("name")).expect("it is there"), "first");
+        put("third", Replace::Yes).expect("it is replaced");
+        assert_eq!(std::fs::read_to_string(folder.path().join("name")).expect("it is there"), "third");
+        let error = new().name_unsynced().expect_err("the name is taken");
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        drop(new());
+        assert_eq!(names(), ["name"], "what did not get its name is gone");
     }
 
     #[test]

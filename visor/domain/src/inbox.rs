@@ -55,6 +55,15 @@ impl Inbox {
         }
     }
 
+    /// Something else has come for the domain. A carrier is woken, as the domain has stood still.
+    pub fn announce(&self, announce: impl FnOnce()) {
+        let waiting = self.lock();
+        announce();
+        if let Some(wake) = &waiting.wake {
+            wake();
+        }
+    }
+
     /// Whether events may come.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_closed.load(Ordering::Acquire)

@@ -85,7 +85,7 @@ impl Shared {
                 Work::GiveUpHalt => self.give_up_halt(),
                 Work::TakeAnswer => self.take_answer(),
                 Work::TakeArrivals => self.take_arrivals(),
-                Work::GoOn => self.go_on(),
+                Work::GoOn => self.follow_order(),
                 Work::Stop => {
                     this_thread::end_carrier();
                     return Ok(());

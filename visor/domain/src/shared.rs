@@ -125,6 +125,11 @@ impl Shared {
         self.suspension.take()
     }
 
+    /// Whether the run has ended because it goes on elsewhere, with a capture that was given away before.
+    pub fn is_handed_over(&self) -> bool {
+        self.suspension.is_handed_over()
+    }
+
     /// Why the run was not suspended although the workflow only waited.
     pub fn suspension_refused(&self) -> Option<String> {
         self.suspension.refused()

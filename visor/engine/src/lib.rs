@@ -150,6 +150,8 @@ pub enum RunEnd {
     Report(Box<RunReport>),
     /// The workflow waits, and this is the rest of it.
     Suspended(Box<Suspended>),
+    /// The workflow has stood still, and goes on elsewhere with what its [`Residence`] was given.
+    HandedOver,
 }
 
 /// When a run has to end that began with less time than its timeout.
@@ -256,7 +258,7 @@ impl Ready {
     pub fn run(&self, options: &RunOptions, progress: Arc<dyn Progress>) -> Result<RunReport, HostError> {
         match self.run_from(None, None, options, progress)? {
             RunEnd::Report(report) => Ok(*report),
-            RunEnd::Suspended(_) => unreachable!("it was not to be suspended"),
+            RunEnd::Suspended(_) | RunEnd::HandedOver => unreachable!("it was not to be suspended"),
         }
     }
 
@@ -414,6 +416,10 @@ impl Ready {
             if let Some(suspended) = domain.take_suspended() {
                 domain.close_files();
                 return Ok((answer(RunEnd::Suspended(suspended)), domain));
+            }
+            if domain.is_handed_over() {
+                domain.close_files();
+                return Ok((answer(RunEnd::HandedOver), domain));
             }
             if let Some(unfit) = domain.take_unfit_template() {
                 return Err(HostError::Restore(unfit));

@@ -407,6 +407,13 @@ impl Saved {
     }
 }
 
+/// Makes a folder for checkpoints, and sees whether one could be written there now.
+pub fn prepare_folder(folder: &Path) -> Result<(), FileError> {
+    let path = folder.join("new.checkpoint");
+    let made = DirBuilder::new().recursive(true).create(folder);
+    made.and_then(|()| NewFile::beside(&path)).map(drop).map_err(|source| FileError::Unwritable { path, source })
+}
+
 /// What a file of so many bytes has.
 fn content(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
     let mut content = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];

@@ -1,6 +1,7 @@
 //! `monohull resume`: goes on with a workflow that `monohull run --suspend` has ended while it waited.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -16,16 +17,16 @@ use super::isolation::Isolation;
 use super::programs::replace_programs;
 use super::progress::Terminal;
 use super::setting::saved_plan;
-use super::suspend::{self, Origin, SHORTEST_WAIT};
+use super::suspend::{self, Begin, Origin};
 use monohull_checkpoint::Key;
 use monohull_domain::checkpoint::Lineage;
 use monohull_durable::InvalidId;
 use monohull_engine::{Event, RunOptions};
 use monohull_report::Progress;
 use monohull_report::escape::shown;
-use monohull_saved::{Engine, FileError, Saved};
+use monohull_saved::{Engine, FileError, Saved, prepare_folder};
 use monohull_worker::cgroup::CgroupMode;
-use monohull_worker::{self as worker, Continuing, Rest};
+use monohull_worker::{ProcessError, Rest};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
@@ -83,10 +84,11 @@ enum Unread {
 }
 
 impl Unread {
-    fn say(self) -> Exit {
+    fn say(self, json: bool) -> Exit {
         match self {
-            Unread::Key(trouble) => super::fail(trouble.exit(), &trouble),
-            Unread::File(error) => super::fail(if error.is_hosts() { Exit::Host } else { Exit::Usage }, &error),
+            Unread::Key(trouble) => suspend::refuse(trouble.exit(), "host", &trouble, json),
+            Unread::File(error) if error.is_hosts() => suspend::refuse(Exit::Host, "host", &error, json),
+            Unread::File(error) => suspend::refuse(Exit::Usage, "invocation", &error, json),
         }
     }
 }
@@ -114,9 +116,11 @@ impl Resume {
         }
         let read = match self.given {
             Some(given) => {
-                given.take().map(|saved| (saved, None, None)).map_err(|error| super::fail(Exit::Host, &error))
+                given.take().map(|saved| (saved, None, None)).map_err(|error| self.refuse(Exit::Host, "host", &error))
             }
-            None => self.read(|path, key| Saved::read_for_one(path, key, saved_plan)).map_err(Unread::say),
+            None => self
+                .read(|path, key| Saved::read_for_one(path, key, saved_plan))
+                .map_err(|unread| unread.say(self.json)),
         };
         let (mut saved, later, _) = match read {
             Ok(read) => read,
@@ -124,19 +128,22 @@ impl Resume {
         };
         let sealing = match self.suspend.as_ref().map(|_| checkpoint::own_key()).transpose() {
             Ok(key) => key,
-            Err(trouble) => return super::fail(trouble.exit(), &trouble),
+            Err(trouble) => return self.refuse(trouble.exit(), "host", &trouble),
         };
+        if let Some(Err(error)) = self.suspend.as_deref().map(prepare_folder) {
+            return self.refuse(Exit::Host, "host", &error);
+        }
         let mut plan = match saved_plan(&saved.document, &saved.engine) {
             Ok(plan) => plan,
-            Err(error) => return super::fail(Exit::Usage, &error),
+            Err(error) => return self.refuse(Exit::Usage, "workflow", &error),
         };
         let _images = match replace_programs(&mut plan) {
             Ok(images) => images,
-            Err(error) => return super::fail(error.exit(), &error),
+            Err(error) => return self.refuse(error.exit(), "workflow", &error),
         };
         let isolation = match self.isolation.wish() {
             Ok(isolation) => isolation,
-            Err(why) => return super::fail(Exit::Host, &why),
+            Err(why) => return self.refuse(Exit::Host, "host", &why),
         };
         let generation = saved.generation.saturating_add(1);
         if let Some(Copy { index, count }) = self.copy {
@@ -151,7 +158,7 @@ impl Resume {
         for (name, path) in &self.events {
             match read_event(name, path) {
                 Ok(bytes) => events.push(Event { number: given, name: name.clone(), bytes }),
-                Err(why) => return super::fail(Exit::Usage, &why),
+                Err(why) => return self.refuse(Exit::Usage, "invocation", &why),
             }
             given += 1;
         }
@@ -164,20 +171,24 @@ impl Resume {
         };
         let terminal = Terminal::new(self.raw);
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
-        let continuing = Continuing {
-            continuation: Some((continuation, images)),
-            suspend: self.suspend.as_ref().map(|_| SHORTEST_WAIT),
-        };
+        let begin =
+            Begin { options: &options, cgroup: CgroupMode::Never, watcher, continuation: Some((continuation, images)) };
         let document = saved.document;
         let origin = Origin { file, document, settings, outputs, generation, events, given, copy, key: sealing };
-        match worker::run_from(&plan, &options, CgroupMode::Never, watcher, continuing) {
-            Ok(ran) => suspend::finish(ran, &plan, origin, self.suspend.as_deref(), self.json),
-            Err(error @ worker::ProcessError::ImageChanged { .. }) => super::fail(Exit::Usage, &error),
-            Err(worker::ProcessError::Unfit(why)) => {
-                super::fail(Exit::Usage, &format_args!("{}: {why}", shown(&self.checkpoint)))
+        match suspend::run(&plan, begin, origin, self.suspend.as_deref(), self.json) {
+            Ok(exit) => exit,
+            Err(error @ ProcessError::ImageChanged { .. }) => self.refuse(Exit::Usage, "workflow", &error),
+            Err(ProcessError::Unfit(why)) => {
+                let why = format_args!("{}: {why}", shown(&self.checkpoint));
+                self.refuse(Exit::Usage, "invocation", &why)
             }
-            Err(error) => super::fail(Exit::Host, &error),
+            Err(error) => self.refuse(Exit::Host, "host", &error),
         }
+    }
+
+    /// Says why nothing runs.
+    fn refuse(&self, exit: Exit, blame: &str, error: &dyn Display) -> Exit {
+        suspend::refuse(exit, blame, error, self.json)
     }
 
     /// Reads the checkpoint, as `read` does that.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
 
 use super::checkpoint;
 use super::durable;
@@ -16,14 +15,15 @@ use super::isolation::Isolation;
 use super::programs::replace_programs;
 use super::progress::Terminal;
 use super::setting::Setting;
-use super::suspend::{self, Origin};
+use super::suspend::{self, Begin, Origin};
 use monohull_checkpoint::Key;
 use monohull_durable::{InvocationId, KEEP_MAX};
 use monohull_engine::{Event, IsolationWish, RunOptions};
 use monohull_report::Progress;
 use monohull_report::text::{quoted, suggestion};
+use monohull_saved::prepare_folder;
+use monohull_worker::ProcessError;
 use monohull_worker::cgroup::CgroupMode;
-use monohull_worker::{self as worker, Continuing, ProcessError};
 use monohull_workflow::{self as workflow, Blame, Plan, WorkflowError};
 
 /// Run a workflow
@@ -199,21 +199,23 @@ impl Run {
         };
         let terminal = Terminal::new(self.raw);
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
-        let continuing =
-            Continuing { continuation: None, suspend: self.suspend.as_ref().map(|_| suspend::SHORTEST_WAIT) };
         let key = match self.suspend.as_ref().map(|_| checkpoint::own_key()).transpose() {
             Ok(key) => key,
             Err(error) => return self.refuse(Exit::Host, "host", &error),
         };
-        let ran = match worker::run_from(&plan, &options, self.cgroup, watcher, continuing) {
-            Ok(ran) => ran,
-            Err(error @ ProcessError::Input { .. }) => {
-                let chosen = matches!(&error, ProcessError::Input { slot, .. } if options.chooses(slot));
-                return self.refuse(Exit::Usage, if chosen { "invocation" } else { "workflow" }, &error);
-            }
-            Err(error) => return self.refuse(Exit::Host, "host", &error),
-        };
-        suspend::finish(ran, &plan, self.origin(document, key), self.suspend.as_deref(), self.json)
+        if let Some(Err(error)) = self.suspend.as_deref().map(prepare_folder) {
+            return self.refuse(Exit::Host, "host", &error);
+        }
+        let begin = Begin { options: &options, cgroup: self.cgroup, watcher, continuation: None };
+        let ran = suspend::run(&plan, begin, self.origin(document, key), self.suspend.as_deref(), self.json);
+        ran.unwrap_or_else(|error| {
+            let (exit, blame) = match &error {
+                ProcessError::Input { slot, .. } if options.chooses(slot) => (Exit::Usage, "invocation"),
+                ProcessError::Input { .. } => (Exit::Usage, "workflow"),
+                _ => (Exit::Host, "host"),
+            };
+            self.refuse(exit, blame, &error)
+        })
     }
 
     fn run_durably(&self, state: &Path, plan: &Plan, document: Vec<u8>, isolation: IsolationWish) -> Exit {
@@ -298,18 +300,9 @@ impl Run {
         Ok((plan, document))
     }
 
-    /// Prints why nothing runs.
+    /// Says why nothing runs.
     fn refuse(&self, exit: Exit, blame: &str, error: &dyn Display) -> Exit {
-        if self.json {
-            super::output::json(&json!({
-                "status": "refused",
-                "steps": [],
-                "modules": [],
-                "output": {},
-                "error": { "kind": "refused", "blame": blame, "message": error.to_string() },
-            }));
-        }
-        super::fail(exit, error)
+        suspend::refuse(exit, blame, error, self.json)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A run that ends before its workflow does: what is kept of it, and what is printed.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,12 @@ use serde_json::json;
 use super::exit::Exit;
 use super::{output, show};
 use monohull_checkpoint::Key;
-use monohull_engine::Event;
+use monohull_engine::{Event, RunOptions};
 use monohull_report::escape::shown;
-use monohull_report::{RunReport, Status};
+use monohull_report::{Progress, RunReport, Status};
 use monohull_saved::{Engine, Saved, Written};
-use monohull_worker::{Bounds, Ran, Waiting, copy_continuation};
+use monohull_worker::cgroup::CgroupMode;
+use monohull_worker::{self as worker, Bounds, Continuing, ProcessError, Ran, Rest, SuspendedRun, Waiting, copy_continuation};
 use monohull_workflow::Plan;
 
 /// Shorter waits are waited out: to suspend and to resume takes some milliseconds, and an operator has to do it.
@@ -43,13 +44,57 @@ pub(super) struct Origin {
     pub(super) key: Option<Key>,
 }
 
-/// Prints what came of a run, and keeps a workflow that waits in `folder`.
-pub(super) fn finish(ran: Ran, plan: &Plan, origin: Origin, folder: Option<&Path>, json: bool) -> Exit {
-    match (ran, folder) {
-        (Ran::Ended(report), _) => ended(*report, plan, json),
-        (Ran::Suspended(waiting), Some(folder)) => keep(*waiting, plan, origin, folder, json),
-        (Ran::Suspended(_), None) => super::fail(Exit::Host, &"the workflow was suspended, which was not asked for"),
+/// What a run begins with, for its process.
+pub(super) struct Begin<'r> {
+    pub(super) options: &'r RunOptions,
+    pub(super) cgroup: CgroupMode,
+    pub(super) watcher: Option<&'r dyn Progress>,
+    /// The rest of the workflow, and the hashes of its images, if it is gone on with.
+    pub(super) continuation: Option<(Rest, Vec<[u8; 32]>)>,
+}
+
+/// Runs a workflow, and prints what came of it. With a `folder` it is suspended when it only waits: it stands still until its checkpoint is there, and
+/// goes on if that cannot be written.
+pub(super) fn run(
+    plan: &Plan,
+    begin: Begin<'_>,
+    origin: Origin,
+    folder: Option<&Path>,
+    json: bool,
+) -> Result<Exit, ProcessError> {
+    let Begin { options, cgroup, watcher, continuation } = begin;
+    let continuing = Continuing { continuation, suspend: folder.map(|_| SHORTEST_WAIT) };
+    let Some(folder) = folder else {
+        return worker::run_from(plan, options, cgroup, watcher, continuing).map(|ran| match ran {
+            Ran::Ended(report) => ended(*report, plan, json),
+            Ran::Suspended(_) => super::fail(Exit::Host, &"the workflow was suspended, which was not asked for"),
+        });
+    };
+    let mut kept = None;
+    let mut keep = |waiting| {
+        kept = Some(keep(waiting, plan, &origin, folder)?);
+        Ok(())
+    };
+    let report = worker::run_until_kept(plan, options, cgroup, watcher, continuing, &mut keep)?;
+    Ok(match (report, kept) {
+        (Some(report), _) => ended(*report, plan, json),
+        (None, Some(kept)) => suspended(&kept, plan, json),
+        (None, None) => super::fail(Exit::Host, &"the workflow was stopped, which was not asked for"),
+    })
+}
+
+/// Says why nothing runs.
+pub(super) fn refuse(exit: Exit, blame: &str, error: &dyn Display, json: bool) -> Exit {
+    if json {
+        output::json(&json!({
+            "status": "refused",
+            "steps": [],
+            "modules": [],
+            "output": {},
+            "error": { "kind": "refused", "blame": blame, "message": error.to_string() },
+        }));
     }
+    super::fail(exit, error)
 }
 
 /// Prints the report of a workflow that has ended now, and why it was not suspended if it was to be.
@@ -74,36 +119,50 @@ pub(super) fn print(report: &RunReport, json: bool) -> Exit {
     if report.status == Status::Done { Exit::Done } else { Exit::WorkflowFailed }
 }
 
-fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool) -> Exit {
+/// A workflow whose checkpoint is there.
+struct Kept {
+    run: SuspendedRun,
+    written: Written,
+}
+
+fn keep(waiting: Waiting, plan: &Plan, origin: &Origin, folder: &Path) -> Result<Kept, String> {
     let Waiting { run, inputs, images } = waiting;
-    let continuation = match copy_continuation(&run.continuation, Bounds::of(plan)) {
-        Ok(continuation) => continuation,
-        Err(error) if error.kind() == ErrorKind::InvalidData => {
-            return super::fail(
-                Exit::Host,
-                &format_args!("the workflow's process has sent a continuation that cannot be read: {error}"),
-            );
+    let continuation = copy_continuation(&run.continuation, Bounds::of(plan)).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => {
+            format!("the workflow's process has sent a continuation that cannot be read: {error}")
         }
-        Err(error) => return super::fail(Exit::Host, &error),
-    };
-    let Origin { file, document, settings, outputs, generation, mut events, given, copy, key } = origin;
-    events.retain(|event| !run.events_taken.contains(&event.number));
-    let Some(key) = key else { return super::fail(Exit::Host, &"there is no key that could seal the checkpoint") };
+        _ => error.to_string(),
+    })?;
+    let Origin { file, document, settings, outputs, generation, events, given, copy, key } = origin;
+    let is_left = |event: &&Event| !run.events_taken.contains(&event.number);
+    let events = events.iter().filter(is_left).cloned().collect();
+    let key = key.as_ref().ok_or("there is no key that could seal the checkpoint")?;
     let bytes = |image: &Path| std::fs::metadata(image).map_or(0, |metadata| metadata.len());
     let functions = plan.functions.iter().zip(images);
     let saved = Saved {
         workflow: plan.name.clone(),
-        generation,
-        document,
+        generation: *generation,
+        document: document.clone(),
         functions: functions.map(|(function, hash)| (function.name.clone(), hash, bytes(&function.image))).collect(),
-        engine: Engine { file, settings, outputs, inputs, events, given, copy },
+        engine: Engine {
+            file: file.clone(),
+            settings: settings.clone(),
+            outputs: outputs.clone(),
+            inputs,
+            events,
+            given: *given,
+            copy: *copy,
+        },
         continuation,
     };
     let name = format!("{}-{:016x}", plan.name, RandomState::new().hash_one(0));
-    let Written { path, bytes, .. } = match saved.write(folder, &name, &key, None) {
-        Ok(written) => written,
-        Err(error) => return super::fail(Exit::Host, &error),
-    };
+    let written = saved.write(folder, &name, key, None).map_err(|error| error.to_string())?;
+    Ok(Kept { run, written })
+}
+
+/// Says that a workflow waits in its checkpoint.
+fn suspended(kept: &Kept, plan: &Plan, json: bool) -> Exit {
+    let Kept { run, written: Written { path, bytes, .. } } = kept;
     if json {
         let waits = run.waits.iter().map(|wait| {
             json!({
@@ -135,7 +194,7 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
         }
         None => writeln!(text, "until       it is resumed: nothing happens by itself"),
     };
-    let _ = writeln!(text, "checkpoint  {} ({bytes} bytes)", shown(&path));
+    let _ = writeln!(text, "checkpoint  {} ({bytes} bytes)", shown(path));
     output::text(text);
     Exit::Suspended
 }

@@ -86,6 +86,7 @@ pub(crate) fn report(end: RunEnd) -> RunReport {
     match end {
         RunEnd::Report(report) => *report,
         RunEnd::Suspended(suspended) => panic!("it waits for {:#?}", suspended.waits),
+        RunEnd::HandedOver => unreachable!("it stands still nowhere"),
     }
 }
 
@@ -95,5 +96,6 @@ pub(crate) fn suspended(end: RunEnd) -> Suspended {
     match end {
         RunEnd::Suspended(suspended) => *suspended,
         RunEnd::Report(report) => panic!("it has ended: {:#?}", report.error),
+        RunEnd::HandedOver => unreachable!("it stands still nowhere"),
     }
 }

@@ -1,10 +1,10 @@
-//! Events that come for a workflow while it runs: from the supervisor to the domain's inbox. And orders for one that stays.
+//! Events that come for a workflow while it runs: from the supervisor to the domain's inbox. And orders for one that stands still.
 //!
 //! The supervisor sends no others until these have been acknowledged, so that a worker which reads nothing blocks no sender.
 
 use super::job::read_events;
 use super::protocol::{FromWorker, SupervisorChannel, ToWorker};
-use monohull_domain::checkpoint::GoOn;
+use monohull_domain::checkpoint::{GoOn, Order};
 use monohull_domain::{Inbox, spawn_detached};
 use std::io;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 pub(super) fn listen(
     channel: Arc<SupervisorChannel>,
     inbox: Arc<Inbox>,
-    order: impl Fn(Result<GoOn, String>) + Send + 'static,
+    order: impl Fn(Result<Order, String>) + Send + 'static,
 ) -> io::Result<()> {
     spawn_detached("events", move || pass_on(&channel, &inbox, &order))
 }
 
-fn pass_on(channel: &SupervisorChannel, inbox: &Inbox, order: &dyn Fn(Result<GoOn, String>)) {
+fn pass_on(channel: &SupervisorChannel, inbox: &Inbox, order: &dyn Fn(Result<Order, String>)) {
     while let Ok(Some(mut packet)) = channel.receive() {
         let mut files = std::mem::take(&mut packet.files).into_iter();
         match (packet.read(), files.next()) {
@@ -34,8 +34,9 @@ fn pass_on(channel: &SupervisorChannel, inbox: &Inbox, order: &dyn Fn(Result<GoO
             }
             (Ok(ToWorker::GoOn { lineage, keeps_deadline, may_leave, .. }), file) => {
                 let events = file.map_or_else(|| Ok(Vec::new()), |file| read_events(&file));
-                order(events.map(|events| GoOn { lineage, keeps_deadline, may_leave, events }));
+                order(events.map(|events| Order::GoOn(GoOn { lineage, keeps_deadline, may_leave, events })));
             }
+            (Ok(ToWorker::Confirmed { unkept }), _) => order(Ok(unkept.map_or(Order::End, Order::Unkept))),
             _ => return,
         }
     }

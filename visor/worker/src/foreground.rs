@@ -62,6 +62,9 @@ pub trait Keep {
     fn keep(&mut self, captured: Waiting) -> Next;
 }
 
+/// Keeps what a workflow that waits is suspended as. If it cannot be kept, for the reason that this gives, the workflow goes on.
+pub type KeepWaiting<'k> = &'k mut dyn FnMut(Waiting) -> Result<(), String>;
+
 /// What happens after a capture.
 #[derive(Debug)]
 pub enum Next {
@@ -101,6 +104,32 @@ pub fn run_from(
     Ok(ran.expect("no capture was answered with an end"))
 }
 
+/// The same, where a workflow that only waits stands still until `keep` has kept what it is suspended as; `None` if it has. The report of one that
+/// goes on because that could not be kept says so.
+pub fn run_until_kept(
+    plan: &Plan,
+    options: &RunOptions,
+    cgroup: CgroupMode,
+    watcher: Option<&dyn Progress>,
+    continuing: Continuing,
+    keep: KeepWaiting<'_>,
+) -> Result<Option<Box<RunReport>>, ProcessError> {
+    let groups = Membership::set_up(cgroup)?;
+    let ran = run_in(&groups, plan, options, watcher, continuing, Keeping::Waiting(keep));
+    groups.end();
+    Ok(match ran? {
+        Some(Ran::Ended(report)) => Some(report),
+        Some(Ran::Suspended(_)) | None => None,
+    })
+}
+
+/// What is kept of a run while its process is there.
+enum Keeping<'k> {
+    Nothing,
+    Captures(&'k mut dyn Keep),
+    Waiting(KeepWaiting<'k>),
+}
+
 /// The same. With `keep` a run that was halted goes on; `None` if its process was ended after a capture, as [`Next::Stop`] says.
 pub fn run_kept(
     plan: &Plan,
@@ -111,7 +140,7 @@ pub fn run_kept(
     keep: Option<&mut dyn Keep>,
 ) -> Result<Option<Ran>, ProcessError> {
     let groups = Membership::set_up(cgroup)?;
-    let ran = run_in(&groups, plan, options, watcher, continuing, keep);
+    let ran = run_in(&groups, plan, options, watcher, continuing, keep.map_or(Keeping::Nothing, Keeping::Captures));
     groups.end();
     ran
 }
@@ -122,7 +151,7 @@ fn run_in(
     options: &RunOptions,
     watcher: Option<&dyn Progress>,
     continuing: Continuing,
-    keep: Option<&mut dyn Keep>,
+    keep: Keeping<'_>,
 ) -> Result<Option<Ran>, ProcessError> {
     let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
     let decision = options.isolation.decide();
@@ -176,7 +205,8 @@ fn run_in(
     job.halt = options.halt;
     job.skip_time = options.skip_time;
     job.invocation = options.invocation();
-    job.goes_on = options.halt.is_some() && keep.is_some();
+    job.goes_on = options.halt.is_some() && matches!(keep, Keeping::Captures(_));
+    job.confirmed = matches!(keep, Keeping::Waiting(_));
     job.published = options.published.clone();
     job.sends = options.sends;
     job.events = options.events.clone();
@@ -200,9 +230,18 @@ fn run_in(
         let images = images.iter().map(|image| image.hash()).collect();
         Ok::<_, ProcessError>(Waiting { run, inputs, images })
     };
-    let mut keep = keep.map(|keep| |run| Ok(keep.keep(waiting(run)?)));
-    let keep = keep.as_mut().map(|keep| keep as &mut dyn FnMut(SuspendedRun) -> Result<Next, ProcessError>);
-    match follow(&mut running, watcher, latest, keep)? {
+    let (mut captures, mut waits) = match keep {
+        Keeping::Nothing => (None, None),
+        Keeping::Captures(keep) => (Some(|run| Ok(keep.keep(waiting(run)?))), None),
+        Keeping::Waiting(keep) => {
+            (None, Some(|run| waiting(run).map_err(|error| error.to_string()).and_then(&mut *keep)))
+        }
+    };
+    let kept = Kept {
+        captures: captures.as_mut().map(|keep| keep as &mut dyn FnMut(SuspendedRun) -> Result<Next, ProcessError>),
+        waits: waits.as_mut().map(|keep| keep as &mut dyn FnMut(SuspendedRun) -> Result<(), String>),
+    };
+    match follow(&mut running, watcher, latest, kept)? {
         Ok(Answer::Stopped) => Ok(None),
         Ok(Answer::Suspended(suspended)) => Ok(Some(Ran::Suspended(Box::new(waiting(suspended)?)))),
         Ok(Answer::Ended(mut report, outputs)) => {
@@ -256,17 +295,27 @@ enum Answer {
     Stopped,
 }
 
+/// What takes the rest of a workflow: while it goes on, and while it stands still.
+struct Kept<'k> {
+    captures: Option<&'k mut dyn FnMut(SuspendedRun) -> Result<Next, ProcessError>>,
+    waits: Option<&'k mut dyn FnMut(SuspendedRun) -> Result<(), String>>,
+}
+
 /// Passes notices on until there is an answer, the process has died, or the time is up.
 fn follow(
     running: &mut Running,
     watcher: Option<&dyn Progress>,
     mut latest: Option<Instant>,
-    mut keep: Option<&mut dyn FnMut(SuspendedRun) -> Result<Next, ProcessError>>,
+    mut keep: Kept<'_>,
 ) -> Result<Result<Answer, Failure>, ProcessError> {
+    let mut is_kept = false;
     loop {
         let left = latest.map(|latest| latest.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
             running.kill();
+            if is_kept {
+                return Ok(Ok(Answer::Stopped));
+            }
             let text = "the time was up, and the workflow's process had not ended by itself".to_owned();
             return Ok(Err(Failure::blamed(FailureKind::Timeout, Blame::Workflow, text)));
         }
@@ -277,10 +326,23 @@ fn follow(
                 let report = report.unpack().map_err(|error| ProcessError::Refused(error.to_string()))?;
                 return Ok(Ok(Answer::Ended(Box::new(report), outputs)));
             }
-            (Some(Message::Suspended(suspended)), _) => return Ok(Ok(Answer::Suspended(suspended))),
+            (Some(Message::Suspended(suspended)), _) => {
+                let Some(keep) = keep.waits.as_mut() else { return Ok(Ok(Answer::Suspended(suspended))) };
+                let begin = Instant::now();
+                let kept = keep(suspended);
+                is_kept = kept.is_ok();
+                if !running.confirm(kept)? && is_kept {
+                    return Ok(Ok(Answer::Stopped));
+                }
+                // Not less than its own time, to go on or to close its files.
+                latest = latest.map(|latest| latest + begin.elapsed());
+            }
+            // What it stood still for is kept: its process has ended, or does.
+            (Some(Message::WentOn(false)), _) => return Ok(Ok(Answer::Stopped)),
+            (Some(Message::Died(_)), _) if is_kept => return Ok(Ok(Answer::Stopped)),
             (Some(Message::Captured(run)), _) => {
                 let begin = Instant::now();
-                match keep.as_mut().map(|keep| keep(run)).transpose()? {
+                match keep.captures.as_mut().map(|keep| keep(run)).transpose()? {
                     Some(Next::GoOn { kept, whole, events }) => running.answer(kept, whole, &events)?,
                     Some(Next::Stop) => return Ok(Ok(Answer::Stopped)),
                     // It was not asked for any, so its messages are refused before they come here.
@@ -293,7 +355,7 @@ fn follow(
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
             (Some(Message::Notice(_)), None)
-            | (Some(Message::Stderr | Message::EventsTaken | Message::WentOn(_) | Message::Clean) | None, _) => {}
+            | (Some(Message::Stderr | Message::EventsTaken | Message::WentOn(true) | Message::Clean) | None, _) => {}
         }
     }
 }

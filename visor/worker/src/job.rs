@@ -144,6 +144,9 @@ pub struct Job {
     /// If it only waits, its process may stay with it, and go on there: [`SuspendedRun::stays`](super::SuspendedRun::stays). Not that of a
     /// workflow with files of the host or with a network.
     pub resident: bool,
+    /// If it only waits, it stands still until [`Running::confirm`](super::Running::confirm) says what became of its continuation. Not for one whose
+    /// process may stay.
+    pub confirmed: bool,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,
     /// What to go on with, instead of a run from the beginning.
@@ -181,6 +184,7 @@ impl Job {
             sends: false,
             listens: false,
             resident: false,
+            confirmed: false,
             published: BTreeMap::new(),
             continuation: None,
             events: Vec::new(),
@@ -205,6 +209,11 @@ impl Job {
         let asked = self.resident && self.suspend.is_some() && !self.goes_on;
         let makes_template = matches!(self.template, JobTemplate::Make);
         asked && !makes_template && self.files.is_empty() && self.workflow.is_self_contained()
+    }
+
+    /// Whether it stands still until its continuation is kept.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed && self.suspend.is_some() && !self.goes_on && !self.may_be_resident()
     }
 
     /// Whether events may come while it runs.
@@ -291,6 +300,7 @@ impl Job {
             handed_over: self.handed_over.clone(),
             goes_on: self.goes_on,
             resident: self.may_be_resident(),
+            confirmed: self.is_confirmed(),
             sends: self.sends,
             listens: self.may_listen(),
             published: self.published.clone(),

@@ -74,7 +74,7 @@ mod worker;
 pub use captured::{Bounds, copy_continuation, read_continuation, seal_continuation};
 pub use error::ProcessError;
 pub use exit_status::{Cause, Death};
-pub use foreground::{Continuing, Keep, Next, Ran, Waiting, run, run_from, run_kept};
+pub use foreground::{Continuing, Keep, KeepWaiting, Next, Ran, Waiting, run, run_from, run_kept, run_until_kept};
 pub use job::{Data, HELD_MAX, Job, Rest};
 pub use memory::Gauge;
 pub use message::{Message, SuspendedRun};

@@ -75,6 +75,11 @@ impl Notices {
         std::mem::take(&mut queue.omitted)
     }
 
+    /// The workflow has not ended after all: what was omitted is so still.
+    pub(super) fn omit(&self, lines: OmittedLines) {
+        self.lock().omitted = lines;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

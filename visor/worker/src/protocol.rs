@@ -5,7 +5,7 @@
 //!               Job ──▶ worker, after Clean       worker ── Notice*, Ended | Done, (Clean) ──▶ supervisor
 //!               Kept ──▶ worker, after Captured   worker ── Captured, before another one not until Kept ──▶ supervisor
 //!               Events ──▶ worker that listens    worker ── EventsTaken, before which there are no others ──▶ supervisor
-//!               GoOn ──▶ worker that stays        worker ── Suspended, which says that it stays; WentOn ──▶ supervisor
+//!               GoOn, Confirmed ──▶ worker that stays     worker ── Suspended, which says that it stays; WentOn ──▶ supervisor
 //! supervisor ── Fork ──▶ spawner ── Forked ──▶ supervisor        spawner ── Died ──▶ supervisor
 //! ```
 //!
@@ -101,6 +101,11 @@ pub(super) enum ToWorker {
         /// Whether its mailbox is attached; else that is empty.
         events: bool,
     },
+    /// What became of the continuation of a workflow that stands still for this answer.
+    Confirmed {
+        /// Why it is not kept: then the workflow goes on. If it is kept, the process ends.
+        unkept: Option<String>,
+    },
 }
 
 /// All of one invocation.
@@ -143,6 +148,8 @@ pub(super) struct WireJob {
     pub(super) goes_on: bool,
     /// If it only waits it stays, and waits for [`ToWorker::GoOn`].
     pub(super) resident: bool,
+    /// If it only waits it stands still until [`ToWorker::Confirmed`].
+    pub(super) confirmed: bool,
     /// Events for other invocations are passed on.
     pub(super) sends: bool,
     /// [`ToWorker::Events`] may come while it runs.
@@ -204,7 +211,7 @@ pub(super) enum FromWorker {
         /// Whether the process stays with it, and nothing happens there until [`ToWorker::GoOn`].
         stays: bool,
     },
-    /// The answer to [`ToWorker::GoOn`].
+    /// The answer to [`ToWorker::GoOn`] and [`ToWorker::Confirmed`].
     WentOn {
         /// Whether the workflow goes on as ordered. If not, its process is of no more use.
         goes_on: bool,

@@ -1,4 +1,5 @@
-//! A workflow that only waits and stays in its process, until the supervisor lets it go on or ends it.
+//! A workflow that only waits and stays in its process, until the supervisor lets it go on or ends it: for as long as it waits, or until
+//! what it was captured as has been kept.
 //!
 //! ```text
 //!   carrier ── stay ─▶ Suspended, which says that it stays ─▶ supervisor: write, commit ── … the wait is over ──▶ GoOn
@@ -13,7 +14,7 @@ use super::notices::Notices;
 use super::protocol::{FromWorker, SupervisorChannel};
 use super::reply;
 use monohull_domain::Inbox;
-use monohull_domain::checkpoint::{GoOn, Residence, Suspended};
+use monohull_domain::checkpoint::{Order, Residence, Suspended};
 use monohull_sys::fork::exit_now;
 use std::io;
 use std::os::fd::AsFd;
@@ -26,17 +27,26 @@ pub(super) struct Resident {
     channel: Arc<SupervisorChannel>,
     notices: Arc<Notices>,
     inbox: Arc<Inbox>,
-    order: Mutex<Option<GoOn>>,
+    order: Mutex<Option<Order>>,
     /// There is one. Carriers look at this.
     has_order: AtomicBool,
     /// The thread that waits for orders has been started.
     listens: OnceLock<()>,
     has_stayed: AtomicBool,
+    /// It goes on if its capture cannot be kept.
+    may_be_unkept: bool,
+    /// The supervisor has sent an order, which is answered.
+    was_ordered: AtomicBool,
 }
 
 impl Resident {
     /// Of a workflow whose events come to this inbox, after its first order at the earliest.
-    pub(super) fn new(channel: Arc<SupervisorChannel>, notices: Arc<Notices>, inbox: Arc<Inbox>) -> Arc<Resident> {
+    pub(super) fn new(
+        channel: Arc<SupervisorChannel>,
+        notices: Arc<Notices>,
+        inbox: Arc<Inbox>,
+        may_be_unkept: bool,
+    ) -> Arc<Resident> {
         Arc::new_cyclic(|own| Resident {
             own: own.clone(),
             channel,
@@ -46,6 +56,8 @@ impl Resident {
             has_order: AtomicBool::new(false),
             listens: OnceLock::new(),
             has_stayed: AtomicBool::new(false),
+            may_be_unkept,
+            was_ordered: AtomicBool::new(false),
         })
     }
 
@@ -57,6 +69,7 @@ impl Resident {
         let own = self.own.clone();
         arrivals::listen(self.channel.clone(), self.inbox.clone(), move |order| {
             if let Some(own) = own.upgrade() {
+                own.was_ordered.store(true, Ordering::Relaxed);
                 own.take(order);
             }
         })?;
@@ -70,8 +83,12 @@ impl Resident {
     }
 
     /// An order has come.
-    fn take(&self, order: Result<GoOn, String>) {
+    fn take(&self, order: Result<Order, String>) {
         match order {
+            Ok(order @ (Order::End | Order::Unkept(_))) => {
+                *self.order.lock().expect("order") = Some(order);
+                self.inbox.announce(|| self.has_order.store(true, Ordering::Release));
+            }
             Ok(order) => {
                 *self.order.lock().expect("order") = Some(order);
                 // Events that came before it are among its own, so they are dropped before it is seen. Those that come after it are put behind
@@ -90,8 +107,21 @@ impl Residence for Resident {
     fn stay(&self, captured: Suspended) {
         self.has_stayed.store(true, Ordering::Relaxed);
         // As for one that ends here: lines that were not sent while it ran are in the continuation.
-        self.notices.finish();
-        let stays = self.listen().inspect_err(|error| tracing::warn!("no thread for orders: {error}")).is_ok();
+        let omitted = self.notices.finish();
+        if self.may_be_unkept {
+            // If it goes on after all they are left for its report.
+            self.notices.omit(omitted);
+        }
+        let stays = match self.listen() {
+            Ok(()) => true,
+            Err(error) if self.may_be_unkept => {
+                return self.take(Ok(Order::Unkept(format!("there is no thread for the answer: {error}"))));
+            }
+            Err(error) => {
+                tracing::warn!("no thread for orders: {error}");
+                false
+            }
+        };
         let sent = reply::suspended(captured, stays).and_then(|(answer, files)| {
             let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
             reply::send(&self.channel, &answer, &files)
@@ -99,6 +129,7 @@ impl Residence for Resident {
         match sent {
             Ok(()) if stays => {}
             Ok(()) => exit_now(DONE),
+            Err(error) if self.may_be_unkept => self.take(Ok(Order::Unkept(format!("it cannot be sent: {error}")))),
             Err(error) => {
                 tracing::error!("the answer cannot be sent: {error}");
                 exit_now(FAILED)
@@ -110,13 +141,16 @@ impl Residence for Resident {
         self.has_order.load(Ordering::Acquire)
     }
 
-    fn take_order(&self) -> Option<GoOn> {
+    fn take_order(&self) -> Option<Order> {
         let order = self.order.lock().expect("order").take();
         self.has_order.store(false, Ordering::Relaxed);
         order
     }
 
     fn answer(&self, goes_on: bool) {
+        if !self.was_ordered.load(Ordering::Relaxed) {
+            return;
+        }
         // If it cannot be sent the supervisor has ended, and so does this process.
         let _ = self.channel.send(&FromWorker::WentOn { goes_on }, &[]);
     }

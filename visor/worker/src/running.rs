@@ -157,7 +157,7 @@ impl CleanWorker {
 
 /// Whether a worker may stay with a job that only waits.
 fn residence_of(job: &Job) -> Residence {
-    if job.may_be_resident() { Residence::May } else { Residence::Never }
+    if job.may_be_resident() || job.is_confirmed() { Residence::May } else { Residence::Never }
 }
 
 /// A worker with a job. Its process ends at once when this is dropped.
@@ -288,6 +288,22 @@ impl Running {
             (self.worker.stay, self.worker.listens) = (Stay::No, true);
         }
         Ok(sent)
+    }
+
+    /// Tells a workflow that stands still what became of its continuation: its process ends if that is kept, and goes on if it is not. In both cases
+    /// there is a [`Message::WentOn`]. False if it cannot be told: the process has ended, for one.
+    pub fn confirm(&mut self, kept: Result<(), String>) -> Result<bool, ProcessError> {
+        if self.worker.residence != Residence::Stays {
+            return Ok(false);
+        }
+        match self.worker.channel.send(&ToWorker::Confirmed { unkept: kept.err() }, &[]) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            sent => {
+                sent.map_err(host("answering a process that stands still"))?;
+                self.worker.residence = Residence::Ordered;
+                Ok(true)
+            }
+        }
     }
 
     /// What sends it events while it runs, if its job says that it listens.

@@ -58,7 +58,7 @@ pub(super) fn take_job(
         files.append(&mut packet.files);
         match message.map_err(|error| error.to_string())? {
             ToWorker::Files => {}
-            ToWorker::Kept { .. } | ToWorker::Events | ToWorker::GoOn { .. } => {
+            ToWorker::Kept { .. } | ToWorker::Events | ToWorker::GoOn { .. } | ToWorker::Confirmed { .. } => {
                 return Err("an answer to nothing has come".to_owned());
             }
             ToWorker::Job(wire) => {
@@ -128,7 +128,7 @@ pub(super) fn run(
         Arc::new(Reporter { channel, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     reporter.point("dispatched", wire.dispatched_ns);
     let captures = if wire.goes_on { Some(Captures::start(reporter.channel.clone())?) } else { None };
-    let (inbox, resident) = listen(&reporter, wire.listens, wire.resident)?;
+    let (inbox, resident) = listen(&reporter, wire.listens, wire.resident || wire.confirmed, wire.confirmed)?;
     let context = RunContext {
         modules: settings.modules.clone(),
         keys: settings.keys,
@@ -164,6 +164,10 @@ pub(super) fn run(
                 reporter.answer_suspended(*suspended, wire.template)?;
                 (After::End, None)
             }
+            RunEnd::HandedOver => {
+                reporter.send(&FromWorker::WentOn { goes_on: false }, &[])?;
+                (After::End, None)
+            }
         };
         answered(after);
         Ok::<_, io::Error>((after, held))
@@ -194,19 +198,20 @@ pub(super) fn run(
 /// Where events come, and where orders do.
 type Arriving = (Option<Arc<Inbox>>, Option<Arc<Resident>>);
 
-/// Where events come for a job that `listens`, and orders for one that may be `resident`.
-fn listen(reporter: &Reporter, listens: bool, resident: bool) -> io::Result<Arriving> {
+/// Where events come for a job that `listens`, and orders for one that may stand still.
+fn listen(reporter: &Reporter, listens: bool, stands: bool, may_be_unkept: bool) -> io::Result<Arriving> {
     // Where none come yet, a workflow that waits for one waits in vain.
     let inbox = Arc::new(if listens { Inbox::default() } else { Inbox::closed() });
     let channel = &reporter.channel;
-    match (listens, resident) {
+    match (listens, stands) {
         (false, false) => Ok((None, None)),
         (true, false) => {
             arrivals::listen(channel.clone(), inbox.clone(), |_| ())?;
             Ok((Some(inbox), None))
         }
         (_, true) => {
-            let resident = Resident::new(channel.clone(), reporter.notices.clone(), inbox.clone());
+            let notices = reporter.notices.clone();
+            let resident = Resident::new(channel.clone(), notices, inbox.clone(), may_be_unkept);
             if listens {
                 resident.listen()?;
             }

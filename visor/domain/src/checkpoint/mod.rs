@@ -71,7 +71,7 @@ pub(crate) use changes::Changes;
 pub use check::Rejected;
 pub use keeper::{Answer, Base, Keeper};
 pub use record::{Continuation, Lineage};
-pub use residence::{GoOn, Residence};
+pub use residence::{GoOn, Order, Residence};
 pub use restore_error::RestoreError;
 pub(crate) use suspension::Suspension;
 pub(crate) use template::{Begun, ready};

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   only waits ─▶ captured ─▶ stands still ── Residence::stay ──▶ elsewhere: the capture is kept ─┬─▶ the process ends: it is restored later
-//!                                  │                                                              └─▶ GoOn ─┐
+//!                                  │                             │                                └─▶ GoOn ─┐
+//!                                  │                             └─▶ it cannot be kept ─▶ Unkept ────────────┤
 //!                                  └─ no timer is served, no event is given, no thread runs ◀───────────────┘
 //! ```
 //!
@@ -10,6 +11,8 @@
 //! on here instead, it does so as a restored one would: the clock has advanced as far as the first timer and no further, the lineage is that of
 //! the run which goes on, and what the capture has as taken or sent is not remembered. Events are those of the mailbox. The domain has
 //! some of them already, the first ones; if they are others, it does not go on, and is restored.
+//!
+//! A domain whose capture could not be kept goes on as if there had been none, and is not suspended any more.
 
 use super::{Lineage, Suspended};
 use crate::given_events::GivenEvent;
@@ -23,11 +26,22 @@ pub trait Residence: Send + Sync {
     fn has_order(&self) -> bool;
 
     /// That order, once.
-    fn take_order(&self) -> Option<GoOn>;
+    fn take_order(&self) -> Option<Order>;
 
     /// Whether the domain goes on as ordered. It is called before anything runs. A domain that does not go on stands still, and is good for
     /// nothing more.
     fn answer(&self, goes_on: bool);
+}
+
+/// What a domain that stands still does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// It goes on from its capture, which is kept.
+    GoOn(GoOn),
+    /// It ends: its capture is kept, and goes on elsewhere.
+    End,
+    /// Its capture is not kept, for this reason: it goes on as if there were none.
+    Unkept(String),
 }
 
 /// What a domain that stands still goes on with.

@@ -2,7 +2,7 @@
 
 use super::Suspended;
 use super::keeper::Base;
-use super::residence::{GoOn, Standing};
+use super::residence::{GoOn, Order, Standing};
 use crate::host_time::monotonic_ns;
 use crate::sched::Scheduler;
 use crate::shared::Shared;
@@ -26,16 +26,30 @@ impl Shared {
         self.options.residence.as_ref().is_some_and(|residence| residence.has_order())
     }
 
-    /// Goes on as ordered, unless another carrier does.
-    pub(crate) fn go_on(&self) {
+    /// Does as ordered, unless another carrier does.
+    pub(crate) fn follow_order(&self) {
         let Some(residence) = &self.options.residence else { return };
         let Some(order) = residence.take_order() else { return };
-        let standing = self.suspension.take_standing();
-        if !standing.is_some_and(|standing| self.make_ready(standing, order)) {
-            return residence.answer(false);
+        let Some(standing) = self.suspension.take_standing() else { return residence.answer(false) };
+        match order {
+            Order::GoOn(order) => {
+                if !self.make_ready(standing, order) {
+                    return residence.answer(false);
+                }
+                residence.answer(true);
+                self.lock().go_on_here();
+            }
+            Order::End => {
+                self.suspension.hand_over();
+                self.lock().finish();
+            }
+            Order::Unkept(why) => {
+                self.changes.answered(Base::Before);
+                self.suspension.refuse(why);
+                residence.answer(true);
+                self.lock().go_on_as_it_was();
+            }
         }
-        residence.answer(true);
-        self.lock().go_on_here();
         self.sched.wake_all();
     }
 

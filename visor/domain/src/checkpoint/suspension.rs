@@ -32,6 +32,8 @@ struct State {
     suspended: Option<Box<Suspended>>,
     /// It stands still.
     standing: Option<Standing>,
+    /// It has stood still, and is to go on elsewhere.
+    handed_over: bool,
     /// Why it could not be suspended when it last was to be.
     refused: Option<String>,
     /// How often in a row.
@@ -51,7 +53,18 @@ impl Suspension {
 
     /// Whether the run has ended that way.
     pub(crate) fn is_done(&self) -> bool {
-        self.lock().suspended.is_some()
+        let state = self.lock();
+        state.suspended.is_some() || state.handed_over
+    }
+
+    /// The run ends: it goes on elsewhere with what it was captured as when it stood still.
+    pub(super) fn hand_over(&self) {
+        self.lock().handed_over = true;
+    }
+
+    /// Whether it has ended that way.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.lock().handed_over
     }
 
     /// Takes what the run ended with, if it was suspended.

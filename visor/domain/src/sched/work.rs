@@ -357,6 +357,11 @@ impl<I> Scheduler<I> {
         }
     }
 
+    /// Everything goes on as if it had not stood still.
+    pub(crate) fn go_on_as_it_was(&mut self) {
+        self.stands_still = false;
+    }
+
     /// No thread is put on a carrier any more, until all are back. At `latest` it is given up.
     pub(crate) fn begin_halt(&mut self, latest: u64) {
         self.halting = Some(latest);
