@@ -453,14 +453,14 @@ impl Ready {
                     let report = scheduler.report(&domain, &clock, Some(failure));
                     return Ok((answer(ended(report)), domain));
                 }
-                Outcome::RetryWorkflow(pause) => {
+                // It begins with the pause, in which it may be suspended.
+                Outcome::RetryWorkflow(_) => {
                     // An event that a checkpoint of the failed run has is not given again.
                     domain.settle_capture();
                     events = domain.events_for_another();
                     // Of the last checkpoint, also if it stood still here after that.
                     (lineage, published) = (domain.lineage(), domain.published_before());
                     drop(domain);
-                    std::thread::sleep(pause);
                 }
             }
         }

@@ -33,7 +33,7 @@ pub(super) enum Outcome {
     Done,
     /// A step failed for good, or the time was up.
     Failed(Failure),
-    /// A step failed after it had used its inputs up: the whole workflow is to be run again after a pause.
+    /// A step failed after it had used its inputs up: the whole workflow is to be run again. Its first steps start after a pause.
     RetryWorkflow(Duration),
 }
 
@@ -72,6 +72,8 @@ struct State {
     /// How many they are.
     failed_kept: usize,
     outcome: Option<Outcome>,
+    /// The pause before the first steps start, of a run that is repeated.
+    pause: Option<Duration>,
     begin: Instant,
     clock: Clock,
     /// From the request to the last capture of the run, if it is the rest of one.
@@ -158,6 +160,7 @@ impl StepScheduler {
             failed: BTreeMap::new(),
             failed_kept: 0,
             outcome: None,
+            pause: None,
             begin,
             clock,
             elapsed_us: 0,
@@ -186,7 +189,8 @@ impl StepScheduler {
             let text = "the run ended before its last step; this is a bug in Monohull";
             Outcome::Failed(Failure::blamed(FailureKind::Deadlock, Blame::Monohull, text))
         });
-        if matches!(outcome, Outcome::RetryWorkflow(_)) {
+        if let Outcome::RetryWorkflow(pause) = outcome {
+            state.pause = Some(pause);
             let plan = state.plan.clone();
             for (state, step) in state.steps.iter_mut().zip(&plan.steps) {
                 state.rewind(step);
@@ -226,6 +230,7 @@ impl Driver for Handle {
             Event::Begin => state.begin(domain),
             Event::Ended(ended) => state.ended(*ended, domain),
             Event::Performed(performed) => state.performed(performed, domain),
+            Event::Timer { token: BEGIN } => state.start_first(domain),
             Event::Timer { token } => {
                 let (step, index) = parts(token);
                 if !state.is_given_up(token) {
@@ -277,6 +282,14 @@ impl State {
             // The rest of the time, if the workflow is run again.
             domain.set_deadline(end.saturating_duration_since(Instant::now()));
         }
+        match self.pause.take() {
+            Some(pause) => domain.set_timer(BEGIN, pause),
+            None => self.start_first(domain),
+        }
+    }
+
+    /// Starts the steps that wait for no other.
+    fn start_first(&mut self, domain: &Shared) {
         let is_free = |step: &usize| self.steps[*step].blocked_by == 0 && !self.is_handler(*step);
         let free = (0..self.steps.len()).filter(is_free).collect();
         self.start_steps(free, domain);
@@ -458,6 +471,9 @@ fn of_instance(plan: &Plan, step: usize, index: u32, mut failure: Failure) -> Fa
     failure.function = Some(plan.functions[step.function].name.clone());
     failure
 }
+
+/// The timer after which the first steps start of a run that is repeated. No instance has this token: there are not that many steps.
+const BEGIN: u64 = u64::MAX;
 
 /// Instances are known to the domain by step and index.
 fn token(step: usize, index: u32) -> u64 {

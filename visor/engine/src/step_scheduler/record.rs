@@ -4,7 +4,7 @@
 //! record can change what a run has printed and how often it tried, and nothing else: a state that no run can have is refused.
 
 use super::effects::Serving;
-use super::{Attempt, FAILED_KEPT_MAX, State, StepScheduler, token};
+use super::{Attempt, BEGIN, FAILED_KEPT_MAX, State, StepScheduler, token};
 use monohull_abi::effect::{EFFECT_DEPTH_MAX, PERFORMS_TOGETHER, PerformId};
 use monohull_domain::checkpoint::Continuation;
 use monohull_domain::host_time::{monotonic_ns, wall_ns};
@@ -186,7 +186,11 @@ impl State {
             state.open = if step.handles.is_some() { 0 } else { open };
         }
         self.restore_serving(record.serving, continuation)?;
-        self.restore_order()?;
+        let pauses = continuation.scheduler.timers.iter().filter(|(_, token)| *token == BEGIN).count();
+        if pauses > 1 {
+            return Err(StateError::Unfit("it begins more than once"));
+        }
+        self.restore_order(pauses == 0)?;
         self.restore_queue(record.queue)?;
         self.restore_handed_over(continuation)?;
         let kept = record.failed.iter().map(|(_, _, failed)| failed.len()).sum();
@@ -208,13 +212,13 @@ impl State {
         Ok(())
     }
 
-    /// Steps have started whose predecessors have ended, and no others.
-    fn restore_order(&mut self) -> Result<(), StateError> {
+    /// Steps have started whose predecessors have ended, and no others; none before the run has `begun` again.
+    fn restore_order(&mut self, begun: bool) -> Result<(), StateError> {
         let ended: Vec<bool> = self.steps.iter().map(|step| step.started && step.open == 0).collect();
         let plan = self.plan.clone();
         for (state, step) in self.steps.iter_mut().zip(&plan.steps) {
             state.blocked_by = step.after.iter().filter(|before| !ended[**before]).count();
-            if step.handles.is_none() && state.started != (state.blocked_by == 0) {
+            if step.handles.is_none() && state.started != (begun && state.blocked_by == 0) {
                 return Err(StateError::Unfit("its steps are in an impossible order"));
             }
         }
@@ -273,7 +277,7 @@ impl State {
     fn restore_handed_over<P>(&mut self, continuation: &Continuation<P>) -> Result<(), StateError> {
         let live = continuation.instances.iter().map(|instance| (instance.token, instance.attempt));
         let domains: Vec<(u64, u32)> = live.chain(continuation.pending.iter().copied()).collect();
-        let timers = continuation.scheduler.timers.iter().map(|(_, token)| *token);
+        let timers = continuation.scheduler.timers.iter().map(|(_, token)| *token).filter(|token| *token != BEGIN);
         let tokens: Vec<u64> = domains.iter().map(|(token, _)| *token).chain(timers).collect();
         let mut open = HashSet::new();
         for (step, state) in self.steps.iter().enumerate() {
