@@ -138,10 +138,25 @@ fn a_run_that_receives_no_events_is_told_so() {
     let end = try_run(&ready, None, events(&[("a", "1")]), false).expect("the host can hold a domain");
     let log = log(end);
     assert!(log.starts_with("a: 1\nevent `a` cannot arrive: this run receives none."), "{log}");
-    // The same after the wait was captured.
+    // After the wait was captured, it is one in which nothing else happens.
     let waiting = suspended(run(&ready, None, Vec::new()));
     let end = try_run(&ready, Some(waiting.continuation), Vec::new(), false).expect("the host can hold a domain");
-    assert!(self::log(end).starts_with("event `a` cannot arrive: this run receives none."));
+    assert!(self::log(end).starts_with("event `a` cannot arrive: nothing else runs"));
+}
+
+/// One that was captured is waited out where it is not captured again.
+#[test]
+fn a_wait_with_an_end_ends_in_a_run_that_is_not_captured_again() {
+    for carriers in [1, 2] {
+        let ready = ready(&inbox(json!({ "events": ["a", "b"], "fills": "log", "timeout_ms": 200 }), carriers));
+        let _one = support::one_at_a_time();
+        let go_on = |events| {
+            let waiting = suspended(run(&ready, None, Vec::new()));
+            try_run(&ready, Some(waiting.continuation), events, false).expect("the host can hold a domain")
+        };
+        assert_eq!(log(go_on(Vec::new())), "a is late\nb is late\n");
+        assert_eq!(log(go_on(events(&[("a", "1")]))), "a: 1\nb is late\n");
+    }
 }
 
 /// An instance sleeps while another one of its step waits; and what a failed attempt had taken comes back for the next one.

@@ -80,6 +80,7 @@ fn with_a_domain() {
         keeper: None,
         residence: None,
         inbox: None,
+        may_wait_for_events: false,
         no_sending: None,
         no_branches: None,
         starts: Ok(Vec::new()),

@@ -35,6 +35,7 @@ fn domain(load_all: bool) -> Domain {
         keeper: None,
         residence: None,
         inbox: None,
+        may_wait_for_events: false,
         no_sending: None,
         no_branches: None,
         starts: Ok(Vec::new()),

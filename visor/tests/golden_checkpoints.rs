@@ -3,7 +3,7 @@
 //! `visor/checkpoint/tests/golden` has files that are read; this one is restored. With it records of the engine and of libos modules, numbers of
 //! hostcalls, the layout of memory and what a function takes for granted stay what they are: its image is as old as the checkpoint.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p monohull-visor --test golden_checkpoints` writes the file anew, from the image there. That is for changes before
+//! `UPDATE_GOLDEN=1 cargo test -p monohull-visor --test golden_checkpoints` writes the newest file anew, from the image there. That is for changes before
 //! a release; afterwards files are added and stay.
 
 mod support;
@@ -15,6 +15,7 @@ use monohull_visor::engine::{Ready, RunEnd, RunOptions};
 use monohull_visor::report::{RunReport, Silent, Status};
 use monohull_visor::worker::read_continuation;
 use monohull_visor::workflow;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,10 +69,19 @@ fn lines(report: &RunReport) -> Vec<Vec<&str>> {
 #[test]
 fn a_checkpoint_of_an_earlier_build_goes_on_to_its_end() {
     let _one = support::one_at_a_time();
-    let path = golden("format-1.checkpoint");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, captured_anew()).expect("written");
+        fs::write(golden("format-1-engine-4.checkpoint"), captured_anew()).expect("written");
     }
+    let oldest = goes_on("format-1.checkpoint");
+    assert!(oldest.published.is_empty() && oldest.timeline.iter().any(|point| point.name == "gone-on"));
+    let newest = goes_on("format-1-engine-4.checkpoint");
+    assert_eq!(newest.published, published());
+    let names: Vec<_> = newest.timeline.iter().map(|point| point.name.as_str()).collect();
+    assert_eq!(names, ["domain-ready", "image-mapped", "first-instruction", "gone-on"]);
+}
+
+fn goes_on(name: &str) -> RunReport {
+    let path = golden(name);
     let plan = |document: &[u8], engine: &Engine| {
         assert_eq!(engine.file, Path::new("sleepers.json"));
         let document = std::str::from_utf8(document).map_err(|error| error.to_string())?;
@@ -91,16 +101,23 @@ fn a_checkpoint_of_an_earlier_build_goes_on_to_its_end() {
         assert!(uses(&continuation, name), "{name} is in use");
     }
     continuation.lineage = Lineage { generation: saved.generation + 1, ..Lineage::default() };
-    let end = ready.run_captured(Some(continuation), None, None, &RunOptions::default(), Arc::new(Silent));
+    let options = RunOptions { published: saved.engine.published, ..RunOptions::default() };
+    let end = ready.run_captured(Some(continuation), None, None, &options, Arc::new(Silent));
     let resumed = report(end.expect("the host can hold a domain"));
     assert_eq!(resumed.status, Status::Done, "{:#?}", resumed.error);
     assert_eq!(text(&resumed, "result"), RESULT);
     let naps = ["nap 0 … slept", "nap 1 … slept"];
     assert_eq!(lines(&resumed), [naps, naps]);
-    assert!(resumed.suspended.is_some_and(|suspended| suspended.times > 0 && suspended.away_us > 0));
+    assert!(resumed.suspended.as_ref().is_some_and(|suspended| suspended.times > 0 && suspended.away_us > 0));
     // And as one that was never away.
     let uninterrupted = report(run(&ready, None, None));
     assert_eq!((text(&uninterrupted, "result"), lines(&uninterrupted)), (RESULT, lines(&resumed)));
+    resumed
+}
+
+/// What the newest has published.
+fn published() -> BTreeMap<String, String> {
+    [("progress".to_owned(), "half".to_owned())].into()
 }
 
 fn uses<P>(continuation: &Continuation<P>, module: &str) -> bool {
@@ -127,7 +144,7 @@ fn captured_anew() -> Vec<u8> {
             ready.images()[0].hash(),
             fs::metadata(image).expect("it is kept").len(),
         )],
-        engine: Engine { file: "sleepers.json".into(), ..Engine::default() },
+        engine: Engine { file: "sleepers.json".into(), published: published(), ..Engine::default() },
         continuation,
     };
     let bytes = saved.to_bytes(Path::new("golden"), &KEY).expect("a checkpoint");

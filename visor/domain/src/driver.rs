@@ -12,8 +12,8 @@ pub trait Driver: Send {
 
     /// The driver's own state, for the continuation of the run. `live` is what the live instances have used so far, by the tokens
     /// that the driver has given them.
-    fn save(&mut self, live: &[(u64, Usage)]) -> Vec<u8> {
-        let _ = live;
+    fn save(&mut self, live: &[(u64, Usage)], domain: &Shared) -> Vec<u8> {
+        let _ = (live, domain);
         Vec::new()
     }
 

@@ -274,6 +274,7 @@ mod tests {
             keeper: None,
             residence: None,
             inbox: None,
+            may_wait_for_events: false,
             no_sending: None,
             no_branches: None,
             starts: Ok(Vec::new()),

@@ -52,6 +52,8 @@ pub struct Options {
     pub residence: Option<Arc<dyn Residence>>,
     /// Where events come while it runs.
     pub inbox: Option<Arc<Inbox>>,
+    /// Whether functions may wait for events.
+    pub may_wait_for_events: bool,
     /// Why functions cannot send events to other invocations, if they cannot.
     pub no_sending: Option<&'static str>,
     /// Why functions cannot have save points or copies of their invocation, if they cannot.

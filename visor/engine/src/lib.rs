@@ -120,6 +120,8 @@ pub struct RunContext {
     pub load_all: bool,
     /// When the run was requested (CLOCK_MONOTONIC, ns): times in the report count from here.
     pub requested_ns: u64,
+    /// When its process was sent the job, if it was sent one (CLOCK_MONOTONIC, ns).
+    pub dispatched_ns: Option<u64>,
     /// When it has to end, if that is before the workflow's own timeout.
     pub latest: Option<Latest>,
     /// If the workflow only waits, and for at least this long, the run ends with its continuation.
@@ -304,6 +306,7 @@ impl Ready {
             time_slice: (!decision.keys || keys::by_default()).then(|| options.time_slice.unwrap_or(TIME_SLICE)),
             load_all: options.load_all,
             requested_ns,
+            dispatched_ns: None,
             latest: None,
             suspend,
             halt: options.halt,
@@ -362,9 +365,12 @@ impl Ready {
         if let Some(continuation) = &continuation {
             scheduler.restore(continuation)?;
         }
+        context.dispatched_ns.map(|at| scheduler.note("dispatched", at));
         let mut published = context.published.clone();
         let mounts = mounts::build(&self.plan, resources.files).ok_or(HostError::FilesMissing)?;
         let network = self.plan.network.enter(resources.network)?;
+        // A wait of a run that goes on ends in its time, though nothing arrives.
+        let may_wait_for_events = context.suspend.is_some() || context.skip_time || continuation.is_some();
         let makes_template = matches!(resources.template, TemplateUse::Make);
         let mut ground = Some(ground);
         loop {
@@ -390,6 +396,7 @@ impl Ready {
                 keeper: context.keeper.clone(),
                 residence: context.residence.clone(),
                 inbox: context.inbox.clone(),
+                may_wait_for_events,
                 no_sending: no_sending(&self.plan, context.sends),
                 no_branches: no_branches(context.sends),
                 starts: starts(&self.plan, context.sends),
@@ -411,7 +418,10 @@ impl Ready {
                 let report = scheduler.report(&domain, &clock, Some(*failure));
                 return Ok((answer(ended(report)), domain));
             }
-            progress.point("domain-ready", monotonic_ns());
+            let ready = monotonic_ns();
+            if scheduler.note("domain-ready", ready) {
+                progress.point("domain-ready", ready);
+            }
             domain.run(scheduler.driver())?;
             if let Some(suspended) = domain.take_suspended() {
                 domain.close_files();

@@ -52,7 +52,7 @@ impl RunOptions {
 }
 
 /// The isolation that was requested.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum IsolationWish {
     /// The strongest the machine has.
     #[default]

@@ -5,6 +5,7 @@ mod effects;
 mod record;
 mod report;
 mod starts;
+mod timeline;
 
 pub(crate) use effects::effects;
 pub use record::StateError;
@@ -26,6 +27,7 @@ use record::Spent;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use timeline::Timeline;
 
 /// How a run through the whole plan ended.
 pub(super) enum Outcome {
@@ -84,6 +86,10 @@ struct State {
     suspended: Suspensions,
     /// When it did so for the first time in this process (monotonic ns).
     gone_on: Option<u64>,
+    /// Moments that the report names.
+    timeline: Timeline,
+    /// From the request to the first instruction, if that was in another process.
+    cold_start_us: Option<u64>,
     /// When the run has to end, if that is before its own timeout.
     latest: Option<(Instant, Delay)>,
 }
@@ -167,6 +173,8 @@ impl StepScheduler {
             away: Away::default(),
             suspended: Suspensions::default(),
             gone_on: None,
+            timeline: Timeline::default(),
+            cold_start_us: None,
             latest,
         };
         StepScheduler { state: Arc::new(Mutex::new(state)) }
@@ -257,8 +265,8 @@ impl Driver for Handle {
         }
     }
 
-    fn save(&mut self, live: &[(u64, Usage)]) -> Vec<u8> {
-        self.0.lock().expect("the scheduler does not panic").save(live)
+    fn save(&mut self, live: &[(u64, Usage)], domain: &Shared) -> Vec<u8> {
+        self.0.lock().expect("the scheduler does not panic").save(live, domain)
     }
 
     fn stood_still(&mut self, time: Duration, away: Duration) {

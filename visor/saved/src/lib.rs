@@ -15,11 +15,13 @@
 
 #![forbid(unsafe_code)]
 
+mod engine;
 mod keys;
 mod pages;
 mod records;
 mod unread;
 
+pub use engine::{Confined, Engine, OwnCgroup};
 pub use keys::{Keys, Source, as_io};
 
 use std::fs::{DirBuilder, File};
@@ -29,6 +31,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::ENGINE_VERSION;
 use monohull_abi::ABI_VERSION;
 use monohull_abi::layout::PAGE;
 use monohull_checkpoint::record::{CHAIN_MAX, ChainRecord, Contents, EngineRecord, FunctionRecord, Identity, Parent};
@@ -37,17 +40,12 @@ use monohull_checkpoint::{
     Run, Trust, check_unchanged, seal_bytes, write,
 };
 use monohull_domain::checkpoint::Continuation;
-use monohull_engine::Event;
 use monohull_host_files::input;
 use monohull_ipc::later_pages::GivePages;
 use monohull_report::escape::shown;
 use monohull_workflow::Plan;
 use pages::Reading;
-use serde::{Deserialize, Serialize};
 use unread::UnreadPages;
-
-/// The version of the engine section's bytes.
-const ENGINE_VERSION: u16 = 3;
 
 /// A workflow that waits: with its continuation if it is to be written, with that in sealed memory if it has been read.
 #[derive(Debug)]
@@ -64,25 +62,6 @@ pub struct Saved<C = Continuation> {
     pub engine: Engine,
     /// The rest of the run.
     pub continuation: C,
-}
-
-/// What the engine section holds besides the state of the run.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Engine {
-    /// The workflow's file: relative paths in the document count from its folder.
-    pub file: PathBuf,
-    /// What `--set` has changed of the document.
-    pub settings: Vec<String>,
-    /// The files of outputs.
-    pub outputs: Vec<(String, PathBuf)>,
-    /// The inputs, if the workflow may be run again from its beginning.
-    pub inputs: Vec<(String, Vec<u8>)>,
-    /// Events that it was given and has not taken. Those of a durable invocation are in its mailbox.
-    pub events: Vec<Event>,
-    /// How many events it has been given.
-    pub given: u64,
-    /// Which copy of a forked workflow it is, and how many were made; zeros if it is none.
-    pub copy: (u32, u32),
 }
 
 /// What has not been read of a file, if there is such.
@@ -219,13 +198,7 @@ impl Saved<OwnedFd> {
         reading: Reading,
     ) -> Result<(Saved<OwnedFd>, Vec<Piece>), NotOurs> {
         let contents = chain.newest().contents();
-        if contents.engine.version != ENGINE_VERSION {
-            return Err("its engine section has another version".to_owned().into());
-        }
-        let (engine, driver): (Engine, Vec<u8>) = match postcard::take_from_bytes(&contents.engine.bytes) {
-            Ok((both, [])) => both,
-            _ => return Err("its engine section cannot be read".to_owned().into()),
-        };
+        let (engine, driver) = engine::read(contents.engine.version, &contents.engine.bytes)?;
         let most = most_bytes(&plan(&contents.plan, &engine)?, contents)?;
         let mut record = records::continuation(chain, driver)?;
         (record.lineage.copy, record.lineage.copies) = engine.copy;

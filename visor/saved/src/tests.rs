@@ -6,6 +6,7 @@ use monohull_abi::number;
 use monohull_checkpoint::record::{PageRange, Resumption, ThreadRecord, ThreadState, Timer, TimerRecord};
 use monohull_checkpoint::{Key, Pages, count_pages};
 use monohull_domain::checkpoint::{Lineage, record as domain};
+use monohull_engine::{Event, IsolationWish};
 use monohull_ipc::sealed_pages::{Most, read_pages_from};
 use monohull_state_key::{KeyFile, StateKey};
 use std::fs;
@@ -182,6 +183,8 @@ pub(crate) fn saved() -> Saved {
             events: vec![Event { number: 4, name: "paid".to_owned(), bytes: b"17".to_vec() }],
             given: 5,
             copy: (1, 2),
+            published: [("count".to_owned(), "17".to_owned())].into(),
+            confined: Confined { isolation: IsolationWish::Process, cgroup: OwnCgroup::Require },
         },
         continuation: continuation(),
     }
@@ -245,6 +248,32 @@ fn a_run_of_pages_may_be_of_two_buffers() {
     contents.modules[0].pages = vec![range(0, 2), range(2, 1), range(8, 1)];
     let bytes = file(&contents);
     assert_eq!(of(&alone(&bytes), plan).expect("right").continuation.pages, continuation().pages);
+}
+
+/// The engine section as version 3 had it, which ends before what has been published.
+#[test]
+fn the_engine_section_of_an_earlier_version_is_read() {
+    let mut contents = contents();
+    let (mut engine, state): (Engine, Vec<u8>) = postcard::from_bytes(&contents.engine.bytes).expect("it is right");
+    let (file, settings, outputs, inputs) = (&engine.file, &engine.settings, &engine.outputs, &engine.inputs);
+    let older = (((file, settings, outputs, inputs), &engine.events, engine.given, engine.copy), &state);
+    contents.engine.bytes = postcard::to_extend(&older, Vec::new()).expect("encoded");
+    contents.engine.version = 3;
+    let bytes = super::tests::file(&contents);
+    (engine.published, engine.confined) = Default::default();
+    assert_eq!(of(&alone(&bytes), plan).expect("right").engine, engine);
+    contents.engine.version = 4;
+    let bytes = super::tests::file(&contents);
+    of(&alone(&bytes), plan).expect_err("it ends too early");
+}
+
+#[test]
+fn no_workflow_has_published_more_than_it_may() {
+    let mut saved = saved();
+    saved.engine.published.insert("\n".to_owned(), String::new());
+    let bytes = saved.to_bytes(Path::new("w"), &KEY).expect("written");
+    let error = of(&alone(&bytes), plan).expect_err("a name that nothing is published under");
+    assert!(matches!(&error, NotOurs::Other(why) if why.contains("published")), "{error:?}");
 }
 
 /// What the format can say and a continuation cannot take over is refused, and not dropped.

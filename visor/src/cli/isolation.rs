@@ -20,11 +20,18 @@ pub(super) enum Isolation {
 impl Isolation {
     /// The wish, if this host can grant it; otherwise why not.
     pub(super) fn wish(self) -> Result<IsolationWish, String> {
-        match (self, keys::support()) {
-            (Isolation::Mpk, Support::Missing(why)) => Err(format!("{why}; --isolation auto or process runs without")),
-            (Isolation::Auto, _) => Ok(IsolationWish::Auto),
-            (Isolation::Process, _) => Ok(IsolationWish::Process),
-            (Isolation::Mpk, _) => Ok(IsolationWish::Mpk),
-        }
+        granted(match self {
+            Isolation::Auto => IsolationWish::Auto,
+            Isolation::Process => IsolationWish::Process,
+            Isolation::Mpk => IsolationWish::Mpk,
+        })
+    }
+}
+
+/// A wish, if this host can grant it; otherwise why not.
+pub(super) fn granted(wish: IsolationWish) -> Result<IsolationWish, String> {
+    match (wish, keys::support()) {
+        (IsolationWish::Mpk, Support::Missing(why)) => Err(format!("{why}; --isolation auto or process runs without")),
+        _ => Ok(wish),
     }
 }

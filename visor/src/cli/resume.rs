@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -13,20 +14,23 @@ use super::durable;
 use super::durable::send::{named_file, read_event};
 use super::exit::Exit;
 use super::given::{Given, Giving};
-use super::isolation::Isolation;
+use super::isolation::{Isolation, granted};
 use super::programs::replace_programs;
 use super::progress::Terminal;
 use super::setting::saved_plan;
 use super::suspend::{self, Begin, Origin};
+use monohull_abi::event::EVENT_SEPARATOR;
+use monohull_abi::number::EVENT_WAIT;
 use monohull_checkpoint::Key;
 use monohull_domain::checkpoint::Lineage;
+use monohull_domain::checkpoint::record::ThreadState;
 use monohull_durable::InvalidId;
 use monohull_engine::{Event, RunOptions};
 use monohull_report::Progress;
 use monohull_report::escape::shown;
 use monohull_saved::{Engine, FileError, Saved, prepare_folder};
 use monohull_worker::cgroup::CgroupMode;
-use monohull_worker::{ProcessError, Rest};
+use monohull_worker::{ProcessError, Rest, read_record};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
@@ -43,7 +47,7 @@ pub(super) struct Resume {
     /// The checkpoint; with `--state` the id of a durable invocation
     checkpoint: PathBuf,
     /// Let a paused invocation of this state folder go on when it is due, which `monohull wake` does
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["suspend", "key", "raw", "isolation", "count", "copy"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["suspend", "key", "raw", "isolation", "cgroup", "count", "copy"])]
     state: Option<PathBuf>,
     /// The file of the key that the state folder is encrypted with
     #[arg(long, value_name = "FILE", requires = "state")]
@@ -66,15 +70,31 @@ pub(super) struct Resume {
     /// The key that must have sealed the checkpoint; without it the user's own
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// How functions are isolated from the system
-    #[arg(long, value_enum, default_value_t)]
-    isolation: Isolation,
+    /// How functions are isolated from the system; without it as `run` was asked to
+    #[arg(long, value_enum)]
+    isolation: Option<Isolation>,
+    /// Whether the process of the workflow has a control group of its own; without it as `run` was asked to
+    #[arg(long, value_enum)]
+    cgroup: Option<CgroupMode>,
     /// Print one JSON document; what functions print is in it
     #[arg(long)]
     json: bool,
     /// Print control characters in what functions print as they are; without it they are escaped, because a terminal acts on them
     #[arg(long, conflicts_with = "json")]
     raw: bool,
+}
+
+/// The events that a thread waits for, without an end, of which none is there.
+fn waits_in_vain(continuation: &OwnedFd, events: &[Event]) -> Option<String> {
+    // What cannot be read is refused by the process that is to go on with it.
+    let continuation = read_record(continuation).ok()?;
+    let mut threads = continuation.instances.into_iter().flat_map(|instance| instance.threads);
+    threads.find_map(|thread| {
+        let has_no_end = matches!(&thread.state, ThreadState::Waits { until: None });
+        let names = thread.name.filter(|_| has_no_end && thread.call == EVENT_WAIT)?;
+        let is_there = names.split(EVENT_SEPARATOR).any(|name| events.iter().any(|event| event.name == name));
+        (!is_there).then_some(names)
+    })
 }
 
 /// Why there is nothing to resume.
@@ -141,7 +161,10 @@ impl Resume {
             Ok(images) => images,
             Err(error) => return self.refuse(error.exit(), "workflow", &error),
         };
-        let isolation = match self.isolation.wish() {
+        let mut confined = saved.engine.confined;
+        confined.cgroup = self.cgroup.map_or(confined.cgroup, suspend::kept_mode);
+        let wish = self.isolation.map_or_else(|| granted(confined.isolation), Isolation::wish);
+        confined.isolation = match wish {
             Ok(isolation) => isolation,
             Err(why) => return self.refuse(Exit::Host, "host", &why),
         };
@@ -154,7 +177,7 @@ impl Resume {
         let lineage = Some(Lineage { generation, copy, copies });
         let continuation = Rest { memory: saved.continuation, later, may_leave: false, lineage, moved: 0 };
         let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
-        let Engine { file, settings, outputs, inputs, mut events, mut given, copy } = saved.engine;
+        let Engine { file, settings, outputs, inputs, mut events, mut given, copy, published, .. } = saved.engine;
         for (name, path) in &self.events {
             match read_event(name, path) {
                 Ok(bytes) => events.push(Event { number: given, name: name.clone(), bytes }),
@@ -162,19 +185,30 @@ impl Resume {
             }
             given += 1;
         }
+        if self.suspend.is_none()
+            && let Some(waits) = waits_in_vain(&continuation.memory, &events)
+        {
+            let names = waits.split(EVENT_SEPARATOR).map(|name| format!("`{}`", shown(name))).collect::<Vec<_>>();
+            let why = format_args!(
+                "it waits for event {} for any length of time: give it one with --event, or suspend it again with --suspend",
+                names.join(" or ")
+            );
+            return self.refuse(Exit::Usage, "invocation", &why);
+        }
         let options = RunOptions {
             inline_inputs: inputs,
             outputs: outputs.clone(),
-            isolation,
+            isolation: confined.isolation,
             events: events.clone(),
+            published,
             ..RunOptions::default()
         };
         let terminal = Terminal::new(self.raw);
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
-        let begin =
-            Begin { options: &options, cgroup: CgroupMode::Never, watcher, continuation: Some((continuation, images)) };
+        let begin = Begin { options: &options, watcher, continuation: Some((continuation, images)) };
         let document = saved.document;
-        let origin = Origin { file, document, settings, outputs, generation, events, given, copy, key: sealing };
+        let key = sealing;
+        let origin = Origin { file, document, settings, outputs, generation, events, given, copy, confined, key };
         match suspend::run(&plan, begin, origin, self.suspend.as_deref(), self.json) {
             Ok(exit) => exit,
             Err(error @ ProcessError::ImageChanged { .. }) => self.refuse(Exit::Usage, "workflow", &error),
@@ -220,8 +254,11 @@ impl Resume {
         if let Some(key) = &self.key {
             option("key", key.as_os_str());
         }
-        if let Some(isolation) = self.isolation.to_possible_value() {
+        if let Some(isolation) = self.isolation.and_then(|isolation| isolation.to_possible_value()) {
             option("isolation", OsStr::new(isolation.get_name()));
+        }
+        if let Some(cgroup) = self.cgroup.and_then(|cgroup| cgroup.to_possible_value()) {
+            option("cgroup", OsStr::new(cgroup.get_name()));
         }
         for (name, path) in &self.events {
             let mut value = OsString::from(format!("{name}="));

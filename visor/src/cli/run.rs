@@ -16,12 +16,11 @@ use super::programs::replace_programs;
 use super::progress::Terminal;
 use super::setting::Setting;
 use super::suspend::{self, Begin, Origin};
-use monohull_checkpoint::Key;
 use monohull_durable::{InvocationId, KEEP_MAX};
 use monohull_engine::{Event, IsolationWish, RunOptions};
 use monohull_report::Progress;
 use monohull_report::text::{quoted, suggestion};
-use monohull_saved::prepare_folder;
+use monohull_saved::{Confined, prepare_folder};
 use monohull_worker::ProcessError;
 use monohull_worker::cgroup::CgroupMode;
 use monohull_workflow::{self as workflow, Blame, Plan, WorkflowError};
@@ -206,8 +205,10 @@ impl Run {
         if let Some(Err(error)) = self.suspend.as_deref().map(prepare_folder) {
             return self.refuse(Exit::Host, "host", &error);
         }
-        let begin = Begin { options: &options, cgroup: self.cgroup, watcher, continuation: None };
-        let ran = suspend::run(&plan, begin, self.origin(document, key), self.suspend.as_deref(), self.json);
+        let begin = Begin { options: &options, watcher, continuation: None };
+        let confined = Confined { isolation, cgroup: suspend::kept_mode(self.cgroup) };
+        let origin = Origin { confined, key, ..self.origin(document) };
+        let ran = suspend::run(&plan, begin, origin, self.suspend.as_deref(), self.json);
         ran.unwrap_or_else(|error| {
             let (exit, blame) = match &error {
                 ProcessError::Input { slot, .. } if options.chooses(slot) => (Exit::Usage, "invocation"),
@@ -223,7 +224,7 @@ impl Run {
             Ok(found) => found,
             Err(error) => return self.refuse(Exit::Usage, "workflow", &error),
         };
-        let Origin { file, document, settings, outputs, .. } = self.origin(document, None);
+        let Origin { file, document, settings, outputs, .. } = self.origin(document);
         durable::start::run(durable::start::Request {
             state,
             state_key: self.state_key.as_deref(),
@@ -264,7 +265,7 @@ impl Run {
     }
 
     /// What is kept if the workflow is suspended. It may be resumed from another folder.
-    fn origin(&self, document: Vec<u8>, key: Option<Key>) -> Origin {
+    fn origin(&self, document: Vec<u8>) -> Origin {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         Origin {
             file: absolute(&self.file),
@@ -275,7 +276,8 @@ impl Run {
             events: Vec::new(),
             given: 0,
             copy: (0, 0),
-            key,
+            confined: Confined::default(),
+            key: None,
         }
     }
 

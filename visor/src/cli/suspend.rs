@@ -14,7 +14,7 @@ use monohull_checkpoint::Key;
 use monohull_engine::{Event, RunOptions};
 use monohull_report::escape::shown;
 use monohull_report::{Progress, RunReport, Status};
-use monohull_saved::{Engine, Saved, Written};
+use monohull_saved::{Confined, Engine, OwnCgroup, Saved, Written};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Bounds, Continuing, ProcessError, Ran, Rest, SuspendedRun, Waiting, copy_continuation};
 use monohull_workflow::Plan;
@@ -40,6 +40,8 @@ pub(super) struct Origin {
     pub(super) given: u64,
     /// Which copy of a forked workflow it is, and how many were made; zeros if it is none.
     pub(super) copy: (u32, u32),
+    /// What keeps its functions from the system.
+    pub(super) confined: Confined,
     /// What seals its checkpoint, if one may be made.
     pub(super) key: Option<Key>,
 }
@@ -47,7 +49,6 @@ pub(super) struct Origin {
 /// What a run begins with, for its process.
 pub(super) struct Begin<'r> {
     pub(super) options: &'r RunOptions,
-    pub(super) cgroup: CgroupMode,
     pub(super) watcher: Option<&'r dyn Progress>,
     /// The rest of the workflow, and the hashes of its images, if it is gone on with.
     pub(super) continuation: Option<(Rest, Vec<[u8; 32]>)>,
@@ -62,7 +63,8 @@ pub(super) fn run(
     folder: Option<&Path>,
     json: bool,
 ) -> Result<Exit, ProcessError> {
-    let Begin { options, cgroup, watcher, continuation } = begin;
+    let Begin { options, watcher, continuation } = begin;
+    let cgroup = mode_of(origin.confined.cgroup);
     let continuing = Continuing { continuation, suspend: folder.map(|_| SHORTEST_WAIT) };
     let Some(folder) = folder else {
         return worker::run_from(plan, options, cgroup, watcher, continuing).map(|ran| match ran {
@@ -119,6 +121,24 @@ pub(super) fn print(report: &RunReport, json: bool) -> Exit {
     if report.status == Status::Done { Exit::Done } else { Exit::WorkflowFailed }
 }
 
+/// What is kept of a mode.
+pub(super) fn kept_mode(mode: CgroupMode) -> OwnCgroup {
+    match mode {
+        CgroupMode::Never => OwnCgroup::Never,
+        CgroupMode::Auto => OwnCgroup::Auto,
+        CgroupMode::Require => OwnCgroup::Require,
+    }
+}
+
+/// The mode of what was kept.
+fn mode_of(kept: OwnCgroup) -> CgroupMode {
+    match kept {
+        OwnCgroup::Never => CgroupMode::Never,
+        OwnCgroup::Auto => CgroupMode::Auto,
+        OwnCgroup::Require => CgroupMode::Require,
+    }
+}
+
 /// A workflow whose checkpoint is there.
 struct Kept {
     run: SuspendedRun,
@@ -133,7 +153,7 @@ fn keep(waiting: Waiting, plan: &Plan, origin: &Origin, folder: &Path) -> Result
         }
         _ => error.to_string(),
     })?;
-    let Origin { file, document, settings, outputs, generation, events, given, copy, key } = origin;
+    let Origin { file, document, settings, outputs, generation, events, given, copy, confined, key } = origin;
     let is_left = |event: &&Event| !run.events_taken.contains(&event.number);
     let events = events.iter().filter(is_left).cloned().collect();
     let key = key.as_ref().ok_or("there is no key that could seal the checkpoint")?;
@@ -152,6 +172,8 @@ fn keep(waiting: Waiting, plan: &Plan, origin: &Origin, folder: &Path) -> Result
             events,
             given: *given,
             copy: *copy,
+            published: run.published.clone(),
+            confined: *confined,
         },
         continuation,
     };

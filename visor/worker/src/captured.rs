@@ -139,6 +139,12 @@ fn files_of(source: &MountSource) -> u64 {
     }
 }
 
+/// What a continuation has besides its pages. It is of a file whose seal is good, and so what a capture has left.
+pub fn read_record(file: impl AsFd) -> Result<Continuation<()>, String> {
+    let file = file.as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
+    read_pages_from::<Continuation<()>>(&File::from(file), Most::ANY).map(|(record, _)| record)
+}
+
 /// The same with a copy of its pages, if it has no more than that.
 pub fn copy_continuation(file: impl AsFd, most: Bounds) -> io::Result<Continuation> {
     let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);

@@ -71,7 +71,7 @@ mod warmup;
 mod wiping;
 mod worker;
 
-pub use captured::{Bounds, copy_continuation, read_continuation, seal_continuation};
+pub use captured::{Bounds, copy_continuation, read_continuation, read_record, seal_continuation};
 pub use error::ProcessError;
 pub use exit_status::{Cause, Death};
 pub use foreground::{Continuing, Keep, KeepWaiting, Next, Ran, Waiting, run, run_from, run_kept, run_until_kept};

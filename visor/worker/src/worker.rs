@@ -135,6 +135,7 @@ pub(super) fn run(
         time_slice: (!settings.silent).then_some(TIME_SLICE),
         load_all: wire.load_all,
         requested_ns: wire.requested_ns,
+        dispatched_ns: Some(wire.dispatched_ns),
         latest: wire.latest,
         suspend: wire.suspend_ns.map(Duration::from_nanos),
         halt: wire.halt_ns.map(Duration::from_nanos),
@@ -343,6 +344,8 @@ impl Reporter {
         may_hold: bool,
     ) -> io::Result<Option<HeldAnswer>> {
         let mut points = std::mem::take(&mut *self.points.lock().expect("points"));
+        // A run that goes on has its own from before.
+        points.retain(|point| !report.timeline.iter().any(|of_run| of_run.name == point.name));
         points.append(&mut report.timeline);
         points.push(Point { name: "answered".to_owned(), at_ns: monotonic_ns() });
         points.sort_by_key(|point| point.at_ns);

@@ -142,7 +142,7 @@ impl Shared {
             scheduler: order,
             modules,
             requests,
-            driver: driver.map(|driver| driver.save(&live)).unwrap_or_default(),
+            driver: driver.map(|driver| driver.save(&live, self)).unwrap_or_default(),
             pages,
             unchanged,
             touched,

@@ -57,10 +57,7 @@ pub(crate) fn bind(domain: &Shared) {
         GET_INFO => |domain, call| info(domain, call).into(),
         GETRANDOM => |domain, call| common(domain, call, random),
         LAST_ERROR_MESSAGE => |domain, call| explain(domain, call).into(),
-        EVENTS_OPEN => |domain, _| {
-            let open = domain.options.suspend.is_some() || domain.options.skip_time;
-            Outcome::ready(open.into())
-        },
+        EVENTS_OPEN => |domain, _| Outcome::ready(domain.options.may_wait_for_events.into()),
         FAULT_HANDLER => |domain, call| fault_handler(domain, call).into(),
         PUBLISH => |domain, call| publish(domain, call).into(),
         SEND => |domain, call| common(domain, call, send),

@@ -4,12 +4,13 @@
 //! record can change what a run has printed and how often it tried, and nothing else: a state that no run can have is refused.
 
 use super::effects::Serving;
+use super::timeline::Timeline;
 use super::{Attempt, BEGIN, FAILED_KEPT_MAX, State, StepScheduler, token};
 use monohull_abi::effect::{EFFECT_DEPTH_MAX, PERFORMS_TOGETHER, PerformId};
 use monohull_domain::checkpoint::Continuation;
 use monohull_domain::host_time::{monotonic_ns, wall_ns};
 use monohull_domain::instance::{InstanceConfig, Usage};
-use monohull_domain::{Domain, Handled};
+use monohull_domain::{Domain, Handled, Shared};
 use monohull_report::{FailedAttempt, Failure, Line, Suspensions};
 use monohull_workflow::plan::Instances;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,12 @@ struct Record {
     /// How often it had gone on from an earlier capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     suspended: Option<Suspensions>,
+    /// Moments that its report names, by the wall clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    timeline: Vec<(String, u64)>,
+    /// From the request to the first instruction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cold_start_us: Option<u64>,
 }
 
 /// What one does.
@@ -111,7 +118,7 @@ pub enum StateError {
 
 impl State {
     /// The state, while these instances live and have used so much.
-    pub(super) fn save(&self, live: &[(u64, Usage)]) -> Vec<u8> {
+    pub(super) fn save(&self, live: &[(u64, Usage)], domain: &Shared) -> Vec<u8> {
         let scale = self.clock.scale();
         let live: HashMap<u64, &Usage> = live.iter().map(|(token, usage)| (*token, usage)).collect();
         let spent = |usage: &Usage, before: Option<Spent>| Spent {
@@ -153,6 +160,8 @@ impl State {
             failed: self.failed.iter().map(|((step, index), failed)| (*step, *index, failed.clone())).collect(),
             serving: self.serving.iter().map(ServingRecord::of).collect(),
             suspended: self.suspended.if_any(),
+            timeline: self.timeline.with(&scale, domain).record(),
+            cold_start_us: Some(self.cold_start(&scale, domain.first_entry())).filter(|us| *us > 0),
         };
         serde_json::to_vec(&record).expect("plain data is always JSON")
     }
@@ -209,6 +218,8 @@ impl State {
         // A clock that was set back does not make it a time that was not.
         self.suspended.add(Duration::from_nanos(wall_ns().saturating_sub(continuation.wall)));
         self.gone_on = Some(monotonic_ns());
+        self.timeline = Timeline::of(&record.timeline).ok_or(StateError::Unfit("it has moments that no run has"))?;
+        self.cold_start_us = record.cold_start_us;
         Ok(())
     }
 

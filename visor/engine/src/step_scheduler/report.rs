@@ -23,11 +23,9 @@ impl StepScheduler {
         report.sent = domain.sent();
         report.start = domain.start_kind().map(|kind| StartReport { kind, no_template: None });
         let scale = clock.scale();
-        let stamps = [("image-mapped", domain.first_mapped()), ("first-instruction", domain.first_entry())];
-        for (name, stamp) in stamps.into_iter().filter(|(_, stamp)| *stamp != 0) {
-            report.timeline.push(Point { name: name.to_owned(), at_ns: scale.at(stamp) });
-        }
-        let gone_on = self.lock().gone_on.map(|at_ns| Point { name: "gone-on".to_owned(), at_ns });
+        let state = self.lock();
+        report.timeline = state.timeline.with(&scale, domain).points();
+        let gone_on = state.gone_on.map(|at_ns| Point { name: "gone-on".to_owned(), at_ns });
         report.timeline.extend(gone_on);
         report
     }
@@ -59,7 +57,7 @@ impl StepScheduler {
             status: if error.is_some() { Status::Failed } else { Status::Done },
             isolation: isolation.to_owned(),
             isolation_note: None,
-            cold_start_us: scale.since_request(first_entry),
+            cold_start_us: state.cold_start(&scale, first_entry),
             duration_us: state.taken_until(&scale, monohull_domain::host_time::ticks()),
             steps,
             modules,

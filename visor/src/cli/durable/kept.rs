@@ -113,7 +113,7 @@ impl<'a> Checkpoints<'a> {
             generation: self.claim.generation + 1,
             document,
             functions: functions.map(|(function, hash)| (function.name.clone(), hash, bytes(&hash))).collect(),
-            engine: Engine { file, settings, outputs, inputs, events: Vec::new(), given: 0, copy: self.copy },
+            engine: Engine { file, settings, outputs, inputs, copy: self.copy, ..Engine::default() },
             continuation,
         };
         let adding = self.store.adding().map_err(|error| unwritable(io::Error::other(error)))?;

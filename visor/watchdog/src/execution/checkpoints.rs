@@ -104,15 +104,7 @@ impl Ledger {
             generation: waits.generation,
             document: waits.document.to_vec(),
             functions: functions.map(|(function, (hash, bytes))| (function.name.clone(), hash, bytes)).collect(),
-            engine: Engine {
-                file,
-                settings: Vec::new(),
-                outputs: Vec::new(),
-                inputs: Vec::new(),
-                events: Vec::new(),
-                given: 0,
-                copy,
-            },
+            engine: Engine { file, copy, ..Engine::default() },
             continuation,
         };
         let adding = self.adding()?;
