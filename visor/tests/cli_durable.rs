@@ -148,6 +148,36 @@ fn what_is_damaged_pauses_and_goes_on_once_it_is_whole() {
     assert_eq!(show(path, "one")["status"], "completed");
 }
 
+/// A host that cannot open the checkpoint, or the image, now may later: it need not be resumed by hand.
+#[test]
+fn what_the_host_cannot_read_now_is_tried_again() {
+    let folder = workflow(NAP);
+    let path = folder.path();
+    let output = monohull(path, &["run", "w.json", "--state", "state", "--id", "one", "--detach"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let checkpoint = path.join("state/checkpoints/one.1.1.checkpoint");
+    let image = fs::read_dir(path.join("state/files")).expect("files").next().expect("the image").expect("it").path();
+    std::thread::sleep(Duration::from_millis(NAP));
+    for file in [checkpoint, image] {
+        let elsewhere = path.join("elsewhere");
+        fs::rename(&file, &elsewhere).expect("renamed");
+        // The kernel gives up on it, as on a network file system that is away.
+        std::os::unix::fs::symlink(&file, &file).expect("made");
+        // Until it is due again.
+        let mut row = Value::Null;
+        while !row["reason"].as_str().is_some_and(|why| why.contains(file.to_str().expect("a path"))) {
+            let output = monohull(path, &["wake", "--state", "state", "--json"]);
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            row = show(path, "one");
+            assert_eq!(row["status"], "suspended", "{row:#}");
+        }
+        fs::remove_file(&file).expect("removed");
+        fs::rename(&elsewhere, &file).expect("renamed");
+    }
+    let output = monohull(path, &["wake", "--state", "state", "--wait"]);
+    assert_eq!((output.status.code(), &show(path, "one")["status"]), (Some(0), &json!("completed")), "{output:?}");
+}
+
 /// Starts a function that sleeps with much memory, for so many ms each time, and touches some of it after that.
 fn start_large(folder: &Path, args: &Value) {
     let mut args = args.clone();

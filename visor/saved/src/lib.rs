@@ -150,9 +150,13 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Whether the host is at fault, and not the file.
+    /// Whether the host is at fault, and not the file. One that is not there, or is no regular file, does not become one by itself.
     pub fn is_hosts(&self) -> bool {
         match self {
+            FileError::Unreadable { source, .. } => !matches!(
+                source.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput
+            ),
             FileError::Checkpoint { error, .. } => error.is_hosts(),
             FileError::Encrypted { error, .. } => error.is_hosts(),
             _ => false,

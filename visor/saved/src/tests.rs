@@ -276,6 +276,21 @@ fn no_workflow_has_published_more_than_it_may() {
     assert!(matches!(&error, NotOurs::Other(why) if why.contains("published")), "{error:?}");
 }
 
+/// A host that cannot open a file now may later. A file that is not there stays away, and what is no file does not become one.
+#[test]
+fn a_file_that_cannot_be_opened_now_is_no_fault_of_the_file() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let path = saved().write(folder.path(), "a", &KEY, None).expect("written").path;
+    let is_hosts = |path: &Path| read_back(path, &KEY, plan).expect_err("it cannot be read").is_hosts();
+    let place = |name: &str| folder.path().join(name);
+    assert!(!is_hosts(&place("missing")) && !is_hosts(folder.path()) && !is_hosts(&path.join("inside")));
+    std::os::unix::fs::symlink("loop", place("loop")).expect("made");
+    assert!(is_hosts(&place("loop")), "the kernel follows it nowhere");
+    for errno in [nix::Error::EMFILE, nix::Error::EIO, nix::Error::ESTALE, nix::Error::ENOMEM] {
+        assert!(FileError::Unreadable { path: path.clone(), source: errno.into() }.is_hosts(), "{errno}");
+    }
+}
+
 /// What the format can say and a continuation cannot take over is refused, and not dropped.
 #[test]
 fn what_no_suspended_workflow_has_is_refused() {

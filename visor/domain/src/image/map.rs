@@ -61,6 +61,18 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether the host is at fault, and it may be otherwise later. A file that is not there, is no regular one or may not be read stays that.
+    pub fn is_hosts(&self) -> bool {
+        use std::io::ErrorKind::{InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied};
+        match self {
+            LoadError::Read { source, .. } => {
+                !matches!(source.kind(), NotFound | NotADirectory | IsADirectory | InvalidInput | PermissionDenied)
+            }
+            LoadError::Refused { .. } => false,
+            LoadError::Seal { .. } => true,
+        }
+    }
+
     /// The same of a file with another name.
     pub fn of_file(self, path: &std::path::Path) -> LoadError {
         match self {
@@ -74,9 +86,9 @@ impl LoadError {
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Failure {
         let blame = match &error {
-            LoadError::Read { .. } => Blame::Workflow,
+            error if error.is_hosts() => Blame::Host,
             LoadError::Refused { .. } => Blame::Function,
-            LoadError::Seal { .. } => Blame::Host,
+            _ => Blame::Workflow,
         };
         Failure::blamed(FailureKind::Load, blame, error.to_string())
     }

@@ -4,7 +4,7 @@
 //!   claim ──▶ start, checkpoint ──▶ run ──┬─▶ it is time for a checkpoint: see `kept`; it goes on ─▶ …
 //!                                         ├─▶ it waits: write the checkpoint, commit `Suspended`
 //!                                         ├─▶ it has ended: commit `Ended`, with its report
-//!                                         ├─▶ the host failed: commit `Released`, and try again later
+//!                                         ├─▶ the host failed, or cannot read what is kept now: commit `Released`, and try again later
 //!                                         └─▶ what is kept of it is damaged: commit `Paused`
 //! ```
 
@@ -32,7 +32,7 @@ use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing, Keep, ProcessError, Ran, Rest};
 use monohull_workflow::{self as workflow, Plan};
 use serde_json::json;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub(super) struct Leg {
 type Inputs = Vec<(String, Vec<u8>)>;
 
 /// What a claim goes on from.
-struct From {
+struct Basis {
     plan: Plan,
     start: Start,
     /// What it goes on with, its images, and its inputs if they may be needed once more.
@@ -74,6 +74,20 @@ struct From {
     base: Option<Base>,
     events: Vec<Event>,
     copy: (u32, u32),
+}
+
+/// Why a claim cannot be gone on with.
+enum Unusable {
+    /// What is kept of it is damaged, or missing.
+    Kept(String),
+    /// The host cannot read it now.
+    Host(String),
+}
+
+impl From<String> for Unusable {
+    fn from(why: String) -> Unusable {
+        Unusable::Kept(why)
+    }
 }
 
 /// How a run came to its commit.
@@ -112,7 +126,7 @@ pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trou
     let (mail, branch) = {
         let meta = store.meta()?;
         let mail = match meta.mail(&claim.held, 0) {
-            Err(error @ MetaError::Damaged { .. }) => Err(error.to_string()),
+            Err(error @ MetaError::Damaged { .. }) => Err(Unusable::Kept(error.to_string())),
             mail => Ok(mail?),
         };
         (mail, Branch::of(&meta, &claim)?)
@@ -136,7 +150,8 @@ pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trou
                 Came::Trouble(error) => return Err(error.into()),
             }
         }
-        Err(reason) => (Commit::Paused { reason }, None, Outbox::default(), None),
+        Err(Unusable::Kept(reason)) => (Commit::Paused { reason }, None, Outbox::default(), None),
+        Err(Unusable::Host(reason)) => (later(claim.attempt, &reason), None, Outbox::default(), None),
     };
     if let Commit::Released { reason, due } = &commit {
         output::note(format_args!("monohull: invocation {}: {reason}; again at {}", claim.held.id, date(*due)));
@@ -163,10 +178,17 @@ fn outcome(report: &RunReport) -> Outcome {
     Outcome { message, outputs: outputs.collect(), left_out: None }
 }
 
+/// Its claim is given up, and tried again after a pause.
+fn later(attempt: u32, why: &dyn Display) -> Commit {
+    let pause = FIRST_PAUSE.saturating_mul(1 << attempt.min(8));
+    let due = now().saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX));
+    Commit::Released { due, reason: why.to_string() }
+}
+
 /// Reads what is kept of an invocation, or says why that cannot be gone on with.
-fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, keys: Keys<'_>) -> Result<From, String> {
-    let mut start =
-        Start::decode(&claim.start).ok_or("what it was started with cannot be read by this version of Monohull")?;
+fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, keys: Keys<'_>) -> Result<Basis, Unusable> {
+    let mut start = Start::decode(&claim.start)
+        .ok_or_else(|| "what it was started with cannot be read by this version of Monohull".to_owned())?;
     let mut plan =
         workflow::check_bytes(&start.file, &start.document).into_plan().map_err(|error| error.to_string())?;
     for text in &start.settings {
@@ -176,17 +198,19 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, keys: Key
         let known = start.functions.iter().find(|(name, _)| *name == function.name);
         let (_, hash) = known.ok_or_else(|| format!("there is no image of its function `{}`", function.name))?;
         function.image = store.file(hash);
-        if !function.image.exists() {
-            return Err(format!(
-                "the image of its function `{}` is missing: {}",
-                function.name,
-                shown(&function.image)
-            ));
+        let (name, file) = (&function.name, shown(&function.image));
+        match function.image.try_exists() {
+            Ok(true) => {}
+            Ok(false) => return Err(format!("the image of its function `{name}` is missing: {file}").into()),
+            Err(error) => return Err(Unusable::Host(format!("the image of its function `{name}`: {file}: {error}"))),
         }
     }
     let read = |file: &str| {
         let path = store.checkpoints().join(file);
-        Saved::read_for_one(&path, keys, saved_plan).map_err(|error| error.to_string())
+        Saved::read_for_one(&path, keys, saved_plan).map_err(|error| match error.is_hosts() {
+            true => Unusable::Host(error.to_string()),
+            false => Unusable::Kept(error.to_string()),
+        })
     };
     let saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
     let Branch { copy: (copy, copies), moved } = branch;
@@ -201,18 +225,14 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, keys: Key
         start.outputs = apart::outputs(&start.outputs, claim.held.id.as_str());
     }
     let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
-    Ok(From { plan, start, rest, base: base.flatten(), events, copy: (copy, copies) })
+    Ok(Basis { plan, start, rest, base: base.flatten(), events, copy: (copy, copies) })
 }
 
 /// Runs the workflow until it waits or has ended.
-fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, keys: Keys<'_>) -> Came {
-    let later = |attempt: u32, why: &dyn std::fmt::Display| {
-        let pause = FIRST_PAUSE.saturating_mul(1 << attempt.min(8));
-        let due = now().saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX));
-        Came::Other(Commit::Released { due, reason: why.to_string() }, None)
-    };
-    let paused = |why: &dyn std::fmt::Display| Came::Other(Commit::Paused { reason: why.to_string() }, None);
-    let From { plan, start, rest, base, events, copy } = from;
+fn go_on(store: &Store, claim: &mut Claim, from: Basis, how: How, keys: Keys<'_>) -> Came {
+    let later = |attempt: u32, why: &dyn Display| Came::Other(later(attempt, why), None);
+    let paused = |why: &dyn Display| Came::Other(Commit::Paused { reason: why.to_string() }, None);
+    let Basis { plan, start, rest, base, events, copy } = from;
     let mut options = RunOptions {
         outputs: start.outputs.clone(),
         isolation: how.isolation,
@@ -253,7 +273,7 @@ fn go_on(store: &Store, claim: &mut Claim, from: From, how: How, keys: Keys<'_>)
     let keep = if how.goes_on { Some(&mut checkpoints as &mut dyn Keep) } else { None };
     let ran = worker::run_kept(&plan, &options, how.cgroup, watcher, continuing, keep);
     let attempt = checkpoints.attempt();
-    let later = |why: &dyn std::fmt::Display| later(attempt, why);
+    let later = |why: &dyn Display| later(attempt, why);
     let base = base.filter(|_| !checkpoints.has_committed());
     match ran {
         Ok(Some(Ran::Suspended(waiting))) => match checkpoints.write(*waiting, base.as_ref()) {

@@ -1,5 +1,6 @@
 //! What a durable invocation is started with, and what it goes on from.
 
+use std::cell::OnceCell;
 use std::io;
 use std::sync::Arc;
 
@@ -81,10 +82,18 @@ impl Watchdog {
             _ => NoBasis::Host(format!("{what} cannot be read: {error}")),
         };
         let document = ledger.read(&start.document).map_err(|error| missing("its workflow document", error))?;
-        let load = |name: &str, hash: &[u8; 32]| LoadedImage::open(name, &ledger.store().file(hash));
+        let unreadable = OnceCell::new();
+        let load = |name: &str, hash: &[u8; 32]| {
+            let loaded = LoadedImage::open(name, &ledger.store().file(hash));
+            loaded.inspect_err(|error| {
+                if error.is_hosts() {
+                    let _ = unreadable.set(error.to_string());
+                }
+            })
+        };
         let plan = Arc::new(plan_once_registered(start.head.workflow(), &document).map_err(NoBasis::Pause)?);
         let ready = self.registry.prepare_again(start.head.workflow(), &plan, &start.functions, load);
-        let ready = Arc::new(ready.map_err(NoBasis::Pause)?);
+        let ready = Arc::new(ready.map_err(|why| unreadable.into_inner().map_or(NoBasis::Pause(why), NoBasis::Host))?);
         let input = |(slot, hash): &(String, [u8; 32])| {
             let file = ledger.store().open_data(hash).map_err(|error| missing("an input", error))?;
             Ok((slot.clone(), Data::File(file.into())))
