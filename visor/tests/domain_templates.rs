@@ -6,11 +6,12 @@ use monohull_abi::number::{
     EXIT, FILE_OPEN, GET_STRING_LEN, GETRANDOM, PUBLISH, SLOT_TAKE, STDIO_WRITE, SYSTEM_ONLY, THREAD_SPAWN,
 };
 use monohull_visor::domain::checkpoint::record::{ThreadRecord, ThreadState};
-use monohull_visor::domain::checkpoint::{Continuation, TemplateUse};
+use monohull_visor::domain::checkpoint::{Continuation, Lineage, TemplateUse};
 use monohull_visor::engine::{HostError, Ready, RunEnd, RunOptions};
 use monohull_visor::report::{RunReport, Silent, StartKind, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use support::{ready, report, suspended, text};
 
 fn prepared(args: Value) -> Value {
@@ -185,6 +186,41 @@ fn an_instance_goes_on_at_its_first_call_that_is_its_own() {
         let other = done(&ready, from(), "another text");
         assert_ne!(value(&other, "sum"), value(&ordinary, "sum"), "{before}: the input is the later instance's");
     }
+}
+
+/// Generation and copy are those of the invocation, whatever those of the run were in which the template was made.
+#[test]
+fn an_instance_from_a_template_has_its_own_generation() {
+    let ready = ready(&json!({
+        "name": "forked",
+        "template": "after-first-wait",
+        "functions": { "forked": { "image": "forked" } },
+        "steps": [{ "name": "main", "function": "forked", "args": { "rounds": 1, "milliseconds": 60 } }],
+        "outputs": ["diary"],
+    }));
+    let _one = support::one_at_a_time();
+    let run = |rest, template, suspend: bool| {
+        let options = RunOptions { template, ..RunOptions::default() };
+        let least = suspend.then_some(Duration::from_millis(20));
+        ready.run_from(rest, least, &options, Arc::new(Silent)).expect("the host can hold a domain")
+    };
+    let mut made = suspended(run(None, TemplateUse::Make, false)).continuation;
+    made.lineage = Lineage { generation: 7, copy: 2, copies: 3 };
+    let from = || TemplateUse::From(Arc::new(made.clone().into()));
+    let said = |end| {
+        let report = report(end);
+        let diary = text(&report, "diary").to_owned();
+        let (said, ticket) = diary.trim_end().rsplit_once(", ticket ").expect("a ticket");
+        (said.lines().last().expect("a line").to_owned(), ticket.to_owned())
+    };
+    let (first, second) = (said(run(None, from(), false)), said(run(None, from(), false)));
+    assert_eq!((first.0.as_str(), second.0.as_str()), ("copy 0 of 0, generation 0", "copy 0 of 0, generation 0"));
+    assert_ne!(first.1, second.1, "each draws its own");
+    // It rises when that invocation goes on.
+    let mut rest = suspended(run(None, from(), true)).continuation;
+    assert_eq!(rest.lineage, Lineage::default());
+    rest.lineage.generation += 1;
+    assert_eq!(said(run(Some(rest), TemplateUse::No, false)).0, "copy 0 of 0, generation 1");
 }
 
 #[test]
