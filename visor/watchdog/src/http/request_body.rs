@@ -108,11 +108,9 @@ pub(crate) async fn receive_behind(
     let mut intake = Intake::new(announced + before).map_err(no_room)?;
     intake.take(preface.bytes.into()).map_err(no_room)?;
     let mut hold = Hold::default();
-    let begin = Instant::now();
+    let mut credit = Credit::new(pace, Instant::now());
     loop {
-        let pause = Instant::now() + pace.pause;
-        let average = begin + pace.pause + Duration::from_secs(intake.len / pace.rate.max(1));
-        let Ok(frame) = timeout_at(pause.min(average), body.frame()).await else {
+        let Ok(frame) = timeout_at(credit.until, body.frame()).await else {
             return Err(ApiError::too_slow("the body comes too slowly"));
         };
         let Some(frame) = frame else {
@@ -125,6 +123,7 @@ pub(crate) async fn receive_behind(
         let frame = frame.map_err(|error| ApiError::bad_request(format!("the body cannot be read: {error}")))?;
         // Trailers carry nothing we know.
         let Ok(data) = frame.into_data() else { continue };
+        credit.add(data.len() as u64, pace, Instant::now());
         if intake.len - before + data.len() as u64 > limit {
             return Err(ApiError::too_large("the body", limit));
         }
@@ -132,6 +131,23 @@ pub(crate) async fn receive_behind(
             hold.cover(intake.len - before + data.len() as u64, budget)?;
         }
         intake.take(data).map_err(no_room)?;
+    }
+}
+
+/// How long the rest of a body may still be waited for. What has come gives time at the slowest pace, never more than a pause: a client that was quick
+/// at first cannot take its time with the rest, and with it the memory that it holds.
+struct Credit {
+    until: Instant,
+}
+
+impl Credit {
+    fn new(pace: &ClientLimits, now: Instant) -> Credit {
+        Credit { until: now + pace.pause }
+    }
+
+    fn add(&mut self, bytes: u64, pace: &ClientLimits, now: Instant) {
+        let time = Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / pace.rate.max(1));
+        self.until = (self.until + time).min(now + pace.pause);
     }
 }
 
@@ -190,5 +206,35 @@ impl Intake {
             Some(file) => Content::Large(Large { file: Arc::new(file), len: self.len }),
             None => Content::Small(self.memory.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// How many seconds a body was waited for that comes like this: so many bytes in each second.
+    fn waited(comes: impl Fn(u64) -> u64) -> u64 {
+        let pace = ClientLimits { pause: 10 * SECOND, rate: 1000, ..ClientLimits::default() };
+        let begin = Instant::now();
+        let mut credit = Credit::new(&pace, begin);
+        let mut second = 0;
+        while second < 100_000 && begin + second as u32 * SECOND < credit.until {
+            credit.add(comes(second), &pace, begin + second as u32 * SECOND);
+            second += 1;
+        }
+        second
+    }
+
+    #[test]
+    fn a_body_comes_at_the_slowest_pace_all_the_time() {
+        assert_eq!(waited(|_| 0), 10, "nothing comes");
+        assert_eq!(waited(|_| 1000), 100_000, "at the slowest pace");
+        assert_eq!(waited(|second| if second % 9 == 0 { 9000 } else { 0 }), 100_000, "the same in pieces");
+        assert_eq!(waited(|_| 500), 19, "at half of it");
+        // Much at once is no credit for a trickle after it.
+        assert!(waited(|second| if second == 5 { 1 << 30 } else { 1 }) <= 16);
     }
 }
