@@ -65,6 +65,8 @@ impl Kind {
 /// The state folder of this server.
 pub(crate) struct State {
     folder: Arc<StateFolder>,
+    /// Images that an entry may name, although writing it has failed.
+    uncertain: HashSet<String>,
 }
 
 /// An entry as it was found.
@@ -102,7 +104,7 @@ impl State {
         if let Some(parent) = root.parent() {
             sync(parent).map_err(at(parent))?;
         }
-        Ok(State { folder: folder.clone() })
+        Ok(State { folder: folder.clone(), uncertain: HashSet::new() })
     }
 
     /// Reads all entries of a kind, and lists those that are corrupt.
@@ -161,9 +163,16 @@ impl State {
     pub(crate) fn sweep(&self, used: &HashSet<String>) -> Result<(), StateError> {
         // In the folder of another server all images would be unused.
         self.folder.change(|| {
-            self.unused(used)?.iter().for_each(|path| atomic_file::sweep(path));
+            let unused = self.unused(used)?;
+            let is_certain = |path: &&PathBuf| !self.uncertain.contains(&name_of(path));
+            unused.iter().filter(is_certain).for_each(|path| atomic_file::sweep(path));
             Ok(())
         })
+    }
+
+    /// An entry with this image could not be written for good, but may be there: the next server may find it, and needs the image.
+    pub(crate) fn keep_image(&mut self, hash: &str) {
+        self.uncertain.insert(hash.to_owned());
     }
 
     fn unused(&self, used: &HashSet<String>) -> Result<Vec<PathBuf>, StateError> {
@@ -282,6 +291,25 @@ mod tests {
         assert!(matches!(state.image(&hash), Err(ReadError::Corrupt(_))), "it is gone");
         state.put_image(&hash, b"image").expect("kept again");
         assert_eq!(state.image(&hash).expect("whole"), b"image");
+    }
+
+    /// The entry may be on the disk all the same, in place of the one before.
+    #[test]
+    fn the_image_of_an_entry_that_could_not_be_written_stays_for_the_next_server() {
+        let folder = TempDir::new().expect("a folder");
+        let mut state = open(&folder);
+        let [uncertain, unused] = [b"uncertain".as_slice(), b"unused"].map(|bytes| {
+            let hash = hex(&Sha256::digest(bytes));
+            state.put_image(&hash, bytes).expect("kept");
+            hash
+        });
+        state.keep_image(&uncertain);
+        state.sweep(&HashSet::new()).expect("swept");
+        assert_eq!(state.image(&uncertain).expect("whole"), b"uncertain");
+        assert!(matches!(state.image(&unused), Err(ReadError::Corrupt(_))), "it is gone");
+        drop(state);
+        open(&folder).sweep(&HashSet::new()).expect("swept");
+        assert!(!folder.path().join(IMAGES).join(&uncertain).exists(), "the next server knows");
     }
 
     /// A corrupt entry no longer names its image.

@@ -154,9 +154,12 @@ impl Registry {
         let entry = FunctionEntry { image: hex(&image.hash()), registered: now() };
         let content = serde_json::to_vec(&entry).map_err(|error| ApiError::monohull(error.to_string()))?;
 
-        let state = self.change();
+        let mut state = self.change();
         state.put_image(&entry.image, bytes).map_err(ApiError::not_kept)?;
-        state.put(Kind::Function, name, &content).map_err(ApiError::not_kept)?;
+        if let Err(error) = state.put(Kind::Function, name, &content) {
+            state.keep_image(&entry.image);
+            return Err(ApiError::not_kept(error));
+        }
         let function = Function { name: name.to_owned(), size: bytes.len() as u64, entry, image };
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let old = tables.functions.insert(name.to_owned(), Arc::new(function));
