@@ -8,7 +8,6 @@ use extent::some_of;
 use monohull_durable::Store;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rustix::process::{Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, request, single, take_callback};
 use std::collections::HashMap;
@@ -308,18 +307,12 @@ fn callbacks_that_a_server_did_not_get_to_are_made_by_the_next() {
     assert!(listener.accept().is_err(), "no second callback");
 }
 
-/// What the server may write to one file from now on.
-fn limit_files(server: &Server, bytes: Option<u64>) {
-    let pid = rustix::process::Pid::from_raw(server.pid()).expect("a process");
-    prlimit(Some(pid), Resource::Fsize, Rlimit { current: bytes, maximum: None }).expect("it is below us");
-}
-
 #[test]
 fn a_full_disk_is_reported_instead_of_an_acknowledgement() {
     let state = StateFolder::new();
     let server = server_with_examples(&state, &[]);
     let slow = accepted(&server, "slow", &[], b"x");
-    limit_files(&server, Some(0));
+    server.limit_files(Some(0));
     let error = server.post("/async-invoke/echo", b"x").error(507, "storage", "host");
     assert!(error["message"].as_str().is_some_and(|message| message.contains("database")), "{error:#}");
     let url = [("X-Callback-Url", "http://127.0.0.1:1/")];
@@ -329,13 +322,13 @@ fn a_full_disk_is_reported_instead_of_an_acknowledgement() {
     eventually("its end is tried again", || server.log().contains("a commit is tried again"));
     assert_eq!(server.get(&slow).expect(200).json()["status"], "running");
     assert_eq!(listed(&server), 2, "what was refused is no invocation");
-    limit_files(&server, None);
+    server.limit_files(None);
     assert_eq!(server.ended(&slow)["status"], "completed");
     let location = accepted(&server, "echo", &[], b"y");
     assert_eq!(server.ended(&location)["status"], "completed");
     // What the disk has never had is not known to the next server.
     let lost = accepted(&server, "slow", &[], b"x");
-    limit_files(&server, Some(0));
+    server.limit_files(Some(0));
     eventually("its end is tried again", || server.log().matches("a commit is tried again").count() > 1);
     assert_eq!(server.get(&lost).expect(200).json()["status"], "running");
     kill_now(server);
@@ -343,6 +336,33 @@ fn a_full_disk_is_reported_instead_of_an_acknowledgement() {
     is_interrupted(&server.ended(&lost));
     for location in [&slow, &location] {
         assert_eq!(server.get(location).expect(200).json()["status"], "completed");
+    }
+}
+
+/// A leg whose process has ended has no place among those that run, however long the disk does not take its commit.
+#[test]
+fn what_needs_no_disk_runs_while_a_leg_waits_for_one() {
+    let state = StateFolder::new();
+    let server = server_with_examples(&state, &["--concurrency", "1", "--timeout", "40s"]);
+    // A wait would need the disk for its checkpoint.
+    let busy = json!({ "args": { "how": "endless-loop" }, "timeout": "4s" });
+    server.put_workflow(&single("busy", "misbehave", &busy));
+    let slow = server.post("/async-invoke/busy?id=busy", b"").expect(202).headers["location"].clone();
+    eventually("it runs", || server.get(&slow).expect(200).json()["status"] == "running");
+    server.limit_files(Some(0));
+    eventually("its end is tried again", || server.log().contains("a commit is tried again"));
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+    let health = server.get("/healthz").expect(200).json();
+    assert_eq!((&health["running"], &health["queued"]), (&json!(0), &json!(0)), "{health:#}");
+    assert_eq!(server.get(&slow).expect(200).json()["status"], "running");
+    server.limit_files(None);
+    assert_eq!(server.ended(&slow)["error"]["kind"], "timeout");
+    // Both are counted.
+    let metrics = server.get("/metrics").text();
+    for count in
+        ["monohull_process_invocations_total{process=\"new\"} 2\n", "monohull_starts_total{start=\"main\"} 2\n"]
+    {
+        assert!(metrics.contains(count), "{count}: {metrics}");
     }
 }
 

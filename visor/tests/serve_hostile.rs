@@ -9,7 +9,8 @@ mod wrong_module;
 use monohull_abi::number;
 use serde_json::json;
 use serve_support as support;
-use serve_support::{Server, StateFolder, eventually, single};
+use serve_support::{Answer, Server, StateFolder, eventually, request, single};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -29,10 +30,12 @@ fn hostile(options: &[&str]) -> Server {
     let server = Server::start_by(Command::new(&*PROGRAM), &StateFolder::new(), options, &[]);
     server.put_shipped("echo.json");
     server.put_example("hostcall-abuse");
-    for (what, name) in [(0, "endless"), (1, "long"), (2, "much"), (3, "unfolds"), (4, "crowds")] {
+    for (what, name) in [(0, "endless"), (1, "long"), (2, "much"), (3, "unfolds"), (4, "crowds"), (5, "goes-on")] {
         let args = json!({ "role": "ask", "number": number::CLOCK_GETTIME, "arguments": [what] });
         server.put_workflow(&single(name, "hostcall-abuse", &json!({ "args": args })));
     }
+    let slow = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "wait_ms": 3000, "say": "soon" } });
+    server.put_workflow(&single("slow", "echo", &slow));
     server
 }
 
@@ -102,4 +105,36 @@ fn reports_that_unfold_in_memory_are_read_one_after_the_other() {
     assert!(server.most_memory() < AT_ONCE / 2 * (200 << 20), "{} MiB", server.most_memory() >> 20);
     assert!(server.most_memory() > 200 << 20, "{} MiB: none was read", server.most_memory() >> 20);
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+}
+
+/// A process that is to serve others resets itself once it has answered. One that computes instead is one of those that may run, until it is ended.
+#[test]
+fn processes_that_go_on_after_their_answer_are_no_more_than_may_run() {
+    const CALLS: usize = 8;
+    let server = hostile(&["--process", "reused", "--concurrency", "1", "--prefork", "1"]);
+    for _ in 0..CALLS {
+        server.post("/invoke/goes-on", b"").expect(200);
+    }
+    // Below the spawner: the last one, one that is ending, the idle one, and one that is being made.
+    let processes = server.descendants().split_off(1).len();
+    assert!(processes <= 4, "{processes} processes after {CALLS} calls");
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+    assert!(server.log().contains("it has not reset itself"), "{}", server.log());
+}
+
+/// Long reports are read one after the other. One whose end the disk does not take is no reason for others to wait.
+#[test]
+fn a_long_report_that_waits_for_the_disk_does_not_hold_up_others() {
+    let server = hostile(&["--concurrency", "1", "--timeout", "40s"]);
+    let mut first = server.connect();
+    first.write_all(&request("POST", "/invoke/slow", &[], b"x")).expect("sent");
+    eventually("it runs", || server.get("/healthz").expect(200).json()["running"] == 1);
+    let location = server.post("/async-invoke/unfolds", b"").expect(202).headers["location"].clone();
+    server.limit_files(Some(0));
+    assert_eq!(Answer::read(&mut first).expect("an answer").expect(200).text(), "x");
+    eventually("its end is tried again", || server.log().contains("a commit is tried again"));
+    server.post("/invoke/unfolds", b"").expect(200);
+    assert_eq!(server.get(&location).expect(200).json()["status"], "running");
+    server.limit_files(None);
+    assert_eq!(server.ended(&location)["status"], "completed");
 }

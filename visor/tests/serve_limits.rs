@@ -593,3 +593,15 @@ fn the_timeout_includes_the_wait_in_the_queue() {
     assert_eq!(server.post("/invoke/echo", b"still here").expect(200).text(), "still here");
     assert!(begin.elapsed() < PATIENCE);
 }
+
+/// How long a client takes to send is limited by its pace, and not by the time that its workflow has.
+#[test]
+fn the_time_in_which_a_body_arrives_does_not_count() {
+    let timeout = Duration::from_secs(5);
+    let server = server_with_examples(&["--timeout", "5s", "--client-pause", "60s"]);
+    let mut stream = server.connect();
+    stream.write_all(b"POST /invoke/echo HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 8\r\n\r\nhalf").expect("sent");
+    std::thread::sleep(timeout);
+    stream.write_all(b"half").expect("sent");
+    assert_eq!(Answer::read(&mut stream).expect("an answer").expect(200).text(), "halfhalf");
+}

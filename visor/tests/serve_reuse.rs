@@ -213,6 +213,42 @@ fn another_version_of_a_workflow_or_of_its_function_has_another_process() {
     assert_eq!(shown["report"]["process"], json!({ "kind": "per-invocation", "before": 0 }), "{shown:#}");
 }
 
+/// An invocation that ends in a version that was replaced while it ran leaves no process behind.
+#[test]
+fn a_process_of_a_version_that_was_replaced_does_not_wait() {
+    let server = server(&["--process", "reused"]);
+    server.put_example("echo");
+    let document = echo("slow", &json!({ "args": { "wait_ms": 1500, "say": "soon" } }));
+    server.put_workflow(&document);
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| process(&server, "slow", b"x"));
+        eventually("it runs", || server.get("/healthz").expect(200).json()["running"] == 1);
+        server.put_workflow(&document);
+        assert_eq!(asked.join().expect("it is answered"), reused(0));
+    });
+    for _ in 0..50 {
+        assert_eq!(kept(&server), 0);
+    }
+    no_more_than_kept(&server, 0);
+}
+
+#[test]
+fn many_calls_of_one_workflow_do_not_end_what_another_has() {
+    let server = Server::start_with(&["--prefork", "2", "--process", "reused"]);
+    server.put_example("echo");
+    server.put_workflow(&echo("rare", &json!({})));
+    server.put_workflow(&echo("often", &json!({ "args": { "wait_ms": 700, "say": "soon" } })));
+    assert_eq!(process(&server, "rare", b"x"), reused(0));
+    keeps(&server, 1);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| process(&server, "often", b"x"));
+        }
+    });
+    no_more_than_kept(&server, 2);
+    assert_eq!(process(&server, "rare", b"x"), reused(1));
+}
+
 #[test]
 fn the_processes_that_wait_are_limited_and_the_one_unused_for_longest_goes() {
     let server = Server::start_with(&["--prefork", "2", "--process", "reused"]);

@@ -202,6 +202,26 @@ fn a_template_is_of_one_workflow_and_of_one_version() {
     assert_eq!(start, main_start());
 }
 
+/// The process that makes a template is one of those that may run, and ends when nothing will use what it makes.
+#[test]
+fn a_template_that_is_being_made_is_given_up_with_its_workflow() {
+    let server = Server::start_with(&["--prefork", "2", "--concurrency", "1"]);
+    server.put_example("prepared");
+    server.put_example("echo");
+    server.put_workflow(&single("echo", "echo", &json!({ "inputs": ["in"], "outputs": ["out"] })));
+    let mut slow = workflow("slow", "", "a");
+    slow["steps"][0]["args"]["entries"] = json!(4_000_000_000_u64);
+    server.put_workflow(&slow);
+    assert_eq!(invoke(&server, "slow", "text").1, main_start());
+    let running = || server.get("/healthz").expect(200).json()["running"].clone();
+    eventually("a template is being made", || running() == 1);
+    server.ask("DELETE", "/workflows/slow", b"").expect(204);
+    eventually("it is given up", || running() == 0);
+    let log = server.log();
+    assert!(log.contains("it is not needed any more") && !log.contains("a template has been made"), "{log}");
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+}
+
 #[test]
 fn a_function_that_begins_too_early_works_without_a_template_and_is_told_why() {
     let server = Server::start_with(&["--prefork", "2"]);

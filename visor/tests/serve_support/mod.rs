@@ -232,6 +232,13 @@ impl Server {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), signal).expect("it runs");
     }
 
+    /// What it may write to one file from now on: with nothing its disk is full.
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+        let pid = Pid::from_raw(self.pid()).expect("a process");
+        prlimit(Some(pid), Resource::Fsize, Rlimit { current: bytes, maximum: None }).expect("it is below us");
+    }
+
     /// Waits for its end: the exit code, if it has one, and what it said.
     pub(crate) fn wait(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().expect("a child");

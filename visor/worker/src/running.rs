@@ -8,7 +8,7 @@
 
 use crate::cgroup::WorkerCgroup;
 use crate::error::{ProcessError, host};
-use crate::job::{self, Job};
+use crate::job::{self, Data, Job};
 use crate::memory::{self, Gauge};
 use crate::message::{Message, WorkerMessage};
 use crate::packed_report::PackedReport;
@@ -130,6 +130,16 @@ impl CleanWorker {
         std::ptr::eq(self.workflow.as_ptr(), Arc::as_ptr(workflow))
     }
 
+    /// The workflow that it serves, if that exists still.
+    pub fn workflow(&self) -> Option<Arc<Ready>> {
+        self.workflow.upgrade()
+    }
+
+    /// Which version of which workflow it serves: a number that no other has meanwhile.
+    pub fn version(&self) -> usize {
+        self.workflow.as_ptr().addr()
+    }
+
     /// Whether that workflow exists still.
     pub fn is_needed(&self) -> bool {
         self.workflow.strong_count() > 0
@@ -153,6 +163,12 @@ impl CleanWorker {
         self.worker.send(job, true)?;
         Ok(Running { worker: self.worker, sandbox: self.sandbox, before: self.served })
     }
+}
+
+/// Whether a worker may have another job after these outputs. Files stay charged to the control group of the process that made them, for as long as
+/// a client reads them or they are remembered: its next jobs would have so much less memory.
+fn may_stay_after(has_group: bool, outputs: &[(String, Data)]) -> bool {
+    !has_group || outputs.iter().all(|(_, data)| matches!(data, Data::Bytes(_)))
 }
 
 /// Whether a worker may stay with a job that only waits.
@@ -208,6 +224,11 @@ impl Running {
             return Ok(true);
         }
         self.worker.channel.wait(limit).map_err(host("waiting for a workflow"))
+    }
+
+    /// Whether it may have another job after an answer with these outputs.
+    pub fn may_stay_after(&self, outputs: &[(String, Data)]) -> bool {
+        may_stay_after(self.worker.cgroup.is_some(), outputs)
     }
 
     /// Whether it has reset itself: after [`Message::Clean`], and after a [`Message::Done`] that says so.
@@ -332,5 +353,22 @@ impl Running {
 impl AsFd for Running {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.worker.channel.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monohull_ipc::sealed::seal;
+
+    #[test]
+    fn a_process_with_a_group_of_its_own_does_not_stay_after_outputs_that_are_charged_to_it() {
+        let file = || Data::File(seal(b"x", 0).expect("memory"));
+        let named = |data: Vec<Data>| data.into_iter().map(|data| ("out".to_owned(), data)).collect::<Vec<_>>();
+        let of_server = named(vec![Data::Bytes(vec![0; 100])]);
+        let of_process = named(vec![Data::Bytes(Vec::new()), file()]);
+        let stays = [false, true]
+            .map(|has_group| [&Vec::new(), &of_server, &of_process].map(|outputs| may_stay_after(has_group, outputs)));
+        assert_eq!(stays, [[true; 3], [true, true, false]]);
     }
 }

@@ -62,6 +62,8 @@ impl Watchdog {
         let (watchdog, of_row, told) = (self.clone(), held.clone(), end.clone());
         let kept = spawn_blocking(move || watchdog.keep_end(&of_row, &workflow, &told, sent)).await;
         let kept = kept.map_err(|error| ApiError::monohull(error.to_string())).flatten();
+        // The disk may take a commit much later, and others with a long report do not wait for that: there are as many of these as queue slots.
+        invocation.release_permit();
         let (commit, left, adding) = match (kept, attempt) {
             (Ok(kept), _) => kept,
             // Its outputs cannot be kept now; a later attempt may have room for them.
@@ -85,7 +87,6 @@ impl Watchdog {
             self.log_end(&invocation, &end);
             invocation.end(end);
         }
-        invocation.release_permit();
         if has_callback {
             self.call_back(&held.id);
         }

@@ -11,7 +11,8 @@
 //! Where its process has stayed with an invocation, the next leg is in that process ([`residents`](crate::execution::residents)). If what it waits for
 //! is there by the commit, as with a save point, that transaction claims it again, and the leg goes on with the next.
 //!
-//! A leg is an invocation like any other: it has a queue slot and a permit, a worker process of its own, and the server's timeout.
+//! A leg is an invocation like any other: it has a queue slot and a permit, a worker process of its own, and the server's timeout. The permit goes with
+//! the process: what waits for the disk after that has its queue slot, and calls that need no disk run meanwhile.
 
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,7 +40,7 @@ use crate::execution::leg::{Begun, Far, Here, Leg};
 use crate::execution::process::Process;
 use crate::execution::run::{Came, Waiting};
 use crate::http::error::{ApiError, Blame};
-use crate::invocations::admission::Turn;
+use crate::invocations::admission::{RunPermit, Turn};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, meta_kept, now};
 use crate::invocations::residents::{Ended, WaitOf};
@@ -235,8 +236,8 @@ impl Watchdog {
                         let (watchdog, guard) = (watchdog.clone(), watchdog.work.track());
                         // Without waiting for the others.
                         runtime.spawn(async move {
-                            let _held = (guard, turn);
-                            watchdog.legs(*claim, here).await;
+                            let _guard = guard;
+                            watchdog.legs(*claim, here, turn).await;
                         });
                     }
                     (Claimed::Paused(id), _) => tracing::warn!(%id, "paused: too many attempts"),
@@ -258,26 +259,27 @@ impl Watchdog {
     }
 
     /// Runs a claimed invocation, leg by leg, until it waits for something that is not there or has ended. Each leg is committed.
-    async fn legs(self: &Arc<Self>, claim: Claim, here: Option<Here>) {
-        let (mut claim, mut here) = (Arc::new(claim), here);
+    async fn legs(self: &Arc<Self>, claim: Claim, here: Option<Here>, (slot, permit): Turn) {
+        let (mut claim, mut here, mut permit) = (Arc::new(claim), here, permit);
         loop {
             let far = match here {
-                Some(here) => Box::pin(self.go_on_resident(&claim, here)).await,
-                None => None,
+                Some(here) => Box::pin(self.go_on_resident(&claim, here, permit)).await,
+                None => Err(permit),
             };
             let far = match far {
-                Some(far) => far,
-                None => Box::pin(self.restore(&claim)).await,
+                Ok(far) => far,
+                Err(permit) => Box::pin(self.restore(&claim, permit)).await,
             };
             match far {
                 Far::Over => return,
                 Far::GoesOn(next, process) => (claim, here) = (next, process.map(|process| *process)),
             }
+            permit = slot.run_permit().await;
         }
     }
 
     /// A leg in another process, from the last checkpoint or from the beginning.
-    async fn restore(self: &Arc<Self>, claim: &Arc<Claim>) -> Far {
+    async fn restore(self: &Arc<Self>, claim: &Arc<Claim>, permit: RunPermit) -> Far {
         let since = std::time::Instant::now();
         let (watchdog, of_claim) = (self.clone(), claim.clone());
         let basis = spawn_blocking(move || watchdog.basis(&of_claim)).await;
@@ -288,7 +290,7 @@ impl Watchdog {
             Ok(_) | Err(NoBasis::Interrupted(_)) => {}
         }
         let (commit, left, told) = match basis {
-            Ok(basis) => return self.go_on(claim.clone(), basis, since).await,
+            Ok(basis) => return self.go_on(claim.clone(), basis, since, permit).await,
             Err(NoBasis::Pause(reason)) => (Commit::Paused { reason }, Left::default(), None),
             Err(NoBasis::Host(reason)) => (later(claim.attempt, reason), Left::default(), None),
             Err(NoBasis::Interrupted(start)) => {
@@ -298,6 +300,7 @@ impl Watchdog {
                 (commit, Left { callback: start.callback.clone(), ..Left::default() }, Some((invocation, end)))
             }
         };
+        drop(permit);
         self.commit(&claim.held, commit, left).await;
         if let Some((invocation, end)) = told {
             self.log_end(&invocation, &end);
@@ -307,7 +310,13 @@ impl Watchdog {
     }
 
     /// The leg itself: in a worker, within the server's timeout.
-    async fn go_on(self: &Arc<Self>, claim: Arc<Claim>, basis: Basis, since: std::time::Instant) -> Far {
+    async fn go_on(
+        self: &Arc<Self>,
+        claim: Arc<Claim>,
+        basis: Basis,
+        since: std::time::Instant,
+        permit: RunPermit,
+    ) -> Far {
         let Basis { start, document, ready, inputs, continuation, base, events, copy } = basis;
         let id = claim.held.id.to_string();
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
@@ -315,7 +324,7 @@ impl Watchdog {
         // Copies that are woken meanwhile go on from the same memory.
         let (continuation, _read) = continuation.unzip();
         let leg = Leg { ready: ready.clone(), inputs, continuation, events, handed_over, resident: true };
-        let came = self.run_leg(&claim, &invocation, leg).await;
+        let came = self.run_leg(&claim, &invocation, leg, permit).await;
         let begun = Begun { callback: start.callback, again: start.again, document, ready, copy, base, since };
         self.arrive(claim, begun, invocation, came).await
     }
@@ -374,6 +383,8 @@ impl Watchdog {
             }
             None => (Status::Cancelled, None, Err(self.given_up())),
         };
+        // Others with a long report do not wait for the disk.
+        invocation.release_permit();
         match &result {
             // A full disk, a process that was killed: not what the workflow did.
             Err(refusal) if refusal.error.blame == Blame::Host && may_try_again && status == Status::Failed => {
@@ -412,6 +423,7 @@ impl Watchdog {
         claim: &Claim,
         invocation: &Arc<Invocation>,
         leg: Leg,
+        permit: RunPermit,
     ) -> Option<Came> {
         let Leg { ready, inputs, continuation, events, handed_over, resident } = leg;
         self.show(&claim.held, invocation);
@@ -444,11 +456,15 @@ impl Watchdog {
                 ..Job::new(ready, inputs)
             };
             invocation.point("dispatched");
+            self.metrics.given_to_process(false);
             if is_resumed {
                 self.metrics.resumed();
                 self.metrics.woken(false);
+            } else {
+                self.metrics.started(false);
             }
-            Some(self.run_job(invocation, Process::alone(worker), job, latest, Some(arrivals)).await)
+            let (process, used) = Process::alone(worker);
+            Some(self.run_job(invocation, (process, used, permit), job, latest, Some(arrivals)).await)
         };
         tokio::select! {
             biased;

@@ -86,7 +86,7 @@ impl Watchdog {
         is_trial: bool,
     ) -> Result<Moved, ApiError> {
         let slot = self.admission.wait().await;
-        let _permit = slot.run_permit().await;
+        let permit = slot.run_permit().await;
         self.refuse_if_draining()?;
         if !self.registry.is_current(&target.ready) {
             return Ok(Moved::No("another version was registered, or the grants were changed, meanwhile".to_owned()));
@@ -112,7 +112,7 @@ impl Watchdog {
         let handed_over = start.handed_over();
         // Its process goes with the trial.
         let leg = Leg { ready: target.ready.clone(), inputs, continuation: None, events, handed_over, resident: false };
-        let far = match self.run_leg(&claim, &invocation, leg).await {
+        let far = match self.run_leg(&claim, &invocation, leg, permit).await {
             Some(Came::Suspended(waiting)) => Ok(Far::Waits(waiting.run)),
             Some(Came::Ended(ended)) => {
                 let (mut report, result) = *ended;
@@ -126,6 +126,8 @@ impl Watchdog {
             Some(Came::Unfit(reason)) => Err(reason),
             None => Err("it was stopped before it came to its first wait".to_owned()),
         };
+        // Others with a long report do not wait for the disk.
+        invocation.release_permit();
         let end = if let Ok(Far::Ended(end, _)) = &far { Some(end.clone()) } else { None };
         let moved = match far {
             Ok(_) if is_trial => Ok(None),
@@ -137,7 +139,6 @@ impl Watchdog {
                 self.history.leave(&invocation);
                 self.log_end(&invocation, &end);
                 invocation.end(end);
-                invocation.release_permit();
                 self.call_back(&claim.held.id);
             }
             (Ok(Some(status)), None) => self.leave(&invocation, *status),

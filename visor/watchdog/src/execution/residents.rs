@@ -24,6 +24,7 @@ use crate::execution::leg::{Begun, Far, Here};
 use crate::execution::messages::{MessageReader, Postman};
 use crate::execution::process::alone;
 use crate::execution::run::Came;
+use crate::invocations::admission::RunPermit;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::residents::{Ended, Gauge, Process, Resident, WaitOf};
 use crate::invocations::status::Status;
@@ -98,13 +99,19 @@ impl Watchdog {
         Some(Here { process, begun, start, order, changes })
     }
 
-    /// Runs a leg of a claimed invocation in its process; how far it came. `None` if the process does not go on: nothing has happened then.
-    pub(crate) async fn go_on_resident(self: &Arc<Self>, claim: &Arc<Claim>, here: Here) -> Option<Far> {
+    /// Runs a leg of a claimed invocation in its process; how far it came. If the process does not go on nothing has happened, and the permit is
+    /// for another one.
+    pub(crate) async fn go_on_resident(
+        self: &Arc<Self>,
+        claim: &Arc<Claim>,
+        here: Here,
+        permit: RunPermit,
+    ) -> Result<Far, RunPermit> {
         let Here { mut process, begun, start, order, changes } = here;
         if !goes_on(&mut process, &order).await {
             tracing::info!(id = %claim.held.id, pid = process.pid(), "restored: its process does not go on");
             self.count_ended(Ended { died: 1, ..Ended::default() });
-            return None;
+            return Err(permit);
         }
         self.metrics.woken(true);
         let id = claim.held.id.to_string();
@@ -112,19 +119,20 @@ impl Watchdog {
         invocation.point("dispatched");
         let arrivals = Arrivals::since(changes, self, &claim.held, &order.events);
         self.show(&claim.held, &invocation);
-        let came = self.run_resident(&invocation, process, arrivals).await;
-        Some(self.arrive(claim.clone(), begun, invocation, came).await)
+        let came = self.run_resident(&invocation, (process, permit), arrivals).await;
+        Ok(self.arrive(claim.clone(), begun, invocation, came).await)
     }
 
     async fn run_resident(
         self: &Arc<Self>,
         invocation: &Arc<Invocation>,
-        process: Run,
+        (process, permit): (Run, RunPermit),
         arrivals: Arrivals,
     ) -> Option<Came> {
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
         let postman = Postman { post: process.post(), arrivals: Some(arrivals) };
-        let run = self.read_messages(invocation, (process, postman), self.with_grace(latest), alone(), false);
+        let run = (process, postman, permit);
+        let run = self.read_messages(invocation, run, self.with_grace(latest), alone(), false);
         tokio::select! {
             biased;
             came = run => Some(came),

@@ -12,14 +12,15 @@ use tokio::time::Instant;
 
 use crate::execution::end::LOGGED_MAX;
 use crate::execution::messages::MessageReader;
+use crate::invocations::admission::RunPermit;
 use crate::invocations::workers::{KeptRun, Run};
 use crate::service::Watchdog;
 use monohull_engine::Ready;
 use monohull_worker::Message;
 use monohull_workflow::plan::ProcessUse;
 
-/// How long a process may take to reset itself; it takes some ten microseconds.
-const RESET: Duration = Duration::from_secs(5);
+/// How long a process may take to reset itself; it takes some ten microseconds, and longer by far if it has gigabytes to give back.
+const RESET: Duration = Duration::from_secs(1);
 
 /// Why a process is not used again that says that it has reset itself.
 const NOT_SILENT: &str = "it has written to its standard error";
@@ -32,13 +33,13 @@ impl Watchdog {
         wanted && workflow.is_self_contained() && self.registry.is_current(workflow)
     }
 
-    /// Keeps a process that is to stay; else it ends.
-    pub(super) fn keep_if(self: &Arc<Self>, stays: bool, run: Run) {
+    /// Keeps a process that is to stay; else it ends. It runs, with its permit, until it has reset itself: one that does not is one of those that may run.
+    pub(super) fn keep_if(self: &Arc<Self>, stays: bool, run: Run, permit: RunPermit) {
         if !stays || self.is_ending() {
             return;
         }
         if !run.is_clean() {
-            tokio::spawn(self.clone().keep(run));
+            tokio::spawn(self.clone().keep(run, permit));
             return;
         }
         let pid = run.pid();
@@ -48,8 +49,11 @@ impl Watchdog {
         }
     }
 
-    /// None stays at the end, also not one that came while the others went.
+    /// None stays at the end, also not one that came while the others went, and none of a version that no invocation will have.
     fn put_kept(&self, kept: KeptRun) {
+        if !kept.worker().workflow().is_some_and(|workflow| self.registry.is_current(&workflow)) {
+            return;
+        }
         self.kept.put(kept);
         if self.is_ending() {
             self.kept.clear();
@@ -57,7 +61,7 @@ impl Watchdog {
     }
 
     /// Keeps a process that has answered, once it has reset itself. If it does or says anything else it ends.
-    async fn keep(self: Arc<Self>, mut run: Run) {
+    async fn keep(self: Arc<Self>, mut run: Run, _permit: RunPermit) {
         let pid = run.pid();
         let mut reader = MessageReader { latest: Instant::now() + RESET, received: false };
         let why = loop {

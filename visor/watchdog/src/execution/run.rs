@@ -24,11 +24,11 @@ use crate::execution::process::Process;
 use crate::http::content::Content;
 use crate::http::error::{ApiError, Blame};
 use crate::http::request_body::Hold;
-use crate::invocations::admission::QueueSlot;
+use crate::invocations::admission::{QueueSlot, RunPermit};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::report::Report;
 use crate::invocations::status::{Mode, Status};
-use crate::invocations::workers::Run;
+use crate::invocations::workers::{Arrived, Run};
 use crate::service::Watchdog;
 use monohull_domain::host_time::monotonic_ns;
 use monohull_durable::InvocationId;
@@ -162,10 +162,12 @@ impl Watchdog {
             // An end that waits for the disk keeps its queue slot, so there is a bounded number of them.
             return Box::pin(self.conclude(over, slot)).await;
         }
-        if !sent.is_empty()
-            && let Err(refusal) = Box::pin(self.send_all(&invocation, &workflow, sent)).await
-        {
-            (status, result) = (Status::Failed, Err(refusal));
+        if !sent.is_empty() {
+            // Nothing that waits for the disk lets others with a long report wait.
+            invocation.release_permit();
+            if let Err(refusal) = Box::pin(self.send_all(&invocation, &workflow, sent)).await {
+                (status, result) = (Status::Failed, Err(refusal));
+            }
         }
         if !self.secrets.redactor().is_empty() {
             (report, result) = Box::pin(self.redact(report, result)).await;
@@ -233,8 +235,8 @@ impl Watchdog {
         slot: &QueueSlot,
         wait: Option<Wait>,
     ) -> Came {
-        let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
-        let Ok(_turn) = timeout_at(latest, slot.run_permit()).await else {
+        let latest = Instant::from_std(invocation.received) + self.settings.timeout;
+        let Ok(permit) = timeout_at(latest, slot.run_permit()).await else {
             let message = format!("it waited in the queue for {:?}", self.settings.timeout);
             return ApiError::deadline(message, Blame::Host).into();
         };
@@ -289,7 +291,7 @@ impl Watchdog {
         // The process cannot begin before this.
         invocation.point("dispatched");
         let workflow = job.workflow.clone();
-        let mut came = self.run_job(invocation, (process, used), job, deadline, None).await;
+        let mut came = self.run_job(invocation, (process, used, permit), job, deadline, None).await;
         match &mut came {
             Came::Ended(ended) => ended.0.iter_mut().for_each(|report| self.note_start(&workflow, report)),
             Came::Unfit(why) => self.drop_template(&workflow, why),
@@ -298,11 +300,12 @@ impl Watchdog {
         came
     }
 
-    /// Gives a process its job, and events that arrive; reads what it says until the deadline.
+    /// Gives a process its job, and events that arrive; reads what it says until the deadline. The permit is that process's: it is given back when the
+    /// process has ended, stays with a workflow that waits, or is clean.
     pub(crate) async fn run_job(
         self: &Arc<Self>,
         invocation: &Invocation,
-        (process, used): (Process, ProcessReport),
+        (process, used, permit): (Process, ProcessReport, RunPermit),
         job: Job,
         deadline: Instant,
         arrivals: Option<Arrivals>,
@@ -322,7 +325,8 @@ impl Watchdog {
         match started {
             Ok((run, inputs)) => {
                 let postman = Postman { post: run.post(), arrivals };
-                match self.read_messages(invocation, (run, postman), self.with_grace(deadline), used, stays).await {
+                let run = (run, postman, permit);
+                match self.read_messages(invocation, run, self.with_grace(deadline), used, stays).await {
                     Came::Suspended(waiting) => Came::Suspended(Box::new(Waiting { inputs, ..*waiting })),
                     came => came,
                 }
@@ -372,7 +376,7 @@ impl Watchdog {
     pub(crate) async fn read_messages(
         self: &Arc<Self>,
         invocation: &Invocation,
-        (mut run, mut postman): (Run, Postman),
+        (mut run, mut postman, permit): (Run, Postman, RunPermit),
         latest: Instant,
         used: ProcessReport,
         stays: bool,
@@ -380,10 +384,16 @@ impl Watchdog {
         let mut reader = MessageReader { latest, received: false };
         let redactor = self.secrets.redactor();
         loop {
-            let Ok(message) = postman.deliver_until(reader.next(run.next())).await else {
+            let Ok(arrived) = postman.deliver_until(reader.next(run.arrived())).await else {
                 tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");
                 let message = "the deadline passed, and the workflow's process had not ended by itself";
                 return ApiError::deadline(message, Blame::Workflow).into();
+            };
+            let message = match arrived {
+                Ok(Arrived::Message(message)) => Ok(message),
+                // It has come in time.
+                Ok(Arrived::Long) => run.next_long().await,
+                Err(refusal) => Err(refusal),
             };
             match message {
                 Ok(Message::Notice(Notice::Point { name, at_ns })) => invocation.point_at(name, at_ns),
@@ -396,14 +406,16 @@ impl Watchdog {
                         invocation.set_long(Some(permit));
                     }
                     let report = RunReport { process: Some(used), ..*report };
+                    let stays = stays && run.may_stay_after(&outputs);
                     let ended = self.ended(invocation, report, outputs);
-                    self.keep_if(stays && ended.1.is_ok(), run);
+                    self.keep_if(stays && ended.1.is_ok(), run, permit);
                     return Came::Ended(Box::new(ended));
                 }
                 Ok(Message::Done { report, outputs }) => {
                     if let Some(permit) = run.take_permit() {
                         invocation.set_long(Some(permit));
                     }
+                    let stays = stays && run.may_stay_after(&outputs);
                     // The report of one that is recorded, or that secrets are taken out of, is needed now.
                     let ended = if invocation.mode == Mode::Sync && redactor.is_empty() {
                         (Some(Report::Packed(report, used)), contents(outputs))
@@ -413,7 +425,7 @@ impl Watchdog {
                             Err(error) => return ApiError::monohull(error.to_string()).into(),
                         }
                     };
-                    self.keep_if(stays && ended.1.is_ok(), run);
+                    self.keep_if(stays && ended.1.is_ok(), run, permit);
                     return Came::Ended(Box::new(ended));
                 }
                 Ok(Message::Clean) => {

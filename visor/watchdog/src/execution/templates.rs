@@ -1,12 +1,13 @@
 //! Makes templates of functions, and gives them to invocations.
 //!
 //! The first invocation whose instance says that it is ready starts a process besides, which makes the template: without inputs, and
-//! for no invocation. Until it is there, and whenever it is not, instances start from their image.
+//! for no invocation. Until it is there, and whenever it is not, instances start from their image. That process is one of those that may run, and ends
+//! when its workflow has another version.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::invocations::report::Report;
 use crate::invocations::templates::Found;
@@ -21,6 +22,9 @@ use monohull_worker::{Job, JobTemplate, Message, Template, may_have_template};
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// The time in which its process reports that by itself.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// How often is looked whether a template that is being made is still needed.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Why no template was made.
 enum NotMade {
@@ -72,7 +76,12 @@ impl Watchdog {
 
     async fn make_template(self: Arc<Self>, workflow: Arc<Ready>) {
         let name = workflow.plan().name.clone();
-        match self.try_template(&workflow).await {
+        let made = tokio::select! {
+            biased;
+            made = self.try_template(&workflow) => made,
+            () = self.is_not_needed(&workflow) => Err(NotMade::Now("it is not needed any more".to_owned())),
+        };
+        match made {
             Ok(template) => {
                 tracing::info!(workflow = name, bytes = template.bytes(), "a template has been made");
                 self.templates.put(&workflow, template);
@@ -89,7 +98,16 @@ impl Watchdog {
         }
     }
 
+    /// Returns when a workflow has another version, or is gone, or when the server ends.
+    async fn is_not_needed(&self, workflow: &Arc<Ready>) {
+        while !self.is_ending() && self.registry.is_current(workflow) {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Makes one. Dropping the future ends the process.
     async fn try_template(&self, workflow: &Arc<Ready>) -> Result<Template, NotMade> {
+        let _permit = self.admission.permit().await;
         let latest = Instant::now() + READY_WITHIN;
         let late = |_| NotMade::Never(format!("it was not ready within {READY_WITHIN:?}"));
         let refused = |refusal: crate::http::error::ApiError| NotMade::Now(refusal.error.message);

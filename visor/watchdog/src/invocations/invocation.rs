@@ -56,6 +56,8 @@ pub(crate) struct Invocation {
     accepted_ns: u64,
     /// The same on the clock that does not jump. Of an earlier server's, when this one read it.
     pub(crate) begin: Instant,
+    /// When all of its request was there. Its time begins here: how long a body takes to come is up to the client, and limited elsewhere.
+    pub(crate) received: Instant,
     pub(crate) begin_ns: u64,
     /// From its acceptance to `begin`.
     before_us: u64,
@@ -125,6 +127,7 @@ impl Invocation {
             accepted_ms,
             accepted_ns: accepted_ms.saturating_mul(1_000_000),
             begin: accepted.begin,
+            received: Instant::now(),
             begin_ns: accepted.ns,
             before_us: 0,
             inner: Mutex::new(Inner {

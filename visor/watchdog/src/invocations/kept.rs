@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! ended as done ─▶ resetting ─▶ [ least recently used | … | most recently used ] ─▶ invocation of the same workflow
-//!                                 goes first when there are too many      idle for too long, workflow changed, said something: killed
+//!                                 goes first, of the workflow             idle for too long, workflow changed, said something: killed
+//!                                 that has most, when there are too many
 //! ```
 
-use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -53,14 +55,18 @@ impl KeptWorkers {
         }
     }
 
-    /// Keeps one. If there are too many then, the one that has not been used for longest ends.
+    /// Keeps one. If there are too many then, one ends: of the workflow that has most, the one that has not been used for longest. Many calls of one
+    /// workflow do not end what others have.
     pub(crate) fn put(&self, run: KeptRun) {
         let pid = run.worker().pid() as u64;
         let spread = Duration::from_millis(self.spread(pid, run.worker().served(), IDLE_MAX.as_millis() as u64));
         let until = Instant::now() + IDLE_MAX - spread;
         let mut waiting = self.lock();
         waiting.push_back(Waiting { run, until });
-        let oldest = if waiting.len() > self.limit { waiting.pop_front() } else { None };
+        let too_many = waiting.len() > self.limit;
+        let first =
+            if too_many { first_of_most(waiting.iter().map(|waiting| waiting.run.worker().version())) } else { None };
+        let oldest = first.and_then(|index| waiting.remove(index));
         drop(waiting);
         // A process is killed without the lock.
         drop(oldest);
@@ -104,6 +110,16 @@ impl KeptWorkers {
     }
 }
 
+/// Which is the first of those that are most often there; of several that are, the first.
+fn first_of_most<T: Eq + Hash>(all: impl Iterator<Item = T>) -> Option<usize> {
+    let mut counts: HashMap<T, (usize, usize)> = HashMap::new();
+    for (index, one) in all.enumerate() {
+        counts.entry(one).or_insert((0, index)).0 += 1;
+    }
+    let most = counts.into_values().max_by_key(|(count, index)| (*count, Reverse(*index)));
+    most.map(|(_, index)| index)
+}
+
 /// Whether it waits. A process that has ended, or that speaks before it has a job, is killed when it is dropped.
 fn is_silent(run: &KeptRun) -> bool {
     let silent = run.worker().is_waiting();
@@ -114,4 +130,18 @@ fn is_silent(run: &KeptRun) -> bool {
         );
     }
     silent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workflow_that_has_most_gives_one_up_and_of_that_the_one_unused_for_longest() {
+        for (all, first) in
+            [("", None), ("a", Some(0)), ("abbb", Some(1)), ("babcb", Some(0)), ("cabba", Some(1)), ("abcd", Some(0))]
+        {
+            assert_eq!(first_of_most(all.chars()), first, "{all}");
+        }
+    }
 }

@@ -16,6 +16,9 @@ use monohull_worker::Template;
 /// The most entries. One without a template is a reason, or that one is being made.
 const ENTRIES_MAX: usize = 256;
 
+/// The most that are made at a time. Each takes a process for as long as its function takes to be ready.
+const MAKING_MAX: usize = 4;
+
 /// The templates.
 pub(crate) struct Templates {
     entries: Mutex<VecDeque<Entry>>,
@@ -55,6 +58,10 @@ impl Entry {
         std::ptr::eq(self.workflow.as_ptr(), Arc::as_ptr(workflow))
     }
 
+    fn is_making(&self) -> bool {
+        matches!(self.state, State::Making)
+    }
+
     fn bytes(&self) -> u64 {
         match &self.state {
             State::Made(template) => template.bytes(),
@@ -83,13 +90,16 @@ impl Templates {
         }
     }
 
-    /// One is to be made; false if that is done already, or none is wanted.
+    /// One is to be made; false if that is done already, none is wanted, or too many others are being made.
     pub(crate) fn begin(&self, workflow: &Arc<Ready>) -> bool {
         let mut entries = self.lock();
         if self.limit == 0 || entries.iter().any(|entry| entry.is_of(workflow)) {
             return false;
         }
         entries.retain(|entry| entry.workflow.strong_count() > 0);
+        if entries.iter().filter(|entry| entry.is_making()).count() >= MAKING_MAX {
+            return false;
+        }
         entries.push_back(Entry { workflow: Arc::downgrade(workflow), state: State::Making });
         self.shrink(&mut entries);
         true
@@ -135,10 +145,11 @@ impl Templates {
         }
     }
 
-    /// Drops what was not used for longest until all are within their limits.
+    /// Drops what was not used for longest until all are within their limits. What is being made stays: it counts until its process has ended.
     fn shrink(&self, entries: &mut VecDeque<Entry>) {
         while entries.len() > ENTRIES_MAX || entries.iter().map(Entry::bytes).sum::<u64>() > self.limit {
-            let oldest = entries.iter().position(|entry| entry.bytes() > 0 || entries.len() > ENTRIES_MAX);
+            let is_much = entries.len() > ENTRIES_MAX;
+            let oldest = entries.iter().position(|entry| entry.bytes() > 0 || is_much && !entry.is_making());
             match oldest {
                 Some(index) => drop(entries.remove(index)),
                 None => return,
@@ -148,5 +159,37 @@ impl Templates {
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn workflow() -> Arc<Ready> {
+        let document = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[{"name":"s","function":"f"}]}"#;
+        let plan = monohull_workflow::load_str(Path::new("w.json"), document).expect("a workflow");
+        Arc::new(Ready::of_parts(Arc::new(plan), Vec::new(), 1))
+    }
+
+    #[test]
+    fn so_many_are_made_at_a_time_and_each_counts_until_its_process_has_ended() {
+        let templates = Templates::new(1 << 20);
+        let all: Vec<_> = (0..ENTRIES_MAX + 8).map(|_| workflow()).collect();
+        let (making, others) = all.split_at(MAKING_MAX);
+        assert!(making.iter().all(|workflow| templates.begin(workflow)));
+        assert!(!templates.begin(&others[0]), "as many as may be are being made");
+        // However many reasons there are: what is being made is not forgotten for them.
+        templates.refuse(&making[0], "for a reason");
+        for workflow in others {
+            assert!(templates.begin(workflow));
+            templates.refuse(workflow, "for a reason");
+        }
+        assert!(making[1..].iter().all(|workflow| matches!(templates.find(workflow), Found::Making)));
+        let more = [workflow(), workflow()];
+        assert!(templates.begin(&more[0]) && !templates.begin(&more[1]));
+        templates.forget(&making[1]);
+        assert!(templates.begin(&more[1]));
     }
 }

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use crate::http::error::ApiError;
 use monohull_domain::checkpoint::GoOn;
 use monohull_sys::watched::Watched;
-use monohull_worker::{CleanWorker, Gauge, IdleWorker, Job, Message, Post, ProcessError, Running, Spawner};
+use monohull_worker::{CleanWorker, Data, Gauge, IdleWorker, Job, Message, Post, ProcessError, Running, Spawner};
 
 /// The pause after an idle worker could not be made; it doubles up to the second one.
 const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
@@ -220,6 +220,14 @@ impl Refiller {
 /// The right to hold a long message.
 pub(crate) type LargeMessagePermit = SemaphorePermit<'static>;
 
+/// What a process has said.
+pub(crate) enum Arrived {
+    /// A message.
+    Message(Message),
+    /// A long one, which [`Run::next_long`] reads.
+    Long,
+}
+
 /// A workflow that runs in its process. The process ends when this is dropped.
 pub(crate) struct Run {
     /// Away while another thread reads a long message; its process ends there if this is dropped meanwhile.
@@ -240,6 +248,11 @@ impl Run {
         Ok(Run { running: Some(running), watched, pid, permit: None })
     }
 
+    /// Whether it may have another job after an answer with these outputs.
+    pub(crate) fn may_stay_after(&self, outputs: &[(String, Data)]) -> bool {
+        self.running.as_ref().is_some_and(|running| running.may_stay_after(outputs))
+    }
+
     /// Whether it has answered and has been reset.
     pub(crate) fn is_clean(&self) -> bool {
         self.running.as_ref().is_some_and(Running::is_clean)
@@ -253,36 +266,42 @@ impl Run {
 
     /// The next thing it says. The last is [`Message::Died`].
     pub(crate) async fn next(&mut self) -> Result<Message, ApiError> {
+        match self.arrived().await? {
+            Arrived::Message(message) => Ok(message),
+            Arrived::Long => self.next_long().await,
+        }
+    }
+
+    /// Waits for the next thing it says. A long message has come, and is still to be read.
+    pub(crate) async fn arrived(&mut self) -> Result<Arrived, ApiError> {
         while let Some(running) = &mut self.running {
             let mut ready = self.watched.readable().await.map_err(|error| lost(&error))?;
             self.permit = None;
-            let message = if running.next_is_long() {
-                drop(ready);
-                self.next_long().await?
-            } else {
-                let message = running.next_message().map_err(|error| failed(&error))?;
-                // One that has been reset says nothing more: should it do so it is found out before it gets another job.
-                if message.is_none() || running.is_clean() {
-                    ready.clear_ready();
-                }
-                message
-            };
+            if running.next_is_long() {
+                return Ok(Arrived::Long);
+            }
+            let message = running.next_message().map_err(|error| failed(&error))?;
+            // One that has been reset says nothing more: should it do so it is found out before it gets another job.
+            if message.is_none() || running.is_clean() {
+                ready.clear_ready();
+            }
             if let Some(message) = message {
-                return Ok(message);
+                return Ok(Arrived::Message(message));
             }
         }
-        Err(ApiError::monohull("its process was given up while it was read"))
+        Err(given_up())
     }
 
-    /// A report may have many megabytes, and takes as long to read: others are served meanwhile.
-    async fn next_long(&mut self) -> Result<Option<Message>, ApiError> {
+    /// Reads a long message that has [come](Arrived::Long), after those that came before it. A report may have many megabytes, and takes as
+    /// long to read: others are served meanwhile. How long that takes is not up to the process, so no deadline of its invocation is about it.
+    pub(crate) async fn next_long(&mut self) -> Result<Message, ApiError> {
         // The semaphore is never closed.
         self.permit = LONG_MESSAGES.acquire().await.ok();
-        let Some(mut running) = self.running.take() else { return Ok(None) };
+        let mut running = self.running.take().ok_or_else(given_up)?;
         let read = tokio::task::spawn_blocking(move || (running.next_message(), running));
         let (message, running) = read.await.map_err(|error| ApiError::monohull(error.to_string()))?;
         self.running = Some(running);
-        message.map_err(|error| failed(&error))
+        message.map_err(|error| failed(&error))?.ok_or_else(given_up)
     }
 
     /// If the last message was a long one, so is whatever is made of it: the next is read when this is dropped.
@@ -355,6 +374,10 @@ impl KeptRun {
 
 fn failed(error: &ProcessError) -> ApiError {
     ApiError::host(error.to_string())
+}
+
+fn given_up() -> ApiError {
+    ApiError::monohull("its process was given up while it was read")
 }
 
 fn lost(error: &io::Error) -> ApiError {
