@@ -3,6 +3,8 @@
 //! No test waits for a minute to begin: due times are put into the past, as if no server had run. What the clock does is a matter of
 //! `monohull-durable`'s own tests, whose clock is the test's.
 
+#[path = "support/database.rs"]
+mod database;
 mod serve_support;
 
 use monohull_durable::{Defined, Definition, Missed, Sqlite, Store, Times};
@@ -172,6 +174,33 @@ fn each_due_time_has_one_invocation_also_if_servers_are_killed() {
     assert_eq!(server.get("/schedules/gone").json()["reason"], Value::Null);
     let metrics = server.get("/metrics").expect(200).text();
     assert!(metrics.contains("\nmonohull_durable_schedules 3\n"), "{metrics}");
+}
+
+/// The database was edited by hand, or the disk has changed it.
+#[test]
+fn a_schedule_whose_row_is_damaged_stops_no_other() {
+    let server = start();
+    let state = server.state();
+    assert_eq!(server.stop().0, Some(0));
+    define_before(&state, "damaged", "echo", Missed::All, 30);
+    define_before(&state, "whole", "echo", Missed::Once, 20);
+    // A policy that there is not.
+    let database = state.path().join("durable/meta.sqlite");
+    database::exchange(&database, b"damagedecho* * * * *UTC\x02{", b"damagedecho* * * * *UTC\x09{");
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    eventually("the other one starts what it has to", || {
+        server.get("/schedules/whole").expect(200).json()["last"] != Value::Null
+    });
+    let listed = server.get("/schedules").expect(200).json();
+    keeps_to("Schedules", &listed);
+    let damaged = &listed["schedules"][0];
+    assert_eq!((&damaged["name"], &damaged["missed"]), (&json!("damaged"), &Value::Null), "{listed:#}");
+    assert!(damaged["reason"].as_str().is_some_and(|why| why.contains("wrong policy")), "{listed:#}");
+    server.ask("DELETE", "/workflows/echo", b"").error(409, "conflict", "client");
+    // It is mended by a definition.
+    let order = json!({ "workflow": "echo", "cron": "0 6 1 * *", "inputs": { "in": "x" } });
+    server.ask("PUT", "/schedules/damaged", order.to_string().as_bytes()).expect(201);
+    assert_eq!(server.get("/schedules").expect(200).json()["schedules"][0]["missed"], "skip");
 }
 
 /// A time as the server shows it, in ns since 1970.

@@ -74,7 +74,7 @@ pub use meta::{
 pub use outbox::{ANY_WORKFLOW, Outbox, Undelivered, WhyUndelivered};
 pub use owner::Owner;
 pub use schedule::{
-    Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Step, Times,
+    DamagedSchedule, Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Step, Times,
 };
 pub use served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Tally};
 pub use sqlite::{Before, Family, Lost, Member, Moving, Sqlite, Unlock};

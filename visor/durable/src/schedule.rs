@@ -187,6 +187,29 @@ pub struct Schedule {
     pub reason: Option<String>,
 }
 
+/// A row of a schedule with a value that no transaction writes. It starts nothing until it is defined anew, and the others go on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DamagedSchedule {
+    /// The name that the row has.
+    pub name: String,
+    /// The workflow that it would start.
+    pub workflow: String,
+    /// The expression that it has.
+    pub cron: String,
+    /// The time zone that it has.
+    pub zone: String,
+    /// When it says that it was defined (ns since 1970).
+    pub changed: u64,
+    /// Which of its values is wrong.
+    pub what: &'static str,
+}
+
+impl fmt::Display for DamagedSchedule {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "its row in the database is damaged: it has a wrong {}", self.what)
+    }
+}
+
 /// What a schedule does at a moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {

@@ -2,7 +2,7 @@
 
 use super::{Sqlite, find, insert, integer, time};
 use crate::meta::{MetaError, NewInvocation};
-use crate::schedule::{Defined, Definition, Fired, Missed, Schedule, ScheduleName, Step};
+use crate::schedule::{DamagedSchedule, Defined, Definition, Fired, Missed, Schedule, ScheduleName, Step};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// `look` is when a row is looked at next: at its next due time, or later if that could not be started.
@@ -41,7 +41,11 @@ impl Sqlite {
         now: u64,
     ) -> Result<Defined, MetaError> {
         let transaction = self.begin()?;
-        let there = one(&transaction, name)?;
+        // One that is damaged is replaced.
+        let there = match one(&transaction, name) {
+            Err(MetaError::Schedule { .. }) => None,
+            there => there?,
+        };
         if there.as_ref().is_some_and(|there| there.definition == *definition) {
             return Ok(Defined::Same);
         }
@@ -74,15 +78,30 @@ impl Sqlite {
         one(&self.connection, name)
     }
 
-    /// All schedules, by name.
-    pub fn schedules(&self) -> Result<Vec<Schedule>, MetaError> {
-        let mut query = self.connection.prepare_cached(&format!("SELECT {COLUMNS} FROM schedule ORDER BY name"))?;
+    /// All schedules, by name, also those whose rows are damaged.
+    pub fn schedules(&self) -> Result<Vec<Result<Schedule, DamagedSchedule>>, MetaError> {
+        let mut query =
+            self.connection.prepare_cached("SELECT name, workflow, cron, zone, changed FROM schedule ORDER BY name")?;
         let mut rows = query.query([])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(read(row)?);
+            let name: String = row.get(0)?;
+            match by_name(&self.connection, &name) {
+                Ok(schedule) => found.extend(schedule.map(Ok)),
+                Err(MetaError::Schedule { what, .. }) => {
+                    let (workflow, cron, zone) = (row.get(1)?, row.get(2)?, row.get(3)?);
+                    found.push(Err(DamagedSchedule { name, workflow, cron, zone, changed: time(row.get(4)?), what }));
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(found)
+    }
+
+    /// A schedule whose row is damaged, whatever its name is, is not looked at any more.
+    pub fn stop_schedule(&mut self, name: &str, reason: &str) -> Result<(), MetaError> {
+        self.connection.execute("UPDATE schedule SET look = NULL, reason = ?2 WHERE name = ?1", [name, reason])?;
+        Ok(())
     }
 
     /// Removes a schedule; whether there was one. What it has started goes on.
@@ -151,8 +170,12 @@ impl Sqlite {
 }
 
 fn one(connection: &Connection, name: &ScheduleName) -> Result<Option<Schedule>, MetaError> {
+    by_name(connection, name.as_str())
+}
+
+fn by_name(connection: &Connection, name: &str) -> Result<Option<Schedule>, MetaError> {
     let mut query = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM schedule WHERE name = ?1"))?;
-    let mut rows = query.query([name.as_str()])?;
+    let mut rows = query.query([name])?;
     rows.next()?.map(read).transpose()
 }
 
@@ -307,15 +330,34 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_was_edited_is_named() {
+    fn a_row_that_was_edited_is_named_and_stops_no_other() {
         let folder = TempDir::new().expect("a folder");
         let mut meta = open(&folder);
-        define(&mut meta, &each_minute(Missed::Once), MINUTE);
-        for change in ["missed = 9", "name = '../s'"] {
-            meta.connection.execute_batch(&format!("SAVEPOINT s; UPDATE schedule SET {change}")).expect("edited");
-            let error = meta.schedules().expect_err("it is damaged").to_string();
-            assert!(error.contains("a schedule has a wrong"), "{error}");
-            meta.connection.execute_batch("ROLLBACK TO s; RELEASE s").expect("restored");
+        let (name, other) = ("s".parse().expect("a name"), "t".parse().expect("a name"));
+        for (change, damaged, what) in [("missed = 9", "s", "policy"), ("name = '../s'", "../s", "name")] {
+            for name in [&name, &other] {
+                meta.remove_schedule(name).expect("done");
+                let next = |after| Some(after + MINUTE);
+                meta.define_schedule(name, &each_minute(Missed::Once), next, MINUTE).expect("defined");
+            }
+            meta.connection.execute(&format!("UPDATE schedule SET {change} WHERE name = 's'"), []).expect("edited");
+            let listed = meta.schedules().expect("read");
+            let found = listed.iter().find_map(|listed| listed.as_ref().err()).expect("it is damaged");
+            assert_eq!((&*found.name, &*found.workflow, found.what, listed.len()), (damaged, "w", what, 2));
+            // It is the first that is due.
+            match meta.due_schedule(9 * MINUTE).expect_err("it is damaged") {
+                MetaError::Schedule { name, what: of } => assert_eq!((&*name, of), (damaged, what)),
+                error => panic!("{error}"),
+            }
+            meta.stop_schedule(damaged, "damaged").expect("done");
+            assert_eq!(meta.due_schedule(9 * MINUTE).expect("read").expect("the other").name, other);
+            meta.look_again().expect("done");
+            assert_eq!(meta.due_schedule(9 * MINUTE).expect("read").expect("the other").name, other);
+            meta.connection.execute("DELETE FROM schedule WHERE name = '../s'", []).expect("done");
         }
+        // It is mended by a definition.
+        meta.connection.execute("UPDATE schedule SET missed = 9 WHERE name = 's'", []).expect("edited");
+        assert_eq!(define(&mut meta, &each_minute(Missed::All), MINUTE), Defined::New);
+        assert!(meta.schedules().expect("read").iter().all(Result::is_ok));
     }
 }

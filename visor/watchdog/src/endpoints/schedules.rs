@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::header::LOCATION;
 use hyper::http::Response;
-use monohull_durable::{Defined, Definition, Missed, Schedule, ScheduleName, Times};
+use monohull_durable::{DamagedSchedule, Defined, Definition, Missed, Schedule, ScheduleName, Times};
 use monohull_report::text::quoted;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -76,12 +76,29 @@ fn shown(schedule: &Schedule) -> Value {
     })
 }
 
+/// What a list has of a schedule that cannot be shown. The others are listed as they are.
+fn damaged(damaged: &DamagedSchedule) -> Value {
+    json!({
+        "name": damaged.name,
+        "workflow": damaged.workflow,
+        "cron": damaged.cron,
+        "zone": damaged.zone,
+        "missed": null,
+        "inputs": [],
+        "paused": false,
+        "changed": date(damaged.changed),
+        "next": null,
+        "last": null,
+        "reason": damaged.to_string(),
+    })
+}
+
 impl Watchdog {
     /// `GET /schedules`.
     pub(crate) async fn list_schedules(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
         let [] = call.parameters([])?;
         let schedules = self.with_ledger(|_, ledger| ledger.meta().schedules().map_err(meta_kept)).await?;
-        let document = json!({ "schedules": schedules.iter().map(shown).collect::<Vec<_>>() });
+        let document = json!({ "schedules": schedules.iter().map(|listed| listed.as_ref().map_or_else(damaged, shown)).collect::<Vec<_>>() });
         Ok(json(Response::builder(), &document))
     }
 

@@ -59,7 +59,19 @@ impl Watchdog {
     /// Starts what is due, up to a number; when the schedules are to be looked at again.
     fn run_schedules(&self) -> Result<Option<u64>, MetaError> {
         for _ in 0..BATCH {
-            let due = self.ledger.meta().due_schedule(now())?;
+            let due = self.ledger.meta().due_schedule(now());
+            let due = match due {
+                // One that cannot be read does not keep the others from what they start.
+                Err(error @ MetaError::Schedule { .. }) => {
+                    tracing::error!(%error, "a schedule starts nothing until it is defined anew");
+                    if let MetaError::Schedule { name, what } = &error {
+                        let reason = format!("its row in the database is damaged: it has a wrong {what}");
+                        self.ledger.meta().stop_schedule(name, &reason)?;
+                    }
+                    continue;
+                }
+                due => due?,
+            };
             let Some(schedule) = due.filter(|_| !self.is_ending()) else { break };
             if let Err(refusal) = self.start_scheduled(&schedule) {
                 let (schedule_name, why) = (schedule.name.as_str(), &*refusal.error.message);
