@@ -1,5 +1,6 @@
 //! The files of outputs of workflows that were forked: copies have the same outputs, and none may replace another's.
 
+use monohull_engine::output_file;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -10,8 +11,8 @@ pub(super) fn outputs(of: &[(String, PathBuf)], name: &str) -> Vec<(String, Path
 
 fn file(path: &Path, name: &str) -> PathBuf {
     let Some(stem) = path.file_stem() else { return path.to_owned() };
-    if path.exists() && !path.is_file() {
-        // A device or a pipe: nothing in it is replaced.
+    if output_file::is_direct(path) {
+        // A device, a pipe or an open file: nothing in it is replaced.
         return path.to_owned();
     }
     let mut file = OsString::from(stem);
@@ -36,5 +37,7 @@ mod tests {
         assert_eq!(of("a.tar.gz"), "a.tar.2.gz");
         assert_eq!(of(".hidden"), ".hidden.2");
         assert_eq!(of("/dev/null"), "/dev/null");
+        // Whatever that is, a regular file too.
+        assert_eq!(of("/proc/self/fd/1"), "/proc/self/fd/1");
     }
 }
