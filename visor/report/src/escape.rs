@@ -14,7 +14,7 @@
 
 use std::fmt::{self, Display, Write};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
@@ -164,6 +164,24 @@ pub fn to_json(document: &(impl Serialize + ?Sized)) -> serde_json::Result<Vec<u
     let mut json = Vec::with_capacity(128);
     document.serialize(&mut Serializer::with_formatter(&mut json, Strings(CompactFormatter)))?;
     Ok(json)
+}
+
+/// A path in a JSON document, for `#[serde(serialize_with)]`. What is not UTF-8 in it is replaced: without that there is no document.
+///
+/// # Errors
+///
+/// Those of the document.
+pub fn json_path<S: serde::Serializer>(path: &(impl AsRef<Path> + ?Sized), to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.as_ref().to_string_lossy())
+}
+
+/// The same, if there is a path.
+///
+/// # Errors
+///
+/// Those of the document.
+pub fn json_path_if_any<S: serde::Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.to_string_lossy()).serialize(to)
 }
 
 /// A JSON document for people to look at.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::escape::json_path_if_any;
 use crate::failure::Failure;
 use crate::text::quoted;
 
@@ -282,7 +283,7 @@ pub struct OutputReport {
     /// Bytes in it.
     pub bytes: u64,
     /// The file it was written to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "json_path_if_any")]
     pub path: Option<PathBuf>,
     /// What it holds, if it was not written to a file.
     #[serde(flatten)]

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::imports;
 use monohull_domain::image::Image;
 use monohull_host_files::input;
-use monohull_report::escape::{Line, shown};
+use monohull_report::escape::{Line, json_path, shown};
 
 /// Examples, and exit codes that never change their meaning.
 const HELP: &str = "\
@@ -63,6 +63,7 @@ enum Status {
 /// What is printed about one file.
 #[derive(Serialize)]
 struct Verdict<'a> {
+    #[serde(serialize_with = "json_path")]
     file: &'a Path,
     status: Status,
     #[serde(skip_serializing_if = "Option::is_none")]

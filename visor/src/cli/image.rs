@@ -6,7 +6,7 @@ use crate::disk::{Disk, DiskError, needed};
 use clap::{Args, Subcommand};
 use monohull_fat::check::Report;
 use monohull_fat::{Entry, Kind};
-use monohull_report::escape::{Line, shown};
+use monohull_report::escape::{Line, json_path, shown};
 use monohull_workflow::units;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -266,6 +266,7 @@ struct Checked {
     clean: bool,
     repaired: bool,
     files: u64,
+    #[serde(serialize_with = "json_path")]
     directories: u64,
     free_bytes: u64,
     findings: Vec<String>,

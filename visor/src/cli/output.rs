@@ -28,10 +28,13 @@ pub(super) fn text(text: impl Display) {
 
 /// Prints one JSON document.
 pub(super) fn json(document: &impl Serialize) {
-    let text = escape::to_json_pretty(document);
-    let mut text = text.unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}").into_bytes());
-    text.push(b'\n');
-    let _ = bytes(&text);
+    match escape::to_json_pretty(document) {
+        Ok(mut text) => {
+            text.push(b'\n');
+            let _ = bytes(&text);
+        }
+        Err(error) => failed(error.into()),
+    }
 }
 
 /// Writes bytes to standard output as they are.
@@ -124,4 +127,19 @@ fn stdout() -> io::Stdout {
 #[expect(clippy::disallowed_methods, reason = "the one place of the command line that opens it")]
 fn stderr() -> io::Stderr {
     io::stderr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    #[test]
+    fn a_document_that_cannot_be_made_is_output_that_is_not_written() {
+        // The usual way to write a path refuses this one.
+        json(&Path::new(OsStr::from_bytes(b"\xe9")));
+        assert_eq!(finish(Exit::Done as u8, Exit::Host as u8), Exit::Host as u8);
+    }
 }

@@ -17,7 +17,7 @@ use super::programs::image_of;
 use monohull_domain::image;
 use monohull_engine::mounts;
 use monohull_host_files::input;
-use monohull_report::escape::shown;
+use monohull_report::escape::{json_path, shown};
 use monohull_workflow::{self as workflow, Blame, Checked, Level, Mistake, Plan, Reference, Target};
 
 /// Check a workflow file and what it refers to, and report the mistakes, all up to a hundred; with --server what that server would
@@ -43,6 +43,7 @@ pub(super) struct Validate {
 #[derive(Serialize)]
 struct Verdict<'a> {
     status: &'static str,
+    #[serde(serialize_with = "json_path")]
     file: &'a PathBuf,
     mistakes: Vec<&'a Mistake>,
     /// How many mistakes there are besides those.

@@ -8,7 +8,7 @@ use jsonc_parser::common::{Range, Ranged};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde::{Deserialize, Serialize};
 
-use monohull_report::escape::shown;
+use monohull_report::escape::{json_path, shown};
 
 /// A workflow file's text, with the means to turn offsets into lines and columns.
 pub(super) struct Source<'a> {
@@ -109,6 +109,7 @@ pub struct Mistake {
     /// How bad it is.
     pub level: Level,
     /// The file.
+    #[serde(serialize_with = "json_path")]
     pub file: PathBuf,
     /// The line, from 1.
     pub line: usize,
