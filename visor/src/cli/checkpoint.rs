@@ -8,7 +8,7 @@ mod file;
 
 use super::output;
 use super::serve::usual_state;
-use super::{Exit, concat_help, fail};
+use super::{Exit, concat_help, refuse};
 use clap::{Args, Subcommand};
 use file::CheckpointFile;
 use monohull_checkpoint::{self as format, Error, Key, KeyError, Processor};
@@ -153,7 +153,10 @@ fn describe(file: Found<'_>, key: Option<&Path>, json: bool) -> Exit {
             }
             Exit::Done
         }
-        Err(trouble) => fail(trouble.exit(), &trouble),
+        Err(trouble) => {
+            let blame = if trouble.exit() == Exit::Host { "host" } else { "invocation" };
+            refuse(json, trouble.exit(), blame, &trouble)
+        }
     }
 }
 
@@ -203,7 +206,7 @@ fn verify(path: &Path, file: Found<'_>, key: Option<&Path>, json: bool) -> u8 {
         Ok(()) => None,
         Err(Trouble::Checkpoint { error, .. }) if !matches!(error, Error::Io { .. }) => Some(error.to_string()),
         Err(Trouble::Decrypt { error, .. }) if !error.is_hosts() => Some(error.to_string()),
-        Err(trouble) => return fail(Exit::Usage, &trouble) as u8,
+        Err(trouble) => return refuse(json, Exit::Usage, "invocation", &trouble) as u8,
     };
     let exit = u8::from(verdict.is_some());
     if json {
@@ -225,7 +228,7 @@ fn diff(first: Found<'_>, second: Found<'_>, json: bool) -> u8 {
     let both = first.and_then(|first| Ok((first.read_chain()?, second?.read_chain()?)));
     let (a, b) = match both {
         Ok(both) => both,
-        Err(trouble) => return fail(Exit::Usage, &trouble) as u8,
+        Err(trouble) => return refuse(json, Exit::Usage, "invocation", &trouble) as u8,
     };
     let comparison = format::compare_chains(&a, &b);
     let difference = diff::Differences::of(a.newest(), b.newest(), &comparison);

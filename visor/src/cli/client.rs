@@ -175,8 +175,9 @@ impl ClientError {
         };
         if let (true, ClientError::Refused { document, .. }) = (json, self) {
             super::output::json(document);
+            return super::fail(exit, self as &dyn Display);
         }
-        super::fail(exit, self as &dyn Display)
+        super::refuse(json, exit, if exit == Exit::Host { "host" } else { "invocation" }, self)
     }
 }
 

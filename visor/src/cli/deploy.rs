@@ -15,7 +15,7 @@ use super::programs::image_of;
 use monohull_ipc::sealed::read_sealed;
 use monohull_report::escape::shown;
 use monohull_workflow::plan::registered_name;
-use monohull_workflow::{self as workflow, Places, WorkflowError};
+use monohull_workflow::{self as workflow, Blame, Places, WorkflowError};
 
 /// Give a workflow file and its images to a server
 #[derive(Debug, Args)]
@@ -62,8 +62,14 @@ impl Deploy {
                 }
                 Exit::Done
             }
-            Err(DeployError::Workflow(error)) => super::fail(Exit::Usage, &error),
-            Err(DeployError::Program(error)) => super::fail(error.exit(), &error),
+            Err(DeployError::Workflow(error)) => {
+                let wrong = matches!(error, WorkflowError::Mistakes { .. });
+                super::refuse(self.json, Exit::Usage, if wrong { "workflow" } else { "invocation" }, &error)
+            }
+            Err(DeployError::Program(error)) => {
+                let blame = if error.blame() == Blame::Workflow { "workflow" } else { "function" };
+                super::refuse(self.json, error.exit(), blame, &error)
+            }
             Err(DeployError::Client(error)) => error.report(self.json),
         }
     }

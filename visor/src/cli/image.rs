@@ -1,7 +1,7 @@
 //! `monohull image`: makes disk images and looks into them.
 
 use super::output::{self, Data};
-use super::{Exit, concat_help, fail};
+use super::{Exit, concat_help, refuse};
 use crate::disk::{Disk, DiskError, needed};
 use clap::{Args, Subcommand};
 use monohull_fat::check::Report;
@@ -109,8 +109,12 @@ impl Image {
         };
         match done {
             Ok(()) => Exit::Done as u8,
-            Err(error) => fail(Exit::Usage, &*error) as u8,
+            Err(error) => refuse(self.json(), Exit::Usage, "invocation", &*error) as u8,
         }
+    }
+
+    fn json(&self) -> bool {
+        matches!(self.verb, Verb::Ls { json: true, .. } | Verb::Check { json: true, .. })
     }
 
     /// Whether the verb is `check`, which has exit codes of its own.
@@ -262,11 +266,11 @@ fn relative(path: &str) -> &str {
 /// A check as it is printed.
 #[derive(Serialize)]
 struct Checked {
+    #[serde(serialize_with = "json_path")]
     image: PathBuf,
     clean: bool,
     repaired: bool,
     files: u64,
-    #[serde(serialize_with = "json_path")]
     directories: u64,
     free_bytes: u64,
     findings: Vec<String>,
@@ -276,7 +280,7 @@ fn check(image: &Path, repair: bool, json: bool) -> u8 {
     let report = Disk::open(image, repair).and_then(|mut disk| disk.check(repair));
     let Report { geometry, findings, files, directories, free } = match report {
         Ok(report) => report,
-        Err(error) => return fail(Exit::Usage, &error) as u8,
+        Err(error) => return refuse(json, Exit::Usage, "invocation", &error) as u8,
     };
     let clean = findings.is_empty();
     let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();

@@ -237,6 +237,27 @@ fn log(verb: &Verb) {
 }
 
 /// Reports an error on standard error, and gives the exit code.
+/// Reports why a verb does nothing: on standard error, and with `json` as a document on standard output, too. Gives the exit code.
+fn refuse(json: bool, exit: Exit, blame: &str, error: &dyn Display) -> Exit {
+    refuse_with(json, exit, serde_json::json!({ "status": "refused" }), "refused", blame, error)
+}
+
+/// The same in a document that has more.
+fn refuse_with(
+    json: bool,
+    exit: Exit,
+    mut document: serde_json::Value,
+    kind: &str,
+    blame: &str,
+    error: &dyn Display,
+) -> Exit {
+    if json {
+        document["error"] = serde_json::json!({ "kind": kind, "blame": blame, "message": error.to_string() });
+        output::json(&document);
+    }
+    fail(exit, error)
+}
+
 fn fail(exit: Exit, error: &dyn Display) -> Exit {
     output::note(format_args!("monohull: {error}"));
     exit

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::exit::Exit;
 use super::{output, show};
@@ -87,16 +87,12 @@ pub(super) fn run(
 
 /// Says why nothing runs.
 pub(super) fn refuse(exit: Exit, blame: &str, error: &dyn Display, json: bool) -> Exit {
-    if json {
-        output::json(&json!({
-            "status": "refused",
-            "steps": [],
-            "modules": [],
-            "output": {},
-            "error": { "kind": "refused", "blame": blame, "message": error.to_string() },
-        }));
-    }
-    super::fail(exit, error)
+    super::refuse_with(json, exit, nothing_ran(), "refused", blame, error)
+}
+
+/// The report of a run that did not begin, without the reason.
+pub(super) fn nothing_ran() -> Value {
+    json!({ "status": "refused", "steps": [], "modules": [], "output": {} })
 }
 
 /// Prints the report of a workflow that has ended now, and why it was not suspended if it was to be.

@@ -60,7 +60,7 @@ impl Validate {
     pub(super) fn run(&self) -> Exit {
         let bytes = match workflow::read_file(&self.file) {
             Ok(bytes) => bytes,
-            Err(error) => return super::fail(Exit::Usage, &error),
+            Err(error) => return super::refuse(self.json, Exit::Usage, "invocation", &error),
         };
         let mut checked = workflow::check_bytes(&self.file, &bytes);
         if checked.plan.is_some() && self.server.is_named() {

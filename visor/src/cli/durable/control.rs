@@ -1,7 +1,7 @@
 //! `monohull pause`, `cancel` and `purge`, and `resume --state`: an invocation changed by hand.
 
 use super::super::exit::Exit;
-use super::super::{concat_help, fail, output};
+use super::super::{concat_help, output};
 use super::started_with::Start;
 use super::{State, Trouble, now};
 use clap::Args;
@@ -113,6 +113,6 @@ fn finish(came: Result<String, Trouble>, id: &InvocationId, json: bool) -> Exit 
             }
             Exit::Done
         }
-        Err(trouble) => fail(trouble.exit(), &trouble),
+        Err(trouble) => trouble.report(json),
     }
 }

@@ -3,7 +3,7 @@
 use super::super::exit::Exit;
 use super::super::setting::saved_plan;
 use super::super::suspend::date;
-use super::super::{checkpoint, concat_help, copies, fail, output};
+use super::super::{checkpoint, concat_help, copies, output};
 use super::leg;
 use super::started_with::Start;
 use super::{State, Trouble, due, now};
@@ -85,7 +85,7 @@ impl Fork {
     pub(in super::super) fn run(&self) -> Exit {
         match self.state.open().and_then(|store| self.fork(&store)) {
             Ok(exit) => exit,
-            Err(trouble) => fail(trouble.exit(), &trouble),
+            Err(trouble) => trouble.report(self.json),
         }
     }
 
@@ -132,7 +132,7 @@ impl Checkpoints {
     pub(in super::super) fn run(&self) -> Exit {
         match self.state.open().and_then(|store| self.list(&store)) {
             Ok(()) => Exit::Done,
-            Err(trouble) => fail(trouble.exit(), &trouble),
+            Err(trouble) => trouble.report(self.json),
         }
     }
 
@@ -193,7 +193,7 @@ impl Rewind {
                 }
                 Exit::Done
             }
-            Err(trouble) => fail(trouble.exit(), &trouble),
+            Err(trouble) => trouble.report(self.json),
         }
     }
 

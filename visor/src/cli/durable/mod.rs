@@ -166,6 +166,20 @@ impl Trouble {
         }
     }
 }
+    /// Reports it, with `json` also as a document, and gives the exit code.
+    fn report(&self, json: bool) -> Exit {
+        super::refuse(json, self.exit(), self.blame(), self)
+    }
+
+    /// Who is at fault.
+    fn blame(&self) -> &'static str {
+        match self.exit() {
+            Exit::Host => "host",
+            Exit::WorkflowFailed => "workflow",
+            _ => "invocation",
+        }
+    }
+
 
 /// The wall clock (ns since 1970).
 fn now() -> u64 {

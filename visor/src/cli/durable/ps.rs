@@ -2,7 +2,7 @@
 
 use super::super::exit::Exit;
 use super::super::suspend::date;
-use super::super::{concat_help, fail, output};
+use super::super::{concat_help, output};
 use super::{State, Trouble, leg};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -53,7 +53,7 @@ impl Ps {
                 self.print(&listed);
                 Exit::Done
             }
-            Err(trouble) => fail(trouble.exit(), &trouble),
+            Err(trouble) => trouble.report(self.json),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `monohull send`: an event from outside, for a durable invocation.
 
 use super::super::exit::Exit;
-use super::super::{concat_help, fail, output};
+use super::super::{concat_help, output};
 use super::{State, Trouble, now};
 use clap::Args;
 use monohull_abi::event::EVENT_BYTES_MAX;
@@ -55,7 +55,7 @@ impl Send {
                 }
                 Exit::Done
             }
-            Err(trouble) => fail(trouble.exit(), &trouble),
+            Err(trouble) => trouble.report(self.json),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `monohull show`: one invocation.
 
 use super::super::exit::Exit;
-use super::super::{concat_help, fail, output, suspend};
+use super::super::{concat_help, output, suspend};
 use super::family::Family;
 use super::fork::Tree;
 use super::{State, Trouble, leg};
@@ -31,7 +31,7 @@ impl Show {
                 self.print(&row, &tree, mail, &family);
                 Exit::Done
             }
-            Err(trouble) => fail(trouble.exit(), &trouble),
+            Err(trouble) => trouble.report(self.json),
         }
     }
 

@@ -1,7 +1,8 @@
 //! The start of a durable invocation, and following it to its end.
 
 use super::super::exit::Exit;
-use super::super::{output, suspend};
+use super::super::run::nothing_ran;
+use super::super::{output, refuse_with, suspend};
 use super::leg::{self, How};
 use super::started_with::{Start, Startable};
 use super::{Trouble, now};
@@ -66,7 +67,10 @@ pub(in super::super) fn run(request: Request<'_>) -> Exit {
     });
     match followed {
         Ok(exit) => exit,
-        Err(trouble) => super::super::fail(trouble.exit(), &trouble),
+        Err(trouble) => {
+            let kind = if matches!(trouble, Trouble::Late { .. }) { "timeout" } else { "refused" };
+            refuse_with(json, trouble.exit(), nothing_ran(), kind, trouble.blame(), &trouble)
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::super::exit::Exit;
 use super::super::isolation::Isolation;
 use super::super::suspend::date;
-use super::super::{concat_help, fail, output};
+use super::super::{concat_help, fail, output, refuse};
 use super::leg::{self, How};
 use super::started_with::Start;
 use super::{State, Trouble, due, now};
@@ -43,13 +43,13 @@ impl Wake {
     pub(in super::super) fn run(&self) -> Exit {
         let isolation = match self.isolation.wish() {
             Ok(isolation) => isolation,
-            Err(why) => return fail(Exit::Host, &why),
+            Err(why) => return refuse(self.json, Exit::Host, "host", &why),
         };
         let lines = (!self.json).then_some(false);
         let how = How { isolation, cgroup: CgroupMode::Never, lines, skip_time: self.skip_time, goes_on: true };
         match self.state.open().and_then(|store| self.wake(&store, how)) {
             Ok(exit) => exit,
-            Err(trouble) => fail(trouble.exit(), &trouble),
+            Err(trouble) => trouble.report(self.json),
         }
     }
 
