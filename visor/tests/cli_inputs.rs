@@ -114,6 +114,38 @@ fn the_workflows_timeout_covers_a_pipe_that_stays_silent() {
     assert_eq!(report["error"]["message"], "input slot `in`: pipe did not end in time");
 }
 
+/// The same for one that is kept: nothing of it is there afterwards.
+#[test]
+fn the_timeout_covers_a_silent_pipe_of_a_durable_invocation() {
+    let folder = folder(json!({ "timeout": "200ms" }));
+    mkfifo(&folder.path().join("pipe"), Mode::S_IRWXU).expect("a pipe");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        .current_dir(folder.path())
+        .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
+        .args(["run", "echo.json", "--json", "--input", "in=pipe", "--state", "state", "--id", "one"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("monohull starts");
+    // Without a timeout it would wait for ever.
+    let begin = Instant::now();
+    while child.try_wait().expect("a child").is_none() {
+        if begin.elapsed() > Duration::from_secs(60) {
+            child.kill().expect("it is there");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = child.wait_with_output().expect("it has ended");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let error = &report["error"];
+    assert_eq!(
+        (output.status.code(), &report["status"], &error["kind"]),
+        (Some(1), &"refused".into(), &"timeout".into())
+    );
+    assert_eq!(error["message"], "input slot `in`: pipe did not end in time");
+    let shown = monohull(&folder, &["show", "one", "--state", "state"], b"");
+    assert!(shown.code == 2 && shown.err.contains("there is no invocation `one`"), "{}", shown.err);
+}
+
 /// A pipe that ends late leaves the functions less time. That is not the host's fault.
 #[test]
 fn time_that_inputs_took_is_the_workflows() {

@@ -63,9 +63,9 @@ pub enum Opened {
 }
 
 impl Opened {
-    /// Its bytes in turn, of which there may be so many.
-    pub fn bounded(self, limit: u64) -> Bounded {
-        Bounded { opened: self, limit, left: limit, error: None }
+    /// Its bytes in turn, of which there may be so many; those of a stream come until the deadline.
+    pub fn bounded(self, limit: u64, deadline: Option<Instant>) -> Bounded {
+        Bounded { opened: self, limit, left: limit, deadline, error: None }
     }
 }
 
@@ -75,6 +75,7 @@ pub struct Bounded {
     opened: Opened,
     limit: u64,
     left: u64,
+    deadline: Option<Instant>,
     error: Option<InputError>,
 }
 
@@ -87,7 +88,7 @@ impl Bounded {
     fn next(&mut self, piece: &mut [u8]) -> Result<usize, InputError> {
         let len = match &mut self.opened {
             Opened::Regular(file) => file.read(piece)?,
-            Opened::Stream(stream) => next(stream, piece, None)?,
+            Opened::Stream(stream) => next(stream, piece, self.deadline)?,
         };
         self.left = self.left.checked_sub(len as u64).ok_or(InputError::TooLong(self.limit))?;
         Ok(len)
@@ -310,12 +311,12 @@ mod tests {
         let file = folder.path().join("file");
         std::fs::write(&file, b"0123456789").expect("written");
         let mut whole = Vec::new();
-        open(&file).expect("a file").bounded(10).read_to_end(&mut whole).expect("it fits");
+        open(&file).expect("a file").bounded(10, None).read_to_end(&mut whole).expect("it fits");
         assert_eq!(whole, b"0123456789");
         let opened = open(&path).expect("a pipe");
         std::thread::spawn(move || std::fs::write(path, b"0123456789").expect("written"));
         for opened in [open(&file).expect("a file"), opened] {
-            let mut from = opened.bounded(9);
+            let mut from = opened.bounded(9, None);
             from.read_to_end(&mut Vec::new()).expect_err("it is longer");
             assert!(matches!(from.take_error(), Some(InputError::TooLong(9))));
         }
@@ -329,5 +330,8 @@ mod tests {
         let deadline = begin + Duration::from_millis(50);
         let late = read_stream(stream, 10, Some(deadline), |_| Ok(()));
         assert!(matches!(late, Err(InputError::Late)) && begin.elapsed() >= Duration::from_millis(50), "{late:?}");
+        let mut from = open(&path).expect("a pipe").bounded(10, Some(deadline));
+        from.read_to_end(&mut Vec::new()).expect_err("it is silent");
+        assert!(matches!(from.take_error(), Some(InputError::Late)));
     }
 }

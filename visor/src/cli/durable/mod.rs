@@ -110,7 +110,6 @@ pub(super) enum Trouble {
          not take them"
     )]
     Full(InvocationId),
-    /// A file of a start or an event cannot be read.
     /// There is nothing to copy or to go back to.
     #[error("invocation `{id}` is {status}: only one that is suspended, paused or has failed can be {what}")]
     NoBranches {
@@ -132,7 +131,15 @@ pub(super) enum Trouble {
     /// A checkpoint cannot be gone on with.
     #[error(transparent)]
     File(#[from] Box<FileError>),
-    /// A file of a start cannot be read.
+    /// A pipe of a start stays open for longer than the workflow may take.
+    #[error("input slot `{slot}`: {} did not end in time", shown(path))]
+    Late {
+        /// The input slot.
+        slot: String,
+        /// The pipe.
+        path: PathBuf,
+    },
+    /// A file of a start or an event cannot be read.
     #[error("{what} {} cannot be read: {source}", shown(path))]
     Unreadable {
         /// What it is.
@@ -173,6 +180,17 @@ impl Trouble {
 
     /// Who is at fault.
     fn blame(&self) -> &'static str {
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            Trouble::Late { .. } => Exit::WorkflowFailed,
+            Trouble::Key(trouble) => trouble.exit(),
+            Trouble::Store(StoreError::Meta(error)) if error.is_of_key() => Exit::Usage,
+            Trouble::Store(_) => Exit::Host,
+            Trouble::File(error) if error.is_hosts() => Exit::Host,
+            _ => Exit::Usage,
+        }
+    }
+}
         match self.exit() {
             Exit::Host => "host",
             Exit::WorkflowFailed => "workflow",

@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long is slept at a time: the clock may be set meanwhile, and another process may go on with the invocation.
 const NAP: Duration = Duration::from_millis(500);
@@ -129,6 +129,7 @@ fn add_inputs(
     plan: &Plan,
     given: &[(String, PathBuf)],
 ) -> Result<Vec<(String, [u8; 32])>, Trouble> {
+    let begin = Instant::now();
     let mut inputs = Vec::new();
     for input in &plan.inputs {
         let chosen = given.iter().find(|(slot, _)| *slot == input.slot).map(|(_, path)| path);
@@ -138,8 +139,10 @@ fn add_inputs(
         let hash = if path.as_os_str().is_empty() {
             store.add_data(adding, &mut io::empty())?
         } else {
-            let mut from = input_file::open(path).map_err(unreadable)?.bounded(plan.limits.slots);
+            let deadline = plan.limits.timeout.map(|limit| begin + limit);
+            let mut from = input_file::open(path).map_err(unreadable)?.bounded(plan.limits.slots, deadline);
             store.add_data(adding, &mut from).map_err(|error| match from.take_error() {
+                Some(InputError::Late) => Trouble::Late { slot: input.slot.clone(), path: path.clone() },
                 Some(error) => unreadable(error),
                 None => error.into(),
             })?
