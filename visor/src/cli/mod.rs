@@ -54,6 +54,7 @@ mod schema;
 mod serve;
 mod setting;
 mod show;
+mod slots;
 mod std_users;
 mod suspend;
 mod trust;
@@ -236,7 +237,6 @@ fn log(verb: &Verb) {
     }
 }
 
-/// Reports an error on standard error, and gives the exit code.
 /// Reports why a verb does nothing: on standard error, and with `json` as a document on standard output, too. Gives the exit code.
 fn refuse(json: bool, exit: Exit, blame: &str, error: &dyn Display) -> Exit {
     refuse_with(json, exit, serde_json::json!({ "status": "refused" }), "refused", blame, error)
@@ -258,6 +258,7 @@ fn refuse_with(
     fail(exit, error)
 }
 
+/// Reports an error on standard error, and gives the exit code.
 fn fail(exit: Exit, error: &dyn Display) -> Exit {
     output::note(format_args!("monohull: {error}"));
     exit

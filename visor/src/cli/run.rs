@@ -15,10 +15,12 @@ use super::isolation::Isolation;
 use super::programs::replace_programs;
 use super::progress::Terminal;
 use super::setting::Setting;
+use super::slots;
 use super::suspend::{self, Begin, Origin};
 use monohull_durable::{InvocationId, KEEP_MAX};
-use monohull_engine::{Event, IsolationWish, RunOptions};
+use monohull_engine::{Event, IsolationWish, RunOptions, output_file};
 use monohull_report::Progress;
+use monohull_report::escape::shown;
 use monohull_report::text::{quoted, suggestion};
 use monohull_saved::{Confined, prepare_folder};
 use monohull_worker::ProcessError;
@@ -36,10 +38,10 @@ pub(super) struct Run {
     /// The workflow file
     file: PathBuf,
     /// Fill an input slot from a file or pipe; `SLOT=-` is standard input, `SLOT=` an empty input
-    #[arg(long = "input", value_name = "SLOT=PATH", value_parser = slot_and_path)]
+    #[arg(long = "input", value_name = "SLOT=PATH", value_parser = slots::input())]
     inputs: Vec<(String, PathBuf)>,
-    /// Write an output slot to a file
-    #[arg(long = "output", value_name = "SLOT=PATH", value_parser = slot_path)]
+    /// Write an output slot to a file; one that is there keeps its rights, and a symbolic link what it leads to
+    #[arg(long = "output", value_name = "SLOT=PATH", value_parser = slots::output())]
     outputs: Vec<(String, PathBuf)>,
     /// Set an argument of a step (STEP.ARG=VALUE), or its field instances, timeout, memory or retry (STEP:FIELD=VALUE); a
     /// value that is not JSON is taken as a string
@@ -114,19 +116,9 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn slot_and_path(text: &str) -> Result<(String, PathBuf), String> {
-    match text.split_once('=') {
-        Some((slot, path)) if !slot.is_empty() => Ok((slot.to_owned(), PathBuf::from(path))),
-        _ => Err("expected SLOT=PATH".to_owned()),
-    }
-}
-
-fn slot_path(text: &str) -> Result<(String, PathBuf), String> {
-    match text.split_once('=') {
-        Some((slot, path)) if !slot.is_empty() && !path.is_empty() => Ok((slot.to_owned(), PathBuf::from(path))),
-        _ => Err("expected SLOT=PATH".to_owned()),
-    }
-}
+/// Why `-` is no file of an output.
+const NO_FILE: &str = "`-` stands for standard output, which has the report; `./-` is a file of that name, and `/dev/stdout` is written \
+                       before the report";
 
 /// Why an invocation is wrong although the workflow file is right.
 #[derive(Debug, thiserror::Error)]
@@ -146,6 +138,12 @@ enum InvocationError {
     /// an input slot has no file
     #[error("the input slot {slot} needs a file: --input {name}=PATH (--input {name}= for an empty input)")]
     InputMissing { slot: String, name: String },
+    /// an output cannot be written
+    #[error("--output: slot {slot}: {why}")]
+    Output { slot: String, why: String },
+    /// a path cannot be kept with a workflow that goes on later
+    #[error("with --state and --suspend paths are kept as text, and {} is not UTF-8", shown(_0))]
+    NotText(PathBuf),
 }
 
 impl InvocationError {
@@ -299,7 +297,23 @@ impl Run {
                 return Err(InvocationError::InputMissing { slot: quoted(&input.slot), name: input.slot.clone() });
             }
         }
+        self.check_outputs()?;
         Ok((plan, document))
+    }
+
+    /// Checks that outputs can be written, as far as that can be told before anything runs.
+    fn check_outputs(&self) -> Result<(), InvocationError> {
+        if self.suspend.is_some() || self.state.is_some() {
+            let mut kept = self.outputs.iter().map(|(_, path)| path).chain([&self.file]);
+            if let Some(path) = kept.find(|path| path.to_str().is_none()) {
+                return Err(InvocationError::NotText(path.clone()));
+            }
+        }
+        for (slot, path) in &self.outputs {
+            let checked = if path.as_os_str() == "-" { Err(NO_FILE.to_owned()) } else { output_file::check(path) };
+            checked.map_err(|why| InvocationError::Output { slot: quoted(slot), why })?;
+        }
+        Ok(())
     }
 
     /// Says why nothing runs.

@@ -1,7 +1,7 @@
 //! The start of a durable invocation, and following it to its end.
 
 use super::super::exit::Exit;
-use super::super::run::nothing_ran;
+use super::super::suspend::nothing_ran;
 use super::super::{output, refuse_with, suspend};
 use super::leg::{self, How};
 use super::started_with::{Start, Startable};
