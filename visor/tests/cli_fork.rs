@@ -167,6 +167,8 @@ fn histories_are_short_shared_and_named() {
     // One is refused, and the other is made.
     refused(&fork(&["--id", "one,c"]), 2, "no copy is made: `one` is another invocation's id");
     assert_eq!(asked(path, "show", "one")["forks"], json!(["a", "b", "c"]));
+    refused(&fork(&["--id", "d,e,d"]), 2, "`d` is given twice, and each copy has an id of its own");
+    assert_eq!(asked(path, "show", "one")["forks"], json!(["a", "b", "c"]));
     refused(&fork(&["--at", "9"]), 2, "has no checkpoint 9");
     refused(&monohull(path, &["fork", "none", "--state", "state"]), 2, "there is no invocation `none`");
     // The copies keep the file, though the invocation that it was written for is gone and its id is used again.

@@ -90,6 +90,11 @@ impl Fork {
     }
 
     fn fork(&self, store: &Store) -> Result<Exit, Trouble> {
+        for (index, name) in self.names.iter().enumerate() {
+            if self.names[..index].contains(name) {
+                return Err(Trouble::Twice(name.clone()));
+            }
+        }
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
         // Held until the copies name the files too.

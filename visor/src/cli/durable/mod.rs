@@ -75,8 +75,11 @@ pub(super) enum Trouble {
     #[error("there is no invocation `{0}` in the state folder")]
     Unknown(InvocationId),
     /// An id is another invocation's.
-    #[error("`{0}` is another invocation's id: its workflow, inputs, images or settings differ")]
+    #[error("`{0}` is another invocation's id: its workflow, inputs, outputs, images, children or settings differ")]
     Taken(InvocationId),
+    /// An id is given to two copies.
+    #[error("`{0}` is given twice, and each copy has an id of its own")]
+    Twice(InvocationId),
     /// An invocation that has ended cannot be changed.
     #[error("invocation `{id}` has ended: it is {status}")]
     Ended {
@@ -163,16 +166,6 @@ impl Trouble {
         move |source| Trouble::Unreadable { what, path, source }
     }
 
-    pub(super) fn exit(&self) -> Exit {
-        match self {
-            Trouble::Key(trouble) => trouble.exit(),
-            Trouble::Store(StoreError::Meta(error)) if error.is_of_key() => Exit::Usage,
-            Trouble::Store(_) => Exit::Host,
-            Trouble::File(error) if error.is_hosts() => Exit::Host,
-            _ => Exit::Usage,
-        }
-    }
-}
     /// Reports it, with `json` also as a document, and gives the exit code.
     fn report(&self, json: bool) -> Exit {
         super::refuse(json, self.exit(), self.blame(), self)
@@ -180,6 +173,13 @@ impl Trouble {
 
     /// Who is at fault.
     fn blame(&self) -> &'static str {
+        match self.exit() {
+            Exit::Host => "host",
+            Exit::WorkflowFailed => "workflow",
+            _ => "invocation",
+        }
+    }
+
     pub(super) fn exit(&self) -> Exit {
         match self {
             Trouble::Late { .. } => Exit::WorkflowFailed,
@@ -191,13 +191,6 @@ impl Trouble {
         }
     }
 }
-        match self.exit() {
-            Exit::Host => "host",
-            Exit::WorkflowFailed => "workflow",
-            _ => "invocation",
-        }
-    }
-
 
 /// The wall clock (ns since 1970).
 fn now() -> u64 {

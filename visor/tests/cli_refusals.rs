@@ -1,0 +1,121 @@
+//! With `--json` a verb that does nothing says why in a document, too: programs that read it need not understand messages.
+
+#[path = "support/program.rs"]
+mod program;
+
+use monohull_visor::report::escape::shown;
+use program::{command, document, image, monohull};
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Output;
+use tempfile::TempDir;
+
+/// No server listens at this port.
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+/// A folder with a workflow whose image is there, one whose image is not, and an empty state folder.
+fn folder() -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    for (name, image) in [("w", image("no-op")), ("missing-image", "missing.so".into())] {
+        let document = json!({
+            "name": name,
+            "functions": { "f": { "image": image } },
+            "steps": [{ "name": "s", "function": "f" }],
+        });
+        fs::write(folder.path().join(name).with_extension("json"), document.to_string()).expect("written");
+    }
+    let started = monohull(folder.path(), &["run", "w.json", "--state", "state", "--id", "ended"]);
+    assert!(started.status.success(), "{started:?}");
+    folder
+}
+
+/// The refusal has this exit code, blames this party, and says the same in the document as on standard error.
+#[track_caller]
+fn check(output: &Output, exit: i32, blame: &str) -> Value {
+    let shown = document(output);
+    let error = &shown["error"];
+    assert_eq!((output.status.code(), &shown["status"]), (Some(exit), &"refused".into()), "{output:?}");
+    assert_eq!((&error["kind"], &error["blame"]), (&"refused".into(), &blame.into()), "{output:?}");
+    let message = error["message"].as_str().expect("a message");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!message.is_empty() && said.contains(&format!("monohull: {message}")), "{message}: {said}");
+    shown
+}
+
+#[test]
+fn every_refusal_is_a_document() {
+    let folder = folder();
+    let refuses = |line: &str, exit, blame| {
+        let arguments: Vec<_> = line.split(' ').chain(["--json"]).collect();
+        check(&monohull(folder.path(), &arguments), exit, blame)
+    };
+    for (line, exit, blame) in [
+        ("validate missing.json", 2, "invocation"),
+        (&*format!("validate --server {NOWHERE} w.json"), 3, "host"),
+        ("validate --server what w.json", 2, "invocation"),
+        ("deploy missing.json", 2, "invocation"),
+        (&*format!("deploy --server {NOWHERE} w.json"), 3, "host"),
+        (&*format!("list --server {NOWHERE}"), 3, "host"),
+        (&*format!("invoke w --server {NOWHERE} --input missing.txt"), 2, "invocation"),
+        ("image ls missing.img", 2, "invocation"),
+        ("image check missing.img", 2, "invocation"),
+        ("checkpoint describe missing.checkpoint", 2, "invocation"),
+        ("checkpoint verify missing.checkpoint", 2, "invocation"),
+        ("checkpoint diff missing.checkpoint missing.checkpoint", 2, "invocation"),
+        ("wake --state none", 3, "host"),
+        ("ps --state none", 3, "host"),
+        ("ps --state state --state-key missing.key", 2, "invocation"),
+        ("show none --state state", 2, "invocation"),
+        ("send none paid --state state", 2, "invocation"),
+        ("send ended paid --state state --file missing.txt", 2, "invocation"),
+        ("pause none --state state", 2, "invocation"),
+        ("cancel ended --state state", 2, "invocation"),
+        ("purge none --state state", 2, "invocation"),
+        ("fork none --state state", 2, "invocation"),
+        ("fork ended --state state --id a,b,a", 2, "invocation"),
+        ("checkpoints none --state state", 2, "invocation"),
+        ("rewind ended --to 1 --state state", 2, "invocation"),
+    ] {
+        refuses(line, exit, blame);
+    }
+    // What a run has in its report is there as well.
+    for line in ["run missing-image.json --state state", "run missing.json --state state", "run missing.json"] {
+        let shown = refuses(line, 2, "invocation");
+        assert_eq!((&shown["steps"], &shown["output"]), (&json!([]), &json!({})), "{line}: {shown}");
+    }
+    // Without --json nothing goes to standard output.
+    let plain = monohull(folder.path(), &["fork", "none", "--state", "state"]);
+    assert_eq!((plain.status.code(), &*plain.stdout), (Some(2), &b""[..]));
+}
+
+/// A document is text. A path that is not has what is not text in it replaced.
+#[test]
+fn a_document_can_name_any_file() {
+    let folder = folder();
+    let name = OsStr::from_bytes(b"caf\xe9.json");
+    fs::write(folder.path().join(name), "{}").expect("written");
+    let run = |arguments: &[&str]| command(folder.path(), arguments).arg(name).output().expect("the program starts");
+    let wrong = run(&["validate", "--json", "--file-only"]);
+    let verdict = document(&wrong);
+    assert_eq!((wrong.status.code(), &verdict["status"]), (Some(2), &"invalid".into()), "{verdict}");
+    for file in [&verdict["file"], &verdict["mistakes"][0]["file"]] {
+        assert_eq!(file, "caf\u{fffd}.json");
+    }
+    fs::copy(folder.path().join("w.json"), folder.path().join(name)).expect("copied");
+    let right = run(&["validate", "--json", "--file-only"]);
+    assert_eq!((right.status.code(), &document(&right)["file"]), (Some(0), &"caf\u{fffd}.json".into()));
+    let checked = run(&["check", "--json"]);
+    assert_eq!(document(&checked)["files"][0]["file"], "caf\u{fffd}.json");
+    let made = monohull(folder.path(), &["image", "create", "disk.img", "--size", "1MiB"]);
+    assert!(made.status.success(), "{made:?}");
+    fs::rename(folder.path().join("disk.img"), folder.path().join(name)).expect("renamed");
+    let disk = run(&["image", "check", "--json"]);
+    assert_eq!(
+        (disk.status.code(), &document(&disk)["image"]),
+        (Some(0), &"caf\u{fffd}.json".into()),
+        "{}",
+        shown(name)
+    );
+}
