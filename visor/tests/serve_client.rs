@@ -160,6 +160,30 @@ fn a_refusal_arrives_even_if_the_request_was_not_read_whole() {
     }
 }
 
+/// A file with `=` in its name is told from SLOT=FILE by its folder.
+#[test]
+fn files_of_an_invocation_may_have_any_name() {
+    let server = Server::start();
+    server.put_shipped("echo.json");
+    let folder = StateFolder::new();
+    let at = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    std::fs::write(at("a=b.txt"), "whole").expect("written");
+    std::fs::write(at("c.txt"), "slot").expect("written");
+    let invoke = |more: &[&str]| monohull(&server, &[&["invoke", "echo"], more].concat());
+    assert_eq!(invoke(&["--input", &at("a=b.txt")]).expect(0).out, "whole");
+    let slot = format!("in={}", at("c.txt"));
+    assert_eq!(invoke(&["--input", &slot]).expect(0).out, "slot");
+    assert_eq!(invoke(&["--input", &slot, "--output", "-"]).expect(0).out, "slot");
+    invoke(&["--input", &slot, "--output", &at("out.txt")]).expect(0);
+    assert_eq!(std::fs::read_to_string(at("out.txt")).expect("read"), "slot");
+    // Nothing is sent if the result could not be written.
+    let ran = server.get("/invocations").json();
+    let refused = invoke(&["--input", &slot, "--output", &at("missing/out.txt")]).expect(2);
+    assert!(refused.err.contains("missing/out.txt cannot be written: No such file"), "{}", refused.err);
+    assert_eq!(server.get("/invocations").json(), ran);
+    assert!(!root().join("-").exists());
+}
+
 #[test]
 fn forgotten_results_are_reported_as_such() {
     let server = Server::start_with(&["--keep", "0"]);

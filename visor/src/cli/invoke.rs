@@ -1,5 +1,6 @@
 //! `monohull invoke`: runs a workflow that a server knows.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ use serde_json::{Map, Value, json};
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::output::Data;
+use super::slots;
+use monohull_engine::output_file;
 use monohull_report::escape::{Line, Notation, Pieces, shown};
 use monohull_watchdog::{MISSING_INPUT, SLOTS_TYPE};
 
@@ -31,10 +34,10 @@ pub(super) struct Invoke {
     /// The workflow's name
     name: String,
     /// The file that is the workflow's one input, or SLOT=FILE for each of several; `-` is standard input, and SLOT= an
-    /// empty input
+    /// empty input. A file with `=` in its name is given with its folder, as `./a=b.txt`
     #[arg(long = "input", value_name = "FILE")]
-    inputs: Vec<String>,
-    /// Write the result to a file instead of standard output
+    inputs: Vec<OsString>,
+    /// Write the result to a file instead of standard output, which is `-`
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     output: Option<PathBuf>,
     /// Which output slot, if the workflow has several
@@ -75,6 +78,9 @@ impl Invoke {
     fn invoke(&self) -> Result<Exit, ClientError> {
         if self.is_async && !self.follow && (self.output.is_some() || self.slot.is_some()) {
             return Err(ClientError::Usage("with --async there is no result yet; --follow waits for it".to_owned()));
+        }
+        if let Some(path) = self.output_file() {
+            output_file::check(path).map_err(|why| ClientError::Usage(format!("--output: {why}")))?;
         }
         let client = Client::new(&self.server)?;
         let (media, body) = self.body()?;
@@ -120,7 +126,7 @@ impl Invoke {
                 Err(error) => return Err(error),
             }
         } else {
-            let mut output = Output::new(self.output.as_deref(), self.raw);
+            let mut output = Output::new(self.output_file(), self.raw);
             let mut waits = false;
             let headers = client.pass(Method::POST, &path, media, body, &mut |status, piece| {
                 waits |= status == StatusCode::ACCEPTED;
@@ -172,7 +178,7 @@ impl Invoke {
     }
 
     fn put_result(&self, client: &Client, result: &Value) -> Result<(), ClientError> {
-        let mut to = Output::new(self.output.as_deref(), self.raw);
+        let mut to = Output::new(self.output_file(), self.raw);
         let slots = result.as_object().cloned().unwrap_or_default();
         let chosen = match &self.slot {
             Some(slot) => slots.get(slot),
@@ -190,27 +196,41 @@ impl Invoke {
         to.finish()
     }
 
+    /// The file that the result goes to, if it is not standard output.
+    fn output_file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| path.as_os_str() != "-")
+    }
+
     /// The inputs as a request's body: one file as it is, named slots as JSON.
     fn body(&self) -> Result<(Option<&'static str>, Vec<u8>), ClientError> {
         match self.inputs.as_slice() {
             [] => Ok((None, Vec::new())),
             // With a type, so that an empty file is an empty input and not a missing one.
-            [path] if !path.contains('=') => Ok((Some(BYTES_TYPE), read(path.as_ref())?)),
+            [path] if is_file(path) => Ok((Some(BYTES_TYPE), read(path.as_ref())?)),
             several => {
-                let mut slots = Map::new();
+                let mut contents = Map::new();
                 for input in several {
-                    let (slot, path) = input.split_once('=').ok_or_else(|| {
+                    let (slot, path) = slots::split(input).ok_or_else(|| {
+                        let input = shown(input);
                         ClientError::Usage(format!("of several inputs each is SLOT=FILE, and {input} has no slot"))
                     })?;
                     let bytes = if path.is_empty() { Vec::new() } else { read(path.as_ref())? };
                     let content = json!({ "base64": BASE64.encode(bytes) });
-                    if slots.insert(slot.to_owned(), content).is_some() {
+                    if contents.insert(slot.to_owned(), content).is_some() {
                         return Err(ClientError::Usage(format!("slot {slot} is given twice")));
                     }
                 }
-                Ok((Some(SLOTS_TYPE), Value::Object(slots).to_string().into_bytes()))
+                Ok((Some(SLOTS_TYPE), Value::Object(contents).to_string().into_bytes()))
             }
         }
+    }
+}
+
+/// Whether an input is a file alone, and not SLOT=FILE. The name of a slot does not look like a path that leads to a file.
+fn is_file(input: &OsStr) -> bool {
+    match slots::split(input) {
+        Some((slot, _)) => slot.contains('/') && Path::new(input).exists(),
+        None => true,
     }
 }
 
