@@ -170,8 +170,7 @@ impl Cell {
 
     /// Bytes of the image that an instance may write to, bss included.
     pub fn data_bytes(&self) -> u64 {
-        let writable = self.image.image.segments.iter().filter(|s| s.access == SegmentAccess::ReadWrite);
-        writable.map(|segment| segment.pages()).map(|pages| pages.end - pages.start).sum::<u64>()
+        self.image.image.data_bytes()
     }
 
     /// Where the image's file has the constants that these pages of the cell show; `None` if not all of them are such pages.

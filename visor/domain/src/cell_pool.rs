@@ -199,6 +199,18 @@ impl CellPool {
         cell.map(Box::new)
     }
 
+    /// Takes back a cell that was leased for an instance that does not start.
+    pub(crate) fn give_back(&self, lease: CellLease) {
+        match lease {
+            CellLease::Warm(cell) | CellLease::Other(cell) => self.release(cell),
+            CellLease::Empty(index, key) => {
+                let mut states = self.lock();
+                states.set(index, CellState::Empty);
+                self.space.keys().release(key);
+            }
+        }
+    }
+
     /// Takes back the cell of an instance that has ended.
     pub(crate) fn release(&self, cell: Box<Cell>) {
         self.lock().set(cell.index(), CellState::Dirty(cell));
@@ -378,6 +390,19 @@ mod tests {
         assert!(!pool.has_free(), "locked memory is not wiped");
         assert_eq!(pool.retry_failed(), 1);
         assert!(matches!(pool.lease(&image, STACK), Some(CellLease::Empty(0, _))));
+    }
+
+    #[test]
+    fn a_lease_that_is_given_back_leaves_its_cell_free() {
+        let _one = one_at_a_time();
+        let (pool, image) = (pool(1), image());
+        pool.give_back(pool.lease(&image, STACK).expect("an empty cell"));
+        assert!(pool.has_free());
+        pool.release(prepared(&pool, &image));
+        pool.wipe_dirty();
+        pool.give_back(pool.lease(&image, STACK).expect("a warm cell"));
+        pool.wipe_dirty();
+        assert!(matches!(pool.lease(&image, STACK), Some(CellLease::Warm(_))));
     }
 
     /// A byte on the main stack of a cell.

@@ -36,11 +36,23 @@ use monohull_trampoline::system::frame_page;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
+/// What an instance has from its start does not fit into its memory limit.
+fn too_much_data(data: u64, limit: u64) -> Failure {
+    let text = format!("the data of its image takes {data} bytes, its memory limit is {limit} bytes");
+    Failure::blamed(FailureKind::MemoryLimit, Blame::Workflow, text)
+}
+
 impl Shared {
     /// Starts an instance in a cell that has been leased for it: its main thread is in the ready queue afterwards.
     pub(super) fn launch(&self, config: InstanceConfig, lease: CellLease) {
         let begin = ticks();
         let token = config.token;
+        // Before it is mapped, which takes as much memory.
+        let data = config.image.image.data_bytes();
+        if data > config.memory_limit {
+            self.cells.give_back(lease);
+            return self.not_launched(token, too_much_data(data, config.memory_limit));
+        }
         let mut cell = match self.cells.prepare(lease, &config.image, config.stack_size) {
             Ok(cell) => cell,
             Err(error) => {
@@ -66,10 +78,10 @@ impl Shared {
             user_rsp: cell.prepare_stack(None, image_base + config.image.image.start),
             value: 0,
             call: None,
-            charged: cell.data_bytes(),
+            charged: data,
             fault_handler: None,
         });
-        let data = begun.charged;
+        let charged = begun.charged;
         let deadline = config.timeout.map_or(NEVER, |timeout| self.clock.after(timeout));
         let instance = Arc::new(Instance {
             id: self.instances.next_id(index),
@@ -87,15 +99,14 @@ impl Shared {
         });
         instance.counters.load.store(ticks() - begin, Ordering::Relaxed);
         let limit = instance.config.memory_limit;
-        self.instances.insert(instance.clone(), data);
+        self.instances.insert(instance.clone(), charged);
         let mut scheduler = self.lock();
         let armed = scheduler.insert(instance.id, instance.clone(), deadline);
         self.sched.announce(&mut scheduler, armed);
-        if data > limit {
+        // A template has what its function had allocated when it was ready.
+        if charged > limit {
             drop(scheduler);
-            let text = format!("the data of its image takes {data} bytes, its memory limit is {limit} bytes");
-            return self
-                .end(&instance, Err(Box::new(Failure::blamed(FailureKind::MemoryLimit, Blame::Workflow, text))));
+            return self.end(&instance, Err(Box::new(too_much_data(charged, limit))));
         }
         match scheduler.spawn(instance.id, None, begun.user_rsp, begun.value) {
             Some(thread) => {

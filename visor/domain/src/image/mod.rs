@@ -100,6 +100,12 @@ impl Image {
             segments: segments.list,
         })
     }
+
+    /// Bytes that an instance may write to, bss included.
+    pub fn data_bytes(&self) -> u64 {
+        let writable = self.segments.iter().filter(|segment| segment.access == Access::ReadWrite);
+        writable.map(|segment| segment.pages()).map(|pages| pages.end - pages.start).sum()
+    }
 }
 
 /// Reads an image file and runs the instruction checker on it: what a file must pass to be registered.
