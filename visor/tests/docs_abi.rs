@@ -51,6 +51,14 @@ fn every_error_number_is_documented() {
 }
 
 #[test]
+fn what_functions_may_not_call_is_documented_as_no_call() {
+    let said = format!("Numbers from {} on are for the visor and for modules", number::SYSTEM_ONLY);
+    let answer = format!("a function that calls one gets `{:?}`", Errno::NoSuchCall);
+    let line = PAGE.lines().find(|line| line.starts_with(&said)).expect("a line about them");
+    assert!(line.contains(&answer), "{line}");
+}
+
+#[test]
 fn nothing_is_documented_that_does_not_exist() {
     for (number, name) in rows() {
         let is_call = number::name_of(number) == Some(name);
