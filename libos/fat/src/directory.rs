@@ -63,7 +63,7 @@ impl Found {
     }
 
     /// First cluster of a directory; 0 for a root with an area of its own.
-    fn cluster(&self, geometry: &Geometry) -> Result<u32, Error> {
+    pub(crate) fn cluster(&self, geometry: &Geometry) -> Result<u32, Error> {
         match self {
             Found::Root => Ok(geometry.root_cluster),
             Found::Entry(entry) if entry.cluster == 0 => Err(Error::Damaged("a directory has no cluster")),
@@ -116,15 +116,42 @@ impl<'i, I: Image + ?Sized> Slots<'i, I> {
         Slots { image, place, next: 0, block: [0; BLOCK as usize], loaded: None }
     }
 
+    /// Where the next slot is, in the directory.
+    pub(crate) fn position(&self) -> u64 {
+        self.next
+    }
+
+    /// Where a slot of the directory is in the image, used or not.
+    pub(crate) fn offset(&self, at: u64) -> Option<u64> {
+        match &self.place {
+            Place::Own { start, len } => (at < *len).then_some(start + at),
+            Place::Chain(runs) => runs.find(at).map(|(offset, _)| offset),
+        }
+    }
+
+    /// Bytes of the directory, used or not.
+    pub(crate) fn capacity(&self) -> u64 {
+        match &self.place {
+            Place::Own { len, .. } => *len,
+            Place::Chain(runs) => runs.capacity(),
+        }
+    }
+
+    /// The last cluster of a chain.
+    pub(crate) fn last_cluster(&self) -> Option<u32> {
+        match &self.place {
+            Place::Own { .. } => None,
+            Place::Chain(runs) => runs.last(),
+        }
+    }
+
     /// The next slot and its offset; `None` at the end.
     pub fn next_slot(&mut self) -> Result<Option<(u64, [u8; 32])>, Error> {
         let at = self.next;
-        let offset = match &self.place {
-            Place::Own { start, len } => (at < *len).then_some(start + at),
-            Place::Chain(runs) if at < BYTES_MAX || at >= runs.capacity() => runs.find(at).map(|(offset, _)| offset),
-            Place::Chain(_) => return Err(Error::Damaged("a directory has too many entries")),
-        };
-        let Some(offset) = offset else { return Ok(None) };
+        let Some(offset) = self.offset(at) else { return Ok(None) };
+        if at >= BYTES_MAX && self.last_cluster().is_some() {
+            return Err(Error::Damaged("a directory has too many entries"));
+        }
         let block = at / BLOCK * BLOCK;
         if self.loaded != Some(block) {
             // Clusters are whole blocks, and so is a root directory.
@@ -149,13 +176,24 @@ pub fn entries<I: Image + ?Sized>(
     directory: &Found,
     mut each: impl FnMut(Entry) -> bool,
 ) -> Result<(), Error> {
-    entries_in_slots(geometry, Slots::new(geometry, image, directory.cluster(geometry)?)?, |entry, _| each(entry))
+    let slots = Slots::new(geometry, image, directory.cluster(geometry)?)?;
+    entries_of(geometry, slots, |_, _| true, |entry, _| each(entry))
 }
 
 /// The same, each with the offsets of all its slots.
 pub(crate) fn entries_in_slots<I: Image + ?Sized>(
     geometry: &Geometry,
+    slots: Slots<'_, I>,
+    each: impl FnMut(Entry, &[u64]) -> bool,
+) -> Result<(), Error> {
+    entries_of(geometry, slots, |_, _| true, each)
+}
+
+/// Those of the entries that are wanted for their names: the long one, which may not be whole, and the slot of the short one.
+fn entries_of<I: Image + ?Sized>(
+    geometry: &Geometry,
     mut slots: Slots<'_, I>,
+    wanted: impl Fn(&LongName, &[u8; 32]) -> bool,
     mut each: impl FnMut(Entry, &[u64]) -> bool,
 ) -> Result<(), Error> {
     let mut long = LongName::default();
@@ -169,7 +207,7 @@ pub(crate) fn entries_in_slots<I: Image + ?Sized>(
                 continue;
             }
             [0xe5, ..] => long = LongName::default(),
-            _ if slot[11] & LABEL != 0 || slot[0] == b'.' => long = LongName::default(),
+            _ if slot[11] & LABEL != 0 || slot[0] == b'.' || !wanted(&long, &slot) => long = LongName::default(),
             _ => {
                 let entry = entry(geometry, offset, &slot, long.take(&slot), places.last().copied());
                 places.push(offset);
@@ -249,14 +287,25 @@ pub fn find_in<I: Image + ?Sized>(
     directory: &Found,
     name: &str,
 ) -> Result<Entry, Error> {
+    let slots = Slots::new(geometry, image, directory.cluster(geometry)?)?;
+    find_with_slots(geometry, slots, name)?.map(|(entry, _)| entry).ok_or(Error::NotFound)
+}
+
+/// The same, with the offsets of its slots.
+pub(crate) fn find_with_slots<I: Image + ?Sized>(
+    geometry: &Geometry,
+    slots: Slots<'_, I>,
+    name: &str,
+) -> Result<Option<(Entry, Vec<u64>)>, Error> {
     let mut found = None;
-    entries(geometry, image, directory, |entry| {
-        if name::same(&entry.name, name) || name::same(&entry.short, name) {
-            found = Some(entry);
-        }
-        found.is_none()
+    let wanted = |long: &LongName, slot: &[u8; 32]| {
+        long.is_in_order(slot) && name::same(long.chars(), name.chars()) || name::same_short(slot, name)
+    };
+    entries_of(geometry, slots, wanted, |entry, slots| {
+        found = Some((entry, slots.to_vec()));
+        false
     })?;
-    found.ok_or(Error::NotFound)
+    Ok(found)
 }
 
 /// What a path leads to: names with a `/` between them; the root for none.

@@ -1,8 +1,8 @@
 //! What Monohull itself knows about FAT: where things lie in an image, how to follow a chain and read a directory, and
 //! whether all of it fits together.
 //!
-//! Names are made, removed and moved by a published FAT library, on a stage ([`edit`]). What a file system needs besides is
-//! this crate's own: the offsets of a file's bytes, which the library does not give, and a check that reports losses.
+//! Names are made, removed and moved on a stage ([`edit`]), from where an interruption does no harm. A published FAT library
+//! formats new images.
 //!
 //! ```text
 //!   | boot sector | reserved | FAT | FAT (copy) | root directory (12, 16) | cluster 2 | cluster 3 | … |

@@ -1,12 +1,18 @@
 //! Names in directories: short ones of eight and three letters, and long ones in pieces before them.
 
+use crate::directory::LONG;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Characters of a long name in one slot.
-const PIECE: usize = 13;
+pub(crate) const PIECE: usize = 13;
 /// Most slots of a long name.
 const PIECES_MAX: usize = 20;
+
+/// Most units of a long name.
+const UNITS_MAX: usize = 255;
+/// Offsets of a piece's characters in its slot.
+const PLACES: [usize; PIECE] = [1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30];
 
 /// The pieces of a long name, gathered until the short one comes.
 #[derive(Default)]
@@ -35,20 +41,55 @@ impl LongName {
             return;
         }
         let start = (usize::from(order) - 1) * PIECE;
-        let places = (1..11).step_by(2).chain((14..26).step_by(2)).chain((28..32).step_by(2));
-        for (unit, at) in self.units[start..].iter_mut().zip(places) {
+        for (unit, at) in self.units[start..].iter_mut().zip(PLACES) {
             *unit = u16::from_le_bytes([slot[at], slot[at + 1]]);
         }
         self.next -= 1;
     }
 
+    /// Whether the pieces are whole, and those of the slot with the short name.
+    pub(crate) fn is_in_order(&self, slot: &[u8; 32]) -> bool {
+        !self.units().is_empty() && self.next == 0 && self.sum == checksum(slot)
+    }
+
+    /// The name, if it is in order.
+    pub(crate) fn chars(&self) -> impl Iterator<Item = char> {
+        let chars = char::decode_utf16(self.units().iter().copied());
+        chars.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+    }
+
+    fn units(&self) -> &[u16] {
+        let end = self.units.iter().position(|unit| *unit == 0 || *unit == 0xffff).unwrap_or(self.units.len());
+        &self.units[..end]
+    }
+
     /// The name that belongs to the slot with the short one, if the pieces are whole and its own.
     pub(crate) fn take(&mut self, slot: &[u8; 32]) -> Option<String> {
-        let LongName { units, next, sum } = core::mem::take(self);
-        let end = units.iter().position(|unit| *unit == 0 || *unit == 0xffff).unwrap_or(units.len());
-        let whole = !units.is_empty() && end > 0 && next == 0 && sum == checksum(slot);
-        whole.then(|| String::from_utf16_lossy(&units[..end]))
+        let long = core::mem::take(self);
+        long.is_in_order(slot).then(|| long.chars().collect())
     }
+}
+
+/// The slots of a long name before the one with the short name: its last piece comes first.
+pub(crate) fn pieces(units: &[u16], short: &[u8; 32]) -> impl Iterator<Item = [u8; 32]> {
+    let sum = checksum(short);
+    let last = units.len().div_ceil(PIECE);
+    units.chunks(PIECE).enumerate().rev().map(move |(index, piece)| {
+        let mut slot = [0; 32];
+        let first = if index + 1 == last { LongName::FIRST } else { 0 };
+        (slot[0], slot[11], slot[13]) = ((index as u8 + 1) | first, LONG, sum);
+        let padded = piece.iter().copied().chain([0]).chain(core::iter::repeat(0xffff));
+        for (at, unit) in PLACES.into_iter().zip(padded) {
+            slot[at..at + 2].copy_from_slice(&u16::to_le_bytes(unit));
+        }
+        slot
+    })
+}
+
+/// Whether FAT can hold a name.
+pub(crate) fn is_possible(name: &str) -> bool {
+    let possible = |c: char| !c.is_ascii_control() && !"\"*/:<>?\\|".contains(c);
+    !matches!(name, "" | "." | "..") && name.chars().all(possible) && name.encode_utf16().count() <= UNITS_MAX
 }
 
 /// What binds the pieces of a long name to the short one.
@@ -58,38 +99,49 @@ fn checksum(slot: &[u8; 32]) -> u8 {
 
 /// The short name in a slot; bytes that are not ASCII are replaced.
 pub(crate) fn short(slot: &[u8; 32]) -> String {
-    let part = |bytes: &[u8], lower: bool| {
-        let end = bytes.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1);
-        let letter = |byte: &u8| match *byte {
+    short_chars(slot).collect()
+}
+
+fn short_chars(slot: &[u8; 32]) -> impl Iterator<Item = char> {
+    let part = |bytes: core::ops::Range<usize>, lower: bool| {
+        let len = slot[bytes.clone()].iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1);
+        slot[bytes].iter().take(len).map(move |byte| match *byte {
+            byte if !byte.is_ascii() => char::REPLACEMENT_CHARACTER,
             byte if lower => char::from(byte.to_ascii_lowercase()),
             byte => char::from(byte),
-        };
-        bytes[..end]
-            .iter()
-            .map(letter)
-            .map(|c| if c.is_ascii() { c } else { char::REPLACEMENT_CHARACTER })
-            .collect::<String>()
+        })
     };
-    let mut base = [0; 8];
-    base.copy_from_slice(&slot[..8]);
-    if base[0] == 0x05 {
-        base[0] = 0xe5;
-    }
+    // A first letter 0xe5, which is not ASCII, is written as 5.
+    let first = (slot[0] == 0x05).then_some(char::REPLACEMENT_CHARACTER);
     // Windows marks names that are all small letters instead of writing a long name.
-    let (mut name, extension) = (part(&base, slot[12] & 0x08 != 0), part(&slot[8..11], slot[12] & 0x10 != 0));
-    if !extension.is_empty() {
-        name.push('.');
-        name.push_str(&extension);
+    let base = first.into_iter().chain(part(0..8, slot[12] & 0x08 != 0).skip(usize::from(first.is_some())));
+    let dot = (slot[8..11] != *b"   ").then_some('.');
+    base.chain(dot).chain(part(8..11, slot[12] & 0x10 != 0))
+}
+
+/// A character as FAT compares it: one becomes one, so that `ß` is not `SS`.
+fn fold(c: char) -> char {
+    if c.is_ascii() {
+        return c.to_ascii_uppercase();
     }
-    name
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(upper), None) => upper,
+        _ => c,
+    }
 }
 
 /// A name as FAT compares it.
 pub(crate) fn folded(name: &str) -> String {
-    name.chars().flat_map(char::to_uppercase).collect()
+    name.chars().map(fold).collect()
 }
 
 /// Whether two names are equal to FAT, which ignores case.
-pub(crate) fn same(a: &str, b: &str) -> bool {
-    a.chars().flat_map(char::to_uppercase).eq(b.chars().flat_map(char::to_uppercase))
+pub(crate) fn same(a: impl Iterator<Item = char>, b: impl Iterator<Item = char>) -> bool {
+    a.map(fold).eq(b.map(fold))
+}
+
+/// Whether the short name in a slot is this one.
+pub(crate) fn same_short(slot: &[u8; 32], name: &str) -> bool {
+    same(short_chars(slot), name.chars())
 }

@@ -34,8 +34,7 @@ impl Volume {
     fn hide(&self, editor: &mut Editor<Mapped>, path: &str, entry: &Entry, node: u64) -> Result<(), Errno> {
         let name = self.hidden_name();
         self.files.place(node)?.write(node, |file| {
-            let (replaced, respelled) = (false, false);
-            let change = Move { from: path, to: &name, moved: entry, replaced, respelled, hidden: None, aside: &name };
+            let change = Move { from: path, to: &name, moved: entry, replaced: false, hidden: None };
             editor.rename(&change).map_err(errno_of)?;
             file.named = false;
             self.settle(node, file, &name)
@@ -78,8 +77,7 @@ impl Volume {
             Err(errno) => return Err(errno),
         };
         // Another way to write the same name replaces nothing.
-        let respelled = replaced.as_ref().is_some_and(|entry| entry.slot == moved.slot);
-        let replaced = replaced.filter(|_| !respelled);
+        let replaced = replaced.filter(|entry| entry.slot != moved.slot);
         match replaced.as_ref().map(|replaced| (moved.directory, replaced)) {
             Some((true, replaced)) if !replaced.directory => return Err(Errno::NotDirectory),
             Some((false, replaced)) if replaced.directory => return Err(Errno::IsDirectory),
@@ -95,8 +93,7 @@ impl Volume {
         let mut replaced_file = replaced_node.map(lock).transpose()?;
         let hidden = replaced_node.map(|_| self.hidden_name());
         let hidden = hidden.as_deref();
-        let aside = self.hidden_name();
-        let change = Move { from, to, moved: &moved, replaced: replaced.is_some(), respelled, hidden, aside: &aside };
+        let change = Move { from, to, moved: &moved, replaced: replaced.is_some(), hidden };
         let below = if moved.directory { self.open_below(moved.slot)? } else { Vec::new() };
         editor.rename(&change).map_err(errno_of)?;
         if let (Some(node), Some(content), Some(hidden)) = (replaced_node, &mut replaced_file, hidden) {

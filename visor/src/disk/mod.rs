@@ -228,10 +228,9 @@ impl Disk {
         for left in left_over(&self.bytes).map_err(|error| self.of_path(path, error))? {
             self.edit(path, |editor| editor.remove(&left))?;
         }
-        let (copy, aside) = (self.unused("copy"), self.unused("old"));
+        let copy = self.unused("copy");
         let written = self.write_aside(&copy, path, from, size, modified).and_then(|moved| {
-            let (moved, aside) = (&moved, aside.as_str());
-            let change = Move { from: &copy, to: path, moved, replaced, respelled: false, hidden: None, aside };
+            let change = Move { from: &copy, to: path, moved: &moved, replaced, hidden: None };
             self.edit(path, |editor| editor.rename(&change))
         });
         if written.is_err() {

@@ -1,4 +1,4 @@
-//! Chains that become longer or shorter: many clusters at once, without the library, which knows one at a time.
+//! Chains that become longer or shorter: many clusters at once.
 
 use super::stage::Stage;
 use super::{EditError, Store};
@@ -65,7 +65,7 @@ fn set_first<S: Store>(stage: &mut Stage<S>, geometry: &Geometry, slot: u64, clu
 }
 
 /// So many free clusters, from one on and around.
-fn free_clusters<S: Store>(
+pub(crate) fn free_clusters<S: Store>(
     stage: &Stage<S>,
     geometry: &Geometry,
     start: u32,

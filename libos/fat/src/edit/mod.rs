@@ -1,7 +1,7 @@
 //! Changing an image: names, directories and chains, each change whole or not at all.
 //!
 //! ```text
-//!   Editor ─▶ library (published): names ─▶ stage: kept aside ── ordered words ──▶ Store
+//!   Editor ─▶ names: slots of directories ─▶ stage: kept aside ── ordered words ──▶ Store
 //!        └──▶ chains of files ─────────────▶   "
 //! ```
 //!
@@ -9,14 +9,18 @@
 //! stores the bytes where its runs are, and then the size.
 
 mod chains;
-mod library;
 mod naming;
+mod room;
+mod short;
 mod stage;
+#[cfg(test)]
+mod tests;
 
 use crate::geometry::FIRST;
 use crate::{Entry, Error, Geometry, Image, Runs};
-use alloc::sync::Arc;
-use library::Library;
+use alloc::boxed::Box;
+use naming::Names;
+use stage::Stage;
 
 /// An image whose bytes can be changed while other threads read it.
 pub trait Store: Image + Send + Sync + 'static {
@@ -53,17 +57,17 @@ pub struct Move<'m> {
     pub moved: &'m Entry,
     /// Something else has the second name, and goes.
     pub replaced: bool,
-    /// The second name is another spelling of the first.
-    pub respelled: bool,
     /// What is replaced does not go but gets this name, in the root directory.
     pub hidden: Option<&'m str>,
-    /// A name that nothing has, in the root directory, for the moment: of what is replaced and goes, or of what is respelled.
-    pub aside: &'m str,
 }
 
 /// Changes one image. Paths are relative to the root: names with one `/` between them.
 pub struct Editor<S: Store> {
-    library: Library<S>,
+    stage: Stage<S>,
+    geometry: Geometry,
+    now: Box<dyn Fn() -> i64 + Send + Sync>,
+    /// The image's dirty flag before this editor set it; none until then.
+    marked_before: Option<bool>,
     /// Where the search for free clusters begins.
     hint: u32,
 }
@@ -71,39 +75,37 @@ pub struct Editor<S: Store> {
 impl<S: Store> Editor<S> {
     /// An editor for an image with this geometry; `now` is the clock, in ns since 1970.
     pub fn new(image: S, geometry: Geometry, now: impl Fn() -> i64 + Send + Sync + 'static) -> Editor<S> {
-        Editor { library: Library::new(image, geometry, Arc::new(now)), hint: FIRST }
+        let stage = Stage::new(image, geometry);
+        Editor { stage, geometry, now: Box::new(now), marked_before: None, hint: FIRST }
     }
 
     /// Sets the image's dirty flag, until [`close`](Editor::close). Every change does.
     pub fn mark(&mut self) -> Result<(), Error> {
-        self.library.mark()
+        if self.marked_before.is_none() {
+            self.marked_before = Some(self.stage.set_mark(true)?);
+        }
+        Ok(())
     }
 
     /// Makes an empty file, or a directory; nothing may have the name.
     pub fn make(&mut self, path: &str, directory: bool) -> Result<(), EditError> {
-        let geometry = self.library.geometry;
-        self.library.check(&[path])?;
-        self.library.change(|fat, stage| naming::make(fat, stage, &geometry, path, directory))
+        self.change_names(|mut names| names.make(path, directory))
     }
 
     /// Removes a file or an empty directory.
     pub fn remove(&mut self, path: &str) -> Result<(), EditError> {
-        self.library.check(&[path])?;
-        self.library.change(|fat, _| fat.root_dir().remove(path))
+        self.change_names(|mut names| names.remove(path))
     }
 
     /// Gives a file or directory another name.
     pub fn rename(&mut self, change: &Move<'_>) -> Result<(), EditError> {
-        let geometry = self.library.geometry;
-        self.library.check(&[change.from, change.to, change.aside])?;
-        self.library.change(|fat, stage| naming::rename(fat, stage, &geometry, change))
+        self.change_names(|mut names| names.rename(change))
     }
 
     /// Makes the chain of the file with this slot, which has these clusters, long enough for `to` bytes; its size stays.
     pub fn lengthen(&mut self, slot: u64, runs: &mut Runs, to: u64) -> Result<(), EditError> {
-        let (geometry, hint) = (self.library.geometry, self.hint);
-        let lengthened = |stage: &mut _| chains::lengthen(stage, &geometry, (slot, runs), to, hint);
-        let new = self.library.change_chains(lengthened)?;
+        let (geometry, hint) = (self.geometry, self.hint);
+        let new = self.change(|stage| chains::lengthen(stage, &geometry, (slot, runs), to, hint))?;
         if let Some(last) = new.last() {
             self.hint = last + 1;
         }
@@ -112,14 +114,38 @@ impl<S: Store> Editor<S> {
 
     /// Cuts the file with this slot, which has these clusters, and gives back those behind its new end.
     pub fn shorten(&mut self, slot: u64, runs: &mut Runs, size: u64) -> Result<(), EditError> {
-        let geometry = self.library.geometry;
-        self.library.change_chains(|stage| chains::shorten(stage, &geometry, (slot, runs), size))?;
+        let geometry = self.geometry;
+        self.change(|stage| chains::shorten(stage, &geometry, (slot, runs), size))?;
         runs.cut(&geometry, size.next_multiple_of(geometry.cluster_size));
         Ok(())
     }
 
-    /// Finishes changes: stores the number of free clusters, and clears the dirty flag.
+    /// Finishes changes: stores the number of free clusters, and clears the dirty flag. A wrong count does no harm: no reader relies
+    /// on it. An image that was not closed before stays so: it has to be checked.
     pub fn close(&mut self) {
-        self.library.close();
+        let Some(marked_before) = self.marked_before.take() else { return };
+        let _ = chains::count_free(&self.stage, &self.geometry).and_then(|free| self.stage.set_free_count(free));
+        if !marked_before {
+            let _ = self.stage.set_mark(false);
+        }
+    }
+
+    fn change_names(&mut self, change: impl FnOnce(Names<'_, S>) -> Result<(), EditError>) -> Result<(), EditError> {
+        let (geometry, now, hint) = (self.geometry, (self.now)(), self.hint);
+        self.change(|stage| change(Names { stage, geometry: &geometry, now, hint }))
+    }
+
+    /// Makes a change: all of it, or nothing.
+    fn change<R>(&mut self, change: impl FnOnce(&mut Stage<S>) -> Result<R, EditError>) -> Result<R, EditError> {
+        self.mark()?;
+        self.stage.begin();
+        let changed = change(&mut self.stage).and_then(|result| {
+            self.stage.commit()?;
+            Ok(result)
+        });
+        if changed.is_err() {
+            self.stage.begin();
+        }
+        changed
     }
 }

@@ -1,110 +1,191 @@
-//! Giving a file or directory a name, or another one.
+//! Giving a file or directory a name, or another one, and taking it away.
 
-use super::library::{Fat, LibraryError, as_library_error};
+use super::room::{Room, empty_cluster, offsets};
 use super::stage::Stage;
-use super::{Move, Store};
-use crate::directory::{FLAGS, MOVED};
-use crate::{Entry, Error, Found, Geometry, Image, find};
-use alloc::format;
-use spin::Mutex;
+use super::{EditError, Move, Store, chains};
+use crate::directory::{FLAGS, MOVED, SLOT, Slots, find_with_slots};
+use crate::name::{self, pieces};
+use crate::{Entry, Error, Found, Geometry, Image, encode_time, entries, find, runs};
+use alloc::vec::Vec;
 
-/// Makes an empty file, or a directory.
-pub(crate) fn make<S: Store>(
-    fat: &Fat<S>,
-    stage: &Mutex<Stage<S>>,
-    geometry: &Geometry,
-    path: &str,
-    directory: bool,
-) -> Result<(), LibraryError> {
-    named(stage, geometry, path, |path| match directory {
-        true => fat.root_dir().create_dir(path).map(drop),
-        false => fat.root_dir().create_file(path).map(drop),
-    })
+const DIRECTORY: u8 = 0x10;
+const DELETED: u8 = 0xe5;
+
+/// The names of an image, in one change.
+pub(crate) struct Names<'s, S> {
+    pub(crate) stage: &'s mut Stage<S>,
+    pub(crate) geometry: &'s Geometry,
+    /// The clock, in ns since 1970.
+    pub(crate) now: i64,
+    /// Where the search for free clusters begins.
+    pub(crate) hint: u32,
 }
 
-/// Has the library make a name. It cannot make one that begins with a character of several bytes, so such a name first
-/// begins with ASCII. The short name is the same for both, and the beginning is put right in the long one.
-fn named<S: Store>(
-    stage: &Mutex<Stage<S>>,
-    geometry: &Geometry,
-    path: &str,
-    make: impl FnOnce(&str) -> Result<(), LibraryError>,
-) -> Result<(), LibraryError> {
-    let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let Some(first) = name.chars().next().filter(|first| !first.is_ascii()) else { return make(path) };
-    let rest = &name[first.len_utf8()..];
-    let mut units = [0; 2];
-    let units = first.encode_utf16(&mut units);
-    // Nothing else may have the name that is only for the moment.
-    let stand_ins = "_-~!#$%&@^0123456789abcdefghijklmnopqrstuvwxyz".chars();
-    let mut paths = stand_ins.map(|c| match units.len() {
-        1 => format!("{parent}/{c}{rest}"),
-        _ => format!("{parent}/{c}{c}{rest}"),
-    });
-    let unused = paths.find(|path| find(geometry, &*stage.lock(), path) == Err(Error::NotFound));
-    let stand_in = unused.ok_or(lamfat::Error::AlreadyExists)?;
-    make(stand_in.trim_start_matches('/'))?;
-    let mut stage = stage.lock();
-    let found = find(geometry, &*stage, &stand_in).map_err(as_library_error)?;
-    let Found::Entry(Entry { long_slot: Some(slot), .. }) = found else {
-        return Err(lamfat::Error::CorruptedFileSystem);
-    };
-    for (index, unit) in (0..).zip(units.iter()) {
-        stage.write(slot + 1 + 2 * index, &unit.to_le_bytes()).map_err(as_library_error)?;
+impl<S: Store> Names<'_, S> {
+    /// Makes an empty file, or a directory.
+    pub(crate) fn make(&mut self, path: &str, directory: bool) -> Result<(), EditError> {
+        let (parent, name) = split(path);
+        let parent = self.directory(parent)?;
+        let mut slot = self.dated();
+        if directory {
+            let cluster = chains::free_clusters(self.stage, self.geometry, self.hint, 1)?[0];
+            empty_cluster(self.stage, self.geometry, cluster)?;
+            slot[11] = DIRECTORY;
+            let start = self.geometry.offset(cluster)?;
+            // What lies in the root leads up to 0.
+            let above = if parent == self.geometry.root_cluster { 0 } else { parent };
+            for (at, name, cluster) in [(start, b".          ", cluster), (start + SLOT, b"..         ", above)] {
+                slot[..11].copy_from_slice(name);
+                self.lead(&mut slot, cluster);
+                self.stage.write(at, &slot)?;
+            }
+            self.lead(&mut slot, cluster);
+        }
+        self.place(parent, name, slot)
     }
-    Ok(())
+
+    /// Removes a file or an empty directory.
+    pub(crate) fn remove(&mut self, path: &str) -> Result<(), EditError> {
+        let removed = self.unlink(path)?;
+        self.free(&removed)
+    }
+
+    /// Changes a name.
+    pub(crate) fn rename(&mut self, change: &Move<'_>) -> Result<(), EditError> {
+        runs(self.geometry, &*self.stage, change.moved.cluster)?;
+        let replaced = match (change.replaced, change.hidden) {
+            (false, _) => None,
+            (true, None) => Some(self.unlink(change.to)?),
+            (true, Some(hidden)) => {
+                self.give_another(change.to, hidden)?;
+                None
+            }
+        };
+        self.give_another(change.from, change.to)?;
+        self.mark_moved(change.moved.slot)?;
+        if change.moved.directory {
+            self.lead_up(change)?;
+        }
+        // What is replaced frees its clusters last, so that nothing new has them before its name is removed.
+        replaced.map_or(Ok(()), |replaced| self.free(&replaced))
+    }
+
+    /// What has one name gets another.
+    fn give_another(&mut self, from: &str, to: &str) -> Result<(), EditError> {
+        let entry = self.unlink_named(from)?;
+        let mut slot = [0; SLOT as usize];
+        self.stage.read(entry.slot, &mut slot)?;
+        slot[FLAGS as usize] = 0;
+        let (parent, name) = split(to);
+        let parent = self.directory(parent)?;
+        self.place(parent, name, slot)
+    }
+
+    /// The first cluster of a directory; 0 for a root with an area of its own.
+    fn directory(&self, path: &str) -> Result<u32, EditError> {
+        match find(self.geometry, &*self.stage, path) {
+            Ok(found) if !found.is_directory() => Err(Error::NotDirectory.into()),
+            Ok(found) => Ok(found.cluster(self.geometry)?),
+            Err(Error::NotFound) => Err(EditError::NotFound),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes the name from what has it, if that can go.
+    fn unlink(&mut self, path: &str) -> Result<Entry, EditError> {
+        let entry = self.unlink_named(path)?;
+        if entry.directory {
+            let mut empty = true;
+            entries(self.geometry, &*self.stage, &Found::Entry(entry.clone()), |_| {
+                empty = false;
+                false
+            })?;
+            if !empty {
+                return Err(EditError::NotEmpty);
+            }
+        }
+        Ok(entry)
+    }
+
+    /// Takes the name from what has it.
+    fn unlink_named(&mut self, path: &str) -> Result<Entry, EditError> {
+        let (parent, name) = split(path);
+        let slots = Slots::new(self.geometry, &*self.stage, self.directory(parent)?)?;
+        let (entry, slots) = find_with_slots(self.geometry, slots, name)?.ok_or(EditError::NotFound)?;
+        slots.into_iter().try_for_each(|slot| self.stage.write(slot, &[DELETED]))?;
+        Ok(entry)
+    }
+
+    /// Frees the clusters of what has no name any more.
+    fn free(&mut self, removed: &Entry) -> Result<(), EditError> {
+        let chain = runs(self.geometry, &*self.stage, removed.cluster)?;
+        for index in 0..chain.capacity() / self.geometry.cluster_size {
+            let cluster = chain.cluster(self.geometry, index).ok_or(Error::Damaged("a chain ends before its file"))?;
+            self.stage.set_entry(cluster, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a slot into a directory, under a name that nothing has there.
+    fn place(&mut self, directory: u32, name: &str, mut slot: [u8; SLOT as usize]) -> Result<(), EditError> {
+        if !name::is_possible(name) {
+            return Err(EditError::InvalidName);
+        }
+        let units: Vec<u16> = name.encode_utf16().collect();
+        let needed = units.len().div_ceil(name::PIECE) as u64 + 1;
+        let slots = Slots::new(self.geometry, &*self.stage, directory)?;
+        let room = Room::find(self.stage, slots, name, needed)?;
+        slot[..11].copy_from_slice(&room.short);
+        let places = offsets(self.stage, self.geometry, directory, room.at, needed, self.hint)?;
+        let slots = pieces(&units, &slot).chain([slot]);
+        places.into_iter().zip(slots).try_for_each(|(at, slot)| self.stage.write(at, &slot))?;
+        Ok(())
+    }
+
+    /// A slot that is made now.
+    fn dated(&self) -> [u8; SLOT as usize] {
+        let mut slot = [0; SLOT as usize];
+        let (date, time) = encode_time(self.now);
+        let ([t0, t1], [d0, d1]) = (time.to_le_bytes(), date.to_le_bytes());
+        slot[14..20].copy_from_slice(&[t0, t1, d0, d1, d0, d1]);
+        slot[22..26].copy_from_slice(&[t0, t1, d0, d1]);
+        slot
+    }
+
+    /// Has a slot lead to a cluster.
+    fn lead(&self, slot: &mut [u8; SLOT as usize], cluster: u32) {
+        let bytes = cluster.to_le_bytes();
+        if self.geometry.root_bytes == 0 {
+            slot[20..22].copy_from_slice(&bytes[2..]);
+        }
+        slot[26..28].copy_from_slice(&bytes[..2]);
+    }
+
+    /// Marks a slot that is being removed: if an interruption leaves two names, a repair keeps the other one.
+    fn mark_moved(&mut self, slot: u64) -> Result<(), EditError> {
+        let mut flags = [0];
+        self.stage.read(slot + FLAGS, &mut flags)?;
+        Ok(self.stage.write(slot + FLAGS, &[flags[0] | MOVED])?)
+    }
+
+    /// `..` of a directory that has moved leads to its new parent.
+    fn lead_up(&mut self, change: &Move<'_>) -> Result<(), EditError> {
+        let above = match find(self.geometry, &*self.stage, split(change.to).0)? {
+            Found::Root => 0,
+            Found::Entry(entry) => entry.cluster,
+        };
+        let at = self.geometry.offset(change.moved.cluster)? + SLOT;
+        let mut slot = [0; SLOT as usize];
+        self.stage.read(at, &mut slot)?;
+        if slot[..11] == *b"..         " {
+            self.lead(&mut slot, above);
+            self.stage.write(at, &slot)?;
+        }
+        Ok(())
+    }
 }
 
-/// Changes a name.
-pub(crate) fn rename<S: Store>(
-    fat: &Fat<S>,
-    stage: &Mutex<Stage<S>>,
-    geometry: &Geometry,
-    change: &Move<'_>,
-) -> Result<(), LibraryError> {
-    let (root, Move { from, to, .. }) = (fat.root_dir(), change);
-    if change.respelled {
-        // To the library both are one name; by way of a third they are not.
-        root.rename(from, &root, change.aside)?;
-        return named(stage, geometry, to, |to| root.rename(change.aside, &root, to));
-    }
-    // The replaced file frees its clusters last, so that nothing new uses them before its name is removed.
-    let replaced = change.hidden.or(change.replaced.then_some(change.aside));
-    if let Some(aside) = replaced {
-        root.rename(to, &root, aside)?;
-    }
-    named(stage, geometry, to, |to| root.rename(from, &root, to))?;
-    mark_moved(stage, change.moved.slot)?;
-    if replaced.is_some() && change.hidden.is_none() {
-        root.remove(change.aside)?;
-    }
-    if change.moved.directory { lead_up(stage, geometry, change) } else { Ok(()) }
-}
-
-/// Marks a slot that is being removed: if an interruption leaves two names, a repair keeps the other one.
-fn mark_moved<S: Store>(stage: &Mutex<Stage<S>>, slot: u64) -> Result<(), LibraryError> {
-    let mut stage = stage.lock();
-    let mut flags = [0];
-    stage.read(slot + FLAGS, &mut flags).map_err(as_library_error)?;
-    stage.write(slot + FLAGS, &[flags[0] | MOVED]).map_err(as_library_error)
-}
-
-/// `..` of a directory that has moved leads to its new parent, which the library does not update.
-fn lead_up<S: Store>(stage: &Mutex<Stage<S>>, geometry: &Geometry, change: &Move<'_>) -> Result<(), LibraryError> {
-    const SLOT: u64 = 32;
-    let mut stage = stage.lock();
-    let parent = change.to.rsplit_once('/').map_or("", |(parent, _)| parent);
-    let cluster = match find(geometry, &*stage, parent).map_err(as_library_error)? {
-        Found::Root => 0,
-        Found::Entry(entry) => entry.cluster,
-    };
-    let slot = geometry.offset(change.moved.cluster).map_err(as_library_error)? + SLOT;
-    let mut name = [0; 11];
-    stage.read(slot, &mut name).map_err(as_library_error)?;
-    if name != *b"..         " {
-        return Ok(());
-    }
-    let [low0, low1, high0, high1] = cluster.to_le_bytes();
-    stage.write(slot + 20, &[high0, high1]).map_err(as_library_error)?;
-    stage.write(slot + 26, &[low0, low1]).map_err(as_library_error)
+/// A path's parent, and the last name in it.
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
 }

@@ -1,7 +1,6 @@
 //! A change of the file system's structures, collected before it is made.
 //!
-//! The FAT library reads and writes here. What it writes is kept aside until the whole operation has succeeded; one that
-//! fails half-way leaves no trace. Then the words that differ are written in an order in which an interruption (the
+//! What is written here is kept aside until the whole operation has succeeded; one that fails half-way leaves no trace. Then the words that differ are written in an order in which an interruption (the
 //! process is killed between two stores) can lose free space and nothing else:
 //!
 //! ```text
@@ -17,7 +16,7 @@
 //! last. No slot goes and comes in one change, so what had it is whole until everything new is.
 
 use super::Store;
-use crate::directory::{LABEL, LONG};
+use crate::directory::LONG;
 use crate::{Error, Geometry, Image, Kind};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -55,8 +54,6 @@ pub(crate) struct Stage<S> {
     order: Vec<u64>,
     /// The directory slots that go, in the order in which they do.
     going: Vec<u64>,
-    /// How many more accesses this operation may make: the structures of a damaged image can lead in circles.
-    budget: u64,
 }
 
 impl<S: Store> Image for Stage<S> {
@@ -83,7 +80,7 @@ impl<S: Store> Image for Stage<S> {
 
 impl<S: Store> Stage<S> {
     pub(crate) fn new(image: S, geometry: Geometry) -> Stage<S> {
-        Stage { image, geometry, blocks: BTreeMap::new(), order: Vec::new(), going: Vec::new(), budget: 0 }
+        Stage { image, geometry, blocks: BTreeMap::new(), order: Vec::new(), going: Vec::new() }
     }
 
     /// Forgets what is kept aside, and lets the next operation begin.
@@ -91,25 +88,11 @@ impl<S: Store> Stage<S> {
         self.blocks.clear();
         self.order.clear();
         self.going.clear();
-        self.budget = (8 << 20) + 16 * u64::from(self.geometry.clusters);
     }
 
-    /// One access of the library.
-    pub(crate) fn pay(&mut self) -> Result<(), Error> {
-        self.budget = self.budget.checked_sub(1).ok_or(Error::Damaged("an operation does not come to its end"))?;
-        Ok(())
-    }
-
-    /// Reads for the library. A slot that goes is no free one to it before the next change: it sees a label there, which it passes by.
-    pub(crate) fn read_as_library(&self, offset: u64, to: &mut [u8]) -> Result<(), Error> {
-        self.read(offset, to)?;
-        for slot in &self.going {
-            for (at, byte) in [(*slot, b'-'), (slot + ATTRIBUTES, LABEL)] {
-                let place = at.checked_sub(offset).and_then(|index| to.get_mut(index as usize));
-                place.into_iter().for_each(|place| *place = byte);
-            }
-        }
-        Ok(())
+    /// Whether the slot there goes. It is not free before the next change.
+    pub(crate) fn goes(&self, slot: u64) -> bool {
+        self.going.contains(&slot)
     }
 
     /// Keeps bytes aside.
@@ -120,7 +103,7 @@ impl<S: Store> Stage<S> {
         if from.first() == Some(&DELETED) && offset.is_multiple_of(SLOT) && !self.fat().contains(&offset) {
             let mut before = [0];
             self.image.read(offset, &mut before)?;
-            if !matches!(before[0], 0 | DELETED) && !self.going.contains(&offset) {
+            if !matches!(before[0], 0 | DELETED) && !self.goes(offset) {
                 self.going.push(offset);
             }
         }
@@ -267,7 +250,7 @@ impl<S: Store> Stage<S> {
             for slot in (0..BLOCK as usize).step_by(SLOT as usize) {
                 for at in WORDS.map(|word| slot + word * WORD) {
                     let (from, to) = (&old[at..at + WORD], &new[at..at + WORD]);
-                    if from != to && !(at == slot && self.going.contains(&(start + at as u64))) {
+                    if from != to && !(at == slot && self.goes(start + at as u64)) {
                         self.store(start + at as u64, to)?;
                     }
                 }

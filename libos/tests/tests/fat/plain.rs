@@ -31,6 +31,25 @@ fn capital_and_small_letters_are_one_name() {
 }
 
 #[test]
+fn one_letter_is_one_letter_in_capitals() {
+    for kind in KINDS {
+        let domain = domain(formatted(kind));
+        let files = domain.files(ME);
+        for (name, content) in [("Stra\u{df}e", b"sharp"), ("Strasse", b"plain")] {
+            let descriptor = files.make(&format!("/fat/{name}"));
+            files.write(descriptor, content).unwrap();
+            files.close(descriptor).unwrap();
+        }
+        assert_eq!(files.read("/fat/STRA\u{df}E").unwrap(), b"sharp");
+        assert_eq!(files.read("/fat/STRASSE").unwrap(), b"plain");
+        files.rename("/fat/strasse", "/fat/\u{fb01}ne").unwrap();
+        assert_eq!(files.read("/fat/fine"), Err(Errno::NotFound));
+        assert_eq!(files.list("/fat").unwrap(), ["Stra\u{df}e", "\u{fb01}ne"]);
+        assert_eq!(checked(domain).findings, []);
+    }
+}
+
+#[test]
 fn names_that_fat_cannot_hold_are_refused() {
     let domain = domain(formatted(FatType::Fat16));
     let files = domain.files(ME);
@@ -39,7 +58,9 @@ fn names_that_fat_cannot_hold_are_refused() {
         assert_eq!(files.open(&path, open::WRITE | open::CREATE), Err(Errno::InvalidName), "{name:?}");
         assert_eq!(files.make_directory(&path), Err(Errno::InvalidName), "{name:?}");
     }
-    for name in ["ä ö ü", "名前", "a.b.c.d", "x".repeat(255).as_str(), "with+plus,comma;semi=equals[brackets]"] {
+    for name in
+        ["ä ö ü", "名前", "🦀 and 🦀", "a.b.c.d", "x".repeat(255).as_str(), "with+plus,comma;semi=equals[brackets]"]
+    {
         let path = format!("/fat/{name}");
         let descriptor = files.make(&path);
         files.close(descriptor).unwrap();
