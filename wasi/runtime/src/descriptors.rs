@@ -11,7 +11,7 @@
 
 use crate::errno::WasiError;
 use crate::host::call;
-use crate::path::beneath;
+use crate::path::{Ending, beneath};
 use crate::sockets::Socket;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -65,8 +65,8 @@ pub(crate) struct Descriptor {
     /// What may be done with it. A program can only take rights away. Kept for `fd_fdstat_get`; what a file lets itself be used for was
     /// decided when it was opened.
     pub(crate) rights: Rights,
-    /// The entries of a directory, as they were when it was last read from its start.
-    pub(crate) listing: Vec<Entry>,
+    /// The entries of a directory, as they were when it was last read from its start, once it was read.
+    pub(crate) listing: Option<Vec<Entry>>,
 }
 
 /// Rights of WASI: of the descriptor itself, and of what is opened beneath it.
@@ -125,15 +125,19 @@ pub(crate) mod filetype {
 impl Descriptor {
     /// A new one, with these flags and rights.
     pub(crate) fn new(target: Target, flags: u16, rights: Rights) -> Descriptor {
-        Descriptor { target, flags, rights, listing: Vec::new() }
+        Descriptor { target, flags, rights, listing: None }
     }
 
     /// The libos's descriptor of a file.
     pub(crate) fn file(&self) -> Result<u64, WasiError> {
+        if let Target::File(handle) = &self.target { Ok(handle.0) } else { Err(WasiError::BADF) }
+    }
+
+    /// The same of what has a position.
+    pub(crate) fn positioned(&self) -> Result<u64, WasiError> {
         match &self.target {
-            Target::File(handle) => Ok(handle.0),
-            Target::Root | Target::Directory(_) => Err(WasiError::ISDIR),
             Target::Stdin | Target::Output(_) | Target::Device(_) | Target::Socket(_) => Err(WasiError::SPIPE),
+            _ => self.file(),
         }
     }
 
@@ -147,22 +151,19 @@ impl Descriptor {
         match &self.target {
             Target::File(handle) | Target::Directory(handle) => Ok(Some(handle.0)),
             Target::Root => Ok(None),
-            Target::Stdin | Target::Output(_) | Target::Device(_) | Target::Socket(_) => Err(WasiError::INVAL),
+            Target::Stdin | Target::Output(_) | Target::Device(_) | Target::Socket(_) => Err(WasiError::BADF),
         }
     }
 
     /// A path beneath this directory, as hostcalls take it.
     pub(crate) fn at(&self, path: &str) -> Result<Place, WasiError> {
-        let path = beneath(path)?;
-        match &self.target {
-            Target::Root => Ok(Place { directory: WORKING_DIRECTORY, path: alloc::format!("/{path}") }),
-            Target::Directory(handle) => {
-                Ok(Place { directory: handle.0, path: if path.is_empty() { ".".into() } else { path } })
-            }
-            Target::File(_) | Target::Stdin | Target::Output(_) | Target::Device(_) | Target::Socket(_) => {
-                Err(WasiError::NOTDIR)
-            }
-        }
+        let (directory, path, ending) = match &self.target {
+            Target::Root => (WORKING_DIRECTORY, alloc::format!("/{path}"), beneath(path)?),
+            Target::Directory(handle) => (handle.0, path.into(), beneath(path)?),
+            Target::Stdin | Target::Output(_) => return Err(WasiError::BADF),
+            Target::File(_) | Target::Device(_) | Target::Socket(_) => return Err(WasiError::NOTDIR),
+        };
+        Ok(Place { directory, path, ending })
     }
 
     /// `filetype` of what it stands for.
@@ -181,6 +182,8 @@ impl Descriptor {
 pub(crate) struct Place {
     directory: u64,
     path: String,
+    /// What the path ends with.
+    pub(crate) ending: Ending,
 }
 
 impl Place {
@@ -194,7 +197,9 @@ impl Place {
         if self.directory != WORKING_DIRECTORY {
             return None;
         }
-        Some(match self.path.strip_prefix("/dev/")? {
+        let names: Vec<&str> = self.path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+        let (["dev", name], Ending::Name) = (&names[..], self.ending) else { return None };
+        Some(match *name {
             "null" => Target::Device(Device::Null),
             "zero" => Target::Device(Device::Zero),
             "random" | "urandom" => Target::Device(Device::Random),
@@ -209,6 +214,13 @@ impl Place {
     pub(crate) fn open(&self, flags: u64) -> Result<Handle, WasiError> {
         let [directory, path, len] = self.args();
         call(number::FILE_OPEN, [directory, path, len, flags]).map(Handle)
+    }
+
+    /// The directory that its last name is in.
+    pub(crate) fn parent(&self) -> Place {
+        let path = self.path.trim_end_matches('/');
+        let path = path.rfind('/').map_or(".", |end| &path[..=end]);
+        Place { directory: self.directory, path: path.into(), ending: Ending::Slash }
     }
 
     /// What is known of it.

@@ -63,7 +63,7 @@ errors! {
     SPIPE = 70,
     TIMEDOUT = 73,
     XDEV = 75,
-    /// The path leads out of its directory, or the descriptor lacks a right.
+    /// The descriptor lacks a right.
     NOTCAPABLE = 76,
 }
 

@@ -4,6 +4,7 @@
 use crate::descriptors::{Descriptor, Entry, Handle, Place, Target, filetype};
 use crate::errno::WasiError;
 use crate::host::call;
+use crate::path::Ending;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -84,27 +85,40 @@ pub(crate) fn sync(descriptor: &Descriptor) -> Result<(), WasiError> {
 
 /// Opens what may be a file or a directory, with the libos's flags.
 pub(crate) fn open(place: &Place, mut flags: u64) -> Result<Target, WasiError> {
-    let directory = || place.open(flag::READ | flag::DIRECTORY).map(Target::Directory);
     if flags & flag::DIRECTORY != 0 {
-        return if flags & (flag::CREATE | flag::TRUNCATE) != 0 { Err(WasiError::INVAL) } else { directory() };
+        if flags & (flag::CREATE | flag::EXCLUSIVE | flag::TRUNCATE) != 0 {
+            return Err(WasiError::INVAL);
+        }
+        let directory = place.open(flag::READ | flag::DIRECTORY)?;
+        return if flags & flag::WRITE == 0 { Ok(Target::Directory(directory)) } else { Err(WasiError::ISDIR) };
+    }
+    if flags & flag::CREATE == 0 {
+        flags &= !flag::EXCLUSIVE;
+    } else if place.ending != Ending::Name {
+        return Err(no_file_by(place));
     }
     // WASI knows descriptors that can neither read nor write; the libos does not.
     if flags & (flag::READ | flag::WRITE) == 0 {
         flags |= flag::READ;
     }
     let opened = match flags & flag::WRITE {
-        0 => open_to_read(place, flags),
-        _ => place.open(flags),
+        0 => open_to_read(place, flags)?,
+        _ => place.open(flags)?,
     };
-    let opened = match opened {
-        // Programs ask for all rights that a directory can have, writing among them.
-        Err(WasiError::ISDIR) if flags & (flag::CREATE | flag::TRUNCATE) == 0 => return directory(),
-        result => result?,
+    match kind(&stat(opened.0)?) {
+        filetype::DIRECTORY if flags & flag::CREATE != 0 => Err(WasiError::ISDIR),
+        filetype::DIRECTORY => Ok(Target::Directory(opened)),
+        _ => Ok(Target::File(opened)),
+    }
+}
+
+/// Why no file can be made by a path that only a directory can have.
+fn no_file_by(place: &Place) -> WasiError {
+    let looked = match place.stat() {
+        Err(WasiError::NOENT) if place.ending == Ending::Slash => place.parent().stat(),
+        looked => looked,
     };
-    Ok(match kind(&stat(opened.0)?) {
-        filetype::DIRECTORY => Target::Directory(opened),
-        _ => Target::File(opened),
-    })
+    looked.err().unwrap_or(WasiError::ISDIR)
 }
 
 /// Opens a file to be read that is to be made or emptied as well: for that it is opened to be written to first.
@@ -131,13 +145,32 @@ fn open_to_read(place: &Place, flags: u64) -> Result<Handle, WasiError> {
     }
 }
 
+/// Why no link can be made by a path: no mount has links, but what is wrong with the path as such goes first.
+pub(crate) fn no_link(place: &Place) -> WasiError {
+    match place.stat() {
+        Ok(_) => WasiError::EXIST,
+        Err(WasiError::NOENT) => place.parent().stat().err().unwrap_or(WasiError::NOTSUP),
+        Err(error) => error,
+    }
+}
+
 /// A call with one path.
 pub(crate) fn by_path(number: u32, place: &Place) -> Result<(), WasiError> {
+    if place.ending == Ending::Dots && [number::FILE_MKDIR, number::FILE_RMDIR].contains(&number) {
+        place.stat()?;
+        return Err(if number == number::FILE_MKDIR { WasiError::EXIST } else { WasiError::INVAL });
+    }
     call(number, place.args()).map(drop)
 }
 
 /// Gives a file another name.
 pub(crate) fn rename(from: &Place, to: &Place) -> Result<(), WasiError> {
+    for place in [from, to] {
+        if place.ending == Ending::Dots {
+            place.stat()?;
+            return Err(WasiError::BUSY);
+        }
+    }
     let ([a, b, c], [d, e, f]) = (from.args(), to.args());
     call(number::FILE_RENAME, [a, b, c, d, e, f]).map(drop)
 }
@@ -160,7 +193,8 @@ pub(crate) fn set_times_of(descriptor: &Descriptor, accessed: i64, modified: i64
 pub(crate) fn list(descriptor: &Descriptor) -> Result<Vec<Entry>, WasiError> {
     let fresh: Handle = match &descriptor.target {
         Target::Root | Target::Directory(_) => descriptor.at(".")?.open(flag::READ | flag::DIRECTORY)?,
-        _ => return Err(WasiError::NOTDIR),
+        Target::File(_) => return Err(WasiError::NOTDIR),
+        _ => return Err(WasiError::BADF),
     };
     let mut entries = Vec::new();
     let mut buffer = vec![0; BUFFER];

@@ -9,8 +9,7 @@ use alloc::vec;
 use monohull_abi::file::open;
 use monohull_abi::number;
 
-/// The descriptor of the directory that a program finds open, and its name.
-const ROOT: u32 = 3;
+/// The name of the directory that a program finds open.
 const ROOT_NAME: &[u8] = b"/";
 
 /// Bits of `oflags`.
@@ -30,19 +29,18 @@ impl Call<'_> {
     }
 
     pub(super) fn fd_prestat_dir_name(&mut self, fd: u32, pointer: u32, len: u32) -> Result<(), WasiError> {
-        self.preopened(fd)?;
+        // Another descriptor that is open is another error here than of `fd_prestat_get`, as in Wasmtime.
+        self.state.descriptors.get(fd)?;
+        self.preopened(fd).map_err(|_| WasiError::NOTDIR)?;
         if (len as usize) < ROOT_NAME.len() {
             return Err(WasiError::NAMETOOLONG);
         }
         self.guest.store(pointer, ROOT_NAME)
     }
 
-    /// Only the root was open at the start.
+    /// Only the root was open at the start, whatever number it has now.
     fn preopened(&self, fd: u32) -> Result<(), WasiError> {
-        match self.state.descriptors.get(fd)?.target {
-            Target::Root if fd == ROOT => Ok(()),
-            _ => Err(WasiError::BADF),
-        }
+        if matches!(self.state.descriptors.get(fd)?.target, Target::Root) { Ok(()) } else { Err(WasiError::BADF) }
     }
 
     /// A path beneath the directory `fd`.
@@ -123,9 +121,11 @@ impl Call<'_> {
         to_path: u32,
         to_len: u32,
     ) -> Result<(), WasiError> {
-        self.place(to, to_path, to_len)?;
-        self.place(fd, path, len)?.stat()?;
-        Err(WasiError::NOTSUP)
+        let new = self.place(to, to_path, to_len)?;
+        if files::kind(&self.place(fd, path, len)?.stat()?) == filetype::DIRECTORY {
+            return Err(WasiError::PERM);
+        }
+        Err(files::no_link(&new))
     }
 
     /// No mount has links.
@@ -138,8 +138,7 @@ impl Call<'_> {
         len: u32,
     ) -> Result<(), WasiError> {
         self.guest.text(target, target_len)?;
-        self.place(fd, path, len)?;
-        Err(WasiError::NOTSUP)
+        Err(files::no_link(&self.place(fd, path, len)?))
     }
 
     /// What is there is no link.
@@ -214,16 +213,16 @@ impl Call<'_> {
         out: u32,
     ) -> Result<(), WasiError> {
         let descriptor = self.state.descriptors.get_mut(fd)?;
-        if cookie == 0 {
+        if cookie == 0 || descriptor.listing.is_none() {
             let own = |name: &str| Entry { name: name.into(), kind: filetype::DIRECTORY, node: 0 };
             let mut entries = vec![own("."), own("..")];
             entries.extend(files::list(descriptor)?);
-            descriptor.listing = entries;
+            descriptor.listing = Some(entries);
         }
         let start = usize::try_from(cookie).unwrap_or(usize::MAX);
         let buffer = self.guest.bytes_mut(pointer, len)?;
         let mut used = 0;
-        for (entry, next) in descriptor.listing.iter().zip(1u64..).skip(start) {
+        for (entry, next) in descriptor.listing.iter().flatten().zip(1u64..).skip(start) {
             let mut record = vec![0; DIRENT_SIZE];
             record[..8].copy_from_slice(&next.to_le_bytes());
             record[8..16].copy_from_slice(&entry.node.to_le_bytes());

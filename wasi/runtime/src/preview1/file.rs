@@ -106,7 +106,10 @@ impl Call<'_> {
     ) -> Result<(), WasiError> {
         let ranges = self.guest.buffers(buffers, count)?;
         self.guest.bytes(out, 4)?;
-        let bytes = self.vector(number::FILE_READV, fd, &ranges, offset_of(offset)?)?;
+        if let Target::Output(_) = self.state.descriptors.get(fd)?.target {
+            return Err(WasiError::BADF);
+        }
+        let bytes = self.vector(number::FILE_READV, fd, &ranges, offset_of(offset, &ranges)?)?;
         self.guest.store_u32(out, bytes as u32)
     }
 
@@ -145,13 +148,21 @@ impl Call<'_> {
     ) -> Result<(), WasiError> {
         let ranges = self.guest.buffers(buffers, count)?;
         self.guest.bytes(out, 4)?;
-        let bytes = self.vector(number::FILE_WRITEV, fd, &ranges, offset_of(offset)?)?;
+        if let Target::Stdin = self.state.descriptors.get(fd)?.target {
+            return Err(WasiError::BADF);
+        }
+        let bytes = self.vector(number::FILE_WRITEV, fd, &ranges, offset_of(offset, &ranges)?)?;
         self.guest.store_u32(out, bytes as u32)
     }
 
     /// One call for several buffers.
     fn vector(&mut self, number: u32, fd: u32, ranges: &[Range<usize>], offset: u64) -> Result<u64, WasiError> {
-        let file = self.state.descriptors.get(fd)?.file()?;
+        let file = match &self.state.descriptors.get(fd)? {
+            Descriptor { target: Target::Root | Target::Directory(_), .. } if number == number::FILE_READV => {
+                return Err(WasiError::ISDIR);
+            }
+            descriptor => descriptor.positioned()?,
+        };
         let vectors = vectors(self.guest.0, ranges);
         call(number, [file, vectors.as_ptr() as u64, vectors.len() as u64, offset])
     }
@@ -162,7 +173,7 @@ impl Call<'_> {
         let position = match descriptor.target {
             // It has no position.
             Target::Device(_) => 0,
-            _ => call(number::FILE_SEEK, [descriptor.file()?, offset as u64, whence as u64])?,
+            _ => call(number::FILE_SEEK, [descriptor.positioned()?, offset as u64, whence as u64])?,
         };
         self.guest.store_u64(out, position)
     }
@@ -275,9 +286,10 @@ pub(super) fn stream(descriptor: &Descriptor) -> [u8; FILESTAT_SIZE] {
     bytes
 }
 
-/// An offset in a file; the largest number stands for the position.
-fn offset_of(offset: u64) -> Result<u64, WasiError> {
-    if offset == AT_POSITION { Err(WasiError::INVAL) } else { Ok(offset) }
+/// An offset in a file, behind which so many bytes have positions too.
+fn offset_of(offset: u64, ranges: &[Range<usize>]) -> Result<u64, WasiError> {
+    let bytes = ranges.iter().map(|range| range.len() as u64).sum();
+    offset.checked_add(bytes).filter(|end| *end <= i64::MAX as u64).map(|_| offset).ok_or(WasiError::INVAL)
 }
 
 /// Flags of a descriptor, all of them known.

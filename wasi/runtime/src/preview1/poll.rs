@@ -12,9 +12,12 @@ use super::Call;
 use super::clock::clock;
 use crate::descriptors::Target;
 use crate::errno::WasiError;
-use crate::host::now;
+use crate::files;
+use crate::host::{call, now};
 use crate::sockets::{self, READ as READABLE, WRITE as WRITABLE};
 use alloc::vec::Vec;
+use monohull_abi::file::Whence;
+use monohull_abi::number;
 use monohull_abi::types::Clock;
 
 const SUBSCRIPTION_SIZE: u32 = 48;
@@ -36,6 +39,17 @@ struct Event {
     at: u64,
     /// The descriptor of a socket whose turn comes earlier if it is ready for this.
     socket: Option<(u32, u32)>,
+    /// It is a file that has no more to read.
+    is_at_end: bool,
+}
+
+/// The flag of an event that there is no more to come.
+const HANGUP: u8 = 1;
+
+/// Whether the position in a file is at its end, or behind it.
+fn is_at_end(file: u64) -> Result<bool, WasiError> {
+    let position = call(number::FILE_SEEK, [file, 0, Whence::Current as u64])?;
+    Ok(position >= files::stat(file)?.size)
 }
 
 /// It does not happen by itself.
@@ -93,7 +107,7 @@ impl Call<'_> {
     fn subscription(&self, at: u32, start: u64) -> Result<Event, WasiError> {
         let user_data = self.guest.load(at)?;
         let [tag] = self.guest.load(at + 8)?;
-        let event = |result, at| Event { user_data, result, tag, at, socket: None };
+        let event = |result, at| Event { user_data, result, tag, at, socket: None, is_at_end: false };
         match tag {
             CLOCK => {
                 let timeout = self.guest.load_u64(at + 24)?;
@@ -111,12 +125,20 @@ impl Call<'_> {
             }
             READ | WRITE => {
                 let fd = self.guest.load_u32(at + 16)?;
-                let descriptor = self.state.descriptors.get(fd);
-                if let Ok(Target::Socket(_)) = descriptor.map(|descriptor| &descriptor.target) {
-                    let wanted = if tag == READ { READABLE } else { WRITABLE };
-                    return Ok(Event { socket: Some((fd, wanted)), ..event(Ok(1), NEVER) });
-                }
-                Ok(event(descriptor.map(|descriptor| u64::from(matches!(descriptor.target, Target::File(_)))), start))
+                let ready = match self.state.descriptors.get(fd).map(|descriptor| &descriptor.target) {
+                    Ok(Target::Socket(_)) => {
+                        let wanted = if tag == READ { READABLE } else { WRITABLE };
+                        return Ok(Event { socket: Some((fd, wanted)), ..event(Ok(1), NEVER) });
+                    }
+                    Ok(Target::File(handle)) => {
+                        return Ok(Event { is_at_end: tag == READ && is_at_end(handle.0)?, ..event(Ok(1), start) });
+                    }
+                    Ok(Target::Device(_)) => Ok(1),
+                    Ok(Target::Stdin) if tag == READ => Ok(1),
+                    Ok(Target::Output(_)) if tag == WRITE => Ok(1),
+                    _ => Err(WasiError::BADF),
+                };
+                Ok(event(ready, start))
             }
             _ => Err(WasiError::INVAL),
         }
@@ -132,6 +154,7 @@ impl Call<'_> {
         bytes[8..10].copy_from_slice(&number.to_le_bytes());
         bytes[10] = event.tag;
         bytes[16..24].copy_from_slice(&ready.to_le_bytes());
+        bytes[24] = if event.is_at_end { HANGUP } else { 0 };
         self.guest.store(at, &bytes)
     }
 }

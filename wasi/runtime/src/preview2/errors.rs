@@ -59,7 +59,7 @@ codes! {
     NoSuchDevice = "no-such-device": 60,
     Overflow = "overflow": 61,
     // Among them that a path leads out of its directory.
-    NotPermitted = "not-permitted": 63 | 76,
+    NotPermitted = "not-permitted": 63,
     Pipe = "pipe": 64,
     ReadOnly = "read-only": 69,
     InvalidSeek = "invalid-seek": 70,
