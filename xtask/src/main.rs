@@ -209,6 +209,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
             .and_then(|()| c_programs::fetch())
             .and_then(|()| fat_tools::ready())
             .and_then(|()| apache::ready())
+            .and_then(|()| sandboxes::wasmtime())
             .and_then(|()| network::peers().map(drop)),
         Chore::Lint => lint::run(),
         Chore::Audit => audit::run(),

@@ -32,6 +32,8 @@ pub(crate) fn all(arguments: &[String], extent: Extent) -> Result<Count> {
     // The commands of the documentation use curl.
     network::peers()?;
     fat_tools::ready()?;
+    // Tests of WebAssembly programs compare with it.
+    sandboxes::wasmtime()?;
     let workspace = Workspace::load()?;
     let mut total = Count::default();
     // This machine: release and debug make the same promises, so the everyday build is tested.
@@ -53,7 +55,6 @@ pub(crate) fn all(arguments: &[String], extent: Extent) -> Result<Count> {
         total.add(libc_tests()?);
         total.add(c_suites()?);
         total.add(wasi_programs()?);
-        total.add(wasi_in_wasmtime()?);
     }
     // The same suite where there are protection keys.
     if arguments.is_empty() {
@@ -93,12 +94,6 @@ fn c_suites() -> Result<Count> {
 fn wasi_programs() -> Result<Count> {
     build::c_programs_wasi()?;
     ignored_tests("wasi_programs")
-}
-
-/// Tests that compare with the same program in Wasmtime, which is fetched first.
-fn wasi_in_wasmtime() -> Result<Count> {
-    sandboxes::wasmtime()?;
-    ignored_tests("e2e_wasi")
 }
 
 /// Runs the ignored tests of test programs of the visor.

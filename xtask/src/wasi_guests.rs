@@ -8,6 +8,7 @@
 //! bench/guests/*.c         clang, wasi-libc    target/wasi/bench-words.wasm, -sort, -chain, for the benchmark `wasi-workflows`, with wasi/lib/monohull.c
 //! wasi/guests/c/durable.c  clang, wasi-libc    target/wasi/durable-c.wasm, with wasi/lib/monohull.c
 //! wasi/guests/c/serve.c    clang, wasi-libc    target/wasi/serve-c.wasm
+//! wasi/guests/c/conformance.c  clang, wasi-libc    target/wasi/conformance.wasm, which runs here and in Wasmtime, with conformance_actions.c
 //! wasi/guests/c/connect.c  clang, wasi-libc    target/wasi/connect-c.wasm, with wasi/lib/monohull.c
 //! wasi/guests/js/*.c       clang, QuickJS      target/wasi/quickjs.wasm, the interpreter of `monohull build app.js`
 //! wasi/guests/go           Go                  target/wasi/tour-go.wasm
@@ -81,6 +82,7 @@ pub(crate) fn build(to: &Path) -> Result {
         ("c/slots.c", None, "bench-slots.wasm"),
         ("c/durable.c", Some(library.clone()), "durable-c.wasm"),
         ("c/serve.c", None, "serve-c.wasm"),
+        ("c/conformance.c", Some(guests.join("c/conformance_actions.c")), "conformance.wasm"),
         ("c/connect.c", Some(library), "connect-c.wasm"),
     ] {
         let sources: Vec<PathBuf> = [guests.join(source)].into_iter().chain(more).collect();

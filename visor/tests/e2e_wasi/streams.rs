@@ -70,7 +70,6 @@ fn streams_are_no_terminals() {
 }
 
 #[test]
-#[ignore = "needs wasmtime, which is fetched: run by `cargo xtask test --full`"]
 fn streams_are_what_pipes_are_to_wasmtime() {
     let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wasmtime/fetched");
     let mut python = Command::new("python3");

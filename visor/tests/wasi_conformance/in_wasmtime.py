@@ -1,0 +1,36 @@
+"""Runs a program in Wasmtime, again and again, as it is told in JSON on standard input: each time in a folder, whose directory `root` is the
+program's `/`. What the program prints, and how it ends, are files of the folder."""
+
+import json
+import os
+import sys
+
+from wasmtime import Engine, ExitTrap, Linker, Module, Store, Trap, WasiConfig, WasmtimeError
+
+asked = json.load(sys.stdin)
+engine = Engine()
+linker = Linker(engine)
+linker.define_wasi()
+module = Module.from_file(engine, asked["module"])
+for run in asked["runs"]:
+    here = lambda name: os.path.join(run["folder"], name)
+    wasi = WasiConfig()
+    wasi.argv = run["argv"]
+    wasi.env = run["env"]
+    if run["stdin"] is not None:
+        wasi.stdin_file = run["stdin"]
+    wasi.stdout_file = here("stdout")
+    wasi.stderr_file = here("stderr")
+    wasi.preopen_dir(here("root"), "/")
+    store = Store(engine)
+    store.set_wasi(wasi)
+    end = asked["returned"]
+    try:
+        linker.instantiate(store, module).exports(store)["_start"](store)
+    except ExitTrap as exit:
+        end = f"status {exit.code}"
+    except (Trap, WasmtimeError) as trap:
+        end = str(trap)
+    store.close()
+    with open(here("end"), "w") as file:
+        file.write(end)
