@@ -5,6 +5,7 @@ use crate::extent::Extent;
 use crate::workspace::Workspace;
 use crate::{
     Result, browser, build, c_suites, cxx, fat_tools, flaky, libc_tests, lint, network, python, sandboxes, shell, vm,
+    wasi,
 };
 
 /// Tells tests that go through many cases to go through all of them.
@@ -44,6 +45,9 @@ pub(crate) fn all(arguments: &[String], extent: Extent) -> Result<Count> {
             command.env(EXHAUSTIVE, "1");
         }
         total.add(count(&mut command)?);
+    }
+    if arguments.is_empty() {
+        total.add(count(&mut wasi::tests(&workspace))?);
     }
     if extent == Extent::Sampled {
         total.notes.push(SAMPLED.to_owned());

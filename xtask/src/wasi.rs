@@ -140,6 +140,13 @@ pub(crate) fn lint(workspace: &Workspace) -> Result {
     })
 }
 
+/// The compiler's own tests, with the profile that it was built with.
+pub(crate) fn tests(workspace: &Workspace) -> Command {
+    let mut tests = cargo(workspace, &["test", "--release", "-p", "monohull-wasi-compile"]);
+    tests.env_remove("RUSTFLAGS");
+    tests
+}
+
 /// Cargo on the workspace `wasi`.
 fn cargo(workspace: &Workspace, arguments: &[&str]) -> Command {
     let mut command = shell::cargo(arguments.iter().copied());

@@ -20,7 +20,7 @@ use monohull_workflow::Target;
 use package::Selection;
 
 pub(super) use error::BuildError;
-pub(super) use image::{Built, check, install, is_accident};
+pub(super) use image::{Built, check, install};
 
 /// Build a crate as a function image, and check it
 #[derive(Debug, Args)]

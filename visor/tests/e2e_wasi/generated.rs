@@ -1,7 +1,9 @@
-//! Programs that no compiler would make: valid, and otherwise arbitrary. Each runs with guard pages and with explicit checks, and with the
-//! instructions of this processor and with those that all have. That must not make a difference, and each ends by itself or by a trap of its own.
+//! Programs that no compiler would make: valid, and otherwise arbitrary. Each runs with guard pages and with explicit checks, with the
+//! instructions of this processor and with those that all have, and with all constants moved out of its code. That must not make a difference,
+//! and each ends by itself or by a trap of its own.
 
-use super::support::{monohull, run_document, words};
+use super::extent::some_of;
+use super::support::{compiled, monohull, run_document, words};
 use arbitrary::Unstructured;
 use serde_json::json;
 use std::fs;
@@ -9,7 +11,8 @@ use tempfile::TempDir;
 use wasm_smith::{Config, Module};
 
 /// Programs of a test run. Each takes a second of a processor with all that belongs to it.
-const PROGRAMS: u64 = 12;
+const EVERYDAY: u64 = 12;
+const ALL: u64 = 150;
 /// Bytes that decide what a program is.
 const CHOICES: usize = 8192;
 /// Entries of functions and loops until a program traps.
@@ -63,12 +66,18 @@ fn arbitrary_programs_end_in_the_same_way_however_they_are_checked() {
         "steps": [{ "name": "app", "function": "app", "memory": "64MiB", "timeout": "60s" }],
     });
     let mut endings = Vec::new();
-    for number in 0..PROGRAMS {
-        fs::write(&program, generated(number)).expect("written");
-        let ways: [&[&str]; 2] = [&[], &["--explicit-checks", "--cpu", "x86-64-v2"]];
-        let [guarded, checked] = ways.map(|options| {
-            let built = monohull(&[&["build", program.to_str().expect("UTF-8")], options].concat());
-            assert!(built.status.success(), "{number}: {}", words(&built.stderr));
+    for number in 0..some_of(EVERYDAY, ALL) {
+        let module = generated(number);
+        fs::write(&program, &module).expect("written");
+        let ways: [Option<&[&str]>; 3] = [Some(&[]), Some(&["--explicit-checks", "--cpu", "x86-64-v2"]), None];
+        let [guarded, checked, moved] = ways.map(|options| {
+            match options {
+                Some(options) => {
+                    let built = monohull(&[&["build", program.to_str().expect("UTF-8")], options].concat());
+                    assert!(built.status.success(), "{number}: {}", words(&built.stderr));
+                }
+                None => drop(compiled(folder.path(), &module, &["--variant", "5"])),
+            }
             let report = run_document(folder.path(), &document);
             match report["status"].as_str() {
                 Some("done") => "done".to_owned(),
@@ -81,7 +90,7 @@ fn arbitrary_programs_end_in_the_same_way_however_they_are_checked() {
                 _ => panic!("{number}: {report:#}"),
             }
         });
-        assert_eq!(guarded, checked, "program {number}");
+        assert_eq!([&guarded, &guarded], [&checked, &moved], "program {number}");
         endings.push(guarded);
     }
     // They are worth running: some come to their end, and some do not.

@@ -3,6 +3,7 @@
 //! Most programs here are written as text, call a function of WASI as no C library would, and publish what they got in the slot `out`.
 //! The compiler and the runtime come from `cargo xtask build`; `cargo xtask test` does both.
 
+mod accidents;
 mod calls;
 mod client_sockets;
 mod component_sockets;
@@ -10,6 +11,8 @@ mod components;
 mod devices;
 mod durable;
 mod escape;
+#[path = "../support/extent.rs"]
+mod extent;
 #[path = "../support/full.rs"]
 mod full;
 mod generated;

@@ -2,9 +2,11 @@
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use monohull_visor::domain::keys::support;
+use monohull_visor::engine::options::folder_beside_program;
 use serde_json::{Value, json};
 use std::fs;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
@@ -60,6 +62,25 @@ impl Function {
         let report = self.run(json!({}), json!({ "outputs": ["out"], "files": [{ "at": "/work", "memory": "1MiB" }] }));
         words_of(&report).into_iter().map(u64::from).collect()
     }
+}
+
+/// The image `app.so` in this folder that the compiler makes of a program, with options of its own. Nothing checks it.
+#[track_caller]
+pub(super) fn compiled(folder: &Path, program: &[u8], options: &[&str]) -> PathBuf {
+    let tools = folder_beside_program("wasi").expect("built");
+    let mut compiler = Command::new(tools.join("compile"));
+    compiler.arg("--runtime").arg(tools.join("runtime.so")).args(options);
+    let mut compiler =
+        compiler.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut input = compiler.stdin.take().expect("piped");
+    // It reads all before it writes anything.
+    input.write_all(program).expect("read");
+    drop(input);
+    let done = compiler.wait_with_output().expect("waited for");
+    assert!(done.status.success(), "{}", words(&done.stderr));
+    let path = folder.join("app.so");
+    fs::write(&path, done.stdout).expect("written");
+    path
 }
 
 /// The words in the slot `out`.

@@ -18,6 +18,7 @@
 
 mod attachment;
 mod image;
+mod rewrite;
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use monohull_sandbox::computing::{ConfineError, Limits, confine};
 use monohull_wasi_settings::{Checks, Level};
+use rewrite::Constants;
 use wasmtime::{Config, Engine, OptLevel};
 
 /// Compile a WebAssembly program, from standard input, into a function image, on standard output
@@ -61,12 +63,17 @@ struct Arguments {
     parent: Option<i32>,
 }
 
-/// Ways of generating code: distances, registers and instructions differ from one to the next. Cranelift's settings, by name.
-const VARIANTS: [&[(&str, &str)]; 4] = [
-    &[],
-    &[("log2_min_function_alignment", "6")],
-    &[("bb_padding_log2_minus_one", "4")],
-    &[("regalloc_algorithm", "single_pass")],
+/// A way of generating code: Cranelift's settings, by name, and the constants that are moved out of the code first.
+type Variant = (&'static [(&'static str, &'static str)], Option<Constants>);
+/// Distances, registers and instructions differ from one to the next. The last ones are slower, and for programs whose own constants are
+/// what is forbidden.
+const VARIANTS: [Variant; 6] = [
+    (&[], None),
+    (&[("log2_min_function_alignment", "6")], None),
+    (&[("bb_padding_log2_minus_one", "4")], None),
+    (&[("regalloc_algorithm", "single_pass")], None),
+    (&[], Some(Constants::Spelling)),
+    (&[], Some(Constants::All)),
 ];
 
 /// What a component begins with: magic number, version, and the number of the layer, which is 0 in a module.
@@ -100,6 +107,9 @@ enum Error {
     /// The program is not valid WebAssembly, or uses what the runtime lacks; it is at fault.
     #[error("{0:#}")]
     Program(wasmtime::Error),
+    /// The program cannot be rewritten, because it is not valid WebAssembly; it is at fault.
+    #[error("{0}")]
+    Rewrite(#[from] wasmparser::BinaryReaderError),
     /// The variant does not exist; the invocation is at fault.
     #[error("there is no variant {0}; the last is {last}", last = VARIANTS.len() - 1)]
     NoVariant(usize),
@@ -124,16 +134,18 @@ fn main() -> ExitCode {
 }
 
 fn build(arguments: Arguments) -> Result<(), Error> {
-    let Arguments { runtime: path, attach, variant, explicit_checks, level, memory, seconds, output, parent } = arguments;
+    let Arguments { runtime: path, attach, variant, explicit_checks, level, memory, seconds, output, parent } =
+        arguments;
     let checks = if explicit_checks { Checks::Explicit } else { Checks::Guards };
-    let variant = VARIANTS.get(variant).ok_or(Error::NoVariant(variant))?;
+    let (settings, constants) = VARIANTS.get(variant).ok_or(Error::NoVariant(variant))?;
     let runtime = std::fs::read(&path).map_err(|source| Error::Runtime { path: path.clone(), source })?;
     let program = read_program()?;
     confine(parent, Limits { memory, seconds, output })?;
     let image = if attach {
         image::attach(&runtime, &program)
     } else {
-        let compiled = compile(&program, variant, level, checks)?;
+        let rewritten = constants.map(|constants| rewrite::rewrite(&program, constants)).transpose()?;
+        let compiled = compile(rewritten.as_deref().unwrap_or(&program), settings, level, checks)?;
         // The program is known to be whole.
         let attachment = attachment::of_module(&program).unwrap_or_default();
         image::link(&runtime, &compiled, attachment, checks)
@@ -179,7 +191,7 @@ fn compile(wasm: &[u8], settings: &[(&str, &str)], level: Level, checks: Checks)
 /// Sets one of Cranelift's settings.
 #[allow(unsafe_code, reason = "Wasmtime cannot know what each setting does")]
 fn set(config: &mut Config, name: &str, value: &str) {
-    // SAFETY: those of `VARIANTS` change how code is laid out and not what it does; those of a level allow instructions whose
+    // SAFETY: those of a variant change how code is laid out and not what it does; those of a level allow instructions whose
     // presence the runtime asks the processor for before it loads the code.
     unsafe { config.cranelift_flag_set(name, value) };
 }

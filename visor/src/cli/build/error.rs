@@ -104,9 +104,10 @@ pub(in super::super) enum BuildError {
     },
     /// instructions of a WebAssembly program's compiled code hold forbidden bytes, however it is compiled; the program is at fault
     #[error(
-        "instructions of {} happen to hold the bytes of forbidden ones, in each of four ways to compile it; the functions \
-         named above have to change",
-        shown(path)
+        "the compiled code of {} happens to hold the bytes of forbidden instructions, in each of six ways to compile it. What \
+         has to change: {}",
+        shown(path),
+        shown(&refused_functions(report))
     )]
     AccidentsInProgram {
         /// The program.
@@ -192,6 +193,19 @@ pub(in super::super) enum BuildError {
         /// What the host said.
         source: io::Error,
     },
+}
+
+/// The functions in which something was refused, each once.
+fn refused_functions(report: &Report) -> String {
+    let mut functions: Vec<String> = Vec::new();
+    for finding in report.refusals() {
+        let function = finding.symbol.clone().unwrap_or_else(|| format!("code at file offset {:#x}", finding.offset));
+        let words = format!("{function} ({})", finding.kind);
+        if !functions.contains(&words) {
+            functions.push(words);
+        }
+    }
+    functions.join(", ")
 }
 
 impl BuildError {

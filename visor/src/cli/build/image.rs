@@ -34,6 +34,6 @@ pub(in super::super) fn install(folder: &Path, path: &Path, image: &[u8]) -> io:
 }
 
 /// Whether the forbidden bytes lie inside of another instruction. In another layout they may be gone.
-pub(in super::super) fn is_accident(finding: &Finding) -> bool {
+pub(super) fn is_accident(finding: &Finding) -> bool {
     finding.context.as_ref().is_some_and(|context| context.class == Class::Accident)
 }
