@@ -305,3 +305,23 @@ fn why(status: ExitStatus, said: &str, settings: Settings) -> String {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An entry of the cache belongs to one level: where a home is shared by hosts, each has its own.
+    #[test]
+    fn the_cache_knows_the_level_the_program_and_the_tools() {
+        let tools = tempfile::TempDir::new().expect("a folder");
+        for name in ["compile", "runtime.so"] {
+            fs::write(tools.path().join(name), name).expect("written");
+        }
+        let of = |program: &[u8], level| identity(tools.path(), program, level).expect("readable");
+        let (second, third) = (of(b"one", Level::V2), of(b"one", Level::V3));
+        assert_eq!(second, of(b"one", Level::V2));
+        assert!(second != third && second != of(b"two", Level::V2));
+        fs::write(tools.path().join("compile"), "a later one").expect("written");
+        assert_ne!(second, of(b"one", Level::V2));
+    }
+}

@@ -1,7 +1,10 @@
 //! Programs whose compiled code holds forbidden instructions by accident, and what becomes of them.
 
+use super::hostile::{leb, section};
 use super::support::{CHECKS, Function, compiled, monohull, run_document, words, words_of};
+use goblin::elf::Elf;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -164,4 +167,92 @@ fn a_program_that_is_refused_in_each_way_is_told_which_function() {
         }
         assert!(!folder.path().join("app.so").exists(), "no image is made");
     }
+}
+
+/// Calls of the first function. Their places in it differ by less than functions are apart.
+const CALLS: usize = 64;
+/// Large functions, and stores of each: nearly 3 MB of code.
+const LARGE: usize = 210;
+const STORES: usize = 400;
+/// Small functions behind these: 64 KiB of code and more.
+const SMALL: usize = 2300;
+
+/// A module whose first function calls these, which have much code between them.
+fn far_calls(called: [usize; CALLS]) -> Vec<u8> {
+    let body = |code: &[u8]| {
+        let body = [&[0], code, &[0x0b]].concat();
+        [leb(body.len()), body].concat()
+    };
+    // `v128.store` of constants that are all different.
+    let store = |number: usize| {
+        let constant = 0x4040_4040_0000_0000_4040_4040_0000_0000_u128 + number as u128;
+        [&[0x20, 0, 0xfd, 0x0c], &constant.to_le_bytes()[..], &[0xfd, 0x0b, 0], &leb(number * 16)].concat()
+    };
+    let large = body(&(0..STORES).flat_map(store).collect::<Vec<u8>>());
+    let calls = body(&called.iter().flat_map(|to| [&[0x41, 1, 0x10], &*leb(*to)].concat()).collect::<Vec<u8>>());
+    let count = 1 + LARGE + SMALL;
+    let types = [vec![0], vec![1; count - 1]].concat();
+    let code = [leb(count), calls, large.repeat(LARGE), body(&[]).repeat(SMALL)].concat();
+    [
+        b"\0asm\x01\0\0\0".to_vec(),
+        section(1, b"\x02\x60\x00\x00\x60\x01\x7f\x00"),
+        section(3, &[leb(count), types].concat()),
+        section(5, b"\x01\x00\x01"),
+        section(7, b"\x02\x06memory\x02\x00\x06_start\x00\x00"),
+        section(10, &code),
+    ]
+    .concat()
+}
+
+/// Which call of which function would have XRSTOR as its distance.
+fn spelled_call(image: &[u8], called: usize) -> (usize, usize) {
+    let elf = Elf::parse(image).expect("an image");
+    let starts = elf.program_headers.iter().map(|header| header.p_offset as usize).filter(|start| *start > 0);
+    let start = starts.into_iter().find(|start| image[*start..].starts_with(b"\x7fELF")).expect("a compiled program");
+    let elf = Elf::parse(&image[start..]).expect("a compiled program");
+    let text = elf.section_headers.iter().find(|section| elf.shdr_strtab.get_at(section.sh_name) == Some(".text"));
+    let code = &image[start + text.expect("code").sh_offset as usize..];
+    let place = |symbol: goblin::elf::Sym| {
+        let index = elf.strtab.get_at(symbol.st_name)?.strip_prefix("wasm[0]::function[")?.strip_suffix(']')?;
+        Some((index.parse::<usize>().ok()?, symbol.st_value as usize, symbol.st_size as usize))
+    };
+    let places: Vec<(usize, usize, usize)> = elf.syms.iter().filter_map(place).collect();
+    let functions: HashMap<usize, usize> = places.iter().map(|(index, at, _)| (*at, *index)).collect();
+    let (_, caller, size) = places.iter().find(|(index, ..)| *index == 0).expect("the first function");
+    let to = |at: usize| at + 5 + u32::from_le_bytes(code[at + 1..at + 5].try_into().expect("four bytes")) as usize;
+    let is_call = |at: &usize| code[*at] == 0xe8 && functions.get(&to(*at)) == Some(&called);
+    let calls: Vec<usize> = (*caller..caller + size - 5).filter(is_call).collect();
+    assert_eq!(calls.len(), CALLS);
+    let distances = (0x28..0x30_usize).map(|operand| operand << 16 | 0xae0f);
+    let found =
+        distances.flat_map(|distance| calls.iter().enumerate().map(move |(call, at)| (call, at + 5 + distance)));
+    found.filter_map(|(call, at)| Some((call, *functions.get(&at)?))).next().expect("one is that far away")
+}
+
+/// The distance of a call is no constant of the program.
+#[test]
+fn a_distance_that_spells_a_forbidden_instruction_is_another_in_another_layout() {
+    let folder = TempDir::new().expect("a folder");
+    let first = 1 + LARGE;
+    let level = ["--level", "x86-64-v2"];
+    let mut called = [first; CALLS];
+    let image = fs::read(compiled(folder.path(), &far_calls(called), &level)).expect("compiled");
+    let (call, function) = spelled_call(&image, first);
+    called[call] = function;
+    let module = far_calls(called);
+    assert!(!is_accepted(&compiled(folder.path(), &module, &level)), "call {call} of function {function}");
+    let other =
+        fs::read(compiled(folder.path(), &module, &[&level[..], &["--variant", "1"]].concat())).expect("compiled");
+    let path = folder.path().join("app.wasm");
+    fs::write(&path, module).expect("written");
+    let built = monohull(&["build", path.to_str().expect("UTF-8"), "--cpu", level[1]]);
+    assert!(built.status.success(), "{}", words(&built.stderr));
+    assert!(fs::read(folder.path().join("app.so")).expect("built") == other, "it is that of the second way");
+    let report = run_document(
+        folder.path(),
+        &json!({
+            "name": "test", "functions": { "app": { "image": "app.so" } }, "steps": [{ "name": "app", "function": "app" }],
+        }),
+    );
+    assert_eq!(report["status"], "done", "{report:#}");
 }

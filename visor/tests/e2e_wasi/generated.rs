@@ -18,17 +18,28 @@ const CHOICES: usize = 8192;
 /// Entries of functions and loops until a program traps.
 const FUEL: u32 = 50_000;
 
-/// The program that belongs to a number.
-fn generated(number: u64) -> Vec<u8> {
-    let mut state = number;
-    let mut random = || {
-        // SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+/// Numbers that are the same each time.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    /// SplitMix64.
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ mixed >> 31
-    };
-    let choices: Vec<u8> = (0..CHOICES / 8).flat_map(|_| random().to_le_bytes()).collect();
+    }
+
+    /// One of the numbers below.
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+}
+
+/// The program that belongs to a number.
+pub(super) fn generated(number: u64) -> Vec<u8> {
+    let mut random = Random(number);
+    let choices: Vec<u8> = (0..CHOICES / 8).flat_map(|_| random.next().to_le_bytes()).collect();
     let exports = wat::parse_str(r#"(module (memory (export "memory") 1) (func (export "_start")))"#);
     let config = Config {
         exports: Some(exports.expect("a right module")),

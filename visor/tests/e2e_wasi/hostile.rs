@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// A number as WebAssembly has it.
-fn leb(mut number: usize) -> Vec<u8> {
+pub(super) fn leb(mut number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
         let low = (number & 0x7f) as u8;
@@ -19,7 +19,7 @@ fn leb(mut number: usize) -> Vec<u8> {
     }
 }
 
-fn section(kind: u8, content: &[u8]) -> Vec<u8> {
+pub(super) fn section(kind: u8, content: &[u8]) -> Vec<u8> {
     [&[kind], &*leb(content.len()), content].concat()
 }
 

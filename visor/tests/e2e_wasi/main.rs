@@ -4,6 +4,7 @@
 //! The compiler and the runtime come from `cargo xtask build`; `cargo xtask test` does both.
 
 mod accidents;
+mod attacks;
 mod calls;
 mod client_sockets;
 mod component_sockets;
@@ -22,6 +23,7 @@ mod http_requests;
 mod javascript;
 mod moves;
 mod one_shot;
+mod pointers;
 #[path = "../support/program.rs"]
 mod program;
 mod programs;

@@ -111,7 +111,7 @@ pub(super) fn run_with(folder: &Path, document: &Value, more: &[&str]) -> Value 
     fs::write(&file, document.to_string()).expect("written");
     let mut arguments = vec!["run", "--json", file.to_str().expect("UTF-8")];
     arguments.extend(more);
-    if support().is_available() {
+    if support().is_available() && !arguments.contains(&"--isolation") {
         arguments.extend(["--isolation", "mpk"]);
     }
     let output = monohull(&arguments);
