@@ -6,7 +6,7 @@ mod program;
 use monohull_checkpoint::Key;
 use monohull_engine::IsolationWish;
 use monohull_saved::{Confined, Engine, OwnCgroup, Saved};
-use monohull_visor::worker::copy_continuation;
+use monohull_visor::worker::{Bounds, copy_continuation};
 use monohull_visor::workflow;
 use program::{NAP, document, image, monohull, refused, suspend, write_sleepers};
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ fn changed(path: &Path, change: impl FnOnce(&mut Engine)) -> PathBuf {
     let saved = read(path, &key);
     let Saved { workflow, generation, document, functions, mut engine, continuation } = saved;
     change(&mut engine);
-    let continuation = copy_continuation(&continuation, u64::MAX).expect("it is right");
+    let continuation = copy_continuation(&continuation, Bounds::NONE).expect("it is right");
     let saved = Saved { workflow, generation, document, functions, engine, continuation };
     let folder = path.parent().expect("a folder");
     saved.write(&folder.join("changed"), "changed", &key, None).expect("written").path

@@ -16,7 +16,9 @@ use monohull_report::escape::shown;
 use monohull_report::{Progress, RunReport, Status};
 use monohull_saved::{Confined, Engine, OwnCgroup, Saved, Written};
 use monohull_worker::cgroup::CgroupMode;
-use monohull_worker::{self as worker, Bounds, Continuing, ProcessError, Ran, Rest, SuspendedRun, Waiting, copy_continuation};
+use monohull_worker::{
+    self as worker, Bounds, Continuing, ProcessError, Ran, Rest, SuspendedRun, Waiting, copy_continuation,
+};
 use monohull_workflow::Plan;
 
 /// Shorter waits are waited out: to suspend and to resume takes some milliseconds, and an operator has to do it.

@@ -291,14 +291,10 @@ fn invocation(imports: &mut Imports<'_>) -> Result<()> {
             fail(kind, format_args!("{text}"))
         },
     )?;
-    imports.provide(
-        MODULE,
-        "last_error",
-        |mut caller: Caller<'_, State>, pointer: u32, room: u32| -> Result<i32> {
-            let (memory, state) = memory_of(&mut caller)?;
-            // An answer that is not there has no explanation of its own.
-            Ok(copied(&mut Guest(memory), &state.explanation, pointer, room).unwrap_or(0) as i32)
-        },
-    )?;
+    imports.provide(MODULE, "last_error", |mut caller: Caller<'_, State>, pointer: u32, room: u32| -> Result<i32> {
+        let (memory, state) = memory_of(&mut caller)?;
+        // An answer that is not there has no explanation of its own.
+        Ok(copied(&mut Guest(memory), &state.explanation, pointer, room).unwrap_or(0) as i32)
+    })?;
     Ok(())
 }

@@ -24,7 +24,12 @@ impl<'m> Imports<'m> {
     }
 
     /// Provides a function by the names of its module and its own.
-    pub(crate) fn provide<P, R>(&mut self, module: &str, name: &str, function: impl IntoFunc<State, P, R>) -> Result<()> {
+    pub(crate) fn provide<P, R>(
+        &mut self,
+        module: &str,
+        name: &str,
+        function: impl IntoFunc<State, P, R>,
+    ) -> Result<()> {
         if self.names.binary_search(&(module, name)).is_ok() {
             self.linker.func_wrap(module, name, function)?;
         }

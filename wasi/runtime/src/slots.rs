@@ -153,21 +153,17 @@ fn with(
 
 /// Gives the functions their names.
 pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
-    imports.provide(
-        MODULE,
-        "slot_take",
-        |mut caller: Caller<'_, State>, at: u32, len: u32, wait: u32, out: u32| {
-            with(&mut caller, |guest, slots| {
-                // Before anything is taken over: a slot can be taken only once.
-                guest.bytes(out, 8)?;
-                let taken = take(name(guest, at, len)?, wait != 0)?.ok_or(WasiError::AGAIN)?;
-                let bytes = u32::try_from(taken.bytes().len()).map_err(|_| WasiError::FBIG)?;
-                let handle = slots.insert(taken);
-                guest.store_u32(out, handle)?;
-                guest.store_u32(out + 4, bytes)
-            })
-        },
-    )?;
+    imports.provide(MODULE, "slot_take", |mut caller: Caller<'_, State>, at: u32, len: u32, wait: u32, out: u32| {
+        with(&mut caller, |guest, slots| {
+            // Before anything is taken over: a slot can be taken only once.
+            guest.bytes(out, 8)?;
+            let taken = take(name(guest, at, len)?, wait != 0)?.ok_or(WasiError::AGAIN)?;
+            let bytes = u32::try_from(taken.bytes().len()).map_err(|_| WasiError::FBIG)?;
+            let handle = slots.insert(taken);
+            guest.store_u32(out, handle)?;
+            guest.store_u32(out + 4, bytes)
+        })
+    })?;
     imports.provide(
         MODULE,
         "slot_read",

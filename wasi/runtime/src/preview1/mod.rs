@@ -163,9 +163,8 @@ pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
         socket_connect(address: u32, out: u32);
         socket_failure(fd: u32);
     }
-    imports.provide(MODULE, "proc_exit", |_: Caller<'_, State>, status: u32| -> Result<()> {
-        Err(Exit(status).into())
-    })?;
+    imports
+        .provide(MODULE, "proc_exit", |_: Caller<'_, State>, status: u32| -> Result<()> { Err(Exit(status).into()) })?;
     Ok(())
 }
 
