@@ -6,9 +6,10 @@ mod program;
 use monohull_abi::layout::{ARENA_BASE, PAGE};
 use monohull_checkpoint::record::{Contents, FunctionRecord, PageRange, ThreadRecord, ThreadState, WaitOn};
 use monohull_checkpoint::{Checkpoint, Content, Heat, Key, Packing, Pages, Run, Trust, seal, write};
+use nix::fcntl::{FallocateFlags, fallocate};
 use program::{NAP, RESULT, document, image, monohull, write_sleepers};
 use serde_json::{Value, json};
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,6 +101,16 @@ fn large_files_in_memory_are_kept() {
     assert!(suspended["bytes"].as_u64().expect("a number") > FILES * BYTES, "{suspended}");
     let described = monohull(folder.path(), &["checkpoint", "describe", checkpoint]);
     assert_eq!(described.status.code(), Some(0), "{described:?}");
+    // One of as many bytes that takes hardly any room is not made that much memory of.
+    let sparse = folder.path().join("sparse.checkpoint");
+    fs::copy(folder.path().join(checkpoint), &sparse).expect("copied");
+    let file = File::options().write(true).open(&sparse).expect("it is there");
+    let holes = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    fallocate(&file, holes, 1 << 20, 250 << 20).expect("the file system has holes");
+    let described = monohull(folder.path(), &["checkpoint", "describe", "sparse.checkpoint"]);
+    assert_eq!(described.status.code(), Some(2), "{described:?}");
+    let why = String::from_utf8_lossy(&described.stderr).into_owned();
+    assert!(why.contains("its sections have holes"), "{why}");
     let output = monohull(folder.path(), &["resume", checkpoint, "--event", "go=go"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

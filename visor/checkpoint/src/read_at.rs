@@ -9,9 +9,7 @@ pub trait ReadAt {
     /// How many bytes it has.
     fn length(&self) -> io::Result<u64>;
     /// How many of them occupy room. A file may have holes, which cost nothing and are read as zeros.
-    fn stored(&self) -> io::Result<u64> {
-        self.length()
-    }
+    fn stored(&self) -> io::Result<u64>;
     /// Fills the buffer from a place.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
@@ -53,6 +51,10 @@ impl ReadAt for &File {
 impl ReadAt for &[u8] {
     fn length(&self) -> io::Result<u64> {
         Ok(self.len() as u64)
+    }
+
+    fn stored(&self) -> io::Result<u64> {
+        self.length()
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {

@@ -54,6 +54,13 @@ impl ReadAt for Source {
         }
     }
 
+    fn stored(&self) -> io::Result<u64> {
+        match self {
+            Source::File(file) => ReadAt::stored(file),
+            Source::Plain(bytes) => (&bytes[..]).stored(),
+        }
+    }
+
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match self {
             Source::File(file) => ReadAt::read_exact_at(file, buffer, offset),
