@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// A file of cases.
@@ -29,6 +30,8 @@ pub(super) struct Settings {
     pub(super) env: Vec<(String, String)>,
     /// Standard input.
     pub(super) stdin: Option<String>,
+    /// Symbolic links that the host has made in the case's directory, and what is in them. There can be none in memory.
+    links: Vec<(String, String)>,
 }
 
 pub(super) fn folder() -> PathBuf {
@@ -68,15 +71,16 @@ fn subject(file: &Path) -> Subject {
 fn settings_of(case: &str, json: &str) -> Settings {
     let value: Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{case}: {error}"));
     let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{case}: a text")).to_owned();
+    let pairs = |value: &Value| -> Vec<(String, String)> {
+        value.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect()
+    };
     let mut settings = Settings::default();
     for (key, value) in value.as_object().unwrap_or_else(|| panic!("{case}: an object")) {
         match key.as_str() {
             "alone" => assert_eq!(value, true, "{case}"),
             "args" => settings.args = value.as_array().into_iter().flatten().map(text).collect(),
-            "env" => {
-                let variables = value.as_object().into_iter().flatten();
-                settings.env = variables.map(|(name, value)| (name.clone(), text(value))).collect();
-            }
+            "env" => settings.env = pairs(value),
+            "links" => settings.links = pairs(value),
             "stdin" => settings.stdin = Some(text(value)),
             _ => panic!("{case}: there is no setting `{key}`"),
         }
@@ -100,6 +104,21 @@ impl Subject {
 }
 
 impl Case {
+    /// Whether it can run on a mount in memory.
+    pub(super) fn is_for_memory(&self) -> bool {
+        self.settings.as_ref().is_none_or(|settings| settings.links.is_empty())
+    }
+
+    /// Makes what the host has beneath the root of the program, which is this folder.
+    pub(super) fn prepare(&self, root: &Path) -> Result<(), String> {
+        let folder = root.join(&self.name);
+        for (name, content) in self.settings.iter().flat_map(|settings| &settings.links) {
+            fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+            symlink(content, folder.join(name)).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
     /// The case's own run, if it has one.
     pub(super) fn alone(&self) -> Option<Run> {
         let settings = self.settings.clone()?;

@@ -57,6 +57,7 @@ impl Here {
         match case.alone() {
             Some(run) => {
                 let folder = self.place.join(format!("{mount}.{}.{}", subject.name, case.name));
+                case.prepare(&folder.join("root"))?;
                 Ok(self.run(mount, &folder, &run)?.of_case(&case.name, &folder, true))
             }
             None => {

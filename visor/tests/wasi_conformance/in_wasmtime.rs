@@ -54,7 +54,9 @@ impl Wasmtime {
             runs.push(prepared(&self.folder(subject, None), &subject.together())?);
             for case in &subject.cases {
                 if let Some(run) = case.alone() {
-                    runs.push(prepared(&self.folder(subject, Some(case)), &run)?);
+                    let folder = self.folder(subject, Some(case));
+                    case.prepare(&folder.join("root"))?;
+                    runs.push(prepared(&folder, &run)?);
                 }
             }
         }
