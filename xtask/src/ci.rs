@@ -2,7 +2,8 @@
 
 use crate::extent::Extent;
 use crate::workspace::{FUZZ_WORKSPACES, Workspace, root};
-use crate::{Result, bench, build, demo, flaky, lint, miri, shell, space, test};
+use crate::{Result, bench, build, demo, flaky, lint, miri, shell, space, test, wasi};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
@@ -90,33 +91,41 @@ impl Times {
     }
 }
 
-/// Builds the fuzz targets of a workspace, on stable Rust; `visor/fuzz/README.md` says why these flags.
+/// The counters that libFuzzer wants, on stable Rust; `visor/fuzz/README.md` says why these flags.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+                        -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+                        -Cllvm-args=-sanitizer-coverage-pc-table";
+
+/// Builds the fuzz targets of a workspace.
 fn build_fuzzers(workspace: &str) -> Result {
-    const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-                            -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
-                            -Cllvm-args=-sanitizer-coverage-pc-table";
     let mut build = shell::cargo(["build", "--release", "--target", TRIPLE]);
     build.arg("--manifest-path").arg(root().join(workspace).join("Cargo.toml"));
     build.arg("--target-dir").arg(Workspace::load()?.target().join("fuzz"));
     shell::run(build.env("RUSTFLAGS", COVERAGE))
 }
 
-/// A short run of each fuzz target. The kept corpus stays as it is: what is found goes to the target folder.
+/// A short run of each fuzz target.
 fn fuzz() -> Result {
-    let target = Workspace::load()?.target().join("fuzz");
-    for (workspace, program, seeds) in FUZZED {
-        shell::heading(&format!("fuzz: {program}"));
-        build_fuzzers(workspace)?;
-        let found = target.join("found").join(program);
-        std::fs::create_dir_all(&found).map_err(|error| format!("cannot make {}: {error}", found.display()))?;
-        let mut fuzzer = Command::new(target.join(TRIPLE).join("release").join(program));
-        fuzzer.arg(&found).arg(root().join(seeds));
-        fuzzer.arg(format!("-max_total_time={FUZZ_SECONDS}"));
-        fuzzer.args(["-max_len=16384", "-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"]);
-        fuzzer.arg(format!("-artifact_prefix={}/", target.display()));
-        shell::run(&mut fuzzer)?;
+    let workspace = Workspace::load()?;
+    let target = workspace.target().join("fuzz");
+    for (folder, program, seeds) in FUZZED {
+        build_fuzzers(folder)?;
+        let fuzzer = Command::new(target.join(TRIPLE).join("release").join(program));
+        run_fuzzer(fuzzer, program, seeds, &target)?;
     }
-    Ok(())
+    run_fuzzer(wasi::fuzzer(&workspace, COVERAGE)?, wasi::FUZZER, wasi::FUZZ_SEEDS, &target)
+}
+
+/// The kept corpus stays as it is: what is found goes to the target folder.
+fn run_fuzzer(mut fuzzer: Command, program: &str, seeds: &str, target: &Path) -> Result {
+    shell::heading(&format!("fuzz: {program}"));
+    let found = target.join("found").join(program);
+    std::fs::create_dir_all(&found).map_err(|error| format!("cannot make {}: {error}", found.display()))?;
+    fuzzer.arg(&found).arg(root().join(seeds));
+    fuzzer.arg(format!("-max_total_time={FUZZ_SECONDS}"));
+    fuzzer.args(["-max_len=16384", "-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"]);
+    fuzzer.arg(format!("-artifact_prefix={}/", target.display()));
+    shell::run(&mut fuzzer)
 }
 
 /// The checker's properties, on very many random byte strings.

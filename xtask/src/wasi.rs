@@ -51,6 +51,10 @@ const PACKAGES: [&str; 6] = [
 const GUESTS_OF_RUNTIME: [(&str, &str); 2] = [("wasi-slots", "slots-rust"), ("wasi-durable", "durable-rust")];
 const TARGET: [&str; 2] = ["--target", "wasm32-wasip1"];
 
+/// The compiler's fuzz target, and what it begins with.
+pub(crate) const FUZZER: &str = "wasi_compile";
+pub(crate) const FUZZ_SEEDS: &str = "wasi/compile/fuzz/corpus";
+
 /// Compiler, runtime, and guests.
 pub(crate) fn build(workspace: &Workspace) -> Result {
     tools(workspace)?;
@@ -145,6 +149,17 @@ pub(crate) fn tests(workspace: &Workspace) -> Command {
     let mut tests = cargo(workspace, &["test", "--release", "-p", "monohull-wasi-compile"]);
     tests.env_remove("RUSTFLAGS");
     tests
+}
+
+/// Builds the compiler's fuzz target. Only the crate's own code is instrumented, with these flags: Cranelift is the one that
+/// the compiler has.
+pub(crate) fn fuzzer(workspace: &Workspace, coverage: &str) -> Result<Command> {
+    let mut build = cargo(workspace, &["rustc", "--release", "-p", "monohull-wasi-compile"]);
+    build.args(["--features", "fuzz", "--bin", FUZZER, "--"]);
+    shell::run(build.args(coverage.split_whitespace()).env_remove("RUSTFLAGS"))?;
+    let mut fuzzer = Command::new(folder(workspace).join("release").join(FUZZER));
+    fuzzer.env("MONOHULL_WASI_RUNTIME", root().join("target/wasi/runtime.so"));
+    Ok(fuzzer)
 }
 
 /// Cargo on the workspace `wasi`.

@@ -17,6 +17,7 @@
 #![deny(unsafe_code)]
 
 mod attachment;
+mod code;
 mod image;
 mod rewrite;
 
@@ -25,10 +26,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use code::VARIANTS;
 use monohull_sandbox::computing::{ConfineError, Limits, confine};
 use monohull_wasi_settings::{Checks, Level};
-use rewrite::Constants;
-use wasmtime::{Config, Engine, OptLevel};
 
 /// Compile a WebAssembly program, from standard input, into a function image, on standard output
 #[derive(Debug, Parser)]
@@ -63,21 +63,6 @@ struct Arguments {
     parent: Option<i32>,
 }
 
-/// A way of generating code: Cranelift's settings, by name, and the constants that are moved out of the code first.
-type Variant = (&'static [(&'static str, &'static str)], Option<Constants>);
-/// Distances, registers and instructions differ from one to the next. The last ones are slower, and for programs whose own constants are
-/// what is forbidden.
-const VARIANTS: [Variant; 6] = [
-    (&[], None),
-    (&[("log2_min_function_alignment", "6")], None),
-    (&[("bb_padding_log2_minus_one", "4")], None),
-    (&[("regalloc_algorithm", "single_pass")], None),
-    (&[], Some(Constants::Spelling)),
-    (&[], Some(Constants::All)),
-];
-
-/// What a component begins with: magic number, version, and the number of the layer, which is 0 in a module.
-const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 /// Largest program in bytes.
 const PROGRAM_MAX: u64 = 256 << 20;
 
@@ -107,9 +92,6 @@ enum Error {
     /// The program is not valid WebAssembly, or uses what the runtime lacks; it is at fault.
     #[error("{0:#}")]
     Program(wasmtime::Error),
-    /// The program cannot be rewritten, because it is not valid WebAssembly; it is at fault.
-    #[error("{0}")]
-    Rewrite(#[from] wasmparser::BinaryReaderError),
     /// The variant does not exist; the invocation is at fault.
     #[error("there is no variant {0}; the last is {last}", last = VARIANTS.len() - 1)]
     NoVariant(usize),
@@ -137,15 +119,14 @@ fn build(arguments: Arguments) -> Result<(), Error> {
     let Arguments { runtime: path, attach, variant, explicit_checks, level, memory, seconds, output, parent } =
         arguments;
     let checks = if explicit_checks { Checks::Explicit } else { Checks::Guards };
-    let (settings, constants) = VARIANTS.get(variant).ok_or(Error::NoVariant(variant))?;
+    let variant = VARIANTS.get(variant).ok_or(Error::NoVariant(variant))?;
     let runtime = std::fs::read(&path).map_err(|source| Error::Runtime { path: path.clone(), source })?;
     let program = read_program()?;
     confine(parent, Limits { memory, seconds, output })?;
     let image = if attach {
         image::attach(&runtime, &program)
     } else {
-        let rewritten = constants.map(|constants| rewrite::rewrite(&program, constants)).transpose()?;
-        let compiled = compile(rewritten.as_deref().unwrap_or(&program), settings, level, checks)?;
+        let compiled = code::compile(&program, variant, level, checks).map_err(Error::Program)?;
         // The program is known to be whole.
         let attachment = attachment::of_module(&program).unwrap_or_default();
         image::link(&runtime, &compiled, attachment, checks)
@@ -167,31 +148,4 @@ fn read_program() -> Result<Vec<u8>, Error> {
         return Err(Error::TooLarge);
     }
     Ok(program)
-}
-
-/// Compiles a module or a component.
-fn compile(wasm: &[u8], settings: &[(&str, &str)], level: Level, checks: Checks) -> Result<Vec<u8>, Error> {
-    let mut config = Config::new();
-    monohull_wasi_settings::configure(&mut config, checks);
-    config.cranelift_opt_level(OptLevel::Speed).target("x86_64-unknown-linux-gnu").map_err(Error::Program)?;
-    for (name, value) in settings {
-        set(&mut config, name, value);
-    }
-    for feature in level.features() {
-        set(&mut config, feature, "true");
-    }
-    let engine = Engine::new(&config).map_err(Error::Program)?;
-    let compiled = match wasm.starts_with(COMPONENT) {
-        true => engine.precompile_component(wasm),
-        false => engine.precompile_module(wasm),
-    };
-    compiled.map_err(Error::Program)
-}
-
-/// Sets one of Cranelift's settings.
-#[allow(unsafe_code, reason = "Wasmtime cannot know what each setting does")]
-fn set(config: &mut Config, name: &str, value: &str) {
-    // SAFETY: those of a variant change how code is laid out and not what it does; those of a level allow instructions whose
-    // presence the runtime asks the processor for before it loads the code.
-    unsafe { config.cranelift_flag_set(name, value) };
 }

@@ -1,0 +1,42 @@
+//! Feeds arbitrary bytes to what compiles a WebAssembly program and puts it into an image: they may be refused, but nothing panics, hangs or
+//! eats memory. What is compiled can also be compiled with its constants moved out of the code, and makes an image that can be read.
+//!
+//! `cargo xtask ci` builds and runs it.
+#![no_main]
+
+#[path = "../src/attachment.rs"]
+mod attachment;
+#[path = "../src/code.rs"]
+mod code;
+#[path = "../src/image.rs"]
+mod image;
+#[path = "../src/rewrite/mod.rs"]
+mod rewrite;
+
+use goblin::elf::Elf;
+use libfuzzer_sys::fuzz_target;
+use monohull_wasi_settings::{Checks, Level};
+use std::sync::LazyLock;
+
+/// The runtime that is built beside the compiler.
+static RUNTIME: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let path = std::env::var_os("MONOHULL_WASI_RUNTIME").expect("MONOHULL_WASI_RUNTIME names the runtime's image");
+    std::fs::read(path).expect("readable")
+});
+
+fuzz_target!(|program: &[u8]| {
+    let [usual, .., all] = &code::VARIANTS;
+    let compiled = code::compile(program, usual, Level::V3, Checks::Guards);
+    let rewritten = code::compile(program, all, Level::V2, Checks::Explicit);
+    assert_eq!(compiled.is_ok(), rewritten.is_ok(), "{:?} {:?}", compiled.err(), rewritten.err());
+    let attachment = attachment::of_module(program).unwrap_or_default();
+    for (compiled, checks) in [(compiled, Checks::Guards), (rewritten, Checks::Explicit)] {
+        let Ok(compiled) = compiled else { return };
+        let linked = image::link(&RUNTIME, &compiled, attachment, checks).expect("the parts are Monohull's own");
+        Elf::parse(&linked).expect("an image");
+        if !attachment.is_empty() {
+            let longer = image::attach(&linked, program).expect("it has an attachment");
+            Elf::parse(&longer).expect("an image");
+        }
+    }
+});
