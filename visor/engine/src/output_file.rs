@@ -16,7 +16,7 @@
 use monohull_report::escape::shown;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
-use nix::unistd::{AccessFlags, faccessat, linkat};
+use nix::unistd::{AccessFlags, faccessat, geteuid, linkat};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Seek};
@@ -104,6 +104,7 @@ impl Place {
                 return Ok(Place::Direct(there));
             }
             match std::fs::symlink_metadata(&there) {
+                Ok(found) if found.is_symlink() && is_trap(&found, &folder)? => return Err(Errno::EACCES.into()),
                 Ok(found) if found.is_symlink() => path = folder.join(std::fs::read_link(&there)?),
                 Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
                 Ok(found) if found.is_file() => return Ok(Place::Old(there, found)),
@@ -119,6 +120,14 @@ impl Place {
         }
         Err(Errno::ELOOP.into())
     }
+}
+
+/// Whether another user may have put a link into a folder where anyone may, as `/tmp`: one that leads to a file that only its reader
+/// may write. Linux does not follow these either, by default (`fs.protected_symlinks`).
+fn is_trap(link: &Metadata, folder: &Path) -> io::Result<bool> {
+    const SHARED: u32 = 0o1002;
+    let folder = std::fs::metadata(folder)?;
+    Ok(folder.mode() & SHARED == SHARED && link.uid() != geteuid().as_raw() && link.uid() != folder.uid())
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -359,6 +368,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_link_of_another_user_is_not_followed_in_a_shared_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").expect("written");
+        symlink(&file, &link).expect("a link");
+        set_mode(folder.path(), 0o1777);
+        check(&link).expect("it is this user's own");
+        // Only root can give a link away.
+        if geteuid().is_root() {
+            std::os::unix::fs::lchown(&link, Some(65_534), None).expect("another owner");
+            for act in [check(&link), write_whole(&link, |file| file.write_all(b"new"))] {
+                assert!(act.expect_err("refused").contains("link cannot be written: Permission denied"));
+            }
+            assert_eq!(fs::read_to_string(&file).expect("read"), "old");
+            set_mode(folder.path(), 0o755);
+            check(&link).expect("others could not have put it there");
+        }
+    }
+
     /// A name in `/proc` leads to an open file. If that were replaced, what has it open would write to a file without a name.
     #[test]
     fn an_open_file_is_written_and_not_replaced() {
@@ -405,6 +434,10 @@ mod tests {
         set_mode(folder.path(), 0o777);
         let path = folder.path().join("out");
         fs::write(&path, "old").expect("written");
+        if geteuid().is_root() {
+            // Its owner could replace it.
+            std::os::unix::fs::chown(&path, Some(65_534), None).expect("another owner");
+        }
         set_mode(&path, 0o444);
         unprivileged(|| {
             for act in [check(&path), write_whole(&path, |file| file.write_all(b"new"))] {
