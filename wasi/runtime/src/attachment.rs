@@ -12,7 +12,7 @@ use crate::slots::MODULE;
 use wasmtime::{Caller, Result};
 
 /// Gives the functions their names.
-pub(crate) fn link(imports: &mut Imports<'_>, attachment: &'static [u8]) -> Result<()> {
+pub(crate) fn link(imports: &mut Imports<'_, State>, attachment: &'static [u8]) -> Result<()> {
     imports.provide(MODULE, "attachment_length", move || attachment.len() as u32)?;
     imports.provide(
         MODULE,

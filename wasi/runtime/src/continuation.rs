@@ -24,7 +24,7 @@ use monohull_std::continuation::{self, PerformError};
 use wasmtime::{Caller, Result};
 
 /// Gives the functions their names.
-pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+pub(crate) fn link(imports: &mut Imports<'_, State>) -> Result<()> {
     imports.provide(MODULE, "capture", |mut caller: Caller<'_, State>, checkpoint: u32, value: u32, len: u32| {
         with(&mut caller, |guest, _| {
             guest.bytes(checkpoint, 8)?;

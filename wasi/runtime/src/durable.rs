@@ -120,13 +120,13 @@ fn copied(guest: &mut Guest<'_>, text: &str, pointer: u32, room: u32) -> Result<
 }
 
 /// Gives the functions their names.
-pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+pub(crate) fn link(imports: &mut Imports<'_, State>) -> Result<()> {
     events(imports)?;
     children(imports)?;
     invocation(imports)
 }
 
-fn events(imports: &mut Imports<'_>) -> Result<()> {
+fn events(imports: &mut Imports<'_, State>) -> Result<()> {
     imports.provide(MODULE, "event", |mut caller: Caller<'_, State>, at: u32, len: u32, timeout: u64, out: u32| {
         with(&mut caller, |guest, slots| {
             room(guest, out)?;
@@ -171,7 +171,7 @@ fn events(imports: &mut Imports<'_>) -> Result<()> {
     Ok(())
 }
 
-fn children(imports: &mut Imports<'_>) -> Result<()> {
+fn children(imports: &mut Imports<'_, State>) -> Result<()> {
     imports.provide(
         MODULE,
         "start_child",
@@ -242,7 +242,7 @@ fn children(imports: &mut Imports<'_>) -> Result<()> {
     Ok(())
 }
 
-fn invocation(imports: &mut Imports<'_>) -> Result<()> {
+fn invocation(imports: &mut Imports<'_, State>) -> Result<()> {
     imports.provide(MODULE, "checkpoint", |mut caller: Caller<'_, State>, label: u32, len: u32| {
         with(&mut caller, |guest, _| {
             let mut event = [0; EVENT_NAME_MAX];

@@ -48,7 +48,7 @@ fn protect(mut caller: Caller<'_, State>, index: u32, argument: u32) -> Result<u
 }
 
 /// Gives the functions their names.
-pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+pub(crate) fn link(imports: &mut Imports<'_, State>) -> Result<()> {
     imports.provide(MODULE, "protect", protect)?;
     imports.provide(MODULE, "escape", || -> Result<()> { Err(Escape.into()) })?;
     Ok(())

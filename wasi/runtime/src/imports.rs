@@ -3,33 +3,27 @@
 //! The runtime has some 130 functions, and a program imports a few of them. To link one takes part of the time in which an instance starts, so only
 //! those that the module names are linked. What it names and nothing provides is an error of [`Imports::instantiate`].
 
-use crate::preview1::State;
 use alloc::vec::Vec;
 use wasmtime::{AsContextMut, Engine, Instance, IntoFunc, Linker, Module, Result};
 
 /// The imports of a module, with the functions that are there for them.
-pub(crate) struct Imports<'m> {
+pub(crate) struct Imports<'m, T: 'static> {
     module: &'m Module,
     /// Names of modules and of their functions, sorted.
     names: Vec<(&'m str, &'m str)>,
-    linker: Linker<State>,
+    linker: Linker<T>,
 }
 
-impl<'m> Imports<'m> {
+impl<'m, T: 'static> Imports<'m, T> {
     /// Those of the module, with no functions yet.
-    pub(crate) fn of(engine: &Engine, module: &'m Module) -> Imports<'m> {
+    pub(crate) fn of(engine: &Engine, module: &'m Module) -> Imports<'m, T> {
         let mut names: Vec<_> = module.imports().map(|import| (import.module(), import.name())).collect();
         names.sort_unstable();
         Imports { module, names, linker: Linker::new(engine) }
     }
 
     /// Provides a function by the names of its module and its own.
-    pub(crate) fn provide<P, R>(
-        &mut self,
-        module: &str,
-        name: &str,
-        function: impl IntoFunc<State, P, R>,
-    ) -> Result<()> {
+    pub(crate) fn provide<P, R>(&mut self, module: &str, name: &str, function: impl IntoFunc<T, P, R>) -> Result<()> {
         if self.names.binary_search(&(module, name)).is_ok() {
             self.linker.func_wrap(module, name, function)?;
         }
@@ -37,7 +31,7 @@ impl<'m> Imports<'m> {
     }
 
     /// An instance of the module.
-    pub(crate) fn instantiate(&self, store: impl AsContextMut<Data = State>) -> Result<Instance> {
+    pub(crate) fn instantiate(&self, store: impl AsContextMut<Data = T>) -> Result<Instance> {
         self.linker.instantiate(store, self.module)
     }
 }

@@ -20,7 +20,7 @@ use crate::slots::{MODULE, Taken};
 use wasmtime::{Caller, Result};
 
 /// Gives the functions their names.
-pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+pub(crate) fn link(imports: &mut Imports<'_, State>) -> Result<()> {
     imports.provide(MODULE, "continuation", |mut caller: Caller<'_, State>, number: u32| {
         with_state(&mut caller, |guest, state| {
             // Before there is one.

@@ -20,7 +20,7 @@ use wasmtime::{Caller, Result};
 const AT_ONCE: usize = 64 << 10;
 
 /// Gives the functions their names.
-pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+pub(crate) fn link(imports: &mut Imports<'_, State>) -> Result<()> {
     imports.provide(MODULE, "ready", || u32::from(monohull_std::ready()))?;
     imports.provide(
         MODULE,

@@ -152,7 +152,7 @@ fn with(
 }
 
 /// Gives the functions their names.
-pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+pub(crate) fn link(imports: &mut Imports<'_, State>) -> Result<()> {
     imports.provide(MODULE, "slot_take", |mut caller: Caller<'_, State>, at: u32, len: u32, wait: u32, out: u32| {
         with(&mut caller, |guest, slots| {
             // Before anything is taken over: a slot can be taken only once.

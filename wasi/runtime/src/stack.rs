@@ -10,6 +10,7 @@
 
 use crate::host::call;
 use crate::imports::Imports;
+use crate::preview1::State;
 use crate::slots::MODULE;
 use core::hint::black_box;
 use monohull_abi::number::GET_INFO;
@@ -33,7 +34,7 @@ fn here() -> usize {
 }
 
 /// Gives the function its name. The program is to be called from the caller of this.
-pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+pub(crate) fn link(imports: &mut Imports<'_, State>) -> Result<()> {
     let (entered, size) = (here(), of_program());
     imports.provide(MODULE, "stack_left", move || {
         // The stack grows downwards.

@@ -102,7 +102,7 @@ macro_rules! functions {
 }
 
 /// Gives all functions their names.
-pub(crate) fn link(imports: &mut Imports<'_>) -> Result<()> {
+pub(crate) fn link(imports: &mut Imports<'_, State>) -> Result<()> {
     functions! { imports, MODULE;
         args_get(pointers: u32, bytes: u32);
         args_sizes_get(count: u32, bytes: u32);
