@@ -99,7 +99,7 @@ impl<'a> Checkpoints<'a> {
         let Waiting { run, inputs, images } = waiting;
         let unwritable = |source| FileError::Unwritable { path: folder.clone(), source };
         let continuation =
-            copy_continuation(&run.continuation, Bounds::of(&self.plan)).map_err(|error| match error.kind() {
+            copy_continuation(&run.continuation, Bounds::of(self.plan)).map_err(|error| match error.kind() {
                 io::ErrorKind::InvalidData => {
                     FileError::Continuation(format!("the workflow's process has sent what cannot be read: {error}"))
                 }
