@@ -436,7 +436,7 @@ mod tests {
         fs::write(&path, "old").expect("written");
         if geteuid().is_root() {
             // Its owner could replace it.
-            std::os::unix::fs::chown(&path, Some(65_534), None).expect("another owner");
+            std::os::unix::fs::chown(&path, Some(65_534), Some(65_534)).expect("another owner");
         }
         set_mode(&path, 0o444);
         unprivileged(|| {
