@@ -60,6 +60,8 @@ pub enum Errno {
     ModuleFailed = 131,
     /// The other side reads no more.
     BrokenPipe = 32,
+    /// A datagram without an address, from a socket without a peer.
+    NoDestination = 89,
     /// A datagram is longer than can be sent.
     MessageTooLong = 90,
     /// This kind of descriptor cannot do that.
@@ -94,7 +96,7 @@ pub enum Errno {
 
 impl Errno {
     /// All error numbers, for the conversion back and for the documentation test.
-    pub const ALL: [Errno; 42] = [
+    pub const ALL: [Errno; 43] = [
         Errno::NotPermitted,
         Errno::NotFound,
         Errno::Io,
@@ -122,6 +124,7 @@ impl Errno {
         Errno::Deadlock,
         Errno::ModuleFailed,
         Errno::BrokenPipe,
+        Errno::NoDestination,
         Errno::MessageTooLong,
         Errno::NotSupported,
         Errno::AddressInUse,
@@ -182,6 +185,7 @@ impl Errno {
             Errno::Deadlock => "waiting would never end",
             Errno::ModuleFailed => "the libos module failed",
             Errno::BrokenPipe => "the other side reads no more",
+            Errno::NoDestination => "the datagram has no destination",
             Errno::MessageTooLong => "the message is too long",
             Errno::NotSupported => "not supported here",
             Errno::AddressInUse => "the address is in use",

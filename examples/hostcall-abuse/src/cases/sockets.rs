@@ -5,8 +5,8 @@ use super::{Cases, HERE, MAX, MIN, Own, keep, room, want};
 use crate::addresses::Want;
 use crate::neighbour::TEXT;
 use monohull_abi::Errno::{
-    self, AddressNotAvailable, BadDescriptor, BrokenPipe, Fault, Invalid, NetworkUnreachable, NotConnected, NotFound,
-    NotPermitted, NotSupported,
+    self, AddressNotAvailable, BadDescriptor, BrokenPipe, Fault, Invalid, NetworkUnreachable, NoDestination,
+    NotConnected, NotFound, NotPermitted, NotSupported,
 };
 use monohull_abi::network::{DONT_WAIT, HOST_NAME_MAX, PEEK, SocketAddress, SocketEnd, SocketOption, SocketShutdown};
 use monohull_abi::number::*;
@@ -230,6 +230,7 @@ fn datagrams(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     cases.add("not to wait", SOCKET_SET_OPTION, &[good.datagrams, nonblocking, 1], 0);
     cases.refused("nothing there", SOCKET_RECV, &[good.datagrams, own.bytes, 16, 0], Errno::Again);
     cases.add("to wait", SOCKET_SET_OPTION, &[good.datagrams, nonblocking, 0], 0);
+    cases.refused("no peer", SOCKET_SEND, &[good.datagrams, own.bytes, 16, 0], NoDestination);
     for flags in [DONT_WAIT, PEEK | DONT_WAIT] {
         cases.refused("nothing there", SOCKET_RECV, &[good.datagrams, own.bytes, 16, flags], Errno::Again);
         cases.refused("nothing there", SOCKET_RECVFROM, &[good.datagrams, own.bytes, 16, flags, 0], Errno::Again);

@@ -114,8 +114,7 @@ impl Stack {
         let (inner, peer, broadcast, six) = (datagrams.inner, datagrams.peer, datagrams.broadcast, datagrams.six);
         let to = match to {
             Some(to) => self.destination(to)?,
-            // As Linux has it: a datagram that goes nowhere.
-            None => peer.ok_or(Errno::NotConnected)?,
+            None => peer.ok_or(Errno::NoDestination)?,
         };
         check_family(six, to)?;
         // Only IPv4 has pieces here.

@@ -283,6 +283,7 @@ fn datagrams_travel_and_know_their_sender() {
     // Larger than a packet: it goes in pieces, and comes in pieces.
     let large = pattern(9000);
     let (bytes, to) = (world.bytes(&large), world.address(peer));
+    assert_eq!(world.call(SOCKET_SEND, [socket, bytes, 9000]), Errno::NoDestination.to_value());
     assert_eq!(world.ok(SOCKET_SENDTO, [socket, bytes, 9000, to]), 9000);
     assert_eq!(world.ok(SOCKET_SENDTO, [socket, bytes, 8000, to]), 8000);
     assert_eq!(world.peer_receives(), large);
