@@ -4,6 +4,7 @@ use crate::mounts::Location;
 use crate::tables::Open;
 use crate::{Answer, Files, Stop, outcome};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering;
 use monohull_abi::file::{
@@ -15,6 +16,8 @@ use monohull_abi::{Errno, Outcome};
 
 /// Buffers of a vector that are checked together.
 const BATCH: usize = 16;
+/// Most bytes of several buffers that are one append: what a file system stores under one hold of a file's lock.
+const APPENDED_MAX: u64 = 1 << 20;
 
 /// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq)]
@@ -90,16 +93,22 @@ impl Files {
             None => Some(open.position_lock.acquire(self.host, call).ok_or(Stop::Parked)?),
             Some(_) => None,
         };
+        if way == Way::Write
+            && count > 1
+            && open.has(open::APPEND)
+            && let Some(bytes) = self.gather(call, address, count)?
+        {
+            let (done, position) = self.store(call, open, 0, bytes.as_ptr() as u64, bytes.len() as u64)?;
+            if offset.is_none() && done > 0 {
+                open.position.store(position, Ordering::Relaxed);
+            }
+            return Ok(done);
+        }
         let (mut done, mut at) = (0, offset);
         let mut index = 0;
         while index < count {
-            let mut batch = [const { MaybeUninit::uninit() }; BATCH];
             let size = (count - index).min(BATCH as u64);
-            let vectors = UserSlice::<IoVec>::new(address, count)
-                .check(self.host.raw(), call)
-                .and_then(|slice| Ok(slice.read_at(index as usize, &mut batch[..size as usize])?.to_vec()));
-            let vectors = vectors.map_err(|refusal| self.refuse_address(call, refusal, "the list of buffers"))?;
-            for vector in vectors {
+            for vector in self.buffers(call, (address, count), index)? {
                 if done >= TRANSFER_MAX {
                     return Ok(done);
                 }
@@ -123,6 +132,64 @@ impl Files {
         Ok(done)
     }
 
+    /// Some of a list of buffers, from one on.
+    fn buffers(&self, call: &Call, (address, count): (u64, u64), index: u64) -> Result<Vec<IoVec>, Stop> {
+        let mut batch = [const { MaybeUninit::uninit() }; BATCH];
+        let size = (count - index).min(BATCH as u64);
+        let vectors = UserSlice::<IoVec>::new(address, count)
+            .check(self.host.raw(), call)
+            .and_then(|slice| Ok(slice.read_at(index as usize, &mut batch[..size as usize])?.to_vec()));
+        vectors.map_err(|refusal| self.refuse_address(call, refusal, "the list of buffers"))
+    }
+
+    /// The bytes of several buffers, so that what others append does not come between them; `None` if they are too many. A buffer that
+    /// cannot be read is an error if it is the first with bytes, and otherwise the end.
+    fn gather(&self, call: &Call, address: u64, count: u64) -> Result<Option<Vec<u8>>, Stop> {
+        let mut bytes = Vec::new();
+        for index in (0..count).step_by(BATCH) {
+            for IoVec { address, len } in self.buffers(call, (address, count), index)? {
+                if len == 0 {
+                    continue;
+                }
+                if len > APPENDED_MAX - bytes.len() as u64 {
+                    return Ok(None);
+                }
+                let before = bytes.len();
+                bytes.try_reserve(len as usize).map_err(|_| Errno::OutOfMemory)?;
+                bytes.resize(before + len as usize, 0);
+                let slice = UserSlice::<u8>::new(address, len).check(self.host.raw(), call);
+                if let Err(refusal) = slice.and_then(|slice| slice.read_into(0, &mut bytes[before..])) {
+                    if before == 0 {
+                        return Err(self.refuse_address(call, refusal, "the buffer"));
+                    }
+                    bytes.truncate(before);
+                    return Ok(Some(bytes));
+                }
+            }
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Writes bytes at an offset, or at the end: how many, and the position behind them.
+    fn store(&self, call: &Call, open: &Open, at: u64, address: u64, len: u64) -> Result<(u64, u64), Stop> {
+        let mount = open.mount.ok_or(Errno::IsDirectory)?;
+        if len == 0 {
+            return Ok((0, at));
+        }
+        let at = if open.has(open::APPEND) { FsOp::APPEND } else { at };
+        let stored = self.mounts.request(FsOp::Write, mount, [open.node, at, address, len, 0]);
+        stored.map(|(bytes, scratch)| (bytes, scratch[0])).map_err(|errno| self.refuse_buffer(call, errno))
+    }
+
+    fn refuse_buffer(&self, call: &Call, errno: Errno) -> Stop {
+        match errno {
+            Errno::Fault => {
+                self.refuse(call, errno, format_args!("the buffer: nothing the caller may use is mapped there"))
+            }
+            errno => self.refuse(call, errno, format_args!("{errno}")),
+        }
+    }
+
     /// Transfers the bytes of one buffer, at most `most`: how many, and the position behind them.
     fn one(
         &self,
@@ -144,23 +211,15 @@ impl Files {
         let checked = UserSlice::<u8>::new(address, len).check(self.host.raw(), call);
         let _checked = checked.map_err(|refusal| self.refuse_address(call, refusal, "the buffer"))?;
         let len = len.min(most);
-        let moved = match way {
+        match way {
             Way::Read => {
                 let asked = self.mounts.request(FsOp::Read, mount, [open.node, at, address, len, 0]);
-                asked.map(|(bytes, _)| (bytes, at.saturating_add(bytes)))
+                asked
+                    .map(|(bytes, _)| (bytes, at.saturating_add(bytes)))
+                    .map_err(|errno| self.refuse_buffer(call, errno))
             }
-            Way::Write => {
-                let at = if open.has(open::APPEND) { FsOp::APPEND } else { at };
-                let asked = self.mounts.request(FsOp::Write, mount, [open.node, at, address, len, 0]);
-                asked.map(|(bytes, scratch)| (bytes, scratch[0]))
-            }
-        };
-        moved.map_err(|errno| match errno {
-            Errno::Fault => {
-                self.refuse(call, errno, format_args!("the buffer: nothing the caller may use is mapped there"))
-            }
-            errno => self.refuse(call, errno, format_args!("{errno}")),
-        })
+            Way::Write => self.store(call, open, at, address, len),
+        }
     }
 
     pub(crate) fn seek(&self, call: &mut Call) -> Outcome {

@@ -229,6 +229,18 @@ fn vectors_go_one_behind_the_other() {
     let (list, count) = vector(&[(0x10, 4), (one, 3)]);
     assert_eq!(domain.call(ME, number::FILE_WRITEV, [descriptor, list, count, 0, 0, 0]), Errno::Fault.to_value());
     assert_eq!(domain.call(ME, number::FILE_READV, [descriptor, list, 1025, 0, 0, 0]), Errno::Invalid.to_value());
+    // Appended, they are gathered first.
+    let log = opened(&domain, "/log", RW | open::APPEND);
+    for (parts, expected) in [
+        (vec![(one, 3), (two, 4), (0, 0), (one, 3)], 10),
+        (vec![(one, 3), (0x10, 4)], 3),
+        (vec![(0x10, 4), (one, 3)], Errno::Fault.to_value()),
+        (vec![(0, 0), (0, 0)], 0),
+    ] {
+        let (list, count) = vector(&parts);
+        assert_eq!(domain.call(ME, number::FILE_WRITEV, [log, list, count, u64::MAX, 0, 0]), expected, "{parts:?}");
+    }
+    assert_eq!(read_at(&domain, log, 99, 0), b"onetwo!oneone");
     assert_eq!(size_of::<IoVec>(), 16);
 }
 

@@ -44,6 +44,28 @@ fn records_that_threads_append_are_whole() {
     assert_eq!(counts, [ROUNDS; THREADS as usize]);
 }
 
+/// The same of records in several buffers.
+#[test]
+fn records_that_threads_append_in_pieces_are_whole() {
+    const PIECES: usize = 40;
+    let domain = one();
+    side_by_side(&domain, |instance| {
+        let log = domain.files(instance).open("/log", open::WRITE | open::APPEND | open::CREATE).unwrap();
+        let piece = domain.place(instance, &[instance as u8; 5]);
+        let list = [piece.to_ne_bytes(), 5u64.to_ne_bytes()].concat().repeat(PIECES);
+        let list = domain.place(instance, &list);
+        for _ in 0..ROUNDS {
+            let args = [log, list, PIECES as u64, u64::MAX, 0, 0];
+            assert_eq!(domain.call(instance, number::FILE_WRITEV, args), PIECES as i64 * 5);
+        }
+    });
+    let written = domain.files(ME).read("/log").unwrap();
+    assert_eq!(written.len(), THREADS as usize * ROUNDS * PIECES * 5);
+    for record in written.chunks(PIECES * 5) {
+        assert!(record.iter().all(|byte| *byte == record[0]), "a torn record: {record:?}");
+    }
+}
+
 /// Threads replace a file by renaming others over it, read it and remove it. It is whole whenever it is there, and when all is over
 /// nothing of the mount's limit is used up.
 #[test]
