@@ -6,14 +6,19 @@ use monohull_abi::types::Clock;
 
 pub use core::time::{Duration, TryFromFloatSecsError};
 
+const NS_PER_S: i128 = 1_000_000_000;
+
 /// A reading of the clock that never goes back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(Duration);
+pub struct Instant {
+    /// Nanoseconds since the clock's zero, which may be the start of the host: a reading may be reckoned back to before it.
+    ns: i128,
+}
 
 impl Instant {
     /// The present.
     pub fn now() -> Instant {
-        Instant(Duration::from_nanos(sys::clock(Clock::Monotonic)))
+        Instant { ns: i128::from(sys::clock(Clock::Monotonic)) }
     }
 
     /// Time passed since `earlier`; zero if it is later.
@@ -23,12 +28,12 @@ impl Instant {
 
     /// Time passed since `earlier`, unless it is later.
     pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
-        self.0.checked_sub(earlier.0)
+        (self.ns >= earlier.ns).then(|| duration(self.ns.abs_diff(earlier.ns)))
     }
 
     /// Time passed since `earlier`; zero if it is later.
     pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        self.checked_duration_since(earlier).unwrap_or_default()
     }
 
     /// Time passed since this reading.
@@ -38,12 +43,12 @@ impl Instant {
 
     /// This reading plus `duration`, if it can be represented.
     pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
-        self.0.checked_add(duration).map(Instant)
+        moved(self.ns, duration, i128::checked_add_unsigned).map(|ns| Instant { ns })
     }
 
     /// This reading minus `duration`, if it can be represented.
     pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
-        self.0.checked_sub(duration).map(Instant)
+        moved(self.ns, duration, i128::checked_sub_unsigned).map(|ns| Instant { ns })
     }
 }
 
@@ -85,7 +90,7 @@ impl SubAssign<Duration> for Instant {
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Instant").field("tv_sec", &self.0.as_secs()).field("tv_nsec", &self.0.subsec_nanos()).finish()
+        as_timespec(f, "Instant", self.ns)
     }
 }
 
@@ -145,18 +150,23 @@ impl SystemTime {
 
     /// This reading plus `duration`, if it can be represented.
     pub fn checked_add(&self, duration: Duration) -> Option<SystemTime> {
-        self.ns.checked_add_unsigned(duration.as_nanos()).filter(representable).map(|ns| SystemTime { ns })
+        moved(self.ns, duration, i128::checked_add_unsigned).map(|ns| SystemTime { ns })
     }
 
     /// This reading minus `duration`, if it can be represented.
     pub fn checked_sub(&self, duration: Duration) -> Option<SystemTime> {
-        self.ns.checked_sub_unsigned(duration.as_nanos()).filter(representable).map(|ns| SystemTime { ns })
+        moved(self.ns, duration, i128::checked_sub_unsigned).map(|ns| SystemTime { ns })
     }
 }
 
-/// std counts whole seconds in an i64.
-fn representable(ns: &i128) -> bool {
-    i64::try_from(ns.div_euclid(1_000_000_000)).is_ok()
+/// A time that is moved by a duration. std counts whole seconds in an i64, so others are none.
+fn moved(ns: i128, by: Duration, how: fn(i128, u128) -> Option<i128>) -> Option<i128> {
+    how(ns, by.as_nanos()).filter(|ns| i64::try_from(ns.div_euclid(NS_PER_S)).is_ok())
+}
+
+fn as_timespec(f: &mut fmt::Formatter<'_>, name: &str, ns: i128) -> fmt::Result {
+    let (seconds, rest) = (ns.div_euclid(NS_PER_S), ns.rem_euclid(NS_PER_S));
+    f.debug_struct(name).field("tv_sec", &seconds).field("tv_nsec", &rest).finish()
 }
 
 fn duration(ns: u128) -> Duration {
@@ -194,10 +204,7 @@ impl SubAssign<Duration> for SystemTime {
 
 impl fmt::Debug for SystemTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SystemTime")
-            .field("tv_sec", &self.ns.div_euclid(1_000_000_000))
-            .field("tv_nsec", &self.ns.rem_euclid(1_000_000_000))
-            .finish()
+        as_timespec(f, "SystemTime", self.ns)
     }
 }
 
@@ -215,6 +222,17 @@ mod tests {
         assert_eq!(later - Duration::from_millis(1500), start);
         assert_eq!(start.checked_add(Duration::MAX), None);
         assert!(start.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn instants_may_lie_before_the_start_of_the_clock() {
+        let now = Instant::now();
+        // The clock has not run for a thousand years.
+        let age = Duration::from_secs(365 * 86_400 * 1000);
+        let before = now - age;
+        assert!(before < now);
+        assert_eq!((now - before, before + age), (age, now));
+        assert_eq!(now.checked_sub(Duration::MAX), None);
     }
 
     #[test]

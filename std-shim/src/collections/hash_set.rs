@@ -47,6 +47,41 @@ impl<T: Eq + Hash, S: BuildHasher> HashSet<T, S> {
     pub fn try_reserve(&mut self, additional: usize) -> Result<(), TryReserveError> {
         self.0.try_reserve(additional).map_err(refused)
     }
+
+    /// Elements that both have.
+    pub fn intersection<'a>(&'a self, other: &'a HashSet<T, S>) -> Intersection<'a, T, S> {
+        self.0.intersection(&other.0)
+    }
+
+    /// Elements that either has.
+    pub fn union<'a>(&'a self, other: &'a HashSet<T, S>) -> Union<'a, T, S> {
+        self.0.union(&other.0)
+    }
+
+    /// Elements that only this one has.
+    pub fn difference<'a>(&'a self, other: &'a HashSet<T, S>) -> Difference<'a, T, S> {
+        self.0.difference(&other.0)
+    }
+
+    /// Elements that only one of the two has.
+    pub fn symmetric_difference<'a>(&'a self, other: &'a HashSet<T, S>) -> SymmetricDifference<'a, T, S> {
+        self.0.symmetric_difference(&other.0)
+    }
+
+    /// Whether no element is in both.
+    pub fn is_disjoint(&self, other: &HashSet<T, S>) -> bool {
+        self.0.is_disjoint(&other.0)
+    }
+
+    /// Whether the other has all elements.
+    pub fn is_subset(&self, other: &HashSet<T, S>) -> bool {
+        self.0.is_subset(&other.0)
+    }
+
+    /// Whether all elements of the other are here.
+    pub fn is_superset(&self, other: &HashSet<T, S>) -> bool {
+        self.0.is_superset(&other.0)
+    }
 }
 
 impl<T, S> Deref for HashSet<T, S> {
@@ -172,5 +207,15 @@ mod tests {
         assert_eq!(&a - &b, HashSet::from([1]));
         assert_eq!(&a ^ &b, HashSet::from([1, 4]));
         assert!(a.contains(&1) && !b.contains(&1));
+    }
+
+    #[test]
+    fn the_other_set_may_be_made_on_the_spot() {
+        let set = HashSet::from([1, 2, 3]);
+        assert_eq!(set.intersection(&[2].into()).collect::<crate::vec::Vec<_>>(), [&2]);
+        assert_eq!(set.union(&[4].into()).count(), 4);
+        assert_eq!(set.difference(&[1, 2].into()).collect::<crate::vec::Vec<_>>(), [&3]);
+        assert_eq!(set.symmetric_difference(&[1, 2, 4].into()).count(), 2);
+        assert!(set.is_disjoint(&[4].into()) && set.is_subset(&[1, 2, 3, 4].into()) && set.is_superset(&[1].into()));
     }
 }

@@ -137,6 +137,9 @@ fn kind_of(number: i32) -> ErrorKind {
 
 /// The text of an error number.
 fn words_of(number: i32) -> &'static str {
+    if number == 0 {
+        return "Success";
+    }
     let known = Errno::ALL.into_iter().find(|errno| *errno as i32 == number);
     known.map_or_else(|| kind_of(number).text(), Errno::text)
 }
@@ -168,10 +171,25 @@ impl Error {
         Error(Repr::Os(code))
     }
 
+    /// The last error of a hostcall of this thread.
+    pub fn last_os_error() -> Error {
+        Error::from_raw_os_error(crate::sys::last_errno())
+    }
+
     /// The refusal of this thread's last hostcall, with the host's explanation.
     pub(crate) fn explained(errno: Errno) -> Error {
         let words: String = crate::sys::last_error_message();
         if words.is_empty() { Error::from(errno) } else { Error::new(kind_of(errno as i32), words) }
+    }
+
+    /// The same error as one of another kind.
+    pub(crate) fn of_kind(self, kind: ErrorKind) -> Error {
+        match self.0 {
+            Repr::Custom(_, inner) => Error(Repr::Custom(kind, inner)),
+            Repr::Os(number) => Error(Repr::Message(kind, words_of(number))),
+            Repr::Simple(_) => Error(Repr::Simple(kind)),
+            Repr::Message(_, text) => Error(Repr::Message(kind, text)),
+        }
     }
 
     /// The number of the refusal, if a hostcall was refused.

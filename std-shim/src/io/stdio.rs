@@ -49,9 +49,14 @@ unsafe impl Sync for Shared {}
 static STDOUT: Shared =
     Shared { lock: RawLock::new(), owner: AtomicUsize::new(0), depth: Cell::new(0), lines: RefCell::new(None) };
 
+/// The calling thread, as an owner.
+fn me() -> usize {
+    with_header(|header| core::ptr::from_ref(header) as usize)
+}
+
 impl Shared {
     fn lock(&'static self) -> StdoutLock<'static> {
-        let me = with_header(|header| core::ptr::from_ref(header) as usize);
+        let me = me();
         if self.owner.load(Ordering::Relaxed) != me {
             self.lock.lock();
             self.owner.store(me, Ordering::Relaxed);
@@ -218,15 +223,18 @@ pub fn _eprint_line(arguments: fmt::Arguments<'_>) {
     formatted(arguments, true, "stderr", |text| Raw(ERR).write_all(text.as_bytes()));
 }
 
-/// Sends on what is collected, as far as that is possible now: the instance is about to end.
+/// Sends on what is collected, as far as that is possible now: the instance is about to end. A thread that has the lock may end it too.
 pub(crate) fn flush_before_the_end() {
-    if STDOUT.lock.try_lock() {
+    let mine = STDOUT.owner.load(Ordering::Relaxed) == me();
+    if mine || STDOUT.lock.try_lock() {
         if let Ok(mut lines) = STDOUT.lines.try_borrow_mut()
             && let Some(lines) = lines.as_mut()
         {
             let _ = lines.flush();
         }
-        STDOUT.lock.unlock();
+        if !mine {
+            STDOUT.lock.unlock();
+        }
     }
 }
 

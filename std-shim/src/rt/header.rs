@@ -26,7 +26,11 @@ pub(crate) struct ThreadHeader {
     pub(crate) locals: Cell<*mut Locals>,
     /// Free blocks kept for this thread.
     pub(crate) cache: Cell<*mut Cache>,
-    reserved: [u64; 5],
+    /// Panics of this thread, which none survives: those of a hook, or of a message, come on top.
+    pub(crate) panics: Cell<u32>,
+    /// The number of the last hostcall's refusal; 0 for none.
+    pub(crate) errno: Cell<i32>,
+    reserved: [u64; 4],
 }
 
 const _: () = assert!(size_of::<ThreadHeader>() as u64 == THREAD_HEADER_SIZE);
@@ -38,7 +42,9 @@ impl ThreadHeader {
             thread: Cell::new(core::ptr::null()),
             locals: Cell::new(core::ptr::null_mut()),
             cache: Cell::new(core::ptr::null_mut()),
-            reserved: [0; 5],
+            panics: Cell::new(0),
+            errno: Cell::new(0),
+            reserved: [0; 4],
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::process::Termination;
 use crate::string::ToString;
 use crate::{io, panic, sys, thread};
 use core::fmt::{Display, Write};
+use header::with_header;
 use monohull_abi::types::{AbortKind, Info};
 
 /// The description of an image.
@@ -51,12 +52,21 @@ fn run_constructors() {
 
 /// The panic handler: runs the hook, and ends the instance with std's message in its report.
 pub fn panicked(info: &PanicInfo<'_>) -> ! {
+    let first = match another_panic() {
+        0 => true,
+        1 => false,
+        // A message that panics is not written again.
+        _ => fail(&AGAIN, info.location()),
+    };
     let mut text = Words::default();
     let _ = write!(text, "{}", info.message());
     if let Some(bytes) = heap::refused(text.as_str()) {
         text.len = 0;
         let _ = write!(text, "{bytes} bytes");
         sys::fail(AbortKind::OutOfMemory, text.as_str())
+    }
+    if !first {
+        fail(&format_args!("{}\n{AGAIN}", info.message()), info.location())
     }
     if let Some(place) = info.location() {
         panic::call_hook(|hook| match info.message().as_str() {
@@ -69,10 +79,22 @@ pub fn panicked(info: &PanicInfo<'_>) -> ! {
 
 /// A panic that carries something else than a text of `panic!`. The hook runs if the panic has a source location.
 pub(crate) fn panic_with(payload: &(dyn Any + Send), place: Option<&Location<'_>>) -> ! {
+    let words = panic::text(payload).unwrap_or("Box<dyn Any>");
+    if another_panic() > 0 {
+        fail(&format_args!("{words}\n{AGAIN}"), place)
+    }
     if let Some(place) = place {
         panic::call_hook(|hook| hook(&PanicHookInfo::new(payload, place)));
     }
-    fail(&panic::text(payload).unwrap_or("Box<dyn Any>"), place)
+    fail(&words, place)
+}
+
+/// What std writes when a hook panics, or a message.
+const AGAIN: &str = "thread panicked while processing panic. aborting.";
+
+/// Counts a panic of this thread: how many there were before it.
+fn another_panic() -> u32 {
+    with_header(|header| header.panics.replace(header.panics.get().saturating_add(1)))
 }
 
 /// Ends the instance as panicked.

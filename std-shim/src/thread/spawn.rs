@@ -141,7 +141,9 @@ impl Builder {
             Err(errno) => {
                 // SAFETY: the box was made above, and no thread has got it.
                 drop(unsafe { Box::from_raw(start) });
-                Err(io::Error::explained(errno))
+                let error = io::Error::explained(errno);
+                // An instance has its most threads: Linux has EAGAIN for that.
+                Err(if errno == Errno::TooMany { error.of_kind(io::ErrorKind::WouldBlock) } else { error })
             }
         }
     }

@@ -125,7 +125,7 @@ fn rusts_own_std_does_what_it_does_on_the_host() {
 }
 
 /// Every way in which the suite can end its program.
-const ENDINGS: [&str; 22] = [
+const ENDINGS: [&str; 24] = [
     "return",
     "error",
     "exit-0",
@@ -144,6 +144,8 @@ const ENDINGS: [&str; 22] = [
     "unreachable",
     "todo",
     "hook",
+    "hook-panics",
+    "exit-while-printing",
     "unfinished-line",
     "held-lock",
     "input",
@@ -185,6 +187,13 @@ fn programs_end_as_with_std() {
             }
             Some(code) => {
                 assert_eq!((kind, message), (&Value::from("exit"), &*format!("exited with status {code}")), "{ending}")
+            }
+            None if ending == "hook-panics" => {
+                assert_eq!(kind, "panic", "{message}");
+                assert!(
+                    message.ends_with(":\nthe hook broke\nthread panicked while processing panic. aborting."),
+                    "{message}"
+                );
             }
             None => assert_eq!((kind, message), (&Value::from("panic"), "the function called abort()"), "{ending}"),
         }

@@ -80,6 +80,15 @@ pub(super) fn end(how: &str) -> Result<(), Ending> {
             }));
             panic!("hooked")
         }
+        "hook-panics" => {
+            std::panic::set_hook(Box::new(|_| panic!("the hook broke")));
+            panic!("hooked")
+        }
+        "exit-while-printing" => {
+            let mut out = std::io::stdout().lock();
+            let _ = write!(out, "a line and a half\nof output");
+            process::exit(0)
+        }
         "unfinished-line" => {
             print!("no newline");
             process::exit(0)

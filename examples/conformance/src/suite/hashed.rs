@@ -193,6 +193,11 @@ impl Same for RandomState {
 }
 
 fn sets() {
+    check!("other_set_made_on_the_spot", {
+        let set = HashSet::from([1, 2, 3]);
+        let both = sorted(set.intersection(&[2].into()).copied());
+        (both, set.is_subset(&[1].into()), sorted(set.union(&[4].into()).copied()))
+    });
     let (a, b) = (HashSet::from([1, 2, 3]), [2, 3, 4].into_iter().collect::<HashSet<_>>());
     check!("set_operators", (sorted(&a & &b), sorted(&a | &b), sorted(&a - &b), sorted(&a ^ &b)));
     check!(

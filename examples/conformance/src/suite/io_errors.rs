@@ -55,6 +55,11 @@ pub(super) fn all() {
         "simple",
         (simple.to_string(), format!("{simple:?}"), simple.kind(), simple.get_ref().is_some(), simple.raw_os_error())
     );
+    check!("last_os_error", {
+        let missing = std::fs::File::open("/no/such/plank").map(drop).unwrap_err();
+        let last = Error::last_os_error();
+        (missing.raw_os_error(), last.raw_os_error(), last.kind())
+    });
     let custom = Error::new(ErrorKind::InvalidData, "bad plank");
     check!("custom", (custom.to_string(), format!("{custom:?}"), custom.kind(), custom.raw_os_error()));
     check!("custom_pretty", format!("{custom:#?}"));

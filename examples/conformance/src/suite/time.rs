@@ -89,6 +89,11 @@ fn durations() {
 }
 
 fn instants() {
+    check!("instant_before_the_clock_began", {
+        let (now, years) = (Instant::now(), Duration::from_secs(365 * 86_400 * 1000));
+        let before = now - years;
+        (before < now, now - before, now.checked_sub(years).is_some(), now.checked_sub(Duration::MAX).is_some())
+    });
     let start = Instant::now();
     let later = start + Duration::from_millis(1500);
     check!(
