@@ -321,10 +321,11 @@ impl Volume {
                 // What was cut off goes back when the file is closed.
                 return file.set_size(&self.image, size).map(|()| true);
             }
-            editor.shorten(file.slot, &mut file.runs, size).map_err(errno_of)?;
-            file.has_size(size);
+            let shortened = editor.shorten(file.slot, &mut file.runs, size).map_err(errno_of);
+            // The disk may have stopped it half-way: then what lies behind the clusters is gone all the same.
+            file.has_size(if shortened.is_ok() { size } else { file.size.min(file.runs.capacity()) });
             file.has_fewer_clusters();
-            Ok(true)
+            shortened.map(|()| true)
         })
     }
 

@@ -17,7 +17,7 @@ mod stage;
 mod tests;
 
 use crate::geometry::FIRST;
-use crate::{Entry, Error, Geometry, Image, Runs};
+use crate::{Entry, Error, Geometry, Image, Runs, first_cluster, runs as chain};
 use alloc::boxed::Box;
 use naming::Names;
 use stage::Stage;
@@ -105,7 +105,10 @@ impl<S: Store> Editor<S> {
     /// Makes the chain of the file with this slot, which has these clusters, long enough for `to` bytes; its size stays.
     pub fn lengthen(&mut self, slot: u64, runs: &mut Runs, to: u64) -> Result<(), EditError> {
         let (geometry, hint) = (self.geometry, self.hint);
-        let new = self.change(|stage| chains::lengthen(stage, &geometry, (slot, runs), to, hint))?;
+        let new = match self.change(|stage| chains::lengthen(stage, &geometry, (slot, runs), to, hint)) {
+            Ok(new) => new,
+            Err(error) => return Err(self.look_again(slot, runs, error)),
+        };
         if let Some(last) = new.last() {
             self.hint = last + 1;
         }
@@ -115,9 +118,20 @@ impl<S: Store> Editor<S> {
     /// Cuts the file with this slot, which has these clusters, and gives back those behind its new end.
     pub fn shorten(&mut self, slot: u64, runs: &mut Runs, size: u64) -> Result<(), EditError> {
         let geometry = self.geometry;
-        self.change(|stage| chains::shorten(stage, &geometry, (slot, runs), size))?;
+        if let Err(error) = self.change(|stage| chains::shorten(stage, &geometry, (slot, runs), size)) {
+            return Err(self.look_again(slot, runs, error));
+        }
         runs.cut(&geometry, size.next_multiple_of(geometry.cluster_size));
         Ok(())
+    }
+
+    /// After a change that may have been stored in part: what the image has is what the file has. If that cannot be read, it has nothing.
+    fn look_again(&self, slot: u64, runs: &mut Runs, error: EditError) -> EditError {
+        if let EditError::Image(_) = error {
+            let first = first_cluster(&self.geometry, &self.stage, slot);
+            *runs = first.and_then(|first| chain(&self.geometry, &self.stage, first)).unwrap_or_default();
+        }
+        error
     }
 
     /// Finishes changes: stores the number of free clusters, and clears the dirty flag. A wrong count does no harm: no reader relies
