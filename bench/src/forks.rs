@@ -16,7 +16,7 @@ use monohull_checkpoint::Key;
 use monohull_saved::{Base, Saved};
 use monohull_visor::engine::{IsolationWish, Ready};
 use monohull_visor::report::Status;
-use monohull_visor::worker::{IdleWorker, Job, Message, Rest, Settings, Spawner, copy_continuation};
+use monohull_visor::worker::{Bounds, IdleWorker, Job, Message, Rest, Settings, Spawner, copy_continuation};
 use monohull_visor::workflow;
 use serde_json::json;
 use std::os::fd::OwnedFd;
@@ -100,7 +100,7 @@ pub(crate) fn sleep_again(file: &Asleep<'_>, name: &str, count: usize, whole: bo
         let (saved, rest, base) = file.read(&ready, &key)?;
         let base = base.filter(|_| !whole);
         let memory = suspend(&spawner, &ready, Some(Rest { may_leave: base.is_some(), ..rest }))?;
-        let continuation = copy_continuation(memory, u64::MAX).map_err(|error| wrong(&error))?;
+        let continuation = copy_continuation(memory, Bounds::NONE).map_err(|error| wrong(&error))?;
         let Saved { workflow, generation, document, functions, engine, .. } = saved;
         let saved = Saved { workflow, generation, document, functions, engine, continuation };
         saved.write(folder, name, &key, base.as_ref()).map_err(|error| wrong(&error))?;

@@ -3,7 +3,7 @@
 //! Unit tests, this crate's own and those of function crates, run on the host, where there are no hostcalls; `sys/host.rs` stands in for
 //! them there.
 
-use crate::rt::header::with_header;
+use crate::rt::last_error;
 use crate::string::String;
 use crate::time::Duration;
 use crate::vec;
@@ -28,18 +28,7 @@ pub(crate) fn call<const N: usize>(number: u32, args: [u64; N]) -> Result<u64, E
     const { assert!(N <= 6) }
     let mut all = [0; 6];
     all[..N].copy_from_slice(&args);
-    Errno::from_value(gate::hostcall(number, all)).inspect_err(|errno| keep(*errno))
-}
-
-/// Keeps the number of a refusal for this thread.
-#[cold]
-fn keep(errno: Errno) {
-    with_header(|header| header.errno.set(errno as i32));
-}
-
-/// The number of this thread's last refusal; 0 if there was none.
-pub(crate) fn last_errno() -> i32 {
-    with_header(|header| header.errno.get())
+    Errno::from_value(gate::hostcall(number, all)).inspect_err(|errno| last_error::set(*errno as i32))
 }
 
 /// An answer that only a broken host gives.

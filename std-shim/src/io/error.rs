@@ -173,7 +173,7 @@ impl Error {
 
     /// The last error of a hostcall of this thread.
     pub fn last_os_error() -> Error {
-        Error::from_raw_os_error(crate::sys::last_errno())
+        Error::from_raw_os_error(crate::rt::last_error::get())
     }
 
     /// The refusal of this thread's last hostcall, with the host's explanation.

@@ -13,8 +13,10 @@
 #![allow(unsafe_code, reason = "the header is at an address that the system passes")]
 
 use super::heap::Cache;
+use super::last_error;
 use crate::thread::{Inner, Locals};
 use core::cell::Cell;
+use core::mem::offset_of;
 use monohull_abi::layout::THREAD_HEADER_SIZE;
 
 /// The top of a stack. Only its own thread reads it.
@@ -28,12 +30,13 @@ pub(crate) struct ThreadHeader {
     pub(crate) cache: Cell<*mut Cache>,
     /// Panics of this thread, which none survives: those of a hook, or of a message, come on top.
     pub(crate) panics: Cell<u32>,
-    /// The number of the last hostcall's refusal; 0 for none.
-    pub(crate) errno: Cell<i32>,
+    /// The number of the last hostcall's refusal, which [`last_error`] keeps; 0 for none.
+    _last_error: Cell<i32>,
     reserved: [u64; 4],
 }
 
 const _: () = assert!(size_of::<ThreadHeader>() as u64 == THREAD_HEADER_SIZE);
+const _: () = assert!(offset_of!(ThreadHeader, _last_error) == last_error::OFFSET);
 
 #[cfg(any(test, panic = "unwind"))]
 impl ThreadHeader {
@@ -43,7 +46,7 @@ impl ThreadHeader {
             locals: Cell::new(core::ptr::null_mut()),
             cache: Cell::new(core::ptr::null_mut()),
             panics: Cell::new(0),
-            errno: Cell::new(0),
+            _last_error: Cell::new(0),
             reserved: [0; 4],
         }
     }

@@ -5,6 +5,7 @@
 
 pub(crate) mod header;
 mod heap;
+pub(crate) mod last_error;
 pub mod returned;
 
 pub use crate::{c_memory, image};
