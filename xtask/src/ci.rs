@@ -123,7 +123,7 @@ fn run_fuzzer(mut fuzzer: Command, program: &str, seeds: &str, target: &Path) ->
     std::fs::create_dir_all(&found).map_err(|error| format!("cannot make {}: {error}", found.display()))?;
     fuzzer.arg(&found).arg(root().join(seeds));
     fuzzer.arg(format!("-max_total_time={FUZZ_SECONDS}"));
-    fuzzer.args(["-max_len=16384", "-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"]);
+    fuzzer.args(["-max_len=32768", "-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"]);
     fuzzer.arg(format!("-artifact_prefix={}/", target.display()));
     shell::run(&mut fuzzer)
 }

@@ -183,6 +183,17 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "those on files in memory do run here, and each kind of mount takes a minute",
     },
     LeftOut { program: "domain_in_place", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "domain_preempted", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "domain_stepped", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut {
+        program: "domain_suspend",
+        tests: &[
+            "a_workflow_of_instances_that_are_apart_goes_on_as_well",
+            "a_workflow_that_was_suspended_reports_what_an_uninterrupted_one_does",
+        ],
+        kernel: Some(Kernel::Older),
+        why: WITHOUT_KEYS,
+    },
     LeftOut { program: "e2e_deadlines", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_fan_out", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_unread", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
