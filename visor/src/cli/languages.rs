@@ -57,11 +57,10 @@ impl Lang {
                 build: Some("clang --target=wasm32-wasi -O2 main.c -o app.wasm"),
             }),
             (Lang::Go, _) => Some(Template {
-                files: vec![
-                    ("main.go", GO.to_owned()),
-                    ("go.mod", format!("module example.com/{name}\n\ngo 1.21\n")),
-                    ignored("/app.wasm\n"),
-                ],
+                files: [("main.go", GO.to_owned()), ("go.mod", go_module(name)), ignored("/app.wasm\n")]
+                    .into_iter()
+                    .chain(GO_PACKAGE.map(|(file, text)| (file, text.to_owned())))
+                    .collect(),
                 image: "app.wasm".to_owned(),
                 target: Target::Native,
                 build: Some("GOOS=wasip1 GOARCH=wasm go build -o app.wasm"),
@@ -115,8 +114,23 @@ int main(void) {
 }
 "#;
 
+/// The package for Go, which belongs to each program: it is in no registry.
+const GO_PACKAGE: [(&str, &str); 5] = [
+    ("monohull/go.mod", include_str!("../../../wasi/lib/go/go.mod")),
+    ("monohull/slots.go", include_str!("../../../wasi/lib/go/slots.go")),
+    ("monohull/instance.go", include_str!("../../../wasi/lib/go/instance.go")),
+    ("monohull/durable.go", include_str!("../../../wasi/lib/go/durable.go")),
+    ("monohull/children.go", include_str!("../../../wasi/lib/go/children.go")),
+];
+
+/// A program's module.
+fn go_module(name: &str) -> String {
+    format!("module example.com/{name}\n\ngo 1.21\n\nrequire monohull v0.0.0\n\nreplace monohull => ./monohull\n")
+}
+
 const GO: &str = r#"package main
 
+// Slots, the instance and durable calls are in the package monohull: import "monohull"
 import "fmt"
 
 func main() {

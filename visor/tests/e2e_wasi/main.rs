@@ -17,6 +17,7 @@ mod extent;
 #[path = "../support/full.rs"]
 mod full;
 mod generated;
+mod go;
 mod hostile;
 mod http;
 mod http_requests;

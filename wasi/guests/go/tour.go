@@ -8,20 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"monohull"
 	"os"
 	"strconv"
 	"time"
-	"unsafe"
 )
-
-//go:wasmimport monohull slot_take
-func slotTake(name unsafe.Pointer, length, wait uint32, slot unsafe.Pointer) uint32
-
-//go:wasmimport monohull slot_move
-func slotMove(handle uint32, to unsafe.Pointer, length uint32) uint32
-
-//go:wasmimport monohull slot_publish
-func slotPublish(name unsafe.Pointer, length uint32, bytes unsafe.Pointer, count, isText uint32) uint32
 
 func must(err error) {
 	if err != nil {
@@ -30,14 +21,11 @@ func must(err error) {
 	}
 }
 
-func code(number uint32) error {
-	if number != 0 {
-		return fmt.Errorf("WASI error %d", number)
-	}
-	return nil
-}
-
 func main() {
+	if act := argument("--act="); act != "" {
+		durable(act)
+		return
+	}
 	fmt.Printf("hello from Go, %d arguments, the last is %s\n", len(os.Args), os.Args[len(os.Args)-1])
 
 	var text []byte
@@ -69,11 +57,7 @@ func main() {
 	time.Sleep(2 * time.Millisecond)
 	fmt.Println("slept:", time.Since(before) >= 2*time.Millisecond)
 
-	var slot [2]uint32
-	in, out := []byte("in"), []byte("out")
-	must(code(slotTake(unsafe.Pointer(&in[0]), 2, 1, unsafe.Pointer(&slot))))
-	taken := make([]byte, slot[1]+3)
-	must(code(slotMove(slot[0], unsafe.Pointer(&taken[3]), slot[1])))
-	copy(taken, "Go:")
-	must(code(slotPublish(unsafe.Pointer(&out[0]), 3, unsafe.Pointer(&taken[0]), uint32(len(taken)), 1)))
+	taken, err := monohull.Take("in")
+	must(err)
+	must(monohull.PublishText("out", "Go:"+string(taken)))
 }

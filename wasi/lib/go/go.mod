@@ -1,0 +1,3 @@
+module monohull
+
+go 1.21
