@@ -207,6 +207,50 @@ fn a_folder_with_packages_and_a_wheel() {
     assert_eq!(build(), build());
 }
 
+/// The packages that `requirements.txt` names are wheels, which `pip` finds: here in a folder. They are looked for once.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn requirements_are_wheels_in_the_image() {
+    let metadata = "Metadata-Version: 2.1\nName: greet\nVersion: 1.2\n";
+    let tags = "Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n";
+    let wheel = wheel(&[
+        ("greet/__init__.py", "WORD = 'hello from a requirement'\n"),
+        ("greet-1.2.dist-info/METADATA", metadata),
+        ("greet-1.2.dist-info/WHEEL", tags),
+        ("greet-1.2.dist-info/RECORD", ""),
+    ]);
+    let folder = folder(&[
+        ("app/main.py", b"import greet\nprint(greet.WORD)\n"),
+        ("app/requirements.txt", b"# what is needed\ngreet >= 1.0\n"),
+        ("index/greet-1.2-py3-none-any.whl", &wheel),
+    ]);
+    let path = folder.path();
+    let build = |index: &str| {
+        let mut build = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        build
+            .current_dir(path)
+            .args(["build", "app", "--out", "."])
+            .env("PIP_NO_INDEX", "1")
+            .env("PIP_FIND_LINKS", path.join(index))
+            .env("XDG_CACHE_HOME", path);
+        build.env("XDG_CONFIG_HOME", path).output().expect("monohull starts")
+    };
+    let output = build("index");
+    assert!(output.status.success(), "{}", words(&output.stderr));
+    assert_eq!(printed(&run(path, &NONE, &NONE)), ["hello from a requirement"]);
+    // What was found is kept, until the file changes.
+    let output = build("none");
+    assert!(output.status.success(), "{}", words(&output.stderr));
+    fs::write(path.join("app/requirements.txt"), "greet >= 2.0\n").expect("written");
+    let output = build("index");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(words(&output.stderr).contains("requirements.txt cannot be built: pip has found no wheels"), "{output:?}");
+    fs::write(path.join("app/requirements.txt"), "greet @ https://example.com/greet.tar.gz\n").expect("written");
+    let output = build("index");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(words(&output.stderr).contains("line 1 is `greet @ https"), "{output:?}");
+}
+
 /// An archive as `zip -0` makes it.
 fn wheel(files: &[(&str, &str)]) -> Vec<u8> {
     let (mut archive, mut directory) = (Vec::new(), Vec::new());

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   app.py, or a folder ─── sources.rs ──▶ the slot `sources`
+//!   requirements.txt in it ─ requirements.rs ──▶ wheels, in the same slot
 //!   python/python.so ─────── a workflow of one step: `python/pack.py` compiles them ──▶ the slot `archive`
 //!   python/python.so + archive ─── image.rs ──▶ app.so
 //! ```
@@ -15,6 +16,7 @@
 //! needed, and the bytecode is of the version that runs it.
 
 mod image;
+mod requirements;
 mod sources;
 
 use std::fs::{self, File};

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::requirements;
 use crate::cli::build::BuildError;
 
 /// What is run in a folder, in this order.
@@ -43,7 +44,11 @@ pub(super) fn read(program: &Path) -> Result<Sources, BuildError> {
         })?;
         fs::read(&path).map(|contents| (name, contents)).map_err(unreadable)
     };
-    let files = list(program)?.into_iter().map(read).collect::<Result<_, BuildError>>()?;
+    let mut files = list(program)?.into_iter().map(read).collect::<Result<Vec<_>, BuildError>>()?;
+    if main_of(program).is_some() {
+        let has_wheels = files.iter().any(|(name, _)| name.ends_with(".whl"));
+        files.extend(requirements::wheels(program, has_wheels)?);
+    }
     Ok(Sources { main, files })
 }
 
