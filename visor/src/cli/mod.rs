@@ -54,6 +54,7 @@ mod schema;
 mod serve;
 mod setting;
 mod show;
+mod single;
 mod slots;
 mod std_users;
 mod suspend;

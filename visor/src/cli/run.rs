@@ -15,6 +15,7 @@ use super::isolation::Isolation;
 use super::programs::replace_programs;
 use super::progress::Terminal;
 use super::setting::Setting;
+use super::single::{self, Given};
 use super::slots;
 use super::suspend::{self, Begin, Origin};
 use monohull_durable::{InvocationId, KEEP_MAX};
@@ -32,11 +33,14 @@ use monohull_workflow::{self as workflow, Blame, Plan, WorkflowError};
 #[command(after_help = super::concat_help!(
     "monohull run workflows/word-count.json --input text=book.txt --output counts=counts.txt",
     "monohull run workflows/word-count.json --input text=book.txt --set split.parts=8 --set map:instances=8 --json",
-    "monohull run workflows/durable/order.json --input order=order.txt --skip-time --event paid=receipt.txt"
+    "monohull run workflows/durable/order.json --input order=order.txt --skip-time --event paid=receipt.txt",
+    "monohull run app.wasm --dir data::/data --input stdin=- -- --verbose"
 ))]
 pub(super) struct Run {
-    /// The workflow file
+    /// The workflow file, or a program (an image, WebAssembly, Python, JavaScript), which is then the only step of a workflow
     file: PathBuf,
+    #[command(flatten)]
+    program: Given,
     /// Fill an input slot from a file or pipe; `SLOT=-` is standard input, `SLOT=` an empty input
     #[arg(long = "input", value_name = "SLOT=PATH", value_parser = slots::input())]
     inputs: Vec<(String, PathBuf)>,
@@ -141,6 +145,13 @@ enum InvocationError {
     /// an output cannot be written
     #[error("--output: slot {slot}: {why}")]
     Output { slot: String, why: String },
+    /// what a program is given is wrong
+    #[error("{0}")]
+    Program(String),
+    #[error("{}: {option} is for a program, and this is none", shown(path))]
+    NoProgram { path: PathBuf, option: &'static str },
+    #[error("{}: --watch is for workflow files", shown(_0))]
+    Watched(PathBuf),
     /// a path cannot be kept with a workflow that goes on later
     #[error("with --state and --suspend paths are kept as text, and {} is not UTF-8", shown(_0))]
     NotText(PathBuf),
@@ -157,7 +168,7 @@ impl InvocationError {
 
 impl Run {
     pub(super) fn run(&self) -> Exit {
-        if self.watch {
+        if self.watch && !single::is_program(&self.file) {
             return super::watch::run(&self.file);
         }
         let (mut plan, document) = match self.plan() {
@@ -281,7 +292,7 @@ impl Run {
 
     /// The plan with what the command line adds to it, every name checked, and the document.
     fn plan(&self) -> Result<(Plan, Vec<u8>), InvocationError> {
-        let document = workflow::read_file(&self.file)?;
+        let document = self.document()?;
         let checked = workflow::check_bytes(&self.file, &document);
         if checked.plan.is_some() {
             workflow::first_mistakes(&checked.mistakes).0.iter().for_each(super::output::note);
@@ -299,6 +310,19 @@ impl Run {
         }
         self.check_outputs()?;
         Ok((plan, document))
+    }
+
+    /// The workflow file, or the workflow of a program.
+    fn document(&self) -> Result<Vec<u8>, InvocationError> {
+        match (single::is_program(&self.file), self.program.first()) {
+            (false, Some(option)) => Err(InvocationError::NoProgram { path: self.file.clone(), option }),
+            (false, None) => Ok(workflow::read_file(&self.file)?),
+            (true, _) if self.watch => Err(InvocationError::Watched(self.file.clone())),
+            (true, _) => {
+                let has_input = self.inputs.iter().any(|(slot, _)| Given::is_input(slot));
+                self.program.document(&self.file, has_input).map_err(InvocationError::Program)
+            }
+        }
     }
 
     /// Checks that outputs can be written, as far as that can be told before anything runs.
