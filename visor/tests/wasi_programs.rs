@@ -425,6 +425,19 @@ mod zlib {
     }
 }
 
+/// A program in another language than C, by its own compiler and over its own library.
+#[test]
+#[ignore = "its programs are compiled: `cargo xtask build --c-programs-wasi`"]
+fn assemblyscript() {
+    let image = part("assemblyscript.so");
+    let program = ran(&image, &["x", "y"], "hello\n", &Files::new()).well();
+    let expected = ["arguments: x y", "primes to 100000: 9592", "bytes of input: 6", "a clock: true", "random: true"];
+    assert_eq!(program.out, expected);
+    assert_eq!(program.err, ["Error: to standard error"]);
+    let error = ran(&image, &["fail"], "", &Files::new()).error;
+    assert!(error.as_deref().is_some_and(|error| error.contains('3')), "{error:?}");
+}
+
 mod lua {
     use super::*;
 

@@ -14,7 +14,7 @@
 //! are they linked as shared objects, without C's start files.
 
 use crate::workspace::{Package, Workspace, root};
-use crate::{Result, c_programs, libc, programs, shell, wasi};
+use crate::{Result, assemblyscript, c_programs, libc, programs, shell, wasi};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -135,7 +135,8 @@ pub(crate) fn c_programs_wasi() -> Result {
     c_programs()?;
     let workspace = Workspace::load()?;
     wasi::compiler(&workspace)?;
-    c_programs::wasi::build(&workspace)
+    c_programs::wasi::build(&workspace)?;
+    assemblyscript::build(&workspace)
 }
 
 /// The libc and the workspace `programs`, for which the visor is needed.

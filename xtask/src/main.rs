@@ -5,6 +5,7 @@
 
 mod apache;
 mod apt;
+mod assemblyscript;
 mod audit;
 mod bench;
 mod browser;
