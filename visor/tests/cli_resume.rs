@@ -89,6 +89,28 @@ fn a_wait_for_an_event_ends_in_its_time() {
     assert_eq!(fs::read_to_string(folder.path().join("result.txt")).expect("the output"), "a is late\n");
 }
 
+/// Where something else goes on by itself, a wait for an event is that workflow's own matter.
+#[test]
+fn a_workflow_that_goes_on_by_itself_needs_no_event() {
+    let folder = TempDir::new().expect("a folder");
+    let workflow = json!({
+        "name": "both",
+        "functions": { "inbox": { "image": image("inbox") }, "sleeper": { "image": image("sleeper") } },
+        "steps": [
+            { "name": "inbox", "function": "inbox", "args": { "events": ["a"], "fills": "result" } },
+            { "name": "sleeper", "function": "sleeper", "args": { "naps": 1, "milliseconds": 2 * NAP, "takes": "", "fills": "slept" } },
+        ],
+        "outputs": ["result", "slept"],
+    });
+    fs::write(folder.path().join("w.json"), workflow.to_string()).expect("written");
+    let output = monohull(folder.path(), &["run", "w.json", "--suspend", "waiting", "--json"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let checkpoint = document(&output)["checkpoint"].as_str().expect("a path").to_owned();
+    // The wait fails when nothing else is left.
+    let output = monohull(folder.path(), &["resume", &checkpoint, "--json"]);
+    assert_ne!(document(&output)["status"], "refused", "{output:?}");
+}
+
 #[test]
 fn a_wait_for_an_event_without_an_end_needs_the_event() {
     let (folder, checkpoint) = inbox(json!({ "events": ["a", "b"], "fills": "result" }));

@@ -58,6 +58,27 @@ fn a_workflow_goes_on_in_other_processes_and_writes_its_outputs() {
     assert_eq!(fs::read_to_string(folder.path().join("result.txt")).expect("the output"), RESULT);
 }
 
+/// What so many threads wait for is a long list.
+#[test]
+fn a_workflow_with_a_thousand_waits_is_suspended() {
+    let folder = TempDir::new().expect("a folder");
+    let name = "a-name-of-more-than-forty-letters-for-a-step";
+    let document = json!({
+        "name": "many",
+        "functions": { name: { "image": image("sleeper") } },
+        "steps": [{
+            "name": name, "function": name, "instances": 250, "memory": "1MiB", "stack": "64KiB",
+            "args": { "naps": 1, "milliseconds": 3_600_000, "takes": "", "fills": "x" },
+        }],
+    });
+    fs::write(folder.path().join("w.json"), document.to_string()).expect("written");
+    let output = monohull(folder.path(), &["run", "w.json", "--suspend", "waiting", "--json"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let suspended = program::document(&output);
+    let waits = suspended["waits"].as_array().expect("waits");
+    assert!(waits.len() >= 1000 && waits.iter().all(|wait| wait["step"] == name), "{}", waits.len());
+}
+
 /// Each copy of a checkpoint is the same workflow: it can be gone on with more than once.
 #[test]
 fn a_checkpoint_can_be_resumed_again() {

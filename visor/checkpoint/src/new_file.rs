@@ -134,7 +134,13 @@ impl NewFile {
             }
         }
         done(Step::Named);
-        fs::fsync(&self.folder)?;
+        if let Err(error) = fs::fsync(&self.folder) {
+            // It is not there for others if it may be gone after a restart.
+            if let Replace::No = replace {
+                let _ = fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
+            }
+            return Err(error.into());
+        }
         done(Step::FolderSynced);
         self.into_file()
     }

@@ -9,6 +9,8 @@
 //!
 //! Nothing of it is trusted by its reader: each run of pages is checked where it is used, and so is each field of a record.
 
+use monohull_abi::effect::PERFORMS_TOGETHER;
+use monohull_abi::layout::PAGE;
 use monohull_abi::record::RECORD_MAX;
 use monohull_domain::checkpoint::record::{InstanceRecord, PageRun};
 use monohull_domain::checkpoint::{CapturedPages, Continuation, PageSource, TemplateMemory};
@@ -16,13 +18,16 @@ use monohull_ipc::sealed::sealed_size;
 use monohull_ipc::sealed_pages::{Most, PagesFile, Placed, read_pages, read_pages_from};
 use monohull_sys::sealed_bytes::SealedBytes;
 use monohull_workflow::Plan;
-use monohull_workflow::plan::{Access, MountSource};
+use monohull_workflow::plan::{Access, MountSource, Step};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
+
+/// What the kernel counts the room of a file in, in bytes.
+const BLOCK: u64 = 512;
 
 /// A file with these pages. They are dropped one run after the other: what is captured is a copy of the workflow's memory already.
 fn file_of(runs: impl IntoIterator<Item = PageRun>) -> io::Result<PagesFile> {
@@ -103,6 +108,8 @@ impl Bounds {
         const RECORD: u64 = 64 << 20;
         /// Bytes in it for an instance.
         const OF_INSTANCE: u64 = 64 << 10;
+        /// Bytes in it for one that was printed: a control character is six in JSON.
+        const OF_PRINTED: u64 = 6;
         /// For so many bytes of memory there is one in the record: for its pages, each of which may be alone, and its threads.
         const MEMORY_OF_BYTE: u64 = 64;
         /// Numbers, whatever the plan: a thread that was interrupted has some 200 bytes of them.
@@ -112,15 +119,18 @@ impl Bounds {
         /// A line costs so many bytes of output besides its text, and has three bytes of numbers.
         const OUTPUT_OF_ENTRY: u64 = 8;
 
-        let of_step = |step: &monohull_workflow::plan::Step| {
-            let of_each = step.memory.saturating_add(step.stack);
-            u64::from(step.instances.most()).saturating_mul(of_each)
+        let most = |step: &Step| match step.handles {
+            // One for each request, and those whose replies are not taken yet.
+            Some(_) => 2 * PERFORMS_TOGETHER as u64,
+            None => u64::from(step.instances.most()),
         };
-        let instances = plan.steps.iter().map(|step| u64::from(step.instances.most())).fold(0, u64::saturating_add);
+        let of_step = |step: &Step| most(step).saturating_mul(step.memory.saturating_add(step.stack));
+        let instances = plan.steps.iter().map(most).fold(0, u64::saturating_add);
         let memory = plan.steps.iter().map(of_step).fold(plan.limits.slots, u64::saturating_add);
         let files = plan.files.iter().map(|mount| files_of(&mount.source)).fold(0, u64::saturating_add);
         let output = instances.saturating_mul(plan.limits.output);
-        let parts = [RECORD, instances.saturating_mul(OF_INSTANCE), memory / MEMORY_OF_BYTE, files, output];
+        let printed = output.saturating_mul(OF_PRINTED);
+        let parts = [RECORD, instances.saturating_mul(OF_INSTANCE), memory / MEMORY_OF_BYTE, files, printed];
         let record = parts.into_iter().fold(0, u64::saturating_add);
         let entries = ENTRIES.saturating_add(memory / MEMORY_OF_ENTRY).saturating_add(output / OUTPUT_OF_ENTRY);
         Bounds { bytes: memory.saturating_add(record), record: Most { bytes: record, entries } }
@@ -153,6 +163,11 @@ pub fn copy_continuation(file: impl AsFd, most: Bounds) -> io::Result<Continuati
         return Err(wrong(format!("{size} bytes were sent where at most {} are taken", most.bytes)));
     }
     let file = File::from(file.as_fd().try_clone_to_owned()?);
+    // A page that is not there costs its sender nothing, and memory here.
+    let there = file.metadata()?.blocks().saturating_mul(BLOCK);
+    if size > there.saturating_add(PAGE) {
+        return Err(wrong(format!("{size} bytes were sent of which only {there} are there")));
+    }
     let (record, placed) = read_pages_from::<Continuation<()>>(&file, most.record).map_err(wrong)?;
     let runs = all_here(placed).map_err(wrong)?;
     let copy = |(address, range): (u64, Range<usize>)| {
@@ -167,7 +182,6 @@ pub fn copy_continuation(file: impl AsFd, most: Bounds) -> io::Result<Continuati
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monohull_abi::layout::PAGE;
     use monohull_domain::checkpoint::record::{RequestsRecord, SchedulerRecord};
     use monohull_ipc::sealed::{read_sealed, seal, seal_written};
     use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -192,6 +206,34 @@ mod tests {
             unchanged: vec![(0x20_0000, PAGE)],
             touched: vec![(0x1000, PAGE)],
         }
+    }
+
+    /// Pages that a worker only names cost it nothing: they are not copied.
+    #[test]
+    fn pages_that_are_not_there_are_refused() {
+        let with_holes = |pages: u64| {
+            let mut file = file_of([]).expect("memory");
+            file.add(0x10_0000, pages * PAGE);
+            file.seal(&continuation(&[]).map_pages(|_| ())).expect("sealed")
+        };
+        let error = copy_continuation(with_holes(1 << 20), Bounds::NONE).expect_err("4 GiB of holes");
+        assert!(error.to_string().contains("are there"), "{error}");
+    }
+
+    /// A step that handles an effect has more instances than its plan says.
+    #[test]
+    fn bounds_count_instances_of_handlers() {
+        let plan = |handles: &str| {
+            let document = format!(
+                r#"{{ "name": "w", "functions": {{ "f": {{ "image": "f.so" }} }}, "limits": {{ "slots": "1MiB" }},
+                    "steps": [{{ "name": "s", "function": "f", "memory": "64MiB"{handles} }}] }}"#
+            );
+            let checked = monohull_workflow::check_bytes("w.json".as_ref(), document.as_bytes());
+            checked.into_plan().unwrap_or_else(|error| panic!("{error}"))
+        };
+        let of = |handles| Bounds::of(&plan(handles)).bytes;
+        assert!(of("") < 1 << 30);
+        assert!(of(r#", "handles": "blob""#) > PERFORMS_TOGETHER as u64 * (64 << 20));
     }
 
     #[test]

@@ -321,6 +321,10 @@ fn follow(
         }
         running.wait(left)?;
         match (running.next_message()?, watcher) {
+            // What it stood still for is kept: its process ends, and nothing else that it says counts.
+            (Some(Message::WentOn(_) | Message::Died(_)), _) if is_kept => return Ok(Ok(Answer::Stopped)),
+            (Some(Message::Ended { .. } | Message::Done { .. }), _) if is_kept => return Ok(Ok(Answer::Stopped)),
+            (Some(Message::Suspended(_) | Message::Captured(_)), _) if is_kept => return Ok(Ok(Answer::Stopped)),
             (Some(Message::Ended { report, outputs }), _) => return Ok(Ok(Answer::Ended(report, outputs))),
             (Some(Message::Done { report, outputs }), _) => {
                 let report = report.unpack().map_err(|error| ProcessError::Refused(error.to_string()))?;
@@ -331,15 +335,19 @@ fn follow(
                 let begin = Instant::now();
                 let kept = keep(suspended);
                 is_kept = kept.is_ok();
-                if !running.confirm(kept)? && is_kept {
-                    return Ok(Ok(Answer::Stopped));
+                match running.confirm(kept) {
+                    Ok(true) => {}
+                    // It is gone, and what is kept goes on elsewhere.
+                    Ok(false) | Err(_) if is_kept => return Ok(Ok(Answer::Stopped)),
+                    Ok(false) => {}
+                    Err(error) => return Err(error),
                 }
                 // Not less than its own time, to go on or to close its files.
                 latest = latest.map(|latest| latest + begin.elapsed());
             }
-            // What it stood still for is kept: its process has ended, or does.
-            (Some(Message::WentOn(false)), _) => return Ok(Ok(Answer::Stopped)),
-            (Some(Message::Died(_)), _) if is_kept => return Ok(Ok(Answer::Stopped)),
+            (Some(Message::WentOn(false)), _) => {
+                return Err(ProcessError::Refused("that it neither goes on nor ends".to_owned()));
+            }
             (Some(Message::Captured(run)), _) => {
                 let begin = Instant::now();
                 match keep.captures.as_mut().map(|keep| keep(run)).transpose()? {

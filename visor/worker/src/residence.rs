@@ -35,7 +35,7 @@ pub(super) struct Resident {
     has_stayed: AtomicBool,
     /// It goes on if its capture cannot be kept.
     may_be_unkept: bool,
-    /// The supervisor has sent an order, which is answered.
+    /// The supervisor has sent an order, which has no answer yet.
     was_ordered: AtomicBool,
 }
 
@@ -148,7 +148,7 @@ impl Residence for Resident {
     }
 
     fn answer(&self, goes_on: bool) {
-        if !self.was_ordered.load(Ordering::Relaxed) {
+        if !self.was_ordered.swap(false, Ordering::Relaxed) {
             return;
         }
         // If it cannot be sent the supervisor has ended, and so does this process.

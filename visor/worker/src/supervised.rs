@@ -194,18 +194,18 @@ impl Worker {
     ) -> Result<WorkerMessage, ChannelError> {
         let unexpected = |what: &str| ChannelError::Malformed(what.to_owned());
         let ipc::Message { mut files, sender, spilled, .. } = packet;
-        if spilled && !matches!(message, FromWorker::Ended { .. } | FromWorker::Done { .. }) {
+        // Reports are long, and so is the list of what many threads wait for.
+        let is_answer = matches!(
+            message,
+            FromWorker::Ended { .. }
+                | FromWorker::Done { .. }
+                | FromWorker::Suspended { .. }
+                | FromWorker::Captured { .. }
+        );
+        if spilled && !is_answer {
             return Err(unexpected("only an answer may be that long"));
         }
-        if !files.is_empty()
-            && !matches!(
-                message,
-                FromWorker::Ended { .. }
-                    | FromWorker::Done { .. }
-                    | FromWorker::Suspended { .. }
-                    | FromWorker::Captured { .. }
-            )
-        {
+        if !files.is_empty() && !is_answer {
             return Err(unexpected("only an answer may have files"));
         }
         let has_sent = matches!(

@@ -45,7 +45,7 @@ impl Shared {
             }
             Order::Unkept(why) => {
                 self.changes.answered(Base::Before);
-                self.suspension.refuse(why);
+                self.suspension.not_kept(why, |pause| self.clock.after(pause));
                 residence.answer(true);
                 self.lock().go_on_as_it_was();
             }
@@ -56,6 +56,7 @@ impl Shared {
     /// Makes the domain what a restored one would be; false if it cannot be made that.
     fn make_ready(&self, standing: Standing, order: GoOn) -> bool {
         let GoOn { lineage, keeps_deadline, may_leave, mut events } = order;
+        self.suspension.kept();
         self.given.forget(&standing.taken);
         {
             let given = self.given.lock();

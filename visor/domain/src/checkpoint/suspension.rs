@@ -11,6 +11,8 @@ use std::time::Duration;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest before a workflow that could not be suspended is suspended in a later wait.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The same if what it was captured as could not be kept: each time costs as many bytes as it has.
+const LONGEST_PAUSE_UNKEPT: Duration = Duration::from_secs(30);
 
 /// Whether the domain is to be suspended, and what became of it.
 pub(crate) struct Suspension {
@@ -85,8 +87,12 @@ impl Suspension {
 
     /// The domain stands still.
     pub(super) fn stand(&self, standing: Standing) {
+        self.lock().standing = Some(standing);
+    }
+
+    /// What it was captured as has been kept.
+    pub(super) fn kept(&self) {
         let mut state = self.lock();
-        state.standing = Some(standing);
         (state.refused, state.not_suspended) = (None, 0);
     }
 
@@ -102,8 +108,17 @@ impl Suspension {
 
     /// It was not suspended, for this reason: that is tried again in a later wait, and after a pause.
     pub(super) fn suspend_later(&self, why: String, at: impl Fn(Duration) -> u64) {
+        self.try_again(why, LONGEST_PAUSE, at);
+    }
+
+    /// What it was captured as could not be kept, for this reason: the same.
+    pub(super) fn not_kept(&self, why: String, at: impl Fn(Duration) -> u64) {
+        self.try_again(why, LONGEST_PAUSE_UNKEPT, at);
+    }
+
+    fn try_again(&self, why: String, longest: Duration, at: impl Fn(Duration) -> u64) {
         let mut state = self.lock();
-        let pause = pause(state.not_suspended).min(LONGEST_PAUSE);
+        let pause = pause(state.not_suspended).min(longest);
         state.refused = Some(why);
         state.not_suspended = state.not_suspended.saturating_add(1);
         self.suspends_from.store(at(pause), Ordering::Relaxed);
@@ -149,4 +164,38 @@ impl Suspension {
 /// The pause after so many refusals in a row before the last one.
 fn pause(before: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << before.min(16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    fn stands(suspension: &Suspension) {
+        suspension.stand(Standing { clock: 0, wall: 0, since: 0, taken: Vec::new(), sent: 0 });
+    }
+
+    /// Each time is a capture and a file: what cannot be kept must not be tried without a pause.
+    #[test]
+    fn pauses_grow_as_long_as_nothing_can_be_kept() {
+        let suspension = Suspension::default();
+        let pauses = RefCell::new(Vec::new());
+        let fails = || {
+            stands(&suspension);
+            suspension.not_kept("the disk is full".to_owned(), |pause| {
+                pauses.borrow_mut().push(pause);
+                pause.as_nanos() as u64
+            });
+        };
+        (0..20).for_each(|_| fails());
+        assert_eq!(suspension.suspends_from(), 30_000_000_000);
+        assert_eq!(suspension.refused().as_deref(), Some("the disk is full"));
+        suspension.kept();
+        assert_eq!(suspension.refused(), None);
+        fails();
+        let pauses = pauses.into_inner();
+        assert_eq!(pauses[0], FIRST_PAUSE);
+        assert!(pauses[..20].windows(2).all(|two| two[1] == (two[0] * 2).min(LONGEST_PAUSE_UNKEPT)), "{pauses:?}");
+        assert_eq!(pauses[20], FIRST_PAUSE);
+    }
 }

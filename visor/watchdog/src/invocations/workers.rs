@@ -301,7 +301,12 @@ impl Run {
         let read = tokio::task::spawn_blocking(move || (running.next_message(), running));
         let (message, running) = read.await.map_err(|error| ApiError::monohull(error.to_string()))?;
         self.running = Some(running);
-        message.map_err(|error| failed(&error))?.ok_or_else(given_up)
+        let message = message.map_err(|error| failed(&error))?.ok_or_else(given_up)?;
+        // What a workflow waits for is read, and of the rest little is kept. Its process may say nothing more for days.
+        if matches!(message, Message::Suspended(_) | Message::Captured(_)) {
+            self.permit = None;
+        }
+        Ok(message)
     }
 
     /// If the last message was a long one, so is whatever is made of it: the next is read when this is dropped.
