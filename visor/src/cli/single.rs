@@ -93,6 +93,9 @@ fn directory(text: &OsString) -> Result<Value, String> {
     }
     let host = std::path::absolute(&host).map_err(|error| wrong(&error.to_string()))?;
     let host = host.to_str().ok_or_else(|| wrong("its path is UTF-8"))?;
+    if !Path::new(host).is_dir() {
+        return Err(wrong("there is no such directory"));
+    }
     Ok(json!({ "at": guest, "directory": host, "access": "write" }))
 }
 
@@ -108,12 +111,11 @@ mod tests {
     #[test]
     fn a_directory_has_a_place() {
         let json = |text: &str| directory(&text.into());
-        assert_eq!(
-            json("/data::/in").map(|mount| (mount["at"].clone(), mount["directory"].clone())),
-            Ok((json!("/in"), json!("/data")))
-        );
-        assert_eq!(json("/data").map(|mount| mount["at"].clone()), Ok(json!("/data")));
+        let mount = json("/proc::/in").expect("a grant");
+        assert_eq!((&mount["at"], &mount["directory"]), (&json!("/in"), &json!("/proc")));
+        assert_eq!(json("/proc").map(|mount| mount["at"].clone()), Ok(json!("/proc")));
         assert!(json("data").is_err_and(|why| why.contains("HOST::/GUEST")));
-        assert!(json("/data::in").is_err());
+        assert!(json("/proc::in").is_err());
+        assert!(json("/none::/in").is_err_and(|why| why.contains("no such directory")));
     }
 }

@@ -12,7 +12,7 @@
 //! the run which goes on, and what the capture has as taken or sent is not remembered. Events are those of the mailbox. The domain has
 //! some of them already, the first ones; if they are others, it does not go on, and is restored.
 //!
-//! A domain whose capture could not be kept goes on as if there had been none, and is not suspended any more.
+//! A domain whose capture could not be kept goes on as if there had been none, and is suspended again after a pause.
 
 use super::{Lineage, Suspended};
 use crate::given_events::GivenEvent;
