@@ -226,7 +226,8 @@ mod tests {
         let plan = |handles: &str| {
             let document = format!(
                 r#"{{ "name": "w", "functions": {{ "f": {{ "image": "f.so" }} }}, "limits": {{ "slots": "1MiB" }},
-                    "steps": [{{ "name": "s", "function": "f", "memory": "64MiB"{handles} }}] }}"#
+                    "steps": [{{ "name": "s", "function": "f", "memory": "64MiB"{handles} }},
+                              {{ "name": "t", "function": "f", "memory": "1MiB" }}] }}"#
             );
             let checked = monohull_workflow::check_bytes("w.json".as_ref(), document.as_bytes());
             checked.into_plan().unwrap_or_else(|error| panic!("{error}"))
@@ -294,9 +295,7 @@ mod tests {
         let bounds = Bounds::of(&plan("", ""));
         let refused = |file: OwnedFd| copy_continuation(file, bounds).expect_err("it is an attack").to_string();
         // A record of zeros that no one has written.
-        for (bytes, why) in
-            [(bounds.record.bytes / 2, "its record has holes"), (1 << 40, "bytes were sent where at most")]
-        {
+        for (bytes, why) in [(bounds.record.bytes / 2, "are there"), (1 << 40, "bytes were sent where at most")] {
             let memory = seal_written(|memory| memory.write_all_at(&bytes.to_le_bytes(), bytes)).expect("memory");
             let why_not = refused(memory);
             assert!(why_not.contains(why), "{why_not}");
