@@ -28,6 +28,7 @@ mod pointers;
 #[path = "../support/program.rs"]
 mod program;
 mod programs;
+mod reused;
 #[path = "../serve_support/mod.rs"]
 mod serve_support;
 mod sockets;
