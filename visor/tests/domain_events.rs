@@ -144,7 +144,7 @@ fn a_run_that_receives_no_events_is_told_so() {
     assert!(self::log(end).starts_with("event `a` cannot arrive: nothing else runs"));
 }
 
-/// One that was captured is waited out where it is not captured again.
+/// One that was captured is waited out where it is not captured again; the next one is refused as in any run that receives none.
 #[test]
 fn a_wait_with_an_end_ends_in_a_run_that_is_not_captured_again() {
     for carriers in [1, 2] {
@@ -154,8 +154,9 @@ fn a_wait_with_an_end_ends_in_a_run_that_is_not_captured_again() {
             let waiting = suspended(run(&ready, None, Vec::new()));
             try_run(&ready, Some(waiting.continuation), events, false).expect("the host can hold a domain")
         };
-        assert_eq!(log(go_on(Vec::new())), "a is late\nb is late\n");
-        assert_eq!(log(go_on(events(&[("a", "1")]))), "a: 1\nb is late\n");
+        let refused = "event `b` cannot arrive: this run receives none.";
+        assert!(log(go_on(Vec::new())).starts_with(&format!("a is late\n{refused}")));
+        assert!(log(go_on(events(&[("a", "1")]))).starts_with(&format!("a: 1\n{refused}")));
     }
 }
 

@@ -70,7 +70,9 @@ impl Memory {
         // Checked before ownership changes: can the answer be written?
         self.write_out(call, out, SlotView::default(), "the address for the event's view")?;
         let is_late = call.wake == Wake::TimedOut || deadline <= self.host.now();
-        let may_arrive = matches!(self.host.call(number::EVENTS_OPEN, [0; 6]), Ok((1, _)));
+        // A wait that goes on from a checkpoint is waited out, whatever this run receives.
+        let has_waited = call.wake != Wake::First;
+        let may_arrive = has_waited || matches!(self.host.call(number::EVENTS_OPEN, [0; 6]), Ok((1, _)));
         let may_wait = may_arrive && call.wake != Wake::Deadlock && !is_late;
         let (instance, mut waits) = (call.instance, false);
         let found = self.with_room(instance, |table, _| {

@@ -369,8 +369,7 @@ impl Ready {
         let mut published = context.published.clone();
         let mounts = mounts::build(&self.plan, resources.files).ok_or(HostError::FilesMissing)?;
         let network = self.plan.network.enter(resources.network)?;
-        // A wait of a run that goes on ends in its time, though nothing arrives.
-        let may_wait_for_events = context.suspend.is_some() || context.skip_time || continuation.is_some();
+        let may_wait_for_events = context.suspend.is_some() || context.skip_time;
         let makes_template = matches!(resources.template, TemplateUse::Make);
         let mut ground = Some(ground);
         loop {
