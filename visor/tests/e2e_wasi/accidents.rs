@@ -81,6 +81,20 @@ fn constants_that_spell_forbidden_instructions_are_moved_out_of_the_code() {
     }
 }
 
+/// Types that are declared as a group. The function's local is numbered behind its parameters.
+#[test]
+fn constants_are_moved_where_types_are_declared_in_a_group() {
+    let text = format!(
+        "(module (rec (type $none (func)) (type $two (func (param i32 i32))))
+            (memory (export \"memory\") 256)
+            (func $check (type $two) (i32.store offset={SPELLING} (local.get 0) (local.get 1))
+                (if (i32.ne (i32.load offset={SPELLING} (local.get 0)) (i32.const {SPELLING})) (then unreachable)))
+            (func (export \"_start\") (type $none) (call $check (i32.const 0) (i32.const {SPELLING}))))"
+    );
+    let report = Function::built(&text, &[]).run(json!({ "memory": "64MiB" }), json!({}));
+    assert_eq!(report["status"], "done", "{report:#}");
+}
+
 #[test]
 fn offsets_that_are_moved_out_of_the_code_trap_where_they_did() {
     let folder = TempDir::new().expect("a folder");
@@ -133,6 +147,24 @@ const REMAINS: &str = "(module
     (table 0x28ae0f 0x28ae0f funcref)
     (func $outer (export \"_start\") (call $inner (i32.load (i32.const 0))))
     (func $inner (param i32) (call_indirect (local.get 0))))";
+
+/// One whose table has a function at that place.
+const ELEMENT: &str = "(module
+    (memory (export \"memory\") 1)
+    (table 0x00ef0110 funcref)
+    (elem (i32.const 0x00ef010f) func $start)
+    (func $start (export \"_start\")))";
+
+#[test]
+fn initial_values_that_are_refused_are_named() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("app.wasm");
+    fs::write(&path, wat::parse_str(ELEMENT).expect("a right program")).expect("written");
+    let built = monohull(&["build", path.to_str().expect("UTF-8")]);
+    let said = words(&built.stderr);
+    let expected = "has to change: the initial values of globals and tables (WRPKRU)\n";
+    assert!(built.status.code() == Some(2) && said.ends_with(expected), "{said}");
+}
 
 #[test]
 fn a_program_that_is_refused_in_each_way_is_told_which_function() {

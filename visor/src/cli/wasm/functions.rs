@@ -23,21 +23,26 @@ pub(super) fn name(image: &[u8], program: &[u8], report: &mut Report) {
 }
 
 /// Where the compiled program begins in the image. The image itself begins in the same way.
-fn compiled_program(image: &[u8]) -> Option<usize> {
+pub(super) fn compiled_program(image: &[u8]) -> Option<usize> {
     let elf = goblin::elf::Elf::parse(image).ok()?;
     let segments = elf.program_headers.iter().filter(|header| header.p_type == PT_LOAD && header.p_offset > 0);
     let mut starts = segments.filter_map(|header| usize::try_from(header.p_offset).ok());
     starts.find(|start| image.get(*start..).is_some_and(|bytes| bytes.starts_with(ELFMAG)))
 }
 
-/// Wasmtime's name for a function, `wasm[MODULE]::function[INDEX]::NAME`, in words. Other code has names that say what it is for.
+/// Wasmtime's name for a function, `wasm[MODULE]::function[INDEX]::NAME`, in words, or for what gives globals and tables their initial values,
+/// `module_start[MODULE]`. Other code has names that say what it is for.
 fn in_program(symbol: &str, is_module: bool) -> String {
     let parts = || {
+        let of = |module: &str| if is_module { String::new() } else { format!(" of the component's module {module}") };
+        if let Some(rest) = symbol.strip_prefix("module_start[") {
+            let (module, _) = rest.split_once(']')?;
+            return Some(format!("the initial values of globals and tables{}", of(module)));
+        }
         let (module, rest) = symbol.strip_prefix("wasm[")?.split_once("]::function[")?;
         let (index, rest) = rest.split_once(']')?;
         let name = rest.strip_prefix("::").map(|name| format!(" `{name}`")).unwrap_or_default();
-        let module = if is_module { String::new() } else { format!(" of the component's module {module}") };
-        Some(format!("function {index}{name}{module}"))
+        Some(format!("function {index}{name}{}", of(module)))
     };
     parts().unwrap_or_else(|| symbol.to_owned())
 }
@@ -52,7 +57,9 @@ mod tests {
             ("wasm[0]::function[7]::inner", true, "function 7 `inner`"),
             ("wasm[0]::function[7]", true, "function 7"),
             ("wasm[2]::function[7]::a::b", false, "function 7 `a::b` of the component's module 2"),
-            ("module_start[0]::Wasm", true, "module_start[0]::Wasm"),
+            ("module_start[0]::Wasm", true, "the initial values of globals and tables"),
+            ("module_start[1]", false, "the initial values of globals and tables of the component's module 1"),
+            ("array_to_wasm_trampoline[3]", true, "array_to_wasm_trampoline[3]"),
         ] {
             assert_eq!(in_program(symbol, is_module), expected);
         }

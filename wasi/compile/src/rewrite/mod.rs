@@ -27,8 +27,8 @@ use std::collections::BTreeMap;
 
 use wasm_encoder::Encode;
 use wasmparser::{
-    BinaryReader, BinaryReaderError, CodeSectionReader, ConstExpr, FunctionSectionReader, GlobalSectionReader,
-    ImportSectionReader, MemorySectionReader, Operator, TypeRef, TypeSectionReader, ValType,
+    BinaryReader, BinaryReaderError, CodeSectionReader, CompositeInnerType, ConstExpr, FunctionSectionReader,
+    GlobalSectionReader, ImportSectionReader, MemorySectionReader, Operator, TypeRef, TypeSectionReader, ValType,
 };
 
 /// Which constants are moved out of the code.
@@ -164,8 +164,12 @@ impl Module {
             let reader = BinaryReader::new(contents, 0);
             match *kind {
                 TYPES => {
-                    for function in TypeSectionReader::new(reader)?.into_iter_err_on_gc_types() {
-                        types.push(function?.params().len() as u32);
+                    // Several may be declared at once, as a group whose types name each other.
+                    for group in TypeSectionReader::new(reader)? {
+                        types.extend(group?.types().map(|kind| match &kind.composite_type.inner {
+                            CompositeInnerType::Func(function) => function.params().len() as u32,
+                            _ => 0,
+                        }));
                     }
                 }
                 IMPORTS => {
