@@ -58,13 +58,13 @@ impl Here {
             Some(run) => {
                 let folder = self.place.join(format!("{mount}.{}.{}", subject.name, case.name));
                 case.prepare(&folder.join("root"))?;
-                Ok(self.run(mount, &folder, &run)?.of_case(&case.name, &folder, true))
+                self.run(mount, &folder, &run)?.of_case(&case.name, &folder, true)
             }
             None => {
                 let folder = self.place.join(format!("{mount}.{}", subject.name));
                 let known = &self.together[&(mount, subject.name.clone())];
                 let whole = known.get_or_init(|| self.run(mount, &folder, &subject.together())).as_ref();
-                Ok(whole.map_err(Clone::clone)?.of_case(&case.name, &folder, false))
+                whole.map_err(Clone::clone)?.of_case(&case.name, &folder, false)
             }
         }
     }

@@ -22,7 +22,8 @@ use here::{Here, Mount};
 use in_wasmtime::Wasmtime;
 use known::Known;
 use libtest_mimic::{Arguments, Failed, Trial};
-use outcome::first_difference;
+use outcome::{Outcome, first_difference};
+use std::path::Path;
 use std::process::ExitCode;
 use tempfile::TempDir;
 
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
             let all: usize = tests.subjects.iter().map(|subject| subject.cases.len()).sum();
             if all < LEAST { Err(format!("{all} cases, {LEAST} are promised").into()) } else { Ok(()) }
         }),
+        Trial::test("a_case_that_was_not_run_fails", cases_that_were_not_run),
         Trial::test("the_table_names_cases", || tests.known.check_names(&tests.subjects)),
     ];
     for mount in Mount::ALL {
@@ -66,6 +68,23 @@ fn main() -> ExitCode {
         }
     }
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// A run that ends at a line which the program does not understand, with a case behind it.
+fn cases_that_were_not_run() -> Result<(), Failed> {
+    let output = ["== first", "read 0", "== second", "", "wrong script: no action", ""].map(str::to_owned).to_vec();
+    let whole = Outcome { output, end: "status 99".to_owned(), ..Outcome::default() };
+    let of = |name: &str| whole.of_case(name, Path::new("nowhere"), false);
+    of("first")?;
+    for (name, why) in
+        [("second", "wrong script: no action"), ("third", "not reached: the run has ended with status 99")]
+    {
+        match of(name) {
+            Err(found) if found == why => {}
+            other => return Err(format!("{name}: {:?}", other.map(|outcome| outcome.lines(true))).into()),
+        }
+    }
+    Ok(())
 }
 
 fn compare(tests: &Tests, mount: Mount, subject: &Subject, case: &Case) -> Result<(), Failed> {

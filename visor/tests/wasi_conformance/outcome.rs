@@ -18,19 +18,24 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// What one case is about: its lines, its files, and the end, which is the last case's if there was another than that of a program that returns.
-    pub(super) fn of_case(&self, name: &str, folder: &Path, is_alone: bool) -> Outcome {
+    /// A case that the run has not come to is an error, and so is one that the program does not understand: both would be equal in any two runtimes.
+    pub(super) fn of_case(&self, name: &str, folder: &Path, is_alone: bool) -> Result<Outcome, String> {
         let head = format!("== {name}");
         let is_head = |line: &&String| line.starts_with("== ");
         let Some(start) = self.output.iter().position(|line| *line == head) else {
-            return Outcome { end: format!("not reached: {}", self.end), ..Outcome::default() };
+            return Err(format!("not reached: the run has ended with {}", self.end));
         };
         let lines = self.output[start + 1..].iter();
         let is_last = !lines.clone().any(|line| is_head(&line));
-        Outcome {
+        let outcome = Outcome {
             output: lines.take_while(|line| !is_head(line)).cloned().collect(),
             errors: if is_alone { self.errors.clone() } else { Vec::new() },
             end: if is_last { self.end.clone() } else { RETURNED.to_owned() },
             files: files_beneath(&folder.join("root").join(name)),
+        };
+        match outcome.output.iter().find(|line| line.starts_with(WRONG)) {
+            Some(line) => Err(line.clone()),
+            None => Ok(outcome),
         }
     }
 
@@ -48,6 +53,8 @@ impl Outcome {
     }
 }
 
+/// What the program says of a line that it does not understand, before it ends.
+const WRONG: &str = "wrong script: ";
 /// The end of a program that returns.
 pub(super) const RETURNED: &str = "status 0";
 
