@@ -9,7 +9,7 @@ const NOTDIR: u64 = 54;
 
 #[test]
 fn devices_are_there_without_a_mount() {
-    let names = ["dev/null", "dev/zero", "dev/random", "dev/stdin", "dev/none"];
+    let names = ["dev/null", "dev/zero", "dev/random", "dev/stdin", "dev/none", "tmp/.././dev//null", "dev/../null"];
     let start = |name: usize| names[..name].concat().len();
     let open = |name: usize, how: u32| {
         format!(
@@ -33,6 +33,8 @@ fn devices_are_there_without_a_mount() {
         (open(2, 0), 0),
         (open(3, 0), 0),
         (open(4, 0), NOENT),
+        (open(5, 0), 0),
+        (open(6, 0), NOENT),
         (open(0, directory), NOTDIR),
         (open(0, create_new), EXIST),
         (moves("fd_read", 0), 0),

@@ -192,12 +192,20 @@ impl Place {
         [self.directory, self.path.as_ptr() as u64, self.path.len() as u64]
     }
 
-    /// The stream or the device of this name. As for programs in C, a mount at `/dev` is not needed, and changes nothing about these names.
+    /// The stream or the device of this name. As for programs in C, a mount at `/dev` is not needed, and changes nothing about these names. No mount
+    /// has links, so a `..` takes the name before it away, whether that is there or not.
     pub(crate) fn device(&self) -> Option<Target> {
         if self.directory != WORKING_DIRECTORY {
             return None;
         }
-        let names: Vec<&str> = self.path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+        let mut names: Vec<&str> = Vec::new();
+        for name in self.path.split('/') {
+            match name {
+                "" | "." => {}
+                ".." => drop(names.pop()),
+                name => names.push(name),
+            }
+        }
         let (["dev", name], Ending::Name) = (&names[..], self.ending) else { return None };
         Some(match *name {
             "null" => Target::Device(Device::Null),

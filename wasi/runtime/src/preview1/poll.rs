@@ -130,10 +130,11 @@ impl Call<'_> {
                         let wanted = if tag == READ { READABLE } else { WRITABLE };
                         return Ok(Event { socket: Some((fd, wanted)), ..event(Ok(1), NEVER) });
                     }
-                    Ok(Target::File(handle)) => {
-                        return Ok(Event { is_at_end: tag == READ && is_at_end(handle.0)?, ..event(Ok(1), start) });
-                    }
-                    Ok(Target::Device(_)) => Ok(1),
+                    Ok(Target::File(handle)) if tag == READ => match is_at_end(handle.0) {
+                        Ok(is_at_end) => return Ok(Event { is_at_end, ..event(Ok(1), start) }),
+                        Err(error) => Err(error),
+                    },
+                    Ok(Target::File(_) | Target::Device(_)) => Ok(1),
                     Ok(Target::Stdin) if tag == READ => Ok(1),
                     Ok(Target::Output(_)) if tag == WRITE => Ok(1),
                     _ => Err(WasiError::BADF),
