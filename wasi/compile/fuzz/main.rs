@@ -17,6 +17,7 @@ use goblin::elf::Elf;
 use libfuzzer_sys::fuzz_target;
 use monohull_wasi_settings::{Checks, Level};
 use std::sync::LazyLock;
+use wasmparser::{Parser, Payload};
 
 /// The runtime that is built beside the compiler.
 static RUNTIME: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -24,7 +25,23 @@ static RUNTIME: LazyLock<Vec<u8>> = LazyLock::new(|| {
     std::fs::read(path).expect("readable")
 });
 
+/// Most locals of all functions of a program. Each takes the compiler time, and a few bytes declare thousands of them. What has more is slow and no
+/// hang, and the compiler's limit of processor time is for that.
+const LOCALS_MAX: u64 = 1000;
+
+fn has_many_locals(program: &[u8]) -> bool {
+    let bodies = Parser::new(0).parse_all(program).map_while(Result::ok).filter_map(|payload| match payload {
+        Payload::CodeSectionEntry(body) => body.get_locals_reader().ok(),
+        _ => None,
+    });
+    let groups = bodies.flat_map(|locals| locals.into_iter().map_while(Result::ok));
+    groups.map(|(count, _)| u64::from(count)).sum::<u64>() > LOCALS_MAX
+}
+
 fuzz_target!(|program: &[u8]| {
+    if has_many_locals(program) {
+        return;
+    }
     let [usual, .., all] = &code::VARIANTS;
     let compiled = code::compile(program, usual, Level::V3, Checks::Guards);
     let rewritten = code::compile(program, all, Level::V2, Checks::Explicit);
