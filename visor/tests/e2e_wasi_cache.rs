@@ -5,6 +5,7 @@ mod serve_support;
 use serde_json::{Value, json};
 use serve_support::Server;
 use serve_support::verbs::{Done, run_verb};
+use sha2::{Digest, Sha256};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -229,6 +230,24 @@ fn deploy_compiles_and_the_server_gets_an_image() {
     let said = place.monohull(&address, &["deploy"]).expect(2).err;
     assert!(said.contains("broken.wasm"), "{said}");
     assert_eq!(registered(), before);
+}
+
+/// A server may have another processor than the host that compiles.
+#[test]
+fn deploy_compiles_for_every_processor_or_for_what_it_is_told() {
+    let server = Server::start();
+    let address = format!("http://{}", server.address);
+    let place = Place::new(&program("served"));
+    let app = place.path("app.wasm").display().to_string();
+    for (options, level) in
+        [(&[][..], "x86-64-v2"), (&["--cpu", "x86-64-v3"], "x86-64-v3"), (&["--cpu", "x86-64-v2"], "x86-64-v2")]
+    {
+        place.monohull(&address, &[&["deploy"], options].concat()).expect(0);
+        run_verb("", &["build", &app, "--cpu", level], &[], "").expect(0);
+        let built = format!("sha256:{:x}", Sha256::digest(fs::read(place.path("app.so")).expect("built")));
+        let registered = server.get("/functions/test-app").expect(200).json();
+        assert_eq!(registered["image"], built, "{options:?}");
+    }
 }
 
 /// A program that sleeps so long and then publishes.

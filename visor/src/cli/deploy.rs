@@ -12,6 +12,7 @@ use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::mistakes::placed;
 use super::programs::image_of;
+use super::wasm::{Level, Wanted};
 use monohull_ipc::sealed::read_sealed;
 use monohull_report::escape::shown;
 use monohull_workflow::plan::registered_name;
@@ -26,6 +27,9 @@ pub(super) struct Deploy {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    /// The level of the processors that WebAssembly programs of the file are compiled for. An image is sent as it is
+    #[arg(long, value_name = "LEVEL", default_value_t = Level::V2, value_enum)]
+    cpu: Level,
     #[command(flatten)]
     server: Server,
 }
@@ -92,6 +96,7 @@ impl Deploy {
         // All of them are read, and compiled where they are programs, before any is sent: a program that does not compile changes
         // nothing on the server.
         let mut images = Vec::new();
+        let wanted = Wanted { level: self.cpu, known: None };
         // A part that is not there stays away: indexing would put a null in its place.
         for (function, entry) in document.get_mut("functions").and_then(Value::as_object_mut).into_iter().flatten() {
             let image = PathBuf::from(entry["image"].as_str().unwrap_or_default());
@@ -102,7 +107,7 @@ impl Deploy {
             // A server gets ordinary images and never runs the compiler.
             let target = entry.as_object_mut().and_then(|entry| entry.remove("target"));
             let target = target.and_then(|target| serde_json::from_value(target).ok()).unwrap_or_default();
-            let bytes = match image_of(&image, target)? {
+            let bytes = match image_of(&image, target, wanted)? {
                 Some(memory) => {
                     read_sealed(memory, u64::MAX).map_err(|source| BuildError::File { path: image.clone(), source })?
                 }

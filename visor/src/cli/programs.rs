@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::build::BuildError;
+use super::wasm::Wanted;
 use super::{python, wasm};
 use monohull_ipc::sealed::seal;
 use monohull_workflow::{Plan, Target};
@@ -25,9 +26,15 @@ pub(super) struct Images {
 /// Replaces each program in a plan by its image. What was compiled, or verified, is passed on as a sealed memory file, so these bytes are
 /// those that run.
 pub(super) fn replace_programs(plan: &mut Plan) -> Result<Images, BuildError> {
+    replace_programs_of(plan, &[])
+}
+
+/// The same for a run that goes on, whose functions had images with these hashes. It may have begun on a host with another processor.
+pub(super) fn replace_programs_of(plan: &mut Plan, known: &[[u8; 32]]) -> Result<Images, BuildError> {
     let mut files = Vec::new();
-    for function in &mut plan.functions {
-        if let Some(file) = image_of(&function.image, function.target)? {
+    for (index, function) in plan.functions.iter_mut().enumerate() {
+        let wanted = Wanted { known: known.get(index), ..Wanted::here() };
+        if let Some(file) = image_of(&function.image, function.target, wanted)? {
             // The engine opens it in this process, and takes it as it is.
             let image = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
             function.made_of = Some(std::mem::replace(&mut function.image, image));
@@ -38,13 +45,13 @@ pub(super) fn replace_programs(plan: &mut Plan) -> Result<Images, BuildError> {
 }
 
 /// The image of what a workflow file names, in sealed memory, if that is a program.
-pub(super) fn image_of(path: &Path, target: Target) -> Result<Option<OwnedFd>, BuildError> {
+pub(super) fn image_of(path: &Path, target: Target, wanted: Wanted<'_>) -> Result<Option<OwnedFd>, BuildError> {
     let is_python = path.exists() && python::is_program(path);
     if target == Target::Wasi && !is_python {
         return Err(BuildError::NoPythonProgram(path.to_path_buf()));
     }
     if wasm::is_program(path) {
-        let image = wasm::cached_image(path)?;
+        let image = wasm::cached_image(path, wanted)?;
         seal(&image, 0).map(Some).map_err(|source| BuildError::File { path: path.to_owned(), source })
     } else if is_python {
         python::cached_image(path, target).map(Some)

@@ -15,7 +15,7 @@ use super::durable::send::{named_file, read_event};
 use super::exit::Exit;
 use super::given::{Given, Giving};
 use super::isolation::{Isolation, granted};
-use super::programs::replace_programs;
+use super::programs::replace_programs_of;
 use super::progress::Terminal;
 use super::setting::saved_plan;
 use super::suspend::{self, Begin, Origin};
@@ -161,7 +161,8 @@ impl Resume {
             Ok(plan) => plan,
             Err(error) => return self.refuse(Exit::Usage, "workflow", &error),
         };
-        let _images = match replace_programs(&mut plan) {
+        let images: Vec<[u8; 32]> = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
+        let _programs = match replace_programs_of(&mut plan, &images) {
             Ok(images) => images,
             Err(error) => return self.refuse(error.exit(), "workflow", &error),
         };
@@ -180,7 +181,6 @@ impl Resume {
         let (copy, copies) = saved.engine.copy;
         let lineage = Some(Lineage { generation, copy, copies });
         let continuation = Rest { memory: saved.continuation, later, may_leave: false, lineage, moved: 0 };
-        let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
         let Engine { file, settings, outputs, inputs, mut events, mut given, copy, published, .. } = saved.engine;
         for (name, path) in &self.events {
             match read_event(name, path) {

@@ -14,6 +14,7 @@ use super::exit::Exit;
 use super::imports;
 use super::mistakes::placed;
 use super::programs::image_of;
+use super::wasm::Wanted;
 use monohull_domain::image;
 use monohull_engine::mounts;
 use monohull_host_files::input;
@@ -125,7 +126,7 @@ fn judge(reference: Reference<'_>) -> Result<(), (Blame, String)> {
 }
 
 fn judge_image(name: &str, path: &Path, target: Target) -> Result<(), (Blame, String)> {
-    match image_of(path, target) {
+    match image_of(path, target, Wanted::here()) {
         Ok(None) => {}
         Ok(Some(_)) => return Ok(()),
         Err(error) => return Err((error.blame(), error.to_string())),

@@ -77,11 +77,35 @@ impl Level {
         }
     }
 
+    /// This one, and those below it.
+    fn and_lower(self) -> &'static [Level] {
+        match self {
+            Level::V2 => &[Level::V2],
+            Level::V3 => &[Level::V3, Level::V2],
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Level::V2 => "x86-64-v2",
             Level::V3 => "x86-64-v3",
         }
+    }
+}
+
+/// Which image of a program is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    /// The level that it is compiled for.
+    pub(super) level: Level,
+    /// The hash of the image that a run had before. If one for a lower level has it, that is the one.
+    pub(super) known: Option<&'a [u8; 32]>,
+}
+
+impl Wanted<'_> {
+    /// One for this host.
+    pub(super) fn here() -> Self {
+        Wanted { level: Level::here(), known: None }
     }
 }
 
@@ -98,8 +122,8 @@ pub(super) struct Settings {
 
 impl Settings {
     /// What workflow files that name a program get.
-    pub(super) fn usual() -> Settings {
-        Settings { checks: Checks::Guards, level: Level::here(), memory: MEMORY, seconds: SECONDS }
+    pub(super) fn usual(level: Level) -> Settings {
+        Settings { checks: Checks::Guards, level, memory: MEMORY, seconds: SECONDS }
     }
 }
 
@@ -155,24 +179,50 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>, settings: Settin
     let folder = out.unwrap_or(beside);
     let path = folder.join(format!("{name}.so"));
     let tools = tools()?;
-    let (image, report) = compile_program(&tools, program, &module(&tools, program)?, &path, settings)?;
+    let (image, mut report) = compile_program(&tools, program, &module(&tools, program)?, &path, settings)?;
+    without_system_calls(&image, &mut report);
     install(folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
     Ok(Built { path, report, layout: None, refused: Vec::new() })
 }
 
 /// The image of a program that a workflow file names: from the cache, or compiled now.
-pub(super) fn cached_image(program: &Path) -> Result<Vec<u8>, BuildError> {
+pub(super) fn cached_image(program: &Path, wanted: Wanted<'_>) -> Result<Vec<u8>, BuildError> {
     let tools = tools()?;
     let bytes = module(&tools, program)?;
-    let settings = Settings::usual();
-    let entry = Entry::of("wasi", identity(&tools, &bytes, settings.level)?);
-    if let Some(image) = entry.as_ref().and_then(Entry::read) {
-        return Ok(image);
+    choose(wanted, |level| {
+        let entry = Entry::of("wasi", identity(&tools, &bytes, level)?);
+        if let Some(image) = entry.as_ref().and_then(Entry::read) {
+            return Ok(image);
+        }
+        let settings = Settings::usual(level);
+        let (image, _) = compile_program(&tools, program, &bytes, &program.with_extension("so"), settings)?;
+        // Without an entry the program is compiled again the next time.
+        let _ = entry.map(|entry| entry.write(&image));
+        Ok(image)
+    })
+}
+
+/// The image for the wanted level, or for a lower one if that is the known one.
+fn choose<E>(wanted: Wanted<'_>, mut image_for: impl FnMut(Level) -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
+    let usual = image_for(wanted.level)?;
+    let is_known = |image: &[u8]| wanted.known.is_none_or(|known| Sha256::digest(image)[..] == known[..]);
+    if is_known(&usual) {
+        return Ok(usual);
     }
-    let (image, _) = compile_program(&tools, program, &bytes, &program.with_extension("so"), settings)?;
-    // Without an entry the program is compiled again the next time.
-    let _ = entry.map(|entry| entry.write(&image));
-    Ok(image)
+    for level in &wanted.level.and_lower()[1..] {
+        let image = image_for(*level)?;
+        if is_known(&image) {
+            return Ok(image);
+        }
+    }
+    // The program has changed, which is said of this one.
+    Ok(usual)
+}
+
+/// Leaves out system calls that are found in a compiled program: the compiler emits none, and so these are parts of other instructions, or numbers beside the code.
+pub(super) fn without_system_calls(image: &[u8], report: &mut Report) {
+    let Some(start) = functions::compiled_program(image) else { return };
+    report.findings.retain(|finding| !finding.kind.is_system_call() || finding.offset < start as u64);
 }
 
 /// The hash of all that decides what is compiled: this program's version has the list of variants, and the compiler its settings.
@@ -206,7 +256,11 @@ fn compile_program(
     let name = program.file_stem().unwrap_or_default().to_string_lossy();
     let mut first = None;
     for variant in VARIANTS {
-        let image = compile(tools, program, bytes, variant, settings)?;
+        let image = match compile(tools, program, bytes, variant, settings) {
+            // What was found first says more: a program is compiled in a later way because of that.
+            Err(BuildError::WasiCompiler { .. }) if first.is_some() => break,
+            image => image?,
+        };
         let mut report = check(path, &image)?;
         if !report.is_refused() {
             Image::parse(&name, &image).map_err(|source| BuildError::Unloadable {
@@ -242,7 +296,7 @@ fn compile(
 pub(super) fn attach(interpreter: &Path, program: &[u8]) -> Result<Vec<u8>, BuildError> {
     let mut compiler = Command::new(tools()?.join("compile"));
     compiler.arg("--attach").arg("--runtime").arg(interpreter);
-    output_of(compiler, interpreter, program, Settings::usual())
+    output_of(compiler, interpreter, program, Settings::usual(Level::V2))
 }
 
 /// The image that the compiler makes of these bytes. Errors call them `program`.
@@ -309,6 +363,60 @@ fn why(status: ExitStatus, said: &str, settings: Settings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goblin::elf64::header::{ELFCLASS64, ELFDATA2LSB, EM_X86_64, ET_DYN, SIZEOF_EHDR};
+    use goblin::elf64::program_header::{PF_R, PF_X, PT_LOAD, SIZEOF_PHDR};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_run_that_goes_on_gets_the_image_that_it_had_on_another_host() {
+        let image_for = |level: Level| Ok::<_, BuildError>(level.name().as_bytes().to_vec());
+        let hash = |image: &str| <[u8; 32]>::from(Sha256::digest(image));
+        let (second, third) = (Level::V2, Level::V3);
+        for (level, known, expected) in [
+            (third, None, third),
+            (third, Some(hash(third.name())), third),
+            (third, Some(hash(second.name())), second),
+            (third, Some(hash("another program")), third),
+            (second, Some(hash(third.name())), second),
+        ] {
+            let image = choose(Wanted { level, known: known.as_ref() }, image_for).expect("an image");
+            assert_eq!(image, expected.name().as_bytes(), "{level:?} {known:?}");
+        }
+    }
+
+    /// An image of which all is code, and these bytes a part of it.
+    fn image_with(code: &[u8]) -> Vec<u8> {
+        let (page, start) = (4096_u64, 1024);
+        let mut image = [&b"\x7fELF"[..], &[ELFCLASS64, ELFDATA2LSB, 1], &[0; 9]].concat();
+        image.extend([ET_DYN, EM_X86_64].map(u16::to_le_bytes).concat());
+        image.extend([&1_u32.to_le_bytes()[..], &[0; 8], &(SIZEOF_EHDR as u64).to_le_bytes(), &[0; 12]].concat());
+        image.extend([SIZEOF_EHDR as u16, SIZEOF_PHDR as u16, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
+        image.extend([PT_LOAD, PF_R | PF_X].map(u32::to_le_bytes).concat());
+        image.extend([0, 0, 0, page, page, page].map(u64::to_le_bytes).concat());
+        image.resize(page as usize, 0x90);
+        image[start..start + code.len()].copy_from_slice(code);
+        image
+    }
+
+    /// A compiler whose code is always refused, and that takes too long in the last two ways.
+    #[test]
+    fn a_program_that_is_refused_and_then_takes_too_long_is_told_what_was_refused() {
+        let tools = tempfile::TempDir::new().expect("a folder");
+        let (compiler, image) = (tools.path().join("compile"), tools.path().join("image"));
+        fs::write(&image, image_with(&[0x0f, 0x01, 0xef])).expect("written");
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in *'--variant 4'*) kill -XCPU $$;; *) exec /bin/cat '{}';; esac\n",
+            image.display()
+        );
+        fs::write(&compiler, script).expect("written");
+        fs::set_permissions(&compiler, fs::Permissions::from_mode(0o700)).expect("set");
+        let program = Path::new("app.wasm");
+        let built = compile_program(tools.path(), program, b"", Path::new("app.so"), Settings::usual(Level::V2));
+        match built {
+            Err(BuildError::AccidentsInProgram { report, .. }) => assert_eq!(report.refusals().count(), 1),
+            other => panic!("{other:?}"),
+        }
+    }
 
     /// An entry of the cache belongs to one level: where a home is shared by hosts, each has its own.
     #[test]

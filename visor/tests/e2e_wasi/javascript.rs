@@ -140,7 +140,8 @@ impl Script {
         let folder = TempDir::new().expect("a folder");
         fs::write(folder.path().join("app.js"), text).expect("written");
         let built = monohull(&["build", folder.path().join("app.js").to_str().expect("UTF-8")]);
-        assert!(built.status.success(), "{}", words(&built.stderr));
+        // Tables of the interpreter's code have the bytes of system calls, which it does not make.
+        assert!(built.status.success() && built.stderr.is_empty(), "{}", words(&built.stderr));
         Script(folder)
     }
 

@@ -238,7 +238,10 @@ impl Interpreter {
         attach(&program, &work.join("library.bin"))?;
         let folder = root().join("target/python");
         apt::make(&folder)?;
-        shell::output(Command::new(monohull).arg("build").arg(&program).arg("--out").arg(&folder))?;
+        // It is installed on other machines too.
+        let mut build = Command::new(monohull);
+        build.arg("build").args(["--cpu", "x86-64-v2"]).arg(&program).arg("--out").arg(&folder);
+        shell::output(&mut build)?;
         // The benchmark `wasi-python` runs it in wasmtime.
         build::install(&program, &folder.join("python-wasi.wasm"))?;
         build::install(&self.folder.join("source/LICENSE"), &folder.join("LICENSE-python"))?;

@@ -104,7 +104,7 @@ pub(in super::super) enum BuildError {
     },
     /// instructions of a WebAssembly program's compiled code hold forbidden bytes, however it is compiled; the program is at fault
     #[error(
-        "the compiled code of {} happens to hold the bytes of forbidden instructions, in each of six ways to compile it. What \
+        "the compiled code of {} happens to hold the bytes of forbidden instructions, in each way to compile it. What \
          has to change: {}",
         shown(path),
         shown(&refused_functions(report))

@@ -67,7 +67,10 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>, target: Target) 
     let own = if program.is_dir() { program } else { program.parent().unwrap_or(Path::new("")) };
     let folder = out.unwrap_or(own);
     let path = folder.join(format!("{name}.so"));
-    let report = check(&path, &image)?;
+    let mut report = check(&path, &image)?;
+    if target == Target::Wasi {
+        wasm::without_system_calls(&image, &mut report);
+    }
     if report.is_refused() {
         return Err(BuildError::Refused { path, report: Box::new(report) });
     }
