@@ -45,7 +45,8 @@ fuzz_target!(|program: &[u8]| {
     let [usual, .., all] = &code::VARIANTS;
     let compiled = code::compile(program, usual, Level::V3, Checks::Guards);
     let rewritten = code::compile(program, all, Level::V2, Checks::Explicit);
-    assert_eq!(compiled.is_ok(), rewritten.is_ok(), "{:?} {:?}", compiled.err(), rewritten.err());
+    // One that is not valid is compiled in no other way. A global that it lacks may be one that is added.
+    assert!(compiled.is_err() || rewritten.is_ok(), "{:?}", rewritten.err());
     let attachment = attachment::of_module(program).unwrap_or_default();
     for (compiled, checks) in [(compiled, Checks::Guards), (rewritten, Checks::Explicit)] {
         let Ok(compiled) = compiled else { return };
