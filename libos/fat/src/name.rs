@@ -89,7 +89,10 @@ pub(crate) fn pieces(units: &[u16], short: &[u8; 32]) -> impl Iterator<Item = [u
 /// Whether FAT can hold a name. Other systems take full stops and spaces from its end, and would find another one.
 pub(crate) fn is_possible(name: &str) -> bool {
     let possible = |c: char| !c.is_ascii_control() && !"\"*/:<>?\\|".contains(c);
-    !name.is_empty() && !name.ends_with(['.', ' ']) && name.chars().all(possible) && name.encode_utf16().count() <= UNITS_MAX
+    !name.is_empty()
+        && !name.ends_with(['.', ' '])
+        && name.chars().all(possible)
+        && name.encode_utf16().count() <= UNITS_MAX
 }
 
 /// What binds the pieces of a long name to the short one.

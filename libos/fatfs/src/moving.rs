@@ -14,27 +14,27 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use monohull_abi::Errno;
 use monohull_fat::edit::{Editor, Move};
-use monohull_fat::{ASIDE, Entry, Found, find};
+use monohull_fat::{ASIDE, Found, find};
 
 impl Volume {
     pub(crate) fn remove_file(&self, path: &str) -> Result<(), Errno> {
+        // Against a close that finds no other descriptor of the file, and others that move it.
+        let mut editor = self.editor.lock();
         let entry = self.find_entry(path)?;
         if entry.directory {
             return Err(Errno::IsDirectory);
         }
-        // Against a close that finds no other descriptor of the file.
-        let mut editor = self.editor.lock();
         match self.files.at(entry.slot) {
             None => editor.remove(path).map_err(errno_of),
-            Some(node) => self.hide(&mut editor, path, &entry, node),
+            Some(node) => self.hide(&mut editor, path, node),
         }
     }
 
     /// Gives an open file a hidden name.
-    fn hide(&self, editor: &mut Editor<Mapped>, path: &str, entry: &Entry, node: u64) -> Result<(), Errno> {
+    fn hide(&self, editor: &mut Editor<Mapped>, path: &str, node: u64) -> Result<(), Errno> {
         let name = self.hidden_name();
         self.files.place(node)?.write(node, |file| {
-            let change = Move { from: path, to: &name, moved: entry, replaced: false, hidden: None };
+            let change = Move { from: path, to: &name, replaced: false, hidden: None };
             editor.rename(&change).map_err(errno_of)?;
             file.named = false;
             self.settle(node, file, &name)
@@ -62,6 +62,8 @@ impl Volume {
     }
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
+        // What is found is not moved by others until it is.
+        let mut editor = self.editor.lock();
         let moved = self.find_entry(from)?;
         if from == to {
             return Ok(());
@@ -84,7 +86,6 @@ impl Volume {
             Some((true, replaced)) => self.check_empty(replaced.clone())?,
             _ => {}
         }
-        let mut editor = self.editor.lock();
         let moved_node = self.files.at(moved.slot);
         let replaced_node = replaced.as_ref().and_then(|entry| self.files.at(entry.slot));
         // Slots of open files must not be written while they move.
@@ -93,7 +94,7 @@ impl Volume {
         let mut replaced_file = replaced_node.map(lock).transpose()?;
         let hidden = replaced_node.map(|_| self.hidden_name());
         let hidden = hidden.as_deref();
-        let change = Move { from, to, moved: &moved, replaced: replaced.is_some(), hidden };
+        let change = Move { from, to, replaced: replaced.is_some(), hidden };
         let below = if moved.directory { self.open_below(moved.slot)? } else { Vec::new() };
         editor.rename(&change).map_err(errno_of)?;
         if let (Some(node), Some(content), Some(hidden)) = (replaced_node, &mut replaced_file, hidden) {

@@ -10,9 +10,7 @@ mod tree;
 use monohull_domain::files::claim_image;
 use monohull_fat::check::{Finding, Report, check, left_over, repair};
 use monohull_fat::edit::{EditError, Editor, Move};
-use monohull_fat::{
-    ASIDE, Entry, Error, Found, Geometry, Runs, encode_time, entries, find, first_cluster, format, runs,
-};
+use monohull_fat::{ASIDE, Entry, Error, Found, Geometry, Runs, encode_time, entries, find, format, runs};
 use monohull_host_files::input;
 use monohull_report::escape::{Line, shown};
 use std::fs::File;
@@ -229,8 +227,8 @@ impl Disk {
             self.edit(path, |editor| editor.remove(&left))?;
         }
         let copy = self.unused("copy");
-        let written = self.write_aside(&copy, path, from, size, modified).and_then(|moved| {
-            let change = Move { from: &copy, to: path, moved: &moved, replaced, hidden: None };
+        let written = self.write_aside(&copy, path, from, size, modified).and_then(|()| {
+            let change = Move { from: &copy, to: path, replaced, hidden: None };
             self.edit(path, |editor| editor.rename(&change))
         });
         if written.is_err() {
@@ -254,13 +252,12 @@ impl Disk {
         from: &mut dyn Read,
         size: u64,
         modified: i64,
-    ) -> Result<Entry, DiskError> {
+    ) -> Result<(), DiskError> {
         self.edit(path, |editor| editor.make(copy, false))?;
         let Found::Entry(entry) = self.find(copy)? else { return Err(self.kind(path, "is a directory")) };
         let mut chain = Runs::default();
         self.edit(path, |editor| editor.lengthen(entry.slot, &mut chain, size))?;
         let damaged = |disk: &Disk, error| disk.of_path(path, error);
-        let first = first_cluster(&self.geometry, &self.bytes, entry.slot).map_err(|error| damaged(self, error))?;
         let mut piece = vec![0; PIECE];
         let mut at = 0;
         while at < size {
@@ -274,8 +271,7 @@ impl Disk {
         let (date, time) = encode_time(modified);
         self.store(path, entry.slot + 22, &time.to_le_bytes())?;
         self.store(path, entry.slot + 24, &date.to_le_bytes())?;
-        self.store(path, entry.slot + 28, &(size as u32).to_le_bytes())?;
-        Ok(Entry { cluster: first, size, ..entry })
+        self.store(path, entry.slot + 28, &(size as u32).to_le_bytes())
     }
 
     /// Makes a directory, if it is not there.

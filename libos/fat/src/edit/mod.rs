@@ -17,7 +17,7 @@ mod stage;
 mod tests;
 
 use crate::geometry::FIRST;
-use crate::{Entry, Error, Geometry, Image, Runs, first_cluster, runs as chain};
+use crate::{Error, Geometry, Image, Runs, first_cluster, runs as chain};
 use alloc::boxed::Box;
 use naming::Names;
 use stage::Stage;
@@ -53,8 +53,6 @@ pub struct Move<'m> {
     pub from: &'m str,
     /// The name it gets.
     pub to: &'m str,
-    /// What has the first name.
-    pub moved: &'m Entry,
     /// Something else has the second name, and goes.
     pub replaced: bool,
     /// What is replaced does not go but gets this name, in the root directory.

@@ -52,7 +52,6 @@ impl<S: Store> Names<'_, S> {
 
     /// Changes a name.
     pub(crate) fn rename(&mut self, change: &Move<'_>) -> Result<(), EditError> {
-        runs(self.geometry, &*self.stage, change.moved.cluster)?;
         let replaced = match (change.replaced, change.hidden) {
             (false, _) => None,
             (true, None) => Some(self.unlink(change.to)?),
@@ -61,24 +60,26 @@ impl<S: Store> Names<'_, S> {
                 None
             }
         };
-        self.give_another(change.from, change.to)?;
-        self.mark_moved(change.moved.slot)?;
-        if change.moved.directory {
-            self.lead_up(change)?;
+        let moved = self.give_another(change.from, change.to)?;
+        runs(self.geometry, &*self.stage, moved.cluster)?;
+        self.mark_moved(moved.slot)?;
+        if moved.directory {
+            self.lead_up(&moved, change.to)?;
         }
         // What is replaced frees its clusters last, so that nothing new has them before its name is removed.
         replaced.map_or(Ok(()), |replaced| self.free(&replaced))
     }
 
-    /// What has one name gets another.
-    fn give_another(&mut self, from: &str, to: &str) -> Result<(), EditError> {
+    /// What has one name gets another. What it was.
+    fn give_another(&mut self, from: &str, to: &str) -> Result<Entry, EditError> {
         let entry = self.unlink_named(from)?;
         let mut slot = [0; SLOT as usize];
         self.stage.read(entry.slot, &mut slot)?;
         slot[FLAGS as usize] = 0;
         let (parent, name) = split(to);
         let parent = self.directory(parent)?;
-        self.place(parent, name, slot)
+        self.place(parent, name, slot)?;
+        Ok(entry)
     }
 
     /// The first cluster of a directory; 0 for a root with an area of its own.
@@ -169,12 +170,12 @@ impl<S: Store> Names<'_, S> {
     }
 
     /// `..` of a directory that has moved leads to its new parent.
-    fn lead_up(&mut self, change: &Move<'_>) -> Result<(), EditError> {
-        let above = match find(self.geometry, &*self.stage, split(change.to).0)? {
+    fn lead_up(&mut self, moved: &Entry, to: &str) -> Result<(), EditError> {
+        let above = match find(self.geometry, &*self.stage, split(to).0)? {
             Found::Root => 0,
             Found::Entry(entry) => entry.cluster,
         };
-        let at = self.geometry.offset(change.moved.cluster)? + SLOT;
+        let at = self.geometry.offset(moved.cluster)? + SLOT;
         let mut slot = [0; SLOT as usize];
         self.stage.read(at, &mut slot)?;
         if slot[..11] == *b"..         " {

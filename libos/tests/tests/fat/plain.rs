@@ -59,9 +59,15 @@ fn names_that_fat_cannot_hold_are_refused() {
         assert_eq!(files.open(&path, open::WRITE | open::CREATE), Err(Errno::InvalidName), "{name:?}");
         assert_eq!(files.make_directory(&path), Err(Errno::InvalidName), "{name:?}");
     }
-    for name in
-        ["ä ö ü", "名前", "🦀 and 🦀", "a.b.c.d", " .begin", "x".repeat(255).as_str(), "with+plus,comma;semi=equals[brackets]"]
-    {
+    for name in [
+        "ä ö ü",
+        "名前",
+        "🦀 and 🦀",
+        "a.b.c.d",
+        " .begin",
+        "x".repeat(255).as_str(),
+        "with+plus,comma;semi=equals[brackets]",
+    ] {
         let path = format!("/fat/{name}");
         let descriptor = files.make(&path);
         files.close(descriptor).unwrap();

@@ -77,3 +77,37 @@ fn a_file_that_is_closed_meanwhile_is_removed() {
     }
     assert_eq!(checked(domain).findings, []);
 }
+
+/// A file that is open gets other names, and is removed, also if others cut it and write it at that moment.
+#[test]
+fn a_file_that_is_cut_meanwhile_is_moved_and_removed() {
+    let domain = domain(formatted(FatType::Fat16));
+    let descriptor = domain.files(1).make("/fat/one");
+    thread::scope(|scope| {
+        let domain = &domain;
+        for instance in 2..=THREADS {
+            let cut = domain.files(instance).open("/fat/one", open::WRITE).unwrap();
+            scope.spawn(move || {
+                let _part = domain.take_part();
+                let files = domain.files(instance);
+                for _ in 0..20 * ROUNDS {
+                    files.resize(cut, 5000).unwrap();
+                    files.resize(cut, 0).unwrap();
+                }
+                files.close(cut).unwrap();
+            });
+        }
+        scope.spawn(move || {
+            let _part = domain.take_part();
+            let files = domain.files(1);
+            for _ in 0..20 * ROUNDS {
+                assert_eq!(files.rename("/fat/one", "/fat/two"), Ok(()));
+                assert_eq!(files.rename("/fat/two", "/fat/one"), Ok(()));
+            }
+            assert_eq!(files.remove_file("/fat/one"), Ok(()));
+            files.close(descriptor).unwrap();
+        });
+    });
+    let checked = checked(domain);
+    assert_eq!((checked.findings, checked.files), (Vec::new(), 0));
+}
