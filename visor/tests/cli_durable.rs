@@ -338,6 +338,29 @@ fn what_is_no_state_folder_is_refused_and_stays_as_it_is() {
     assert!(!path.join("meta.sqlite").exists());
 }
 
+/// The workflow has run by then, and the document does not say that nothing has.
+#[test]
+fn what_cannot_be_followed_any_more_is_told_with_its_id() {
+    let folder = workflow(DAY);
+    let path = folder.path();
+    let mut command = command(path, &["run", "w.json", "--state", "state", "--id", "one", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let begin = Instant::now();
+    while show(path, "one")["status"] != "suspended" {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{}", show(path, "one"));
+        sleep(Duration::from_millis(50));
+    }
+    fs::write(path.join("none"), "no database at all, but long enough to be looked at as if it were one").expect("written");
+    // What is there has the last changes.
+    let _ = fs::remove_file(path.join("state/meta.sqlite-wal"));
+    fs::rename(path.join("none"), path.join("state/meta.sqlite")).expect("renamed");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let told = document(&output);
+    assert_eq!((&told["id"], &told["status"]), (&json!("one"), &json!("unknown")), "{told}");
+    assert_eq!((&told["error"]["kind"], &told["error"]["blame"]), (&json!("not_followed"), &json!("host")), "{told}");
+}
+
 /// Two processes look for work in one folder: each leg is run by one of them.
 #[test]
 fn two_wakers_run_nothing_twice() {

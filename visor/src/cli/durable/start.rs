@@ -12,6 +12,7 @@ use monohull_durable::{
 use monohull_host_files::input::{self as input_file, InputError};
 use monohull_report::RunReport;
 use monohull_workflow::Plan;
+use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -59,18 +60,26 @@ pub(in super::super) fn run(request: Request<'_>) -> Exit {
         (false, true) => Until::Ends,
         (false, false) => Until::EndsWithChildren,
     };
-    let followed = start(request).and_then(|(store, id)| {
-        if !json {
-            output::note(format_args!("monohull: invocation {id}"));
-        }
-        follow(&store, &id, until, json, how)
-    });
-    match followed {
-        Ok(exit) => exit,
+    let (store, id) = match start(request) {
+        Ok(started) => started,
         Err(trouble) => {
             let kind = if matches!(trouble, Trouble::Late { .. }) { "timeout" } else { "refused" };
-            refuse_with(json, trouble.exit(), nothing_ran(), kind, trouble.blame(), &trouble)
+            return refuse_with(json, trouble.exit(), nothing_ran(), kind, trouble.blame(), &trouble);
         }
+    };
+    if !json {
+        output::note(format_args!("monohull: invocation {id}"));
+    }
+    follow(&store, &id, until, json, how).unwrap_or_else(|trouble| {
+        refuse_with(json, trouble.exit(), not_followed(&store, &id), "not_followed", trouble.blame(), &trouble)
+    })
+}
+
+/// What is known of an invocation that is there and may have run, but was not followed to where it should be.
+fn not_followed(store: &Store, id: &InvocationId) -> Value {
+    match store.meta().map(|meta| meta.get(id)) {
+        Ok(Ok(Some(row))) => leg::describe(&row),
+        _ => json!({ "id": id.as_str(), "status": "unknown" }),
     }
 }
 
