@@ -10,8 +10,10 @@
 //! file system has no files without names, the file is written under a name of this process, and stays there if that is killed.
 //!
 //! A symbolic link stays one: the file that it leads to is replaced. The new file has the rights and the owner of the old one. A file
-//! that cannot be replaced, because its folder may not be written or its owner cannot be kept, is written where it is. So is what is no
-//! regular file, and what has its name in `/proc`, as `/dev/stdout` does: there is nothing to replace.
+//! that cannot be replaced, because its folder may not be written or its owner or its access control list cannot be kept, is written where it is.
+//! So is what is no regular file, and what has its name in `/proc`, as `/dev/stdout` does: there is nothing to replace.
+//!
+//! Nothing is followed or written that another user may have put into a folder where anyone may, as `/tmp`.
 
 use monohull_report::escape::shown;
 use nix::errno::Errno;
@@ -23,7 +25,7 @@ use std::io::{self, Seek};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Where the process's descriptors have names.
 const DESCRIPTORS: &str = "/proc/self/fd";
@@ -33,6 +35,8 @@ const PROC: &str = "/proc";
 const PART: &str = ".monohull-part";
 /// The most symbolic links that are followed, as in Linux.
 const LINKS_MAX: usize = 40;
+/// The access control list of a file, if its rights are not all.
+const ACCESS_LIST: &str = "system.posix_acl_access";
 /// The rights that a file keeps. Linux takes the others away when a file is written.
 const RIGHTS: u32 = 0o777;
 
@@ -97,14 +101,14 @@ impl Place {
         let mut path = path.to_owned();
         for _ in 0..LINKS_MAX {
             let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-            let folder = folder_of(&path).canonicalize()?;
+            let folder = without_links(folder_of(&path))?;
             let there = folder.join(name);
             // A link there leads to an open file, even if it reads like a path.
             if folder.starts_with(PROC) {
                 return Ok(Place::Direct(there));
             }
             match std::fs::symlink_metadata(&there) {
-                Ok(found) if found.is_symlink() && is_trap(&found, &folder)? => return Err(Errno::EACCES.into()),
+                Ok(found) if is_trap(&found, &folder)? => return Err(Errno::EACCES.into()),
                 Ok(found) if found.is_symlink() => path = folder.join(std::fs::read_link(&there)?),
                 Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
                 Ok(found) if found.is_file() => return Ok(Place::Old(there, found)),
@@ -122,12 +126,52 @@ impl Place {
     }
 }
 
-/// Whether another user may have put a link into a folder where anyone may, as `/tmp`: one that leads to a file that only its reader
-/// may write. Linux does not follow these either, by default (`fs.protected_symlinks`).
-fn is_trap(link: &Metadata, folder: &Path) -> io::Result<bool> {
+/// A folder by a path without links. Each of them that is followed is no trap.
+fn without_links(folder: &Path) -> io::Result<PathBuf> {
+    let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
+    let mut there = if folder.is_relative() { std::env::current_dir()? } else { PathBuf::from("/") };
+    // The next one is the last.
+    let mut rest = parts(folder);
+    let mut links = 0;
+    while let Some(part) = rest.pop() {
+        match Path::new(&part).components().next() {
+            Some(Component::RootDir) => there = PathBuf::from("/"),
+            Some(Component::ParentDir) => drop(there.pop()),
+            Some(Component::Normal(name)) => {
+                let next = there.join(name);
+                let found = std::fs::symlink_metadata(&next)?;
+                if found.is_symlink() {
+                    if is_trap(&found, &there)? {
+                        return Err(Errno::EACCES.into());
+                    }
+                    links += 1;
+                    if links > LINKS_MAX {
+                        return Err(Errno::ELOOP.into());
+                    }
+                    rest.extend(parts(&std::fs::read_link(&next)?));
+                } else if found.is_dir() {
+                    there = next;
+                } else {
+                    return Err(io::ErrorKind::NotADirectory.into());
+                }
+            }
+            Some(Component::CurDir | Component::Prefix(_)) | None => {}
+        }
+    }
+    Ok(there)
+}
+
+/// Whether another user may have put something into a folder where anyone may, as `/tmp`: a link that leads to a file that only its reader
+/// may write, a file whose owner reads what is written there, or a pipe. Linux does not open these either, by default
+/// (`fs.protected_symlinks`, `fs.protected_regular`, `fs.protected_fifos`).
+fn is_trap(found: &Metadata, folder: &Path) -> io::Result<bool> {
     const SHARED: u32 = 0o1002;
+    let kind = found.file_type();
+    if !(kind.is_symlink() || kind.is_file() || kind.is_fifo()) {
+        return Ok(false);
+    }
     let folder = std::fs::metadata(folder)?;
-    Ok(folder.mode() & SHARED == SHARED && link.uid() != geteuid().as_raw() && link.uid() != folder.uid())
+    Ok(folder.mode() & SHARED == SHARED && found.uid() != geteuid().as_raw() && found.uid() != folder.uid())
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -173,10 +217,11 @@ fn replace_whole(
         return match link(&unnamed, path) {
             Err(Errno::EEXIST) => {
                 let old = std::fs::symlink_metadata(path)?;
-                if !old.is_file() {
+                if !old.is_file() || is_trap(&old, folder_of(path))? {
                     return Err(Errno::EEXIST.into());
                 }
-                let replaced = adopt(&unnamed, &old).and_then(|()| replace(&unnamed, path, &beside(path, name, PART)));
+                let replaced =
+                    adopt(&unnamed, path, &old).and_then(|()| replace(&unnamed, path, &beside(path, name, PART)));
                 replaced.or_else(|error| copy_into(&error, &mut unnamed, path))
             }
             linked => Ok(linked?),
@@ -192,7 +237,7 @@ fn replace_whole(
         file => file?,
     };
     let written = write_to(&mut file).and_then(|()| {
-        let replaced = old.map_or(Ok(()), |old| adopt(&file, old)).and_then(|()| std::fs::rename(&part, path));
+        let replaced = old.map_or(Ok(()), |old| adopt(&file, path, old)).and_then(|()| std::fs::rename(&part, path));
         match replaced {
             Err(error) if old.is_some() => {
                 copy_into(&error, &mut file, path)?;
@@ -206,8 +251,12 @@ fn replace_whole(
     })
 }
 
-/// Gives a file the owner and the rights of the one that it is to replace.
-fn adopt(file: &File, old: &Metadata) -> io::Result<()> {
+/// Gives a file the owner and the rights of the one that it is to replace. A list of those who may is not copied: the one that has it stays.
+fn adopt(file: &File, path: &Path, old: &Metadata) -> io::Result<()> {
+    // Its length. A file system without lists has none.
+    if rustix::fs::lgetxattr(path, ACCESS_LIST, &mut [0_u8; 0]).is_ok() {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
     let own = file.metadata()?;
     if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
         fchown(file, Some(old.uid()), Some(old.gid()))?;
@@ -216,7 +265,7 @@ fn adopt(file: &File, old: &Metadata) -> io::Result<()> {
 }
 
 /// Whether an error means that a file cannot be replaced, though it may be written: its folder is another's or has its sticky bit, its
-/// owner cannot be kept, or something is mounted on it.
+/// owner or its access control list cannot be kept, or something is mounted on it.
 fn must_stay(error: &io::Error) -> bool {
     let errors = [Errno::EACCES, Errno::EPERM, Errno::EROFS, Errno::EBUSY, Errno::EXDEV, Errno::EOPNOTSUPP];
     errors.iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
@@ -231,8 +280,16 @@ fn copy_into(why: &io::Error, from: &mut File, path: &Path) -> io::Result<()> {
     io::copy(from, &mut open_in_place(path)?).map(drop)
 }
 
+/// Opens a regular file. It is looked at again: it may be another one by now, and what it has is gone only then.
 fn open_in_place(path: &Path) -> io::Result<File> {
-    File::options().write(true).truncate(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path)
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = File::options().write(true).custom_flags(flags.bits()).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || is_trap(&found, folder_of(path))? {
+        return Err(Errno::EACCES.into());
+    }
+    file.set_len(0)?;
+    Ok(file)
 }
 
 /// A file in a folder that has no name, and the folder; `None` where that cannot be had.
@@ -274,247 +331,4 @@ fn beside(path: &Path, name: &OsStr, end: &str) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nix::unistd::{Gid, Uid};
-    use std::fs;
-    use std::io::Write;
-    use std::os::unix::fs::symlink;
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).expect("a folder");
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn a_file_is_made_and_replaced_whole() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("out");
-        // One that was killed before it could rename has left this.
-        fs::write(folder.path().join(".out.monohull-part"), "half").expect("written");
-        for text in ["first", "second"] {
-            write_whole(&path, |file| file.write_all(text.as_bytes())).expect("written");
-            assert_eq!(fs::read_to_string(&path).expect("read"), text);
-        }
-        assert_eq!(names(folder.path()), ["out"]);
-        // As other programs make theirs.
-        let other = folder.path().join("other");
-        File::create(&other).expect("made");
-        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode();
-        assert_eq!(mode(&path), mode(&other));
-    }
-
-    #[test]
-    fn what_cannot_be_written_leaves_the_old_file() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("out");
-        fs::write(&path, "old").expect("written");
-        let error = write_whole(&path, |file| {
-            file.write_all(b"ne")?;
-            Err(io::ErrorKind::StorageFull.into())
-        });
-        assert!(error.expect_err("an error").contains("out cannot be written: no storage space"), "the path and why");
-        assert_eq!(fs::read_to_string(&path).expect("read"), "old");
-        assert_eq!(names(folder.path()), ["out"]);
-        let missing = write_whole(&folder.path().join("missing/out"), |_| Ok(()));
-        assert!(missing.expect_err("an error").contains("missing/out cannot be written: No such file"));
-        let of_a_folder = write_whole(folder.path(), |_| Ok(()));
-        assert!(of_a_folder.expect_err("an error").contains("cannot be written"));
-    }
-
-    /// Does something as a user without rights to others' files. The rights of other threads stay what they are.
-    fn unprivileged(act: impl FnOnce() + Send) {
-        let other = |number| if nix::unistd::geteuid().is_root() { 65_534 } else { number };
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                nix::unistd::setfsgid(Gid::from_raw(other(nix::unistd::getegid().as_raw())));
-                nix::unistd::setfsuid(Uid::from_raw(other(nix::unistd::geteuid().as_raw())));
-                act();
-            });
-        });
-    }
-
-    fn set_mode(path: &Path, mode: u32) {
-        fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
-    }
-
-    fn mode(path: &Path) -> u32 {
-        fs::metadata(path).expect("there").mode() & 0o7777
-    }
-
-    #[test]
-    fn a_link_stays_and_what_it_leads_to_is_replaced() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| folder.path().join(name);
-        fs::create_dir(at("real")).expect("a folder");
-        fs::write(at("real/out"), "old").expect("written");
-        symlink("real/out", at("link")).expect("a link");
-        symlink(at("link"), at("second")).expect("a link");
-        symlink("real/new", at("dangling")).expect("a link");
-        symlink("loop", at("loop")).expect("a link");
-        for (name, real) in [("link", "real/out"), ("second", "real/out"), ("dangling", "real/new")] {
-            check(&at(name)).expect("it can be written");
-            write_whole(&at(name), |file| file.write_all(name.as_bytes())).expect("written");
-            assert!(fs::symlink_metadata(at(name)).expect("there").is_symlink(), "{name}");
-            assert_eq!(fs::read_to_string(at(real)).expect("read"), name);
-        }
-        assert_eq!(names(folder.path()), ["dangling", "link", "loop", "real", "second"]);
-        assert_eq!(names(&at("real")), ["new", "out"]);
-        for act in [check(&at("loop")), write_whole(&at("loop"), |_| Ok(()))] {
-            assert!(act.expect_err("a loop").contains("Too many levels of symbolic links"));
-        }
-    }
-
-    #[test]
-    fn a_link_of_another_user_is_not_followed_in_a_shared_folder() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-        fs::write(&file, "old").expect("written");
-        symlink(&file, &link).expect("a link");
-        set_mode(folder.path(), 0o1777);
-        check(&link).expect("it is this user's own");
-        // Only root can give a link away.
-        if geteuid().is_root() {
-            std::os::unix::fs::lchown(&link, Some(65_534), None).expect("another owner");
-            for act in [check(&link), write_whole(&link, |file| file.write_all(b"new"))] {
-                assert!(act.expect_err("refused").contains("link cannot be written: Permission denied"));
-            }
-            assert_eq!(fs::read_to_string(&file).expect("read"), "old");
-            set_mode(folder.path(), 0o755);
-            check(&link).expect("others could not have put it there");
-        }
-    }
-
-    /// A name in `/proc` leads to an open file. If that were replaced, what has it open would write to a file without a name.
-    #[test]
-    fn an_open_file_is_written_and_not_replaced() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| folder.path().join(name);
-        fs::write(at("open"), "before ").expect("written");
-        let mut open = File::options().append(true).open(at("open")).expect("a file");
-        let inode = open.metadata().expect("there").ino();
-        let descriptor = PathBuf::from(format!("{DESCRIPTORS}/{}", open.as_raw_fd()));
-        // As /dev/stdout is one.
-        symlink(&descriptor, at("link")).expect("a link");
-        for path in [descriptor, at("link")] {
-            assert!(is_direct(&path));
-            check(&path).expect("it can be written");
-            write_whole(&path, |file| file.write_all(b"output ")).expect("written");
-        }
-        open.write_all(b"after").expect("written");
-        assert_eq!(fs::metadata(at("open")).expect("there").ino(), inode);
-        assert_eq!(fs::read_to_string(at("open")).expect("read"), "before output output after");
-        assert_eq!(names(folder.path()), ["link", "open"]);
-    }
-
-    #[test]
-    fn the_new_file_has_the_rights_of_the_old_one() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("out");
-        fs::write(&path, "old").expect("written");
-        let root = nix::unistd::geteuid().is_root();
-        if root {
-            std::os::unix::fs::chown(&path, Some(65_534), Some(65_534)).expect("another owner");
-        }
-        let owner = |path: &Path| fs::metadata(path).map(|file| (file.uid(), file.gid())).expect("there");
-        let before = owner(&path);
-        for rights in [0o600, 0o666, 0o755] {
-            set_mode(&path, rights);
-            write_whole(&path, |file| file.write_all(b"new")).expect("written");
-            assert_eq!((mode(&path), owner(&path)), (rights, before));
-        }
-    }
-
-    #[test]
-    fn a_file_that_may_not_be_written_is_not_replaced() {
-        let folder = tempfile::tempdir().expect("a folder");
-        set_mode(folder.path(), 0o777);
-        let path = folder.path().join("out");
-        fs::write(&path, "old").expect("written");
-        if geteuid().is_root() {
-            // Its owner could replace it.
-            std::os::unix::fs::chown(&path, Some(65_534), Some(65_534)).expect("another owner");
-        }
-        set_mode(&path, 0o444);
-        unprivileged(|| {
-            for act in [check(&path), write_whole(&path, |file| file.write_all(b"new"))] {
-                assert!(act.expect_err("refused").contains("out cannot be written: Permission denied"));
-            }
-        });
-        assert_eq!((fs::read_to_string(&path).expect("read"), mode(&path)), ("old".to_owned(), 0o444));
-    }
-
-    #[test]
-    fn where_a_file_cannot_be_replaced_it_is_written() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("out");
-        // A folder that may not be written, and one where the files of others may not be removed.
-        for folder_mode in [0o555, 0o1777] {
-            fs::write(&path, "the old content").expect("written");
-            set_mode(&path, 0o666);
-            set_mode(folder.path(), folder_mode);
-            let inode = fs::metadata(&path).expect("there").ino();
-            unprivileged(|| {
-                check(&path).expect("it can be written");
-                write_whole(&path, |file| file.write_all(b"new")).expect("written");
-                if folder_mode == 0o555 {
-                    let beside = check(&folder.path().join("other"));
-                    assert!(beside.expect_err("refused").contains("other cannot be written: Permission denied"));
-                }
-            });
-            set_mode(folder.path(), 0o755);
-            assert_eq!(fs::read_to_string(&path).expect("read"), "new");
-            if folder_mode == 0o555 || nix::unistd::geteuid().is_root() {
-                assert_eq!(fs::metadata(&path).expect("there").ino(), inode);
-            }
-            assert_eq!(names(folder.path()), ["out"]);
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_a_file_is_told_before() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| folder.path().join(name);
-        fs::write(at("file"), "").expect("written");
-        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("a socket");
-        for (name, why) in [
-            ("missing/out", "No such file"),
-            ("file/out", "Not a directory"),
-            ("new/", "not a directory"),
-            (".", "is a directory"),
-            ("..", "is a directory"),
-            ("socket", "it is a socket"),
-        ] {
-            let error = check(&at(name)).expect_err(name);
-            assert!(error.to_lowercase().contains(&why.to_lowercase()), "{error}");
-        }
-        for name in ["new", "file"] {
-            check(&at(name)).expect(name);
-        }
-        check(Path::new("/dev/null")).expect("a device");
-        assert_eq!(names(folder.path()), ["file", "socket"]);
-    }
-
-    #[test]
-    fn writers_of_one_file_take_turns() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("out");
-        std::thread::scope(|scope| {
-            for letter in ["a", "b", "c", "d"] {
-                let path = &path;
-                scope.spawn(move || {
-                    for _ in 0..50 {
-                        let text = letter.repeat(9_000);
-                        write_whole(path, |file| file.write_all(text.as_bytes())).expect("written");
-                    }
-                });
-            }
-        });
-        let text = fs::read_to_string(&path).expect("read");
-        assert!(text.len() == 9_000 && text.bytes().all(|byte| byte == text.as_bytes()[0]), "one of them, whole");
-        assert_eq!(names(folder.path()), ["out"]);
-    }
-}
+mod tests;
