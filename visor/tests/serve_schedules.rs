@@ -203,6 +203,24 @@ fn a_schedule_whose_row_is_damaged_stops_no_other() {
     assert_eq!(server.get("/schedules").expect(200).json()["schedules"][0]["missed"], "skip");
 }
 
+/// A name that no schedule can have: it can be removed, and keeps nothing else from being removed.
+#[test]
+fn a_schedule_whose_name_is_damaged_can_be_removed() {
+    let server = start();
+    let state = server.state();
+    assert_eq!(server.stop().0, Some(0));
+    define_before(&state, "damaged", "echo", Missed::All, 30);
+    let database = state.path().join("durable/meta.sqlite");
+    database::exchange(&database, b"damagedecho* * * * *UTC", b"dam/gedecho* * * * *UTC");
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    let listed = || server.get("/schedules").expect(200).json()["schedules"].clone();
+    assert_eq!(listed()[0]["name"], "dam/ged", "{:#}", listed());
+    server.ask("DELETE", "/workflows/echo", b"").expect(204);
+    server.ask("DELETE", "/schedules/damaged", b"").error(404, "not_found", "client");
+    server.ask("DELETE", "/schedules/dam%2Fged", b"").expect(204);
+    assert_eq!(listed(), json!([]));
+}
+
 /// A time as the server shows it, in ns since 1970.
 fn humantime_ns(text: &str) -> u64 {
     let digits: Vec<u64> = text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect();

@@ -104,9 +104,9 @@ impl Sqlite {
         Ok(())
     }
 
-    /// Removes a schedule; whether there was one. What it has started goes on.
-    pub fn remove_schedule(&mut self, name: &ScheduleName) -> Result<bool, MetaError> {
-        Ok(self.connection.execute("DELETE FROM schedule WHERE name = ?1", [name.as_str()])? > 0)
+    /// Removes a schedule, whatever its name is; whether there was one. What it has started goes on.
+    pub fn remove_schedule(&mut self, name: &str) -> Result<bool, MetaError> {
+        Ok(self.connection.execute("DELETE FROM schedule WHERE name = ?1", [name])? > 0)
     }
 
     /// When the first schedule is to be looked at.
@@ -326,17 +326,20 @@ mod tests {
         define(&mut meta, &Definition { paused: true, ..each_minute(Missed::Once) }, 9 * MINUTE);
         assert_eq!(meta.fire(&late, step, None, 9 * MINUTE).expect("done"), Fired::Stale);
         assert_eq!((meta.next_look().expect("read"), meta.due_schedule(u64::MAX).expect("read")), (None, None));
-        assert!(meta.remove_schedule(&late.name).expect("done") && !meta.remove_schedule(&late.name).expect("done"));
+        assert!(
+            meta.remove_schedule(late.name.as_str()).expect("done")
+                && !meta.remove_schedule(late.name.as_str()).expect("done")
+        );
     }
 
     #[test]
     fn a_row_that_was_edited_is_named_and_stops_no_other() {
         let folder = TempDir::new().expect("a folder");
         let mut meta = open(&folder);
-        let (name, other) = ("s".parse().expect("a name"), "t".parse().expect("a name"));
+        let [name, other] = ["s", "t"].map(|name| name.parse::<ScheduleName>().expect("a name"));
         for (change, damaged, what) in [("missed = 9", "s", "policy"), ("name = '../s'", "../s", "name")] {
             for name in [&name, &other] {
-                meta.remove_schedule(name).expect("done");
+                meta.remove_schedule(name.as_str()).expect("done");
                 let next = |after| Some(after + MINUTE);
                 meta.define_schedule(name, &each_minute(Missed::Once), next, MINUTE).expect("defined");
             }
@@ -353,7 +356,7 @@ mod tests {
             assert_eq!(meta.due_schedule(9 * MINUTE).expect("read").expect("the other").name, other);
             meta.look_again().expect("done");
             assert_eq!(meta.due_schedule(9 * MINUTE).expect("read").expect("the other").name, other);
-            meta.connection.execute("DELETE FROM schedule WHERE name = '../s'", []).expect("done");
+            assert!(meta.remove_schedule(damaged).expect("done"), "whatever its name is");
         }
         // It is mended by a definition.
         meta.connection.execute("UPDATE schedule SET missed = 9 WHERE name = 's'", []).expect("edited");

@@ -96,11 +96,9 @@ impl Watchdog {
         let (removed, watchdog) = (name.to_owned(), self.clone());
         self.blocking(move |registry| {
             let schedules = watchdog.ledger.meta().schedules().map_err(meta_kept)?;
-            let users = schedules.iter().map(|listed| match listed {
-                Ok(schedule) => (schedule.name.as_str(), &schedule.definition.workflow),
-                Err(damaged) => (damaged.name.as_str(), &damaged.workflow),
-            });
-            let users: Vec<_> = users.filter(|(_, workflow)| **workflow == removed).map(|(name, _)| name).collect();
+            // One that is damaged starts nothing.
+            let users = schedules.iter().flatten().filter(|schedule| schedule.definition.workflow == removed);
+            let users: Vec<_> = users.map(|schedule| schedule.name.as_str()).collect();
             if !users.is_empty() {
                 let message = format!("schedules start the workflow `{removed}`: {}", users.join(", "));
                 return Err(ApiError::conflict(message));
