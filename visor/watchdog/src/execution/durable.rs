@@ -275,6 +275,15 @@ impl Watchdog {
                 Far::GoesOn(next, process) => (claim, here) = (next, process.map(|process| *process)),
             }
             permit = slot.run_permit().await;
+            if self.is_ending() {
+                // Its process ends, and the next server goes on from the commit before.
+                drop((here, permit));
+                let released = Commit::Released { due: now(), reason: "the server ended".to_owned() };
+                if self.commit(&claim.held, released, Left::default()).await.is_some_and(RowStatus::is_end) {
+                    self.call_back(&claim.held.id);
+                }
+                return;
+            }
         }
     }
 
