@@ -222,6 +222,26 @@ fn a_template_that_is_being_made_is_given_up_with_its_workflow() {
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
 }
 
+/// It would take a minute.
+#[test]
+fn a_template_that_is_being_made_leaves_its_place_to_calls() {
+    let server = Server::start_with(&["--prefork", "2", "--concurrency", "1"]);
+    server.put_example("prepared");
+    server.put_example("echo");
+    server.put_workflow(&single("echo", "echo", &json!({ "inputs": ["in"], "outputs": ["out"] })));
+    let mut slow = workflow("slow", "", "a");
+    slow["steps"][0]["args"]["entries"] = json!(4_000_000_000_u64);
+    server.put_workflow(&slow);
+    assert_eq!(invoke(&server, "slow", "text").1, main_start());
+    let running = || server.get("/healthz").expect(200).json()["running"].clone();
+    eventually("a template is being made", || running() == 1);
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+    eventually("it is told", || server.log().contains("a template is made later: calls wait"));
+    // It is not begun again at once.
+    assert_eq!(invoke(&server, "slow", "text").1, main_start());
+    assert_eq!(running(), 0);
+}
+
 #[test]
 fn a_function_that_begins_too_early_works_without_a_template_and_is_told_why() {
     let server = Server::start_with(&["--prefork", "2"]);

@@ -115,7 +115,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             workers: WorkerPool::start(spawner, settings.prefork)?,
             kept: KeptWorkers::new(settings.prefork),
             residents: Residents::new(settings.residence),
-            templates: Templates::new(settings.template_bytes),
+            templates: Templates::new(settings.template_bytes, settings.concurrency),
             read_once: Default::default(),
             reuse: settings.process.map_or(processes.keys, |process| process == ProcessUse::Reused),
             callbacks: Semaphore::new(settings.callbacks_max),

@@ -2,7 +2,7 @@
 //!
 //! The first invocation whose instance says that it is ready starts a process besides, which makes the template: without inputs, and
 //! for no invocation. Until it is there, and whenever it is not, instances start from their image. That process is one of those that may run, and ends
-//! when its workflow has another version.
+//! when its workflow has another version, or when calls wait for its place.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +26,16 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How often is looked whether a template that is being made is still needed.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// How long a process that makes one may go on while calls wait, unless it has the only place. Most functions are ready before that.
+const LEAVE: Duration = Duration::from_millis(250);
+
+/// How often is looked whether calls wait.
+const GLANCE: Duration = Duration::from_millis(20);
+
 /// Why no template was made.
 enum NotMade {
+    /// Calls wait for its place.
+    Later,
     /// The function is such that there can be none.
     Never(String),
     /// The host lacked something.
@@ -60,7 +68,10 @@ impl Watchdog {
         match self.templates.find(workflow) {
             Found::Refused(why) => start.no_template = Some(why.to_string()),
             Found::Nothing
-                if !self.is_ending() && self.registry.is_current(workflow) && self.templates.begin(workflow) =>
+                if !self.is_ending()
+                    && self.has_place()
+                    && self.registry.is_current(workflow)
+                    && self.templates.begin(workflow) =>
             {
                 tokio::spawn(self.clone().make_template(workflow.clone()));
             }
@@ -78,7 +89,7 @@ impl Watchdog {
         let name = workflow.plan().name.clone();
         let made = tokio::select! {
             biased;
-            made = self.try_template(&workflow) => made,
+            made = self.take_place(&workflow) => made,
             () = self.is_not_needed(&workflow) => Err(NotMade::Now("it is not needed any more".to_owned())),
         };
         match made {
@@ -90,6 +101,10 @@ impl Watchdog {
                 let why = self.secrets.redactor().text(why);
                 tracing::info!(workflow = name, why, "there is no template");
                 self.templates.refuse(&workflow, &why);
+            }
+            Err(NotMade::Later) => {
+                tracing::info!(workflow = name, "a template is made later: calls wait");
+                self.templates.put_off(&workflow);
             }
             Err(NotMade::Now(why)) => {
                 tracing::warn!(workflow = name, why, "a template could not be made");
@@ -105,9 +120,31 @@ impl Watchdog {
         }
     }
 
+    /// Whether there is a place for a process that makes one: the only one is that of the calls, if any wait.
+    fn has_place(&self) -> bool {
+        self.admission.concurrency() > 1 || self.admission.load().1 == 0
+    }
+
+    /// Makes one in a place of those that may run, until calls wait for that.
+    async fn take_place(&self, workflow: &Arc<Ready>) -> Result<Template, NotMade> {
+        let _permit = self.admission.permit().await;
+        let is_wanted = async {
+            if self.admission.concurrency() > 1 {
+                sleep(LEAVE).await;
+            }
+            while self.admission.load().1 == 0 {
+                sleep(GLANCE).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            made = self.try_template(workflow) => made,
+            () = is_wanted => Err(NotMade::Later),
+        }
+    }
+
     /// Makes one. Dropping the future ends the process.
     async fn try_template(&self, workflow: &Arc<Ready>) -> Result<Template, NotMade> {
-        let _permit = self.admission.permit().await;
         let latest = Instant::now() + READY_WITHIN;
         let late = |_| NotMade::Never(format!("it was not ready within {READY_WITHIN:?}"));
         let refused = |refusal: crate::http::error::ApiError| NotMade::Now(refusal.error.message);

@@ -95,6 +95,11 @@ impl Admission {
         Some((self.queue_slot(slot), permit))
     }
 
+    /// How many may run.
+    pub(crate) fn concurrency(&self) -> usize {
+        self.concurrency
+    }
+
     /// How many run, and how many wait.
     pub(crate) fn load(&self) -> (usize, usize) {
         (self.concurrency - self.permits.available_permits(), self.queued.load(Ordering::Relaxed))

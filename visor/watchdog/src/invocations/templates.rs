@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   an instance has said that it is ready ─▶ Wanted ─▶ a process makes one ─▶ [ least recently used | … | most recently used ]
+//!                                                       ├─▶ Later: calls waited for its place
 //!                                                       └─▶ Refused: why     goes first when there are too many, or too many bytes
 //! ```
 //!
@@ -9,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use monohull_engine::Ready;
 use monohull_worker::Template;
@@ -19,11 +21,16 @@ const ENTRIES_MAX: usize = 256;
 /// The most that are made at a time. Each takes a process for as long as its function takes to be ready.
 const MAKING_MAX: usize = 4;
 
+/// How long it takes until one that was given up for calls is tried again, at least.
+const PAUSE: Duration = Duration::from_secs(10);
+
 /// The templates.
 pub(crate) struct Templates {
     entries: Mutex<VecDeque<Entry>>,
     /// The most bytes of all together.
     limit: u64,
+    /// The most that are made at a time.
+    making_max: usize,
 }
 
 struct Entry {
@@ -37,6 +44,8 @@ enum State {
     Making,
     /// It is there.
     Made(Arc<Template>),
+    /// It was given up, and is not tried before this time.
+    Later(Instant),
     /// There will be none of this version, for this reason.
     Refused(Arc<str>),
 }
@@ -45,7 +54,7 @@ enum State {
 pub(crate) enum Found {
     /// Nothing: one may be made.
     Nothing,
-    /// One is being made.
+    /// One is being made, or will be later.
     Making,
     /// One that instances start from.
     Template(Arc<Template>),
@@ -62,6 +71,11 @@ impl Entry {
         matches!(self.state, State::Making)
     }
 
+    /// It was given up, and may be tried again.
+    fn is_due(&self) -> bool {
+        matches!(self.state, State::Later(at) if at <= Instant::now())
+    }
+
     fn bytes(&self) -> u64 {
         match &self.state {
             State::Made(template) => template.bytes(),
@@ -71,9 +85,9 @@ impl Entry {
 }
 
 impl Templates {
-    /// None, and at most so many bytes later; 0 bytes for none ever.
-    pub(crate) fn new(limit: u64) -> Templates {
-        Templates { entries: Mutex::default(), limit }
+    /// None, and at most so many bytes later; 0 bytes for none ever. So many processes may run: one of them is left to calls, if there are more.
+    pub(crate) fn new(limit: u64, concurrency: usize) -> Templates {
+        Templates { entries: Mutex::default(), limit, making_max: concurrency.saturating_sub(1).clamp(1, MAKING_MAX) }
     }
 
     /// What there is of this version of a workflow.
@@ -84,7 +98,8 @@ impl Templates {
         let state = entry.state.clone();
         entries.push_back(entry);
         match state {
-            State::Making => Found::Making,
+            State::Later(at) if at <= Instant::now() => Found::Nothing,
+            State::Making | State::Later(_) => Found::Making,
             State::Made(template) => Found::Template(template),
             State::Refused(why) => Found::Refused(why),
         }
@@ -93,11 +108,11 @@ impl Templates {
     /// One is to be made; false if that is done already, none is wanted, or too many others are being made.
     pub(crate) fn begin(&self, workflow: &Arc<Ready>) -> bool {
         let mut entries = self.lock();
+        entries.retain(|entry| entry.workflow.strong_count() > 0 && !entry.is_due());
         if self.limit == 0 || entries.iter().any(|entry| entry.is_of(workflow)) {
             return false;
         }
-        entries.retain(|entry| entry.workflow.strong_count() > 0);
-        if entries.iter().filter(|entry| entry.is_making()).count() >= MAKING_MAX {
+        if entries.iter().filter(|entry| entry.is_making()).count() >= self.making_max {
             return false;
         }
         entries.push_back(Entry { workflow: Arc::downgrade(workflow), state: State::Making });
@@ -118,6 +133,11 @@ impl Templates {
     /// There is none of this version of the workflow, for this reason.
     pub(crate) fn refuse(&self, workflow: &Arc<Ready>, why: &str) {
         self.set(workflow, State::Refused(why.into()));
+    }
+
+    /// Calls waited for the place in which it was made: it is tried again after a pause.
+    pub(crate) fn put_off(&self, workflow: &Arc<Ready>) {
+        self.set(workflow, State::Later(Instant::now() + PAUSE));
     }
 
     /// None is being made any more, for a reason that has nothing to do with the workflow: it may be tried again.
@@ -175,7 +195,7 @@ mod tests {
 
     #[test]
     fn so_many_are_made_at_a_time_and_each_counts_until_its_process_has_ended() {
-        let templates = Templates::new(1 << 20);
+        let templates = Templates::new(1 << 20, 100);
         let all: Vec<_> = (0..ENTRIES_MAX + 8).map(|_| workflow()).collect();
         let (making, others) = all.split_at(MAKING_MAX);
         assert!(making.iter().all(|workflow| templates.begin(workflow)));
@@ -191,5 +211,18 @@ mod tests {
         assert!(templates.begin(&more[0]) && !templates.begin(&more[1]));
         templates.forget(&making[1]);
         assert!(templates.begin(&more[1]));
+    }
+
+    #[test]
+    fn one_place_is_left_to_calls_and_what_was_given_up_for_them_is_not_tried_at_once() {
+        for (concurrency, most) in [(1, 1), (2, 1), (3, 2), (64, MAKING_MAX)] {
+            let templates = Templates::new(1 << 20, concurrency);
+            let all: Vec<_> = (0..=most).map(|_| workflow()).collect();
+            let begun = all.iter().filter(|workflow| templates.begin(workflow)).count();
+            assert_eq!(begun, most, "{concurrency}");
+            templates.put_off(&all[0]);
+            assert!(matches!(templates.find(&all[0]), Found::Making) && !templates.begin(&all[0]), "it is to be later");
+            assert!(templates.begin(&all[most]), "it takes no place");
+        }
     }
 }
