@@ -350,7 +350,8 @@ fn what_cannot_be_followed_any_more_is_told_with_its_id() {
         assert!(begin.elapsed() < Duration::from_secs(60), "{}", show(path, "one"));
         sleep(Duration::from_millis(50));
     }
-    fs::write(path.join("none"), "no database at all, but long enough to be looked at as if it were one").expect("written");
+    fs::write(path.join("none"), "no database at all, but long enough to be looked at as if it were one")
+        .expect("written");
     // What is there has the last changes.
     let _ = fs::remove_file(path.join("state/meta.sqlite-wal"));
     fs::rename(path.join("none"), path.join("state/meta.sqlite")).expect("renamed");
@@ -358,7 +359,7 @@ fn what_cannot_be_followed_any_more_is_told_with_its_id() {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let told = document(&output);
     assert_eq!((&told["id"], &told["status"]), (&json!("one"), &json!("unknown")), "{told}");
-    assert_eq!((&told["error"]["kind"], &told["error"]["blame"]), (&json!("not_followed"), &json!("host")), "{told}");
+    assert_eq!((&told["error"]["kind"], &told["error"]["blame"]), (&json!("not-followed"), &json!("host")), "{told}");
 }
 
 /// Two processes look for work in one folder: each leg is run by one of them.

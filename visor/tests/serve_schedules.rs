@@ -216,7 +216,7 @@ fn a_schedule_whose_name_is_damaged_can_be_removed() {
     let listed = || server.get("/schedules").expect(200).json()["schedules"].clone();
     assert_eq!(listed()[0]["name"], "dam/ged", "{:#}", listed());
     server.ask("DELETE", "/workflows/echo", b"").expect(204);
-    server.ask("DELETE", "/schedules/damaged", b"").error(404, "not_found", "client");
+    server.ask("DELETE", "/schedules/damaged", b"").error(404, "not-found", "client");
     server.ask("DELETE", "/schedules/dam%2Fged", b"").expect(204);
     assert_eq!(listed(), json!([]));
 }

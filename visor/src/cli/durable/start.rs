@@ -71,7 +71,7 @@ pub(in super::super) fn run(request: Request<'_>) -> Exit {
         output::note(format_args!("monohull: invocation {id}"));
     }
     follow(&store, &id, until, json, how).unwrap_or_else(|trouble| {
-        refuse_with(json, trouble.exit(), not_followed(&store, &id), "not_followed", trouble.blame(), &trouble)
+        refuse_with(json, trouble.exit(), not_followed(&store, &id), "not-followed", trouble.blame(), &trouble)
     })
 }
 
