@@ -3,12 +3,14 @@
 
 mod serve_support;
 
+use monohull_durable::{Meta, Store};
 use monohull_visor::watchdog::openapi::DOCUMENT;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use serve_support::verbs::run_verb;
 use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, image_bytes, single};
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -419,6 +421,40 @@ fn no_more_are_woken_at_a_time_than_may_run() {
         }
         assert!(begin.elapsed() < PATIENCE, "they do not end");
     }
+}
+
+/// One that would go on after a save point, once others have had their turn, is left to the next server.
+#[test]
+fn what_waits_for_its_turn_does_not_go_on_in_a_server_that_ends() {
+    let server = Server::start_with(&["--suspend", "1s", "--concurrency", "1", "--drain", "1s"]);
+    let state = server.state();
+    deploy(&server);
+    let args = json!({ "rounds": 1, "milliseconds": DAY, "ways": 2 });
+    server.put_workflow(&single("ways", "forked", &json!({ "args": args, "outputs": ["diary"] })));
+    let queued = |count: u64| {
+        eventually("they are queued", || server.get("/healthz").json()["queued"] == count);
+    };
+    let first = named(&server, "once", "first");
+    is_at(&server, &first, "running");
+    began(server.post("/async-invoke/ways?id=one&delay=1s", b""));
+    queued(1);
+    let mut second = server.connect();
+    second.write_all(b"POST /invoke/once HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").expect("sent");
+    queued(2);
+    server.ask("DELETE", &first, b"").expect(204);
+    eventually("it has a save point, and waits for its turn", || {
+        let kept = server.get("/invocations/one/checkpoints").expect(200).json()["checkpoints"].clone();
+        let is_running = server.get("/invocations/one").json()["status"] == "running";
+        is_running
+            && kept.as_array().is_some_and(|kept| !kept.is_empty())
+            && server.get("/healthz").json()["queued"] == 1
+    });
+    assert_eq!(server.stop().0, Some(0));
+    drop(second);
+    let store = Store::open_served(&state.path().join("durable"), None).expect("a server's store");
+    let row =
+        store.meta().and_then(|meta| Ok(meta.get(&"one".parse().expect("an id"))?)).expect("read").expect("a row");
+    assert_eq!((row.status.name(), row.reason.as_deref()), ("suspended", Some("the server ended")));
 }
 
 /// Long waits for an end are answered when it comes, and when the server is to end.
