@@ -2,7 +2,7 @@
 //!
 //! The document is made here and is like any other, so that all else of `run` holds for it too: `--suspend`, `--state`, `--set`, `--json`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -46,7 +46,8 @@ impl Given {
     /// The workflow of this program. `has_input`: its standard input is given.
     pub(super) fn document(&self, program: &Path, has_input: bool) -> Result<Vec<u8>, String> {
         let name = program.file_name().and_then(|name| name.to_str()).ok_or("a program's name is UTF-8")?;
-        let directories = self.directories.iter().map(|text| directory(text)).collect::<Result<Vec<_>, _>>()?;
+        let directories =
+            self.directories.iter().map(|text| directory(text.as_os_str())).collect::<Result<Vec<_>, _>>()?;
         let environment: Map<String, Value> =
             self.environment.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         let mut step = json!({
@@ -80,7 +81,7 @@ pub(super) fn is_program(path: &Path) -> bool {
 }
 
 /// A directory and where the program finds it.
-fn directory(text: &OsString) -> Result<Value, String> {
+fn directory(text: &OsStr) -> Result<Value, String> {
     const BETWEEN: &[u8] = b"::";
     let bytes = text.as_bytes();
     let at = bytes.windows(BETWEEN.len()).position(|bytes| bytes == BETWEEN);
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_directory_has_a_place() {
-        let json = |text: &str| directory(&text.into());
+        let json = |text: &str| directory(text.as_ref());
         let mount = json("/proc::/in").expect("a grant");
         assert_eq!((&mount["at"], &mount["directory"]), (&json!("/in"), &json!("/proc")));
         assert_eq!(json("/proc").map(|mount| mount["at"].clone()), Ok(json!("/proc")));

@@ -406,7 +406,7 @@ mod tests {
         fs::write(&image, image_with(&[0x0f, 0x01, 0xef])).expect("written");
         let script = format!(
             "#!/bin/sh\ncase \"$*\" in *'--variant 4'*) kill -XCPU $$;; *) exec /bin/cat '{}';; esac\n",
-            image.display()
+            image.to_str().expect("UTF-8")
         );
         fs::write(&compiler, script).expect("written");
         fs::set_permissions(&compiler, fs::Permissions::from_mode(0o700)).expect("set");

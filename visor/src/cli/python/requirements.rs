@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cli::build::BuildError;
 use crate::cli::image_cache::Entry;
+use monohull_report::escape::shown;
 
 /// The file, in the program's folder.
 const FILE: &str = "requirements.txt";
@@ -68,7 +69,7 @@ fn download(file: &Path) -> Result<Vec<(String, Vec<u8>)>, String> {
     for entry in fs::read_dir(folder.path()).map_err(|error| error.to_string())? {
         let path = entry.map_err(|error| error.to_string())?.path();
         let name = path.file_name().and_then(OsStr::to_str).ok_or("pip has made a file without a name")?.to_owned();
-        wheels.push((name, fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?));
+        wheels.push((name, fs::read(&path).map_err(|error| format!("{}: {error}", shown(&path)))?));
     }
     wheels.sort();
     Ok(wheels)
@@ -84,7 +85,8 @@ fn check(text: &str) -> Result<(), String> {
         // Extras, versions and conditions. An option, an address and a path begin otherwise, or have one of these in them.
         let is_plain =
             rest.trim_start().is_empty() || rest.trim_start().starts_with(['[', '<', '>', '=', '!', '~', ';']);
-        if !line.is_empty() && !(begins && is_plain && !rest.contains(['@', '/', '\\']) && !rest.contains(" -")) {
+        let is_plain = is_plain && !rest.contains(['@', '/', '\\']) && !rest.contains(" -");
+        if !line.is_empty() && (!begins || !is_plain) {
             return Err(format!(
                 "line {number} is `{line}`: only names of packages with their versions are read, as `package>=1.2`"
             ));
