@@ -96,7 +96,7 @@ fn an_output_that_cannot_be_written_is_refused_before_anything_runs() {
     for (output, why) in [
         ("nofolder/x", "nofolder/x cannot be written: No such file"),
         ("dd", "dd cannot be written: is a directory"),
-        ("in.txt/x", "in.txt/x cannot be written: Not a directory"),
+        ("in.txt/x", "in.txt/x cannot be written: not a directory"),
         ("-", "`-` stands for standard output, which has the report; `./-` is a file of that name"),
     ] {
         for more in [&[][..], &["--state", "state"], &["--suspend", "dd"]] {

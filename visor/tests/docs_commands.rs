@@ -38,6 +38,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/continuations.md", "monohull checkpoint", "FILE stands for any checkpoint; `cli_checkpoint` has some"),
     ("docs/network.md", "monohull network", "needs a privilege (CAP_NET_ADMIN)"),
     ("docs/wasi.md", "monohull build app.wasm", "app.wasm stands for any program; `e2e_wasi` builds many"),
+    ("docs/workflow-file.md", "monohull run app.wasm", "app.wasm stands for any program; `cli_single` runs one"),
     ("docs/wasi.md", "monohull build app.js", "app.js stands for any program; `e2e_wasi` builds some"),
     (
         "docs/wasi.md",

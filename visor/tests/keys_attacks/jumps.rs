@@ -67,7 +67,8 @@ fn an_exit_gate_serves_its_own_carrier_alone() {
     for how in ["", "wrpkru"] {
         jump("exit", how).carriers(1).is_harmless();
     }
-    jump("exit", "wrpkru,closed").fails("illegal-instruction", &["jumped to", SYSTEM]);
+    // A slice of time that ends in the gate has the call made: it is the attacker's own.
+    jump("exit", "wrpkru,closed").fails_unless_interrupted("illegal-instruction", &["jumped to", SYSTEM]);
     for how in ["tail", "other-carrier,tail"] {
         jump("exit", how).fails("memory-fault", &["jumped to", "protection key denies"]);
     }
