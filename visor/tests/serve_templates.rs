@@ -202,9 +202,9 @@ fn a_template_is_of_one_workflow_and_of_one_version() {
     assert_eq!(start, main_start());
 }
 
-/// The process that makes a template is one of those that may run, and ends when nothing will use what it makes.
-#[test]
-fn a_template_that_is_being_made_is_given_up_with_its_workflow() {
+/// A server with one place for processes, in which one makes a template of the workflow `slow` for a minute.
+#[track_caller]
+fn making_a_template() -> Server {
     let server = Server::start_with(&["--prefork", "2", "--concurrency", "1"]);
     server.put_example("prepared");
     server.put_example("echo");
@@ -213,8 +213,19 @@ fn a_template_that_is_being_made_is_given_up_with_its_workflow() {
     slow["steps"][0]["args"]["entries"] = json!(4_000_000_000_u64);
     server.put_workflow(&slow);
     assert_eq!(invoke(&server, "slow", "text").1, main_start());
-    let running = || server.get("/healthz").expect(200).json()["running"].clone();
-    eventually("a template is being made", || running() == 1);
+    eventually("a template is being made", || running(&server) == 1);
+    server
+}
+
+fn running(server: &Server) -> Value {
+    server.get("/healthz").expect(200).json()["running"].clone()
+}
+
+/// The process that makes a template is one of those that may run, and ends when nothing will use what it makes.
+#[test]
+fn a_template_that_is_being_made_is_given_up_with_its_workflow() {
+    let server = making_a_template();
+    let running = || running(&server);
     server.ask("DELETE", "/workflows/slow", b"").expect(204);
     eventually("it is given up", || running() == 0);
     let log = server.log();
@@ -225,16 +236,8 @@ fn a_template_that_is_being_made_is_given_up_with_its_workflow() {
 /// It would take a minute.
 #[test]
 fn a_template_that_is_being_made_leaves_its_place_to_calls() {
-    let server = Server::start_with(&["--prefork", "2", "--concurrency", "1"]);
-    server.put_example("prepared");
-    server.put_example("echo");
-    server.put_workflow(&single("echo", "echo", &json!({ "inputs": ["in"], "outputs": ["out"] })));
-    let mut slow = workflow("slow", "", "a");
-    slow["steps"][0]["args"]["entries"] = json!(4_000_000_000_u64);
-    server.put_workflow(&slow);
-    assert_eq!(invoke(&server, "slow", "text").1, main_start());
-    let running = || server.get("/healthz").expect(200).json()["running"].clone();
-    eventually("a template is being made", || running() == 1);
+    let server = making_a_template();
+    let running = || running(&server);
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
     eventually("it is told", || server.log().contains("a template is made later: calls wait"));
     // It is not begun again at once.

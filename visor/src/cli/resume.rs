@@ -22,8 +22,8 @@ use super::suspend::{self, Begin, Origin};
 use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::number::EVENT_WAIT;
 use monohull_checkpoint::Key;
+use monohull_domain::checkpoint::Lineage;
 use monohull_domain::checkpoint::record::ThreadState;
-use monohull_domain::checkpoint::{Continuation, Lineage};
 use monohull_durable::InvalidId;
 use monohull_engine::{Event, RunOptions};
 use monohull_report::Progress;
@@ -87,9 +87,10 @@ pub(super) struct Resume {
 /// The events that a thread waits for, without an end, of which none is there, if nothing else happens by itself.
 fn waits_in_vain(continuation: &OwnedFd, events: &[Event]) -> Option<String> {
     // What cannot be read is refused by the process that is to go on with it.
-    let continuation = read_record(continuation).ok()?;
+    let mut continuation = read_record(continuation).ok()?;
     // The workflow's own end is no reason to wait for it.
-    if (Continuation { run_deadline: None, ..continuation.clone() }).due().is_some() {
+    continuation.run_deadline = None;
+    if continuation.due().is_some() {
         return None;
     }
     let mut threads = continuation.instances.into_iter().flat_map(|instance| instance.threads);

@@ -7,7 +7,7 @@
 //!   returns to the interrupted code, because that would take a `sigreturn` with system calls allowed. The run loop copies the
 //!   registers from the kernel's frame, and enters the code again later.
 //! * user code that has jumped to the signal entry, with arguments of its own. The kernel switches the alternate stack off when it
-//!   delivers a signal and user code cannot, so the handler sees the difference. It looks at none of the arguments then: the
+//!   delivers a signal and user code cannot, so the handler sees the difference. It looks at no argument but the signal then: the
 //!   stack may hold anything, and what lies above it is the carrier's context.
 //! * the copy routine, on an address a function gave: it goes on at the routine's error exit.
 //! * a handler of preemption or timer: the kernel has not called it, since it blocks both signals while one runs. A
@@ -112,8 +112,9 @@ fn was_delivered(carrier: usize) -> bool {
     // SAFETY: the stack is this carrier's. What of it the handler still uses is not written to: the signals that could arrive before it ends are
     // blocked, and if the kernel has not called, the call changes nothing.
     unsafe { libc::sigaltstack(&signal_stack(carrier), &mut before) };
-    let never_off = || [Mitigation::SignalStack, Mitigation::SignalDelivery].into_iter().any(fault_injection::disabled);
-    before.ss_flags & libc::SS_DISABLE != 0 || never_off()
+    let is_taken_for_it =
+        || [Mitigation::SignalStack, Mitigation::SignalDelivery].into_iter().any(fault_injection::disabled);
+    before.ss_flags & libc::SS_DISABLE != 0 || is_taken_for_it()
 }
 
 /// What the kernel says of a signal.
