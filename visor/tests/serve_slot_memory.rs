@@ -48,19 +48,25 @@ fn is_right(answer: &Answer, body: &[u8]) {
     assert!(answer.body == body, "another answer of {} bytes", body.len());
 }
 
-/// Around each size from which on bytes travel in another way, in an order in which longer ones are followed by shorter ones.
+/// Around each size from which on bytes travel in another way, in an order in which longer ones are followed by shorter ones. A process that
+/// answered with a file of its own, because its memory did not hold the answer, is not used again where such a file is charged to it.
 #[test]
 fn answers_are_right_at_every_size() {
     let server = server();
+    let charged = server.get("/healthz").json()["cgroup"] == "own";
     let around = |size: usize| [size + 1, size, size - 1];
     let sizes = [around(MOST), around(64 << 10), around(1 << 20), around(16 << 10)].concat();
     let sizes = sizes.into_iter().flat_map(|size| [size, 100]).chain([3 * MOST, 0, 1, MOST]);
-    for (before, size) in sizes.enumerate() {
-        let body = bytes(size, before);
+    let mut before = 0;
+    for (number, size) in sizes.enumerate() {
+        let body = bytes(size, number);
         let answer = server.ask_with("POST", "/invoke/echo", &[BYTES], &body);
         is_right(&answer, &body);
         assert_eq!(process(&server, &answer), json!({ "kind": "reused", "before": before }), "{}", server.log());
-        is_kept(&server);
+        before = if charged && size > MOST { 0 } else { before + 1 };
+        if before > 0 {
+            is_kept(&server);
+        }
     }
 }
 
