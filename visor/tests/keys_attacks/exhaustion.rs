@@ -47,7 +47,7 @@ fn keys_and_cells() {
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn a_wait_for_an_instance_without_a_key_is_an_error() {
-    let ran = attack("memory", "info-page", "read").apart().after(KEYS + 1, KEYS + 1).run("mpk", "1");
+    let ran = attack("memory", "info-page", "read").apart().after(KEYS + 1, KEYS + 1).at_once().run("mpk", "1");
     let error = &ran.report["error"];
     assert_eq!((ran.status.code(), &error["step"]), (Some(1), &"before".into()), "{}: {}", ran.status, ran.output);
     assert_eq!((&error["kind"], &error["blame"]), (&"deadlock".into(), &"workflow".into()), "{error:#}");

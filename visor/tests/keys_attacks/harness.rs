@@ -42,6 +42,8 @@ pub(crate) const DOORS: [(&str, u32); 15] = [
     ("modify-ldt", 154),
 ];
 
+/// Whether attacks happen after a restore: in the test program `keys_restored`, which has the modules of `keys_attacks`.
+pub(crate) const RESTORED: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"keys_restored");
 /// How long an attacker sleeps whose workflow is to be suspended: a second in which a workflow only waits is enough for that.
 const NAP_MS: u64 = 1500;
 /// The exit code of a workflow that was suspended.
@@ -83,7 +85,7 @@ pub(crate) struct Attack {
     granted: bool,
     /// Fields of the workflow beyond the usual.
     workflow: Value,
-    /// All of it happens after a restore.
+    /// The attacker sleeps first, while its victim waits. Meanwhile the workflow is suspended, and the rest happens in another process.
     restored: bool,
 }
 
@@ -113,7 +115,7 @@ pub(crate) fn attack(kind: &'static str, what: impl Into<String>, how: impl Into
         before: None,
         granted: false,
         workflow: json!({}),
-        restored: false,
+        restored: RESTORED,
     }
 }
 
@@ -205,9 +207,9 @@ impl Attack {
         self
     }
 
-    /// The attacker sleeps first, while its victim waits. Meanwhile the workflow is suspended, and the rest happens in another process.
-    pub(crate) fn restored(mut self) -> Attack {
-        self.restored = true;
+    /// In the process that began with the workflow, also where the others are restored: it comes to no wait.
+    pub(crate) fn at_once(mut self) -> Attack {
+        self.restored = false;
         self
     }
 
@@ -364,7 +366,7 @@ impl Attack {
     /// The image is refused before anything runs.
     #[track_caller]
     pub(crate) fn is_not_loaded(&self, reasons: &[&str]) {
-        let ran = self.run("mpk", "1");
+        let ran = self.clone().at_once().run("mpk", "1");
         let error = &ran.report["error"];
         assert_eq!((ran.status.code(), &error["kind"]), (Some(1), &"load".into()), "{}: {}", self.name(), ran.output);
         let message = error["message"].as_str().unwrap_or_default();

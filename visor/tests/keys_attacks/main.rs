@@ -17,7 +17,6 @@ mod leftovers;
 mod memory;
 mod places;
 mod races;
-mod restored;
 mod signals;
 #[path = "../support/handover.rs"]
 mod support;
