@@ -170,6 +170,37 @@ pub enum Copied {
     Taken,
 }
 
+/// The copies that were made of an invocation and are still there.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Forks {
+    /// The first of them, in order.
+    pub first: Vec<InvocationId>,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// Numbers for copies that none has: so many names of the form `ID-NUMBER` are free. They go on where those of earlier copies end, or at a gap between them;
+/// only a few of the taken ones are looked at, however many there are.
+pub fn free_numbers<E>(count: u32, mut is_free: impl FnMut(u64) -> Result<bool, E>) -> Result<Vec<u64>, E> {
+    // The next one is free, and the one before it is taken.
+    let (mut taken, mut next) = (0, 1);
+    while !is_free(next)? {
+        (taken, next) = (next, 2 * next);
+    }
+    while next - taken > 1 {
+        let between = taken.midpoint(next);
+        if is_free(between)? { next = between } else { taken = between }
+    }
+    let mut free = Vec::new();
+    while free.len() < count as usize {
+        if is_free(next)? {
+            free.push(next);
+        }
+        next += 1;
+    }
+    Ok(free)
+}
+
 /// The transactions on histories. [`Meta`](crate::Meta) has them too.
 pub trait History {
     /// Keeps so many checkpoints of an invocation, from its next commit on: at least 1, at most [`KEEP_MAX`].
@@ -178,8 +209,8 @@ pub trait History {
     /// Where an invocation comes from.
     fn lineage(&self, id: &InvocationId) -> Result<Lineage, MetaError>;
 
-    /// The copies that were made of an invocation and are still there, in order.
-    fn forks(&self, id: &InvocationId) -> Result<Vec<InvocationId>, MetaError>;
+    /// The copies that were made of an invocation and are still there: at most so many of them by name.
+    fn forks(&self, id: &InvocationId, most: usize) -> Result<Forks, MetaError>;
 
     /// The checkpoints of an invocation, the oldest first. One that has completed or was cancelled has none.
     fn history(&self, id: &InvocationId) -> Result<Vec<Kept>, MetaError>;
@@ -214,5 +245,38 @@ impl Kept {
             wait.until = wait.until.map(later);
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn free(count: u32, taken: &BTreeSet<u64>) -> (Vec<u64>, usize) {
+        let mut looked = 0;
+        let numbers = free_numbers(count, |number| {
+            looked += 1;
+            Ok::<_, ()>(!taken.contains(&number))
+        });
+        (numbers.expect("no errors"), looked)
+    }
+
+    #[test]
+    fn numbers_go_on_where_those_that_are_taken_end() {
+        assert_eq!(free(3, &BTreeSet::new()).0, [1, 2, 3]);
+        for last in [1, 2, 3, 7, 8, 1000, 1_000_000] {
+            let (numbers, looked) = free(2, &(1..=last).collect());
+            assert_eq!(numbers, [last + 1, last + 2]);
+            assert!(looked < 50, "{looked} of {last}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_taken_are_left_out() {
+        let taken: BTreeSet<u64> = (1..2000).filter(|number| number % 3 != 0 || number % 5 == 0).collect();
+        let (numbers, _) = free(100, &taken);
+        let different: BTreeSet<_> = numbers.iter().copied().collect();
+        assert!(different.len() == 100 && different.is_disjoint(&taken), "{numbers:?}");
     }
 }

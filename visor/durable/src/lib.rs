@@ -63,7 +63,10 @@ mod store;
 mod value;
 
 pub use children::{Child, OUTCOMES_MAX, Outcome};
-pub use history::{Branched, Copied, Fork, History, KEEP, KEEP_MAX, Kept, Lineage, NoCheckpoint, Point, has_branches};
+pub use history::{
+    Branched, Copied, Fork, Forks, History, KEEP, KEEP_MAX, Kept, Lineage, NoCheckpoint, Point, free_numbers,
+    has_branches,
+};
 pub use id::{InvalidId, InvocationId};
 pub use invocation::{Checkpoint, DamagedRow, Invocation, Listed, Status, Wait};
 pub use mail::{InvalidMail, KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};

@@ -1,7 +1,7 @@
 //! Histories in the SQLite file: a row for each checkpoint that is kept, and one for each invocation that is a copy or keeps another number.
 
 use super::{BY_HAND, Sqlite, find, integer, is_file_name, number, text, time, unsynced};
-use crate::history::{Branched, Copied, Fork, History, KEEP_MAX, Kept, Lineage, has_branches};
+use crate::history::{Branched, Copied, Fork, Forks, History, KEEP_MAX, Kept, Lineage, has_branches};
 use crate::{Checkpoint, Invocation, InvocationId, MetaError, Status};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;
@@ -61,11 +61,17 @@ impl History for Sqlite {
         lineage(&self.connection, id)
     }
 
-    fn forks(&self, id: &InvocationId) -> Result<Vec<InvocationId>, MetaError> {
-        let query = "SELECT id FROM lineage WHERE parent = ?1 ORDER BY id";
+    fn forks(&self, id: &InvocationId, most: usize) -> Result<Forks, MetaError> {
+        let query = "SELECT id FROM lineage WHERE parent = ?1 ORDER BY id LIMIT ?2";
         let mut query = self.connection.prepare_cached(query)?;
-        let ids = query.query_map([id.as_str()], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-        ids.into_iter().map(|id| id.parse().map_err(|_| MetaError::Damaged { id, what: "id" })).collect()
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let first = query.query_map(params![id.as_str(), most], |row| row.get::<_, String>(0))?;
+        let first = first.collect::<Result<Vec<_>, _>>()?.into_iter();
+        let first =
+            first.map(|id| id.parse().map_err(|_| MetaError::Damaged { id, what: "id" })).collect::<Result<_, _>>()?;
+        let count = "SELECT count(*) FROM lineage WHERE parent = ?1";
+        let count = self.connection.prepare_cached(count)?.query_row([id.as_str()], |row| row.get(0))?;
+        Ok(Forks { first, count: time(count) })
     }
 
     fn history(&self, id: &InvocationId) -> Result<Vec<Kept>, MetaError> {

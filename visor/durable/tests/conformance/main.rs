@@ -219,7 +219,7 @@ fn look(meta: &impl Meta) -> String {
     let rows: Vec<_> = (0..IDS.len()).map(|index| meta.get(&id(index))).collect();
     let mail: Vec<_> = (0..IDS.len()).map(|index| meta.mail_count(&id(index))).collect();
     let histories: Vec<_> = (0..IDS.len())
-        .map(|index| (meta.history(&id(index)), meta.lineage(&id(index)), meta.forks(&id(index))))
+        .map(|index| (meta.history(&id(index)), meta.lineage(&id(index)), meta.forks(&id(index), 2)))
         .collect();
     format!("{rows:#?} {mail:?} {histories:#?} {:?} {:?} {:?}", meta.files(), meta.owners(), meta.next_due())
 }

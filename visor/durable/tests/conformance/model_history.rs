@@ -2,7 +2,8 @@
 
 use super::model::{Model, arrive};
 use monohull_durable::{
-    Branched, Checkpoint, Copied, Fork, History, Invocation, InvocationId, KEEP_MAX, Kept, Lineage, MetaError, Status,
+    Branched, Checkpoint, Copied, Fork, Forks, History, Invocation, InvocationId, KEEP_MAX, Kept, Lineage, MetaError,
+    Status,
 };
 use std::collections::BTreeSet;
 
@@ -112,9 +113,10 @@ impl History for Model {
         Ok(self.of(id))
     }
 
-    fn forks(&self, id: &InvocationId) -> Result<Vec<InvocationId>, MetaError> {
+    fn forks(&self, id: &InvocationId, most: usize) -> Result<Forks, MetaError> {
         let is_copy = |lineage: &Lineage| lineage.parent.as_ref().is_some_and(|(parent, _)| parent == id);
-        Ok(self.lineage.iter().filter(|(_, lineage)| is_copy(lineage)).map(|(id, _)| id.clone()).collect())
+        let all = || self.lineage.iter().filter(|(_, lineage)| is_copy(lineage)).map(|(id, _)| id.clone());
+        Ok(Forks { first: all().take(most).collect(), count: all().count() as u64 })
     }
 
     fn history(&self, id: &InvocationId) -> Result<Vec<Kept>, MetaError> {

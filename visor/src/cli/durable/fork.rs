@@ -10,8 +10,8 @@ use super::{State, Trouble, due, now};
 use clap::Args;
 use comfy_table::{Table, presets};
 use monohull_durable::{
-    Branched, Copied, Fork as Copies, History, Invocation, InvocationId, Kept, Lineage, Meta, NoCheckpoint, Point,
-    Store, has_branches,
+    Branched, Copied, Fork as Copies, Forks, History, Invocation, InvocationId, Kept, Lineage, Meta, MetaError,
+    NoCheckpoint, Point, Store, free_numbers, has_branches,
 };
 use monohull_report::escape::Line;
 use monohull_saved::{Keys, Saved};
@@ -252,17 +252,11 @@ fn done<T>(came: Branched<T>, id: &InvocationId, generation: u64, what: &'static
 
 /// Names for copies that no invocation has: the invocation's own with a number, as long as that is a name.
 fn new_names(meta: &impl Meta, id: &InvocationId, count: u32) -> Result<Vec<InvocationId>, Trouble> {
-    let mut names = Vec::new();
-    let mut number = 0_u64;
-    while names.len() < count as usize {
-        number += 1;
-        let random = || format!("{:016x}", RandomState::new().hash_one(number)).parse().expect("letters and digits");
-        let name: InvocationId = format!("{id}-{number}").parse().unwrap_or_else(|_| random());
-        if meta.get(&name)?.is_none() {
-            names.push(name);
-        }
-    }
-    Ok(names)
+    let others = RandomState::new();
+    let other = |number| format!("{:016x}", others.hash_one(number)).parse().expect("letters and digits");
+    let name = |number: u64| format!("{id}-{number}").parse().unwrap_or_else(|_| other(number));
+    let free = free_numbers(count, |number| Ok::<_, MetaError>(meta.get(&name(number))?.is_none()))?;
+    Ok(free.into_iter().map(name).collect())
 }
 
 fn word(came: Copied) -> &'static str {
@@ -292,16 +286,19 @@ fn describe(kept: &Kept) -> Value {
     })
 }
 
+/// As many copies of an invocation are named.
+const FORKS_SHOWN: usize = 100;
+
 /// An invocation's place in the tree of copies.
 pub(super) struct Tree {
     lineage: Lineage,
     /// Those that were made of it.
-    pub(super) forks: Vec<InvocationId>,
+    pub(super) forks: Forks,
 }
 
 impl Tree {
     pub(super) fn of(meta: &impl Meta, id: &InvocationId) -> Result<Tree, Trouble> {
-        Ok(Tree { lineage: meta.lineage(id)?, forks: meta.forks(id)? })
+        Ok(Tree { lineage: meta.lineage(id)?, forks: meta.forks(id, FORKS_SHOWN)? })
     }
 
     /// The invocation that it is a copy of, as a document.
@@ -321,9 +318,11 @@ impl fmt::Display for Tree {
         if let Some((id, generation)) = parent {
             writeln!(to, "parent      {id} at generation {generation}, copy {copy} of {copies}")?;
         }
-        if !self.forks.is_empty() {
-            let forks: Vec<_> = self.forks.iter().map(InvocationId::as_str).collect();
-            writeln!(to, "forks       {}", forks.join(", "))?;
+        if self.forks.count > 0 {
+            let first: Vec<_> = self.forks.first.iter().map(InvocationId::as_str).collect();
+            let more = self.forks.count - first.len() as u64;
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            writeln!(to, "forks       {}{more}", first.join(", "))?;
         }
         Ok(())
     }

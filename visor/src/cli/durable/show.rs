@@ -52,7 +52,8 @@ impl Show {
                 row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or(Value::Null);
             document["parent"] = tree.parent();
             family.add_to(&mut document);
-            document["forks"] = tree.forks.iter().map(InvocationId::as_str).collect();
+            document["forks"] = tree.forks.first.iter().map(InvocationId::as_str).collect();
+            document["fork_count"] = tree.forks.count.into();
             output::json(&document);
             return;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::http::Response;
 use monohull_durable::{
-    Branched, Copied, Fork, History as _, InvocationId, Kept, Meta, NoCheckpoint, Point, has_branches,
+    Branched, Copied, Fork, History as _, InvocationId, Kept, Meta, NoCheckpoint, Point, free_numbers, has_branches,
 };
 use monohull_report::text::quoted;
 use monohull_saved::{Engine, Saved};
@@ -100,15 +100,16 @@ impl Watchdog {
             // Held until the copies name the files too.
             let _adding = ledger.adding()?;
             let kept = ledger.branch(&id, order.at.as_ref(), "forked")?;
+            let named = if ids.is_empty() { count as usize } else { ids.len() };
+            if !ledger.has_room(named as u64, most)? {
+                return Err(full(most));
+            }
             let mut meta = ledger.meta();
             let ids = match (ids.is_empty(), &key) {
                 (false, _) => ids,
                 (true, Some(key)) => names_of_key(&id, key, count)?,
                 (true, None) => new_names(&*meta, &id, count)?,
             };
-            if meta.living().map_err(meta_kept)? + ids.len() as u64 > most {
-                return Err(full(most));
-            }
             let fork = Fork { id: &id, at: Some(kept.generation), copies: &ids, paused: order.paused };
             let made = meta.fork(fork, now()).map_err(meta_kept)?;
             let made = done(made, &id, kept.generation, "forked")?;
@@ -204,17 +205,9 @@ fn with_ending(id: &InvocationId, ending: &str) -> Result<InvocationId, ApiError
 
 /// Names that no invocation has.
 fn new_names(meta: &impl Meta, id: &InvocationId, count: u32) -> Result<Vec<InvocationId>, ApiError> {
-    let mut names = Vec::new();
-    for number in 1_u64.. {
-        if names.len() == count as usize {
-            break;
-        }
-        let name = with_ending(id, &number.to_string())?;
-        if meta.get(&name).map_err(meta_kept)?.is_none() {
-            names.push(name);
-        }
-    }
-    Ok(names)
+    let name = |number: u64| with_ending(id, &number.to_string());
+    let is_free = |number| Ok::<_, ApiError>(meta.get(&name(number)?).map_err(meta_kept)?.is_none());
+    free_numbers(count, is_free)?.into_iter().map(name).collect()
 }
 
 /// The names of copies that a request with a key makes: the same for the same key.

@@ -155,11 +155,8 @@ impl Watchdog {
                 let adding = ledger.adding()?;
                 let url = callback.as_ref().map(Callback::url);
                 let start = ledger.add_start(&adding, head, &document, &workflow, &inputs.slots, url)?;
-                let (is_known, living) = {
-                    let meta = ledger.meta();
-                    (meta.get(&id).map_err(meta_kept)?.is_some(), meta.living().map_err(meta_kept)?)
-                };
-                if !is_known && living >= most {
+                let is_known = ledger.meta().get(&id).map_err(meta_kept)?.is_some();
+                if !is_known && !ledger.has_room(1, most)? {
                     return Err(full(most));
                 }
                 ledger.start(&id, &start, due.unwrap_or_else(now))

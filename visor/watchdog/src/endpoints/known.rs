@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use monohull_abi::event::is_reserved_event;
 use monohull_durable::{
-    Child, Family, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, Sqlite, Status as RowStatus,
-    Wait,
+    Child, Family, Forks, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, Sqlite,
+    Status as RowStatus, Wait,
 };
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
@@ -42,9 +42,12 @@ pub(crate) struct DurableRow {
     pub(crate) row: Row,
     mail: u64,
     lineage: Lineage,
-    forks: Vec<InvocationId>,
+    forks: Forks,
     family: Family,
 }
+
+/// As many copies of an invocation are named.
+const FORKS_SHOWN: usize = 100;
 
 /// A time in ns since 1970, as RFC 3339 has it.
 pub(crate) fn date(ns: u64) -> String {
@@ -118,7 +121,8 @@ impl Known {
         fields.insert("parent".to_owned(), parent(&durable.lineage));
         let version = Start::decode(&durable.row.start).map(|start| Version::of(&start).name());
         fields.insert("version".to_owned(), version.into());
-        fields.insert("forks".to_owned(), durable.forks.iter().map(InvocationId::as_str).collect());
+        fields.insert("forks".to_owned(), durable.forks.first.iter().map(InvocationId::as_str).collect());
+        fields.insert("fork_count".to_owned(), durable.forks.count.into());
         fields.extend(family_fields(&durable.family, redactor));
         if !self.earlier.is_empty() {
             fields.insert("lines".to_owned(), (self.invocation.lines().0.len() + self.earlier.len()).into());
@@ -165,7 +169,7 @@ impl Ledger {
                 let Some(row) = meta.get(id)? else { return Ok(None) };
                 let outputs = if row.status == RowStatus::Completed { meta.outputs(id)? } else { Vec::new() };
                 let printed = meta.printed(id)?;
-                let (lineage, forks, family) = (meta.lineage(id)?, meta.forks(id)?, meta.family(id)?);
+                let (lineage, forks, family) = (meta.lineage(id)?, meta.forks(id, FORKS_SHOWN)?, meta.family(id)?);
                 Ok(Some((row, meta.mail_count(id)?, lineage, forks, family, outputs, printed)))
             };
             match self.reader().at_one_time(all).map_err(meta_kept)? {

@@ -289,7 +289,10 @@ function durably(shown, path, checkpoints) {
     facts.push(["copy", make("span", {}, `${shown.parent.copy} of ${shown.parent.copies} of `, link(shown.parent.id),
       `, generation ${shown.parent.generation}`)]);
   }
-  if (shown.forks.length) facts.push(["copies of it", make("span", {}, shown.forks.flatMap((id) => [link(id), " "]))]);
+  if (shown.forks.length) {
+    const more = shown.fork_count - shown.forks.length;
+    facts.push(["copies of it", make("span", {}, ...shown.forks.flatMap((id) => [link(id), " "]), more ? `and ${more} more` : "")]);
+  }
   if (shown.started_by) {
     facts.push(["started by", make("span", {}, link(shown.started_by.id), `, as its child ${shown.started_by.child}`)]);
   }

@@ -24,8 +24,8 @@ impl Watchdog {
             self.child_start(adding, id, plan, child).map_err(|refusal| refusal.error.message)
         });
         // Without a count there is no room.
-        let living = if asks { self.ledger.meta().living().unwrap_or(u64::MAX) } else { 0 };
-        Outbox { room: Some(self.settings.durable.saturating_sub(living)), ..outbox }
+        let most = self.settings.durable;
+        Outbox { room: Some(if asks { self.ledger.room(most).unwrap_or(0) } else { most }), ..outbox }
     }
 
     /// What a child is started with: the workflow that is registered now.
@@ -43,7 +43,7 @@ impl Watchdog {
         let workflow = self.registry.workflow(&child.name)?;
         let ready = workflow.ready()?;
         let most = self.settings.durable;
-        if self.ledger.meta().living().map_err(meta_kept)? >= most {
+        if !self.ledger.has_room(1, most)? {
             return Err(full(most));
         }
         let inputs = match ready.plan().inputs.as_slice() {

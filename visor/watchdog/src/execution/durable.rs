@@ -86,9 +86,9 @@ impl Watchdog {
             ledger.change(|ledger| {
                 let id: InvocationId = of_call.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
                 // One that is in the ledger is counted there.
-                let others = ledger.meta().living().map_err(meta_kept)?.saturating_sub(held.is_some().into());
-                if others >= watchdog.settings.durable {
-                    return Err(full(watchdog.settings.durable));
+                let (more, most) = (u64::from(held.is_none()), watchdog.settings.durable);
+                if !ledger.has_room(more, most)? {
+                    return Err(full(most));
                 }
                 let waits = Waits {
                     id: &id,

@@ -112,7 +112,7 @@ impl Watchdog {
         invocation.call_by(id.as_str());
         let most = self.settings.durable;
         let fired = ledger.change(|ledger| {
-            if ledger.meta().living().map_err(meta_kept)? >= most {
+            if !ledger.has_room(1, most)? {
                 return Err(full(most));
             }
             let adding = ledger.adding()?;

@@ -10,6 +10,7 @@
 
 mod files;
 mod forget;
+mod room;
 
 use std::fs;
 use std::io;
@@ -64,6 +65,8 @@ pub(crate) struct Ledger {
     /// Invocations have ended, whose files are not needed any more.
     has_ended: AtomicBool,
     swept: Mutex<Swept>,
+    /// At least as many as there are that have not ended.
+    living_at_most: AtomicU64,
     /// What was counted last, when, and how long that took.
     tally: Mutex<Option<(Instant, Duration, Tally)>>,
     /// Something may be due sooner than it was.
@@ -149,6 +152,7 @@ impl Ledger {
             key,
             has_ended: AtomicBool::new(true),
             swept,
+            living_at_most: AtomicU64::new(u64::MAX),
             tally: Mutex::default(),
             hurry: Notify::new(),
             unsynced: AtomicU64::new(0),
