@@ -231,11 +231,15 @@ impl Attack {
         });
         let fields = attacker.as_object_mut().expect("an object");
         fields.extend(self.attacker.as_object().expect("an object").clone());
-        let victim =
+        let mut victim =
             json!({ "name": "victim", "function": "attacks", "args": { "role": "victim", "what": self.victim } });
         let mut functions = json!({ "attacks": { "image": self.image } });
         if self.restored {
             attacker["args"]["nap"] = json!(NAP_MS);
+            // Every other victim waits.
+            if self.victim == "busy" {
+                victim["args"]["nap"] = json!(NAP_MS);
+            }
         }
         let mut steps = vec![victim, attacker];
         if let Some(before) = &self.before {

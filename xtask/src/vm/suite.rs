@@ -43,7 +43,7 @@ pub(super) const OLDER_SHARE: u64 = 50;
 
 /// Tests that run by themselves, after the others of their program: they use up all there is of something, which takes from
 /// their neighbours the time that those are given. A program, and what the tests' names begin with.
-pub(super) const ALONE: &[(&str, &str)] = &[("keys_attacks", "exhaustion::")];
+pub(super) const ALONE: &[(&str, &str)] = &[("keys_attacks", "exhaustion::"), ("keys_restored", "exhaustion::")];
 
 /// What test programs make with a compiler, in cargo's folder for tests: the guest has none, and gets what they make here when they
 /// are asked for the list of their tests.
@@ -85,6 +85,12 @@ const ON_THE_NEWER: &str = "it is the same as under 6.12, and takes minutes here
 pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut {
         program: "keys_attacks",
+        tests: &["instructions::returns_to_other_code_segments_lead_nowhere"],
+        kernel: None,
+        why: FAR_RETURNS,
+    },
+    LeftOut {
+        program: "keys_restored",
         tests: &["instructions::returns_to_other_code_segments_lead_nowhere"],
         kernel: None,
         why: FAR_RETURNS,
@@ -350,8 +356,27 @@ const NO_FUNCTION: &str = "no function runs in its tests";
 /// Of tests of mailboxes and state.
 const EVENTS: &str = "keys have no part in where events and state go; `serve_durable` has some of both";
 
-/// What keys have no part in, besides: it runs natively in any case, and here only with `--full`.
+/// What runs here only with `--full`: what keys have no part in, which runs natively in any case, and what takes long.
 pub(super) const WITH_FULL: &[LeftOut] = &[
+    LeftOut {
+        program: "keys_restored",
+        tests: &[
+            "deputies::no_file_is_filled_from_trusted_memory_or_read_into_it",
+            "deputies::no_hostcall_reads_or_writes_trusted_memory",
+            "doors::by_the_function_in_libc",
+            "doors::by_the_instruction_in_libc",
+            "exhaustion::a_wait_for_an_instance_without_a_key_is_an_error",
+            "exhaustion::keys_and_cells",
+            "exhaustion::mappings",
+            "exhaustion::memory_and_slots_and_threads",
+            "instructions::an_image_with_an_instruction_that_changes_rights_is_refused",
+            "jumps::no_byte_of_a_gate_is_a_way_in",
+            "memory::cells_and_keys_that_were_used_before_keep_functions_apart_too",
+            "signals::a_timer_with_a_stack_that_is_not_ones_own_writes_nothing_there",
+        ],
+        kernel: None,
+        why: "they are hundreds of runs, each suspended and restored; `keys_attacks` has them, and the others of this program are made after a restore",
+    },
     LeftOut { program: "monohull_report", tests: &[], kernel: None, why: NO_FUNCTION },
     LeftOut { program: "monohull_ipc", tests: &[], kernel: None, why: NO_FUNCTION },
     LeftOut { program: "monohull_host_files", tests: &[], kernel: None, why: NO_FUNCTION },
