@@ -1,8 +1,11 @@
 //! A server is killed at random moments while clients start durable invocations, send them events and read results: nothing that was
 //! acknowledged is lost, and nothing happens twice.
 
+#[path = "support/extent.rs"]
+mod extent;
 mod serve_support;
 
+use extent::some_of;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -13,9 +16,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::time::Duration;
 
-const ROUNDS: u64 = 10;
+/// How often the server is killed, and how often with `--full`.
+const ROUNDS: (u64, u64) = (10, 1000);
 const CLIENTS: u64 = 3;
-const OPTIONS: [&str; 2] = ["--suspend", "1s"];
+/// What has ended is looked at in the end.
+const OPTIONS: [&str; 6] = ["--suspend", "1s", "--keep-durable", "1000000", "--keep-durable-bytes", "16GiB"];
 /// The events that each invocation takes, in this order. A second `a` that is the first once more would be seen.
 const EVENTS: [&str; 4] = ["a", "a", "b", "a"];
 
@@ -99,7 +104,8 @@ fn a_kill_at_any_moment_loses_no_start_event_or_result() {
     drop(server);
     let known = Mutex::new(BTreeMap::<String, Acknowledged>::new());
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    for round in 0..ROUNDS {
+    let rounds = some_of(ROUNDS.0, ROUNDS.1);
+    for round in 0..rounds {
         let server = Server::start_on(&state, &OPTIONS, &[]);
         random ^= random << 13;
         random ^= random >> 7;
@@ -129,7 +135,7 @@ fn a_kill_at_any_moment_loses_no_start_event_or_result() {
         let known = known.lock().expect("no thread panics while it holds the lock");
         known.iter().map(|(id, it)| (id.clone(), it.events, it.result.clone())).collect()
     };
-    assert!(all.len() >= ROUNDS as usize / 2, "{} were started", all.len());
+    assert!(all.len() >= rounds as usize / 2, "{} were started", all.len());
     assert!(all.iter().any(|(_, _, result)| result.is_some()), "some were to end");
     assert!(all.iter().any(|(_, _, result)| result.is_none()), "some were to be interrupted");
     for (id, events, seen) in &all {
@@ -160,7 +166,7 @@ fn a_kill_at_any_moment_loses_no_start_event_or_result() {
 /// After a loss of power the disk may lack a file that no commit has waited for. Its content is in the commit.
 #[test]
 fn a_checkpoint_that_the_disk_has_lost_is_in_its_commit() {
-    for _ in 0..ROUNDS {
+    for _ in 0..ROUNDS.0 {
         let state = StateFolder::new();
         let server = Server::start_on(&state, &OPTIONS, &[]);
         server.put_example("inbox");

@@ -93,8 +93,8 @@ pub(crate) fn serve() -> Done {
             thread::sleep(Duration::from_secs(3600));
             Ok(())
         }
-        ["strike", kind, what, how] => {
-            let (what, how) = (what.to_string(), how.to_string());
+        ["strike", kind, what, ref how @ ..] => {
+            let (what, how) = (what.to_string(), how.concat());
             let places = Places::of(places);
             println!("got {}", strike_of(kind)?(&Attack { what, how, attempt: 1, places, crowd: Barrier::new(1) })?);
             Ok(())

@@ -3,6 +3,7 @@
 //!
 //! The ways to leave something, and the attacks, are those of `examples/attacks`.
 
+use super::harness::DOORS;
 use super::memory::{self, Search, count_mappings, open_files, resident, threads, timers};
 use super::serve_support::{Server, StateFolder, eventually, single};
 use super::{BYTES, isolations, kept, kept_and_idle, places};
@@ -132,17 +133,49 @@ fn what_is_left_is_there_as_long_as_its_invocation() {
     }
 }
 
-/// Attacks, and by what they end where keys are in force. `keys_attacks` has all of them; here they come second.
-const STRIKES: [(&str, &str); 8] = [
+/// Attacks of each kind, and by what they end where keys are in force. `keys_attacks` has all of them; here they come after two invocations.
+const STRIKES: [(&str, &str); 34] = [
     ("memory visor-data read", "memory-fault"),
     ("memory visor-heap read", "memory-fault"),
+    ("memory visor-heap write", "memory-fault"),
     ("memory trusted-stack read", "memory-fault"),
+    ("memory trusted-stack write", "memory-fault"),
+    ("memory libc-data read", "memory-fault"),
     ("memory module-data write", "memory-fault"),
+    ("memory dispatch-table write", "memory-fault"),
+    ("memory tls read", "memory-fault"),
     ("memory signal-stack read", "memory-fault"),
-    ("door proc-self-mem syscall", "system-call"),
-    ("door mprotect syscall", "system-call"),
-    ("door pkey-mprotect syscall", "system-call"),
+    ("memory carrier write", "memory-fault"),
+    ("memory selector write", "memory-fault"),
+    ("memory guard write", "stack-overflow"),
+    ("jump stub wrpkru,open", "illegal-instruction"),
+    ("jump stub wrpkru", "memory-fault"),
+    ("jump exit tail", "memory-fault"),
+    ("jump signal-entry wrpkru", "illegal-instruction"),
+    ("jump signal-entry signal-stack,kernels", "trap"),
+    ("jump copy copy", "memory-fault"),
+    ("jump libc-wrpkru open", "illegal-instruction"),
+    ("jump vdso-clock clock", "memory-fault"),
+    ("jump middle", "system-call"),
+    ("instruction hlt", "memory-fault"),
+    ("instruction ud2", "illegal-instruction"),
+    ("instruction int3", "trap"),
+    ("signal frame bare", "system-call"),
+    ("signal fault trusted-stack", "illegal-instruction"),
+    ("signal fault carrier", "illegal-instruction"),
+    ("signal hostcall trusted-stack", "memory-fault"),
+    ("deputy print visor-heap", "error"),
+    ("deputy fill trusted-stack", "error"),
+    ("exhaustion recursion", "stack-overflow"),
+    ("door getpid libc", "system-call"),
+    ("door getpid instruction", "system-call"),
 ];
+
+/// Those, and all doors of the kernel.
+fn strikes() -> Vec<(String, &'static str)> {
+    let doors = DOORS.map(|(door, _)| (format!("door {door} syscall"), "system-call"));
+    STRIKES.map(|(attack, kind)| (attack.to_owned(), kind)).into_iter().chain(doors).collect()
+}
 
 /// One attack, as an invocation.
 #[track_caller]
@@ -159,10 +192,10 @@ fn attacks_in_a_process_that_has_served_others_fail() {
     }
     let places = places::places(visor);
     let server = serve(places::at_fixed_addresses(visor), "mpk", "workflow");
-    for (attack, kind) in STRIKES {
+    for (attack, kind) in strikes() {
         done(&server, "nothing", 0);
         done(&server, &format!("leave memory {MARK}"), 1);
-        let (status, shown, lines) = strike(&server, &places, attack);
+        let (status, shown, lines) = strike(&server, &places, &attack);
         assert_eq!(status, 502, "{attack}: {shown:#}: {lines}");
         assert_eq!(shown["report"]["process"]["before"], 2, "{attack}: {}", server.log());
         assert_eq!(shown["error"]["kind"], kind, "{attack}: {shown:#}");

@@ -136,6 +136,22 @@ fn is_silent(run: &KeptRun) -> bool {
 mod tests {
     use super::*;
 
+    /// Those that began together end one after the other, and none has more invocations than there may be, or waits for longer.
+    #[test]
+    fn processes_are_retired_at_different_times_within_the_limits() {
+        let kept = KeptWorkers::new(1);
+        let last = |pid| (0..INVOCATIONS_MAX).find(|served| !kept.may_stay(pid, *served)).expect("it ends") + 1;
+        let served: Vec<u64> = (1..=100).map(last).collect();
+        let least = INVOCATIONS_MAX - INVOCATIONS_MAX / SPREAD;
+        assert!(served.iter().all(|count| (least..=INVOCATIONS_MAX).contains(count)), "{served:?}");
+        assert_eq!(last(1), last(1), "it is the same for the same process");
+        let different: std::collections::HashSet<_> = served.iter().collect();
+        assert!(different.len() > 50, "{served:?}");
+        let idle = IDLE_MAX.as_millis() as u64;
+        let earlier: Vec<u64> = (1..=100).map(|pid| kept.spread(pid, 7, idle)).collect();
+        assert!(earlier.iter().all(|less| *less < idle / SPREAD), "{earlier:?}");
+    }
+
     #[test]
     fn the_workflow_that_has_most_gives_one_up_and_of_that_the_one_unused_for_longest() {
         for (all, first) in
