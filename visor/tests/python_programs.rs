@@ -313,18 +313,44 @@ fn a_program_connects_to_what_is_granted() {
     connections::check(folder.path(), &json!({ "image": "app.so" }), monohull);
 }
 
+/// The report of a workflow of `workflows/python`, which has succeeded.
+#[track_caller]
+fn shipped(name: &str) -> Value {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows/python");
+    let output = monohull(&folder, &["run", &format!("{name}.json"), "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!(report["status"], "done", "{report:#}");
+    report
+}
+
 /// Slots go from Rust to Python to the output by reference.
 #[test]
 #[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
 fn the_shipped_workflow_mixes_rust_and_python() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows/python");
-    let output = monohull(&folder, &["run", "invoices.json", "--json"]);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    assert_eq!(report["status"], "done", "{report:#}");
+    let report = shipped("invoices");
     let table = "number,customer,net,vat,gross\r\n1,Ada,15.00,2.85,17.85\r\n2,Grace,3.50,0.67,4.17\r\n";
     assert_eq!(report["output"]["invoices"]["text"], table);
     let python = &report["steps"][1]["instances"][0];
     assert!(python["bytes_in"].as_u64() > Some(0) && python["bytes_out"] == table.len(), "{python:#}");
+}
+
+/// A picture lies in one place, from Rust on monohull-std over Rust's own std and Python to C.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn the_shipped_workflow_mixes_four_kinds() {
+    let report = shipped("kinds");
+    let steps = report["steps"].as_array().expect("steps").iter().map(|step| &step["instances"][0]);
+    let said = |instance: &Value| {
+        instance["lines"].as_array().and_then(|lines| lines.last()?["text"].as_str().map(str::to_owned))
+    };
+    let said: Vec<_> = steps.clone().map(|instance| said(instance).expect("a line")).collect();
+    // What the others print is where the picture lies.
+    assert!(said[0].starts_with("369 bytes at 0x"), "{said:?}");
+    assert_eq!((&said[1], &*said[2], &said[3]), (&said[0], "3 birds in 9 lines", &said[0]));
+    let moved: Vec<_> = steps.map(|instance| (instance["bytes_in"].as_u64(), instance["bytes_out"].as_u64())).collect();
+    assert_eq!(moved[2], (Some(369), Some(369)), "{moved:?}");
+    let picture = report["output"]["picture"]["text"].as_str().expect("a text");
+    assert_eq!((picture.matches("vv").count(), picture.matches("|__\\").count()), (3, 1), "{picture}");
 }
 
 #[test]

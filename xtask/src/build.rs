@@ -35,8 +35,9 @@ pub(crate) const IMAGE_FLAGS: &[&str] = &[
 pub(crate) const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
 
 /// Examples over Rust's own std, and where their images go. What only a test of this machine runs is not in the memory of virtual machines.
-const PROGRAMS: [(&str, &str, &str); 3] = [
+const PROGRAMS: [(&str, &str, &str); 4] = [
     ("real-std", "release", "target/images"),
+    ("kinds-std", "release", "target/images"),
     // The host's program that it is compared with is compiled in this profile too.
     ("conformance-native", "dev", "target/programs/images"),
     ("bench-program", "release", "target/programs/images"),
@@ -111,8 +112,13 @@ fn images(workspace: &Workspace, is_wanted: impl Fn(&str) -> bool) -> Result {
     Ok(())
 }
 
-/// The examples over Rust's own std, as a user builds them.
+/// The examples over Rust's own std and in C, as a user builds them.
 fn examples(workspace: &Workspace) -> Result {
+    let image = root().join("target/c-programs/kinds-c.so");
+    let mut cc = Command::new(workspace.target().join("release/monohull"));
+    cc.args(["cc", "-O2", "-Wall", "-Werror", "workflows/kinds.c", "-o"]).arg(&image);
+    shell::run(cc.current_dir(root()).env("MONOHULL_LIBC", libc::folder()))?;
+    install(&image, &root().join("target/images/kinds-c.so"))?;
     for (program, profile, folder) in PROGRAMS {
         let mut build = Command::new(workspace.target().join("release/monohull"));
         build.args(["build", "--profile", profile, "--out"]).arg(root().join(folder));

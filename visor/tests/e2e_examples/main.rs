@@ -9,6 +9,7 @@ mod conformance;
 mod crates;
 mod files;
 mod harness;
+mod kinds;
 mod modules;
 mod real_std;
 mod relay;

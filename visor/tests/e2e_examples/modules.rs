@@ -20,6 +20,7 @@ const EXPECTED: &[Expected] = &[
     ("generator", &[], &["mm", "stdio"]),
     ("http-hello", &[("request", b"GET / HTTP/1.1\r\n\r\n")], &["mm"]),
     ("json-report", &[], &["mm", "stdio"]),
+    ("kinds", &[], &["mm", "stdio"]),
     ("log-analytics", &[], &["fdtab", "mm", "mmap-file", "ramfs"]),
     ("lua", &[("orders", b"Ada 3.50\n")], &["mm", "stdio", "time"]),
     ("minigzip", &[], &["fdtab", "mm", "ramfs", "stdio"]),

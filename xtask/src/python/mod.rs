@@ -42,7 +42,7 @@ const LIBRARIES: [(&str, Program, &str, &[&str]); 4] = [
 /// Our C files, and the table that `freeze.py` writes.
 const OURS: [&str; 4] = ["main.c", "module.c", "native.c", "program.c"];
 /// Programs that are shipped with their workflows.
-const EXAMPLES: [&str; 1] = ["invoices.py"];
+const EXAMPLES: [&str; 2] = ["invoices.py", "kinds.py"];
 /// Where a program's archive will be in memory, from the image's start: behind everything else, of which there are 20 MiB.
 const PROGRAM: &str = "-Wl,--section-start=.monohull.program=0x4000000";
 
