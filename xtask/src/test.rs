@@ -8,6 +8,9 @@ use crate::{
     wasi,
 };
 
+/// Names of test programs, which may end in `*`, and what they need.
+type WithImages = (&'static str, fn() -> Result);
+
 /// Tells tests that go through many cases to go through all of them.
 const EXHAUSTIVE: &str = "MONOHULL_EXHAUSTIVE";
 /// What the closing lines say where it is not set.
@@ -15,6 +18,16 @@ const SAMPLED: &str = "changes of disk images were interrupted at a third of all
     third to a half of the moments that are tried, a run that changes memory went on from six of its captures, processes that are used \
     again served 1 000 invocations of 100 000, 200 sleepers of 1 000 were redeployed under, and 300 to 3 000 runs of 1 000 to 10 000 \
     looked for what they leave behind; `cargo xtask test --full` tries all";
+
+/// Test programs of the visor whose ignored tests need images that take minutes to compile, and what compiles them.
+const WITH_IMAGES: [WithImages; 6] = [
+    ("published_crates", build::published),
+    ("python_*", python_programs),
+    ("cxx_programs", cxx::build),
+    ("libc_tests", libc_tests::build),
+    ("c_suites", c_suites::build),
+    ("wasi_programs", build::c_programs_wasi),
+];
 
 /// All lanes.
 pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
@@ -54,11 +67,10 @@ pub(crate) fn all(arguments: &[String], extent: Extent) -> Result<Count> {
     }
     total.notes.extend(left_out(total.ignored, arguments.is_empty()));
     if arguments.is_empty() && extent == Extent::Full {
-        total.add(python_programs()?);
-        total.add(cxx_programs()?);
-        total.add(libc_tests()?);
-        total.add(c_suites()?);
-        total.add(wasi_programs()?);
+        for (programs, build) in WITH_IMAGES {
+            build()?;
+            total.add(ignored_tests(programs)?);
+        }
     }
     // The same suite where there are protection keys.
     if arguments.is_empty() {
@@ -69,35 +81,9 @@ pub(crate) fn all(arguments: &[String], extent: Extent) -> Result<Count> {
     Ok(total)
 }
 
-/// The tests of Python programs, for which the interpreter is compiled first: for that they are ignored otherwise.
-fn python_programs() -> Result<Count> {
+fn python_programs() -> Result {
     python::build(&[python::Package::Numpy])?;
-    python::wasi::build()?;
-    ignored_tests("python_*")
-}
-
-/// The tests of C++ programs, likewise.
-fn cxx_programs() -> Result<Count> {
-    cxx::build()?;
-    ignored_tests("cxx_programs")
-}
-
-/// musl's libc-test, likewise.
-fn libc_tests() -> Result<Count> {
-    libc_tests::build()?;
-    ignored_tests("libc_tests")
-}
-
-/// The suites of SQLite, zlib, jq and QuickJS, likewise.
-fn c_suites() -> Result<Count> {
-    c_suites::build()?;
-    ignored_tests("c_suites")
-}
-
-/// C programs of other projects as WebAssembly programs, likewise.
-fn wasi_programs() -> Result<Count> {
-    build::c_programs_wasi()?;
-    ignored_tests("wasi_programs")
+    python::wasi::build()
 }
 
 /// Runs the ignored tests of test programs of the visor.
@@ -153,7 +139,30 @@ fn attacks_here() -> Result<Count> {
 
 #[cfg(test)]
 mod tests {
-    use super::left_out;
+    use super::{WITH_IMAGES, left_out};
+    use crate::workspace::root;
+    use std::fs;
+
+    #[test]
+    fn tests_that_are_ignored_for_an_image_run_with_full() {
+        let entries =
+            fs::read_dir(root().join("visor/tests")).expect("tests").map(|entry| entry.expect("an entry").path());
+        let programs = entries.filter(|path| {
+            let file = if path.is_dir() { path.join("main.rs") } else { path.clone() };
+            let text = fs::read_to_string(file).unwrap_or_default();
+            text.lines().any(|line| line.starts_with("#[ignore = ") && line.contains("cargo xtask build --"))
+        });
+        let names: Vec<_> =
+            programs.map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned()).collect();
+        assert!(names.len() >= 6, "{names:?}");
+        for name in names {
+            let runs = WITH_IMAGES.iter().any(|(pattern, _)| match pattern.strip_suffix('*') {
+                Some(start) => name.starts_with(start),
+                None => name == *pattern,
+            });
+            assert!(runs, "no lane runs the ignored tests of {name}");
+        }
+    }
 
     #[test]
     fn what_was_left_out_is_noted() {
