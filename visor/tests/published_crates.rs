@@ -40,7 +40,7 @@ fn network() -> Value {
 }
 
 #[test]
-fn numbers_text_and_formats() {
+fn numbers_text_formats_and_coroutines() {
     prints(
         &document("libraries"),
         &[
@@ -51,6 +51,7 @@ fn numbers_text_and_formats() {
             "quick-xml: 2 ships, mass 7",
             "minijinja: 1. ARGO 2. DOVE",
             "pulldown-cmark: <h1>A <em>ship</em></h1><ul><li>one</li><li><code>two</code></li></ul>",
+            "corosensei: [2, 4, 6] and 4 in 3 steps; [2, 4, 6] and 4 in 3 steps; true; dropped: by a panic, unfinished",
         ],
     );
 }

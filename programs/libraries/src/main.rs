@@ -1,9 +1,14 @@
-//! Crates for numbers, text and formats, and threads of rayon.
+//! Crates for numbers, text and formats, threads of rayon, and coroutines of corosensei, which have stacks of their own.
 //!
 //! Each crate prints one line, with results that do not change from run to run.
 
+use std::cell::{Cell, RefCell};
 use std::error::Error;
+use std::panic::{self, AssertUnwindSafe};
+use std::thread;
+use std::time::Duration;
 
+use corosensei::{Coroutine, CoroutineResult, Yielder};
 use minijinja::context;
 use nalgebra::{Matrix3, Vector3};
 use ndarray::{Array2, Axis};
@@ -15,7 +20,7 @@ type Outcome = Result<String, Box<dyn Error>>;
 type Tour = (&'static str, fn() -> Outcome);
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let crates: [Tour; 7] = [
+    let crates: [Tour; 8] = [
         ("rayon", parallel),
         ("ndarray", arrays),
         ("nalgebra", matrices),
@@ -23,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("quick-xml", elements),
         ("minijinja", templates),
         ("pulldown-cmark", markdown),
+        ("corosensei", coroutines),
     ];
     for (name, run) in crates {
         println!("{name}: {}", run()?);
@@ -97,4 +103,69 @@ fn markdown() -> Outcome {
     let mut page = String::new();
     pulldown_cmark::html::push_html(&mut page, pulldown_cmark::Parser::new("# A *ship*\n\n- one\n- `two`\n"));
     Ok(page.replace('\n', ""))
+}
+
+thread_local! {
+    static STEPS: Cell<u32> = const { Cell::new(0) };
+    static DROPPED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lies on a coroutine's stack, and notes that it was dropped.
+struct Local(&'static str);
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        DROPPED.with_borrow_mut(|dropped| dropped.push(self.0));
+    }
+}
+
+fn coroutines() -> Outcome {
+    let here = doubled();
+    let there = thread::spawn(doubled).join().map_err(|_| "a panic")?;
+    // In turns with another, whose panic is caught on its own stack; in between, its stack waits within `catch_unwind`.
+    panic::set_hook(Box::new(|_| {}));
+    let mut careful = Coroutine::new(|yielder: &Yielder<(), u32>, ()| {
+        let caught = panic::catch_unwind(AssertUnwindSafe(|| {
+            let _local = Local("by a panic");
+            yielder.suspend(1);
+            panic!("inside");
+        }));
+        caught.is_err_and(|why| why.downcast_ref() == Some(&"inside"))
+    });
+    let waits = matches!(careful.resume(()), CoroutineResult::Yield(1));
+    // One that nothing catches there comes out of `resume`.
+    let mut careless = Coroutine::new(|_: &Yielder<(), ()>, ()| panic!("outside"));
+    let out = panic::catch_unwind(AssertUnwindSafe(|| careless.resume(()))).is_err();
+    let caught = matches!(careful.resume(()), CoroutineResult::Return(true));
+    drop(panic::take_hook());
+    // What lies on the stack of one that has not ended is dropped with it.
+    let mut unfinished = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+        let _local = Local("unfinished");
+        yielder.suspend(());
+    });
+    unfinished.resume(());
+    drop(unfinished);
+    let dropped = DROPPED.with_borrow(|dropped| dropped.join(", "));
+    Ok(format!("{here}; {there}; {}; dropped: {dropped}", waits && caught && out))
+}
+
+/// What a coroutine gives, and a thread-local variable that it counts in, which is the thread's.
+fn doubled() -> String {
+    let mut doubling = Coroutine::new(|yielder: &Yielder<u32, u32>, mut number| {
+        for _ in 0..3 {
+            STEPS.set(STEPS.get() + 1);
+            // The system is called from this stack, too.
+            thread::sleep(Duration::from_millis(1));
+            number = yielder.suspend(2 * number);
+        }
+        number
+    });
+    let mut given = Vec::new();
+    let last = loop {
+        match doubling.resume(given.len() as u32 + 1) {
+            CoroutineResult::Yield(number) => given.push(number),
+            CoroutineResult::Return(number) => break number,
+        }
+    };
+    format!("{given:?} and {last} in {} steps", STEPS.get())
 }
