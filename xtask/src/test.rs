@@ -28,6 +28,9 @@ const WITH_IMAGES: [WithImages; 6] = [
     ("c_suites", c_suites::build),
     ("wasi_programs", build::c_programs_wasi),
 ];
+/// What of programs runs with `--full` alone.
+const PROGRAMS: &str = "libc-test, the own suites of C programs (Lua, SQLite, jq, QuickJS, zlib), C++, the crate image, Python, and C programs \
+    of other projects as WebAssembly";
 
 /// All lanes.
 pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
@@ -65,7 +68,7 @@ pub(crate) fn all(arguments: &[String], extent: Extent) -> Result<Count> {
     if extent == Extent::Sampled {
         total.notes.push(SAMPLED.to_owned());
     }
-    total.notes.extend(left_out(total.ignored, arguments.is_empty()));
+    total.notes.extend(left_out(total.ignored, arguments.is_empty(), extent));
     if arguments.is_empty() && extent == Extent::Full {
         for (programs, build) in WITH_IMAGES {
             build()?;
@@ -91,18 +94,23 @@ fn ignored_tests(programs: &str) -> Result<Count> {
     count(flaky::cargo_test()?.args(["-p", "monohull-visor", "--test", programs, "--", "--ignored"]))
 }
 
-/// What the closing count of passed and failed tests does not show: tests that this machine ignored, and lanes left out.
-fn left_out(ignored: u64, all_lanes: bool) -> Vec<String> {
+/// What the closing count of passed and failed tests does not show: tests that this machine ignored, and what was left out.
+fn left_out(ignored: u64, all_lanes: bool, extent: Extent) -> Vec<String> {
     let lanes = "the lanes with protection keys and of networks (`--keys`, `--network`)";
+    let images = "images that take minutes to compile (docs/programs.md)";
     let mut notes = Vec::new();
     if ignored > 0 {
-        let then = if all_lanes { "run in" } else { "they need" };
-        notes.push(format!(
-            "{ignored} ignored here, {then} {lanes}, or images that take minutes to compile (docs/programs.md)"
-        ));
+        notes.push(match (all_lanes, extent) {
+            (true, Extent::Full) => format!("{ignored} were ignored at first, and run in {lanes}, or with {images}"),
+            (true, Extent::Sampled) => format!("{ignored} ignored here, run in {lanes}, or need {images}"),
+            (false, _) => format!("{ignored} ignored here, they need {lanes}, or {images}"),
+        });
     }
     if !all_lanes {
         notes.push(format!("arguments were given: {lanes} were left out"));
+    }
+    if !all_lanes || extent == Extent::Sampled {
+        notes.push(format!("of programs were left out: {PROGRAMS}; `cargo xtask test --full` runs them"));
     }
     notes
 }
@@ -139,7 +147,7 @@ fn attacks_here() -> Result<Count> {
 
 #[cfg(test)]
 mod tests {
-    use super::{WITH_IMAGES, left_out};
+    use super::{Extent, WITH_IMAGES, left_out};
     use crate::workspace::root;
     use std::fs;
 
@@ -166,11 +174,19 @@ mod tests {
 
     #[test]
     fn what_was_left_out_is_noted() {
-        assert!(left_out(0, true).is_empty());
-        let [ignored] = &left_out(7, true)[..] else { panic!("one note") };
+        assert!(left_out(0, true, Extent::Full).is_empty());
+        let [ignored] = &left_out(7, true, Extent::Full)[..] else { panic!("one note") };
+        assert!(ignored.starts_with("7 were ignored at first, and run in the lanes"), "{ignored}");
+        let [ignored, programs] = &left_out(7, true, Extent::Sampled)[..] else { panic!("two notes") };
         assert!(ignored.starts_with("7 ignored here, run in the lanes"), "{ignored}");
-        let [ignored, lanes] = &left_out(7, false)[..] else { panic!("two notes") };
-        assert!(ignored.starts_with("7 ignored here, they need the lanes"), "{ignored}");
-        assert!(lanes.starts_with("arguments were given: the lanes") && lanes.ends_with("left out"), "{lanes}");
+        for part in ["libc-test", "Lua", "SQLite", "C++", "image", "Python", "--full"] {
+            assert!(programs.contains(part), "{part}: {programs}");
+        }
+        for extent in [Extent::Full, Extent::Sampled] {
+            let [ignored, lanes, last] = &left_out(7, false, extent)[..] else { panic!("three notes") };
+            assert!(ignored.starts_with("7 ignored here, they need the lanes"), "{ignored}");
+            assert!(lanes.starts_with("arguments were given: the lanes") && lanes.ends_with("left out"), "{lanes}");
+            assert_eq!(last, programs);
+        }
     }
 }
