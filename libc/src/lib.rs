@@ -14,7 +14,7 @@
 //! object of it, in which only the names of `libc/musl/exports` are global, and puts that into `libmonohull_c.a` beside
 //! musl's own objects. `LINKING.md` describes how a program is linked against the archive.
 //!
-//! The system calls, what they become and their limits are the table of [`table`]. What does not exist here (processes,
+//! [`table`] has the system calls, and `docs/programs.md` what they become and their limits. What does not exist here (processes,
 //! signals, new code, …) is refused with one line on the standard error that names it ([`refuse`]).
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]

@@ -1,39 +1,5 @@
 //! The table: which function answers a system call, and through it which hostcall.
-//!
-//! | system calls | become | limits |
-//! | --- | --- | --- |
-//! | `open`, `openat`, `creat` | `FILE_OPEN` | no modes; no `O_TMPFILE`; `/dev/null`, `zero`, `random`, `urandom`, `stdin`, `stdout`, `stderr` are known by name |
-//! | `read`, `write`, `pread64`, `pwrite64`, `readv`, `writev`, `preadv2`, `pwritev2` and their kin | `FILE_READ` …, `STDIO_WRITE`, `SOCKET_RECV`, `SOCKET_SEND`, the slot of the standard input | all that is asked for, up to 2 GiB; descriptor 0 takes its slot at the first read |
-//! | `stat`, `lstat`, `fstat`, `newfstatat`, `statx`, `access` | `FILE_STAT`, `FILE_FSTAT` | no owners; modes are 755, 644, and without `w` on read-only mounts |
-//! | `getdents64` | `FILE_GETDENTS` | without `.` and `..` |
-//! | `mkdir`, `rmdir`, `unlink`, `rename`, `truncate`, `fsync`, `chdir`, `getcwd` and their kin | the hostcall of that name | `renameat2` without flags |
-//! | `utimensat` | `FILE_SET_TIMES` | file systems keep times as exactly as they can |
-//! | `chmod`, `chown`, `flock`, `fadvise64`, `umask` | nothing: accepted | owners, modes and locks do not exist |
-//! | `symlink`, `link` | refused | `readlink` answers `EINVAL` for what exists |
-//! | `dup`, `fcntl`, `close`, `close_range` | `FILE_DUP`, `FILE_FLAGS`, `FILE_CLOSE`, `SOCKET_CLOSE` | 1024 descriptors; record locks are accepted; `O_CLOEXEC` means nothing |
-//! | `pipe2`, `socketpair`, `eventfd2` | memory, `FUTEX_WAIT`, `FUTEX_WAKE` | from thread to thread of the instance; 64 KiB in a pipe; pairs are streams of `AF_UNIX`; closing the other end answers `EPIPE`, without a signal |
-//! | `poll`, `ppoll`, `select`, `pselect6` | `QUEUE_*`: waits for sockets, and for posts of pipes and event counters | the end of a socket's stream is only `POLLIN`; where nothing can become ready it is `NANOSLEEP`; if all 64 queues are in use it looks again with pauses, and a listening socket counts as ready |
-//! | `epoll_create1`, `epoll_ctl`, `epoll_wait`, `epoll_pwait` | `QUEUE_*` | at most 63; sockets, pipes, pairs, event counters; an epoll descriptor is not watched itself; the end of a socket is `EPOLLIN`, without `EPOLLRDHUP`; masks of signals are ignored |
-//! | `socket`, `bind`, `listen`, `connect`, `accept4`, `sendto`, `recvfrom`, … | `TCP_LISTEN`, `TCP_CONNECT`, `TCP_ACCEPT`, `UDP_BIND`, `SOCKET_*` | TCP and UDP over IPv4 and IPv6; a second `connect` never waits; a stream that is bound to any port listens from when its port is asked for; no control messages |
-//! | `mmap`, `munmap`, `mremap`, `msync` | `MAP` and `UNMAP` from 1 MiB on, `HEAP_GROW`; `FILE_MMAP`, `FILE_MUNMAP`; `FILE_PREAD`, `FILE_PWRITE` for shared mappings of files | not executable; `MAP_FIXED` over own anonymous mappings only; shared within the instance, other instances see a store when it is written back |
-//! | `mprotect`, `madvise` | `PROTECT`, `DISCARD`; `FILE_MADVISE` | anonymous mappings from 1 MiB on are protected, and dropped; elsewhere protection does not change, and `MADV_DONTNEED` zeroes, but for parts of files |
-//! | `brk` | refused | `malloc` is this crate's |
-//! | `futex` | `FUTEX_WAIT`, `FUTEX_WAKE` | requeueing wakes; no priority inheritance |
-//! | `clone` of a thread | `THREAD_SPAWN` | through `pthread_create`; the stack is Monohull's, its size the workflow's `limits` |
-//! | `exit` | `THREAD_EXIT` | |
-//! | `exit_group` | `STDIO_FLUSH`, `EXIT` | |
-//! | `clock_gettime`, `gettimeofday`, `time`, `times` | `CLOCK_GETTIME` | clocks of processor time read as the monotonic one |
-//! | `nanosleep`, `clock_nanosleep` | `NANOSLEEP` | |
-//! | `getrandom` | `GETRANDOM` | |
-//! | `sched_yield`, `sched_getaffinity` | `THREAD_YIELD`, `GET_INFO` | |
-//! | `getpid`, `getuid`, … | nothing: 1 and 0 | |
-//! | `rt_sigaction`, `rt_sigprocmask`, `sigaltstack` | nothing: accepted | no handler is ever called |
-//! | `kill`, `tkill`, `tgkill` | `ABORT` for `SIGABRT` to itself | signal 0 is answered; otherwise refused |
-//! | `fork`, `vfork`, `clone` of a process, `execve` | refused | |
-//! | `inotify_init`, `timer_create`, `setitimer`, `io_uring_setup` | refused | |
-//! | all others | refused with their number | |
-//!
-//! "Refused" is one line on the standard error, once an instance, and an error number.
+//! `docs/programs.md` has what each becomes, and its limits. A test compares the names there with those here.
 
 use crate::errno::{Answer, ENOSYS};
 use crate::{clocks, descriptors, epoll, files, futex, local, memory, poll, process, refuse, select, sockets, threads};
