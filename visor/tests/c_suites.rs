@@ -1,5 +1,5 @@
-//! The test suites that C programs of other projects bring along, run as functions: SQLite's, zlib's, jq's and QuickJS's. All of it succeeds,
-//! but for what `docs/programs.md` lists with the reason.
+//! The test suites that C programs of other projects bring along, run as functions: Lua's, SQLite's, zlib's, jq's and
+//! QuickJS's. All of it succeeds, but for what `docs/programs.md` lists with the reason.
 //!
 //! What is needed is built by `cargo xtask build --c-suites`, so the tests are ignored where they are not asked for:
 //! `cargo test -p monohull-visor --test c_suites -- --ignored`. `cargo xtask test --full` does both.
@@ -60,6 +60,29 @@ fn printed(report: &RunReport) -> Vec<&str> {
 /// An image that `cargo xtask build` makes.
 fn image(name: &str) -> PathBuf {
     support::root().join("target/images").join(name).with_extension("so")
+}
+
+/// Without what its authors call not portable (processes, and a library of their own) and heavy. Each file is a function of its own.
+#[test]
+#[ignore = "its source is unpacked: `cargo xtask build --c-suites`"]
+fn lua() {
+    let entries = fs::read_dir(part("lua")).expect("its tests");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let mut tests: BTreeSet<_> = names.filter_map(|name| Some(name.strip_suffix(".lua")?.to_owned())).collect();
+    // It runs the others, in one program.
+    assert!(tests.remove("all") && tests.len() == 32, "{tests:?}");
+    let left_out = left_out("Lua");
+    let mut wrong = Vec::new();
+    for test in &tests {
+        let arguments = ["-e", "_port = true; _soft = true", &format!("{test}.lua")];
+        // One of them asks for the variable, and does nothing with it.
+        let report = run(&image("lua"), &arguments, &[mount("/", &part("lua"))], &json!({ "PATH": "/bin" }));
+        if (report.status == Status::Done) == left_out.contains(test) {
+            wrong.push(format!("{test}: {:?} {:#?}", report.status, lines(&report)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(left_out.is_subset(&tests), "listed, but not there: {left_out:?}");
 }
 
 #[test]
@@ -129,10 +152,11 @@ fn files_of_sqlite() -> Vec<String> {
     files
 }
 
-/// The files that the table of `docs/programs.md` leaves out.
-fn left_out() -> BTreeSet<String> {
+/// The files that a table of `docs/programs.md` leaves out.
+fn left_out(program: &str) -> BTreeSet<String> {
+    let head = format!("| tests of {program} |");
     let text = fs::read_to_string(support::root().join("docs/programs.md")).expect("docs/programs.md");
-    let rows = text.lines().skip_while(|line| !line.starts_with("| tests of SQLite |")).skip(2);
+    let rows = text.lines().skip_while(|line| !line.starts_with(&head)).skip(2);
     let rows = rows.take_while(|line| line.starts_with('|'));
     let cells = rows.map(|row| row.split('|').nth(1).expect("a row has cells").to_owned());
     cells.flat_map(|cell| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
@@ -155,7 +179,7 @@ fn sqlite() {
     fs::write(scripts.path().join("start.tcl"), script).expect("written");
     let mounts =
         [mount("/sqlite", &part("sqlite")), mount("/tcl", &part("tcl/library")), mount("/scripts", scripts.path())];
-    let (files, left_out) = (files_of_sqlite(), left_out());
+    let (files, left_out) = (files_of_sqlite(), left_out("SQLite"));
     let name = |file: &str| file.rsplit('/').next().unwrap_or_default().trim_end_matches(".test").to_owned();
     let known: BTreeSet<_> = files.iter().map(|file| name(file)).collect();
     let unknown: Vec<_> = left_out.difference(&known).collect();

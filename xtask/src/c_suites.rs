@@ -1,6 +1,7 @@
 //! The test suites that C programs of other projects bring along, for `visor/tests/c_suites.rs`.
 //!
 //! ```text
+//! Lua           files that its image reads                                target/c-suites/lua
 //! jq, QuickJS   files that the images of `cargo xtask build` read         target/c-suites/jq, quickjs
 //! zlib          two programs                                              target/c-suites/images/example.so, infcover.so
 //! SQLite        an interpreter of Tcl, by the program's own makefile,     target/c-suites/images/testfixture.so
@@ -8,6 +9,7 @@
 //! ```
 
 use crate::c_programs::{JQ_SOURCE, QUICKJS_SOURCE, ZLIB_TESTS};
+use crate::sdist::Sdist;
 use crate::source::Source;
 use crate::workspace::{Workspace, root};
 use crate::{Result, apt, build, libc, shell};
@@ -24,6 +26,10 @@ const SQLITE: Source = Source {
     ],
     sha256: "d0cdd2ece271b29e7ce18095745d892517ee26d0f270065b3a25c2e9eb11639c",
 };
+
+/// Lua's tests are not in Debian's source of it. This package has a copy of Lua's own repository.
+const LUA_TESTS: Sdist =
+    Sdist { name: "lupa", version: "2.8", sha256: "d8022641b9ec8ecf2c5ecbe9f47e5a70e0b87c4b5ae921b92cb02a638e0acd08" };
 
 const TCL: Source = Source {
     name: "tcl",
@@ -55,6 +61,8 @@ pub(crate) fn build() -> Result {
         apt::remove(&folder.join(name))?;
         source.unpack(&folder.join(name))?;
     }
+    apt::remove(&folder.join("lua"))?;
+    LUA_TESTS.unpack("third-party/lua54/testes", &folder.join("lua"))?;
     for program in ZLIB_TESTS {
         program.build(&monohull, &folder, &images.join(program.name()).with_extension("so"))?;
     }

@@ -32,6 +32,7 @@ mod programs;
 mod pyperformance;
 mod python;
 mod sandboxes;
+mod sdist;
 mod shell;
 mod source;
 mod space;
