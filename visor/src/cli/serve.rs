@@ -93,6 +93,9 @@ pub(super) struct Serve {
     /// Memory that all large bodies together may take
     #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(usual().bodies))]
     max_bodies: Size,
+    /// Memory that all large answers together may take until their clients have taken them
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(usual().answers))]
+    max_answers: Size,
     /// Memory that all templates of functions together may take; 0 for no templates
     #[arg(long, value_name = "SIZE", value_parser = size_or_none, default_value_t = Size(usual().template_bytes))]
     template_bytes: Size,
@@ -228,6 +231,7 @@ impl Serve {
             queue: self.queue.into(),
             body: self.max_body.0,
             bodies: self.max_bodies.0,
+            answers: self.max_answers.0,
             template_bytes: self.template_bytes.0,
             timeout: self.timeout.0,
             suspend: self.suspend.0,

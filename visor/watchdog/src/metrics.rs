@@ -134,6 +134,7 @@ pub(crate) struct Metrics {
     starts: Family<ByStart, Counter>,
     templates: Gauge,
     template_bytes: Gauge,
+    answer_bytes: Gauge,
     /// Outcomes there have been, so that they can be found again for a workflow.
     outcomes: Mutex<BTreeSet<Cow<'static, str>>>,
     queued: Gauge,
@@ -180,6 +181,7 @@ pub(crate) struct Now {
     pub(crate) residents: (u64, u64),
     /// How many templates, and their bytes.
     pub(crate) templates: (u64, u64),
+    pub(crate) answer_bytes: u64,
     pub(crate) remembered: usize,
     pub(crate) remembered_bytes: u64,
     pub(crate) log_dropped: u64,
@@ -206,6 +208,7 @@ impl Metrics {
             starts: Family::default(),
             templates: Gauge::default(),
             template_bytes: Gauge::default(),
+            answer_bytes: Gauge::default(),
             outcomes: Mutex::default(),
             queued: Gauge::default(),
             connections: Gauge::default(),
@@ -268,6 +271,7 @@ impl Metrics {
         r.register("starts", "Invocations by where instances begin: main or template", self.starts.clone());
         r.register("templates", "Templates of functions in memory", self.templates.clone());
         r.register("template_bytes", "Bytes of all templates", self.template_bytes.clone());
+        r.register("answer_bytes", "Bytes of large answers that are being sent", self.answer_bytes.clone());
         r.register("queued", "Invocations that wait for their turn", self.queued.clone());
         r.register("connections", "Connections of clients", self.connections.clone());
         r.register(
@@ -504,6 +508,7 @@ impl Metrics {
         self.resident_bytes.set(now.residents.1 as i64);
         self.templates.set(now.templates.0 as i64);
         self.template_bytes.set(now.templates.1 as i64);
+        self.answer_bytes.set(now.answer_bytes as i64);
         self.queued.set(now.queued as i64);
         self.remembered.set(now.remembered as i64);
         self.remembered_bytes.set(now.remembered_bytes as i64);
@@ -550,6 +555,7 @@ mod tests {
             kept_workers: 0,
             residents: (0, 0),
             templates: (0, 0),
+            answer_bytes: 0,
             remembered: 0,
             remembered_bytes: 0,
             log_dropped: 0,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::{Request, Response};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -28,13 +28,15 @@ use tokio::task::spawn_blocking;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::clock::Moment;
+use crate::endpoints::invoke::INVOCATION_ID;
 use crate::http::answer::Answer;
 use crate::http::connection::{Stream, TimedStream, Transport};
 use crate::http::error::ApiError;
 use crate::http::request_body::Budget;
 use crate::http::routes::{Call, Route, Routes};
 use crate::http::tls::{HandshakeError, Tls};
-use crate::http::trace::{CALL_ID, call_id};
+use crate::http::trace::{CALL_ID, TRACEPARENT, call_id};
+use crate::http::transit::{NoRoom, Transit};
 use crate::http::{auth, head};
 use crate::idle::NextDue;
 use crate::invocations::admission::Admission;
@@ -112,6 +114,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             history: History::new(settings.keep.clone()),
             admission: Admission::new(settings.concurrency, settings.queue),
             budget: Budget::new(settings.bodies),
+            transit: Transit::new(settings.answers, settings.clients.pause),
             workers: WorkerPool::start(spawner, settings.prefork)?,
             kept: KeptWorkers::new(settings.prefork),
             residents: Residents::new(settings.residence),
@@ -463,15 +466,20 @@ impl Watchdog {
                 auth::check(self.settings.token.as_ref(), request.method(), request.headers(), way)?;
             }
             let (route, name, slot) = found?;
-            let call = Call { accepted, route, name, slot, request, stream };
+            let call = Call { accepted, route, name, slot, request, stream: stream.clone() };
             self.answer(call).await
         };
-        let mut response = answered.await.unwrap_or_else(|refusal| {
+        let refused = |refusal: ApiError| {
             let (kind, error) = (&*refusal.error.kind, &*refusal.error.message);
             let (call_id, status) = (call_id.as_ref().ok().and_then(Option::as_ref), refusal.status.as_u16());
             tracing::info!(call_id, route = route.map(Route::pattern), status, kind, error, "refused");
             refusal.into_response()
-        });
+        };
+        let mut response = answered.await.unwrap_or_else(refused);
+        let is_constant = route.is_some_and(Route::is_constant);
+        if !is_constant && let Err(NoRoom) = self.transit.begin(&mut response, &stream) {
+            response = without_room(response.headers(), refused);
+        }
         let seconds = format!("{:.6}", accepted.begin.elapsed().as_secs_f64());
         let headers = response.headers_mut();
         headers.extend(HeaderValue::try_from(seconds).ok().map(|value| (DURATION, value)));
@@ -491,4 +499,13 @@ impl Watchdog {
         self.metrics.answered(route.map_or("none", Route::pattern), status.as_u16());
         response
     }
+}
+
+/// What is answered instead of an answer that there is no room for. What its invocation is called is answered all the same.
+fn without_room(headers: &HeaderMap, refused: impl Fn(ApiError) -> Response<Answer>) -> Response<Answer> {
+    let id = headers.get(INVOCATION_ID).and_then(|id| id.to_str().ok());
+    let mut response = refused(id.map_or_else(ApiError::answers_full, ApiError::answers_full_after));
+    let names = [INVOCATION_ID, CALL_ID, TRACEPARENT].into_iter();
+    response.headers_mut().extend(names.filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))));
+    response
 }

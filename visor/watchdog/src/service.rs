@@ -9,6 +9,7 @@ use crate::execution::read_once::ReadOnce;
 use crate::http::request_body::Budget;
 use crate::http::routes::Routes;
 use crate::http::tls::Tls;
+use crate::http::transit::Transit;
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
 use crate::invocations::kept::KeptWorkers;
@@ -37,6 +38,8 @@ pub(crate) struct Watchdog {
     pub(crate) admission: Admission,
     /// Memory for large bodies.
     pub(crate) budget: Budget,
+    /// Memory for large answers.
+    pub(crate) transit: Arc<Transit>,
     pub(crate) workers: WorkerPool,
     /// Processes that wait for another invocation of their workflow.
     pub(crate) kept: KeptWorkers,

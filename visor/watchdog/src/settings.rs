@@ -52,6 +52,9 @@ pub struct Settings {
     /// Most bytes of all large bodies together, while they arrive, wait or run. Default: 1 GiB. What comes above that is
     /// turned away, because the memory is the whole machine's.
     pub bodies: u64,
+    /// Most bytes of all large answers together, while clients take them. Default: 1 GiB, as for bodies: an answer is in memory until its client
+    /// has taken it, whatever else runs meanwhile.
+    pub answers: u64,
     /// Most bytes of all templates of functions, in memory. Default: 256 MiB, as much as of ended invocations. 0: there are none.
     pub template_bytes: u64,
     /// The longest an invocation may take, its time in the queue included. A workflow's own timeout holds where it is
@@ -142,6 +145,7 @@ impl Settings {
             queue: 256,
             body: 256 << 20,
             bodies: 1 << 30,
+            answers: 1 << 30,
             template_bytes: 256 << 20,
             timeout: Duration::from_secs(60),
             suspend: Some(Duration::from_secs(1)),

@@ -86,6 +86,7 @@ impl Watchdog {
             kept_workers,
             residents,
             templates,
+            answer_bytes: self.transit.bytes(),
             remembered,
             remembered_bytes,
             log_dropped,

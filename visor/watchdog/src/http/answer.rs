@@ -12,6 +12,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
 use crate::http::content::{CHUNK, Content};
+use crate::http::transit::Room;
 use crate::task_tracker::TaskGuard;
 
 /// The body of an answer.
@@ -23,6 +24,8 @@ pub(crate) enum Answer {
     File { file: Arc<File>, at: u64, end: u64 },
     /// Bytes that are produced while the client reads.
     Stream(mpsc::Receiver<Bytes>),
+    /// A large one that is not in memory as a whole, with its room among those that are sent.
+    Large { parts: Box<Answer>, _room: Room },
 }
 
 /// An answer, and a guard that is held until all of it has been sent.
@@ -89,6 +92,7 @@ impl Body for Answer {
                 Some(read.map(|()| chunk.freeze()))
             }
             Answer::Stream(receiver) => ready!(receiver.poll_recv(cx)).map(Ok),
+            Answer::Large { parts, .. } => return Pin::new(&mut **parts).poll_frame(cx),
         };
         Poll::Ready(next.map(|chunk| chunk.map(Frame::data)))
     }
@@ -98,6 +102,7 @@ impl Body for Answer {
             Answer::Whole(bytes) => bytes.is_empty(),
             Answer::File { at, end, .. } => at == end,
             Answer::Stream(_) => false,
+            Answer::Large { parts, .. } => parts.is_end_stream(),
         }
     }
 
@@ -106,6 +111,7 @@ impl Body for Answer {
             Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Answer::File { at, end, .. } => SizeHint::with_exact(end - at),
             Answer::Stream(_) => SizeHint::default(),
+            Answer::Large { parts, .. } => parts.size_hint(),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use nix::sys::socket::{MsgFlags, recv};
+use nix::sys::socket::{MsgFlags, Shutdown, recv, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep, sleep};
@@ -72,6 +72,12 @@ impl Stream {
     /// Bytes that were written and that the client has not taken.
     fn unsent(&self) -> u64 {
         each!(self, stream => monohull_sys::socket::unsent(stream)).unwrap_or(0)
+    }
+
+    /// Ends the connection: what is written to it or read from it next fails.
+    pub(crate) fn cut(&self) {
+        // One that the client has closed before is no error.
+        let _ = each!(self, stream => shutdown(stream.as_raw_fd(), Shutdown::Both));
     }
 
     /// Returns when the client has disconnected.
@@ -209,14 +215,8 @@ impl AsyncWrite for TimedStream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shut = |stream: &dyn std::os::fd::AsFd| {
-            nix::sys::socket::shutdown(
-                std::os::fd::AsRawFd::as_raw_fd(&stream.as_fd()),
-                nix::sys::socket::Shutdown::Write,
-            )
-        };
         // A client that has closed first is no error.
-        let _ = each!(&*self.stream, stream => shut(stream));
+        let _ = each!(&*self.stream, stream => shutdown(stream.as_raw_fd(), Shutdown::Write));
         Poll::Ready(Ok(()))
     }
 }

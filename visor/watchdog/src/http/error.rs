@@ -24,6 +24,9 @@ use monohull_report::{Failure, FailureKind};
 /// The kind of the error that a request lacks an input slot.
 pub const MISSING_INPUT: &str = "missing-input";
 
+/// The kind of the error that there is no room for an answer.
+const ANSWERS_FULL: &str = "answers-full";
+
 /// The party at fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -173,6 +176,22 @@ impl ApiError {
     pub(crate) fn full(message: impl Into<String>, seconds: u64) -> ApiError {
         let refusal = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "full", Blame::Host, message);
         ApiError { extra: Extra::RetryAfter(seconds), ..refusal }
+    }
+
+    /// There is no room for an answer.
+    pub(crate) fn answers_full() -> ApiError {
+        let message = "answers that other clients are still taking have all the memory there is for them";
+        let refusal = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, ANSWERS_FULL, Blame::Host, message);
+        ApiError { extra: Extra::RetryAfter(1), ..refusal }
+    }
+
+    /// The same of an answer to a call that has been made. It says nothing of another attempt, which would be another call.
+    pub(crate) fn answers_full_after(id: &str) -> ApiError {
+        let message = format!(
+            "the invocation has ended, and answers that other clients are still taking have all the memory there is for them: what came of it \
+             is at /invocations/{id}, as long as that is kept"
+        );
+        ApiError::new(StatusCode::BAD_GATEWAY, ANSWERS_FULL, Blame::Host, message)
     }
 
     pub(crate) fn draining() -> ApiError {

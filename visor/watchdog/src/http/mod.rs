@@ -14,3 +14,4 @@ pub(crate) mod routes;
 pub(crate) mod status_codes;
 pub(crate) mod tls;
 pub(crate) mod trace;
+pub(crate) mod transit;

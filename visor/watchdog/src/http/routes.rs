@@ -105,6 +105,11 @@ impl Route {
         TABLE.iter().find(|(_, route, _)| *route == self).map_or("", |(pattern, ..)| pattern)
     }
 
+    /// Whether what it answers with is a part of the program.
+    pub(crate) fn is_constant(self) -> bool {
+        matches!(self, Route::Page | Route::PageScript | Route::OpenApi)
+    }
+
     /// Whether the route needs no token: health checks, the page's own text, and callbacks, whose address is a secret.
     pub(crate) fn is_open(self) -> bool {
         matches!(

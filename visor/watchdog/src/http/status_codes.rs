@@ -29,8 +29,10 @@ const PLACE: &[u16] = &[429, 503];
 const RUN: &[u16] = &[500, 502, 503, 504];
 /// The server does not take work.
 const READINESS: &[u16] = &[503];
-/// The answer cannot be made.
-const ANSWER: &[u16] = &[500];
+/// The answer cannot be made, or there is no room for it.
+const ANSWER: &[u16] = &[500, 503];
+/// There is no room for the answer.
+const ROOM: &[u16] = &[503];
 
 impl Route {
     /// What may go wrong with a request after its head and its sender have been looked at.
@@ -52,7 +54,7 @@ impl Route {
             Route::Http => &[NAME, CHECK, CONTENT, PLACE, RUN, STATE],
             Route::AsyncInvoke => &[NAME, CHECK, BODY, USE, PLACE, STATE],
             Route::Run => &[BODY, CHECK, USE, PLACE, RUN],
-            Route::Validate => &[BODY, CHECK],
+            Route::Validate => &[BODY, CHECK, ROOM],
             Route::Invocation if delete => &[NAME, STATE],
             Route::Invocation | Route::InvocationOutput => &[NAME, ANSWER],
             Route::Invocations => &[ANSWER],
@@ -62,14 +64,9 @@ impl Route {
             }
             Route::InvocationFork | Route::InvocationRewind => &[NAME, BODY, USE, STATE],
             Route::InvocationCheckpoints | Route::InvocationState => &[NAME, STATE],
-            Route::Function => &[NAME],
-            Route::Page
-            | Route::PageScript
-            | Route::OpenApi
-            | Route::Livez
-            | Route::Metrics
-            | Route::Functions
-            | Route::Workflows => &[],
+            Route::Function => &[NAME, ROOM],
+            Route::Metrics | Route::Functions | Route::Workflows => &[ROOM],
+            Route::Page | Route::PageScript | Route::OpenApi | Route::Livez => &[],
         }
     }
 
