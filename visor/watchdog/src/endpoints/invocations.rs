@@ -21,6 +21,7 @@ use crate::http::answer::Answer;
 use crate::http::content::Content;
 use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;
+use crate::http::transit::{NoRoom, Room};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::meta_kept;
 use crate::invocations::record::LogLine;
@@ -40,8 +41,6 @@ const ROWS: usize = 500;
 const REFUSAL: &str = "$.refusal";
 /// When a client that has waited for a result may ask again.
 const RETRY_SECONDS: u64 = 1;
-/// Batches of lines that wait for a client that follows them.
-const BATCHES: usize = 16;
 
 /// How lines are written.
 #[derive(Clone, Copy)]
@@ -187,7 +186,9 @@ impl Watchdog {
             }
             Some("true" | "") => {
                 let (stream, farewell) = (call.stream.clone(), self.settings.clients.farewell);
-                follow_lines(invocation, earlier, format, async move { stream.gone(farewell).await })
+                let bytes: usize = earlier.iter().map(LogLine::size).sum();
+                let room = self.transit.room_of(bytes as u64, &stream).map_err(|NoRoom| ApiError::answers_full())?;
+                follow_lines(invocation, (earlier, room), format, async move { stream.gone(farewell).await })
             }
             Some(_) => return Err(ApiError::bad_request("follow is true or false")),
         };
@@ -325,16 +326,21 @@ pub(crate) fn output(content: Content, content_type: &str) -> Response<Answer> {
 /// Sends lines as they are printed, until the invocation ends or the client goes away.
 fn follow_lines(
     invocation: Arc<Invocation>,
-    earlier: Vec<LogLine>,
+    (earlier, room): (Vec<LogLine>, Option<Room>),
     format: Format,
     gone: impl Future<Output = ()> + Send + 'static,
 ) -> Answer {
-    let (sender, receiver) = mpsc::channel(BATCHES);
+    let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
-        let mut sent = 0;
-        if !earlier.is_empty() && sender.send(format.write(&earlier)).await.is_err() {
-            return;
+        let (mut sent, mut rest) = (0, &*earlier);
+        while !rest.is_empty() {
+            let piece = LogLine::piece_of(rest);
+            if sender.send(format.write(piece)).await.is_err() {
+                return;
+            }
+            rest = &rest[piece.len()..];
         }
+        drop((earlier, room));
         let mut gone = std::pin::pin!(gone);
         loop {
             // A client may go away while nothing is printed, and another come.
@@ -399,14 +405,42 @@ mod tests {
     use monohull_workflow as workflow;
     use std::path::Path;
 
-    #[tokio::test]
-    async fn a_client_that_stops_following_leaves_nothing_behind() {
+    fn invocation() -> Arc<Invocation> {
         const NO_OP: &str = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[{"name":"s","function":"f"}]}"#;
         let plan = workflow::load_str(Path::new("w.json"), NO_OP).expect("a workflow");
         let trace = Trace::of(&HeaderMap::new());
-        let invocation = Arc::new(Invocation::new(Moment::now(), None, trace, &plan, Mode::Async));
+        Arc::new(Invocation::new(Moment::now(), None, trace, &plan, Mode::Async))
+    }
+
+    /// One that does not read has a few pieces of what was printed, and not all of it.
+    #[tokio::test]
+    async fn a_client_that_follows_gets_all_lines_in_pieces() {
+        let line = |number: usize| format!("{number:0>1000}");
+        let (step, instance, stream) = ("s".to_owned(), 0, Stream::Stdout);
+        let invocation = invocation();
+        let earlier = (0..300)
+            .map(|number| LogLine { at_us: 0, step: step.clone(), instance, stream, text: line(number) })
+            .collect();
+        for number in 300..600 {
+            invocation.line(step.clone(), instance, stream, line(number));
+        }
+        invocation.end(invocation.ending(Status::Completed, None, Ok(Vec::new())));
+        let answer = follow_lines(invocation, (earlier, None), Format::Text, std::future::pending());
+        let Answer::Stream(mut lines) = answer else { panic!("it comes bit by bit") };
+        let mut all = Vec::new();
+        while let Some(piece) = lines.recv().await {
+            assert!(piece.len() <= 64 << 10, "{} bytes at a time", piece.len());
+            all.extend_from_slice(&piece);
+        }
+        let wanted: String = (0..600).map(|number| format!("s[0] | {}\n", line(number))).collect();
+        assert!(all == wanted.as_bytes(), "{} bytes", all.len());
+    }
+
+    #[tokio::test]
+    async fn a_client_that_stops_following_leaves_nothing_behind() {
+        let invocation = invocation();
         for _ in 0..100 {
-            let answer = follow_lines(invocation.clone(), Vec::new(), Format::Text, std::future::pending());
+            let answer = follow_lines(invocation.clone(), Default::default(), Format::Text, std::future::pending());
             tokio::task::yield_now().await;
             drop(answer);
         }

@@ -328,7 +328,7 @@ impl Invocation {
         }
     }
 
-    /// The lines from number `from` on; waits until there are some. `None` when there will be no more.
+    /// The lines from number `from` on, as many as are sent at a time; waits until there are some. `None` when there will be no more.
     pub(crate) async fn lines_after(&self, from: usize) -> Option<Vec<LogLine>> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -336,7 +336,7 @@ impl Invocation {
             {
                 let inner = self.lock();
                 if inner.lines.len() > from {
-                    return Some(inner.lines[from..].to_vec());
+                    return Some(LogLine::piece_of(&inner.lines[from..]).to_vec());
                 }
                 if inner.end.is_some() {
                     return None;

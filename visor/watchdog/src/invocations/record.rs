@@ -14,6 +14,9 @@ use monohull_report::Stream;
 /// What a line or a point takes beside its text, about.
 pub(crate) const OVERHEAD: usize = 96;
 
+/// How much of what was printed is sent at a time.
+const PIECE: usize = 64 << 10;
+
 /// A moment on an invocation's timeline.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Point {
@@ -36,6 +39,16 @@ impl LogLine {
     /// Bytes it takes, about.
     pub(crate) fn size(&self) -> usize {
         self.text.len() + self.step.len() + OVERHEAD
+    }
+
+    /// As many of the first ones as are sent at a time: one at least, if there are any.
+    pub(crate) fn piece_of(lines: &[LogLine]) -> &[LogLine] {
+        let mut bytes = 0;
+        let fits = |line: &&LogLine| {
+            bytes += line.size();
+            bytes <= PIECE
+        };
+        &lines[..lines.iter().take_while(fits).count().max(1).min(lines.len())]
     }
 }
 
