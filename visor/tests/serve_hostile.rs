@@ -27,7 +27,11 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
 
 /// A server with `echo`, and others in which the module sends messages.
 fn hostile(options: &[&str]) -> Server {
-    let server = Server::start_by(Command::new(&*PROGRAM), &StateFolder::new(), options, &[]);
+    hostile_with(options, &[])
+}
+
+fn hostile_with(options: &[&str], env: &[(&str, &str)]) -> Server {
+    let server = Server::start_by(Command::new(&*PROGRAM), &StateFolder::new(), options, env);
     server.put_shipped("echo.json");
     server.put_example("hostcall-abuse");
     for (what, name) in [(0, "endless"), (1, "long"), (2, "much"), (3, "unfolds"), (4, "crowds"), (5, "goes-on")] {
@@ -120,6 +124,38 @@ fn processes_that_go_on_after_their_answer_are_no_more_than_may_run() {
     assert!(processes <= 4, "{processes} processes after {CALLS} calls");
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
     assert!(server.log().contains("it has not reset itself"), "{}", server.log());
+}
+
+/// An end that the disk does not take has its report in memory as bytes, and all of them together have as much as ended calls that are remembered.
+#[test]
+fn reports_that_wait_for_the_disk_have_a_bound() {
+    const ENDS: usize = 4;
+    // What the allocator keeps for each thread is not counted here.
+    let options = ["--concurrency", "1", "--timeout", "120s", "--keep-bytes", "32MiB"];
+    let server = hostile_with(&options, &[("MALLOC_ARENA_MAX", "1")]);
+    let mut first = server.connect();
+    first.write_all(&request("POST", "/invoke/slow", &[], b"x")).expect("sent");
+    eventually("it runs", || server.get("/healthz").expect(200).json()["running"] == 1);
+    let accept = |_| server.post("/async-invoke/unfolds", b"").expect(202).headers["location"].clone();
+    let locations: Vec<String> = (0..ENDS).map(accept).collect();
+    server.limit_files(Some(0));
+    assert_eq!(Answer::read(&mut first).expect("an answer").expect(200).text(), "x");
+    let is_waiting = |location: &String| {
+        let (id, log) = (&location["/invocations/".len()..], server.log());
+        log.lines().any(|line| line.contains("a commit is tried again") && line.contains(id))
+    };
+    eventually("all ends are tried again", || locations.iter().all(is_waiting));
+    // Each has some 24 MiB as bytes, and 200 MiB as what they are about. One is read at a time.
+    assert!(server.most_memory() < 3 * (200 << 20), "{} MiB", server.most_memory() >> 20);
+    server.limit_files(None);
+    let mut with_report = 0;
+    for location in &locations {
+        let shown = server.ended(location);
+        assert_eq!(shown["status"], "completed");
+        with_report += usize::from(!shown["report"].is_null());
+    }
+    assert_eq!(with_report, 1, "as many as there is room for");
+    assert_eq!(server.log().matches("a report is lost").count(), ENDS - 1);
 }
 
 /// Long reports are read one after the other. One whose end the disk does not take is no reason for others to wait.

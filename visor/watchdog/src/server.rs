@@ -114,6 +114,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             history: History::new(settings.keep.clone()),
             admission: Admission::new(settings.concurrency, settings.queue),
             budget: Budget::new(settings.bodies),
+            waiting_reports: Budget::new(settings.keep.bytes),
             transit: Transit::new(settings.answers, settings.clients.pause),
             workers: WorkerPool::start(spawner, settings.prefork)?,
             kept: KeptWorkers::new(settings.prefork),

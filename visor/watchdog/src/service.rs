@@ -40,6 +40,8 @@ pub(crate) struct Watchdog {
     pub(crate) budget: Budget,
     /// Memory for large answers.
     pub(crate) transit: Arc<Transit>,
+    /// Memory for the reports of ends that wait for the disk.
+    pub(crate) waiting_reports: Budget,
     pub(crate) workers: WorkerPool,
     /// Processes that wait for another invocation of their workflow.
     pub(crate) kept: KeptWorkers,

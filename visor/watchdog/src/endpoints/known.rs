@@ -191,7 +191,7 @@ impl Ledger {
             if row.report.as_ref().is_some_and(|report| report.len() as u64 > SMALL) {
                 invocation.set_long(None);
             }
-            let told: Option<Told> = row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
+            let told: Option<Told> = row.report.as_deref().and_then(Told::decode);
             let told = told.unwrap_or_else(|| Told {
                 duration_us: row.changed.saturating_sub(row.started) / 1000,
                 report: None,

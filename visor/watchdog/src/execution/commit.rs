@@ -5,6 +5,7 @@
 //!                                                 └── tried again until the disk takes it: nothing is shown before
 //! ```
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::time::sleep;
 
 use crate::http::content::{Content, SMALL};
 use crate::http::error::ApiError;
+use crate::http::request_body::Hold;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, now};
 use crate::invocations::record::End;
@@ -28,6 +30,9 @@ use crate::service::Watchdog;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The pause after the ledger could not be used.
 pub(crate) const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Most bytes of outputs that are in the database and not in files: they are in memory until the disk takes the commit.
+const ROWS_MAX: u64 = 1 << 20;
 
 /// The row of a call that this server runs.
 pub(crate) struct OwnRow {
@@ -62,34 +67,66 @@ impl Watchdog {
         let (watchdog, of_row, told) = (self.clone(), held.clone(), end.clone());
         let kept = spawn_blocking(move || watchdog.keep_end(&of_row, &workflow, &told, sent)).await;
         let kept = kept.map_err(|error| ApiError::monohull(error.to_string())).flatten();
-        // The disk may take a commit much later, and others with a long report do not wait for that: there are as many of these as queue slots.
-        invocation.release_permit();
         let (commit, left, adding) = match (kept, attempt) {
             (Ok(kept), _) => kept,
             // Its outputs cannot be kept now; a later attempt may have room for them.
             (Err(refusal), Some(attempt)) => {
+                drop(end);
+                invocation.release_permit();
                 self.commit(&held, later(attempt, refusal.error.message), Left::default()).await;
                 return self.leave(&invocation, Status::Suspended);
             }
             (Err(refusal), None) => {
                 end = invocation.ending(Status::Failed, None, Err(refusal));
-                (ended(&Told::of(&end)), Left::default(), None)
+                (ended(&end), Left::default(), None)
             }
         };
-        self.commit(&held, commit, Left { printed, callback, ..left }).await;
+        // The outputs are in the commit, or files.
+        let mut end = Arc::unwrap_or_clone(end).without_outputs();
+        let mut both = Arc::new((commit, Left { printed, callback, ..left }));
+        let mut room = None;
+        if self.attempt(&held, &both).await.is_continue() {
+            // The disk may take it much later.
+            (both, room) = self.wait_with(&held, &mut end, both);
+            invocation.release_permit();
+            sleep(TROUBLE_PAUSE).await;
+            self.commit_both(&held, both.clone()).await;
+        }
         drop((adding, until_shown));
         self.history.leave(&invocation);
-        if invocation.is_long() {
-            invocation.end(end.clone());
-            let (watchdog, invocation) = (self.clone(), invocation.clone());
-            let _ = spawn_blocking(move || watchdog.log_end(&invocation, &end)).await;
+        if !invocation.is_long() {
+            self.log_end(&invocation, &end.with_report_of(&both.0));
+            invocation.end_in_row();
         } else {
-            self.log_end(&invocation, &end);
-            invocation.end(end);
+            invocation.end_in_row();
+            let _permit = if room.is_some() { invocation.report_permit().await } else { None };
+            let (watchdog, invocation) = (self.clone(), invocation.clone());
+            let log = move || watchdog.log_end(&invocation, &end.with_report_of(&both.0));
+            let _ = spawn_blocking(log).await;
         }
+        drop(room);
+        invocation.release_permit();
         if has_callback {
             self.call_back(&held.id);
         }
+    }
+
+    /// What an end has in memory while it waits for the disk: its row as bytes. A report that there is no room for beside those of others is left out.
+    fn wait_with(&self, held: &Held, end: &mut End, both: Arc<(Commit, Left)>) -> (Arc<(Commit, Left)>, Option<Hold>) {
+        let Commit::Ended { well, report, published } = &both.0 else { return (both, None) };
+        if report.len() as u64 <= SMALL {
+            return (both, None);
+        }
+        end.report = None;
+        let mut room = Hold::default();
+        if room.cover(report.len() as u64, &self.waiting_reports).is_ok() {
+            return (both, Some(room));
+        }
+        tracing::warn!(id = %held.id, bytes = report.len(), "a report is lost: the disk is full, and so is the memory for reports that wait for it");
+        let report = Told::encode_without_report(end);
+        let commit = Commit::Ended { well: *well, report, published: published.clone() };
+        let left = Arc::try_unwrap(both).map_or_else(|both| both.1.clone(), |both| both.1);
+        (Arc::new((commit, left)), None)
     }
 
     /// The commit of an end, once its large outputs and what it starts are files.
@@ -103,11 +140,12 @@ impl Watchdog {
         let ledger = &self.ledger;
         let mut left = Left { outcome: ledger.outcome(&held.id, &end.result)?, ..Left::default() };
         let outputs = end.result.as_deref().unwrap_or_default();
-        let has_files = !sent.is_empty() || outputs.iter().any(|(_, content)| content.len() > SMALL);
+        let files = are_files(outputs.iter().map(|(_, content)| content.len()));
+        let has_files = !sent.is_empty() || files.contains(&true);
         let adding = if has_files { Some(ledger.adding()?) } else { None };
-        for (slot, content) in outputs {
+        for ((slot, content), is_file) in outputs.iter().zip(files) {
             let at = match &adding {
-                Some(adding) if content.len() > SMALL => OutputAt::File(ledger.add_content(adding, content)?),
+                Some(adding) if is_file => OutputAt::File(ledger.add_content(adding, content)?),
                 _ => OutputAt::Row(content.read().map_err(|error| ApiError::host(error.to_string()))?.to_vec()),
             };
             left.outputs.push(Output { slot: slot.clone(), at, bytes: content.len() });
@@ -120,7 +158,7 @@ impl Watchdog {
             Status::Cancelled if ledger.is_marked(held) => {
                 Commit::Released { due: now(), reason: "its process was stopped".to_owned() }
             }
-            _ => ended(&Told::of(end)),
+            _ => ended(end),
         };
         Ok((commit, left, adding))
     }
@@ -152,33 +190,29 @@ impl Watchdog {
     /// The same.
     pub(crate) async fn commit_both(self: &Arc<Self>, held: &Held, both: Arc<(Commit, Left)>) -> Option<RowStatus> {
         loop {
-            let (watchdog, of_claim, of_both) = (self.clone(), held.clone(), both.clone());
-            let done = spawn_blocking(move || watchdog.commit_once(&of_claim, &of_both));
-            match done.await {
-                Ok(Ok(status)) => return Some(status),
-                Err(error) if error.is_cancelled() => return None,
-                // Perhaps that of another one that was made together with this one.
-                Err(error) => {
-                    tracing::error!(id = %held.id, %error, "a commit is tried again");
-                    if self.is_ending() {
-                        return None;
-                    }
-                    sleep(TROUBLE_PAUSE).await;
-                }
-                Ok(Err(error @ MetaError::Stale(_))) => {
-                    tracing::warn!(%error, "a run counts for nothing");
-                    return None;
-                }
-                Ok(Err(error)) => {
-                    tracing::error!(id = %held.id, %error, "a commit is tried again");
-                    if self.is_ending() {
-                        // The next server goes on from the commit before.
-                        return None;
-                    }
-                    sleep(TROUBLE_PAUSE).await;
-                }
+            if let ControlFlow::Break(status) = self.attempt(held, &both).await {
+                return status;
             }
+            sleep(TROUBLE_PAUSE).await;
         }
+    }
+
+    /// The same, once: whether it is to be tried again.
+    async fn attempt(self: &Arc<Self>, held: &Held, both: &Arc<(Commit, Left)>) -> ControlFlow<Option<RowStatus>> {
+        let (watchdog, of_claim, of_both) = (self.clone(), held.clone(), both.clone());
+        match spawn_blocking(move || watchdog.commit_once(&of_claim, &of_both)).await {
+            Ok(Ok(status)) => return ControlFlow::Break(Some(status)),
+            Err(error) if error.is_cancelled() => return ControlFlow::Break(None),
+            // Perhaps that of another one that was made together with this one.
+            Err(error) => tracing::error!(id = %held.id, %error, "a commit is tried again"),
+            Ok(Err(error @ MetaError::Stale(_))) => {
+                tracing::warn!(%error, "a run counts for nothing");
+                return ControlFlow::Break(None);
+            }
+            Ok(Err(error)) => tracing::error!(id = %held.id, %error, "a commit is tried again"),
+        }
+        // The next server goes on from the commit before.
+        if self.is_ending() { ControlFlow::Break(None) } else { ControlFlow::Continue(()) }
     }
 
     /// Makes a commit, once.
@@ -199,6 +233,17 @@ impl Ledger {
     }
 }
 
+/// Which outputs of these lengths are files.
+fn are_files(lengths: impl Iterator<Item = u64>) -> Vec<bool> {
+    let mut of_rows = 0;
+    let is_file = |bytes: u64| {
+        let is_small = bytes <= SMALL && of_rows + bytes <= ROWS_MAX;
+        of_rows += if is_small { bytes } else { 0 };
+        !is_small
+    };
+    lengths.map(is_file).collect()
+}
+
 /// Another attempt after this one, after a pause.
 pub(crate) fn later(attempt: u32, reason: String) -> Commit {
     let pause = FIRST_PAUSE.saturating_mul(1 << attempt.min(8));
@@ -207,8 +252,29 @@ pub(crate) fn later(attempt: u32, reason: String) -> Commit {
 }
 
 /// An end, as its row has it.
-pub(crate) fn ended(told: &Told) -> Commit {
-    let published = told.report.as_ref().map(|report| report.published.clone());
-    let well = told.refusal.is_none();
-    Commit::Ended { well, report: serde_json::to_vec(told).unwrap_or_default(), published }
+pub(crate) fn ended(end: &End) -> Commit {
+    let (report, published) = Told::encode(end);
+    Commit::Ended { well: end.result.is_ok(), report, published }
+}
+
+impl End {
+    /// The same, with its report as it was committed, if it has none.
+    fn with_report_of(mut self, commit: &Commit) -> End {
+        if let (None, Commit::Ended { report, .. }) = (&self.report, commit) {
+            self.report = Told::decode(report).and_then(|told| told.report).map(Report::from);
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_outputs_that_are_large_together_are_files() {
+        assert_eq!(are_files([0, SMALL, SMALL + 1, 1].into_iter()), [false, false, true, false]);
+        let many = are_files(std::iter::repeat_n(SMALL, 1000));
+        assert_eq!(many.iter().filter(|is_file| !**is_file).count() as u64, ROWS_MAX / SMALL);
+    }
 }

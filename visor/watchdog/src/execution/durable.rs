@@ -45,7 +45,7 @@ use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, meta_kept, now};
 use crate::invocations::residents::{Ended, WaitOf};
 use crate::invocations::status::Status;
-use crate::invocations::stored::{Told, encode_printed};
+use crate::invocations::stored::encode_printed;
 use crate::invocations::workers::Run;
 use crate::service::Watchdog;
 
@@ -305,7 +305,7 @@ impl Watchdog {
             Err(NoBasis::Interrupted(start)) => {
                 let invocation = Invocation::durable(claim.held.id.to_string(), start.head.clone(), Status::Running);
                 let end = invocation.ending(Status::Failed, None, Err(ApiError::interrupted()));
-                let commit = ended(&Told::of(&end));
+                let commit = ended(&end);
                 (commit, Left { callback: start.callback.clone(), ..Left::default() }, Some((invocation, end)))
             }
         };
@@ -392,13 +392,14 @@ impl Watchdog {
             }
             None => (Status::Cancelled, None, Err(self.given_up())),
         };
-        // Others with a long report do not wait for the disk.
-        invocation.release_permit();
         match &result {
             // A full disk, a process that was killed: not what the workflow did.
             Err(refusal) if refusal.error.blame == Blame::Host && may_try_again && status == Status::Failed => {
                 self.metrics.not_resumed("host");
                 let commit = later(claim.attempt, refusal.error.message.clone());
+                drop(report);
+                // Others with a long report do not wait for the disk.
+                invocation.release_permit();
                 // What it has sent it sends again.
                 self.commit(&claim.held, commit, left).await;
                 return self.leave_and_call((&claim, has_callback), &invocation, Status::Suspended).await;

@@ -18,7 +18,7 @@ use crate::http::client_limits::ClientLimits;
 use crate::http::content::{Content, IN_MEMORY, Large, SMALL, memory_file};
 use crate::http::error::ApiError;
 
-/// The memory that all large bodies together may take: of requests that arrive, wait, or run.
+/// The memory that things of one kind may take together, such as all large bodies: of requests that arrive, wait, or run.
 pub(crate) struct Budget {
     room: Arc<Semaphore>,
     /// All of it.
@@ -46,7 +46,7 @@ pub(crate) struct Hold(Option<OwnedSemaphorePermit>);
 
 impl Hold {
     /// Makes it cover so many bytes.
-    fn cover(&mut self, bytes: u64, budget: &Budget) -> Result<(), ApiError> {
+    pub(crate) fn cover(&mut self, bytes: u64, budget: &Budget) -> Result<(), ApiError> {
         let has = self.0.as_ref().map_or(0, |hold| hold.num_permits() as u64);
         let lacks = u32::try_from(bytes.div_ceil(SMALL).saturating_sub(has)).unwrap_or(u32::MAX);
         if lacks == 0 {

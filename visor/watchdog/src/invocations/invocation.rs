@@ -248,6 +248,11 @@ impl Invocation {
         Arc::new(End { status, duration_us: self.elapsed_us(), report, result })
     }
 
+    /// It has ended, which its row tells. One that was found to run before is shown as running, and its row is found by those that ask again.
+    pub(crate) fn end_in_row(&self) {
+        self.end(self.ending(Status::Running, None, Ok(Vec::new())));
+    }
+
     /// It has ended as its row tells.
     pub(crate) fn end_as_told(
         &self,

@@ -105,7 +105,7 @@ impl Printed {
 }
 
 /// What came of an invocation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct End {
     pub(crate) status: Status,
     pub(crate) duration_us: u64,
@@ -113,4 +113,14 @@ pub(crate) struct End {
     pub(crate) report: Option<Report>,
     /// The output slots, by name.
     pub(crate) result: Result<Vec<(String, Content)>, ApiError>,
+}
+
+impl End {
+    /// The same without what output slots held.
+    pub(crate) fn without_outputs(mut self) -> End {
+        if let Ok(outputs) = &mut self.result {
+            outputs.clear();
+        }
+        self
+    }
 }

@@ -94,19 +94,40 @@ impl Start {
 }
 
 /// What came of an invocation, as its row has it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 pub(crate) struct Told {
     pub(crate) duration_us: u64,
     pub(crate) report: Option<RunReport>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub(crate) refusal: Option<ApiError>,
 }
 
+/// The same, to be written. A report may be long, and no copy of it is made.
+#[derive(Serialize)]
+struct Telling<'e> {
+    duration_us: u64,
+    report: Option<&'e RunReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<&'e ApiError>,
+}
+
 impl Told {
-    /// An end as it is told.
-    pub(crate) fn of(end: &End) -> Told {
-        let report = end.report.clone().and_then(Report::into_whole);
-        Told { duration_us: end.duration_us, report, refusal: end.result.as_ref().err().cloned() }
+    /// What a row has of an end, and what its run had published.
+    pub(crate) fn encode(end: &End) -> (Vec<u8>, Option<BTreeMap<String, String>>) {
+        let report = end.report.as_ref().and_then(Report::whole);
+        let report = report.as_deref();
+        let told = Telling { duration_us: end.duration_us, report, refusal: end.result.as_ref().err() };
+        (serde_json::to_vec(&told).unwrap_or_default(), report.map(|report| report.published.clone()))
+    }
+
+    /// The same of one whose report is left out, as there is no room for it.
+    pub(crate) fn encode_without_report(end: &End) -> Vec<u8> {
+        let told = Telling { duration_us: end.duration_us, report: None, refusal: end.result.as_ref().err() };
+        serde_json::to_vec(&told).unwrap_or_default()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Told> {
+        serde_json::from_slice(bytes).ok()
     }
 }
 
