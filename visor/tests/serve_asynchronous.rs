@@ -339,6 +339,28 @@ fn a_full_disk_is_reported_instead_of_an_acknowledgement() {
     }
 }
 
+/// An output that is a file is opened for those that ask for it, and for none that asks how its invocation has ended.
+#[test]
+fn a_status_opens_no_outputs() {
+    let state = StateFolder::new();
+    let server = server_with_examples(&state, &[]);
+    let body = vec![b'x'; 3 << 20];
+    let location = accepted(&server, "echo", &[], &body);
+    let shown = server.ended(&location);
+    let output = shown["result"]["out"]["href"].as_str().expect("an address").to_owned();
+    assert!(server.get(&output).expect(200).body == body);
+    let files = std::fs::read_dir(state.path().join("durable/files")).expect("a folder").flatten();
+    let is_output = |file: &std::fs::DirEntry| file.metadata().is_ok_and(|there| there.len() == body.len() as u64);
+    let found: Vec<_> = files.filter(is_output).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    std::fs::remove_file(found[0].path()).expect("removed");
+    assert_eq!(server.get(&location).expect(200).json()["result"], shown["result"]);
+    assert_eq!(shown["result"]["out"]["bytes"], body.len());
+    server.get(&format!("{location}/logs")).expect(200);
+    server.get(&output).error(500, "host", "host");
+    server.get(&format!("{location}/outputs/other")).error(404, "not-found", "client");
+}
+
 /// A leg whose process has ended has no place among those that run, however long the disk does not take its commit.
 #[test]
 fn what_needs_no_disk_runs_while_a_leg_waits_for_one() {

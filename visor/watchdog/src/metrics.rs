@@ -545,6 +545,7 @@ mod tests {
             duration_us: 1000,
             report,
             result: Ok(Vec::new()),
+            stored: Vec::new(),
         };
         metrics.ended("w", &end);
         metrics.ended("w", &end);

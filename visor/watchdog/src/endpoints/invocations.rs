@@ -172,7 +172,7 @@ impl Watchdog {
     /// What functions have printed so far, or also what they are going to.
     pub(crate) async fn show_logs(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
         let [follow, format] = call.parameters(["follow", "format"])?;
-        let Known { invocation, earlier, .. } = self.find(&call.name).await?;
+        let Known { invocation, earlier, .. } = self.find(&call.name, None).await?;
         let (format, content_type) = match format.as_deref() {
             None | Some("text") => (Format::Text, "text/plain; charset=utf-8"),
             Some("raw") => (Format::Raw, "text/plain; charset=utf-8"),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use monohull_abi::event::is_reserved_event;
 use monohull_durable::{
-    Child, Family, Forks, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, Sqlite,
+    Child, Family, Forks, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, Output, OutputAt, Sqlite,
     Status as RowStatus, Wait,
 };
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::endpoints::versions::Version;
 use crate::http::content::SMALL;
 use crate::http::error::ApiError;
-use crate::http::routes::Call;
+use crate::http::routes::{Call, Route};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, meta_kept};
 use crate::invocations::record::{LogLine, Printed};
@@ -162,8 +162,14 @@ fn family_fields(family: &Family, redactor: &Redactor) -> [(String, Value); 3] {
 }
 
 impl Ledger {
-    /// What is known of an invocation; `live` is the one that a process runs.
-    fn recall(&self, id: &InvocationId, live: Option<Arc<Invocation>>) -> Result<Option<Known>, ApiError> {
+    /// What is known of an invocation; `live` is the one that a process runs. Of the outputs that are files only that of this slot is opened: each may be
+    /// large, and takes memory if it is encrypted.
+    fn recall(
+        &self,
+        id: &InvocationId,
+        live: Option<Arc<Invocation>>,
+        slot: Option<&str>,
+    ) -> Result<Option<Known>, ApiError> {
         let (row, mail, lineage, forks, family, outputs, printed) = {
             let all = |meta: &Sqlite| {
                 let Some(row) = meta.get(id)? else { return Ok(None) };
@@ -179,6 +185,9 @@ impl Ledger {
         };
         let mut said = Printed::default();
         printed.iter().filter_map(|bytes| decode_printed(bytes)).for_each(|printed| said.add(printed));
+        let is_stored = |output: &Output| matches!(output.at, OutputAt::File(_)) && Some(&*output.slot) != slot;
+        let (stored, outputs): (Vec<_>, Vec<_>) = outputs.into_iter().partition(is_stored);
+        let stored = stored.into_iter().map(|output| (output.slot, output.bytes)).collect();
         let durable = |row| Some(Box::new(DurableRow { row, mail, lineage, forks, family }));
         if let Some(invocation) = live.filter(|_| row.status == RowStatus::Running) {
             return Ok(Some(Known { invocation, row: durable(row), earlier: said.into_lines() }));
@@ -198,37 +207,41 @@ impl Ledger {
                 refusal: (row.status != RowStatus::Completed).then(|| ApiError::cancelled("it was cancelled by hand")),
             });
             let unreadable = |error: io::Error| ApiError::host(format!("an output of {id} cannot be read: {error}"));
-            let read =
-                |output: monohull_durable::Output| Ok((output.slot.clone(), self.output(output).map_err(unreadable)?));
+            let read = |output: Output| Ok((output.slot.clone(), self.output(output).map_err(unreadable)?));
             let result = match told.refusal {
                 Some(refusal) => Err(refusal),
                 None => Ok(outputs.into_iter().map(read).collect::<Result<Vec<_>, ApiError>>()?),
             };
-            invocation.end_as_told(row.status.into(), told.duration_us, told.report.map(Report::from), result);
+            invocation.end_as_told(
+                row.status.into(),
+                told.duration_us,
+                told.report.map(Report::from),
+                (result, stored),
+            );
         }
         Ok(Some(Known { invocation: Arc::new(invocation), row: durable(row), earlier: Vec::new() }))
     }
 }
 
 impl Watchdog {
-    /// An invocation that the ledger has.
-    pub(crate) async fn recall(self: &Arc<Self>, id: &str) -> Result<Option<Known>, ApiError> {
+    /// An invocation that the ledger has, and the output that is in this slot.
+    pub(crate) async fn recall(self: &Arc<Self>, id: &str, slot: Option<&str>) -> Result<Option<Known>, ApiError> {
         let Ok(id) = id.parse::<InvocationId>() else { return Ok(None) };
-        let (watchdog, live) = (self.clone(), self.history.find(id.as_str()));
-        let recalled = spawn_blocking(move || watchdog.ledger.recall(&id, live)).await;
+        let (watchdog, live, slot) = (self.clone(), self.history.find(id.as_str()), slot.map(str::to_owned));
+        let recalled = spawn_blocking(move || watchdog.ledger.recall(&id, live, slot.as_deref())).await;
         recalled.map_err(|error| ApiError::monohull(error.to_string()))?
     }
 
-    /// An invocation of any kind.
-    pub(crate) async fn find(self: &Arc<Self>, id: &str) -> Result<Known, ApiError> {
+    /// An invocation of any kind, and the output that is in this slot.
+    pub(crate) async fn find(self: &Arc<Self>, id: &str, slot: Option<&str>) -> Result<Known, ApiError> {
         if let Some(invocation) = self.history.find(id).filter(|invocation| !invocation.is_durable()) {
             return Ok(Known { invocation, row: None, earlier: Vec::new() });
         }
-        let known = self.recall(id).await?.ok_or_else(unknown)?;
+        let known = self.recall(id, slot).await?.ok_or_else(unknown)?;
         let is_running = known.row.as_ref().is_some_and(|durable| durable.row.status == RowStatus::Running);
         if is_running && known.invocation.ended().is_some() {
             // It has ended since its row was read, which tells of the end by now.
-            return self.recall(id).await?.ok_or_else(unknown);
+            return self.recall(id, slot).await?.ok_or_else(unknown);
         }
         Ok(known)
     }
@@ -236,11 +249,12 @@ impl Watchdog {
     /// The same, once it has ended or `wait` is over, whichever comes first.
     pub(crate) async fn find_ended(self: &Arc<Self>, call: &Call, wait: Duration) -> Result<Known, ApiError> {
         let until = Instant::now() + wait;
+        let slot = Some(&*call.slot).filter(|_| call.route == Route::InvocationOutput);
         let mut changes = self.ledger.changes();
         let gone = call.stream.gone(self.settings.clients.farewell);
         let mut gone = std::pin::pin!(gone);
         loop {
-            let known = self.find(&call.name).await?;
+            let known = self.find(&call.name, slot).await?;
             let has_ended = match &known.row {
                 Some(durable) => durable.row.status.is_end(),
                 // One that has become durable meanwhile has a row by now.
@@ -259,7 +273,7 @@ impl Watchdog {
             };
             tokio::select! {
                 _ = timeout_at(until, change) => {}
-                () = &mut gone => return self.find(&call.name).await,
+                () = &mut gone => return self.find(&call.name, slot).await,
             }
         }
     }

@@ -28,7 +28,7 @@ impl Watchdog {
             Ok(Err(error)) => return tracing::warn!(%id, %error, "no callback"),
             Ok(Ok(None)) | Err(_) => return,
         };
-        let known = match self.recall(id.as_str()).await {
+        let known = match self.recall(id.as_str(), None).await {
             Ok(Some(known)) => known,
             Err(refusal) => return tracing::warn!(%id, why = refusal.error.message, "no callback"),
             Ok(None) => return,

@@ -245,7 +245,7 @@ impl Invocation {
         report: Option<Report>,
         result: Result<Vec<(String, Content)>, ApiError>,
     ) -> Arc<End> {
-        Arc::new(End { status, duration_us: self.elapsed_us(), report, result })
+        Arc::new(End { status, duration_us: self.elapsed_us(), report, result, stored: Vec::new() })
     }
 
     /// It has ended, which its row tells. One that was found to run before is shown as running, and its row is found by those that ask again.
@@ -259,9 +259,9 @@ impl Invocation {
         status: Status,
         duration_us: u64,
         report: Option<Report>,
-        result: Result<Vec<(String, Content)>, ApiError>,
+        (result, stored): (Result<Vec<(String, Content)>, ApiError>, Vec<(String, u64)>),
     ) {
-        self.end(Arc::new(End { status, duration_us, report, result }));
+        self.end(Arc::new(End { status, duration_us, report, result, stored }));
     }
 
     /// Ends it; later ends are passed over.

@@ -113,6 +113,8 @@ pub(crate) struct End {
     pub(crate) report: Option<Report>,
     /// The output slots, by name.
     pub(crate) result: Result<Vec<(String, Content)>, ApiError>,
+    /// Output slots whose content is a file that was not opened, and its length.
+    pub(crate) stored: Vec<(String, u64)>,
 }
 
 impl End {

@@ -75,8 +75,9 @@ impl Invocation {
         let Some(end) = end else { return Shown { rest: shown, end: None } };
         match &end.result {
             Ok(outputs) => {
+                let stored = end.stored.iter().map(|(name, bytes)| (name.clone(), self.show_stored(name, *bytes)));
                 let slots = outputs.iter().map(|(name, content)| (name.clone(), self.show_output(name, content)));
-                shown.insert("result".to_owned(), slots.collect());
+                shown.insert("result".to_owned(), slots.chain(stored).collect());
             }
             Err(refusal) => {
                 // The report stands beside the error here.
@@ -87,11 +88,16 @@ impl Invocation {
         Shown { rest: shown, end: Some(end) }
     }
 
+    /// An output of so many bytes by its address.
+    fn show_stored(&self, name: &str, bytes: u64) -> Value {
+        let path = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
+        let href = format!("/invocations/{}/outputs/{path}", self.id);
+        json!({ "bytes": bytes, "content_type": self.content_type(name), "href": href })
+    }
+
     /// A small output as it is, a large one by its address.
     fn show_output(&self, name: &str, content: &Content) -> Value {
-        let mut shown = json!({ "bytes": content.len(), "content_type": self.content_type(name) });
-        let path = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
-        shown["href"] = format!("/invocations/{}/outputs/{path}", self.id).into();
+        let mut shown = self.show_stored(name, content.len());
         if let Content::Small(bytes) = content
             && content.len() <= SMALL
         {
