@@ -64,7 +64,7 @@ fn slots_are_where_they_were() {
     assert_eq!(records[0].pages, vec![ARENA_BASE..ARENA_BASE + PAGE; 1]);
 
     let domain = domain(false);
-    assert_eq!(domain.restore_modules(&records).expect("a record of our own"), records[0].pages);
+    assert_eq!(domain.restore_modules(&records, |_| Ok(())).expect("a record of our own"), records[0].pages);
     let (name, filled) = domain.next_filled_slot("").expect("mm works").expect("there is one");
     assert_eq!((name.as_str(), filled.bytes), ("text", 10));
     assert_eq!(domain.slot_bytes("text").expect("it is filled"), [0; 10], "its pages are brought by who captured them");
@@ -84,7 +84,7 @@ fn every_module_has_a_record_and_takes_it_back() {
     assert_eq!(names, all);
 
     let domain = domain(false);
-    assert_eq!(domain.restore_modules(&records).expect("records of our own"), []);
+    assert_eq!(domain.restore_modules(&records, |_| Ok(())).expect("records of our own"), []);
     assert_eq!(domain.modules().len(), NAMES.len(), "they have been loaded for it");
 }
 
@@ -95,7 +95,7 @@ fn records_that_do_not_fit_are_refused_by_name() {
     let refusal = |change: &dyn Fn(&mut Vec<ModuleRecord>)| {
         let mut records = good.clone();
         change(&mut records);
-        domain(false).restore_modules(&records).expect_err("it is refused").to_string()
+        domain(false).restore_modules(&records, |_| Ok(())).expect_err("it is refused").to_string()
     };
     assert_eq!(
         refusal(&|records| records[0].bytes[0] = 9),

@@ -2,7 +2,9 @@
 
 mod support;
 
-use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, INFO_BASE, PAGE, THREAD_STACKS_OFFSET, cell_base};
+use monohull_abi::layout::{
+    ARENA_BASE, CARRIER_BASE, CELL_SIZE, FILES_BASE, INFO_BASE, PAGE, THREAD_STACKS_OFFSET, cell_base,
+};
 use monohull_abi::number::{EXIT, FUTEX_WAIT, NANOSLEEP, QUEUE_WAIT, SLOT_TAKE, THREAD_JOIN};
 use monohull_visor::domain::checkpoint::record::RangeState::{self, Hidden, Read, ReadWrite, Reserved};
 use monohull_visor::domain::checkpoint::record::{FaultHandler, MappedRecord, ThreadRecord, ThreadState};
@@ -339,6 +341,8 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
         (Rejected::Time, with(sleeps, |thread| thread.state = ThreadState::Waits { until: Some(0) })),
         (Rejected::Output, Box::new(|c| c.instances[0].lines.push((7, String::new())))),
         (Rejected::ModulePages, Box::new(|c| pages_of_mm(c).push((ARENA_BASE + PAGE * 64, PAGE)))),
+        (Rejected::ModulePages, Box::new(|c| pages_of_mm(c).push((FILES_BASE, PAGE)))),
+        (Rejected::Pages, Box::new(|c| c.pages.last_mut().expect("a run").address = FILES_BASE)),
         (Rejected::Pages, Box::new(|c| c.pages[0].address = 0x1000)),
         (Rejected::Pages, Box::new(|c| c.pages[0].address += 8)),
         (Rejected::Pages, Box::new(|c| _ = c.pages[0].bytes.pop())),

@@ -11,6 +11,8 @@
 //! 0x1010_0000_0000  cells            user partition: 256 cells of 64 GiB, one per instance
 //! 0x2010_0000_0000  buffer arena     user partition: 1 TiB of slot buffers
 //!
+//! 1 << 48           files in memory  names of their pages in a continuation: no memory has these addresses
+//!
 //! one cell:
 //! +0                                                                +32 GiB                            +48 GiB     +64 GiB
 //! | guard | main stack ↓ | image (r-x, r--, rw-) | heap → … ← mapped  | guard | thread stack ↓ | guard | … | mapped files |
@@ -85,6 +87,14 @@ pub const ARENA_BASE: u64 = CELLS_END;
 pub const ARENA_SIZE: u64 = 1 << 40;
 /// End of the slot buffers.
 pub const ARENA_END: u64 = ARENA_BASE + ARENA_SIZE;
+
+/// First address of the pages of files in memory. A continuation names them by these addresses, at which a process has no memory. Where the
+/// pages are, the visor is told by the module that has them.
+pub const FILES_BASE: u64 = 1 << 48;
+/// Bytes of these names: more than files in memory can have.
+pub const FILES_SIZE: u64 = 1 << 46;
+/// End of the pages of files in memory.
+pub const FILES_END: u64 = FILES_BASE + FILES_SIZE;
 
 /// One carrier's line on the info page. While a carrier runs user code its `gs` base points here, so a function
 /// leaves with `call gs:[0]`, and finds what belongs to its thread with `mov reg, gs:[16]`.

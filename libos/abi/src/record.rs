@@ -29,6 +29,9 @@ service_table! {
     fn instance(&domain, index: u32) -> u32;
     /// Whole pages of the arena belong to the state: their contents are captured, or have been, beside the record.
     fn pages(&domain, address: u64, len: u64);
+    /// Whole pages of memory that the module has from the visor belong to the state: their contents are captured, or brought before another
+    /// module is rebuilt, beside the record. There they have these pages of [`crate::layout::FILES_BASE`] as their names.
+    fn file_pages(&domain, name: u64, address: u64, len: u64);
     /// Why the state cannot be captured, or a record is refused: an instance, or [`crate::module::SYSTEM_INSTANCE`] if none is
     /// concerned, and a text that names the thing.
     fn refuse(&domain, instance: u32, text: *const u8, len: usize);

@@ -8,7 +8,7 @@
 //! that are left before memory is allocated for it; postcard does that for byte strings, and serde allocates lists step by step. No
 //! type in a record contains itself, so no record leads to deep recursion.
 
-use crate::Module;
+use crate::{Module, Store};
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use core::fmt::{self, Write};
@@ -82,6 +82,12 @@ impl<'r> RecordsRef<'r> {
     pub fn pages(&self, address: u64, len: u64) {
         // SAFETY: no conditions.
         unsafe { self.0.pages(address, len) }
+    }
+
+    /// Whole pages at the start of a store belong to the state, under these names: at `name` and behind it.
+    pub fn file_pages(&self, name: u64, store: &Store, len: u64) {
+        // SAFETY: no conditions.
+        unsafe { self.0.file_pages(name, store.address(), len.min(store.len())) }
     }
 
     fn refuse(&self, refused: &Refused) {

@@ -88,6 +88,11 @@ impl Memory {
         self.len == 0
     }
 
+    /// Where it is, for the visor.
+    pub(crate) const fn address(&self) -> u64 {
+        self.address
+    }
+
     /// Copies out, from `offset` on, until `to` is full.
     pub fn read<'t>(&self, offset: u64, to: &'t mut [MaybeUninit<u8>]) -> Result<&'t mut [u8], Errno> {
         let from = self.range(offset, to.len() as u64)?;

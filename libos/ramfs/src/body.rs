@@ -12,16 +12,16 @@
 use crate::quota::Quota;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Deref;
 use monohull_abi::Errno;
 use monohull_abi::file::{Extent, FILE_SIZE_MAX};
-use monohull_module::record::Refused;
+use monohull_abi::layout::{FILES_BASE, page_up};
+use monohull_module::record::RecordsRef;
 use monohull_module::{Checked, HostRef, Store};
 
 /// Bytes of a chunk of a large file: one huge page.
-const CHUNK: u64 = 2 << 20;
+pub(crate) const CHUNK: u64 = 2 << 20;
 /// Bytes of the smallest chunk.
 const SMALL: u64 = 4096;
 
@@ -33,24 +33,42 @@ pub(crate) struct Body {
     chunks: BTreeMap<u64, Arc<Chunk>>,
 }
 
-/// A piece of memory and the charge for it, until the file and all pins have released it.
+/// A piece of memory, its place and the charge for it, until the file and all pins have released it.
 pub(crate) struct Chunk {
     quota: Arc<Quota>,
     store: Store,
+    place: u32,
 }
 
 impl Chunk {
     /// Zeroed memory; charged, as if `old` bytes of another chunk had been freed already.
     fn new(host: HostRef, quota: &Arc<Quota>, len: u64, old: u64) -> Result<Chunk, Errno> {
-        quota.charge_instead(len, old)?;
-        match Store::new(host, len) {
-            Some(store) => Ok(Chunk { quota: quota.clone(), store }),
-            None => {
-                quota.refund(len);
-                Err(Errno::OutOfMemory)
-            }
-        }
+        let place = quota.places.take().ok_or(Errno::NoSpace)?;
+        Chunk::at(place, host, quota, len, old)
     }
+
+    /// The same at a place, which is the chunk's now, and free again if there is none.
+    fn at(place: u32, host: HostRef, quota: &Arc<Quota>, len: u64, old: u64) -> Result<Chunk, Errno> {
+        let charged = quota.charge_instead(len, old);
+        let made = charged.and_then(|()| {
+            let store = Store::new(host, len).ok_or(Errno::OutOfMemory).inspect_err(|_| quota.refund(len))?;
+            Ok(Chunk { quota: quota.clone(), store, place })
+        });
+        made.inspect_err(|_| quota.places.put(place))
+    }
+
+    /// Has so many of its bytes captured, or brought, under its name.
+    fn name_pages(&self, used: u64, records: RecordsRef<'_>) {
+        records.file_pages(FILES_BASE + u64::from(self.place) * CHUNK, &self.store, page_up(used));
+    }
+}
+
+/// Where the contents of the files of a record are.
+pub(crate) enum Contents<'r> {
+    /// In it, file by file: until version 2.
+    Here(&'r [u8]),
+    /// In pages of their own, by the places of chunks, which are taken from the front.
+    Pages(&'r [u32], RecordsRef<'r>),
 }
 
 impl Deref for Chunk {
@@ -64,6 +82,7 @@ impl Deref for Chunk {
 impl Drop for Chunk {
     fn drop(&mut self) {
         self.quota.refund(self.store.len());
+        self.quota.places.put(self.place);
     }
 }
 
@@ -81,23 +100,21 @@ impl Body {
         self.chunks.iter().map(|(index, chunk)| (*index, chunk.len()))
     }
 
-    /// Bytes that the chunks hold before the file's end.
-    pub(crate) fn held(&self) -> u64 {
-        self.chunks().map(|(index, len)| used_of(index, len, self.size)).sum()
-    }
-
-    /// Passes on what the chunks hold before the file's end, chunk by chunk.
-    pub(crate) fn save_bytes(&self, each: &mut impl FnMut(&[u8]) -> Result<(), Refused>) -> Result<(), Refused> {
+    /// Names the pages that the chunks hold before the file's end, and adds their places.
+    pub(crate) fn name_pages(&self, places: &mut Vec<u32>, records: RecordsRef<'_>) {
         for (index, chunk) in &self.chunks {
-            let mut bytes = vec![0; used_of(*index, chunk.len(), self.size) as usize];
-            chunk.fill(0, &mut bytes).map_err(|errno| Refused::new(format_args!("a file's bytes: {errno}")))?;
-            each(&bytes)?;
+            places.push(chunk.place);
+            chunk.name_pages(used_of(*index, chunk.len(), self.size), records);
         }
-        Ok(())
     }
 
-    /// Rebuilds an empty file; its bytes are taken from the front of `bytes`. False if no file is like that.
-    pub(crate) fn restore(&mut self, size: u64, chunks: &[(u64, u64)], bytes: &mut &[u8]) -> Result<bool, Errno> {
+    /// Rebuilds an empty file; its contents are taken from the front of `contents`. False if no file is like that.
+    pub(crate) fn restore(
+        &mut self,
+        size: u64,
+        chunks: &[(u64, u64)],
+        contents: &mut Contents<'_>,
+    ) -> Result<bool, Errno> {
         let mut next = 0;
         for (index, len) in chunks.iter().copied() {
             let begins_inside = index >= next && index.checked_mul(CHUNK).is_some_and(|start| start < size);
@@ -105,13 +122,28 @@ impl Body {
             if size > FILE_SIZE_MAX || !begins_inside || !is_chunk {
                 return Ok(false);
             }
-            let Some((own, rest)) = bytes.split_at_checked(used_of(index, len, size) as usize) else {
-                return Ok(false);
+            let used = used_of(index, len, size);
+            let chunk = match contents {
+                Contents::Here(bytes) => {
+                    let Some((own, rest)) = bytes.split_at_checked(used as usize) else { return Ok(false) };
+                    let chunk = Chunk::new(self.host, &self.quota, len, 0)?;
+                    chunk.write(0, own)?;
+                    *bytes = rest;
+                    chunk
+                }
+                Contents::Pages(places, records) => {
+                    let Some((place, rest)) = places.split_first() else { return Ok(false) };
+                    if !self.quota.places.claim(*place) {
+                        return Ok(false);
+                    }
+                    let chunk = Chunk::at(*place, self.host, &self.quota, len, 0)?;
+                    chunk.name_pages(used, *records);
+                    *places = rest;
+                    chunk
+                }
             };
-            let chunk = Chunk::new(self.host, &self.quota, len, 0)?;
-            chunk.write(0, own)?;
             self.chunks.insert(index, Arc::new(chunk));
-            (*bytes, next) = (rest, index + 1);
+            next = index + 1;
         }
         self.size = size;
         Ok(size <= FILE_SIZE_MAX)

@@ -4,7 +4,8 @@
 //!
 //! ```text
 //!   names   directories: a tree of maps, under one lock that only calls with paths take
-//!   record  all of it as plain data, captured and rebuilt
+//!   record  all of that as plain data, captured and rebuilt
+//!   places  names for the pages of the bytes, which are captured beside it
 //!   node    a file: its size, and its bytes in chunks; reads and overwrites share its lock, growing and cutting does not
 //! ```
 #![no_std]
@@ -18,6 +19,7 @@ mod body;
 mod fields;
 mod names;
 mod nodes;
+mod places;
 mod quota;
 mod record;
 #[cfg(test)]
@@ -25,6 +27,7 @@ mod tests;
 mod tree;
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use monohull_abi::file::{Extent, FileStat, MOUNTS_MAX, MountKind};
 use monohull_abi::module::Call;
@@ -32,12 +35,14 @@ use monohull_abi::{Errno, number};
 use monohull_module::fs::{FileSystem, Listing, Times, serve};
 use monohull_module::record::{RecordsRef, Refused};
 use monohull_module::{Checked, HostRef, Module, Segments, module};
+use places::Places;
 use tree::{Tree, TreeCell};
 
 /// The trees of one domain, by their mount's number.
 pub struct RamFs {
     host: HostRef,
     trees: Segments<TreeCell>,
+    places: Arc<Places>,
 }
 
 module! {
@@ -50,18 +55,18 @@ impl Module for RamFs {
     const NAME: &'static str = "ramfs";
 
     fn start(host: HostRef) -> Option<RamFs> {
-        Some(RamFs { host, trees: Segments::new(MOUNTS_MAX) })
+        Some(RamFs { host, trees: Segments::new(MOUNTS_MAX), places: Arc::new(Places::new()) })
     }
 
-    /// Since version 2 a record has when files were read, where that was set.
-    const RECORD_VERSION: u32 = 2;
+    /// Since version 2 a record has when files were read, where that was set; since version 3 what files contain is not in it.
+    const RECORD_VERSION: u32 = 3;
 
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
         self.save_trees(records)
     }
 
-    fn restore(&self, version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
-        self.restore_trees(version, record)
+    fn restore(&self, version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        self.restore_trees(version, record, records)
     }
 }
 
@@ -78,7 +83,7 @@ impl RamFs {
         }
         let (info, _) =
             self.host.mount(mount).filter(|(info, _)| info.kind == MountKind::Memory).ok_or(Errno::Invalid)?;
-        Ok(cell.call_once(|| Box::new(Tree::new(self.host, mount, info.size))))
+        Ok(cell.call_once(|| Box::new(Tree::new(self.host, mount, info.size, self.places.clone()))))
     }
 }
 

@@ -3,7 +3,7 @@
 //! A node's number is an index and a generation. The generation changes when the file is removed, so that a number that is out
 //! of date is refused and never leads to another file's bytes.
 
-use crate::body::{Body, Chunk};
+use crate::body::{Body, Chunk, Contents};
 use crate::fields::{Damage, FileRecord, PlaceRecord};
 use crate::quota::Quota;
 use alloc::collections::BTreeMap;
@@ -15,7 +15,7 @@ use monohull_abi::Errno;
 use monohull_abi::file::{DESCRIPTORS_MAX, Extent, FileKind, FileStat};
 use monohull_abi::layout::CELL_COUNT;
 use monohull_module::fs::{Times, in_pieces};
-use monohull_module::record::Refused;
+use monohull_module::record::RecordsRef;
 use monohull_module::{Checked, FutexMutex, FutexRwLock, HostRef, Segments};
 
 /// Most files of a tree.
@@ -151,31 +151,23 @@ impl Nodes {
         slot.inspect(|slot| slot.accessed.store(time, Ordering::Relaxed)).is_some()
     }
 
-    /// How many bytes [`Nodes::save_bytes`] passes on.
-    pub(crate) fn held(&self) -> u64 {
-        let next = self.numbers.lock().next as usize;
-        let slots = (0..next).filter_map(|index| self.slots.get(index));
-        slots.map(|slot| slot.file.read().file.as_ref().map_or(0, |file| file.body.held())).sum()
-    }
-
-    /// Passes on the bytes of all files, in the order of their places.
-    pub(crate) fn save_bytes(&self, mut each: impl FnMut(&[u8]) -> Result<(), Refused>) -> Result<(), Refused> {
+    /// Names the pages of all files, in the order of their numbers, and adds the places of their chunks.
+    pub(crate) fn name_pages(&self, places: &mut Vec<u32>, records: RecordsRef<'_>) {
         let next = self.numbers.lock().next as usize;
         for slot in (0..next).filter_map(|index| self.slots.get(index)) {
             if let Some(file) = &slot.file.read().file {
-                file.body.save_bytes(&mut each)?;
+                file.body.name_pages(places, records);
             }
         }
-        Ok(())
     }
 
-    /// Rebuilds an empty table. `named` has the places with a name; the files' bytes are taken from the front of `bytes`.
+    /// Rebuilds an empty table. `named` has the places with a name; the files' contents are taken from the front of `contents`.
     pub(crate) fn restore(
         &self,
         places: Vec<PlaceRecord>,
         free: Vec<u32>,
         named: &[Option<usize>],
-        bytes: &mut &[u8],
+        contents: &mut Contents<'_>,
     ) -> Result<(), Damage> {
         let mut is_free = vec![false; places.len()];
         for index in &free {
@@ -205,7 +197,7 @@ impl Nodes {
             slot.modified.store(modified, Ordering::Relaxed);
             slot.accessed.store(AS_MODIFIED, Ordering::Relaxed);
             let mut body = Body::new(self.host, self.quota.clone());
-            if !body.restore(size, &chunks, bytes)? {
+            if !body.restore(size, &chunks, contents)? {
                 return Err(Damage::Place(index));
             }
             place.file = Some(File { body, named, opened, created });

@@ -1,5 +1,7 @@
 //! The limit of a mounted tree.
 
+use crate::places::Places;
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::Errno;
 
@@ -7,11 +9,13 @@ use monohull_abi::Errno;
 pub(crate) struct Quota {
     limit: u64,
     used: AtomicU64,
+    /// Those of all trees.
+    pub(crate) places: Arc<Places>,
 }
 
 impl Quota {
-    pub(crate) fn new(limit: u64) -> Quota {
-        Quota { limit, used: AtomicU64::new(0) }
+    pub(crate) fn new(limit: u64, places: Arc<Places>) -> Quota {
+        Quota { limit, used: AtomicU64::new(0), places }
     }
 
     pub(crate) fn charge(&self, bytes: u64) -> Result<(), Errno> {

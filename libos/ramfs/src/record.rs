@@ -1,13 +1,18 @@
-//! Trees as records: names and numbers first, then the bytes of the files.
+//! Trees as records. What the files contain is in pages of its own, as the memory of functions is, so that the next capture has only what
+//! has changed.
 //!
 //! ```text
-//!  record    | trees: directories, names, places, free numbers | when files were read, where set | bytes of the first file | …
+//!  record    | trees: directories, names, files, free numbers | when files were read, where set | places of chunks, file by file |
+//!  pages         behind FILES_BASE, where the places of the chunks say
 //! ```
+//!
+//! Until version 2 the bytes of the files followed in the record, one file after the other.
 //!
 //! The record has no type that contains itself: a directory names its parent, which comes before it. Numbers of files and
 //! directories are kept, because functions see them and descriptors lead to them. What a tree holds is charged again.
 
 use crate::RamFs;
+use crate::body::Contents;
 use crate::fields::{AccessedRecord, Damage, DirectoryRecord, NameRecord, TreeRecord};
 use crate::names::{Directory, Entry};
 use crate::nodes::Nodes;
@@ -18,28 +23,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use monohull_abi::file::{MOUNTS_MAX, NAME_MAX};
-use monohull_abi::record::RECORD_MAX;
-use monohull_module::record::{RecordsRef, Refused, fields_and_rest, rise};
+use monohull_module::record::{RecordsRef, Refused, fields, fields_and_rest, rise};
 
 /// Numbers of directories stay below this; a tree would have to make one each nanosecond for a century to get there.
 const NEXT_MAX: u64 = DIRECTORIES + (1 << 62);
-
-/// The most bytes of files in a record. What remains is for the trees.
-const HELD_MAX: u64 = RECORD_MAX - (64 << 20);
 
 impl RamFs {
     pub(crate) fn save_trees(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
         let cells = (0..MOUNTS_MAX).filter_map(|mount| self.trees.get(mount));
         let trees: Vec<&Tree> = cells.filter_map(|cell| cell.get().map(|tree| &**tree)).collect();
-        let held = |tree: &Tree| tree.nodes.held();
-        if trees.iter().map(|tree| held(tree)).sum::<u64>() > HELD_MAX
-            && let Some(largest) = trees.iter().max_by_key(|tree| held(tree))
-        {
-            let bytes = held(largest);
-            let why =
-                format_args!("they hold {bytes} bytes, and a checkpoint has at most {HELD_MAX} of all such files");
-            return Err(self.refused(largest.mount, why));
-        }
         // The names are borrowed until the record is written.
         let names: Vec<_> = trees.iter().map(|tree| tree.names.lock()).collect();
         let described: Vec<TreeRecord<'_>> =
@@ -49,23 +41,27 @@ impl RamFs {
             tree.nodes.accessed().into_iter().map(move |(place, at)| AccessedRecord { mount, place, at })
         };
         let accessed: Vec<_> = trees.iter().flat_map(of_tree).collect();
-        records.write(&(described, accessed))?;
-        for tree in trees {
-            tree.nodes.save_bytes(|bytes| records.write_bytes(bytes))?;
-        }
-        Ok(())
+        let mut places = Vec::new();
+        trees.iter().for_each(|tree| tree.nodes.name_pages(&mut places, records));
+        records.write(&(described, accessed, places))
     }
 
-    pub(crate) fn restore_trees(&self, version: u32, record: &[u8]) -> Result<(), Refused> {
-        let (trees, accessed, mut bytes): (Vec<TreeRecord<'_>>, Vec<AccessedRecord>, &[u8]) = match version {
-            1 => fields_and_rest(record).map(|(trees, bytes)| (trees, Vec::new(), bytes))?,
-            _ => fields_and_rest(record).map(|((trees, accessed), bytes)| (trees, accessed, bytes))?,
+    pub(crate) fn restore_trees(&self, version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        let places: Vec<u32>;
+        let (trees, accessed, mut contents): (Vec<TreeRecord<'_>>, Vec<AccessedRecord>, _) = match version {
+            1 => fields_and_rest(record).map(|(trees, bytes)| (trees, Vec::new(), Contents::Here(bytes)))?,
+            2 => fields_and_rest(record).map(|((trees, accessed), bytes)| (trees, accessed, Contents::Here(bytes)))?,
+            _ => {
+                let (trees, accessed, all) = fields(record)?;
+                places = all;
+                (trees, accessed, Contents::Pages(&places, records))
+            }
         };
         rise(trees.iter().map(|tree| tree.mount), "the trees")?;
         for record in trees {
             let mount = record.mount;
             let tree = self.tree(mount).map_err(|_| Refused::new(format_args!("mount {mount} is no memory")))?;
-            tree.restore(record, &mut bytes).map_err(|damage| self.refused(mount, format_args!("{damage}")))?;
+            tree.restore(record, &mut contents).map_err(|damage| self.refused(mount, format_args!("{damage}")))?;
         }
         rise(accessed.iter().map(|record| (record.mount, record.place)), "the times of files")?;
         for AccessedRecord { mount, place, at } in accessed {
@@ -74,9 +70,14 @@ impl RamFs {
                 return Err(self.refused(mount, format_args!("its record is damaged: a time of file {place}")));
             }
         }
-        match bytes {
-            [] => Ok(()),
-            _ => Err(Refused::new(format_args!("its record has {} bytes behind its end", bytes.len()))),
+        match contents {
+            Contents::Here([]) | Contents::Pages([], _) => Ok(()),
+            Contents::Here(bytes) => {
+                Err(Refused::new(format_args!("its record has {} bytes behind its end", bytes.len())))
+            }
+            Contents::Pages(places, _) => {
+                Err(Refused::new(format_args!("its record is damaged: it has {} places without chunks", places.len())))
+            }
         }
     }
 
@@ -112,7 +113,7 @@ impl Tree {
         TreeRecord { mount: self.mount, next: names.next, directories, names: files, places, free }
     }
 
-    fn restore(&self, record: TreeRecord<'_>, bytes: &mut &[u8]) -> Result<(), Damage> {
+    fn restore(&self, record: TreeRecord<'_>, contents: &mut Contents<'_>) -> Result<(), Damage> {
         let TreeRecord { next, directories, names, places, free, .. } = record;
         let mut made = self.make_directories(next, &directories)?;
         let mut named = vec![None; places.len()];
@@ -126,7 +127,7 @@ impl Tree {
                 return Err(Damage::Name(index));
             }
         }
-        self.nodes.restore(places, free, &named, bytes)?;
+        self.nodes.restore(places, free, &named, contents)?;
         // From the last to the first: each is whole when it goes into its parent.
         while made.len() > 1 {
             let (index, Some(directory)) = (made.len() - 1, made.pop()) else { break };

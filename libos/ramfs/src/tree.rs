@@ -2,6 +2,7 @@
 
 use crate::names::{Directory, Entry, split};
 use crate::nodes::Nodes;
+use crate::places::Places;
 use crate::quota::Quota;
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -34,8 +35,8 @@ pub(crate) struct Names {
 }
 
 impl Tree {
-    pub(crate) fn new(host: HostRef, mount: u32, limit: u64) -> Tree {
-        let quota = Arc::new(Quota::new(limit));
+    pub(crate) fn new(host: HostRef, mount: u32, limit: u64, places: Arc<Places>) -> Tree {
+        let quota = Arc::new(Quota::new(limit, places));
         let root = Directory::new(DIRECTORIES, host.realtime() as i64);
         let names = FutexMutex::new(Names { root, next: DIRECTORIES + 1 });
         Tree { host, mount, names, nodes: Nodes::new(host, mount, quota.clone()), quota }

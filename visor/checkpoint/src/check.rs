@@ -22,8 +22,8 @@ use monohull_abi::call::SYSTEM_INSTANCE;
 use monohull_abi::event::{event_queue_of, is_event_list};
 use monohull_abi::file::{FILE_SIZE_MAX, MAPPINGS_MAX, PATH_MAX};
 use monohull_abi::layout::{
-    ARENA_BASE, ARENA_END, CELL_COUNT, CELL_SIZE, CELLS_BASE, MAPPINGS_OFFSET, MAX_STACK_SIZE, MIN_STACK_SIZE, PAGE,
-    THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base,
+    ARENA_BASE, ARENA_END, CELL_COUNT, CELL_SIZE, CELLS_BASE, FILES_BASE, FILES_END, MAPPINGS_OFFSET, MAX_STACK_SIZE,
+    MIN_STACK_SIZE, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base,
 };
 use monohull_abi::network::QUEUES_MAX;
 use monohull_abi::number::{self, EVENT_WAIT, FUTEX_WAIT, NANOSLEEP, QUEUE_WAIT, SLOT_TAKE, SYSTEM_ONLY, THREAD_JOIN};
@@ -513,9 +513,13 @@ fn modules(records: &[ModuleRecord]) -> Result<Vec<PageRange>> {
             return wrong("its state does not begin with a version");
         }
         for range in &record.pages {
-            let room = ARENA_END.saturating_sub(range.start) / PAGE;
-            if range.start < ARENA_BASE || !range.start.is_multiple_of(PAGE) || range.count > room {
-                return wrong("it has pages outside of the buffer arena");
+            let (start, end) = match range.start < FILES_BASE {
+                true => (ARENA_BASE, ARENA_END),
+                false => (FILES_BASE, FILES_END),
+            };
+            let room = end.saturating_sub(range.start) / PAGE;
+            if range.start < start || !range.start.is_multiple_of(PAGE) || range.count > room {
+                return wrong("it has pages outside of the buffer arena, which are none of files in memory");
             }
         }
         pages.extend_from_slice(&record.pages);

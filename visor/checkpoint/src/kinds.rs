@@ -2,7 +2,9 @@
 
 use crate::pages::{Content, Run};
 use crate::record::{Contents, InstanceRecord};
-use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, CELLS_BASE, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET};
+use monohull_abi::layout::{
+    ARENA_BASE, CELL_SIZE, CELLS_BASE, FILES_BASE, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET,
+};
 use std::collections::BTreeMap;
 
 /// What a page belongs to.
@@ -20,6 +22,8 @@ pub enum PageKind {
     MappedFile,
     /// A libos module's state: a slot buffer.
     Buffer,
+    /// A file in memory.
+    FileInMemory,
 }
 
 impl PageKind {
@@ -32,6 +36,7 @@ impl PageKind {
             PageKind::Mapped => "mapped memory",
             PageKind::MappedFile => "mapped files",
             PageKind::Buffer => "slot buffers",
+            PageKind::FileInMemory => "files in memory",
         }
     }
 }
@@ -74,8 +79,11 @@ pub fn count_pages(contents: &Contents, runs: &[Run]) -> BTreeMap<PageKind, Page
 
 /// What the page at an address belongs to, and where the pages that follow it no longer do.
 fn kind(cells: &BTreeMap<u64, &InstanceRecord>, address: u64) -> (PageKind, u64) {
+    if address >= FILES_BASE {
+        return (PageKind::FileInMemory, u64::MAX);
+    }
     if address >= ARENA_BASE {
-        return (PageKind::Buffer, u64::MAX);
+        return (PageKind::Buffer, FILES_BASE);
     }
     let cell = address.saturating_sub(CELLS_BASE) / CELL_SIZE;
     let base = CELLS_BASE + cell * CELL_SIZE;

@@ -14,7 +14,7 @@
 use crate::error::{Error, Part};
 use crate::hash::Hash;
 use crate::section::{SectionId, part};
-use monohull_abi::layout::{PAGE, USER_BASE, USER_END};
+use monohull_abi::layout::{FILES_BASE, FILES_END, PAGE, USER_BASE, USER_END};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -196,14 +196,15 @@ impl<'p> Pages<'p> {
     }
 }
 
-/// A run's pages are pages of the user side.
+/// A run's pages are pages of the user side, or have names of files in memory.
 pub(crate) fn check_place(run: &Run) -> Result<(), Error> {
     let subject = format_args!("page {:#x}", run.address);
     if !run.address.is_multiple_of(PAGE) {
         return Err(Error::wrong(subject, "its address is no multiple of a page"));
     }
-    let room = USER_END.saturating_sub(run.address) / PAGE;
-    if run.address < USER_BASE || run.count > room {
+    let (start, end) = if run.address < FILES_BASE { (USER_BASE, USER_END) } else { (FILES_BASE, FILES_END) };
+    let room = end.saturating_sub(run.address) / PAGE;
+    if run.address < start || run.count > room {
         return Err(Error::wrong(subject, "it is no user memory"));
     }
     Ok(())

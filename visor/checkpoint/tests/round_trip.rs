@@ -4,7 +4,8 @@ mod support;
 
 use monohull_abi::layout::{MAPPINGS_OFFSET, PAGE, cell_base};
 use monohull_checkpoint::record::{
-    Contents, EXTENDED_BYTES, HandlerRecord, MappedFileRecord, RegistersRecord, RequestsRecord, Resumption, ThreadState,
+    Contents, EXTENDED_BYTES, HandlerRecord, MappedFileRecord, PageRange, RegistersRecord, RequestsRecord, Resumption,
+    ThreadState,
 };
 use monohull_checkpoint::{
     Checkpoint, Content, Hash, Heat, NewFile, Packing, PageKind, Pages, Replace, SECTION_MAX, Trust, compare,
@@ -161,6 +162,7 @@ fn pages_that_nothing_has_are_not_written() {
         base + (32 << 30),                           // the guard of a thread stack
         base + (32 << 30) + 4 * STACK + PAGE,        // a thread stack that was never used
         monohull_abi::layout::ARENA_BASE + 2 * PAGE, // the arena, but no module's
+        monohull_abi::layout::FILES_BASE,            // a file in memory, but no module's
         monohull_abi::layout::INFO_BASE,
         monohull_abi::layout::FRAMES_BASE,
     ] {
@@ -171,15 +173,52 @@ fn pages_that_nothing_has_are_not_written() {
     }
     assert!(refused.iter().all(|text| text.contains("no instance and no module has the pages")), "{refused:#?}");
 
-    for address in
-        [0, 4096, monohull_abi::layout::CARRIER_BASE, monohull_abi::layout::ARENA_END, u64::MAX - 4095, base + 1]
-    {
+    let (files, behind) = (monohull_abi::layout::FILES_BASE, monohull_abi::layout::FILES_END);
+    for address in [
+        0,
+        4096,
+        monohull_abi::layout::CARRIER_BASE,
+        monohull_abi::layout::ARENA_END,
+        files - PAGE,
+        files + 1,
+        behind,
+        u64::MAX - 4095,
+        base + 1,
+    ] {
         Pages::new().here(address, &page, Heat::Rest).expect_err("no user memory, or no page");
     }
     let mut pages = Pages::new();
     pages.here(base + STACK - PAGE, &page, Heat::Rest).expect("the stack");
     pages.zero(base + STACK - 2 * PAGE, 2).expect("the stack");
     write(&mut Vec::new(), &contents(), &pages, Packing::Raw).expect_err("a page is given twice");
+}
+
+/// Pages of files in memory are named behind all memory, and are a module's.
+#[test]
+fn files_in_memory_have_pages_of_their_own() {
+    let (start, end) = (monohull_abi::layout::FILES_BASE, monohull_abi::layout::FILES_END);
+    let mut contents = contents();
+    let range = |start, count| PageRange { start, count };
+    contents.modules[1].pages = vec![range(start, 2), range(end - PAGE, 1)];
+    let (memory, two, last) = (memory(), [page(1), page(2)].concat(), page(3));
+    let mut pages = pages(&memory);
+    pages.here(start, &two, Heat::Rest).expect("of files");
+    pages.here(end - PAGE, &last, Heat::Rest).expect("of files");
+    let mut file = Vec::new();
+    write(&mut file, &contents, &pages, Packing::Raw).expect("written");
+    let read = Checkpoint::read(file.as_slice(), Trust::NotSealed).expect("read");
+    let counts = count_pages(read.contents(), read.runs());
+    assert_eq!(counts[&PageKind::FileInMemory].here, 3);
+    assert_eq!(counts[&PageKind::Buffer].here, 2, "they are no buffers");
+    for (start, count) in [(start, 3), (end - PAGE, 2), (start - PAGE, 2), (start, u64::MAX)] {
+        contents.modules[1].pages = vec![range(start, count)];
+        let error = write(&mut Vec::new(), &contents, &pages, Packing::Raw).map(drop).expect_err("not as it was given");
+        let text = error.to_string();
+        assert!(
+            ["outside of the buffer arena", "no instance and no module"].iter().any(|why| text.contains(why)),
+            "{text}"
+        );
+    }
 }
 
 #[test]

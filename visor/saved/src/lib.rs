@@ -44,6 +44,7 @@ use monohull_host_files::input;
 use monohull_ipc::later_pages::GivePages;
 use monohull_report::escape::shown;
 use monohull_workflow::Plan;
+use monohull_workflow::plan::MountSource;
 use pages::Reading;
 use unread::UnreadPages;
 
@@ -408,7 +409,7 @@ pub fn open_beside(path: &Path, name: &str) -> io::Result<File> {
     input::open_regular(&folder.join(name), false).map_err(io::Error::from)
 }
 
-/// The most bytes of pages that the workflow's limits let its instances have. A small file may name many: equal pages are stored once,
+/// The most bytes of pages that the workflow's limits let it have. A small file may name many: equal pages are stored once,
 /// and zero pages not at all.
 fn most_bytes(plan: &Plan, contents: &Contents) -> Result<u64, String> {
     let of_instance = |step: &str| {
@@ -418,7 +419,11 @@ fn most_bytes(plan: &Plan, contents: &Contents) -> Result<u64, String> {
     };
     let instances = contents.instances.iter().map(|instance| of_instance(&instance.step));
     let instances = instances.sum::<Result<u64, _>>()?;
-    Ok(instances.saturating_add(plan.limits.slots))
+    let files = plan.files.iter().map(|mount| match mount.source {
+        MountSource::Memory { size } => size,
+        _ => 0,
+    });
+    Ok(files.fold(instances.saturating_add(plan.limits.slots), u64::saturating_add))
 }
 
 /// A checkpoint holds no continuation as `records` writes it, or a page of it is damaged.

@@ -13,7 +13,7 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use monohull_abi::layout::PAGE;
+use monohull_abi::layout::{FILES_BASE, PAGE};
 use monohull_checkpoint::{Chain, Content, Error, Piece, ReadAt, Run};
 use monohull_ipc::sealed_pages::PagesFile;
 
@@ -87,7 +87,10 @@ pub(super) fn into_memory<S: ReadAt + Sync>(
 
 /// The pieces with contents that lie side by side in large parts, and that the run has not touched before; none if they are few.
 fn large_parts<S: ReadAt>(chain: &Chain<S>) -> Vec<Piece> {
-    let has_contents = |piece: &Piece| matches!(piece.run.content, Content::Here { .. }) && !chain.is_active(piece);
+    // Files in memory are not memory of functions, which the kernel would tell of.
+    let has_contents = |piece: &Piece| {
+        matches!(piece.run.content, Content::Here { .. }) && piece.run.address < FILES_BASE && !chain.is_active(piece)
+    };
     let pages = |pieces: &[Piece]| pieces.iter().map(|piece| piece.run.count).sum::<u64>();
     let parts = chain
         .pieces()

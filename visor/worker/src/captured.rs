@@ -128,18 +128,24 @@ impl Bounds {
         let instances = plan.steps.iter().map(most).fold(0, u64::saturating_add);
         let memory = plan.steps.iter().map(of_step).fold(plan.limits.slots, u64::saturating_add);
         let files = plan.files.iter().map(|mount| files_of(&mount.source)).fold(0, u64::saturating_add);
+        let in_memory = plan.files.iter().map(|mount| match mount.source {
+            MountSource::Memory { size } => size,
+            _ => 0,
+        });
+        let pages = in_memory.fold(memory, u64::saturating_add);
         let output = instances.saturating_mul(plan.limits.output);
         let printed = output.saturating_mul(OF_PRINTED);
-        let parts = [RECORD, instances.saturating_mul(OF_INSTANCE), memory / MEMORY_OF_BYTE, files, printed];
+        let parts = [RECORD, instances.saturating_mul(OF_INSTANCE), pages / MEMORY_OF_BYTE, files, printed];
         let record = parts.into_iter().fold(0, u64::saturating_add);
-        let entries = ENTRIES.saturating_add(memory / MEMORY_OF_ENTRY).saturating_add(output / OUTPUT_OF_ENTRY);
+        let entries = ENTRIES.saturating_add(pages / MEMORY_OF_ENTRY).saturating_add(output / OUTPUT_OF_ENTRY);
         Bounds { bytes: memory.saturating_add(record), record: Most { bytes: record, entries } }
     }
 }
 
-/// The most bytes that the record of a file system has, which its module writes.
+/// The most bytes that a file system has in a continuation: the record that its module writes, and pages.
 fn files_of(source: &MountSource) -> u64 {
     match source {
+        // What they contain is in pages beside the record, and names are in it: all is charged for, to the same limit.
         MountSource::Memory { size } => *size,
         // What a run has changed of it.
         MountSource::Image { path, access: Access::Copy } => std::fs::metadata(path).map_or(0, |image| image.len()),
@@ -282,9 +288,10 @@ mod tests {
         let memory = 2 * (16 << 20) + (1 << 20);
         assert!(least.record.bytes >= 64 << 20 && least.bytes >= least.record.bytes + memory, "{least:?}");
         let with_files = Bounds::of(&plan(r#"{ "at": "/t", "memory": "3GiB" }"#, ""));
-        assert_eq!(with_files.record.bytes - least.record.bytes, 3 << 30);
-        assert_eq!(with_files.bytes - least.bytes, 3 << 30);
-        assert_eq!(with_files.record.entries, least.record.entries, "they are byte strings");
+        // They are pages, each of which may be alone, or names.
+        let files = (3 << 30) + (3 << 30) / 64;
+        assert_eq!((with_files.record.bytes - least.record.bytes, with_files.bytes - least.bytes), (files, files));
+        assert_eq!(with_files.record.entries - least.record.entries, (3 << 30) / 256);
         let with_output = Bounds::of(&plan("", r#", "output": "1GiB""#));
         assert!(with_output.record.bytes - least.record.bytes >= 2 * ((1 << 30) - (1 << 20)));
     }

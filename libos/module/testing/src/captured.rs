@@ -1,6 +1,7 @@
 //! Capturing the modules of a miniature domain, and going on in another one.
 //!
-//! What a real domain captures page by page is kept here as it is: memory of cells, the buffers' pages that `mm` names, images.
+//! What a real domain captures page by page is kept here as it is: memory of cells, the buffers' pages that `mm` names, those of files in
+//! memory, images.
 //! Everything else of a module goes through its record.
 
 use crate::memory::Memory;
@@ -9,12 +10,13 @@ use crate::services::text;
 use crate::{Account, Domain, Shared};
 use monohull_abi::Errno;
 use monohull_abi::file::MountInfo;
-use monohull_abi::layout::{ARENA_BASE, ARENA_END};
+use monohull_abi::layout::{ARENA_BASE, ARENA_END, FILES_BASE, FILES_END, PAGE};
 use monohull_abi::module::{ModuleTable, SYSTEM_INSTANCE};
 use monohull_abi::network::TapConfig;
 use monohull_abi::record::{RecordServices, Records};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::c_void;
+use std::slice;
 use std::sync::atomic::Ordering;
 
 /// A domain at rest, as data.
@@ -29,6 +31,8 @@ pub struct Captured {
     /// What is in the files behind images; and whether changes do not reach them.
     images: HashMap<u32, (Vec<u8>, bool)>,
     memory: Memory,
+    /// What the pages of files in memory contain, by their names.
+    pub file_pages: BTreeMap<u64, Vec<u8>>,
     accounts: HashMap<u32, Account>,
     time: (u64, u64),
     kept_apart: bool,
@@ -52,7 +56,15 @@ struct Port {
     live: BTreeSet<u32>,
     record: Vec<u8>,
     pages: Vec<(u64, u64)>,
+    /// Name, address and bytes.
+    file_pages: Vec<(u64, u64, u64)>,
     refused: Option<String>,
+}
+
+impl Port {
+    fn new(live: &BTreeSet<u32>) -> Port {
+        Port { live: live.clone(), record: Vec::new(), pages: Vec::new(), file_pages: Vec::new(), refused: None }
+    }
 }
 
 impl Domain {
@@ -60,9 +72,9 @@ impl Domain {
     pub fn capture(&self) -> Result<Captured, String> {
         let live = self.shared.live.borrow().clone();
         let mut memory = self.shared.memory.borrow().clone();
-        let (mut records, mut buffers) = (Vec::new(), Vec::new());
+        let (mut records, mut buffers, mut file_pages) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (table, state) in &self.shared.modules {
-            let mut port = Port { live: live.clone(), record: Vec::new(), pages: Vec::new(), refused: None };
+            let mut port = Port::new(&live);
             // SAFETY: the state is live, no handler runs, and the port outlives the call.
             let saved = unsafe {
                 let ask = Records::of::<Port>((&raw mut port).cast());
@@ -77,6 +89,11 @@ impl Domain {
             }
             records.push(port.record);
             buffers.extend(port.pages);
+            for (name, address, len) in port.file_pages {
+                // SAFETY: memory that the module has named, which nothing changes now.
+                let bytes = unsafe { slice::from_raw_parts(address as *const u8, len as usize) };
+                assert!(file_pages.insert(name, bytes.to_vec()).is_none(), "a name is given once");
+            }
         }
         memory.keep_in(ARENA_BASE..ARENA_END, &buffers);
         let mut accounts = self.shared.accounts.borrow().clone();
@@ -93,6 +110,7 @@ impl Domain {
             mounts: self.shared.mounts.borrow().clone(),
             images,
             memory,
+            file_pages,
             accounts,
             time: self.shared.time.get(),
             kept_apart: self.shared.kept_apart.get(),
@@ -116,7 +134,7 @@ impl Domain {
         shared.kept_apart.set(captured.kept_apart);
         let mut buffers = Vec::new();
         for ((table, state), record) in shared.modules.iter().zip(&captured.records) {
-            let mut port = Port { live: captured.live.clone(), record: Vec::new(), pages: Vec::new(), refused: None };
+            let mut port = Port::new(&captured.live);
             // SAFETY: as in `capture`; the record is readable.
             let restored = unsafe {
                 let ask = Records::of::<Port>((&raw mut port).cast());
@@ -130,6 +148,12 @@ impl Domain {
                 }
             }
             buffers.extend(port.pages);
+            for (name, address, len) in port.file_pages {
+                let Some(bytes) = captured.file_pages.get(&name) else { continue };
+                let len = bytes.len().min(len as usize);
+                // SAFETY: memory that the module has just named, and that it does not use now.
+                unsafe { (address as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), len) };
+            }
         }
         shared.memory.borrow_mut().copy_pages(&captured.memory, &buffers);
         Ok(domain)
@@ -175,6 +199,13 @@ impl RecordServices for Port {
     unsafe extern "C" fn pages(domain: *mut c_void, address: u64, len: u64) {
         // SAFETY: as in `write`.
         unsafe { port(domain) }.pages.push((address, len));
+    }
+
+    unsafe extern "C" fn file_pages(domain: *mut c_void, name: u64, address: u64, len: u64) {
+        assert!(name >= FILES_BASE && name.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && len > 0, "whole pages");
+        assert!(len <= FILES_END - name, "names of files in memory");
+        // SAFETY: as in `write`.
+        unsafe { port(domain) }.file_pages.push((name, address, len));
     }
 
     unsafe extern "C" fn refuse(domain: *mut c_void, instance: u32, why: *const u8, len: usize) {

@@ -3,7 +3,7 @@
 use super::changes::{Found, Parts};
 use super::check::{Rejected, check};
 use super::record::{Continuation, InstanceRecord, MappedRecord, ModuleRecord, RangeState, ThreadRecord, ThreadState};
-use super::{Suspended, names, pages};
+use super::{Suspended, file_pages, names, pages};
 use crate::address_space::{Access, AddressSpaceError};
 use crate::driver::Driver;
 use crate::host_time::monotonic_ns;
@@ -33,6 +33,8 @@ pub enum CaptureError {
     StackPointer { instance: String, thread: u32 },
     #[error("{instance} has a mapped file that cannot be read")]
     MappedFile { instance: String },
+    #[error("a file in memory cannot be read")]
+    File,
     #[error("memory of {instance} that came with its checkpoint cannot be read: {source}")]
     Unread { instance: String, source: std::io::Error },
     #[error("{instance} has mapped memory that it has made inaccessible, which cannot be read: {source}")]
@@ -117,7 +119,9 @@ impl Shared {
                 // SAFETY: buffers of the arena that their module has named are readable, and nothing runs.
                 unsafe { pages::of_range(range, &mut found) };
             }
-            let ranges = ranges.iter().map(|range| (range.start, range.end - range.start)).collect();
+            let names = joined(module.file_pages.iter().map(|pages| pages.names.clone()).collect());
+            file_pages::capture(module.file_pages, &mut found)?;
+            let ranges = ranges.iter().chain(&names).map(|range| (range.start, range.end - range.start)).collect();
             modules.push(ModuleRecord { name: module.name, bytes: module.bytes, pages: ranges });
         }
         let Parts { pages, unchanged, seen } = found.into_parts();

@@ -14,6 +14,7 @@
 //!   │        data, bss ───────────────────────▶  pages that differ from the image  ┐
 //!   │        heap, slot buffers ──────────────▶  pages that are not zero           ├ written into pages that were tagged
 //!   │        stacks, from the red zone up ────▶  pages that are not zero           ┘
+//!   ├ files in memory ────────────────────────▶  pages that are not zero, with names ─▶ written where their module has them
 //!   └ carriers, keys, descriptors, secrets ───▶  -                                 made anew
 //! ```
 //!
@@ -48,6 +49,7 @@ mod captured_pages;
 mod changes;
 mod check;
 mod common_calls;
+mod file_pages;
 mod keeper;
 mod names;
 mod page_hash;

@@ -155,7 +155,7 @@ unsafe fn bytes_of<'p>(page: u64) -> &'p [u8] {
     unsafe { std::slice::from_raw_parts(page as *const u8, PAGE as usize) }
 }
 
-fn is_zero(bytes: &[u8]) -> bool {
+pub(super) fn is_zero(bytes: &[u8]) -> bool {
     // SAFETY: every bit pattern is a `u64`.
     let (before, words, after) = unsafe { bytes.align_to::<u64>() };
     words.iter().all(|word| *word == 0) && before.iter().chain(after).all(|byte| *byte == 0)

@@ -163,10 +163,18 @@ unsafe fn copy_back(space: &AddressSpace, run: &Run<'_>, part: Range<u64>) -> Re
         let _ = space.populate(part.clone(), PageUse::Write);
     }
     // SAFETY: the caller's promise.
-    let put_back = |address, bytes: &[u8]| unsafe { pages::put_back(address, bytes) };
+    each_piece(run, part, |address, bytes: &[u8]| unsafe { pages::put_back(address, bytes) })
+}
+
+/// Has the contents of a part of a run taken, piece by piece.
+pub(super) fn each_piece(
+    run: &Run<'_>,
+    part: Range<u64>,
+    mut take: impl FnMut(u64, &[u8]),
+) -> Result<(), RestoreError> {
     let source = match run.contents {
         Contents::Bytes(bytes) | Contents::File(bytes, ..) => {
-            put_back(part.start, &bytes[(part.start - run.address) as usize..(part.end - run.address) as usize]);
+            take(part.start, &bytes[(part.start - run.address) as usize..(part.end - run.address) as usize]);
             return Ok(());
         }
         Contents::Later(source) => source,
@@ -178,7 +186,7 @@ unsafe fn copy_back(space: &AddressSpace, run: &Run<'_>, part: Range<u64>) -> Re
         let given = source.pages(at, count, &mut |bytes| {
             is_whole = bytes.len() as u64 == count * PAGE;
             if is_whole {
-                put_back(at, bytes);
+                take(at, bytes);
             }
         });
         given?;

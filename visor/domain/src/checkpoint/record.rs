@@ -277,14 +277,15 @@ pub struct ModuleRecord {
     /// The record, which begins with a version.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
-    /// The pages of slot buffers that belong to the state: address and bytes, in ascending order and with gaps between them.
+    /// The pages of slot buffers or files in memory that belong to the state: address, or name, and bytes, in ascending order and with gaps
+    /// between them.
     pub pages: Vec<(u64, u64)>,
 }
 
 /// Contents of whole pages.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PageRun {
-    /// The address of the first.
+    /// The address of the first, or the name of one of a file in memory, which is as one.
     pub address: u64,
     /// The contents, a multiple of the page size.
     #[serde(with = "serde_bytes")]

@@ -3,10 +3,10 @@
 use super::adopt::adopt_memory;
 use super::captured_pages::CapturedPages;
 use super::check::{Rejected, check};
-use super::pages;
 use super::putting_back::{Mappable, put_back};
 use super::record::{Continuation, InstanceRecord};
 use super::restore_error::RestoreError;
+use super::{file_pages, pages};
 use crate::explanation::Explanations;
 use crate::hostcall;
 use crate::instance::{Counters, Instance, InstanceConfig, Line, Output, cell_of};
@@ -53,10 +53,15 @@ impl Shared {
         let modules: Vec<_> = modules
             .map(|module| {
                 recorded.extend(module.pages);
-                hostcall::ModuleRecord { name: module.name, bytes: module.bytes, pages: Vec::new() }
+                let (pages, file_pages) = (Vec::new(), Vec::new());
+                hostcall::ModuleRecord { name: module.name, bytes: module.bytes, pages, file_pages }
             })
             .collect();
-        let buffers = joined(self.restore_modules(&modules)?);
+        let runs = continuation.pages.runs();
+        let buffers = joined(self.restore_modules(&modules, |pages| match pages {
+            [] => Ok(()),
+            pages => file_pages::put_back(pages, &runs),
+        })?);
         recorded.sort_unstable();
         if !recorded.iter().copied().eq(buffers.iter().map(|range| (range.start, range.end - range.start))) {
             return Err(Rejected::ModulePages.into());
@@ -65,7 +70,6 @@ impl Shared {
         if !self.files.pager.all_are_made() {
             return Err(Rejected::ModuleFiles.into());
         }
-        let runs = continuation.pages.runs();
         check_runs(runs.iter().map(|run| (run.address, run.len)), &mut writable)?;
         let live = self.instances.live();
         {
@@ -73,7 +77,7 @@ impl Shared {
             let mut cells: Vec<_> = locked.iter_mut().filter_map(|cell| cell.as_deref_mut()).collect();
             let later = continuation.pages.source().map(|source| (&self.files.pager, source));
             // SAFETY: checked above; the pages have been tagged, and no function runs.
-            unsafe { put_back(&self.space, &mut cells, &runs, Mappable::Fixed, later)? };
+            unsafe { put_back(&self.space, &mut cells, file_pages::of_functions(&runs), Mappable::Fixed, later)? };
         }
         for instance in live {
             instance.with_cell(|cell| cell.mapped().settle(&self.space, cell.key())).transpose()?;

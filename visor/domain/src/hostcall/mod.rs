@@ -30,6 +30,7 @@ pub(crate) use hostcalls::Hostcalls;
 pub(crate) use https::Relayed;
 pub(crate) use modules::restore_statics;
 pub use modules::{Loaded, ModuleError, NAMES, preload};
+pub use port::FilePages;
 pub use record_error::RecordError;
 pub use records::ModuleRecord;
 pub(crate) use rewind::note_numbers;

@@ -1,6 +1,6 @@
 //! Libos modules: found, loaded with `dlopen` on the first call of one of their numbers, and never before.
 
-use super::port::Port;
+use super::port::{FilePages, Port};
 use super::statics::Statics;
 use super::table::{Binding, Table};
 use crate::gadgets::{self, GadgetsError};
@@ -109,6 +109,14 @@ pub(super) struct Saved {
     pub(super) bytes: Vec<u8>,
     /// Ranges of the arena that belong to it.
     pub(super) pages: Vec<Range<u64>>,
+    /// The pages of files in memory.
+    pub(super) file_pages: Vec<FilePages>,
+}
+
+/// What a module has named whose state has been rebuilt: see [`Saved`].
+pub(super) struct Restored {
+    pub(super) pages: Vec<Range<u64>>,
+    pub(super) file_pages: Vec<FilePages>,
 }
 
 /// The modules of one domain.
@@ -195,20 +203,23 @@ impl Modules {
         // SAFETY: the module is started; the table and its port outlive the call.
         let saved = unsafe { (table.save)(state, &raw const ask) } == 1;
         match port.refused {
-            None if saved => Ok(Some(Saved { bytes: port.record.unwrap_or_default(), pages: port.pages })),
+            None if saved => {
+                let Port { record, pages, file_pages, .. } = port;
+                Ok(Some(Saved { bytes: record.unwrap_or_default(), pages, file_pages }))
+            }
             refused => Err(refused.unwrap_or_else(unexplained)),
         }
     }
 
-    /// Rebuilds the state of a module that has served no call: the ranges of the arena that belong to it.
-    pub(super) fn restore(&self, name: &str, record: &[u8], live: &[u32]) -> Result<Vec<Range<u64>>, (u32, String)> {
+    /// Rebuilds the state of a module that has served no call.
+    pub(super) fn restore(&self, name: &str, record: &[u8], live: &[u32]) -> Result<Restored, (u32, String)> {
         let (table, state) = self.started(name).ok_or_else(unexplained)?;
         let mut port = Port::new(live, false);
         let ask = port.table();
         // SAFETY: as in `save`; the record is readable.
         let restored = unsafe { (table.restore)(state, &raw const ask, record.as_ptr(), record.len()) } == 1;
         match port.refused {
-            None if restored => Ok(port.pages),
+            None if restored => Ok(Restored { pages: port.pages, file_pages: port.file_pages }),
             refused => Err(refused.unwrap_or_else(unexplained)),
         }
     }

@@ -1,17 +1,27 @@
 //! The services for one module while its state is captured or rebuilt.
 
 use monohull_abi::Errno;
-use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE};
+use monohull_abi::layout::{ARENA_BASE, ARENA_END, FILES_BASE, FILES_END, PAGE};
 use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_abi::record::{RECORD_MAX, RecordServices, Records};
 use std::ffi::c_void;
 use std::ops::Range;
+
+/// Whole pages of a file in memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FilePages {
+    /// Their names in a continuation, which look like addresses.
+    pub names: Range<u64>,
+    /// Where they are: memory that the module has from the visor.
+    pub(crate) address: u64,
+}
 
 /// What one module asks while it is captured or rebuilt.
 pub(super) struct Port<'l> {
     live: &'l [u32],
     pub(super) record: Option<Vec<u8>>,
     pub(super) pages: Vec<Range<u64>>,
+    pub(super) file_pages: Vec<FilePages>,
     /// Instance and reason.
     pub(super) refused: Option<(u32, String)>,
 }
@@ -19,7 +29,7 @@ pub(super) struct Port<'l> {
 impl<'l> Port<'l> {
     /// For a capture (`writes`) or a rebuild of a domain in which these instances live.
     pub(super) fn new(live: &'l [u32], writes: bool) -> Port<'l> {
-        Port { live, record: writes.then(Vec::new), pages: Vec::new(), refused: None }
+        Port { live, record: writes.then(Vec::new), pages: Vec::new(), file_pages: Vec::new(), refused: None }
     }
 
     /// The table of its services, for as long as the port stays where it is.
@@ -59,6 +69,13 @@ impl RecordServices for Port<'_> {
         assert!(is_whole && address >= ARENA_BASE && len <= ARENA_END - address, "pages of the arena");
         // SAFETY: see `port`.
         unsafe { port(domain) }.pages.push(address..address + len);
+    }
+
+    unsafe extern "C" fn file_pages(domain: *mut c_void, name: u64, address: u64, len: u64) {
+        let is_whole = [name, address, len].iter().all(|number| number.is_multiple_of(PAGE)) && len > 0;
+        assert!(is_whole && (FILES_BASE..FILES_END).contains(&name) && len <= FILES_END - name, "pages of files");
+        // SAFETY: see `port`.
+        unsafe { port(domain) }.file_pages.push(FilePages { names: name..name + len, address });
     }
 
     unsafe extern "C" fn refuse(domain: *mut c_void, instance: u32, text: *const u8, len: usize) {

@@ -6,10 +6,13 @@
 //! ```
 //!
 //! A record is bytes to this crate; only its module understands it. Beside it, `mm` names the ranges of the arena that belong to
-//! live buffers: no other page of the arena is captured, and a capture has no business with another one.
+//! live buffers: no other page of the arena is captured, and a capture has no business with another one. And `ramfs` names the pages of
+//! its files, which lie in memory that it has from the visor: what their contents are is known before `mmap-file` shows them again.
 
-use super::modules::{NAMES, Saved};
+use super::modules::{NAMES, Restored, Saved};
+use super::port::FilePages;
 use super::record_error::RecordError;
+use crate::checkpoint::RestoreError;
 use crate::shared::Shared;
 use monohull_abi::module::SYSTEM_INSTANCE;
 use std::ops::Range;
@@ -26,6 +29,8 @@ pub struct ModuleRecord {
     pub bytes: Vec<u8>,
     /// The ranges of the arena, whole pages, whose contents belong to it.
     pub pages: Vec<Range<u64>>,
+    /// The pages of files in memory, whose contents belong to it as well. Not read where a module is rebuilt, which names its own.
+    pub file_pages: Vec<FilePages>,
 }
 
 impl Shared {
@@ -35,19 +40,25 @@ impl Shared {
         let mut records = Vec::new();
         for name in ORDER.into_iter().rev() {
             let saved = self.hostcalls.modules.save(name, &live);
-            if let Some(Saved { bytes, pages }) = saved.map_err(|refused| self.record_error(name, refused))? {
-                records.push(ModuleRecord { name: name.into(), bytes, pages });
+            if let Some(Saved { bytes, pages, file_pages }) =
+                saved.map_err(|refused| self.record_error(name, refused))?
+            {
+                records.push(ModuleRecord { name: name.into(), bytes, pages, file_pages });
             }
         }
         Ok(records)
     }
 
     /// Rebuilds the state of modules that have served no call. The domain's instances are there, with what their cells hold
-    /// charged to them; no thread runs. After an error the domain is good for nothing. Gives the ranges of the arena whose
-    /// contents belong to the state.
-    pub fn restore_modules(&self, records: &[ModuleRecord]) -> Result<Vec<Range<u64>>, RecordError> {
-        let error = |name: &str, reason: &str| {
-            Err(RecordError { module: name.into(), function: None, instance: None, reason: reason.into() })
+    /// charged to them; no thread runs. After an error the domain is good for nothing. `fill` gives pages of files in memory their contents,
+    /// which are zero. Gives the ranges of the arena, and the names of the pages of files, whose contents belong to the state.
+    pub fn restore_modules(
+        &self,
+        records: &[ModuleRecord],
+        mut fill: impl FnMut(&[FilePages]) -> Result<(), RestoreError>,
+    ) -> Result<Vec<Range<u64>>, RestoreError> {
+        let error = |name: &str, reason: &str| -> Result<_, RestoreError> {
+            Err(RecordError { module: name.into(), function: None, instance: None, reason: reason.into() }.into())
         };
         if let Some(record) = records.iter().find(|record| !ORDER.contains(&record.name.as_str())) {
             return error(&record.name, "this Monohull has no such module");
@@ -65,7 +76,10 @@ impl Shared {
                 return error(name, &reason);
             }
             let restored = self.hostcalls.modules.restore(name, &record.bytes, &live);
-            pages.extend(restored.map_err(|refused| self.record_error(name, refused))?);
+            let Restored { pages: buffers, file_pages } =
+                restored.map_err(|refused| self.record_error(name, refused))?;
+            fill(&file_pages)?;
+            pages.extend(buffers.into_iter().chain(file_pages.into_iter().map(|pages| pages.names)));
         }
         Ok(pages)
     }
