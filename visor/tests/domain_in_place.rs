@@ -5,11 +5,11 @@ mod extent;
 mod support;
 
 use extent::is_exhaustive;
-use monohull_abi::layout::PAGE;
+use monohull_abi::layout::{FILES_BASE, FILES_SIZE, PAGE};
 use monohull_visor::domain::checkpoint::record::PageRun;
-use monohull_visor::domain::checkpoint::{Answer, Base, Continuation, Keeper, Suspended};
+use monohull_visor::domain::checkpoint::{Answer, Base, Continuation, Keeper, Rejected, RestoreError, Suspended};
 use monohull_visor::domain::keys;
-use monohull_visor::engine::{Event, Ready, RunOptions};
+use monohull_visor::engine::{Event, HostError, Ready, RunOptions};
 use monohull_visor::report::{RunReport, Silent, Status};
 use monohull_visor::worker::{read_continuation, seal_continuation};
 use serde_json::{Value, json};
@@ -230,6 +230,113 @@ fn memory_of_each_kind_is_what_it_was_however_it_changes() {
     match is_exhaustive() {
         false => changes_memory(STEPS, FROM),
         true => changes_memory(10 * STEPS, usize::MAX),
+    }
+}
+
+/// The same, of files in memory of which one fills the result.
+fn works_on_files(how: &str, rounds: u64) -> Value {
+    let mut document = computes(2, &[(how, rounds)]);
+    document["files"] = json!([{ "at": "/work", "memory": "64MiB" }]);
+    document
+}
+
+/// Files in memory of each size that are written, cut, extended, renamed and removed. The run knows what each page must hold.
+#[test]
+fn files_in_memory_are_what_they_were_however_they_change() {
+    let _one = support::one_at_a_time();
+    let ready = ready(&works_on_files("files", STEPS));
+    let (expected, every) = uncaptured(&ready, 15);
+    let mut number = 0;
+    let kept = Kept::answering(move |captured| {
+        number += 1;
+        let next = match number % 5 {
+            2 => Base::Before,
+            4 => Base::None,
+            _ => Base::This,
+        };
+        let taken = if next == Base::Before { Vec::new() } else { captured.events_taken.clone() };
+        Some(Answer { next, taken, sent: 0, events: Vec::new() })
+    });
+    let ended = run(&ready, None, Some((&kept, every)));
+    assert_eq!(text(&ended, "result"), text(&expected, "result"));
+    let (captures, counts) = (kept.captures(), kept.counts.lock().expect("counts").clone());
+    assert!(captures.len() > 5, "captured {} times", captures.len());
+    assert!(counts.iter().any(|(_, left_out)| *left_out > 0), "{counts:?}");
+    for at in (0..captures.len()).step_by(captures.len().div_ceil(FROM)) {
+        let again = Kept::all();
+        for ended in [
+            run(&ready, Some(after_a_kill(&captures[at])), Some((&again, every))),
+            run_mapped(&ready, after_a_kill(&captures[at]), None),
+        ] {
+            assert_eq!(text(&ended, "result"), text(&expected, "result"), "from capture {at} of {}", captures.len());
+        }
+    }
+}
+
+/// The pages of files in memory.
+fn pages_of_ramfs(continuation: &mut Continuation) -> &mut Vec<(u64, u64)> {
+    &mut continuation.modules.iter_mut().find(|module| module.name == "ramfs").expect("it is in use").pages
+}
+
+/// 16 MiB in a file of which one page changes: the next capture has that page. What no file has any more is in none, nor is a hole.
+#[test]
+fn a_changed_page_of_a_file_is_one_page_of_a_capture() {
+    const LARGE: u64 = 4096;
+    const SECRET: u64 = 0x5ec2_e75e_c2e7_5ec2;
+    let _one = support::one_at_a_time();
+    let ready = ready(&works_on_files("one-page", 800_000));
+    let (expected, every) = uncaptured(&ready, 20);
+    let kept = Kept::all();
+    let ended = run(&ready, None, Some((&kept, every)));
+    assert_eq!(text(&ended, "result"), text(&expected, "result"));
+    let (captures, counts) = (kept.captures(), kept.counts.lock().expect("counts").clone());
+    let of_files = |captured: &Suspended| {
+        let runs = captured.continuation.pages.iter().filter(|run| run.address >= FILES_BASE);
+        runs.map(|run| run.bytes.len() as u64 / PAGE).sum::<u64>()
+    };
+    // The large file has been written, and the other one has one page that is no hole.
+    let whole: Vec<_> = (0..captures.len()).filter(|at| of_files(&captures[*at]) == LARGE + 1).collect();
+    assert!(whole.len() > 3, "captured {} times, {} of them after the file was written", captures.len(), whole.len());
+    for at in &whole[1..] {
+        let (own, left_out) = counts[*at];
+        assert!(own < 32 && left_out > LARGE - 1, "capture {at}: {own} pages, {left_out} left out");
+    }
+    for captured in captures.iter() {
+        let record = captured.continuation.modules.iter().find(|module| module.name == "ramfs");
+        assert!(record.is_none_or(|record| record.bytes.len() < 1024), "the record has what files contain");
+    }
+    for run in captures.iter().flat_map(|captured| &captured.continuation.pages).filter(|run| run.address >= FILES_BASE)
+    {
+        for page in run.bytes.chunks_exact(PAGE as usize) {
+            assert!(page.iter().any(|byte| *byte != 0), "a page of zeros");
+            assert_ne!(page[..8], SECRET.to_le_bytes(), "a page of a removed file");
+        }
+    }
+    let begin = after_a_kill(&captures[*whole.last().expect("there are some")]);
+    for ended in [run(&ready, Some(begin.clone()), None), run_mapped(&ready, begin.clone(), None)] {
+        assert_eq!(text(&ended, "result"), text(&expected, "result"));
+    }
+    // Contents are only for pages that a file has.
+    let chunk = |c: &Continuation| c.pages.iter().position(|run| run.address >= FILES_BASE).expect("a file");
+    type Change<'c> = &'c dyn Fn(&mut Continuation);
+    let changes: [(Rejected, Change<'_>); 8] = [
+        (Rejected::Pages, &|c| c.pages.last_mut().expect("a run").address += 1 << 40),
+        (Rejected::Pages, &|c| c.pages.last_mut().expect("a run").address = FILES_BASE + FILES_SIZE - PAGE),
+        (Rejected::Pages, &|c| c.pages.last_mut().expect("a run").bytes.extend([1; PAGE as usize])),
+        (Rejected::Pages, &|c| _ = c.pages.last_mut().expect("a run").bytes.pop()),
+        (Rejected::Pages, &|c| c.pages.push(c.pages[chunk(c)].clone())),
+        (Rejected::Pages, &|c| c.modules.retain(|module| module.name == "mm")),
+        (Rejected::ModulePages, &|c| _ = pages_of_ramfs(c).pop()),
+        (Rejected::ModulePages, &|c| pages_of_ramfs(c).push((FILES_BASE + (1 << 40), PAGE))),
+    ];
+    for (index, (expected, change)) in changes.into_iter().enumerate() {
+        let mut bad = begin.clone();
+        change(&mut bad);
+        match ready.run_from(Some(bad), None, &RunOptions::default(), Arc::new(Silent)) {
+            Err(HostError::Restore(RestoreError::Rejected(rejected))) if rejected == expected => {}
+            Err(error) => panic!("change {index} is refused otherwise: {error}"),
+            Ok(_) => panic!("change {index} is accepted, which should be refused: {expected}"),
+        }
     }
 }
 

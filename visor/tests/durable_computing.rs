@@ -364,6 +364,36 @@ fn later_checkpoints_need_those_before_them() {
     assert!(checkpoints(folder).is_empty(), "nothing needs them any more");
 }
 
+/// 16 MiB in a file in memory of which one page changes: later checkpoints have that page, and a run goes on from them.
+#[test]
+fn files_in_memory_that_have_not_changed_are_taken_from_the_checkpoint_before() {
+    const PAGES: u64 = 4096;
+    let folder = TempDir::new().expect("a folder");
+    let folder = folder.path();
+    let steps = json!([{ "name": "f", "function": "preempted", "args": { "how": "one-page", "rounds": 3_000_000 } }]);
+    write_workflow_of(folder, "changes-a-file", "preempted", &steps);
+    let text = fs::read_to_string(folder.join("w.json")).expect("it is there");
+    let mut workflow: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    workflow["files"] = json!([{ "at": "/work", "memory": "64MiB" }]);
+    fs::write(folder.join("w.json"), workflow.to_string()).expect("written");
+    let expected = expected(folder);
+    assert!(run_until(folder, 5), "it has ended before");
+    // Stored here, and as in the checkpoint before; with the bytes of the file.
+    let numbers = |path: &PathBuf| {
+        let described = monohull(folder, &["checkpoint", "describe", path.to_str().expect("UTF-8"), "--json"]);
+        let described = document(&described);
+        let kinds = described["pages"].as_array().expect("a list").iter();
+        let files = kinds.filter(|kind| kind["of"] == "files in memory");
+        let number = |what: &str| files.clone().filter_map(|kind| kind[what].as_u64()).sum::<u64>();
+        (number("stored"), number("as_in_parent"), fs::metadata(path).expect("it is there").len())
+    };
+    let all: Vec<_> = in_order(folder).iter().map(numbers).collect();
+    assert!(all.iter().any(|(stored, _, bytes)| *stored > PAGES && *bytes > PAGES * PAGE / 8), "{all:?}");
+    let is_small = |(stored, before, bytes): &(u64, u64, u64)| *stored < 4 && *before >= PAGES && *bytes < 256 << 10;
+    assert!(all.iter().any(is_small), "{all:?}");
+    assert_eq!(result_of(folder), expected);
+}
+
 /// Of an invocation whose history has one checkpoint the others stay that this one needs, and no more: also if another invocation has become
 /// the last that needs them.
 #[test]

@@ -4,6 +4,7 @@
 #![no_std]
 #![allow(unsafe_code, reason = "registers are what it is about")]
 
+mod files;
 mod memory;
 mod registers;
 
@@ -33,6 +34,14 @@ fn main(how: String, rounds: u64) {
         "memory" => {
             let mut result = SlotString::with_slot("result");
             result.push_str(&format!("{:016x}", memory::change(rounds)));
+        }
+        "files" => {
+            let mut result = SlotString::with_slot("result");
+            result.push_str(&format!("{:016x}", files::change(rounds)));
+        }
+        "one-page" => {
+            let mut result = SlotString::with_slot("result");
+            result.push_str(&format!("{:016x}", files::change_one_page(rounds)));
         }
         "spin" => loop {
             spin_loop();

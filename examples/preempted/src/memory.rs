@@ -189,21 +189,21 @@ impl Block {
 }
 
 /// What a word of a page holds.
-fn word(seed: u64, index: usize) -> u64 {
+pub(super) fn word(seed: u64, index: usize) -> u64 {
     match seed {
         0 => 0,
         seed => seed.rotate_left(index as u32 % 64) ^ index as u64,
     }
 }
 
-fn fill(bytes: &mut [u8], seeds: &[u64]) {
+pub(super) fn fill(bytes: &mut [u8], seeds: &[u64]) {
     for (page, seed) in bytes.chunks_exact_mut(PAGE as usize).zip(seeds) {
         let words = page.chunks_exact_mut(8).enumerate();
         words.for_each(|(index, bytes)| bytes.copy_from_slice(&word(*seed, index).to_le_bytes()));
     }
 }
 
-fn check(bytes: &[u8], seeds: &[u64]) {
+pub(super) fn check(bytes: &[u8], seeds: &[u64]) {
     assert_eq!(bytes.len(), seeds.len() * PAGE as usize);
     for (page, seed) in bytes.chunks_exact(PAGE as usize).zip(seeds) {
         let mut words = page.chunks_exact(8).enumerate();
@@ -215,22 +215,22 @@ fn check(bytes: &[u8], seeds: &[u64]) {
 }
 
 /// Xorshift.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
     /// A seed: now and then zero, and often one of few, so that pages become what they were.
-    fn seed(&mut self) -> u64 {
+    pub(super) fn seed(&mut self) -> u64 {
         match self.below(4) {
             0 => 0,
             1 => 1 + self.below(3),
