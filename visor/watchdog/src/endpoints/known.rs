@@ -19,7 +19,7 @@ use crate::http::error::ApiError;
 use crate::http::routes::{Call, Route};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, meta_kept};
-use crate::invocations::record::{LogLine, Printed};
+use crate::invocations::record::{End, LogLine, Printed};
 use crate::invocations::redact::Redactor;
 use crate::invocations::report::Report;
 use crate::invocations::shown::Shown;
@@ -162,8 +162,8 @@ fn family_fields(family: &Family, redactor: &Redactor) -> [(String, Value); 3] {
 }
 
 impl Ledger {
-    /// What is known of an invocation; `live` is the one that a process runs. Of the outputs that are files only that of this slot is opened: each may be
-    /// large, and takes memory if it is encrypted.
+    /// What is known of an invocation; `live` is the one that a process runs. Of the outputs that are files only that of this slot is opened: each
+    /// may be large, and takes memory if it is encrypted.
     fn recall(
         &self,
         id: &InvocationId,
@@ -212,12 +212,8 @@ impl Ledger {
                 Some(refusal) => Err(refusal),
                 None => Ok(outputs.into_iter().map(read).collect::<Result<Vec<_>, ApiError>>()?),
             };
-            invocation.end_as_told(
-                row.status.into(),
-                told.duration_us,
-                told.report.map(Report::from),
-                (result, stored),
-            );
+            let (status, report) = (row.status.into(), told.report.map(Report::from));
+            invocation.end(Arc::new(End { status, duration_us: told.duration_us, report, result, stored }));
         }
         Ok(Some(Known { invocation: Arc::new(invocation), row: durable(row), earlier: Vec::new() }))
     }

@@ -253,17 +253,6 @@ impl Invocation {
         self.end(self.ending(Status::Running, None, Ok(Vec::new())));
     }
 
-    /// It has ended as its row tells.
-    pub(crate) fn end_as_told(
-        &self,
-        status: Status,
-        duration_us: u64,
-        report: Option<Report>,
-        (result, stored): (Result<Vec<(String, Content)>, ApiError>, Vec<(String, u64)>),
-    ) {
-        self.end(Arc::new(End { status, duration_us, report, result, stored }));
-    }
-
     /// Ends it; later ends are passed over.
     pub(crate) fn end(&self, end: Arc<End>) {
         let mut inner = self.lock();
