@@ -22,6 +22,7 @@ mod hostile;
 mod http;
 mod http_requests;
 mod javascript;
+mod lines;
 mod moves;
 mod one_shot;
 mod pointers;

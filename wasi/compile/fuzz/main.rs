@@ -10,11 +10,14 @@ mod attachment;
 mod code;
 #[path = "../src/image.rs"]
 mod image;
+#[path = "../src/lines/mod.rs"]
+mod lines;
 #[path = "../src/rewrite/mod.rs"]
 mod rewrite;
 
 use goblin::elf::Elf;
 use libfuzzer_sys::fuzz_target;
+use monohull_wasi_settings::lines::Lines;
 use monohull_wasi_settings::{Checks, Level};
 use std::sync::LazyLock;
 use wasmparser::{Parser, Payload};
@@ -48,9 +51,12 @@ fuzz_target!(|program: &[u8]| {
     // One that is not valid is compiled in no other way. A global that it lacks may be one that is added.
     assert!(compiled.is_err() || rewritten.is_ok(), "{:?}", rewritten.err());
     let attachment = attachment::of_module(program).unwrap_or_default();
+    let table = lines::of_program(program);
+    assert!(table.is_empty() || Lines::new(&table).is_some());
     for (compiled, checks) in [(compiled, Checks::Guards), (rewritten, Checks::Explicit)] {
         let Ok(compiled) = compiled else { return };
-        let linked = image::link(&RUNTIME, &compiled, attachment, checks).expect("the parts are Monohull's own");
+        let parts = image::Parts { program: &compiled, lines: &table, attachment };
+        let linked = image::link(&RUNTIME, &parts, checks).expect("the parts are Monohull's own");
         Elf::parse(&linked).expect("an image");
         if !attachment.is_empty() {
             let longer = image::attach(&linked, program).expect("it has an attachment");

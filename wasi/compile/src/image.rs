@@ -1,9 +1,9 @@
 //! Appends a compiled program to the runtime's image.
 //!
 //! ```text
-//!   file     | runtime, as it was linked | compiled program               | attachment | new program headers |
-//!   memory   | runtime's segments        | r-- … | r-x .text | r-- tables | r--        |
-//!                   └ MONOHULL_WASI_PROGRAM: where both are, and how the program was compiled
+//!   file     | runtime, as it was linked | compiled program               | lines | attachment | new program headers |
+//!   memory   | runtime's segments        | r-- … | r-x .text | r-- tables | r--   | r--        |
+//!                   └ MONOHULL_WASI_PROGRAM: where they are, and how the program was compiled
 //! ```
 //!
 //! The compiled program is an ELF file of Wasmtime's, which its runtime wants to find in one piece. It has no relocations. Only its
@@ -21,8 +21,8 @@ use std::ops::Range;
 
 /// The runtime's symbol for the place that holds the program's position.
 const PLACE: &str = "MONOHULL_WASI_PROGRAM";
-/// Bytes of the seven numbers there.
-const PLACE_SIZE: u64 = 56;
+/// Bytes of the nine numbers there.
+const PLACE_SIZE: u64 = 72;
 /// Which of them say where the attachment is, and how long.
 const ATTACHMENT: u64 = 5;
 const ATTACHMENT_LENGTH: u64 = 6;
@@ -53,8 +53,19 @@ pub(crate) enum ImageError {
     Section(String),
 }
 
-/// The image of a function: the runtime with this program, and with what is attached to it.
-pub(crate) fn link(runtime: &[u8], program: &[u8], attachment: &[u8], checks: Checks) -> Result<Vec<u8>, ImageError> {
+/// The parts of a program.
+pub(crate) struct Parts<'p> {
+    /// Compiled, as Wasmtime has it.
+    pub(crate) program: &'p [u8],
+    /// Its table of source lines; may be empty.
+    pub(crate) lines: &'p [u8],
+    /// What is attached to it; may be empty.
+    pub(crate) attachment: &'p [u8],
+}
+
+/// The image of a function: the runtime with this program.
+pub(crate) fn link(runtime: &[u8], parts: &Parts<'_>, checks: Checks) -> Result<Vec<u8>, ImageError> {
+    let Parts { program, lines, attachment } = *parts;
     let elf = Elf::parse(runtime).map_err(|source| ImageError::NotElf { part: "runtime", source })?;
     let code = code(program)?;
     let base = end_of(&elf)?;
@@ -62,8 +73,14 @@ pub(crate) fn link(runtime: &[u8], program: &[u8], attachment: &[u8], checks: Ch
 
     let mut image = runtime.to_vec();
     let length = program.len() as u64;
-    let attached = length.next_multiple_of(PAGE);
-    let end = if attachment.is_empty() { length } else { attached + attachment.len() as u64 };
+    // Each part begins where a page begins, and the attachment is the last one: it may become longer.
+    let lined = length.next_multiple_of(PAGE);
+    let attached = (lined + lines.len() as u64).next_multiple_of(PAGE);
+    let end = match (lines, attachment) {
+        ([], []) => length,
+        (_, []) => lined + lines.len() as u64,
+        _ => attached + attachment.len() as u64,
+    };
     let distance = base - place_address;
     let numbers = [
         distance,
@@ -73,6 +90,8 @@ pub(crate) fn link(runtime: &[u8], program: &[u8], attachment: &[u8], checks: Ch
         checks.to_raw(),
         distance + attached,
         attachment.len() as u64,
+        distance + lined,
+        lines.len() as u64,
     ];
     let numbers = numbers.map(u64::to_le_bytes).concat();
     image
@@ -83,6 +102,8 @@ pub(crate) fn link(runtime: &[u8], program: &[u8], attachment: &[u8], checks: Ch
     pad(&mut image);
     let start = image.len() as u64;
     image.extend_from_slice(program);
+    pad(&mut image);
+    image.extend_from_slice(lines);
     pad(&mut image);
     image.extend_from_slice(attachment);
     pad(&mut image);

@@ -19,6 +19,7 @@
 mod attachment;
 mod code;
 mod image;
+mod lines;
 mod rewrite;
 
 use std::io::{self, Read, Write};
@@ -27,6 +28,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use code::VARIANTS;
+use image::Parts;
 use monohull_sandbox::computing::{ConfineError, Limits, confine};
 use monohull_wasi_settings::{Checks, Level};
 
@@ -129,7 +131,9 @@ fn build(arguments: Arguments) -> Result<(), Error> {
         let compiled = code::compile(&program, variant, level, checks).map_err(Error::Program)?;
         // The program is known to be whole.
         let attachment = attachment::of_module(&program).unwrap_or_default();
-        image::link(&runtime, &compiled, attachment, checks)
+        // A rewritten program's instructions are in other places than its debug information says.
+        let lines = if variant.1.is_none() { lines::of_program(&program) } else { Vec::new() };
+        image::link(&runtime, &Parts { program: &compiled, lines: &lines, attachment }, checks)
     };
     let image = image.map_err(|source| Error::Image { path, source })?;
     let mut output = io::stdout().lock();

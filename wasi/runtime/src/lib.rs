@@ -50,12 +50,11 @@ mod refusal;
 mod slots;
 mod sockets;
 mod stack;
+mod trace;
 #[allow(unsafe_code, reason = "the system enters it, and Wasmtime leaves it")]
 mod traps;
 
-use alloc::format;
 use core::mem::ManuallyDrop;
-use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_wasi_settings::Checks;
 use wasmtime::{Engine, Module, Store};
@@ -64,23 +63,24 @@ use exit::Exit;
 use imports::Imports;
 use preview1::State;
 use program::{Loaded, Program};
+use trace::Told;
 
 monohull_std::program!();
 
-fn main() -> Result<(), Box<dyn Error>> {
-    match run() {
+fn main() -> Result<(), Told> {
+    let program = Program::of_image().map_err(|error| Told::new(&error, &[]))?;
+    match run(&program) {
         Ok(()) => Ok(()),
         Err(error) => match error.downcast_ref::<Exit>() {
             Some(Exit(0)) => Ok(()),
             Some(Exit(status)) => monohull_std::process::exit(*status as i32),
-            None => Err(format!("{error:?}").into()),
+            None => Err(Told::new(&error, program.lines)),
         },
     }
 }
 
 /// Loads the program and runs it.
-fn run() -> wasmtime::Result<()> {
-    let program = Program::of_image()?;
+fn run(program: &Program) -> wasmtime::Result<()> {
     let engine = platform::engine(program.checks)?;
     let loaded = program.load(&engine)?;
     if program.checks == Checks::Guards {

@@ -27,12 +27,24 @@ struct Place {
     /// From this structure to what is attached to the program.
     attachment: u64,
     attachment_length: u64,
+    /// From this structure to the table of source lines.
+    lines: u64,
+    lines_length: u64,
 }
 
 /// Written into the image file after it was linked. Volatile, because to the compiler it is a constant zero.
 #[unsafe(no_mangle)]
-static MONOHULL_WASI_PROGRAM: Place =
-    Place { distance: 0, length: 0, code: 0, code_length: 0, checks: 0, attachment: 0, attachment_length: 0 };
+static MONOHULL_WASI_PROGRAM: Place = Place {
+    distance: 0,
+    length: 0,
+    code: 0,
+    code_length: 0,
+    checks: 0,
+    attachment: 0,
+    attachment_length: 0,
+    lines: 0,
+    lines_length: 0,
+};
 
 /// The compiled program in memory.
 pub(crate) struct Program {
@@ -42,6 +54,8 @@ pub(crate) struct Program {
     pub(crate) checks: Checks,
     /// What is attached to it.
     pub(crate) attachment: &'static [u8],
+    /// Where in its source its instructions come from, as [`monohull_wasi_settings::lines`] has it. Without debug information it is empty.
+    pub(crate) lines: &'static [u8],
 }
 
 /// A program that is ready to be instantiated.
@@ -68,11 +82,15 @@ impl Program {
         let checks = Checks::from_raw(place.checks).ok_or_else(|| format_err!("it was compiled in an unknown way"))?;
         let address = NonNull::new(address).expect("lies behind the image");
         let bytes = NonNull::slice_from_raw_parts(address, length.get() as usize);
-        let attachment = with_exposed_provenance::<u8>(here.wrapping_add(place.attachment as usize));
-        // SAFETY: the linker of an image writes where it has put the attachment, and the loader maps it read-only for as long as the
-        // instance lives. Without an attachment the length is 0, and the address that of what would come there.
-        let attachment = unsafe { core::slice::from_raw_parts(attachment, place.attachment_length as usize) };
-        Ok(Program { bytes, code: start..start + place.code_length, checks, attachment })
+        let part = |distance: u64, length: u64| {
+            let start = with_exposed_provenance::<u8>(here.wrapping_add(distance as usize));
+            // SAFETY: the linker of an image writes where it has put this part, and the loader maps it read-only for as long as the
+            // instance lives. Without the part the length is 0, and the address that of what would come there.
+            unsafe { core::slice::from_raw_parts(start, length as usize) }
+        };
+        let attachment = part(place.attachment, place.attachment_length);
+        let lines = part(place.lines, place.lines_length);
+        Ok(Program { bytes, code: start..start + place.code_length, checks, attachment, lines })
     }
 
     /// The addresses of its code.

@@ -17,6 +17,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod lines;
+
 use wasmtime::Config;
 
 /// Which instructions compiled programs may have, by the levels of the x86-64 ABI. The instructions of the level x86-64-v4 are not used.

@@ -1,0 +1,64 @@
+//! What is said of a program that has trapped: Wasmtime's words, with names of functions as they are in Rust, and the lines of source that they were in,
+//! if the program came with debug information.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt::{self, Debug, Display, Formatter};
+use monohull_wasi_settings::lines::Lines;
+use rustc_demangle::demangle;
+use wasmtime::{Error, FrameInfo, WasmBacktrace};
+
+/// An error with all of its causes, a line each. It is what the report has of it, which shows an error by [`Debug`].
+pub(crate) struct Told(String);
+
+impl Told {
+    /// What is said of this error of a program with this table of lines, which may be empty.
+    pub(crate) fn new(error: &Error, lines: &[u8]) -> Told {
+        let text = format!("{error:?}");
+        let Some(trace) = error.downcast_ref::<WasmBacktrace>() else { return Told(text) };
+        let located = Located { trace, lines: Lines::new(lines) };
+        Told(text.replacen(&trace.to_string(), &located.to_string(), 1))
+    }
+}
+
+impl Debug for Told {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.trim_end())
+    }
+}
+
+/// A backtrace as Wasmtime shows one whose lines it knows.
+struct Located<'t> {
+    trace: &'t WasmBacktrace,
+    lines: Option<Lines<'t>>,
+}
+
+impl Display for Located<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("error while executing at wasm backtrace:")?;
+        self.trace.frames().iter().enumerate().try_for_each(|(number, frame)| self.frame(f, number, frame))
+    }
+}
+
+impl Located<'_> {
+    fn frame(&self, f: &mut Formatter<'_>, number: usize, frame: &FrameInfo) -> fmt::Result {
+        write!(f, "\n  {number:>3}: ")?;
+        if let Some(offset) = frame.module_offset() {
+            write!(f, "{offset:#8x} - ")?;
+        }
+        write!(f, "{}!", frame.module().name().unwrap_or("<unknown>"))?;
+        match frame.func_name() {
+            // Without the hash at the end.
+            Some(name) => write!(f, "{:#}", demangle(name))?,
+            None => write!(f, "<wasm function {}>", frame.func_index())?,
+        }
+        let place = self.lines.zip(frame.module_offset()).and_then(|(lines, offset)| lines.at(offset));
+        let Some((file, place)) = place else { return Ok(()) };
+        write!(f, "\n                    at {file}")?;
+        match (place.line, place.column) {
+            (0, _) => Ok(()),
+            (line, 0) => write!(f, ":{line}"),
+            (line, column) => write!(f, ":{line}:{column}"),
+        }
+    }
+}
