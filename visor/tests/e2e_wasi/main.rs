@@ -24,6 +24,8 @@ mod http_requests;
 mod javascript;
 mod lines;
 mod moves;
+#[path = "../support/neighbour.rs"]
+mod neighbour;
 mod one_shot;
 mod pointers;
 #[path = "../support/program.rs"]
