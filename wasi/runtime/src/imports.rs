@@ -24,10 +24,15 @@ impl<'m, T: 'static> Imports<'m, T> {
 
     /// Provides a function by the names of its module and its own.
     pub(crate) fn provide<P, R>(&mut self, module: &str, name: &str, function: impl IntoFunc<T, P, R>) -> Result<()> {
-        if self.names.binary_search(&(module, name)).is_ok() {
+        if self.has(module, name) {
             self.linker.func_wrap(module, name, function)?;
         }
         Ok(())
+    }
+
+    /// Whether the module imports this function.
+    pub(crate) fn has(&self, module: &str, name: &str) -> bool {
+        self.names.binary_search(&(module, name)).is_ok()
     }
 
     /// An instance of the module.

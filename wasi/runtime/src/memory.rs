@@ -1,11 +1,13 @@
 //! Memory with guard pages for Wasmtime: its functions for virtual memory, over the hostcalls on mapped memory.
 //!
 //! A linear memory is one reservation, which costs nothing. Its pages are charged to the step's `memory` when they become accessible, at the
-//! start and by `memory.grow`.
+//! start and by `memory.grow`. What it holds at first is mapped there from the image of the function, and a page takes memory when it is written to.
 
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::layout::PAGE;
-use monohull_abi::number::{DISCARD, MAP, PROTECT, UNMAP};
+use monohull_abi::number::{DISCARD, MAP, MAP_IMAGE, PROTECT, UNMAP};
 use monohull_abi::types::MapAccess;
 use monohull_trampoline::user::hostcall;
 
@@ -62,17 +64,27 @@ extern "C" fn wasmtime_mprotect(address: *mut u8, size: usize, flags: u32) -> i3
     status(access(flags).and_then(|access| call(PROTECT, [address as u64, size as u64, access])).map(drop))
 }
 
-/// There are no images of memory: a program's data is copied when it starts.
+/// Whether what a program's memory holds at first is copied there.
+static COPIES: AtomicBool = AtomicBool::new(false);
+
+/// To be called before the program is instantiated: it has a copy of its data.
+pub(crate) fn copy_data() {
+    COPIES.store(true, Ordering::Relaxed);
+}
+
+/// An image is what a program's memory holds at first: whole pages of the compiled program, which lies in the function's image.
 #[unsafe(no_mangle)]
-extern "C" fn wasmtime_memory_image_new(_: *const u8, _: usize, to: &mut *mut u8) -> i32 {
-    *to = core::ptr::null_mut();
+extern "C" fn wasmtime_memory_image_new(data: *const u8, _: usize, to: &mut *mut u8) -> i32 {
+    *to = if COPIES.load(Ordering::Relaxed) { null_mut() } else { data.cast_mut() };
     0
 }
 
+/// Each page is shared with all instances of the program until it is written to.
 #[unsafe(no_mangle)]
-extern "C" fn wasmtime_memory_image_map_at(_: *mut u8, _: *mut u8, _: usize) -> i32 {
-    Errno::NotSupported as i32
+extern "C" fn wasmtime_memory_image_map_at(image: *mut u8, address: *mut u8, len: usize) -> i32 {
+    status(call(MAP_IMAGE, [address as u64, len as u64, image as u64]).map(drop))
 }
 
+/// It stays where it is.
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_memory_image_free(_: *mut u8) {}

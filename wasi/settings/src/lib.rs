@@ -100,7 +100,9 @@ pub fn configure(config: &mut Config, checks: Checks) {
         .memory_reservation(reservation)
         .memory_guard_size(guard)
         .memory_reservation_for_growth(GROWTH)
-        .memory_init_cow(false)
+        .memory_init_cow(checks == Checks::Guards)
+        // Of zeros between its data an image has no more than of data.
+        .memory_guaranteed_dense_image_size(0)
         .gc_support(false)
         .concurrency_support(false)
         .wasm_relaxed_simd(false);

@@ -22,7 +22,7 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
 /// They are common in every domain. The handlers of `GET_STRING`, `GET_STRING_LEN` and `GETRANDOM` refuse a part of theirs.
-const COMMON: [u32; 23] = [
+const COMMON: [u32; 24] = [
     number::NULL,
     number::EXIT,
     number::ABORT,
@@ -43,6 +43,7 @@ const COMMON: [u32; 23] = [
     number::UNMAP,
     number::DISCARD,
     number::PROTECT,
+    number::MAP_IMAGE,
     number::STDIO_FLUSH,
     number::CLOCK_GETTIME,
     number::NANOSLEEP,
