@@ -9,6 +9,7 @@
 //!
 //! A chunk may be pinned: its bytes are read through the pin. A pinned chunk outlives its removal from the file, charged as before.
 
+use crate::places::CHUNK;
 use crate::quota::Quota;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -20,8 +21,6 @@ use monohull_abi::layout::{FILES_BASE, page_up};
 use monohull_module::record::RecordsRef;
 use monohull_module::{Checked, HostRef, Store};
 
-/// Bytes of a chunk of a large file: one huge page.
-pub(crate) const CHUNK: u64 = 2 << 20;
 /// Bytes of the smallest chunk.
 const SMALL: u64 = 4096;
 

@@ -7,11 +7,12 @@
 //! A chunk has one place as long as it lives, so that a page which has not changed has the same name in the next checkpoint. There is no
 //! memory at these addresses. What is free is a list of ranges, so that it is small whatever numbers a record has.
 
-use crate::body::CHUNK;
 use alloc::collections::BTreeMap;
 use monohull_abi::layout::FILES_SIZE;
 use monohull_module::FutexMutex;
 
+/// Bytes of a chunk of a large file: one huge page.
+pub(crate) const CHUNK: u64 = 2 << 20;
 /// How many there are.
 const COUNT: u32 = (FILES_SIZE / CHUNK) as u32;
 

@@ -2,8 +2,9 @@
 
 use super::changes::{Found, Parts};
 use super::check::{Rejected, check};
+use super::file_pages::{self, Unreadable};
 use super::record::{Continuation, InstanceRecord, MappedRecord, ModuleRecord, RangeState, ThreadRecord, ThreadState};
-use super::{Suspended, file_pages, names, pages};
+use super::{Suspended, names, pages};
 use crate::address_space::{Access, AddressSpaceError};
 use crate::driver::Driver;
 use crate::host_time::monotonic_ns;
@@ -120,7 +121,7 @@ impl Shared {
                 unsafe { pages::of_range(range, &mut found) };
             }
             let names = joined(module.file_pages.iter().map(|pages| pages.names.clone()).collect());
-            file_pages::capture(module.file_pages, &mut found)?;
+            file_pages::capture(module.file_pages, &mut found).map_err(|Unreadable| CaptureError::File)?;
             let ranges = ranges.iter().chain(&names).map(|range| (range.start, range.end - range.start)).collect();
             modules.push(ModuleRecord { name: module.name, bytes: module.bytes, pages: ranges });
         }

@@ -19,6 +19,7 @@ use monohull_abi::network::QUEUES_MAX;
 use monohull_abi::number::{self, SYSTEM_ONLY};
 use monohull_abi::types::{MAP_RANGES_MAX, SLOT_NAME_MAX};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// Why a continuation is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -123,6 +124,30 @@ fn check_requests(record: &RequestsRecord, is_there: impl Fn(u32) -> bool) -> Re
         true => Ok(()),
         false => Err(Rejected::Requests),
     }
+}
+
+/// Whether all runs, by address and length, are whole pages, none twice, each inside one of these ranges.
+pub(super) fn check_runs(
+    runs: impl IntoIterator<Item = (u64, u64)>,
+    writable: &mut [Range<u64>],
+) -> Result<(), Rejected> {
+    writable.sort_unstable_by_key(|range| range.start);
+    let mut last = 0;
+    for (address, len) in runs {
+        let end = address.checked_add(len).ok_or(Rejected::Pages)?;
+        let whole = address.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && len > 0 && address >= last;
+        // Memory that is contiguous may be of several kinds.
+        let (mut at, mut index) = (address, writable.partition_point(|range| range.end <= address));
+        while at < end && writable.get(index).is_some_and(|range| range.start <= at) {
+            at = writable[index].end.max(at);
+            index += 1;
+        }
+        if !whole || at < end {
+            return Err(Rejected::Pages);
+        }
+        last = end;
+    }
+    Ok(())
 }
 
 pub(super) fn check_instance(record: &InstanceRecord, config: &InstanceConfig) -> Result<(), Rejected> {

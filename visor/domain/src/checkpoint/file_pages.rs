@@ -8,21 +8,22 @@
 //!
 //! So a continuation has no address of trusted memory, and a capture has no page that is not of a file.
 
-use super::capture::CaptureError;
 use super::captured_pages::Run;
 use super::changes::Found;
-use super::check::Rejected;
+use super::check::{Rejected, check_runs};
 use super::pages::is_zero;
 use super::putting_back::each_piece;
-use super::restore::check_runs;
 use super::restore_error::RestoreError;
 use crate::hostcall::FilePages;
 use crate::pager::PageError;
 use monohull_abi::layout::{FILES_BASE, PAGE};
 use monohull_trampoline::system::copy;
 
+/// A page cannot be read: the host has no memory to put there.
+pub(super) struct Unreadable;
+
 /// Adds the pages that are not zero, by their names upwards.
-pub(super) fn capture(mut pages: Vec<FilePages>, into: &mut Found) -> Result<(), CaptureError> {
+pub(super) fn capture(mut pages: Vec<FilePages>, into: &mut Found) -> Result<(), Unreadable> {
     pages.sort_unstable_by_key(|pages| pages.names.start);
     let mut bytes = [0; PAGE as usize];
     for FilePages { names, address } in pages {
@@ -30,7 +31,7 @@ pub(super) fn capture(mut pages: Vec<FilePages>, into: &mut Found) -> Result<(),
             // SAFETY: memory of a module that it has just named, and that no handler changes now; the calling thread is a carrier, which
             // survives a fault: the host may have no page to put there.
             if !unsafe { copy(bytes.as_mut_ptr(), address as *const u8, bytes.len()) } {
-                return Err(CaptureError::File);
+                return Err(Unreadable);
             }
             if !is_zero(&bytes) {
                 into.add(name, &bytes);

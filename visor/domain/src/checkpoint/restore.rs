@@ -2,7 +2,7 @@
 
 use super::adopt::adopt_memory;
 use super::captured_pages::CapturedPages;
-use super::check::{Rejected, check};
+use super::check::{Rejected, check, check_runs};
 use super::putting_back::{Mappable, put_back};
 use super::record::{Continuation, InstanceRecord};
 use super::restore_error::RestoreError;
@@ -12,7 +12,6 @@ use crate::hostcall;
 use crate::instance::{Counters, Instance, InstanceConfig, Line, Output, cell_of};
 use crate::ranges::joined;
 use crate::shared::Shared;
-use monohull_abi::layout::PAGE;
 use monohull_abi::module::NEVER;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -149,30 +148,6 @@ fn time_to_go_on_from<P>(continuation: &Continuation<P>, wall: u64) -> u64 {
     // A clock that was set back does not take the domain back.
     let away = wall.saturating_sub(continuation.wall);
     continuation.clock.saturating_add(away).min(first.max(continuation.clock))
-}
-
-/// Whether all runs, by address and length, are whole pages, none twice, each inside one of these ranges.
-pub(super) fn check_runs(
-    runs: impl IntoIterator<Item = (u64, u64)>,
-    writable: &mut [Range<u64>],
-) -> Result<(), Rejected> {
-    writable.sort_unstable_by_key(|range| range.start);
-    let mut last = 0;
-    for (address, len) in runs {
-        let end = address.checked_add(len).ok_or(Rejected::Pages)?;
-        let whole = address.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && len > 0 && address >= last;
-        // Memory that is contiguous may be of several kinds.
-        let (mut at, mut index) = (address, writable.partition_point(|range| range.end <= address));
-        while at < end && writable.get(index).is_some_and(|range| range.start <= at) {
-            at = writable[index].end.max(at);
-            index += 1;
-        }
-        if !whole || at < end {
-            return Err(Rejected::Pages);
-        }
-        last = end;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -20,11 +20,10 @@
 //! **A template is untrusted**, like any continuation: each field is checked when it is used.
 
 use super::adopt::adopt_memory;
-use super::check::{Rejected, check_instance};
+use super::check::{Rejected, check_instance, check_runs};
 use super::pages;
 use super::putting_back::{Mappable, put_back};
 use super::record::{Continuation, ThreadState};
-use super::restore::check_runs;
 use super::restore_error::RestoreError;
 use super::template_use::TemplateUse;
 use crate::cell::Cell;
