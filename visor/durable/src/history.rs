@@ -180,7 +180,7 @@ pub struct Forks {
 }
 
 /// Numbers for copies that none has: so many names of the form `ID-NUMBER` are free. They go on where those of earlier copies end, or at a gap between them;
-/// only a few of the taken ones are looked at, however many there are.
+/// only a few of the taken ones are looked at, unless one was given back at a place where the search looks.
 pub fn free_numbers<E>(count: u32, mut is_free: impl FnMut(u64) -> Result<bool, E>) -> Result<Vec<u64>, E> {
     // The next one is free, and the one before it is taken.
     let (mut taken, mut next) = (0, 1);

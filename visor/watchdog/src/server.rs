@@ -478,7 +478,12 @@ impl Watchdog {
         };
         let mut response = answered.await.unwrap_or_else(refused);
         let is_constant = route.is_some_and(Route::is_constant);
-        if !is_constant && let Err(NoRoom) = self.transit.begin(&mut response, &stream) {
+        // What is said of a change is short, and is said in any case: whether it was made must not be in doubt.
+        let is_told = !method.is_safe() && !response.headers().contains_key(INVOCATION_ID);
+        if !is_constant
+            && !is_told
+            && let Err(NoRoom) = self.transit.begin(&mut response, &stream)
+        {
             response = without_room(response.headers(), refused);
         }
         let seconds = format!("{:.6}", accepted.begin.elapsed().as_secs_f64());

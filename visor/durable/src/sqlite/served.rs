@@ -208,6 +208,11 @@ impl Sqlite {
         Ok(time(self.connection.prepare_cached(query)?.query_row([], |row| row.get(0))?))
     }
 
+    /// How many rows this connection has changed since it was opened, those of all tables.
+    pub fn changed(&self) -> u64 {
+        self.connection.total_changes()
+    }
+
     /// How much there is.
     pub fn tally(&self, now: u64) -> Result<Tally, MetaError> {
         let mut tally = Tally::default();

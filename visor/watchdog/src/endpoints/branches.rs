@@ -100,11 +100,11 @@ impl Watchdog {
             // Held until the copies name the files too.
             let _adding = ledger.adding()?;
             let kept = ledger.branch(&id, order.at.as_ref(), "forked")?;
+            let mut meta = ledger.meta();
             let named = if ids.is_empty() { count as usize } else { ids.len() };
-            if !ledger.has_room(named as u64, most)? {
+            if !ledger.has_room_in(&meta, named as u64, most)? {
                 return Err(full(most));
             }
-            let mut meta = ledger.meta();
             let ids = match (ids.is_empty(), &key) {
                 (false, _) => ids,
                 (true, Some(key)) => names_of_key(&id, key, count)?,
@@ -206,7 +206,11 @@ fn with_ending(id: &InvocationId, ending: &str) -> Result<InvocationId, ApiError
 /// Names that no invocation has.
 fn new_names(meta: &impl Meta, id: &InvocationId, count: u32) -> Result<Vec<InvocationId>, ApiError> {
     let name = |number: u64| with_ending(id, &number.to_string());
-    let is_free = |number| Ok::<_, ApiError>(meta.get(&name(number)?).map_err(meta_kept)?.is_none());
+    // One that is too long is no name, which is said when it would be one.
+    let is_free = |number| match name(number) {
+        Ok(name) => Ok::<_, ApiError>(meta.get(&name).map_err(meta_kept)?.is_none()),
+        Err(_) => Ok(true),
+    };
     free_numbers(count, is_free)?.into_iter().map(name).collect()
 }
 

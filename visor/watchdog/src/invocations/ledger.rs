@@ -37,6 +37,7 @@ use crate::store::error::StateError;
 use crate::store::state_folder::StateFolder;
 use forget::Swept;
 use hyper::StatusCode;
+use room::Counted;
 
 /// The folder of the store.
 const DURABLE: &str = "durable";
@@ -65,8 +66,8 @@ pub(crate) struct Ledger {
     /// Invocations have ended, whose files are not needed any more.
     has_ended: AtomicBool,
     swept: Mutex<Swept>,
-    /// At least as many as there are that have not ended.
-    living_at_most: AtomicU64,
+    /// The last count of those that have not ended.
+    counted: Mutex<Option<Counted>>,
     /// What was counted last, when, and how long that took.
     tally: Mutex<Option<(Instant, Duration, Tally)>>,
     /// Something may be due sooner than it was.
@@ -152,7 +153,7 @@ impl Ledger {
             key,
             has_ended: AtomicBool::new(true),
             swept,
-            living_at_most: AtomicU64::new(u64::MAX),
+            counted: Mutex::default(),
             tally: Mutex::default(),
             hurry: Notify::new(),
             unsynced: AtomicU64::new(0),

@@ -1,30 +1,48 @@
 //! How many more invocations there may be.
 //!
 //! Those that have not ended are counted by looking at each, which takes milliseconds if they are many. So they are not counted for each that is
-//! started: the ledger knows a number that they are at most, which rises with each start, and counts again when that comes to the limit.
+//! started: since the last count there can be no more new ones than rows that were changed since, all of them by one connection. They are counted again
+//! when that could be too many.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::PoisonError;
+
+use monohull_durable::{MetaError, Sqlite};
 
 use super::{Ledger, meta_kept};
 use crate::http::error::ApiError;
 
+/// Those that had not ended at some time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    living: u64,
+    /// Rows that had been changed then.
+    changed: u64,
+}
+
 impl Ledger {
-    /// Whether so many more may be started now, of which at most `most` may be there. The caller starts them, or fewer.
+    /// Whether so many more may be started now, of which at most `most` may be there.
     pub(crate) fn has_room(&self, more: u64, most: u64) -> Result<bool, ApiError> {
-        let meta = self.meta();
-        let mut there = self.living_at_most.load(Relaxed);
-        if there.saturating_add(more) > most {
-            there = meta.living().map_err(meta_kept)?;
-        }
-        let has_room = there.saturating_add(more) <= most;
-        self.living_at_most.store(if has_room { there + more } else { there }, Relaxed);
-        Ok(has_room)
+        self.has_room_in(&self.meta(), more, most)
     }
 
-    /// How many more may be started. The caller starts any number of them.
+    /// The same; this is the connection by which they are started, so that no others come in between.
+    pub(crate) fn has_room_in(&self, meta: &Sqlite, more: u64, most: u64) -> Result<bool, ApiError> {
+        let counted = *self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = counted.and_then(|counted| Some((counted.living, meta.changed().checked_sub(counted.changed)?)));
+        if since.is_some_and(|(living, changed)| living.saturating_add(changed).saturating_add(more) <= most) {
+            return Ok(true);
+        }
+        Ok(self.count(meta).map_err(meta_kept)?.saturating_add(more) <= most)
+    }
+
+    /// How many more may be started.
     pub(crate) fn room(&self, most: u64) -> Result<u64, ApiError> {
-        let meta = self.meta();
-        self.living_at_most.store(u64::MAX, Relaxed);
-        Ok(most.saturating_sub(meta.living().map_err(meta_kept)?))
+        Ok(most.saturating_sub(self.count(&self.meta()).map_err(meta_kept)?))
+    }
+
+    fn count(&self, meta: &Sqlite) -> Result<u64, MetaError> {
+        let counted = Counted { living: meta.living()?, changed: meta.changed() };
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+        Ok(counted.living)
     }
 }
