@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use nix::sys::socket::{MsgFlags, Shutdown, recv, shutdown};
+use nix::libc;
+use nix::sys::socket::{MsgFlags, Shutdown, recv, setsockopt, shutdown, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep, sleep};
@@ -74,9 +75,12 @@ impl Stream {
         each!(self, stream => monohull_sys::socket::unsent(stream)).unwrap_or(0)
     }
 
-    /// Ends the connection: what is written to it or read from it next fails.
+    /// Ends the connection: what is written to it or read from it next fails. A client over TCP sees a reset, not an end: an answer without a length, as those
+    /// of HTTP/1.0 may be, would look whole.
     pub(crate) fn cut(&self) {
-        // One that the client has closed before is no error.
+        const RESET: libc::linger = libc::linger { l_onoff: 1, l_linger: 0 };
+        // One that the client has closed before is no error; other sockets have no such option.
+        let _ = each!(self, stream => setsockopt(stream, sockopt::Linger, &RESET));
         let _ = each!(self, stream => shutdown(stream.as_raw_fd(), Shutdown::Both));
     }
 
@@ -218,5 +222,33 @@ impl AsyncWrite for TimedStream {
         // A client that has closed first is no error.
         let _ = each!(&*self.stream, stream => shutdown(stream.as_raw_fd(), Shutdown::Write));
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{ErrorKind, Read, Write};
+    use tokio::net::TcpListener;
+
+    /// More than the kernel holds for a client that reads nothing.
+    const MORE: usize = 64 << 20;
+
+    #[tokio::test]
+    async fn a_client_that_is_cut_off_sees_no_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let mut client = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
+        let (stream, _) = listener.accept().await.expect("it");
+        let stream = Stream::Tcp(stream);
+        let Stream::Tcp(connection) = &stream else { unreachable!("it is of TCP") };
+        // As much as there is room for.
+        let bytes = vec![7; MORE];
+        connection.writable().await.expect("room");
+        assert!(connection.try_write(&bytes).expect("written") < MORE);
+        stream.cut();
+        drop(stream);
+        let error = client.read_to_end(&mut Vec::new()).expect_err("it is not the end");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        client.write_all(b"more").expect_err("it is closed");
     }
 }
