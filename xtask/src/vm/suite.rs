@@ -359,6 +359,15 @@ const EVENTS: &str = "keys have no part in where events and state go; `serve_dur
 /// What runs here only with `--full`: what keys have no part in, which runs natively in any case, and what takes long.
 pub(super) const WITH_FULL: &[LeftOut] = &[
     LeftOut {
+        program: "domain_in_place",
+        tests: &[
+            "a_changed_page_of_a_file_is_one_page_of_a_capture",
+            "files_in_memory_are_what_they_were_however_they_change",
+        ],
+        kernel: None,
+        why: "keys have no part in files in memory, and hundreds of captures of them take minutes here",
+    },
+    LeftOut {
         program: "keys_restored",
         tests: &[
             "deputies::no_file_is_filled_from_trusted_memory_or_read_into_it",
