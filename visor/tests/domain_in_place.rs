@@ -191,6 +191,21 @@ fn a_computation_goes_on_after_each_capture_and_from_each() {
 const STEPS: u64 = 40_000;
 const FROM: usize = 6;
 
+/// Keeps captures; of `turns` of them one, number `lost`, is not kept, and the one after number `whole` has all pages.
+fn kept_in_turns(turns: u64, lost: u64, whole: u64) -> Arc<Kept> {
+    let mut number = 0;
+    Kept::answering(move |captured| {
+        number += 1;
+        let next = match number % turns {
+            turn if turn == lost => Base::Before,
+            turn if turn == whole => Base::None,
+            _ => Base::This,
+        };
+        let taken = if next == Base::Before { Vec::new() } else { captured.events_taken.clone() };
+        Some(Answer { next, taken, sent: 0, events: Vec::new() })
+    })
+}
+
 /// Runs one that writes, drops, grows, maps and hands on memory, and knows what each page must hold. Some captures are not kept, and some are
 /// the last before a whole one.
 fn changes_memory(steps: u64, from: usize) {
@@ -201,17 +216,7 @@ fn changes_memory(steps: u64, from: usize) {
     document["steps"][1]["args"] = json!({ "how": "registers", "rounds": steps / 100 });
     let ready = ready(&document);
     let (expected, every) = uncaptured(&ready, 25);
-    let mut number = 0;
-    let kept = Kept::answering(move |captured| {
-        number += 1;
-        let next = match number % 7 {
-            3 => Base::Before,
-            5 => Base::None,
-            _ => Base::This,
-        };
-        let taken = if next == Base::Before { Vec::new() } else { captured.events_taken.clone() };
-        Some(Answer { next, taken, sent: 0, events: Vec::new() })
-    });
+    let kept = kept_in_turns(7, 3, 5);
     let ended = run(&ready, None, Some((&kept, every)));
     assert_eq!(text(&ended, "result"), text(&expected, "result"));
     let (captures, counts) = (kept.captures(), kept.counts.lock().expect("counts").clone());
@@ -246,17 +251,7 @@ fn files_in_memory_are_what_they_were_however_they_change() {
     let _one = support::one_at_a_time();
     let ready = ready(&works_on_files("files", STEPS));
     let (expected, every) = uncaptured(&ready, 15);
-    let mut number = 0;
-    let kept = Kept::answering(move |captured| {
-        number += 1;
-        let next = match number % 5 {
-            2 => Base::Before,
-            4 => Base::None,
-            _ => Base::This,
-        };
-        let taken = if next == Base::Before { Vec::new() } else { captured.events_taken.clone() };
-        Some(Answer { next, taken, sent: 0, events: Vec::new() })
-    });
+    let kept = kept_in_turns(5, 2, 4);
     let ended = run(&ready, None, Some((&kept, every)));
     assert_eq!(text(&ended, "result"), text(&expected, "result"));
     let (captures, counts) = (kept.captures(), kept.counts.lock().expect("counts").clone());
