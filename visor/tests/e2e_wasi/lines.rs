@@ -108,3 +108,19 @@ fn a_program_that_was_rewritten_has_no_lines() {
         assert!(said.contains("!inner\n") && said.contains("at src/main.c:10:7") == has_lines, "{variant}: {said}");
     }
 }
+
+/// A program chooses its names: none is a line of its own, controls a terminal, or hides what comes behind it.
+#[test]
+fn names_are_one_line_of_bounded_length() {
+    let long = "n".repeat(100_000);
+    let program = format!(
+        r#"(module (memory (export "memory") 1)
+            (func $inner (@name "in\1b[31m\nCaused by:\n    wasm trap: forged\r") unreachable)
+            (func (@name "{long}") (export "_start") call $inner))"#
+    );
+    let said = said(&Function::new(&program));
+    assert!(said.contains("!in\u{fffd}[31m\u{fffd}Caused by:\u{fffd}    wasm trap: forged\u{fffd}\n"), "{said}");
+    assert!(said.contains("nnn…\n") && said.len() < 2000, "{} bytes", said.len());
+    assert_eq!(said.lines().filter(|line| line.contains("Caused by:") && !line.contains('!')).count(), 1, "{said}");
+    assert!(said.ends_with("wasm `unreachable` instruction executed"), "{said}");
+}

@@ -3,10 +3,13 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use core::fmt::{self, Debug, Display, Formatter};
+use core::fmt::{self, Debug, Display, Formatter, Write};
 use monohull_wasi_settings::lines::Lines;
 use rustc_demangle::demangle;
 use wasmtime::{Error, FrameInfo, WasmBacktrace};
+
+/// Characters of a name that are shown.
+const NAME_MAX: usize = 256;
 
 /// An error with all of its causes, a line each. It is what the report has of it, which shows an error by [`Debug`].
 pub(crate) struct Told(String);
@@ -24,6 +27,34 @@ impl Told {
 impl Debug for Told {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.trim_end())
+    }
+}
+
+/// Writes a name, which the program has chosen: what would begin another line or control a terminal is replaced, and what follows the first
+/// characters of a long one is left out.
+struct Name<'f, 'b> {
+    to: &'f mut Formatter<'b>,
+    left: usize,
+}
+
+impl<'f, 'b> Name<'f, 'b> {
+    fn to(to: &'f mut Formatter<'b>) -> Name<'f, 'b> {
+        Name { to, left: NAME_MAX }
+    }
+}
+
+impl Write for Name<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            match self.left {
+                0 => return Ok(()),
+                1 => self.to.write_char('…')?,
+                _ if character.is_control() => self.to.write_char(char::REPLACEMENT_CHARACTER)?,
+                _ => self.to.write_char(character)?,
+            }
+            self.left -= 1;
+        }
+        Ok(())
     }
 }
 
@@ -46,10 +77,11 @@ impl Located<'_> {
         if let Some(offset) = frame.module_offset() {
             write!(f, "{offset:#8x} - ")?;
         }
-        write!(f, "{}!", frame.module().name().unwrap_or("<unknown>"))?;
+        write!(Name::to(f), "{}", frame.module().name().unwrap_or("<unknown>"))?;
+        f.write_str("!")?;
         match frame.func_name() {
             // Without the hash at the end.
-            Some(name) => write!(f, "{:#}", demangle(name))?,
+            Some(name) => write!(Name::to(f), "{:#}", demangle(name))?,
             None => write!(f, "<wasm function {}>", frame.func_index())?,
         }
         let place = self.lines.zip(frame.module_offset()).and_then(|(lines, offset)| lines.at(offset));
