@@ -19,9 +19,9 @@ mod service;
 
 use clap::Parser;
 use harness::{Effort, Result};
-use report::{Report, Skipped};
+use report::{Measured, Report, Skipped};
 use scenario::Run;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Measures Monohull and its peers in the same run.
@@ -36,6 +36,9 @@ struct Options {
     /// Also writes the result to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Also writes the result to this file, as Markdown.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
     /// Tiny sizes, one round: only whether everything works.
     #[arg(long)]
     smoke: bool,
@@ -79,7 +82,10 @@ fn run(options: &Options) -> Result<()> {
         eprintln!("{}: {}", scenario.name, scenario.about);
         let failed = |why| format!("{}: {why}", scenario.name);
         match scenario.run {
-            Run::Rows(run) => results.extend(run(effort).map_err(failed)?),
+            Run::Rows(run) => {
+                let rows = run(effort).map_err(failed)?;
+                results.push(Measured { scenario: scenario.name, about: scenario.about, rows });
+            }
             Run::Table(run) => tables.push(run(effort).map_err(failed)?),
         }
     }
@@ -87,7 +93,11 @@ fn run(options: &Options) -> Result<()> {
     print!("{report}");
     if let Some(path) = &options.json {
         let json = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
-        std::fs::write(path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+        write(path, &(json + "\n"))?;
     }
-    Ok(())
+    options.markdown.as_ref().map_or(Ok(()), |path| write(path, &report.markdown()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
