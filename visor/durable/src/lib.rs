@@ -72,7 +72,7 @@ pub use invocation::{Checkpoint, DamagedRow, Invocation, Listed, Status, Wait};
 pub use mail::{InvalidMail, KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
 pub use meta::{
     ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Meta, MetaError, NewInvocation, Started,
-    Want,
+    Trouble, Want,
 };
 pub use outbox::{ANY_WORKFLOW, Outbox, Undelivered, WhyUndelivered};
 pub use owner::Owner;

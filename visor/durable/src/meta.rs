@@ -4,10 +4,10 @@
 
 use crate::mail::{Mail, NewMail, Sent};
 use crate::outbox::Undelivered;
-use crate::value::{self, INPUTS};
 use crate::{Checkpoint, History, Invocation, InvocationId, Listed, Status, Wait};
 use monohull_report::escape::shown;
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::PathBuf;
 
 /// Claims of an invocation, one after another, that may end without a commit. Then it is paused: what kills its process each time
@@ -181,8 +181,13 @@ pub enum Controlled {
 #[derive(Debug, thiserror::Error)]
 pub enum MetaError {
     /// The database cannot be used.
-    #[error("the database of the state folder: {0}")]
-    Database(#[source] rusqlite::Error),
+    #[error("the database of the state folder: {source}")]
+    Database {
+        /// What that means for its user.
+        trouble: Trouble,
+        /// What the database says.
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// It has a version that this program does not know.
     #[error("the database of the state folder has version {found}; this Monohull knows version {known}")]
     Version {
@@ -261,26 +266,22 @@ pub enum MetaError {
     Stale(InvocationId),
 }
 
-impl From<rusqlite::Error> for MetaError {
-    fn from(error: rusqlite::Error) -> MetaError {
-        let message = match &error {
-            rusqlite::Error::SqliteFailure(_, Some(message)) => value::read_changed(message),
-            _ => None,
-        };
-        match message {
-            Some((INPUTS, what, name)) => MetaError::Schedule { name, what },
-            Some((_, what, id)) => MetaError::Damaged { id, what },
-            None => MetaError::Database(error),
-        }
-    }
+/// What it means that a database cannot be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trouble {
+    /// What it has is damaged.
+    Damage,
+    /// The disk, or what this process may have of it, is full.
+    Full,
+    /// Something else.
+    Other,
 }
 
 impl MetaError {
     /// Whether the file is no database any more, or has values that no transaction writes.
     pub fn is_damage(&self) -> bool {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match self {
-            MetaError::Database(error) => matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)),
+            MetaError::Database { trouble, .. } => *trouble == Trouble::Damage,
             MetaError::Damaged { .. } | MetaError::Schedule { .. } | MetaError::Check(_) => true,
             MetaError::Foreign
             | MetaError::Version { .. }
@@ -299,12 +300,9 @@ impl MetaError {
         matches!(self, MetaError::KeyMissing { .. } | MetaError::NotEncrypted { .. } | MetaError::WrongKey { .. })
     }
 
-    /// Whether the disk, or what this process may have of it, is full. SQLite says of a limit of this process only that a write has failed.
+    /// Whether the disk, or what this process may have of it, is full.
     pub fn is_full(&self) -> bool {
-        let MetaError::Database(error) = self else { return false };
-        error.sqlite_error().is_some_and(|error| {
-            error.code == rusqlite::ErrorCode::DiskFull || error.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE
-        })
+        matches!(self, MetaError::Database { trouble: Trouble::Full, .. })
     }
 }
 

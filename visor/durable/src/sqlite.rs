@@ -12,6 +12,7 @@ mod claim;
 mod commit;
 mod disk;
 mod encrypted;
+mod error;
 mod family;
 mod group;
 mod listed;
