@@ -8,7 +8,7 @@
 //! Each arrow is part of the transaction on its left. So a child is started once and its end is told once, whatever is killed. What the parent knows
 //! of a child is a row of its own, which has how the child has ended: a parent that goes back to before that is told again.
 
-use crate::{InvocationId, Status};
+use crate::{InvocationId, MetaError, Status};
 use monohull_abi::child::Ending;
 use monohull_abi::event::EVENT_BYTES_MAX;
 
@@ -45,14 +45,67 @@ pub struct Child {
     pub joined: bool,
 }
 
+/// An event that could not be sent, a child that could not be started or cancelled, or a copy that could not be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// When (ns since 1970).
+    pub at: u64,
+    /// `event`, `start`, `cancel`, `checkpoint` or `fork`.
+    pub what: &'static str,
+    /// To which invocation, or which child.
+    pub to: String,
+    /// The event's name, or the child's workflow.
+    pub name: String,
+    /// Why.
+    pub why: String,
+}
+
+/// The invocations around another one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Family {
+    /// What has started it, and its name there.
+    pub started_by: Option<(InvocationId, String)>,
+    /// What it has started.
+    pub children: Vec<Child>,
+    /// What it could not send, start or cancel.
+    pub undelivered: Vec<Lost>,
+}
+
+/// What is known of the invocations around another one. It is changed by commits ([`Left::sent`](crate::Left::sent)), by ends, forks and rewinds, and by
+/// [`Meta::purge`](crate::Meta::purge).
+pub trait Children {
+    /// What an invocation knows of its children, in the order in which it has started them.
+    fn children(&self, id: &InvocationId) -> Result<Vec<Child>, MetaError>;
+
+    /// The invocation that has started this one, and what it calls it.
+    fn started_by(&self, id: &InvocationId) -> Result<Option<(InvocationId, String)>, MetaError>;
+
+    /// The invocation that has started this one, and all that this one has started, and those, and so on: in no order.
+    fn relatives(&self, id: &InvocationId) -> Result<Vec<InvocationId>, MetaError>;
+
+    /// What an invocation could not send last, the oldest first.
+    fn undelivered(&self, id: &InvocationId) -> Result<Vec<Lost>, MetaError>;
+
+    /// All of that but the relatives.
+    fn family(&self, id: &InvocationId) -> Result<Family, MetaError> {
+        let (started_by, children) = (self.started_by(id)?, self.children(id)?);
+        Ok(Family { started_by, children, undelivered: self.undelivered(id)? })
+    }
+}
+
 impl Outcome {
     /// Whether outputs of so many bytes can be told.
     pub fn has_room(bytes: u64) -> bool {
         bytes <= EVENT_BYTES_MAX as u64
     }
 
+    /// The content of the event that tells an end without outputs.
+    pub fn without_outputs(ending: Ending, message: &str) -> Vec<u8> {
+        end(ending, message)
+    }
+
     /// The content of the event that tells it.
-    pub(crate) fn encode(&self, ending: Ending) -> Vec<u8> {
+    pub fn encode(&self, ending: Ending) -> Vec<u8> {
         let bytes = encode(ending, &self.message, &self.outputs);
         let size = self.outputs.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         match self.left_out {

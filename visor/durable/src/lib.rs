@@ -39,12 +39,18 @@
 //! | [`Meta`] | the transactions: what each does, and what it refuses |
 //! | [`Mail`] | events from outside, kept until an invocation takes them |
 //! | [`Outbox`] | events that an invocation sends to others, with its commit |
-//! | [`Child`], [`Outcome`] | invocations that others have started, and how their ends are told |
+//! | [`Children`], [`Outcome`] | invocations that others have started, and how their ends are told |
 //! | [`History`] | the transactions on earlier checkpoints: fork and rewind |
-//! | [`Schedule`] | workflows that are started at times of a cron expression |
-//! | [`Left`], [`Filter`], [`Bounds`] | what a server needs besides: results for later, lists by time, and bounds |
+//! | [`Schedules`] | workflows that are started at times of a cron expression |
+//! | [`Served`] | what a server needs besides: results for later, lists by time, and bounds |
+//! | [`Versions`] | versions of workflows, and how an invocation comes to another one |
 //! | [`Sqlite`] | the same in a SQLite file |
 //! | [`Store`] | a state folder: the database, and the files that its rows name |
+//!
+//! **Another store**, for example in PostgreSQL, implements [`Meta`], [`History`], [`Children`], [`Served`], [`Schedules`] and [`Versions`]. Each method that
+//! changes something is one transaction: durable when it returns, done whole or not at all, and as if it were alone (`SERIALIZABLE`, or a lock on the
+//! rows that it reads). None of them reads a clock, supposes that its caller is the only one, or keeps something for the next call. `tests/conformance`
+//! compares a store with a model in memory step by step.
 
 #![forbid(unsafe_code)]
 
@@ -61,8 +67,9 @@ mod served;
 mod sqlite;
 mod store;
 mod value;
+mod versions;
 
-pub use children::{Child, OUTCOMES_MAX, Outcome};
+pub use children::{Child, Children, Family, Lost, OUTCOMES_MAX, Outcome};
 pub use history::{
     Branched, Copied, Fork, Forks, History, KEEP, KEEP_MAX, Kept, Lineage, NoCheckpoint, Point, free_numbers,
     has_branches,
@@ -77,8 +84,10 @@ pub use meta::{
 pub use outbox::{ANY_WORKFLOW, Outbox, Undelivered, WhyUndelivered};
 pub use owner::Owner;
 pub use schedule::{
-    DamagedSchedule, Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Step, Times,
+    DamagedSchedule, Defined, Definition, Fired, GRACE_NS, InvalidSchedule, Missed, Schedule, ScheduleName, Schedules,
+    Step, Times,
 };
-pub use served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Tally};
-pub use sqlite::{Before, Family, Lost, Member, Moving, Sqlite, Unlock};
+pub use served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Served, Tally};
+pub use sqlite::{Sqlite, Unlock};
 pub use store::{Adding, Store, StoreError};
+pub use versions::{Before, Look, Member, Moving, Versions};

@@ -1,6 +1,6 @@
 //! The transactions of the store: what each does, and what it refuses.
 //!
-//! A store of another kind implements [`Meta`]; `tests/conformance.rs` compares it with a model of a hundred lines.
+//! A store of another kind implements [`Meta`] and what the crate's page names; `tests/conformance` compares it with a model.
 
 use crate::mail::{Mail, NewMail, Sent};
 use crate::outbox::Undelivered;

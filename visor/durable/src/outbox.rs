@@ -42,13 +42,18 @@ impl Outbox {
         Outbox { events, workflows: workflows.to_vec(), starts, room: None }
     }
 
+    /// The key of an event that an invocation sends: the same if the same is sent at the same place again.
+    pub fn key(sender: &InvocationId, event: &Outgoing) -> String {
+        key(sender, event)
+    }
+
     /// Whether it changes children.
     pub fn has_children(&self) -> bool {
         self.events.iter().any(|event| matches!(event.what, What::Start { .. } | What::Cancel))
     }
 
     /// Whether an invocation of this workflow may be sent events.
-    pub(crate) fn permits(&self, workflow: &str) -> bool {
+    pub fn permits(&self, workflow: &str) -> bool {
         self.workflows.iter().any(|name| name == workflow || name == ANY_WORKFLOW)
     }
 

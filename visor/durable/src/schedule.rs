@@ -21,7 +21,7 @@ use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use crate::InvocationId;
+use crate::{InvocationId, MetaError, NewInvocation};
 
 /// The most bytes of a name: the ids of its invocations have a time besides.
 const NAME_MAX: usize = 48;
@@ -266,6 +266,53 @@ pub enum Fired {
     Known,
     /// The schedule has changed meanwhile: nothing was done.
     Stale,
+}
+
+/// The transactions on schedules.
+pub trait Schedules {
+    /// Defines a schedule, whose next due time is `next`. A definition that is there already is left as it is; another one begins
+    /// anew, but no due time that has an invocation comes again: `next` is asked for a time after the last one.
+    fn define_schedule(
+        &mut self,
+        name: &ScheduleName,
+        definition: &Definition,
+        next: &mut dyn FnMut(u64) -> Option<u64>,
+        now: u64,
+    ) -> Result<Defined, MetaError>;
+
+    /// A schedule.
+    fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>, MetaError>;
+
+    /// All schedules, by name, also those whose rows are damaged.
+    fn schedules(&self) -> Result<Vec<Result<Schedule, DamagedSchedule>>, MetaError>;
+
+    /// A schedule whose row is damaged, whatever its name is, is not looked at any more.
+    fn stop_schedule(&mut self, name: &str, reason: &str) -> Result<(), MetaError>;
+
+    /// Removes a schedule, whatever its name is; whether there was one. What it has started goes on.
+    fn remove_schedule(&mut self, name: &str) -> Result<bool, MetaError>;
+
+    /// When the first schedule is to be looked at.
+    fn next_look(&self) -> Result<Option<u64>, MetaError>;
+
+    /// The schedule that is to be looked at first, if its time has come.
+    fn due_schedule(&self, now: u64) -> Result<Option<Schedule>, MetaError>;
+
+    /// Takes a schedule one step on, from the due time that it was seen at. An invocation that the step starts is added in the same
+    /// transaction, unless there is one of its id: that is of the same due time.
+    fn fire(
+        &mut self,
+        seen: &Schedule,
+        step: Step,
+        new: Option<&NewInvocation<'_>>,
+        now: u64,
+    ) -> Result<Fired, MetaError>;
+
+    /// What a schedule has to start cannot be started now: it is looked at again at `look`. Its due time stays.
+    fn put_off(&mut self, seen: &Schedule, reason: &str, look: u64) -> Result<(), MetaError>;
+
+    /// What could not be started before is looked at again at once; whether there is any.
+    fn look_again(&mut self) -> Result<bool, MetaError>;
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! A command line prints what functions print, and writes outputs to files of its user. A server keeps both for later requests, so they are part
 //! of the transaction that says how far an invocation has come.
 
-use crate::{Outbox, Outcome, Status};
+use crate::meta::{Claim, Claimed, Commit, Committed, Held, Meta, MetaError, NewInvocation, Started};
+use crate::{InvocationId, Listed, Mail, Outbox, Outcome, Status, Undelivered};
 
 /// An output slot of an invocation that has completed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,7 +33,7 @@ pub struct Left {
     pub printed: Vec<u8>,
     /// The outputs.
     pub outputs: Vec<Output>,
-    /// Where the end is to be told, if the invocation has ended by the commit. It is owed until [`Sqlite::paid`](crate::Sqlite::paid).
+    /// Where the end is to be told, if the invocation has ended by the commit. It is owed until [`Served::paid`].
     pub callback: Option<String>,
     /// Events for other invocations, and children.
     pub sent: Outbox,
@@ -56,7 +57,7 @@ pub struct Filter {
     pub started_after: Option<u64>,
     /// Those behind this one: the last of the list before, by its start and its name.
     pub before: Option<(u64, String)>,
-    /// Of the reports of those that have failed only what is at this path (SQLite's, of JSON) is listed, and nothing of other reports.
+    /// Of the reports of those that have failed only what is at this path (of JSON: `$.a.b`) is listed, and nothing of other reports.
     pub report_path: Option<&'static str>,
 }
 
@@ -82,6 +83,88 @@ pub struct Tally {
     pub checkpoint_bytes: u64,
     /// How many schedules there are.
     pub schedules: u64,
+}
+
+/// The transactions that a server needs besides.
+pub trait Served: Meta {
+    /// Adds an invocation that already waits: one that was run before it was known that it would. `commit` is
+    /// [`Commit::Suspended`], and the times are that of its start and the present one.
+    fn start_suspended(
+        &mut self,
+        new: &NewInvocation<'_>,
+        commit: &Commit,
+        left: &Left,
+        times: [u64; 2],
+    ) -> Result<Started, MetaError>;
+
+    /// Adds an invocation that its owner runs from now on, unless there is one of its name. If the owner dies it can be claimed, as its second attempt.
+    /// The times are that of its start and the present one.
+    fn start_running(
+        &mut self,
+        new: &NewInvocation<'_>,
+        owner: &str,
+        times: [u64; 2],
+    ) -> Result<Option<Held>, MetaError>;
+
+    /// Claims those that are due first, in one transaction: one, and others as long as `another` says so, which is asked when there is one more. A store may
+    /// claim fewer, but one if there is one.
+    fn claim_due(
+        &mut self,
+        owner: &str,
+        now: u64,
+        another: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<Claimed>, MetaError>;
+
+    /// [`Meta::commit`], and in the same transaction what is left for those who ask later, and what is sent.
+    fn commit_with(&mut self, held: &Held, commit: &Commit, left: &Left, now: u64) -> Result<Committed, MetaError>;
+
+    /// [`Served::commit_with`], and in the same transaction another claim of the invocation, if it waits and is due.
+    fn commit_and_claim(
+        &mut self,
+        held: &Held,
+        commit: &Commit,
+        left: &Left,
+        owner: &str,
+        now: u64,
+    ) -> Result<(Committed, Option<Claim>), MetaError>;
+
+    /// Sends events of one that is not in the store; those that were not sent.
+    fn send_all(&mut self, sender: &InvocationId, sent: &Outbox, now: u64) -> Result<Vec<Undelivered>, MetaError>;
+
+    /// What a claimed invocation is given when it goes on: what waits in its mailbox, and what it is told of its checkpoint. Refused with
+    /// [`MetaError::Stale`] if it is not the holder's any more.
+    fn given(&self, held: &Held) -> Result<Vec<Mail>, MetaError>;
+
+    /// The outputs of an invocation, in the order of their slots' names.
+    fn outputs(&self, id: &InvocationId) -> Result<Vec<Output>, MetaError>;
+
+    /// What an invocation has printed, commit by commit.
+    fn printed(&self, id: &InvocationId) -> Result<Vec<Vec<u8>>, MetaError>;
+
+    /// The invocations whose end is still to be told, by name.
+    fn owed(&self) -> Result<Vec<InvocationId>, MetaError>;
+
+    /// Where the end of an invocation is still to be told.
+    fn owed_to(&self, id: &InvocationId) -> Result<Option<String>, MetaError>;
+
+    /// The end of an invocation has been told, or is not going to be.
+    fn paid(&mut self, id: &InvocationId) -> Result<(), MetaError>;
+
+    /// At most `limit` invocations, the last started first, and of those started at once the last name first. Of their reports there is only
+    /// what the filter says.
+    fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<Listed>, MetaError>;
+
+    /// How many invocations have not ended.
+    fn living(&self) -> Result<u64, MetaError>;
+
+    /// How much there is.
+    fn tally(&self, now: u64) -> Result<Tally, MetaError>;
+
+    /// When the first of those that have ended did so.
+    fn first_end(&self) -> Result<Option<u64>, MetaError>;
+
+    /// Removes invocations that have ended and are more than is kept; how many. Those whose end is still to be told stay.
+    fn forget(&mut self, bounds: Bounds) -> Result<usize, MetaError>;
 }
 
 /// The most bytes that are kept of what one invocation has printed. The oldest goes first.

@@ -46,13 +46,10 @@ use std::time::Duration;
 mod history;
 mod schedule;
 mod served;
+mod traits;
 mod versions;
 
 pub use encrypted::Unlock;
-pub use family::Family;
-pub use migrate::{Before, Moving};
-pub use undelivered::Lost;
-pub use versions::Member;
 
 /// "Mono" in the header of the file: `file(1)` and other programs see whose it is.
 const APPLICATION: i64 = 0x4d6f_6e6f;

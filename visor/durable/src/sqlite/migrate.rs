@@ -14,29 +14,8 @@ use super::{
 };
 use crate::meta::{Claim, Commit, Committed, Held, MetaError};
 use crate::served::Left;
-use crate::{Invocation, InvocationId, Status};
+use crate::{Before, Invocation, InvocationId, Moving, Status};
 use rusqlite::params;
-
-/// An invocation that is to be moved.
-#[derive(Debug)]
-pub enum Moving {
-    /// It waits, and is the caller's until [`Sqlite::commit_moved`] or [`Sqlite::give_back`].
-    Claimed(Box<Claim>, Before),
-    /// It has not begun: [`Sqlite::replace_start`] is all that is needed.
-    NotBegun(Box<Invocation>),
-    /// One of this status cannot be moved.
-    Refused(Status),
-    /// There is none of this name.
-    Unknown,
-}
-
-/// What a claim to move an invocation has changed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Before {
-    due: Option<u64>,
-    reason: Option<String>,
-    was_paused: bool,
-}
 
 impl Sqlite {
     /// Claims an invocation that waits, whether it is due or not. It is no attempt of the version that it is in.

@@ -254,7 +254,7 @@ impl Sqlite {
                  + coalesce((SELECT sum(bytes) FROM output WHERE output.id = invocation.id), 0) \
                  + coalesce((SELECT sum(length(bytes)) FROM printed WHERE printed.id = invocation.id), 0) \
                  + coalesce((SELECT sum(bytes) FROM history WHERE history.id = invocation.id), 0) \
-                 FROM invocation WHERE status IN (4, 5, 6) ORDER BY changed DESC",
+                 FROM invocation WHERE status IN (4, 5, 6) ORDER BY changed DESC, id DESC",
             )?;
             let mut rows = query.query([])?;
             let (mut count, mut bytes) = (0, 0_u64);

@@ -2,7 +2,7 @@
 
 use super::{Sqlite, integer, time};
 use crate::meta::MetaError;
-use crate::{InvocationId, Undelivered};
+use crate::{InvocationId, Lost, Undelivered};
 use monohull_report::What;
 use rusqlite::{Connection, params};
 
@@ -21,21 +21,6 @@ pub(super) const SCHEMA: &str = "
     ) STRICT;
     CREATE INDEX IF NOT EXISTS undelivered_by ON undelivered (id, number);
 ";
-
-/// An event that could not be sent, a child that could not be started or cancelled, or a copy that could not be made.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lost {
-    /// When (ns since 1970).
-    pub at: u64,
-    /// `event`, `start`, `cancel`, `checkpoint` or `fork`.
-    pub what: &'static str,
-    /// To which invocation, or which child.
-    pub to: String,
-    /// The event's name, or the child's workflow.
-    pub name: String,
-    /// Why.
-    pub why: String,
-}
 
 impl Sqlite {
     /// What an invocation could not send last, the oldest first.

@@ -4,7 +4,7 @@
 
 use super::{Sqlite, integer, number, time};
 use crate::meta::MetaError;
-use crate::{InvocationId, Status};
+use crate::{InvocationId, Member, Status};
 use rusqlite::{OptionalExtension, Params, params};
 
 /// The most versions of all workflows whose times are kept. The oldest go first.
@@ -19,19 +19,6 @@ pub(super) const SCHEMA: &str = "
     ) STRICT;
     CREATE UNIQUE INDEX IF NOT EXISTS version_names ON version (workflow, version);
 ";
-
-/// An invocation whose code is needed.
-#[derive(Debug)]
-pub struct Member<'r> {
-    /// Where it is. One that has failed can be taken back.
-    pub status: Status,
-    /// When it was started (ns since 1970).
-    pub started: u64,
-    /// When it goes on by itself (ns since 1970).
-    pub due: Option<u64>,
-    /// What it was started with, in the starter's own encoding.
-    pub start: &'r [u8],
-}
 
 impl Sqlite {
     /// Keeps when a version of a workflow was registered for the first time.

@@ -1,211 +1,37 @@
 //! A store and a model of it: whatever is done to both, they answer the same and hold the same.
+//!
+//! Another store is compared by a test of its own as [`sqlite_does_as_the_model`], and needs nothing else of this suite.
 
 mod model;
+mod model_children;
 mod model_history;
+mod model_served;
+mod steps;
 
 use model::Model;
 use monohull_durable::{
-    Checkpoint, Claimed, Commit, Control, Fork, Held, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, Meta, NewInvocation,
-    NewMail, Sent, Sqlite, Status, Unlock, Wait, Want,
+    Checkpoint, Claimed, Commit, MAIL_BYTES_MAX, MAIL_MAX, Meta, MetaError, NewInvocation, NewMail, Sent, Sqlite,
+    Trouble, Unlock, Want,
 };
 use monohull_state_key::KeyFile;
 use proptest::prelude::*;
-use std::fmt::Debug;
+use proptest::test_runner::TestCaseResult;
+use steps::{All, Step, User, id, step};
 use tempfile::TempDir;
 
-#[derive(Clone, Debug)]
-enum Step {
-    Start {
-        id: usize,
-        workflow: usize,
-        due: u64,
-    },
-    ClaimDue {
-        owner: usize,
-    },
-    Claim {
-        owner: usize,
-        id: usize,
-    },
-    /// By the claim that was made this many claims ago.
-    Commit {
-        claim: usize,
-        commit: Commit,
-    },
-    Expire {
-        owner: usize,
-    },
-    Control {
-        id: usize,
-        control: Control,
-    },
-    Purge {
-        id: usize,
-    },
-    Send {
-        id: usize,
-        event: usize,
-        bytes: usize,
-        key: Option<usize>,
-    },
-    /// What waits for the claim that was made this many claims ago.
-    Mail {
-        claim: usize,
-        after: u64,
-    },
-    Keep {
-        id: usize,
-        checkpoints: u32,
-    },
-    Fork {
-        id: usize,
-        at: Option<u64>,
-        copies: Vec<usize>,
-        paused: bool,
-    },
-    Rewind {
-        id: usize,
-        to: u64,
-        paused: bool,
-    },
-    List {
-        statuses: Vec<Status>,
-        after: Option<usize>,
-        limit: usize,
-    },
-    Pass {
-        ns: u64,
-    },
-}
-
-const IDS: [&str; 4] = ["a", "b", "c-1", "d_2"];
-const EVENTS: [&str; 2] = ["paid", "approved \u{e4}"];
-const OWNERS: [&str; 3] = ["first", "second", "third"];
-
-fn id(index: usize) -> InvocationId {
-    IDS[index].parse().expect("a name")
-}
-
-fn checkpoint() -> impl Strategy<Value = Checkpoint> {
-    (0..6u64).prop_map(|bytes| Checkpoint { file: format!("{bytes}.checkpoint"), bytes })
-}
-
-/// Two of three files take pages from the one before them.
-fn parent_of(checkpoint: &Checkpoint) -> Option<Checkpoint> {
-    let bytes = checkpoint.bytes.checked_sub(1).filter(|_| !checkpoint.bytes.is_multiple_of(3))?;
-    Some(Checkpoint { file: format!("{bytes}.checkpoint"), bytes })
-}
-
-fn commit() -> impl Strategy<Value = Commit> {
-    let until = prop::option::of(0..200u64);
-    let event = prop::option::of(prop::sample::select(EVENTS.to_vec()));
-    let wait = (until.clone(), event).prop_map(|(until, event)| Wait {
-        step: "s \"x\"".into(),
-        instance: 3,
-        what: "a sleep".into(),
-        until,
-        event: event.map(str::to_owned),
-    });
-    // Numbers of events that are its own, another's, or none.
-    let taken = prop::collection::vec(0..12u64, 0..4);
-    let text = prop::sample::select(vec!["", "1", "\"two\""]).prop_map(str::to_owned);
-    let published = prop::collection::btree_map(prop::sample::select(vec!["a".to_owned(), "b".to_owned()]), text, 0..3);
-    prop_oneof![
-        6 => (checkpoint(), until, prop::collection::vec(wait, 0..3), taken, published.clone(), any::<bool>()).prop_map(
-            |(checkpoint, due, waits, taken, published, goes_on)| {
-                let parent = parent_of(&checkpoint);
-                match goes_on {
-                    true => Commit::Checkpointed { checkpoint, parent, due, waits, taken, published },
-                    false => Commit::Suspended { checkpoint, parent, due, waits, taken, published },
-                }
-            }
-        ),
-        2 => (any::<bool>(), prop::option::of(published))
-            .prop_map(|(well, published)| Commit::Ended { well, report: b"{}".to_vec(), published }),
-        2 => (0..200u64).prop_map(|due| Commit::Released { due, reason: "no room".into() }),
-        1 => Just(Commit::Paused { reason: "damaged".into() }),
-    ]
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let (ids, owners) = (0..IDS.len(), 0..OWNERS.len());
-    let control = prop_oneof![Just(Control::Pause), Just(Control::Resume), Just(Control::Cancel)];
-    let status = prop::sample::select(Status::ALL.to_vec());
-    prop_oneof![
-        3 => (ids.clone(), 0..2usize, 0..100u64).prop_map(|(id, workflow, due)| Step::Start { id, workflow, due }),
-        6 => owners.clone().prop_map(|owner| Step::ClaimDue { owner }),
-        3 => (owners.clone(), ids.clone()).prop_map(|(owner, id)| Step::Claim { owner, id }),
-        8 => (prop_oneof![4 => 0..1usize, 1 => 1..6usize], commit()).prop_map(|(claim, commit)| Step::Commit { claim, commit }),
-        3 => owners.prop_map(|owner| Step::Expire { owner }),
-        3 => (ids.clone(), control).prop_map(|(id, control)| Step::Control { id, control }),
-        1 => ids.clone().prop_map(|id| Step::Purge { id }),
-        6 => (ids.clone(), 0..EVENTS.len(), 0..3usize, prop::option::of(0..3usize))
-            .prop_map(|(id, event, bytes, key)| Step::Send { id, event, bytes, key }),
-        2 => (0..2usize, 0..4u64).prop_map(|(claim, after)| Step::Mail { claim, after }),
-        1 => (ids.clone(), 0..5u32).prop_map(|(id, checkpoints)| Step::Keep { id, checkpoints }),
-        3 => (ids.clone(), prop::option::of(0..6u64), prop::collection::vec(ids.clone(), 0..4), any::<bool>())
-            .prop_map(|(id, at, copies, paused)| Step::Fork { id, at, copies, paused }),
-        3 => (ids.clone(), 0..6u64, any::<bool>()).prop_map(|(id, to, paused)| Step::Rewind { id, to, paused }),
-        1 => (prop::collection::vec(status, 0..3), prop::option::of(ids), 0..5usize)
-            .prop_map(|(statuses, after, limit)| Step::List { statuses, after, limit }),
-        3 => (0..60u64).prop_map(|ns| Step::Pass { ns }),
-    ]
-}
-
-/// Does a step; `claims` are those that were made, the newest first.
-fn run(meta: &mut impl Meta, step: &Step, claims: &mut Vec<Held>, now: &mut u64) -> String {
-    fn told(came: impl Debug) -> String {
-        format!("{came:?}")
+/// Does steps to a store and to the model. `kill` gives what another process finds if the one that uses the store is killed.
+fn does_as_the_model<S: All>(mut store: S, mut kill: impl FnMut(S) -> S, steps: &[Step]) -> TestCaseResult {
+    let mut model = Model::default();
+    let (mut user, mut users) = (User::new(), User::new());
+    for step in steps {
+        let came = user.run(&mut store, step);
+        prop_assert_eq!(came, users.run(&mut model, step), "{:?}", step);
+        if matches!(step, Step::Kill) {
+            store = kill(store);
+        }
+        prop_assert_eq!(user.look(&store), users.look(&model), "after {:?}", step);
     }
-    match step {
-        Step::Start { id: index, workflow, due } => {
-            let workflow = ["w", "v"][*workflow];
-            let new = NewInvocation { id: &id(*index), workflow, start: workflow.as_bytes(), due: *due };
-            told(meta.start(&new, *now))
-        }
-        Step::ClaimDue { owner } => claimed(meta.claim(OWNERS[*owner], Want::Due, *now), claims),
-        Step::Claim { owner, id: index } => {
-            let claim = meta.claim(OWNERS[*owner], Want::Id(&id(*index)), *now);
-            claimed(claim, claims)
-        }
-        Step::Commit { claim, commit } => match claims.get(*claim) {
-            Some(held) => told(meta.commit(held, commit, *now)),
-            None => String::new(),
-        },
-        Step::Expire { owner } => told(meta.expire(OWNERS[*owner], *now)),
-        Step::Control { id: index, control } => told(meta.control(&id(*index), *control, *now)),
-        Step::Purge { id: index } => told(meta.purge(&id(*index), *now)),
-        Step::Send { id: index, event, bytes, key } => {
-            let (bytes, key) = (vec![7; *bytes], key.map(|key| ["k", "l", "m"][key]));
-            let mail = NewMail::new(EVENTS[*event], &bytes, key).expect("it can be sent");
-            told(meta.send(&id(*index), &mail, *now))
-        }
-        Step::Mail { claim, after } => match claims.get(*claim) {
-            Some(held) => told(meta.mail(held, *after)),
-            None => String::new(),
-        },
-        Step::Keep { id: index, checkpoints } => told(meta.keep(&id(*index), *checkpoints)),
-        Step::Fork { id: index, at, copies, paused } => {
-            let copies: Vec<_> = copies.iter().map(|index| id(*index)).collect();
-            told(meta.fork(Fork { id: &id(*index), at: *at, copies: &copies, paused: *paused }, *now))
-        }
-        Step::Rewind { id: index, to, paused } => told(meta.rewind(&id(*index), *to, *paused, *now)),
-        Step::List { statuses, after, limit } => {
-            let after = after.map(id);
-            told(meta.list(statuses, after.as_ref().map_or("", InvocationId::as_str), *limit))
-        }
-        Step::Pass { ns } => {
-            *now += ns;
-            String::new()
-        }
-    }
-}
-
-fn claimed(claim: Result<Claimed, monohull_durable::MetaError>, claims: &mut Vec<Held>) -> String {
-    if let Ok(Claimed::Yes(claim)) = &claim {
-        claims.insert(0, claim.held.clone());
-    }
-    format!("{claim:?}")
+    Ok(())
 }
 
 fn key_file(folder: &TempDir) -> KeyFile {
@@ -214,36 +40,47 @@ fn key_file(folder: &TempDir) -> KeyFile {
     KeyFile::load(&path).expect("a key")
 }
 
-/// All that can be asked.
-fn look(meta: &impl Meta) -> String {
-    let rows: Vec<_> = (0..IDS.len()).map(|index| meta.get(&id(index))).collect();
-    let mail: Vec<_> = (0..IDS.len()).map(|index| meta.mail_count(&id(index))).collect();
-    let histories: Vec<_> = (0..IDS.len())
-        .map(|index| (meta.history(&id(index)), meta.lineage(&id(index)), meta.forks(&id(index), 2)))
-        .collect();
-    format!("{rows:#?} {mail:?} {histories:#?} {:?} {:?} {:?}", meta.files(), meta.owners(), meta.next_due())
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn sqlite_does_as_the_model(steps in prop::collection::vec(step(), 1..150), is_encrypted in any::<bool>()) {
+        let folder = TempDir::new().expect("a folder");
+        let key = is_encrypted.then(|| key_file(&folder));
+        let (store, kill) = sqlite(&folder, key.as_ref());
+        does_as_the_model(store, kill, &steps)?;
+    }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
-    fn sqlite_does_as_the_model(steps in prop::collection::vec(step(), 1..60), is_encrypted in any::<bool>()) {
-        let folder = TempDir::new().expect("a folder");
-        let path = folder.path().join("meta.sqlite");
-        let key = is_encrypted.then(|| key_file(&folder));
-        let unlock = key.as_ref().map_or(Unlock::Nothing, Unlock::File);
-        let (mut sqlite, mut model) = (Sqlite::open(&path, false, unlock).expect("a new one"), Model::default());
-        let (mut times, mut claims) = ((1, 1), (Vec::new(), Vec::new()));
-        for (round, step) in steps.iter().enumerate() {
-            let came = run(&mut sqlite, step, &mut claims.0, &mut times.0);
-            let expected = run(&mut model, step, &mut claims.1, &mut times.1);
-            prop_assert_eq!(came, expected, "{:?}", step);
-            if round % 7 == 0 {
-                sqlite = Sqlite::open(&path, false, unlock).expect("it is there");
+/// A file that gives what another process finds if the one that uses it is killed: the log is not brought into it, and no lock is given back.
+fn sqlite(folder: &TempDir, key: Option<&KeyFile>) -> (Sqlite, impl FnMut(Sqlite) -> Sqlite) {
+    let path = |kills: u32| folder.path().join(format!("{kills}.sqlite"));
+    let open = move |kills| Sqlite::open(&path(kills), false, key.map_or(Unlock::Nothing, Unlock::File));
+    let mut kills = 0;
+    let kill = move |sqlite: Sqlite| {
+        for part in ["", "-wal"] {
+            let [from, to] = [kills, kills + 1].map(|kills| path(kills).with_extension(format!("sqlite{part}")));
+            // Before the first transaction there is no log.
+            if from.exists() {
+                std::fs::copy(from, to).expect("copied");
             }
-            prop_assert_eq!(look(&sqlite), look(&model), "after {:?}", step);
         }
-    }
+        drop(sqlite);
+        kills += 1;
+        open(kills).expect("it is there")
+    };
+    (open(0).expect("a new one"), kill)
+}
+
+/// A store of another kind says in the same words what is wrong with it.
+#[test]
+fn an_error_of_any_database_is_told() {
+    let error = |trouble| MetaError::Database { trouble, source: "connection reset".into() };
+    assert_eq!(error(Trouble::Other).to_string(), "the database of the state folder: connection reset");
+    let told = [Trouble::Damage, Trouble::Full, Trouble::Other].map(|trouble| {
+        let error = error(trouble);
+        (error.is_damage(), error.is_full())
+    });
+    assert_eq!(told, [(true, false), (false, true), (false, false)]);
 }
 
 /// A mailbox is full before it fills the disk, and empty again when its events have been taken.

@@ -1,11 +1,16 @@
 //! What the transactions mean, in memory.
 
 use monohull_durable::{
-    ATTEMPTS, Checkpoint, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, Kept,
-    Lineage, Listed, MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail, Sent, Started, Status,
-    Want,
+    ATTEMPTS, Before, Checkpoint, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation,
+    InvocationId, Kept, Lineage, Listed, Lost, MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail,
+    Output, Schedule, ScheduleName, Sent, Started, Status, Want,
 };
 use std::collections::BTreeMap;
+
+use super::model_children::Known;
+
+/// The number of the event that tells of a checkpoint itself.
+pub(crate) const TOLD: u64 = 0;
 
 #[derive(Default)]
 pub(crate) struct Model {
@@ -14,9 +19,20 @@ pub(crate) struct Model {
     pub(crate) lineage: BTreeMap<InvocationId, Lineage>,
     /// What a file takes pages from.
     pub(crate) parents: BTreeMap<String, Checkpoint>,
+    /// What is told of a checkpoint.
+    pub(crate) told: BTreeMap<(InvocationId, u64), String>,
     pub(crate) mail: Vec<Letter>,
     /// How many events have been kept.
     sent: u64,
+    pub(crate) children: Vec<Known>,
+    pub(crate) lost: BTreeMap<InvocationId, Vec<Lost>>,
+    pub(crate) outputs: BTreeMap<(InvocationId, String), Output>,
+    pub(crate) printed: Vec<(InvocationId, Vec<u8>)>,
+    pub(crate) owed: BTreeMap<InvocationId, String>,
+    /// Each with the time at which it is looked at.
+    pub(crate) schedules: BTreeMap<ScheduleName, (Schedule, Option<u64>)>,
+    /// Workflow and version, and when.
+    pub(crate) versions: BTreeMap<(String, String), u64>,
 }
 
 /// An event that was sent to an invocation.
@@ -27,64 +43,31 @@ pub(crate) struct Letter {
     taken: bool,
 }
 
+/// What else a commit does.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct More<'m> {
+    /// The event that tells of the checkpoint.
+    pub(crate) told: Option<&'m str>,
+    /// Which owner claims it again.
+    pub(crate) claimer: Option<&'m str>,
+}
+
 impl Model {
-    fn waiting<'m>(mail: &'m [Letter], id: &InvocationId) -> impl Iterator<Item = &'m Mail> {
+    pub(crate) fn waiting<'m>(mail: &'m [Letter], id: &InvocationId) -> impl Iterator<Item = &'m Mail> {
         mail.iter().filter(move |letter| letter.to == *id && !letter.taken).map(|letter| &letter.mail)
     }
 
-    /// Those that have ended have no events, and those that were removed no keys.
-    fn sweep(&mut self) {
-        let rows = &self.rows;
-        let has_ended = |letter: &Letter| rows.get(&letter.to).is_some_and(|row| row.status.is_end());
-        self.mail.retain(|letter| rows.contains_key(&letter.to) && (letter.key.is_some() || !has_ended(letter)));
-        self.mail.iter_mut().for_each(|letter| letter.taken |= has_ended(letter));
+    /// The one that is the holder's.
+    pub(crate) fn held(&self, held: &Held) -> Result<&Invocation, MetaError> {
+        let row = self.rows.get(&held.id).filter(|row| row.status == Status::Running && row.epoch == held.epoch);
+        row.ok_or_else(|| MetaError::Stale(held.id.clone()))
     }
-}
 
-fn awaits(row: &Invocation, name: &str) -> bool {
-    row.waits.iter().any(|wait| wait.event.as_deref() == Some(name))
-}
-
-/// An invocation is due if an event is there that it waits for.
-pub(crate) fn arrive(mail: &[Letter], row: &mut Invocation, now: u64) {
-    if Model::waiting(mail, &row.id).any(|mail| awaits(row, &mail.name)) {
-        row.due = Some(row.due.map_or(now, |due| due.min(now)));
+    pub(crate) fn lives(&self, id: &InvocationId) -> bool {
+        self.rows.get(id).is_some_and(|row| !row.status.is_end())
     }
-}
 
-/// An invocation that no process runs any more becomes what was wanted of it, or waits.
-fn let_go(row: &mut Invocation, otherwise: Status, now: u64) {
-    row.owner = None;
-    row.changed = now;
-    match row.wanted.take() {
-        Some(wanted) => (row.status, row.reason) = (wanted, Some("by hand".to_owned())),
-        None => row.status = otherwise,
-    }
-    tidy(row);
-}
-
-fn tidy(row: &mut Invocation) {
-    if row.status.is_end() {
-        (row.due, row.waits) = (None, Vec::new());
-    }
-    if matches!(row.status, Status::Completed | Status::Cancelled) {
-        row.checkpoint = None;
-    }
-}
-
-fn at_rest(row: &Invocation) -> Status {
-    match row.checkpoint {
-        Some(_) => Status::Suspended,
-        None => Status::Pending,
-    }
-}
-
-impl Meta for Model {
-    fn start(&mut self, new: &NewInvocation<'_>, now: u64) -> Result<Started, MetaError> {
-        if let Some(row) = self.rows.get(new.id) {
-            let same = (row.workflow.as_str(), row.start.as_slice()) == (new.workflow, new.start);
-            return Ok(if same { Started::Same(row.status) } else { Started::Taken });
-        }
+    pub(crate) fn insert(&mut self, new: &NewInvocation<'_>, now: u64) {
         let row = Invocation {
             id: new.id.clone(),
             workflow: new.workflow.to_owned(),
@@ -105,6 +88,201 @@ impl Meta for Model {
             published: BTreeMap::new(),
         };
         self.rows.insert(new.id.clone(), row);
+    }
+
+    /// What was there before a start.
+    pub(crate) fn there(&self, new: &NewInvocation<'_>) -> Option<Started> {
+        let row = self.rows.get(new.id)?;
+        let same = (row.workflow.as_str(), row.start.as_slice()) == (new.workflow, new.start);
+        Some(if same { Started::Same(row.status) } else { Started::Taken })
+    }
+
+    /// What follows if an invocation has ended: it has no events, its parent is told, its children are cancelled, and what is not gone on with has no
+    /// history; the files of that.
+    pub(crate) fn settle(&mut self, id: &InvocationId, now: u64) -> Vec<Checkpoint> {
+        let Some(row) = self.rows.get_mut(id).filter(|row| row.status.is_end()) else { return Vec::new() };
+        let status = row.status;
+        (row.due, row.waits) = (None, Vec::new());
+        if status != Status::Failed {
+            row.checkpoint = None;
+        }
+        self.mail.retain(|letter| letter.to != *id || letter.key.is_some());
+        self.mail.iter_mut().for_each(|letter| letter.taken |= letter.to == *id);
+        self.ended(id, status, now);
+        if status == Status::Failed { Vec::new() } else { self.forget_history(id) }
+    }
+
+    /// Keeps an event that is the system's own, unless one of its name waits.
+    pub(crate) fn deliver(&mut self, id: &InvocationId, name: &str, bytes: &[u8], now: u64) {
+        if self.lives(id) && !Model::waiting(&self.mail, id).any(|mail| mail.name == name) {
+            self.keep_mail(id, name, bytes, None, now);
+        }
+    }
+
+    fn keep_mail(&mut self, id: &InvocationId, name: &str, bytes: &[u8], key: Option<&str>, now: u64) {
+        self.sent += 1;
+        let mail = Mail { number: self.sent, name: name.to_owned(), bytes: bytes.to_vec() };
+        self.mail.push(Letter { to: id.clone(), key: key.map(str::to_owned), mail, taken: false });
+        let row = self.rows.get_mut(id).expect("it was looked at");
+        if awaits(row, name) && row.due.is_none_or(|due| due > now) {
+            (row.due, row.changed) = (Some(now), now);
+        }
+    }
+
+    /// The events that an invocation takes with its commit.
+    fn take(&mut self, id: &InvocationId, taken: &[u64], generation: u64) {
+        for letter in self.mail.iter_mut().filter(|letter| letter.to == *id && taken.contains(&letter.mail.number)) {
+            if !letter.taken {
+                Known::joined(&mut self.children, id, &letter.mail.name, generation);
+            }
+            letter.taken = true;
+        }
+    }
+
+    pub(crate) fn commit_more(
+        &mut self,
+        held: &Held,
+        commit: &Commit,
+        more: More<'_>,
+        now: u64,
+    ) -> Result<(Committed, Option<Claim>), MetaError> {
+        let mut row = self.held(held)?.clone();
+        let before = row.generation;
+        let mut obsolete = Vec::new();
+        row.reason = None;
+        let stays = matches!(commit, Commit::Checkpointed { .. }) && row.wanted.is_none();
+        let owner = row.owner.take().filter(|_| stays);
+        row.changed = now;
+        row.status = match commit.clone() {
+            Commit::Suspended { checkpoint, parent, due, waits, taken, published }
+            | Commit::Checkpointed { checkpoint, parent, due, waits, taken, published } => {
+                if let Some(parent) = parent {
+                    self.parents.insert(checkpoint.file.clone(), parent);
+                }
+                row.published = published;
+                (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waits);
+                (row.generation, row.attempts) = (row.generation + 1, u32::from(stays));
+                let old = self.told.get(&(held.id.clone(), before)).filter(|_| !taken.contains(&TOLD)).cloned();
+                let told = old.or(more.told.map(str::to_owned));
+                obsolete = self.suspended(&row, told.clone());
+                self.take(&held.id, &taken, row.generation);
+                arrive(&self.mail, &mut row, now);
+                if told.is_some_and(|told| awaits(&row, &told)) {
+                    row.due = Some(row.due.map_or(now, |due| due.min(now)));
+                }
+                if stays { Status::Running } else { Status::Suspended }
+            }
+            Commit::Ended { well, report, published } => {
+                row.published = published.unwrap_or(row.published);
+                (row.report, row.wanted) = (Some(report), None);
+                if well { Status::Completed } else { Status::Failed }
+            }
+            Commit::Released { due, reason } => {
+                (row.due, row.reason) = (Some(due), Some(reason));
+                at_rest(&row)
+            }
+            Commit::Paused { reason } => {
+                row.reason = Some(reason);
+                Status::Paused
+            }
+        };
+        let_go(&mut row);
+        row.owner = owner;
+        let status = row.status;
+        let is_due = status == Status::Suspended && row.due.is_some_and(|due| due <= now);
+        let claim = more.claimer.filter(|_| is_due).map(|owner| take_over(&mut row, owner));
+        self.rows.insert(held.id.clone(), row);
+        obsolete.extend(self.settle(&held.id, now));
+        Ok((Committed { status, obsolete, undelivered: Vec::new() }, claim))
+    }
+
+    /// What a claim for a move is given back as.
+    pub(crate) fn back(&mut self, held: &Held, before: &Before, now: u64) -> Result<Status, MetaError> {
+        let mut row = self.held(held)?.clone();
+        (row.changed, row.owner, row.due, row.reason) = (now, None, before.due, None);
+        row.status = at_rest(&row);
+        match row.wanted.take() {
+            Some(Status::Paused) if before.was_paused => {
+                (row.status, row.reason) = (Status::Paused, before.reason.clone());
+            }
+            Some(wanted) => (row.status, row.reason) = (wanted, Some("by hand".to_owned())),
+            None if before.was_paused => row.attempts = 0,
+            None => row.reason.clone_from(&before.reason),
+        }
+        arrive(&self.mail, &mut row, now);
+        let status = row.status;
+        self.rows.insert(held.id.clone(), row);
+        self.settle(&held.id, now);
+        Ok(status)
+    }
+
+    pub(crate) fn purge_ended(&mut self, id: &InvocationId) -> bool {
+        let has_ended = self.rows.get(id).is_some_and(|row| row.status.is_end());
+        if has_ended {
+            self.rows.remove(id);
+            self.mail.retain(|letter| letter.to != *id);
+            self.forget_history(id);
+            self.lineage.remove(id);
+            self.outputs.retain(|(of, _), _| of != id);
+            self.printed.retain(|(of, _)| of != id);
+            self.owed.remove(id);
+            self.lost.remove(id);
+            self.forget_children(id);
+        }
+        has_ended
+    }
+}
+
+pub(crate) fn awaits(row: &Invocation, name: &str) -> bool {
+    row.waits.iter().any(|wait| wait.event.as_deref() == Some(name))
+}
+
+/// An invocation is due if an event is there that it waits for.
+pub(crate) fn arrive(mail: &[Letter], row: &mut Invocation, now: u64) {
+    if Model::waiting(mail, &row.id).any(|mail| awaits(row, &mail.name)) {
+        row.due = Some(row.due.map_or(now, |due| due.min(now)));
+    }
+}
+
+/// An invocation that no process runs any more becomes what was wanted of it.
+fn let_go(row: &mut Invocation) {
+    if let Some(wanted) = row.wanted.take() {
+        (row.status, row.reason) = (wanted, Some("by hand".to_owned()));
+    }
+}
+
+fn at_rest(row: &Invocation) -> Status {
+    match row.checkpoint {
+        Some(_) => Status::Suspended,
+        None => Status::Pending,
+    }
+}
+
+/// Makes it one that this owner runs.
+pub(crate) fn take_over(row: &mut Invocation, owner: &str) -> Claim {
+    (row.status, row.owner) = (Status::Running, Some(owner.to_owned()));
+    (row.epoch, row.attempts) = (row.epoch + 1, row.attempts + 1);
+    claim_of(row)
+}
+
+pub(crate) fn claim_of(row: &Invocation) -> Claim {
+    Claim {
+        held: Held { id: row.id.clone(), epoch: row.epoch },
+        workflow: row.workflow.clone(),
+        generation: row.generation,
+        checkpoint: row.checkpoint.clone(),
+        start: row.start.clone(),
+        published: row.published.clone(),
+        attempt: row.attempts,
+    }
+}
+
+impl Meta for Model {
+    fn start(&mut self, new: &NewInvocation<'_>, now: u64) -> Result<Started, MetaError> {
+        if let Some(there) = self.there(new) {
+            return Ok(there);
+        }
+        self.insert(new, now);
         Ok(Started::New)
     }
 
@@ -123,67 +301,11 @@ impl Meta for Model {
             row.reason = Some(format!("{ATTEMPTS} attempts ended before its next wait or its end"));
             return Ok(Claimed::Paused(row.id.clone()));
         }
-        (row.status, row.owner) = (Status::Running, Some(owner.to_owned()));
-        (row.epoch, row.attempts) = (row.epoch + 1, row.attempts + 1);
-        Ok(Claimed::Yes(Box::new(Claim {
-            held: Held { id: row.id.clone(), epoch: row.epoch },
-            workflow: row.workflow.clone(),
-            generation: row.generation,
-            checkpoint: row.checkpoint.clone(),
-            start: row.start.clone(),
-            published: row.published.clone(),
-            attempt: row.attempts,
-        })))
+        Ok(Claimed::Yes(Box::new(take_over(row, owner))))
     }
 
     fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
-        let row = match self.rows.get_mut(&held.id) {
-            Some(row) if row.owner.is_some() && row.epoch == held.epoch => row,
-            _ => return Err(MetaError::Stale(held.id.clone())),
-        };
-        row.reason = None;
-        let mut waits = None;
-        let stays = matches!(commit, Commit::Checkpointed { .. }) && row.wanted.is_none();
-        let owner = row.owner.clone().filter(|_| stays);
-        let status = match commit.clone() {
-            Commit::Suspended { checkpoint, parent, due, waits: waiting, taken, published }
-            | Commit::Checkpointed { checkpoint, parent, due, waits: waiting, taken, published } => {
-                if let Some(parent) = parent {
-                    self.parents.insert(checkpoint.file.clone(), parent);
-                }
-                row.published = published;
-                (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waiting);
-                (row.generation, row.attempts) = (row.generation + 1, u32::from(stays));
-                waits = Some(Invocation { changed: now, ..row.clone() });
-                for letter in self.mail.iter_mut().filter(|letter| letter.to == held.id) {
-                    letter.taken |= taken.contains(&letter.mail.number);
-                }
-                arrive(&self.mail, row, now);
-                if stays { Status::Running } else { Status::Suspended }
-            }
-            Commit::Ended { well, report, published } => {
-                row.published = published.unwrap_or_else(|| row.published.clone());
-                (row.report, row.wanted) = (Some(report), None);
-                if well { Status::Completed } else { Status::Failed }
-            }
-            Commit::Released { due, reason } => {
-                (row.due, row.reason) = (Some(due), Some(reason));
-                at_rest(row)
-            }
-            Commit::Paused { reason } => {
-                row.reason = Some(reason);
-                Status::Paused
-            }
-        };
-        let_go(row, status, now);
-        row.owner = owner;
-        let status = row.status;
-        let mut obsolete = waits.map(|waits| self.suspended(&waits)).unwrap_or_default();
-        self.sweep();
-        if matches!(status, Status::Completed | Status::Cancelled) {
-            obsolete.extend(self.keep_newest(&held.id, 0));
-        }
-        Ok(Committed { status, obsolete, undelivered: Vec::new() })
+        Ok(self.commit_more(held, commit, More::default(), now)?.0)
     }
 
     fn owners(&self) -> Result<Vec<String>, MetaError> {
@@ -194,18 +316,13 @@ impl Meta for Model {
     }
 
     fn expire(&mut self, owner: &str, now: u64) -> Result<(), MetaError> {
-        let mut cancelled = Vec::new();
-        for row in self.rows.values_mut().filter(|row| row.owner.as_deref() == Some(owner)) {
-            let status = at_rest(row);
-            let_go(row, status, now);
-            if row.status == Status::Cancelled {
-                cancelled.push(row.id.clone());
-            }
+        let owned = self.rows.values().filter(|row| row.owner.as_deref() == Some(owner));
+        for id in owned.map(|row| row.id.clone()).collect::<Vec<_>>() {
+            let row = self.rows.get_mut(&id).expect("it is owned");
+            (row.owner, row.changed, row.status) = (None, now, at_rest(row));
+            let_go(row);
+            self.settle(&id, now);
         }
-        for id in cancelled {
-            self.keep_newest(&id, 0);
-        }
-        self.sweep();
         Ok(())
     }
 
@@ -240,27 +357,16 @@ impl Meta for Model {
             row.reason = Some("by hand".to_owned());
         }
         row.status = wanted;
-        tidy(row);
-        self.sweep();
-        if wanted == Status::Cancelled {
-            self.keep_newest(id, 0);
-        }
+        self.settle(id, now);
         Ok(Controlled::Now(wanted))
     }
 
     fn purge(&mut self, id: &InvocationId, _now: u64) -> Result<bool, MetaError> {
-        let has_ended = self.rows.get(id).is_some_and(|row| row.status.is_end());
-        if has_ended {
-            self.rows.remove(id);
-            self.sweep();
-            self.lineage.remove(id);
-            self.keep_newest(id, 0);
-        }
-        Ok(has_ended)
+        Ok(self.purge_ended(id))
     }
 
     fn send(&mut self, id: &InvocationId, mail: &NewMail<'_>, now: u64) -> Result<Sent, MetaError> {
-        let Some(row) = self.rows.get_mut(id) else { return Ok(Sent::Unknown) };
+        let Some(row) = self.rows.get(id) else { return Ok(Sent::Unknown) };
         let mut letters = self.mail.iter().filter(|letter| letter.to == *id && letter.key.is_some());
         if let Some(known) = letters.find(|letter| letter.key.as_deref() == mail.key()) {
             let same = (known.mail.name.as_str(), known.mail.bytes.as_slice()) == (mail.name(), mail.bytes());
@@ -274,24 +380,21 @@ impl Meta for Model {
         if count == MAIL_MAX || bytes + mail.bytes().len() as u64 > MAIL_BYTES_MAX {
             return Ok(Sent::Full);
         }
-        self.sent += 1;
-        let (to, key) = (id.clone(), mail.key().map(str::to_owned));
-        let kept = Mail { number: self.sent, name: mail.name().to_owned(), bytes: mail.bytes().to_vec() };
-        self.mail.push(Letter { to, key, mail: kept, taken: false });
-        if awaits(row, mail.name()) && row.due.is_none_or(|due| due > now) {
-            (row.due, row.changed) = (Some(now), now);
-        }
+        self.keep_mail(id, mail.name(), mail.bytes(), mail.key(), now);
         Ok(Sent::New)
     }
 
     fn mail(&self, held: &Held, after: u64) -> Result<Vec<Mail>, MetaError> {
-        let owned = self.rows.get(&held.id).filter(|row| row.owner.is_some() && row.epoch == held.epoch);
-        owned.ok_or_else(|| MetaError::Stale(held.id.clone()))?;
+        self.held(held)?;
         Ok(Model::waiting(&self.mail, &held.id).filter(|mail| mail.number > after).cloned().collect())
     }
 
     fn mail_count(&self, id: &InvocationId) -> Result<u64, MetaError> {
         Ok(Model::waiting(&self.mail, id).count() as u64)
+    }
+
+    fn output_files(&self) -> Result<Vec<[u8; 32]>, MetaError> {
+        Ok(self.hashes())
     }
 
     fn next_due(&self) -> Result<Option<u64>, MetaError> {

@@ -17,12 +17,25 @@ impl Model {
         self.history.iter().filter(|((of, _), _)| of == id).map(|(_, kept)| kept.clone()).collect()
     }
 
-    /// Removes all but the newest `keep` checkpoints; those whose files nothing names any more.
-    pub(crate) fn keep_newest(&mut self, id: &InvocationId, keep: usize) -> Vec<Checkpoint> {
-        let kept = self.kept(id);
-        let gone = &kept[..kept.len().saturating_sub(keep)];
-        for old in gone {
+    /// Removes all checkpoints; those whose files nothing names any more.
+    pub(crate) fn forget_history(&mut self, id: &InvocationId) -> Vec<Checkpoint> {
+        self.keep_newest(id, 0)
+    }
+
+    /// The newest checkpoint.
+    pub(crate) fn newest_checkpoint(&self, row: &Invocation) -> Option<Kept> {
+        self.history.get(&(row.id.clone(), row.generation)).cloned()
+    }
+
+    /// Removes all but the newest `keep` checkpoints, and as many that have a label; those whose files nothing names any more.
+    fn keep_newest(&mut self, id: &InvocationId, keep: usize) -> Vec<Checkpoint> {
+        let newest = |of: Vec<Kept>| of.into_iter().rev().take(keep).map(|kept| kept.generation).collect::<Vec<_>>();
+        let mut stay = newest(self.kept(id));
+        stay.extend(newest(self.kept(id).into_iter().filter(|kept| kept.label.is_some()).collect()));
+        let gone: Vec<_> = self.kept(id).into_iter().filter(|kept| !stay.contains(&kept.generation)).collect();
+        for old in &gone {
             self.history.remove(&(id.clone(), old.generation));
+            self.told.remove(&(id.clone(), old.generation));
         }
         if gone.is_empty() {
             return Vec::new();
@@ -50,7 +63,7 @@ impl Model {
         needed
     }
 
-    pub(crate) fn suspended(&mut self, row: &Invocation) -> Vec<Checkpoint> {
+    pub(crate) fn suspended(&mut self, row: &Invocation, told: Option<String>) -> Vec<Checkpoint> {
         let kept = Kept {
             generation: row.generation,
             rewound_to: None,
@@ -62,8 +75,61 @@ impl Model {
             published: row.published.clone(),
             label: None,
         };
-        self.history.insert((row.id.clone(), row.generation), kept);
+        let place = (row.id.clone(), row.generation);
+        self.history.insert(place.clone(), kept);
+        told.into_iter().for_each(|told| _ = self.told.insert(place.clone(), told));
         self.keep_newest(&row.id, self.of(&row.id).keep as usize)
+    }
+
+    /// Makes copies of an invocation that go on from a checkpoint.
+    pub(crate) fn copy(
+        &mut self,
+        row: &Invocation,
+        kept: &Kept,
+        ids: &[InvocationId],
+        paused: bool,
+        now: u64,
+    ) -> Vec<Copied> {
+        let mut made = Vec::new();
+        for (index, id) in ids.iter().enumerate() {
+            let lineage = Lineage {
+                parent: Some((row.id.clone(), kept.generation)),
+                copy: index as u32 + 1,
+                copies: ids.len() as u32,
+                keep: self.of(&row.id).keep,
+            };
+            if self.rows.contains_key(id) {
+                let there = self.of(id);
+                let same = (there.parent, there.copy, there.copies) == (lineage.parent, lineage.copy, lineage.copies);
+                made.push(if same { Copied::Same } else { Copied::Taken });
+                continue;
+            }
+            let new = Invocation {
+                id: id.clone(),
+                workflow: row.workflow.clone(),
+                status: if paused { Status::Paused } else { Status::Suspended },
+                started: now,
+                changed: now,
+                due: kept.due,
+                epoch: 0,
+                attempts: 0,
+                generation: kept.generation,
+                owner: None,
+                checkpoint: Some(kept.checkpoint.clone()),
+                waits: kept.waits.clone(),
+                reason: paused.then(|| "by hand".to_owned()),
+                wanted: None,
+                start: row.start.clone(),
+                report: None,
+                published: kept.published.clone(),
+            };
+            self.rows.insert(id.clone(), new);
+            self.lineage.insert(id.clone(), lineage);
+            self.history.insert((id.clone(), kept.generation), Kept { rewound_to: None, ..kept.clone() });
+            self.copied(&row.id, id, kept.generation, now);
+            made.push(Copied::New);
+        }
+        made
     }
 
     fn branch(&self, id: &InvocationId, at: Option<u64>) -> Branched<(Invocation, Kept)> {
@@ -131,43 +197,9 @@ impl History for Model {
         // It waits in this one: its timers go on.
         let goes_on = row.status != Status::Failed && row.generation == kept.generation;
         let kept = if goes_on { kept } else { from_now(&kept, now) };
-        let mut made = Vec::new();
-        for (index, id) in fork.copies.iter().enumerate() {
-            let lineage = Lineage {
-                parent: Some((row.id.clone(), kept.generation)),
-                copy: index as u32 + 1,
-                copies: fork.copies.len() as u32,
-                keep: self.of(&row.id).keep,
-            };
-            if self.rows.contains_key(id) {
-                let there = self.of(id);
-                let same = (there.parent, there.copy, there.copies) == (lineage.parent, lineage.copy, lineage.copies);
-                made.push(if same { Copied::Same } else { Copied::Taken });
-                continue;
-            }
-            let new = Invocation {
-                id: id.clone(),
-                workflow: row.workflow.clone(),
-                status: if fork.paused { Status::Paused } else { Status::Suspended },
-                started: now,
-                changed: now,
-                due: kept.due,
-                epoch: 0,
-                attempts: 0,
-                generation: kept.generation,
-                owner: None,
-                checkpoint: Some(kept.checkpoint.clone()),
-                waits: kept.waits.clone(),
-                reason: fork.paused.then(|| "by hand".to_owned()),
-                wanted: None,
-                start: row.start.clone(),
-                report: None,
-                published: kept.published.clone(),
-            };
-            self.rows.insert(id.clone(), new);
-            self.lineage.insert(id.clone(), lineage);
-            self.history.insert((id.clone(), kept.generation), Kept { rewound_to: None, ..kept.clone() });
-            made.push(Copied::New);
+        let made = self.copy(&row, &kept, fork.copies, fork.paused, now);
+        for (id, _) in fork.copies.iter().zip(&made).filter(|(_, came)| **came == Copied::New) {
+            self.tell_again(id, &row.id, &kept.waits, now);
         }
         Ok(Branched::Done(made))
     }
@@ -179,6 +211,7 @@ impl History for Model {
         };
         let generation = row.generation + 1;
         let kept = Kept { generation, rewound_to: Some(to), ..from_now(&kept, now) };
+        let waits = kept.waits.clone();
         let mut row = Invocation {
             status: if paused { Status::Paused } else { Status::Suspended },
             reason: paused.then(|| "by hand".to_owned()),
@@ -196,6 +229,8 @@ impl History for Model {
         self.rows.insert(id.clone(), row);
         self.history.insert((id.clone(), generation), kept);
         self.keep_newest(id, self.of(id).keep as usize);
+        self.rewound(id, to, generation, now);
+        self.tell_again(id, id, &waits, now);
         Ok(Branched::Done(generation))
     }
 
