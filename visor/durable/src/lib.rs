@@ -50,11 +50,13 @@
 //! **Another store**, for example in PostgreSQL, implements [`Meta`], [`History`], [`Children`], [`Served`], [`Schedules`] and [`Versions`]. Each method that
 //! changes something is one transaction: durable when it returns, done whole or not at all, and as if it were alone (`SERIALIZABLE`, or a lock on the
 //! rows that it reads). None of them reads a clock, supposes that its caller is the only one, or keeps something for the next call. `tests/conformance`
-//! compares a store with a model in memory step by step.
+//! compares a store with a model in memory step by step, and has engines use it that are killed between any two transactions.
 
 #![forbid(unsafe_code)]
 
 mod children;
+mod clock;
+mod hints;
 mod history;
 mod id;
 mod invocation;
@@ -70,6 +72,8 @@ mod value;
 mod versions;
 
 pub use children::{Child, Children, Family, Lost, OUTCOMES_MAX, Outcome};
+pub use clock::{Clock, NAP, SetClock, WallClock, nap};
+pub use hints::{Hints, NoHints, Poked};
 pub use history::{
     Branched, Copied, Fork, Forks, History, KEEP, KEEP_MAX, Kept, Lineage, NoCheckpoint, Point, free_numbers,
     has_branches,

@@ -2,12 +2,15 @@
 //!
 //! Another store is compared by a test of its own as [`sqlite_does_as_the_model`], and needs nothing else of this suite.
 
+mod engines;
 mod model;
 mod model_children;
 mod model_history;
 mod model_served;
 mod steps;
+mod user;
 
+use engines::{act, lose_nothing, lose_nothing_wherever_they_are_killed};
 use model::Model;
 use monohull_durable::{
     Checkpoint, Claimed, Commit, MAIL_BYTES_MAX, MAIL_MAX, Meta, MetaError, NewInvocation, NewMail, Sent, Sqlite,
@@ -16,8 +19,9 @@ use monohull_durable::{
 use monohull_state_key::KeyFile;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use steps::{All, Step, User, id, step};
+use steps::{Step, id, step};
 use tempfile::TempDir;
+use user::{All, User};
 
 /// Does steps to a store and to the model. `kill` gives what another process finds if the one that uses the store is killed.
 fn does_as_the_model<S: All>(mut store: S, mut kill: impl FnMut(S) -> S, steps: &[Step]) -> TestCaseResult {
@@ -41,7 +45,7 @@ fn key_file(folder: &TempDir) -> KeyFile {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn sqlite_does_as_the_model(steps in prop::collection::vec(step(), 1..150), is_encrypted in any::<bool>()) {
         let folder = TempDir::new().expect("a folder");
@@ -49,6 +53,29 @@ proptest! {
         let (store, kill) = sqlite(&folder, key.as_ref());
         does_as_the_model(store, kill, &steps)?;
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn engines_on_the_model_lose_nothing(acts in prop::collection::vec(act(), 1..150)) {
+        lose_nothing(Model::default(), |model| model, &acts);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn engines_on_sqlite_lose_nothing(acts in prop::collection::vec(act(), 1..150)) {
+        let folder = TempDir::new().expect("a folder");
+        let (store, kill) = sqlite(&folder, None);
+        lose_nothing(store, kill, &acts);
+    }
+}
+
+#[test]
+fn engines_lose_nothing_wherever_they_are_killed() {
+    lose_nothing_wherever_they_are_killed(|| (Model::default(), |model| model));
 }
 
 /// A file that gives what another process finds if the one that uses it is killed: the log is not brought into it, and no lock is given back.
