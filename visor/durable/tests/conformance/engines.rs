@@ -338,9 +338,6 @@ impl<S: All, K: FnMut(S) -> S> World<S, K> {
 
     /// All that was sent was taken, once and in order, when engines that are told of nothing have had a while.
     pub(crate) fn end(mut self) {
-        for engine in &mut self.engines {
-            self.dead.push(std::mem::replace(engine, Engine::new(&mut self.named)));
-        }
         self.expire();
         for of in self.acknowledged.keys().cloned().collect::<Vec<_>>() {
             self.store.control(&of, Control::Resume, self.clock.now()).expect("the store is whole");
@@ -351,7 +348,13 @@ impl<S: All, K: FnMut(S) -> S> World<S, K> {
             match (0..2).find(|engine| self.engines[*engine].looks <= self.passed) {
                 Some(engine) => self = self.act(&Act::Work { engine }),
                 None if self.is_settled() => return,
-                None => self.pass(NAP.as_nanos() as u64),
+                None => {
+                    self.pass(NAP.as_nanos() as u64);
+                    assert!(
+                        self.engines.iter().all(|engine| engine.looks <= self.passed),
+                        "it was not told of anything"
+                    );
+                }
             }
         }
         panic!("it does not come to rest: {:?}", self.acknowledged);
