@@ -119,7 +119,7 @@ impl Watchdog {
         }
         end.report = None;
         let mut room = Hold::default();
-        if room.cover(report.len() as u64, &self.waiting_reports).is_ok() {
+        if room.cover_alone(report.len() as u64, &self.waiting_reports).is_ok() {
             return (both, Some(room));
         }
         tracing::warn!(id = %held.id, bytes = report.len(), "a report is lost: the disk is full, and so is the memory for reports that wait for it");

@@ -31,6 +31,11 @@ impl Budget {
         let permits = (bytes / SMALL).min(Semaphore::MAX_PERMITS as u64);
         Budget { room: Arc::new(Semaphore::new(permits as usize)), bytes: permits * SMALL }
     }
+
+    /// The same with room for something at least.
+    pub(crate) fn at_least_one(bytes: u64) -> Budget {
+        Budget::new(bytes.max(SMALL))
+    }
 }
 
 /// A body that has arrived.
@@ -45,6 +50,11 @@ pub(crate) struct Received {
 pub(crate) struct Hold(Option<OwnedSemaphorePermit>);
 
 impl Hold {
+    /// Makes it cover so many bytes, or all there are if there are fewer.
+    pub(crate) fn cover_alone(&mut self, bytes: u64, budget: &Budget) -> Result<(), ApiError> {
+        self.cover(bytes.min(budget.bytes), budget)
+    }
+
     /// Makes it cover so many bytes.
     pub(crate) fn cover(&mut self, bytes: u64, budget: &Budget) -> Result<(), ApiError> {
         let has = self.0.as_ref().map_or(0, |hold| hold.num_permits() as u64);
@@ -226,6 +236,19 @@ mod tests {
             second += 1;
         }
         second
+    }
+
+    #[test]
+    fn something_that_is_larger_than_a_budget_may_have_all_of_it_alone() {
+        for bytes in [0, 3 * SMALL] {
+            let budget = Budget::at_least_one(bytes);
+            let (mut one, mut other) = (Hold::default(), Hold::default());
+            assert!(one.cover(4 * SMALL, &budget).is_err());
+            one.cover_alone(4 * SMALL, &budget).expect("nothing else has any");
+            assert!(other.cover_alone(1, &budget).is_err());
+            drop(one);
+            other.cover_alone(1, &budget).expect("room");
+        }
     }
 
     #[test]
