@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 use hyper::http::{Request, Response};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -114,7 +114,8 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             history: History::new(settings.keep.clone()),
             admission: Admission::new(settings.concurrency, settings.queue),
             budget: Budget::new(settings.bodies),
-            waiting_reports: Budget::new(settings.keep.bytes),
+            // One that is larger than all waits alone.
+            waiting_reports: Budget::at_least_one(settings.keep.bytes),
             transit: Transit::new(settings.answers, settings.clients.pause),
             workers: WorkerPool::start(spawner, settings.prefork)?,
             kept: KeptWorkers::new(settings.prefork),
@@ -477,14 +478,14 @@ impl Watchdog {
             refusal.into_response()
         };
         let mut response = answered.await.unwrap_or_else(refused);
-        let is_constant = route.is_some_and(Route::is_constant);
+        let is_always_answered = route.is_some_and(Route::is_always_answered);
         // What is said of a change is short, and is said in any case: whether it was made must not be in doubt.
         let is_told = !method.is_safe() && !response.headers().contains_key(INVOCATION_ID);
-        if !is_constant
+        if !is_always_answered
             && !is_told
             && let Err(NoRoom) = self.transit.begin(&mut response, &stream)
         {
-            response = without_room(response.headers(), refused);
+            response = without_room(response, refused);
         }
         let seconds = format!("{:.6}", accepted.begin.elapsed().as_secs_f64());
         let headers = response.headers_mut();
@@ -507,11 +508,17 @@ impl Watchdog {
     }
 }
 
-/// What is answered instead of an answer that there is no room for. What its invocation is called is answered all the same.
-fn without_room(headers: &HeaderMap, refused: impl Fn(ApiError) -> Response<Answer>) -> Response<Answer> {
+/// What is answered instead of an answer that there is no room for: what has gone wrong, without the report, or that there is none. What its invocation is
+/// called is answered all the same.
+fn without_room(mut response: Response<Answer>, refused: impl Fn(ApiError) -> Response<Answer>) -> Response<Answer> {
+    let own = response.extensions_mut().remove::<ApiError>();
+    let headers = response.headers();
     let id = headers.get(INVOCATION_ID).and_then(|id| id.to_str().ok());
-    let mut response = refused(id.map_or_else(ApiError::answers_full, ApiError::answers_full_after));
+    let mut short = match own {
+        Some(own) => own.into_response(),
+        None => refused(id.map_or_else(ApiError::answers_full, ApiError::answers_full_after)),
+    };
     let names = [INVOCATION_ID, CALL_ID, TRACEPARENT].into_iter();
-    response.headers_mut().extend(names.filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))));
-    response
+    short.headers_mut().extend(names.filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))));
+    short
 }

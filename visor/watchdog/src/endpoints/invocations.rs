@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::clock::ns_since_1970;
 use crate::endpoints::durable::waits;
-use crate::endpoints::known::{Known, row_fields};
+use crate::endpoints::known::{Known, row_fields, unknown};
 use crate::endpoints::versions::{Version, version_name};
 use crate::http::answer::Answer;
 use crate::http::content::Content;
@@ -24,7 +24,7 @@ use crate::http::routes::Call;
 use crate::http::transit::{NoRoom, Room};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::meta_kept;
-use crate::invocations::record::LogLine;
+use crate::invocations::record::{End, LogLine};
 use crate::invocations::redact::Redactor;
 use crate::invocations::status::{Mode, Status};
 use crate::invocations::stored::Start;
@@ -210,12 +210,27 @@ impl Watchdog {
             }
             return Err(ApiError::not_found("the invocation has not ended yet, so there is no result"));
         };
-        let outputs =
-            end.result.as_ref().map_err(|_| ApiError::not_found("the invocation failed: it has no result"))?;
-        let found = outputs.iter().find(|(name, _)| *name == call.slot);
-        let (name, content) = found.ok_or_else(|| ApiError::not_found("the invocation has no such output slot"))?;
-        Ok(output(content.clone(), invocation.content_type(name)))
+        if let Some((_, bytes)) = end.stored.iter().find(|(name, _)| *name == call.slot) {
+            let room = self.transit.room_for_parts(*bytes, &call.stream).map_err(|NoRoom| ApiError::answers_full())?;
+            let known = self.recall(&call.name, Some(&call.slot)).await?.ok_or_else(unknown)?;
+            let end = known.invocation.ended().ok_or_else(unknown)?;
+            let mut response = output_in(&end, &call.slot, &invocation)?;
+            if let Some(room) = room {
+                let parts = std::mem::replace(response.body_mut(), Answer::Whole(Bytes::new()));
+                *response.body_mut() = Answer::Large { parts: Box::new(parts), room };
+            }
+            return Ok(response);
+        }
+        output_in(&end, &call.slot, &invocation)
     }
+}
+
+/// The output in this slot.
+fn output_in(end: &End, slot: &str, of: &Invocation) -> Result<Response<Answer>, ApiError> {
+    let outputs = end.result.as_ref().map_err(|_| ApiError::not_found("the invocation failed: it has no result"))?;
+    let found = outputs.iter().find(|(name, _)| name == slot);
+    let (name, content) = found.ok_or_else(|| ApiError::not_found("the invocation has no such output slot"))?;
+    Ok(output(content.clone(), of.content_type(name)))
 }
 
 /// What a list has of an invocation that cannot be shown. The others are listed as they are.

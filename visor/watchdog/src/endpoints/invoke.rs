@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::StatusCode;
+use hyper::body::Body as _;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use hyper::http::Response;
 use monohull_durable::{InvocationId, Meta as _, Started};
@@ -105,7 +106,16 @@ impl Watchdog {
         end: &Arc<End>,
     ) -> Result<Response<Answer>, ApiError> {
         let end = end.clone();
-        self.written(invocation, move || refusal.with_report(end.report.as_ref()).into_response()).await
+        let write = move || {
+            let short = end.report.is_some().then(|| refusal.clone());
+            let mut response = refusal.with_report(end.report.as_ref()).into_response();
+            // There may be no room for the report.
+            if response.body().size_hint().exact().is_some_and(|bytes| bytes > SMALL) {
+                short.and_then(|short| response.extensions_mut().insert(short));
+            }
+            response
+        };
+        self.written(invocation, write).await
     }
 
     /// Accepts a workflow's invocation, and answers with its name. One that may be run again from its beginning, that the client names or that begins

@@ -245,7 +245,9 @@ impl Watchdog {
     /// The same, once it has ended or `wait` is over, whichever comes first.
     pub(crate) async fn find_ended(self: &Arc<Self>, call: &Call, wait: Duration) -> Result<Known, ApiError> {
         let until = Instant::now() + wait;
-        let slot = Some(&*call.slot).filter(|_| call.route == Route::InvocationOutput);
+        // An encrypted one takes memory, which is asked for when it is known how much.
+        let is_opened = call.route == Route::InvocationOutput && self.ledger.store().key().is_none();
+        let slot = Some(&*call.slot).filter(|_| is_opened);
         let mut changes = self.ledger.changes();
         let gone = call.stream.gone(self.settings.clients.farewell);
         let mut gone = std::pin::pin!(gone);

@@ -25,13 +25,25 @@ pub(crate) enum Answer {
     /// Bytes that are produced while the client reads.
     Stream(mpsc::Receiver<Bytes>),
     /// A large one that is not in memory as a whole, with its room among those that are sent.
-    Large { parts: Box<Answer>, _room: Room },
+    Large { parts: Box<Answer>, room: Room },
 }
 
 /// An answer, and a guard that is held until all of it has been sent.
 pub(crate) struct Sent {
     answer: Answer,
-    _guard: Option<TaskGuard>,
+    guard: Option<TaskGuard>,
+}
+
+/// The last bytes of an answer. They wait in the connection until the client has room for them.
+struct Last {
+    bytes: Bytes,
+    _guard: TaskGuard,
+}
+
+impl AsRef<[u8]> for Last {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Answer {
@@ -39,7 +51,7 @@ impl Answer {
     /// arbitrarily long.
     pub(crate) fn sent_under(self, guard: TaskGuard) -> Sent {
         let goes_on = matches!(self, Answer::Stream(_));
-        Sent { answer: self, _guard: (!goes_on).then_some(guard) }
+        Sent { answer: self, guard: (!goes_on).then_some(guard) }
     }
 }
 
@@ -48,7 +60,14 @@ impl Body for Sent {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        Pin::new(&mut self.answer).poll_frame(cx)
+        let frame = ready!(Pin::new(&mut self.answer).poll_frame(cx));
+        let Some(Ok(frame)) = frame else { return Poll::Ready(frame) };
+        let mut guard = if self.answer.is_end_stream() { self.guard.take() } else { None };
+        let frame = frame.map_data(|bytes| match guard.take() {
+            Some(guard) => Bytes::from_owner(Last { bytes, _guard: guard }),
+            None => bytes,
+        });
+        Poll::Ready(Some(Ok(frame)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -92,7 +111,13 @@ impl Body for Answer {
                 Some(read.map(|()| chunk.freeze()))
             }
             Answer::Stream(receiver) => ready!(receiver.poll_recv(cx)).map(Ok),
-            Answer::Large { parts, .. } => return Pin::new(&mut **parts).poll_frame(cx),
+            Answer::Large { parts, room } => {
+                let frame = ready!(Pin::new(&mut **parts).poll_frame(cx));
+                if let Some(Ok(frame)) = &frame {
+                    room.took(frame.data_ref().map_or(0, Bytes::len));
+                }
+                return Poll::Ready(frame);
+            }
         };
         Poll::Ready(next.map(|chunk| chunk.map(Frame::data)))
     }
@@ -112,6 +137,36 @@ impl Body for Answer {
             Answer::File { at, end, .. } => SizeHint::with_exact(end - at),
             Answer::Stream(_) => SizeHint::default(),
             Answer::Large { parts, .. } => parts.size_hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task_tracker::TaskTracker;
+    use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn an_answer_is_sent_once_its_last_bytes_have_left() {
+        let tracker = Arc::<TaskTracker>::default();
+        let file = Arc::new(crate::http::content::memory_file().expect("a file"));
+        file.set_len(CHUNK + 1).expect("it has room");
+        for (answer, parts) in [
+            (Answer::from(vec![b'x'; 10]), 1),
+            (Answer::File { file, at: 0, end: CHUNK + 1 }, 2),
+            (Answer::Whole(Bytes::new()), 0),
+        ] {
+            let mut sent = answer.sent_under(tracker.track());
+            let mut waiting = Vec::new();
+            while let Some(frame) = sent.frame().await {
+                waiting.push(frame.expect("bytes").into_data().expect("bytes"));
+            }
+            assert_eq!(waiting.len(), parts);
+            drop(sent);
+            assert_eq!(tracker.counts().0, usize::from(parts > 0), "{parts} are in the connection");
+            drop(waiting.pop());
+            assert_eq!(tracker.counts().0, 0);
         }
     }
 }

@@ -105,9 +105,10 @@ impl Route {
         TABLE.iter().find(|(_, route, _)| *route == self).map_or("", |(pattern, ..)| pattern)
     }
 
-    /// Whether what it answers with is a part of the program.
-    pub(crate) fn is_constant(self) -> bool {
-        matches!(self, Route::Page | Route::PageScript | Route::OpenApi)
+    /// Whether it is answered whatever other clients have not taken: what it answers with is a part of the program, or tells how the server is.
+    pub(crate) fn is_always_answered(self) -> bool {
+        let is_constant = matches!(self, Route::Page | Route::PageScript | Route::OpenApi);
+        is_constant || matches!(self, Route::Livez | Route::Readyz | Route::Healthz | Route::Metrics)
     }
 
     /// Whether the route needs no token: health checks, the page's own text, and callbacks, whose address is a secret.

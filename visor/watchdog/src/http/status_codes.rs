@@ -54,7 +54,7 @@ impl Route {
             Route::Http => &[NAME, CHECK, CONTENT, PLACE, RUN, STATE],
             Route::AsyncInvoke => &[NAME, CHECK, BODY, USE, PLACE, STATE],
             Route::Run => &[BODY, CHECK, USE, PLACE, RUN],
-            Route::Validate => &[BODY, CHECK, ROOM],
+            Route::Validate => &[BODY, CHECK],
             Route::Invocation if delete => &[NAME, STATE],
             Route::Invocation | Route::InvocationOutput => &[NAME, ANSWER],
             Route::Invocations => &[ANSWER],
@@ -65,8 +65,8 @@ impl Route {
             Route::InvocationFork | Route::InvocationRewind => &[NAME, BODY, USE, STATE],
             Route::InvocationCheckpoints | Route::InvocationState => &[NAME, STATE],
             Route::Function => &[NAME, ROOM],
-            Route::Metrics | Route::Functions | Route::Workflows => &[ROOM],
-            Route::Page | Route::PageScript | Route::OpenApi | Route::Livez => &[],
+            Route::Functions | Route::Workflows => &[ROOM],
+            Route::Page | Route::PageScript | Route::OpenApi | Route::Livez | Route::Metrics => &[],
         }
     }
 
