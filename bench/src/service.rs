@@ -3,6 +3,7 @@
 use crate::harness::Result;
 use crate::http;
 use crate::ours::{image, scratch};
+use crate::peer::build_floor;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -138,18 +139,30 @@ pub(crate) fn wasmtime_program() -> PathBuf {
 
 /// A server of our shape that does nothing ([`crate::peer`]), by the name of its peer, with so many processes.
 pub(crate) fn relay(peer: &str, processes: usize) -> Result<Running> {
-    let folder = folder(peer)?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
-    command.args(["--peer", peer, &processes.to_string()]).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("the relay: {error}"))?;
+    command.args(["--peer", peer, &processes.to_string()]);
+    saying(command, peer)
+}
+
+/// The server of `peers/floor.c`, with so many processes: what a request costs at least that a process answers which does this.
+pub(crate) fn floor(what: &str, processes: usize) -> Result<Running> {
+    let mut command = Command::new(build_floor()?);
+    command.args([what, &processes.to_string()]);
+    saying(command, "floor")
+}
+
+/// A server that says where it listens.
+fn saying(mut command: Command, name: &str) -> Result<Running> {
+    let folder = folder(name)?;
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("the {name}: {error}"))?;
     let mut line = String::new();
     let read = child.stdout.take().map(|out| BufReader::new(out).read_line(&mut line));
     match (read, line.trim_end().parse()) {
         (Some(Ok(_)), Ok(address)) => Ok(Running { child, address, folder }),
         _ => {
             let _ = child.kill();
-            Err(format!("the relay said {line:?}"))
+            Err(format!("the {name} said {line:?}"))
         }
     }
 }

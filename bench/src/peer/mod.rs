@@ -27,7 +27,7 @@ use crate::harness::Result;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub(crate) use processes::{build_cgi, build_link, build_nothing, build_sort, build_wasi, build_wasmtime};
+pub(crate) use processes::{build_cgi, build_floor, build_link, build_nothing, build_sort, build_wasi, build_wasmtime};
 pub(crate) use sort::sorted_text;
 
 /// Runs peer `name` in this process, and gives its nanoseconds per operation.

@@ -44,6 +44,11 @@ pub(crate) fn build_cgi() -> Result<PathBuf> {
     compile("cgi", &["-static".as_ref()])
 }
 
+/// Compiles the server that has next to nothing besides its system calls.
+pub(crate) fn build_floor() -> Result<PathBuf> {
+    compile("floor", &["-static".as_ref()])
+}
+
 /// Compiles the program that runs a no-op in WebAssembly with the library `wasmtime`.
 pub(crate) fn build_wasmtime(library: &Path) -> Result<PathBuf> {
     with_wasmtime("wasmtime", library)

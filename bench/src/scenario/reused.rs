@@ -2,8 +2,8 @@
 //! 1 MB of numbers against the same sort as a function call.
 //!
 //! Goals are ratios for eight clients on the machine of the servers. What limits them is printed beside them, part by part: a server that
-//! answers whatever comes, with system calls and little else; the same with one message to a process for each request, and one back; and that by
-//! hyper.
+//! answers whatever comes, with system calls and little else; the same with one message to a process for each request, and one back; with a process that
+//! resets itself after each; that by hyper; and with a process that is forked for each. The sort has the same with a process that sorts, in C.
 
 use super::open_loop;
 use super::sort::numbers;
@@ -49,6 +49,7 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
     let limits = [("bare-relay", 0), ("bare-relay", CLIENTS), ("relay", CLIENTS)];
     let [alone, bare, relay] = limits.map(|(peer, processes)| service::relay(peer, processes));
     let (alone, bare, relay) = (alone?, bare?, relay?);
+    let (reset, forked) = (service::floor("reset", CLIENTS)?, service::floor("fork", 0)?);
     let invoke = http::request("POST", "/invoke/nothing", b"");
     let [file, cgi] = ["/empty", "/cgi/program"].map(|path| http::request("GET", path, b""));
     let each = effort.size(500, 5);
@@ -61,8 +62,10 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
         (&alone, &invoke, 4),
         (&bare, &invoke, 4),
         (&relay, &invoke, 4),
+        (&reset, &invoke, 4),
+        (&forked, &invoke, 1),
     ];
-    let mut all: [Vec<Served>; 8] = Default::default();
+    let mut all: [Vec<Served>; 10] = Default::default();
     for round in 0..=effort.rounds {
         for ((server, request, times), served) in sides.iter().zip(&mut all) {
             let came = serve(server, request, CLIENTS, times * each)?;
@@ -72,7 +75,7 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
             }
         }
     }
-    let [ours, nginx, apache, cgi, fresh, alone, bare, relay] = &all;
+    let [ours, nginx, apache, cgi, fresh, alone, bare, relay, reset, forked] = &all;
     let per_request = |served: &Served| served.load.per_request;
     let row = |what: &str, ours: Samples, peer: Samples, name: &str, limit: Option<f64>| {
         Row::new(format!("reused no-op: {what}"), (ours, peer), name, Unit::Microseconds, limit)
@@ -80,7 +83,12 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
     let against = |what: &str, figure: fn(&Served) -> f64, peer: &[Served], name: &str, limit: Option<f64>| {
         row(what, samples(ours, figure), samples(peer, figure), name, limit)
     };
-    let limits = [("HTTP alone", alone), ("with a process", bare), ("by hyper", relay)];
+    let limits = [
+        ("HTTP alone", alone),
+        ("with a process", bare),
+        ("with a process that resets itself", reset),
+        ("by hyper", relay),
+    ];
     type Figure = fn(&Served) -> f64;
     let figures: [(&str, Figure); 2] =
         [("time per request", per_request), ("processor time per request", |served| served.processor)];
@@ -113,6 +121,20 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
             "Apache CGI",
             Unit::Microseconds,
             Some(0.4),
+        ),
+        Row::new(
+            "the limit of a fresh no-op, with a process that is forked: time per request",
+            (samples(forked, per_request), samples(cgi, per_request)),
+            "Apache CGI",
+            Unit::Microseconds,
+            None,
+        ),
+        Row::new(
+            "the limit of a fresh no-op, with a process that is forked: processor time per request",
+            (samples(forked, |served| served.processor), samples(fresh, |served| served.processor)),
+            "ours, a process per invocation",
+            Unit::Microseconds,
+            None,
         ),
     ];
     rows.extend(limits);
@@ -161,27 +183,33 @@ fn sort(effort: Effort) -> Result<Vec<Row>> {
     let text = numbers(effort.size(open_loop::LINES, 100));
     let ours = service::monohull(&["--process", "reused"])?;
     open_loop::deploy(ours.address, 1)?;
+    let floor = service::floor("sort", 1)?;
     let request = http::request("POST", "/invoke/sort", text.as_bytes());
+    if open_loop::answer(ours.address, &request)? != open_loop::answer(floor.address, &request)? {
+        return Err("the limit sorts differently".into());
+    }
     let each = effort.size(20, 2);
-    let (mut served, mut calls) = (Vec::new(), Vec::new());
+    let (mut served, mut limits, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=effort.rounds {
         let came = serve(&ours, &request, 1, each)?;
+        let limit = serve(&floor, &request, 1, each)?;
         let called = (0..each).map(|_| processor::of_call(|| peer::sorted_text(text.as_bytes())).map(|(time, _)| time));
         let called = called.sum::<Result<f64>>()? / each as f64;
         if round > 0 {
             served.push(came);
+            limits.push(limit);
             calls.push(called);
         }
     }
-    let ours = samples(&served, |served| served.processor);
-    let name = "reused, sort of 1 MB over http: processor time";
-    Ok(vec![Row::new(
-        name,
-        (ours, Samples::of(calls)),
-        "the same sort as a function call",
-        Unit::Milliseconds,
-        Some(1.4),
-    )])
+    let calls = Samples::of(calls);
+    let row = |name: &str, served: &[Served], limit| {
+        let sides = (samples(served, |served| served.processor), calls.clone());
+        Row::new(name, sides, "the same sort as a function call", Unit::Milliseconds, limit)
+    };
+    Ok(vec![
+        row("reused, sort of 1 MB over http: processor time", &served, Some(1.4)),
+        row("the limit of a sort of 1 MB over http, in C: processor time", &limits, None),
+    ])
 }
 
 /// Memory that nothing else has, of processes that wait for another invocation.
