@@ -11,16 +11,21 @@ use wasmtime::{Error, FrameInfo, WasmBacktrace};
 /// Characters of a name that are shown.
 const NAME_MAX: usize = 256;
 
-/// An error with all of its causes, a line each. It is what the report has of it, which shows an error by [`Debug`].
+/// An error with all of its causes. It is what the report has of it, which shows an error by [`Debug`].
 pub(crate) struct Told(String);
 
 impl Told {
-    /// What is said of this error of a program with this table of lines, which may be empty.
+    /// What is said of this error of a program with this table of lines, which may be empty. Causes come before the backtrace: a report has room
+    /// for so much of an error, and the program's names can be longer.
     pub(crate) fn new(error: &Error, lines: &[u8]) -> Told {
-        let text = format!("{error:?}");
-        let Some(trace) = error.downcast_ref::<WasmBacktrace>() else { return Told(text) };
-        let located = Located { trace, lines: Lines::new(lines) };
-        Told(text.replacen(&trace.to_string(), &located.to_string(), 1))
+        let Some(trace) = error.downcast_ref::<WasmBacktrace>() else { return Told(format!("{error:?}")) };
+        let (theirs, located) = (trace.to_string(), Located { trace, lines: Lines::new(lines) });
+        let mut text = String::new();
+        for cause in error.chain().map(|cause| cause.to_string()).filter(|cause| *cause != theirs) {
+            text += if text.is_empty() { "" } else { "\ncaused by: " };
+            text += &cause;
+        }
+        Told(format!("{text}\n{located}"))
     }
 }
 
