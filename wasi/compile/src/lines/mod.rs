@@ -14,8 +14,8 @@ use std::mem::take;
 use std::ops::Range;
 
 use gimli::{
-    AttributeValue, ColumnType, DebugLine, DebugLineOffset, EndianSlice, IncompleteLineProgram, LineProgramHeader,
-    LineRow, LittleEndian, Reader,
+    AttributeValue, ColumnType, DebugLine, DebugLineOffset, EndianSlice, FileEntry, IncompleteLineProgram,
+    LineProgramHeader, LineRow, LittleEndian, Reader,
 };
 use monohull_wasi_settings::lines::Place;
 use wasmparser::{Parser, Payload};
@@ -30,6 +30,10 @@ const FILES_MAX: usize = 50_000;
 /// Most bytes of a file's name, and of all names.
 const NAME_MAX: usize = 1024;
 const NAMES_MAX: usize = 4 << 20;
+/// Most bytes of names that are read in all. Ten bytes of debug information can refer to one of the longest, and others to the same.
+const WORK_MAX: usize = 128 << 20;
+/// What a name costs besides its bytes.
+const LOOKUP: usize = 32;
 /// Bytes of an address in WebAssembly's debug information.
 const ADDRESS: u8 = 4;
 
@@ -37,6 +41,11 @@ type Slice<'p> = EndianSlice<'p, LittleEndian>;
 
 /// The table for a module or a component; empty if it has no debug information.
 pub(crate) fn of_program(program: &[u8]) -> Vec<u8> {
+    read(program).into_bytes()
+}
+
+/// What is found in a module or a component.
+fn read(program: &[u8]) -> Table {
     let mut table = Table::default();
     let mut module = Module::default();
     for payload in Parser::new(0).parse_all(program).map_while(Result::ok) {
@@ -53,7 +62,7 @@ pub(crate) fn of_program(program: &[u8]) -> Vec<u8> {
             _ => {}
         }
     }
-    table.into_bytes()
+    table
 }
 
 /// What is read of a module.
@@ -69,8 +78,8 @@ struct Module<'p> {
 }
 
 impl<'p> Module<'p> {
-    /// A text of a header.
-    fn text(&self, value: &AttributeValue<Slice<'p>>) -> Option<&'p [u8]> {
+    /// A text of a header. `work` gets the bytes that were looked at.
+    fn text(&self, value: &AttributeValue<Slice<'p>>, work: &mut usize) -> Option<&'p [u8]> {
         let bytes = match value {
             AttributeValue::String(text) => return Some(text.slice()),
             AttributeValue::DebugLineStrRef(offset) => self.line_strings.get(offset.0..)?,
@@ -79,22 +88,29 @@ impl<'p> Module<'p> {
         };
         // A text may be referred to from many places, so it is not searched for its end any further than it is used.
         let bytes = &bytes[..bytes.len().min(NAME_MAX + 1)];
-        bytes.iter().position(|byte| *byte == 0).map(|end| &bytes[..end])
+        let end = bytes.iter().position(|byte| *byte == 0);
+        *work += end.unwrap_or(bytes.len());
+        end.map(|end| &bytes[..end])
     }
 
     /// The name of a file. The folder that the compiler was started in is no part of it.
-    fn name(&self, header: &LineProgramHeader<Slice<'p>>, file: u64) -> Option<String> {
-        let file = header.file(file)?;
-        let name = self.text(&file.path_name())?;
+    fn name(
+        &self,
+        header: &LineProgramHeader<Slice<'p>>,
+        file: &FileEntry<Slice<'p>>,
+        work: &mut usize,
+    ) -> Option<String> {
+        let name = self.text(&file.path_name(), work)?;
         let folder = match file.directory_index() {
             0 => None,
             _ if name.starts_with(b"/") => None,
-            _ => Some(self.text(&file.directory(header)?)?),
+            _ => Some(self.text(&file.directory(header)?, work)?),
         };
         let length = name.len() + folder.map_or(0, |folder| folder.len() + 1);
         if length > NAME_MAX {
             return None;
         }
+        *work += length;
         let name = folder.map_or_else(|| name.to_vec(), |folder| [folder, b"/", name].concat());
         // It is shown in a terminal.
         Some(String::from_utf8_lossy(&name).replace(char::is_control, "\u{fffd}"))
@@ -110,6 +126,8 @@ struct Table {
     names: Vec<u8>,
     /// Where in `names` each file's name ends.
     ends: Vec<u32>,
+    /// What reading of names has cost.
+    work: usize,
 }
 
 impl Table {
@@ -127,6 +145,7 @@ impl Table {
 
     /// Adds the places of a unit, as far as it can be read.
     fn add_unit<'p>(&mut self, module: &Module<'p>, program: IncompleteLineProgram<Slice<'p>>) {
+        // Numbers of the unit's files, each of which is asked for once.
         let mut known = BTreeMap::new();
         // Since the last sequence of addresses has ended.
         let (mut start, mut is_outside) = (self.places.len(), false);
@@ -135,8 +154,8 @@ impl Table {
             && let Ok(Some((header, row))) = rows.next_row()
         {
             let index = row.file_index();
-            let mut file = || *known.entry(index).or_insert_with(|| self.file(module.name(header, index)?));
-            let file = if row.end_sequence() { None } else { file() };
+            let file = header.file(index).filter(|_| !row.end_sequence());
+            let file = file.and_then(|file| *known.entry(index).or_insert_with(|| self.number(module, header, file)));
             match offset(&module.code, row.address()) {
                 Some(offset) => self.put(start, place(offset, file, row)),
                 None => is_outside = true,
@@ -164,8 +183,18 @@ impl Table {
         }
     }
 
-    /// The number of the file with this name.
-    fn file(&mut self, name: String) -> Option<u16> {
+    /// The number of a file of a unit.
+    fn number<'p>(
+        &mut self,
+        module: &Module<'p>,
+        header: &LineProgramHeader<Slice<'p>>,
+        file: &FileEntry<Slice<'p>>,
+    ) -> Option<u16> {
+        if self.work >= WORK_MAX {
+            return None;
+        }
+        self.work += LOOKUP;
+        let name = module.name(header, file, &mut self.work)?;
         if let Some(number) = self.files.get(&name) {
             return Some(*number);
         }

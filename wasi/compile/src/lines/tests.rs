@@ -204,6 +204,31 @@ fn names_and_their_number_have_limits() {
     assert_eq!(of_program(&module(&[(".debug_line", &lines)])), b"");
 }
 
+/// Units whose files all have names of the largest length, which lie over each other.
+#[test]
+fn names_are_read_up_to_a_limit() {
+    // A name begins at each of the first thousand bytes, and all end at the same place.
+    let mut text = vec![b'x'; NAME_MAX];
+    text.push(0);
+    let starts: Vec<[u8; 4]> = (0..90_u32).map(u32::to_le_bytes).collect();
+    let files: Vec<File<'_>> = starts.iter().map(|start| (0, &start[..])).collect();
+    let rows: Vec<_> = (0..90_u32).map(|file| (3 + file, file as u8, 1, 1)).collect();
+    let hostile = unit(5, &[b"/"], &files, &sequence(&rows, 95));
+    let units = |count: usize, last: &[u8]| {
+        module(&[(".debug_line_str", &text), (".debug_line", &[&hostile.repeat(count), last].concat())])
+    };
+    // Each file of a unit is asked for once: its name is looked for, and made.
+    let one = read(&units(1, &[])).work;
+    let names: usize = (0..90).map(|start| LOOKUP + 2 * (NAME_MAX - start)).sum();
+    assert_eq!(one, names);
+    assert_eq!(read(&units(1, &unit(5, &[b"/"], &files, &sequence(&rows.repeat(9), 95)))).work, 2 * names);
+    // Enough of them for twice the work. Then it ends, and what was found before is there.
+    let table = read(&units(2 * WORK_MAX / names, &[]));
+    assert!((WORK_MAX..WORK_MAX + 3 * NAME_MAX).contains(&table.work), "{}", table.work);
+    assert_eq!(table.ends.len(), 90);
+    assert_eq!(at(&table.into_bytes(), CODE + 13).map(|(name, ..)| name.len()), Some(NAME_MAX - 10));
+}
+
 #[test]
 fn places_have_a_limit() {
     // One byte each: the special opcodes that go an address and a line further, and those that go to the next line, back and forth.
