@@ -91,6 +91,7 @@ fn push_arguments(words: &mut Vec<u64>) {
 
 extern "C" fn begin(_: u64) -> ! {
     crate::header::own().number.set(crate::threads::MAIN);
+    crate::descriptors::table::open_standard();
     let mut words = Vec::new();
     push_arguments(&mut words);
     let count = words.len();

@@ -39,6 +39,9 @@ fn workflow(folder: &Path, name: &str, image: &str) {
     fs::write(folder.join("workflow.json"), text).expect("written");
 }
 
+/// How many bytes the image of a new crate may have, with the names of its functions for reports.
+const HELLO: u64 = 500_000;
+
 #[test]
 fn a_new_crate_is_a_program_that_runs() {
     let folder = TempDir::new().expect("a folder");
@@ -49,6 +52,8 @@ fn a_new_crate_is_a_program_that_runs() {
     done(built);
     let output = monohull(folder.path(), &hello, &["run", "workflow.json"]);
     assert_eq!(lines(&output), ["Hello from Monohull!"]);
+    let size = fs::metadata(hello.join("target/images/hello.so")).expect("an image").len();
+    assert!(size <= HELLO, "{size} bytes");
     // Nothing is left beside the source, and nothing is compiled again.
     let names: Vec<_> =
         fs::read_dir(hello.join("src")).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();

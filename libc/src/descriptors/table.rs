@@ -5,11 +5,12 @@ use crate::lock::Lock;
 
 /// The most descriptors of a program.
 pub(crate) const MOST: usize = 1024;
-/// What a descriptor stands for.
+/// What a descriptor stands for. Zeros are none of them, so that a table of free numbers takes no room in an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub(crate) enum Kind {
     /// The standard input.
-    Input,
+    Input = 1,
     /// Stream 1 or 2.
     Output(u64),
     /// A file or directory, by its number in `FILE_*`.
@@ -28,13 +29,12 @@ pub(crate) enum Kind {
     Random,
 }
 
-static TABLE: Lock<[Option<Kind>; MOST]> = Lock::new({
-    let mut table = [None; MOST];
-    table[0] = Some(Kind::Input);
-    table[1] = Some(Kind::Output(1));
-    table[2] = Some(Kind::Output(2));
-    table
-});
+static TABLE: Lock<[Option<Kind>; MOST]> = Lock::new([None; MOST]);
+
+/// The numbers that are open when a program starts.
+pub(crate) fn open_standard() {
+    TABLE.hold()[..3].copy_from_slice(&[Some(Kind::Input), Some(Kind::Output(1)), Some(Kind::Output(2))]);
+}
 
 /// What a number stands for.
 pub(crate) fn get(descriptor: u64) -> Result<Kind, Answer> {

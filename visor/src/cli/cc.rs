@@ -17,6 +17,7 @@ use clap::Args;
 
 use super::c_toolchain::{Language, Toolchain, ToolchainError};
 use super::exit::Exit;
+use super::smaller_std::SmallerStd;
 use super::{cargo, missing};
 use monohull_report::escape::Lines;
 
@@ -176,7 +177,11 @@ fn link(program: OsString, arguments: &[OsString]) -> Result<Exit, ToolchainErro
     let toolchain = Toolchain::find()?;
     let mut command = Command::new(&program);
     command.args(toolchain.link_flags()?);
-    command.args(arguments.iter().filter(|argument| !is_rustcs_own(argument) && !is_dropped(argument)));
+    let output = arguments.iter().skip_while(|argument| *argument != "-o").nth(1);
+    let smaller = output.and_then(|output| SmallerStd::make(arguments, Path::new(output)));
+    for argument in arguments.iter().filter(|argument| !is_rustcs_own(argument) && !is_dropped(argument)) {
+        command.arg(smaller.as_ref().map_or(argument.as_os_str(), |smaller| smaller.in_place_of(argument)));
+    }
     run(command.args(toolchain.link_end(Language::C)), program)
 }
 

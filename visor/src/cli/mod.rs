@@ -56,6 +56,7 @@ mod setting;
 mod show;
 mod single;
 mod slots;
+mod smaller_std;
 mod std_users;
 mod suspend;
 mod trust;
