@@ -1,10 +1,14 @@
 //! Published crates with their default features as functions: what the programs of the workspace `programs` print.
 
+#[path = "support/https_host.rs"]
+mod https_host;
 mod support;
 
+use https_host::{Authority, Host};
 use monohull_visor::disk::Disk;
 use monohull_visor::report::{RunReport, Status, Stream};
 use serde_json::{Value, json};
+use std::fs;
 
 /// A workflow with one step that runs the program.
 fn document(program: &str) -> Value {
@@ -39,6 +43,9 @@ fn network() -> Value {
     json!({ "mode": "host", "listen": ["127.0.0.1:*"], "connect": ["127.0.0.1:*"] })
 }
 
+/// What mappings of a file say, wherever it is.
+const MAPPED: &str = "memmap2: 12288 bytes, ship Dove, own copy Brgo, file Argo, anonymous 7";
+
 #[test]
 fn numbers_text_formats_and_coroutines() {
     prints(
@@ -51,9 +58,25 @@ fn numbers_text_formats_and_coroutines() {
             "quick-xml: 2 ships, mass 7",
             "minijinja: 1. ARGO 2. DOVE",
             "pulldown-cmark: <h1>A <em>ship</em></h1><ul><li>one</li><li><code>two</code></li></ul>",
+            MAPPED,
             "corosensei: [2, 4, 6] and 4 in 3 steps; [2, 4, 6] and 4 in 3 steps; true; dropped: by a panic, unfinished",
         ],
     );
+}
+
+/// Mappings of a file in a directory of the host, which has what was stored through them.
+#[test]
+fn mapped_files_of_the_host() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let mut document = document("libraries");
+    document["files"] = json!([
+        { "at": "/tmp", "memory": "16MiB" },
+        { "at": "/data", "directory": folder.path(), "access": "write" },
+    ]);
+    document["steps"][0]["args"] = json!({ "mapped": "/data/ships" });
+    prints(&document, &[MAPPED]);
+    let bytes = fs::read(folder.path().join("ships")).expect("the file");
+    assert_eq!((bytes.len(), &bytes[..4], &bytes[8192..8196]), (12288, &b"Argo"[..], &b"Dove"[..]));
 }
 
 /// What SQLite does with a file is the same in memory and on a disk image.
@@ -105,6 +128,31 @@ fn pictures_of_many_formats() {
             "Qoi: 160 × 120",
         ],
     );
+}
+
+/// A client with TLS, and a host of this test's own. The authority that has signed its certificate is in a file.
+#[test]
+fn https_by_reqwest_and_rustls() {
+    let authority = Authority::new();
+    let host = Host::start(&authority, "localhost", "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nships\n");
+    let mut document = document("servers");
+    document["network"] = json!({ "mode": "host", "connect": ["127.0.0.1:*", "localhost:*"] });
+    document["files"] = json!([
+        { "at": "/tmp", "memory": "1MiB" },
+        { "at": "/authority", "directory": authority.folder(), "access": "read" },
+    ]);
+    let port = host.address.port();
+    document["steps"][0]["args"] = json!({
+        "https": format!("https://localhost:{port}/ships"),
+        "other": format!("https://127.0.0.1:{port}/ships"),
+        "roots": "/authority/roots.pem",
+    });
+    prints(
+        &document,
+        &["trusted: 200, ships", "another name: true", "untrusted: invalid peer certificate: UnknownIssuer"],
+    );
+    let request = host.request();
+    assert!(request.starts_with("GET /ships HTTP/1.1\r\n"), "{request}");
 }
 
 /// Tasks, timers, files, sockets, and servers that are asked by clients of other crates, in one instance.

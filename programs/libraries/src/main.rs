@@ -4,11 +4,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
+use std::fs::{self, File};
 use std::panic::{self, AssertUnwindSafe};
-use std::thread;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{env, thread};
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
+use memmap2::{MmapMut, MmapOptions};
 use minijinja::context;
 use nalgebra::{Matrix3, Vector3};
 use ndarray::{Array2, Axis};
@@ -20,7 +23,12 @@ type Outcome = Result<String, Box<dyn Error>>;
 type Tour = (&'static str, fn() -> Outcome);
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let crates: [Tour; 8] = [
+    // With the argument `--mapped=…`, that file is mapped and stays, and nothing else is done.
+    if let Some(path) = env::args().find_map(|argument| Some(PathBuf::from(argument.strip_prefix("--mapped=")?))) {
+        println!("memmap2: {}", mapped(&path)?);
+        return Ok(());
+    }
+    let crates: [Tour; 9] = [
         ("rayon", parallel),
         ("ndarray", arrays),
         ("nalgebra", matrices),
@@ -28,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("quick-xml", elements),
         ("minijinja", templates),
         ("pulldown-cmark", markdown),
+        ("memmap2", mappings),
         ("corosensei", coroutines),
     ];
     for (name, run) in crates {
@@ -103,6 +112,40 @@ fn markdown() -> Outcome {
     let mut page = String::new();
     pulldown_cmark::html::push_html(&mut page, pulldown_cmark::Parser::new("# A *ship*\n\n- one\n- `two`\n"));
     Ok(page.replace('\n', ""))
+}
+
+/// In a file that is removed afterwards.
+fn mappings() -> Outcome {
+    let path = env::temp_dir().join("mapped.bin");
+    let said = mapped(&path)?;
+    fs::remove_file(&path)?;
+    Ok(said)
+}
+
+/// A file that is stored to through a shared mapping; a part of it; a copy whose stores are its own; and memory without a file.
+#[allow(unsafe_code, reason = "a mapping is unsafe if others change the file meanwhile")]
+fn mapped(path: &Path) -> Outcome {
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+    file.set_len(12288)?;
+    // SAFETY: nothing else has this file.
+    let mut all = unsafe { MmapMut::map_mut(&file)? };
+    all[..4].copy_from_slice(b"Argo");
+    all[8192..8196].copy_from_slice(b"Dove");
+    all.flush()?;
+    // SAFETY: as above.
+    let part = unsafe { MmapOptions::new().offset(8192).len(4).map(&file)? };
+    drop(all);
+    // SAFETY: as above.
+    let mut copy = unsafe { MmapOptions::new().map_copy(&file)? };
+    copy[0] = b'B';
+    part.advise(memmap2::Advice::Sequential)?;
+    let mut anonymous = MmapMut::map_anon(1 << 20)?;
+    anonymous[4096] = 7;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (ship, copied, sum) =
+        (text(&part), text(&copy[..4]), anonymous.iter().map(|byte| u32::from(*byte)).sum::<u32>());
+    let read = fs::read(path)?;
+    Ok(format!("{} bytes, ship {ship}, own copy {copied}, file {}, anonymous {sum}", read.len(), text(&read[..4])))
 }
 
 thread_local! {

@@ -1,8 +1,9 @@
 //! tokio with all its features, and HTTP by axum, reqwest and ureq, all in one program that is server and client.
 //!
-//! Each part prints one line, with results that do not change from run to run. With the argument `--naps=…` it only waits, and with
-//! `--load=…` it measures how fast the server of axum answers.
+//! Each part prints one line, with results that do not change from run to run. With the argument `--naps=…` it only waits, with
+//! `--load=…` it measures how fast the server of axum answers, and with `--https=…` it asks another host.
 
+mod https;
 mod load;
 mod waits;
 
@@ -30,6 +31,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     if let Some(each) = load::from_arguments() {
         return load::measure(each).await;
+    }
+    if let Some(asked) = https::Asked::from_arguments() {
+        return https::ask(&asked).await;
     }
     println!("tasks: {}", tasks().await?);
     println!("timers: {}", timers().await?);

@@ -1,0 +1,5 @@
+//! What `monohull new` writes.
+
+fn main() {
+    println!("Hello from Monohull!");
+}
