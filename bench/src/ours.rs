@@ -206,6 +206,15 @@ impl Run {
         lines.filter(|line| line.stream == Stream::Stdout).map(|line| line.text.as_str()).collect()
     }
 
+    /// Nanoseconds from one moment of the run to another, both by their names in the report's timeline.
+    pub(crate) fn between(&self, first: &str, last: &str) -> Result<f64> {
+        let at = |name: &str| self.report.timeline.iter().find(|point| point.name == name).map(|point| point.at_ns);
+        match (at(first), at(last)) {
+            (Some(first), Some(last)) => Ok(last.saturating_sub(first) as f64),
+            _ => Err(format!("the report has no {first:?} or no {last:?}: {:?}", self.report.timeline)),
+        }
+    }
+
     /// The figure a probe has written down under this name: a line `NAME: NUMBER` of its output.
     pub(crate) fn figure(&self, name: &str) -> Result<f64> {
         let Some(Content::Text(text)) = self.report.output.get("figures").and_then(|slot| slot.content.as_ref()) else {

@@ -52,6 +52,12 @@ impl Rounds {
         Ok(Row::new(title, (self.ours(name)?, self.ours(floor)?), floor, unit, None))
     }
 
+    /// One of ours against another of the host's, below which it cannot be.
+    pub(super) fn against_hosts(&self, title: &str, name: &str, floor: &str, unit: Unit) -> Result<Row> {
+        let hosts = self.samples(floor, |(_, host)| host)?;
+        Ok(Row::new(title, (self.ours(name)?, hosts), &format!("{floor}, by the host"), unit, None))
+    }
+
     fn ours(&self, name: &str) -> Result<Samples> {
         self.samples(name, |(ours, _)| ours)
     }

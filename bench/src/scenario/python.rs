@@ -102,7 +102,13 @@ fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
         row("python, `monohull run`", take_turns(effort, run, || Ok(START))?, "what is allowed", Some(1.0)),
         row("python, `monohull run`, compared", take_turns(effort, run, host)?, &peer, None),
         row("python, `monohull run`, against its floor", take_turns(effort, run, || floor(image))?, FLOOR, None),
-        row("python, a process, answered", take_turns(effort, ours("python:answered"), host)?, &peer, None),
+        row(
+            "python, a process, answered",
+            take_turns(effort, ours("python:answered"), || Ok(START))?,
+            "what is allowed",
+            Some(1.0),
+        ),
+        row("python, a process, compared", take_turns(effort, ours("python:answered"), host)?, &peer, None),
         row(
             "python, from a template, answered",
             take_turns(effort, ours("python-template:answered"), || Ok(TEMPLATE))?,
