@@ -55,6 +55,7 @@
 #![forbid(unsafe_code)]
 
 mod children;
+mod chunks;
 mod clock;
 mod hints;
 mod history;
@@ -72,6 +73,7 @@ mod value;
 mod versions;
 
 pub use children::{Child, Children, Family, Lost, OUTCOMES_MAX, Outcome};
+pub use chunks::{Chunk, ChunkError, ChunkKind, Chunks, named_chunks};
 pub use clock::{Clock, NAP, SetClock, WallClock, nap};
 pub use hints::{Hints, NoHints, Poked};
 pub use history::{

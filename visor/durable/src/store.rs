@@ -1,7 +1,9 @@
 //! A state folder: the database, and the files that its rows name.
 
+mod chunks;
 mod sync_files;
 
+use crate::chunks::named_chunks;
 use crate::meta::{Meta, MetaError};
 use crate::owner::{Owner, is_alive};
 use crate::{Sqlite, Unlock};
@@ -11,7 +13,6 @@ use monohull_state_key::{Error as DecryptError, KeyFile, Place, StateKey};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -235,12 +236,12 @@ impl Store {
         self.folder.join(FILES).join(name_of(hash))
     }
 
-    /// Adds a file with the bytes that `from` has, and gives their SHA-256. One that is there is not added again. It is code: it is not encrypted.
+    /// Adds a file with the bytes that `from` has, and gives their SHA-256. One that is there is not added again, unless it was changed. It is code: it is not encrypted.
     pub fn add_file(&self, _adding: &Adding, from: &mut impl Read) -> Result<[u8; 32], StoreError> {
         let folder = self.folder.join(FILES);
         let new = NewFile::beside(&folder.join("new")).map_err(at(&folder))?;
         let hash = copy(from, &mut new.file()).map_err(at(&folder))?;
-        self.publish(new, hash)
+        self.publish(new, hash, |path| has_hash(&mut File::open(path)?, &hash))
     }
 
     /// Adds a file with what an invocation was given or has made, and gives its hash. It is encrypted if the folder has a key.
@@ -255,7 +256,7 @@ impl Store {
             Ok((new, hash))
         };
         let (new, hash) = add().map_err(at(&folder))?;
-        self.publish(new, hash)
+        self.publish(new, hash, |_| self.open_data(&hash).map(drop))
     }
 
     /// What [`Store::add_data`] gives for contents with this SHA-256.
@@ -266,18 +267,43 @@ impl Store {
         }
     }
 
-    fn publish(&self, mut new: NewFile, hash: [u8; 32]) -> Result<[u8; 32], StoreError> {
+    /// Publishes a file, unless there is one that is as it was.
+    fn publish(
+        &self,
+        mut new: NewFile,
+        hash: [u8; 32],
+        check: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<[u8; 32], StoreError> {
         let path = self.file(&hash);
-        new.set_name(path.file_name().unwrap_or_default());
-        match new.publish(Replace::No) {
-            Ok(_) => Ok(hash),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(hash),
-            Err(error) => Err(at(&path)(error)),
+        match check(&path) {
+            Ok(()) => return Ok(hash),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {}
+            Err(error) => return Err(at(&path)(error)),
         }
+        new.set_name(path.file_name().unwrap_or_default());
+        new.publish(Replace::Yes).map_err(at(&path))?;
+        Ok(hash)
     }
 
-    /// The content of a file that [`Store::add_data`] has added. One that was changed is [`io::ErrorKind::InvalidData`]. What is decrypted is a memory
-    /// file.
+    /// What a file of code has. One that was changed is [`io::ErrorKind::InvalidData`].
+    pub fn read_code(&self, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
+        let content = fs::read(self.file(hash))?;
+        has_hash(&mut content.as_slice(), hash)?;
+        Ok(content)
+    }
+
+    /// As [`Store::open_data`]. A file that was changed is [`io::ErrorKind::InvalidData`] also in a folder without a key: all of it is read.
+    pub fn open_whole_data(&self, hash: &[u8; 32]) -> io::Result<File> {
+        let mut file = self.open_data(hash)?;
+        if self.key.is_none() {
+            has_hash(&mut file, hash)?;
+            file.rewind()?;
+        }
+        Ok(file)
+    }
+
+    /// The content of a file that [`Store::add_data`] has added. Where there is a key, one that was changed is [`io::ErrorKind::InvalidData`], and what is
+    /// decrypted is a memory file.
     pub fn open_data(&self, hash: &[u8; 32]) -> io::Result<File> {
         let mut file = File::open(self.file(hash))?;
         let Some(key) = &self.key else { return Ok(file) };
@@ -296,42 +322,8 @@ impl Store {
     ///
     /// `named` gives the hashes of the files that a start names.
     pub fn sweep(&self, meta: &impl Meta, named: impl Fn(&[u8]) -> Vec<[u8; 32]>) -> Result<usize, StoreError> {
-        let (path, file) = self.lock_file()?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => return Ok(0),
-            Err(fs::TryLockError::Error(error)) => return Err(at(&path)(error)),
-        }
-        let mut kept: HashSet<PathBuf> = meta.files()?.iter().map(|file| self.checkpoints().join(file)).collect();
-        kept.extend(meta.output_files()?.iter().map(|hash| self.file(hash)));
-        let mut after = String::new();
-        loop {
-            // What a damaged row names is not known: then nothing is removed.
-            let Ok(page) = meta.list(&[], &after, 1000)?.into_iter().collect::<Result<Vec<_>, _>>() else {
-                return Ok(0);
-            };
-            for row in &page {
-                kept.extend(row.checkpoint.iter().map(|checkpoint| self.checkpoints().join(&checkpoint.file)));
-                if !row.status.is_end() || row.checkpoint.is_some() {
-                    kept.extend(named(&row.start).iter().map(|hash| self.file(hash)));
-                }
-            }
-            match page.last() {
-                Some(last) => after = last.id.to_string(),
-                None => break,
-            }
-        }
-        let mut removed = 0;
-        for folder in [CHECKPOINTS, FILES].map(|name| self.folder.join(name)) {
-            for entry in fs::read_dir(&folder).map_err(at(&folder))? {
-                let path = entry.map_err(at(&folder))?.path();
-                if !kept.contains(&path) {
-                    fs::remove_file(&path).map_err(at(&path))?;
-                    removed += 1;
-                }
-            }
-        }
-        Ok(removed)
+        let removed = self.sweep_files(&mut || named_chunks(meta, &named))?;
+        Ok(removed.unwrap_or(0))
     }
 }
 
@@ -354,6 +346,14 @@ fn check_owner(folder: &Path) -> Result<(), StoreError> {
 /// What a file is called.
 fn name_of(hash: &[u8; 32]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Refuses what has another SHA-256.
+fn has_hash(from: &mut impl Read, hash: &[u8; 32]) -> io::Result<()> {
+    match copy(from, &mut io::sink())? == *hash {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, "it was changed")),
+    }
 }
 
 /// Copies all that `from` has; its SHA-256.

@@ -2,6 +2,7 @@
 //!
 //! Another store is compared by a test of its own as [`sqlite_does_as_the_model`], and needs nothing else of this suite.
 
+mod chunks;
 mod engines;
 mod model;
 mod model_children;

@@ -95,7 +95,7 @@ impl Watchdog {
         let ready = self.registry.prepare_again(start.head.workflow(), &plan, &start.functions, load);
         let ready = Arc::new(ready.map_err(|why| unreadable.into_inner().map_or(NoBasis::Pause(why), NoBasis::Host))?);
         let input = |(slot, hash): &(String, [u8; 32])| {
-            let file = ledger.store().open_data(hash).map_err(|error| missing("an input", error))?;
+            let file = ledger.store().open_whole_data(hash).map_err(|error| missing("an input", error))?;
             Ok((slot.clone(), Data::File(file.into())))
         };
         let is_needed = claim.checkpoint.is_none() || needs_inputs_later(ready.plan());

@@ -1,6 +1,6 @@
 //! The files of a ledger, which its rows name by hashes: what functions, inputs and outputs are made of.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -93,7 +93,7 @@ impl Ledger {
 
     /// What a file of code has that was added.
     pub(crate) fn read(&self, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
-        fs::read(self.store.file(hash))
+        self.store.read_code(hash)
     }
 
     /// The content of an output.
