@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use support::{KEY, Parts, files, record, sample, seal_of, sealed};
+use support::{KEY, Parts, child, files, interrupted, record, requests, sample, seal_of, sealed};
 
 /// Fields that may have other values, with what they are checked by.
 const FREE: &[(&str, &str)] = &[
@@ -103,6 +103,25 @@ const FREE: &[(&str, &str)] = &[
     ("runs[].count", "function"),
     ("runs[].content", "function"),
     ("runs[].content.Here.stored", "function"),
+    // Where an instance's own code goes on: it is in the code of its image, or it is refused.
+    ("handlers", "function"),
+    ("handlers[].entry", "image"),
+    ("handlers[].start", "image"),
+    ("handlers[].bytes", "image"),
+    ("registers", "function"),
+    ("registers[].ip", "image"),
+    ("registers[].sp", "function"),
+    ("registers[].flags", "flags that user code can have"),
+    ("registers[].general", "function"),
+    ("registers[].general[]", "function"),
+    ("registers[].extended[]", "function, and the restoring processor"),
+    // A file is taken for the parent if it has the digest that the identity names, and its own place before this one.
+    ("chain.file", "parent"),
+    ("chain.depth", "parent"),
+    // Of requests whose replies are not in the module's slots there is no reply.
+    ("requests.last", "engine"),
+    ("requests.answered", "engine"),
+    ("requests.answered[].number", "engine"),
     // Which file it is, of how many bytes from where: the module that has its descriptors.
     ("files", "module"),
     ("files[].start", "module"),
@@ -150,7 +169,7 @@ fn places(value: &Value, name: String, pointer: String, found: &mut Vec<(String,
     found.push((name.clone(), pointer.clone()));
     match value {
         Value::Array(list) => {
-            let all = list.iter().enumerate();
+            let all = list.iter().enumerate().step_by(list.len().div_ceil(MANY).max(1));
             all.for_each(|(at, item)| places(item, format!("{name}[]"), format!("{pointer}/{at}"), found));
         }
         Value::Object(fields) => {
@@ -161,13 +180,26 @@ fn places(value: &Value, name: String, pointer: String, found: &mut Vec<(String,
     }
 }
 
-/// The number of the section of mapped files.
+/// The numbers of the sections that may be absent.
+const HANDLERS: u32 = 11;
+const REGISTERS: u32 = 12;
+const CHAIN: u32 = 13;
 const FILES: u32 = 14;
+const REQUESTS: u32 = 15;
+
+/// Of numbers of which there are more than this side by side, as many are changed, all over them.
+const MANY: usize = 64;
 
 /// Changes each field of a section; collects the names of those that may have another value.
 fn change_all<T: Serialize + DeserializeOwned>(section: u32, name: &str, free: &mut BTreeSet<String>) -> usize {
-    // One of those that may be absent is in another sample.
-    let good = if section == FILES { files() } else { sample(Packing::Raw) };
+    // Those that may be absent are in other samples.
+    let good = match section {
+        HANDLERS | REGISTERS => interrupted(),
+        CHAIN => child(),
+        FILES => files(),
+        REQUESTS => requests(),
+        _ => sample(Packing::Raw),
+    };
     let seal = seal_of(&sealed(&good));
     let parts = Parts::of(&good);
     let bytes = parts.clone().section(section).bytes.clone();
@@ -212,7 +244,11 @@ fn every_field_is_checked_or_known_to_be_free() {
         + change_all::<EngineRecord>(7, "engine", &mut free)
         + change_all::<ModuleRecord>(8, "module", &mut free)
         + change_all::<Vec<Run>>(9, "runs", &mut free)
-        + change_all::<Vec<MappedFileRecord>>(FILES, "files", &mut free);
+        + change_all::<Vec<HandlerRecord>>(HANDLERS, "handlers", &mut free)
+        + change_all::<Vec<RegistersRecord>>(REGISTERS, "registers", &mut free)
+        + change_all::<ChainRecord>(CHAIN, "chain", &mut free)
+        + change_all::<Vec<MappedFileRecord>>(FILES, "files", &mut free)
+        + change_all::<RequestsRecord>(REQUESTS, "requests", &mut free);
     assert!(changes > 1000, "{changes}");
     // Single bytes of hashes are the hash.
     let free: BTreeSet<String> = free

@@ -238,6 +238,27 @@ pub(crate) fn files_contents() -> Contents {
     Contents { files, ..contents() }
 }
 
+/// The sample with a fault handler, and a thread that was interrupted, as a file without a seal.
+pub(crate) fn interrupted() -> Vec<u8> {
+    let image = |owner: usize| cell_base(CELLS[owner]) + STACK;
+    let handler = HandlerRecord { instance: IDS[0], entry: image(0), start: image(0) + PAGE, bytes: 15 * PAGE };
+    let registers = RegistersRecord {
+        thread: 5,
+        ip: image(1),
+        sp: u64::MAX,
+        flags: 2,
+        general: std::array::from_fn(|index| index as u64),
+        extended: vec![7; EXTENDED_BYTES],
+    };
+    let mut contents = Contents { handlers: vec![handler], registers: vec![registers], ..contents() };
+    for thread in contents.threads.iter_mut().filter(|thread| thread.number == 5) {
+        thread.state = ThreadState::Ready(Resumption::Value(0));
+    }
+    let (memory, mut file) = (memory(), Vec::new());
+    write(&mut file, &contents, &pages(&memory), Packing::Raw).expect("the sample is good");
+    file
+}
+
 /// That as a file, without a seal. A page of a mapping has contents, and one is zero.
 pub(crate) fn files() -> Vec<u8> {
     let mut memory = memory();
