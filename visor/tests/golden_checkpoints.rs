@@ -3,13 +3,17 @@
 //! `visor/checkpoint/tests/golden` has files that are read; this one is restored. With it records of the engine and of libos modules, numbers of
 //! hostcalls, the layout of memory and what a function takes for granted stay what they are: its image is as old as the checkpoint.
 //!
+//! Others have files in memory, in each version of their record that a build has written and this one can make.
+//!
 //! `UPDATE_GOLDEN=1 cargo test -p monohull-visor --test golden_checkpoints` writes the newest file anew, from the image there. That is for changes before
 //! a release; afterwards files are added and stay.
 
 mod support;
 
+use monohull_abi::layout::FILES_BASE;
 use monohull_checkpoint::{Checkpoint, Heat, Key, Packing, Pages, Processor, Trust, seal_bytes, write};
 use monohull_saved::{Engine, Saved};
+use monohull_visor::domain::checkpoint::record::{ModuleRecord, PageRun};
 use monohull_visor::domain::checkpoint::{Continuation, Lineage};
 use monohull_visor::engine::{Ready, RunEnd, RunOptions};
 use monohull_visor::report::{RunReport, Silent, Status};
@@ -134,17 +138,23 @@ fn captured_anew() -> Vec<u8> {
     while !uses(&continuation, "stdio") {
         continuation = suspended(run(&ready, Some(continuation), shortest)).continuation;
     }
-    let image = golden("sleeper.so");
+    sealed("sleeper", &ready, continuation, published())
+}
+
+/// The file of a workflow with this function.
+fn sealed(function: &str, ready: &Ready, continuation: Continuation, published: BTreeMap<String, String>) -> Vec<u8> {
+    let document = if function == "sleeper" { document() } else { document_with_files() };
+    let image = golden(&format!("{function}.so"));
     let saved = Saved {
-        workflow: "sleepers".to_owned(),
+        workflow: ready.plan().name.clone(),
         generation: 0,
         document: document.into_bytes(),
         functions: vec![(
-            "sleeper".to_owned(),
+            function.to_owned(),
             ready.images()[0].hash(),
             fs::metadata(image).expect("it is kept").len(),
         )],
-        engine: Engine { file: "sleepers.json".into(), published: published(), ..Engine::default() },
+        engine: Engine { file: "sleepers.json".into(), published, ..Engine::default() },
         continuation,
     };
     let bytes = saved.to_bytes(Path::new("golden"), &KEY).expect("a checkpoint");
@@ -156,7 +166,115 @@ fn captured_anew() -> Vec<u8> {
         pages.here(run.address, &run.bytes, Heat::Rest).expect("user memory");
     }
     let mut anew = Vec::new();
-    write(&mut anew, &contents, &pages, Packing::Raw).expect("written");
+    let packing = if function == "sleeper" { Packing::Raw } else { Packing::Lz4 };
+    write(&mut anew, &contents, &pages, packing).expect("written");
     seal_bytes(&mut anew, &KEY).expect("sealed");
     anew
+}
+
+/// A workflow with files in memory: open, read, written, mapped and copied when written, with threads that wait for all kinds of things.
+fn document_with_files() -> String {
+    let step = |role: &str| {
+        serde_json::json!({
+            "name": role,
+            "function": "interrupted",
+            "args": { "role": role, "naps": 4, "milliseconds": 40 },
+        })
+    };
+    serde_json::json!({
+        "name": "interrupted",
+        "functions": { "interrupted": { "image": "interrupted.so" } },
+        "steps": [step("works"), step("collects")],
+        "outputs": ["result"],
+        "files": [{ "at": "/work", "memory": "1MiB" }],
+        "limits": { "carriers": 1 },
+    })
+    .to_string()
+}
+
+/// Records of files in memory of the version 3, as this build writes it, and of the version 2, which had the bytes of the files themselves.
+#[test]
+fn files_in_memory_of_earlier_builds_go_on() {
+    let _one = support::one_at_a_time();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/interrupted.so");
+        fs::copy(image, golden("interrupted.so")).expect("it is built");
+        let (ready, newest) = captured_with_files();
+        let earlier = with_bytes_in_the_record(newest.clone());
+        for (version, continuation) in [(3, newest), (2, earlier)] {
+            let bytes = sealed("interrupted", &ready, continuation, BTreeMap::new());
+            fs::write(golden(&format!("format-1-files-{version}.checkpoint")), bytes).expect("written");
+        }
+    }
+    for version in [2, 3] {
+        let path = golden(&format!("format-1-files-{version}.checkpoint"));
+        let plan = |document: &[u8], _: &Engine| {
+            let document = std::str::from_utf8(document).map_err(|error| error.to_string())?;
+            workflow::load_str(&golden("sleepers.json"), document).map_err(|error| error.to_string())
+        };
+        let saved = Saved::read(&path, &KEY, plan).expect("it is read for ever");
+        let ready = ready_to_run(std::str::from_utf8(&saved.document).expect("JSON"));
+        assert_eq!(saved.functions[0].1, ready.images()[0].hash(), "the image is the one beside it");
+        let mut continuation = read_continuation(saved.continuation, None).expect("it is as it was written");
+        let files = continuation.modules.iter().find(|record| record.name == "ramfs").expect("files in memory");
+        assert_eq!(files.bytes[..4], u32::to_le_bytes(version));
+        assert_eq!(files.pages.iter().any(|(name, _)| *name >= FILES_BASE), version == 3);
+        for name in ["mm", "stdio", "time", "fdtab"] {
+            assert!(uses(&continuation, name), "{name} is in use");
+        }
+        assert!(continuation.instances.iter().any(|instance| instance.files.len() == 2), "two mappings of a file");
+        continuation.lineage = Lineage { generation: saved.generation + 1, ..Lineage::default() };
+        let end = ready.run_captured(Some(continuation), None, None, &RunOptions::default(), Arc::new(Silent));
+        let resumed = report(end.expect("the host can hold a domain"));
+        assert_eq!(resumed.status, Status::Done, "{version}: {:#?}", resumed.error);
+        let uninterrupted = report(run(&ready, None, None));
+        assert_eq!(text(&resumed, "result"), text(&uninterrupted, "result"), "{version}");
+        let said = lines(&resumed);
+        assert_eq!(said, lines(&uninterrupted), "{version}");
+        assert!(said[0].contains(&"files keep what was written: true"), "{said:?}");
+        assert!(said.iter().flatten().all(|line| !line.contains(": false")), "{said:?}");
+    }
+}
+
+/// Such a workflow in its second nap.
+fn captured_with_files() -> (Ready, Continuation) {
+    let ready = ready_to_run(&document_with_files());
+    let shortest = Some(Duration::from_millis(5));
+    let mut continuation = suspended(run(&ready, None, shortest)).continuation;
+    let is_there = |page: &PageRun| page.bytes.windows(7).any(|bytes| bytes == b"line 1\n");
+    while !continuation.pages.iter().any(|page| page.address >= FILES_BASE && is_there(page)) {
+        continuation = suspended(run(&ready, Some(continuation), shortest)).continuation;
+    }
+    (ready, continuation)
+}
+
+/// What lies in the pages of a piece of a file.
+fn content(continuation: &Continuation, place: u8) -> Vec<u8> {
+    const CHUNK: u64 = 2 << 20;
+    let place = u64::from(place);
+    let mut bytes = vec![0; CHUNK as usize];
+    let start = FILES_BASE + place * CHUNK;
+    for run in continuation.pages.iter().filter(|run| (start..start + CHUNK).contains(&run.address)) {
+        bytes[(run.address - start) as usize..][..run.bytes.len()].copy_from_slice(&run.bytes);
+    }
+    bytes
+}
+
+/// The same as version 2 of the record has it: the trees and the times are those of version 3, and instead of the places of the pieces there are the bytes.
+fn with_bytes_in_the_record(mut continuation: Continuation) -> Continuation {
+    let is_files = |record: &ModuleRecord| record.name == "ramfs";
+    let index = continuation.modules.iter().position(is_files).expect("files in memory");
+    // The text `log`, and `table`, each in one piece.
+    let (lists, places) = continuation.modules[index].bytes.split_last_chunk().expect("it is longer");
+    let [2, log, table] = *places else { panic!("two pieces, at low places: {places:?}") };
+    assert_eq!(lists[..4], 3_u32.to_le_bytes());
+    let (lists, mut log, mut table) = (lists.to_vec(), content(&continuation, log), content(&continuation, table));
+    log.truncate(log.iter().position(|byte| *byte == 0).expect("it is short"));
+    table.truncate(64 * 4096);
+    let record = &mut continuation.modules[index];
+    record.bytes = [&2_u32.to_le_bytes(), &lists[4..], &log, &table].concat();
+    record.pages.retain(|(name, _)| *name < FILES_BASE);
+    continuation.pages.retain(|run| run.address < FILES_BASE);
+    continuation.touched.retain(|(page, _)| *page < FILES_BASE);
+    continuation
 }
