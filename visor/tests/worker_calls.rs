@@ -31,6 +31,7 @@ const UNSEEN: &[(i64, &str)] = &[
     (libc::SYS_restart_syscall, "a wait that a signal interrupts"),
     (libc::SYS_clock_gettime, "a vDSO that cannot read the clock"),
     (libc::SYS_clock_nanosleep, "a workflow that is run again"),
+    (libc::SYS_lseek, "captures of large files in memory"),
     (libc::SYS_fallocate, "holes of a disk image that are written to: its blocks are there in most file systems"),
     (libc::SYS_rseq, "a new thread of a C library that registers one"),
     (libc::SYS_getpid, "`raise` of the C library, when trusted code aborts"),

@@ -189,6 +189,7 @@ fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
         ("remap_file_pages", libc::SYS_remap_file_pages, vec![0, 0, 0, 0, 0]),
         ("memfd_secret", libc::SYS_memfd_secret, vec![0]),
         ("shmget", libc::SYS_shmget, vec![0, 4096, 0]),
+        ("lseek to move a place in a file", libc::SYS_lseek, vec![0, 0, int(libc::SEEK_SET)]),
         ("fallocate to move bytes", libc::SYS_fallocate, vec![0, int(libc::FALLOC_FL_COLLAPSE_RANGE), 0, 4096]),
         ("madvise to remove", libc::SYS_madvise, vec![0, 4096, int(libc::MADV_REMOVE)]),
         ("prctl of its death signal", libc::SYS_prctl, vec![int(libc::PR_SET_PDEATHSIG), 0]),

@@ -121,7 +121,8 @@ impl Shared {
                 unsafe { pages::of_range(range, &mut found) };
             }
             let names = joined(module.file_pages.iter().map(|pages| pages.names.clone()).collect());
-            file_pages::capture(module.file_pages, &mut found).map_err(|Unreadable| CaptureError::File)?;
+            let memory = |range| self.files.stores.memory(range);
+            file_pages::capture(module.file_pages, memory, &mut found).map_err(|Unreadable| CaptureError::File)?;
             let ranges = ranges.iter().chain(&names).map(|range| (range.start, range.end - range.start)).collect();
             modules.push(ModuleRecord { name: module.name, bytes: module.bytes, pages: ranges });
         }

@@ -18,16 +18,24 @@ use crate::hostcall::FilePages;
 use crate::pager::PageError;
 use monohull_abi::layout::{FILES_BASE, PAGE};
 use monohull_trampoline::system::copy;
+use std::ops::Range;
 
 /// A page cannot be read: the host has no memory to put there.
 pub(super) struct Unreadable;
 
-/// Adds the pages that are not zero, by their names upwards.
-pub(super) fn capture(mut pages: Vec<FilePages>, into: &mut Found) -> Result<(), Unreadable> {
+/// Adds the pages that are not zero, by their names upwards. Of a range `memory` says which parts are to be read: the rest is zero, and would take memory
+/// if it were.
+pub(super) fn capture(
+    mut pages: Vec<FilePages>,
+    memory: impl Fn(Range<u64>) -> Vec<Range<u64>>,
+    into: &mut Found,
+) -> Result<(), Unreadable> {
     pages.sort_unstable_by_key(|pages| pages.names.start);
     let mut bytes = [0; PAGE as usize];
-    for FilePages { names, address } in pages {
-        for (name, address) in names.step_by(PAGE as usize).zip((address..).step_by(PAGE as usize)) {
+    for FilePages { names, address: start } in pages {
+        let parts = memory(start..start + (names.end - names.start));
+        for address in parts.into_iter().flat_map(|part| part.step_by(PAGE as usize)) {
+            let name = names.start + (address - start);
             // SAFETY: memory of a module that it has just named, and that no handler changes now; the calling thread is a carrier, which
             // survives a fault: the host may have no page to put there.
             if !unsafe { copy(bytes.as_mut_ptr(), address as *const u8, bytes.len()) } {
@@ -89,4 +97,43 @@ fn write(pages: &[&FilePages], name: u64, bytes: &[u8]) -> bool {
         (name, bytes, next) = (name + len as u64, &bytes[len..], next + 1);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hole may be on a page of its own afterwards, or, as here, be none that can be read.
+    #[test]
+    fn holes_are_not_looked_at() {
+        const PAGES: u64 = 8;
+        let len = (PAGES * PAGE) as usize;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: mmap(2): a new mapping where the kernel likes.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        let page = |index: u64| start as u64 + index * PAGE;
+        for index in [2, 5, 6] {
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: pages of that mapping, which nothing else uses.
+            unsafe {
+                assert_eq!(libc::mprotect(page(index) as *mut libc::c_void, PAGE as usize, rights), 0);
+                // The page 5 stays zero.
+                *(page(index) as *mut u8) = (index != 5).into();
+            }
+        }
+        let name = |index: u64| FILES_BASE + index * PAGE;
+        let pages = FilePages { names: name(0)..name(PAGES), address: page(0) };
+        let mut found = Found::default();
+        let memory = |range: Range<u64>| {
+            assert_eq!(range, page(0)..page(PAGES));
+            vec![page(2)..page(3), page(5)..page(7)]
+        };
+        capture(vec![pages], memory, &mut found).unwrap_or_else(|Unreadable| panic!("it is readable"));
+        let runs = found.into_parts().pages;
+        let places: Vec<_> = runs.iter().map(|run| (run.address, run.bytes.len() as u64, run.bytes[0])).collect();
+        assert_eq!(places, [(name(2), PAGE, 1), (name(6), PAGE, 1)]);
+        // SAFETY: the mapping is the test's own.
+        unsafe { libc::munmap(start, len) };
+    }
 }

@@ -10,10 +10,13 @@
 
 use crate::pager::Window;
 use monohull_trampoline::system::copy;
+use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::{Whence, lseek64};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -137,6 +140,29 @@ impl Pool {
         Some(Window { file: self.file.as_fd(), offset, len: self.pieces * PIECE - offset })
     }
 
+    /// Which addresses of a range have memory, if it is one of this pool: elsewhere it is a hole of zeros, which a look at it would fill. What the
+    /// kernel has swapped out has some.
+    pub(super) fn memory(&self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
+        let (start, end) = (self.offset(range.start)?, range.end.checked_sub(self.address)?);
+        let mut memory = Vec::new();
+        let mut at = start;
+        let find = |from: u64, whence| lseek64(&self.file, from as i64, whence).map(|found| found as u64);
+        while at < end {
+            let found = match find(at, Whence::SeekData) {
+                Ok(found) => found,
+                // There is no more.
+                Err(Errno::ENXIO) => break,
+                Err(_) => return None,
+            };
+            if found >= end {
+                break;
+            }
+            at = find(found, Whence::SeekHole).ok()?.min(end);
+            memory.push(self.address + found..self.address + at);
+        }
+        Some(memory)
+    }
+
     fn offset(&self, address: u64) -> Option<u64> {
         address.checked_sub(self.address).filter(|offset| *offset < self.pieces * PIECE)
     }
@@ -204,6 +230,32 @@ mod tests {
         assert_eq!((*byte(again), *byte(again + PIECE - 1)), (0, 0));
         assert_eq!((*byte(taken[0]), *byte(taken[0] + PIECE - 1)), (7, 9), "others are as they were");
         assert!(!pool.put(taken[0] - 1) && !pool.put(taken[0] + 3 * PIECE), "memory of others is not the pool's");
+    }
+
+    /// To look at them all would give each a page.
+    #[test]
+    fn it_is_known_which_pages_there_are() {
+        use std::os::unix::fs::MetadataExt;
+        const PAGE: u64 = 4096;
+        let (pool, first) = pool(2 * PIECE);
+        assert_eq!(pool.memory(&(first..first + PIECE)), Some(Vec::new()));
+        let second = pool.take().expect("a piece");
+        for page in [3, 4, 400, 511] {
+            *byte(first + page * PAGE) = 7;
+        }
+        *byte(second) = 9;
+        let blocks = || pool.file.metadata().expect("it is open").blocks();
+        let before = blocks();
+        let page = |page: u64| first + page * PAGE;
+        let memory = |pages: Range<u64>| pool.memory(&(page(pages.start)..page(pages.end))).expect("the pool's");
+        assert_eq!(memory(0..512), [page(3)..page(5), page(400)..page(401), page(511)..page(512)]);
+        assert_eq!(memory(511..1024), [page(511)..page(513)]);
+        assert_eq!(memory(4..4), []);
+        assert_eq!(memory(4..300), [page(4)..page(5)]);
+        assert_eq!(pool.memory(&(first - PAGE..first)), None, "memory of others");
+        assert_eq!(blocks(), before);
+        assert_eq!(*byte(page(5)), 0);
+        assert!(blocks() > before, "the control: a look at a hole fills it");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::mount::{Mount, Source};
 use super::pool::{PIECE, Pool, unmap};
 use crate::pager::Window;
 use std::alloc::Layout;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// Pieces from this size on do not come from the heap.
@@ -54,6 +55,12 @@ impl Stores {
     /// The file behind an address of such memory, if there is one.
     pub(crate) fn window(&self, address: u64) -> Option<Window<'_>> {
         self.pool()?.window(address)
+    }
+
+    /// Which addresses of a range of such memory are to be read, to know all of it: the rest is zero.
+    pub(crate) fn memory(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        // What is no hole of a memory file has its pages, or shows the page of zeros.
+        self.pool().and_then(|pool| pool.memory(&range)).unwrap_or_else(|| vec![range])
     }
 
     fn pool(&self) -> Option<&Pool> {

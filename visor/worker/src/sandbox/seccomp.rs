@@ -237,6 +237,11 @@ const WORKER: &[Entry<'static>] = &[
         Rules::If(&[is(5, RWF_APPEND)]),
         "files of granted directories, which the broker has opened (`host_files`): writes to the end",
     ),
+    Entry(
+        libc::SYS_lseek,
+        Rules::OneOf(2, &[libc::SEEK_DATA, libc::SEEK_HOLE]),
+        "captures leave holes of files in memory as they are (`domain::files`)",
+    ),
     Entry(libc::SYS_flock, Rules::OneOf(1, &[libc::LOCK_UN]), "a disk image that came with the job is given up"),
     Entry(
         libc::SYS_fcntl,
