@@ -17,6 +17,8 @@ use std::time::Instant;
 const START: f64 = 20e6;
 /// How long one may take to answer that starts from a template.
 const TEMPLATE: f64 = 2e6;
+/// A program that says when it is ready, for `monohull run` with and without a template.
+const PREPARED: &str = "import asyncio, json, re\nimport monohull\nmonohull.ready()\n";
 /// What the function `python` of `cold.rs` does, for the host's interpreter.
 const PEER: &str = "\
 import json, re, sys
@@ -79,7 +81,7 @@ fn start(effort: Effort, image: &Path) -> Result<Row> {
     Ok(Row::new("python, started and ended", sides, "what is allowed", Unit::Milliseconds, Some(1.0)))
 }
 
-/// From the call to the answer: by the command line, which takes the image's file in; in a process of its own; and from a template. Against what is
+/// From the call to the answer: by the command line, which takes the image's file in, also with a template that it has kept; in a process of its own; and from a template. Against what is
 /// allowed, against an interpreter of the host that runs the same program, and the command against the least that it has to do.
 fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
     let count = effort.size("30", "2");
@@ -95,6 +97,7 @@ fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
     let monohull = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let monohull = monohull.with_file_name("monohull");
     let run = || timed(Command::new(&monohull).arg("run").arg(&document));
+    let prepared = prepared_program(&monohull)?;
     let ours = |what: &'static str| move || peer::measure("cold", &[what, count]);
     let peer = format!("{} -I -S of the host", python.display());
     let row = |name, sides, peer: &str, limit| Row::new(name, sides, peer, Unit::Milliseconds, limit);
@@ -110,6 +113,12 @@ fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
         ),
         row("python, a process, compared", take_turns(effort, ours("python:answered"), host)?, &peer, None),
         row(
+            "python, `monohull run` from a template",
+            take_turns(effort, || prepared.run(&[]), || prepared.run(&["--no-template"]))?,
+            "the same with `--no-template`",
+            Some(1.0),
+        ),
+        row(
             "python, from a template, answered",
             take_turns(effort, ours("python-template:answered"), || Ok(TEMPLATE))?,
             "what is allowed",
@@ -122,6 +131,33 @@ fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
             None,
         ),
     ])
+}
+
+/// A program that has been run once, with a cache of its own.
+struct Prepared {
+    monohull: PathBuf,
+    folder: PathBuf,
+}
+
+impl Prepared {
+    /// One run, in nanoseconds.
+    fn run(&self, options: &[&str]) -> Result<f64> {
+        let folder = |name| self.folder.join(name);
+        let mut command = Command::new(&self.monohull);
+        command.arg("run").args(options).arg(folder("app.py"));
+        timed(command.env("XDG_CACHE_HOME", folder("cache")).env("XDG_CONFIG_HOME", folder("settings")))
+    }
+}
+
+fn prepared_program(monohull: &Path) -> Result<Prepared> {
+    let folder = crate::ours::scratch()?.join("prepared");
+    let program = folder.join("app.py");
+    let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&program, PREPARED));
+    written.map_err(|error| format!("{}: {error}", program.display()))?;
+    let prepared = Prepared { monohull: monohull.to_owned(), folder };
+    // The first compiles the program, and has its template made.
+    prepared.run(&[])?;
+    Ok(prepared)
 }
 
 /// What every run of an image does at least: its bytes are copied into memory that cannot change, in which they are checked and from which they are

@@ -108,7 +108,7 @@ impl Deploy {
             let target = entry.as_object_mut().and_then(|entry| entry.remove("target"));
             let target = target.and_then(|target| serde_json::from_value(target).ok()).unwrap_or_default();
             let bytes = match image_of(&image, target, wanted)? {
-                Some(memory) => {
+                Some((memory, _)) => {
                     read_sealed(memory, u64::MAX).map_err(|source| BuildError::File { path: image.clone(), source })?
                 }
                 None => read(&image)?,

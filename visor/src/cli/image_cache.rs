@@ -52,22 +52,32 @@ pub(super) fn state_of(file: &Metadata) -> [u8; 56] {
 
 /// A place in the cache.
 pub(super) struct Entry {
-    path: PathBuf,
-    key: Key,
-    made_from: [u8; 32],
+    pub(super) path: PathBuf,
+    pub(super) key: Key,
+    pub(super) made_from: [u8; 32],
+}
+
+/// Where an entry with this name is, if there is one. Nothing is made.
+pub(super) fn path_of(kind: &str, name: &[u8; 32]) -> Option<PathBuf> {
+    let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(cache()?.join(kind).join(name))
 }
 
 impl Entry {
     /// The place of what is made from something with this hash. None if there is no folder for it, or no key. Each kind has its own
     /// folder and its own key.
     pub(super) fn of(kind: &str, made_from: [u8; 32]) -> Option<Entry> {
-        let (folder, keys) = (cache()?.join(kind), key_folder()?);
-        for folder in [&folder, &keys] {
+        Entry::named(kind, &made_from, made_from)
+    }
+
+    /// The same under another name than that hash.
+    pub(super) fn named(kind: &str, name: &[u8; 32], made_from: [u8; 32]) -> Option<Entry> {
+        let (path, keys) = (path_of(kind, name)?, key_folder()?);
+        for folder in [path.parent()?, &keys] {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
         }
         let key = Key::load_or_create(&keys.join(format!("{kind}-cache.key"))).ok()?;
-        let name: String = made_from.iter().map(|byte| format!("{byte:02x}")).collect();
-        Some(Entry { path: folder.join(name), key, made_from })
+        Some(Entry { path, key, made_from })
     }
 
     /// What was made, if the user's key has sealed it for this very hash.
@@ -90,10 +100,16 @@ impl Entry {
     }
 
     pub(super) fn write(&self, made: &[u8]) -> std::io::Result<()> {
+        self.publish(|mut file| {
+            file.write_all(&self.key.seal_entry(&self.made_from, made))?;
+            file.write_all(made)
+        })
+    }
+
+    /// Puts a file there, of which this writes the content.
+    pub(super) fn publish(&self, write: impl FnOnce(&File) -> std::io::Result<()>) -> std::io::Result<()> {
         let new = NewFile::beside(&self.path)?;
-        let mut file: &File = new.file();
-        file.write_all(&self.key.seal_entry(&self.made_from, made))?;
-        file.write_all(made)?;
+        write(new.file())?;
         new.publish(Replace::Yes)?;
         self.path.parent().map_or(Ok(()), prune)
     }

@@ -49,6 +49,7 @@ mod python;
 mod real_std;
 mod resume;
 mod run;
+mod run_templates;
 mod schedule;
 mod schema;
 mod serve;

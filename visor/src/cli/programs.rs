@@ -21,6 +21,8 @@ use monohull_workflow::{Plan, Target};
 #[derive(Debug, Default)]
 pub(super) struct Images {
     _files: Vec<OwnedFd>,
+    /// Of each function, a hash that is another one whenever its image is, if one is known without reading the image.
+    pub(super) known: Vec<Option<[u8; 32]>>,
 }
 
 /// Replaces each program in a plan by its image. What was compiled, or verified, is passed on as a sealed memory file, so these bytes are
@@ -31,28 +33,34 @@ pub(super) fn replace_programs(plan: &mut Plan) -> Result<Images, BuildError> {
 
 /// The same for a run that goes on, whose functions had images with these hashes. It may have begun on a host with another processor.
 pub(super) fn replace_programs_of(plan: &mut Plan, known: &[[u8; 32]]) -> Result<Images, BuildError> {
-    let mut files = Vec::new();
+    let (mut files, mut hashes) = (Vec::new(), Vec::new());
     for (index, function) in plan.functions.iter_mut().enumerate() {
         let wanted = Wanted { known: known.get(index), ..Wanted::here() };
-        if let Some(file) = image_of(&function.image, function.target, wanted)? {
+        let (file, hash) = image_of(&function.image, function.target, wanted)?.unzip();
+        hashes.push(hash.flatten());
+        if let Some(file) = file {
             // The engine opens it in this process, and takes it as it is.
             let image = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
             function.made_of = Some(std::mem::replace(&mut function.image, image));
             files.push(file);
         }
     }
-    Ok(Images { _files: files })
+    Ok(Images { _files: files, known: hashes })
 }
 
-/// The image of what a workflow file names, in sealed memory, if that is a program.
-pub(super) fn image_of(path: &Path, target: Target, wanted: Wanted<'_>) -> Result<Option<OwnedFd>, BuildError> {
+/// An image in sealed memory, and a hash that is another one whenever the image is, if one is known.
+type Made = (OwnedFd, Option<[u8; 32]>);
+
+/// The image of what a workflow file names, if that is a program.
+pub(super) fn image_of(path: &Path, target: Target, wanted: Wanted<'_>) -> Result<Option<Made>, BuildError> {
     let is_python = path.exists() && python::is_program(path);
     if target == Target::Wasi && !is_python {
         return Err(BuildError::NoPythonProgram(path.to_path_buf()));
     }
     if wasm::is_program(path) {
         let image = wasm::cached_image(path, wanted)?;
-        seal(&image, 0).map(Some).map_err(|source| BuildError::File { path: path.to_owned(), source })
+        let file = seal(&image, 0).map_err(|source| BuildError::File { path: path.to_owned(), source })?;
+        Ok(Some((file, None)))
     } else if is_python {
         python::cached_image(path, target).map(Some)
     } else {

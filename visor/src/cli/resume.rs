@@ -210,7 +210,7 @@ impl Resume {
         };
         let terminal = Terminal::new(self.raw);
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
-        let begin = Begin { options: &options, watcher, continuation: Some((continuation, images)) };
+        let begin = Begin { options: &options, watcher, continuation: Some((continuation, images)), templates: None };
         let document = saved.document;
         let key = sealing;
         let origin = Origin { file, document, settings, outputs, generation, events, given, copy, confined, key };

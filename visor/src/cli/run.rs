@@ -14,6 +14,7 @@ use super::exit::Exit;
 use super::isolation::Isolation;
 use super::programs::replace_programs;
 use super::progress::Terminal;
+use super::run_templates::RunTemplates;
 use super::setting::Setting;
 use super::single::{self, Given};
 use super::slots;
@@ -98,6 +99,10 @@ pub(super) struct Run {
     /// Give the workflow an event at its start: `NAME=PATH` says what is in the file
     #[arg(long = "event", value_name = "NAME=PATH", value_parser = durable::send::named_file, conflicts_with_all = ["watch", "suspend", "state"])]
     events: Vec<(String, PathBuf)>,
+    /// Start from the image: use no template that an earlier run has made, and make none. A function that says when it is ready has one, in
+    /// the user's cache
+    #[arg(long)]
+    no_template: bool,
     /// Run again whenever the workflow file or one of its images changes, until a signal ends it
     #[arg(long)]
     watch: bool,
@@ -175,7 +180,7 @@ impl Run {
             Ok(plan) => plan,
             Err(error) => return self.refuse(Exit::Usage, error.blame(), &error),
         };
-        let _images = match replace_programs(&mut plan) {
+        let images = match replace_programs(&mut plan) {
             Ok(images) => images,
             Err(error) => {
                 let blame = if error.blame() == Blame::Workflow { "workflow" } else { "function" };
@@ -214,7 +219,8 @@ impl Run {
         if let Some(Err(error)) = self.suspend.as_deref().map(prepare_folder) {
             return self.refuse(Exit::Host, "host", &error);
         }
-        let begin = Begin { options: &options, watcher, continuation: None };
+        let templates = self.may_use_template().then(|| RunTemplates::new(images.known.clone()));
+        let begin = Begin { options: &options, watcher, continuation: None, templates };
         let confined = Confined { isolation, cgroup: suspend::kept_mode(self.cgroup) };
         let origin = Origin { confined, key, ..self.origin(document) };
         let ran = suspend::run(&plan, begin, origin, self.suspend.as_deref(), self.json);
@@ -226,6 +232,11 @@ impl Run {
             };
             self.refuse(exit, blame, &error)
         })
+    }
+
+    /// What is set on the command line may be a secret, and is not written to a disk unasked.
+    fn may_use_template(&self) -> bool {
+        !self.no_template && !self.program.has_environment()
     }
 
     fn run_durably(&self, state: &Path, plan: &Plan, document: Vec<u8>, isolation: IsolationWish) -> Exit {

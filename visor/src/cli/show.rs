@@ -7,8 +7,8 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use monohull_report::escape::{Line, quoted_lines, shown};
 use monohull_report::{
-    CodePlace, Content, Failure, OutputReport, ProcessKind, ProcessReport, RunReport, Sandbox, Status, Suspensions,
-    Unread,
+    CodePlace, Content, Failure, OutputReport, ProcessKind, ProcessReport, RunReport, Sandbox, StartKind, StartReport,
+    Status, Suspensions, Unread,
 };
 
 /// Instances of one step that get a row of their own; the others are counted in one more.
@@ -38,6 +38,13 @@ pub(super) fn report(report: &RunReport) -> String {
     let _ = writeln!(text, "workflow    {} {}", report.workflow, report.status.name());
     let _ = writeln!(text, "total       {}", time(report.duration_us));
     let _ = writeln!(text, "cold start  {}", time(report.cold_start_us));
+    match &report.start {
+        Some(StartReport { kind: StartKind::Template, .. }) => text.push_str("start       from a template\n"),
+        Some(StartReport { no_template: Some(why), .. }) => {
+            let _ = writeln!(text, "start       from the image, without a template: {why}");
+        }
+        _ => {}
+    }
     if let Some(Suspensions { times, away_us }) = report.suspended {
         let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
         let away = humantime::format_duration(Duration::from_millis(away_us / 1000));

@@ -43,6 +43,11 @@ impl Given {
         }
     }
 
+    /// Whether it has variables of an environment.
+    pub(super) fn has_environment(&self) -> bool {
+        !self.environment.is_empty()
+    }
+
     /// The workflow of this program. `has_input`: its standard input is given.
     pub(super) fn document(&self, program: &Path, has_input: bool) -> Result<Vec<u8>, String> {
         let name = program.file_name().and_then(|name| name.to_str()).ok_or("a program's name is UTF-8")?;

@@ -4,11 +4,12 @@ use std::fmt::{Display, Write};
 use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
 use super::exit::Exit;
+use super::run_templates::RunTemplates;
 use super::{output, show};
 use monohull_checkpoint::Key;
 use monohull_engine::{Event, RunOptions};
@@ -17,7 +18,8 @@ use monohull_report::{Progress, RunReport, Status};
 use monohull_saved::{Confined, Engine, OwnCgroup, Saved, Written};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{
-    self as worker, Bounds, Continuing, ProcessError, Ran, Rest, SuspendedRun, Waiting, copy_continuation,
+    self as worker, Bounds, Continuing, KeptTemplates, ProcessError, Ran, Rest, SuspendedRun, Waiting,
+    copy_continuation,
 };
 use monohull_workflow::Plan;
 
@@ -54,6 +56,8 @@ pub(super) struct Begin<'r> {
     pub(super) watcher: Option<&'r dyn Progress>,
     /// The rest of the workflow, and the hashes of its images, if it is gone on with.
     pub(super) continuation: Option<(Rest, Vec<[u8; 32]>)>,
+    /// The templates that are kept, if it may start from one.
+    pub(super) templates: Option<RunTemplates>,
 }
 
 /// Runs a workflow, and prints what came of it. With a `folder` it is suspended when it only waits: it stands still until its checkpoint is there, and
@@ -65,12 +69,15 @@ pub(super) fn run(
     folder: Option<&Path>,
     json: bool,
 ) -> Result<Exit, ProcessError> {
-    let Begin { options, watcher, continuation } = begin;
+    let Begin { options, watcher, continuation, mut templates } = begin;
     let cgroup = mode_of(origin.confined.cgroup);
     let continuing = Continuing { continuation, suspend: folder.map(|_| SHORTEST_WAIT) };
+    let begun = Instant::now();
+    let kept_templates = templates.as_mut().map(|templates| templates as &mut dyn KeptTemplates);
     let Some(folder) = folder else {
-        return worker::run_from(plan, options, cgroup, watcher, continuing).map(|ran| match ran {
-            Ran::Ended(report) => ended(*report, plan, json),
+        let ran = worker::run_from(plan, options, cgroup, watcher, continuing, kept_templates);
+        return ran.map(|ran| match ran {
+            Ran::Ended(report) => ended_and_kept(*report, plan, json, templates.as_ref(), (options, cgroup, begun)),
             Ran::Suspended(_) => super::fail(Exit::Host, &"the workflow was suspended, which was not asked for"),
         });
     };
@@ -79,12 +86,28 @@ pub(super) fn run(
         kept = Some(keep(waiting, plan, &origin, folder)?);
         Ok(())
     };
-    let report = worker::run_until_kept(plan, options, cgroup, watcher, continuing, &mut keep)?;
+    let report = worker::run_until_kept(plan, options, cgroup, watcher, continuing, &mut keep, kept_templates)?;
     Ok(match (report, kept) {
-        (Some(report), _) => ended(*report, plan, json),
+        (Some(report), _) => ended_and_kept(*report, plan, json, templates.as_ref(), (options, cgroup, begun)),
         (None, Some(kept)) => suspended(&kept, plan, json),
         (None, None) => super::fail(Exit::Host, &"the workflow was stopped, which was not asked for"),
     })
+}
+
+/// Prints the report of a workflow that has ended now, and then has the template made from which its later runs start.
+fn ended_and_kept(
+    mut report: RunReport,
+    plan: &Plan,
+    json: bool,
+    templates: Option<&RunTemplates>,
+    (options, cgroup, begun): (&RunOptions, CgroupMode, Instant),
+) -> Exit {
+    let templates = templates.filter(|templates| templates.complete(&mut report));
+    let exit = ended(report, plan, json);
+    if let Some(templates) = templates {
+        templates.make(options, cgroup, begun.elapsed());
+    }
+    exit
 }
 
 /// Says why nothing runs.

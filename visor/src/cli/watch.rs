@@ -39,9 +39,11 @@ pub(super) fn run(workflow: &Path) -> Exit {
 }
 
 fn run_once() -> io::Result<()> {
-    let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--watch");
+    // What is being changed has no template.
+    const ALONE: [&str; 2] = ["--watch", "--no-template"];
+    let arguments = std::env::args_os().skip(1).filter(|argument| !ALONE.iter().any(|alone| argument == alone));
     // What came of it has been said.
-    Command::new("/proc/self/exe").args(arguments).status().map(drop)
+    Command::new("/proc/self/exe").args(arguments).arg("--no-template").status().map(drop)
 }
 
 /// Waits until a file has changed and nothing more changes: a linker may be writing an image.

@@ -1,7 +1,14 @@
 //! `monohull run`: one workflow, run in a worker of the calling process.
 
+mod making;
+
+pub use making::{NotMade, make_template};
+
 use super::cgroup::{CgroupMode, Membership};
-use super::{Data, Job, Message, Notice, ProcessError, Rest, Running, Settings, Spawner, StartingWorker, SuspendedRun};
+use super::{
+    Data, Job, JobTemplate, Message, Notice, ProcessError, Rest, Running, Settings, Spawner, StartingWorker,
+    SuspendedRun, Template, may_have_template,
+};
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::keys;
 use monohull_engine::output_file::write_whole;
@@ -32,7 +39,7 @@ pub fn run(
     cgroup: CgroupMode,
     watcher: Option<&dyn Progress>,
 ) -> Result<RunReport, ProcessError> {
-    match run_from(plan, options, cgroup, watcher, Continuing::default())? {
+    match run_from(plan, options, cgroup, watcher, Continuing::default(), None)? {
         Ran::Ended(report) => Ok(*report),
         Ran::Suspended(_) => unreachable!("it was not to be suspended"),
     }
@@ -55,6 +62,18 @@ pub enum Ran {
     /// The workflow waits.
     Suspended(Box<Waiting>),
 }
+
+/// Templates that are kept from one run to the next.
+pub trait KeptTemplates {
+    /// That of this workflow, of which there [can](may_have_template) be one, if it is there. Whether its functions have protection keys.
+    fn find(&mut self, workflow: &Arc<Ready>, keys: bool) -> Option<Arc<Template>>;
+
+    /// The one that was found cannot be used, for this reason. The run begins without it.
+    fn refuse(&mut self, why: &str);
+}
+
+/// Those of a run, if it has any to do with them.
+pub type Templates<'t> = Option<&'t mut dyn KeptTemplates>;
 
 /// Takes the captures of a workflow that goes on: there is one each time that [`RunOptions::halt`] is over.
 pub trait Keep {
@@ -99,9 +118,12 @@ pub fn run_from(
     cgroup: CgroupMode,
     watcher: Option<&dyn Progress>,
     continuing: Continuing,
+    templates: Templates<'_>,
 ) -> Result<Ran, ProcessError> {
-    let ran = run_kept(plan, options, cgroup, watcher, continuing, None)?;
-    Ok(ran.expect("no capture was answered with an end"))
+    let groups = Membership::set_up(cgroup)?;
+    let ran = run_in(&groups, plan, options, watcher, continuing, Keeping::Nothing, templates);
+    groups.end();
+    Ok(ran?.expect("no capture was answered with an end"))
 }
 
 /// The same, where a workflow that only waits stands still until `keep` has kept what it is suspended as; `None` if it has. The report of one that
@@ -113,9 +135,10 @@ pub fn run_until_kept(
     watcher: Option<&dyn Progress>,
     continuing: Continuing,
     keep: KeepWaiting<'_>,
+    templates: Templates<'_>,
 ) -> Result<Option<Box<RunReport>>, ProcessError> {
     let groups = Membership::set_up(cgroup)?;
-    let ran = run_in(&groups, plan, options, watcher, continuing, Keeping::Waiting(keep));
+    let ran = run_in(&groups, plan, options, watcher, continuing, Keeping::Waiting(keep), templates);
     groups.end();
     Ok(match ran? {
         Some(Ran::Ended(report)) => Some(report),
@@ -140,7 +163,8 @@ pub fn run_kept(
     keep: Option<&mut dyn Keep>,
 ) -> Result<Option<Ran>, ProcessError> {
     let groups = Membership::set_up(cgroup)?;
-    let ran = run_in(&groups, plan, options, watcher, continuing, keep.map_or(Keeping::Nothing, Keeping::Captures));
+    let keep = keep.map_or(Keeping::Nothing, Keeping::Captures);
+    let ran = run_in(&groups, plan, options, watcher, continuing, keep, None);
     groups.end();
     ran
 }
@@ -152,6 +176,7 @@ fn run_in(
     watcher: Option<&dyn Progress>,
     continuing: Continuing,
     keep: Keeping<'_>,
+    mut templates: Templates<'_>,
 ) -> Result<Option<Ran>, ProcessError> {
     let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
     let decision = options.isolation.decide();
@@ -197,7 +222,14 @@ fn run_in(
         Err(failure) => return failed(*failure),
     };
     let images = workflow.images().to_vec();
+    let mut template = JobTemplate::No;
+    if let Some(templates) = templates.as_mut().filter(|_| continuation.is_none() && may_have_template(&workflow))
+        && let Some(found) = templates.find(&workflow, settings.keys)
+    {
+        template = JobTemplate::From(found);
+    }
     let mut job = Job::new(workflow, inputs);
+    job.template = template;
     job.files = files;
     job.load_all = options.load_all;
     job.continuation = continuation;
@@ -217,13 +249,13 @@ fn run_in(
     }
     job.lines = watcher.is_some();
     job.progress = watcher.is_some();
-    let Forked { worker, spawner: _spawner } = worker?;
+    let Forked { worker, mut spawner } = worker?;
     let mut running = worker.wait()?.assign(&job)?;
     // Writes to a disk get more time.
     let grace = if job.files.is_empty() { GRACE } else { DISK_GRACE };
     let latest = plan.limits.timeout.map(|limit| begin + limit + grace);
     let again = plan.steps.iter().any(|step| step.retry.max_attempts > 1);
-    let inputs = if again { job.inputs } else { Vec::new() };
+    let inputs = if again { job.inputs.as_slice() } else { &[] };
     let waiting = |run| {
         let whole = inputs.iter().map(|(slot, data)| Ok((slot.clone(), data.whole()?))).collect::<io::Result<_>>();
         let inputs = whole.map_err(super::error::host("reading an input again"))?;
@@ -237,11 +269,25 @@ fn run_in(
             (None, Some(|run| waiting(run).map_err(|error| error.to_string()).and_then(&mut *keep)))
         }
     };
-    let kept = Kept {
+    let mut kept = Kept {
         captures: captures.as_mut().map(|keep| keep as &mut dyn FnMut(SuspendedRun) -> Result<Next, ProcessError>),
         waits: waits.as_mut().map(|keep| keep as &mut dyn FnMut(SuspendedRun) -> Result<(), String>),
     };
-    match follow(&mut running, watcher, latest, kept)? {
+    let mut answer = follow(&mut running, watcher, latest, &mut kept);
+    if let (Err(ProcessError::Unfit(why)), JobTemplate::From(_), Some(templates)) = (&answer, &job.template, templates)
+    {
+        templates.refuse(why);
+        job.template = JobTemplate::No;
+        // Nothing of the workflow has run, and what was shown of it goes: it may have threads, with which this process could not fork.
+        watcher.into_iter().for_each(|watcher| plan.steps.iter().for_each(|step| watcher.step_ended(&step.name)));
+        let again = Forked::new(&settings, groups)?;
+        running = again.worker.wait()?.assign(&job)?;
+        spawner = again.spawner;
+        answer = follow(&mut running, watcher, latest, &mut kept);
+    }
+    let answer = answer?;
+    drop(spawner);
+    match answer {
         Ok(Answer::Stopped) => Ok(None),
         Ok(Answer::Suspended(suspended)) => Ok(Some(Ran::Suspended(Box::new(waiting(suspended)?)))),
         Ok(Answer::Ended(mut report, outputs)) => {
@@ -306,7 +352,7 @@ fn follow(
     running: &mut Running,
     watcher: Option<&dyn Progress>,
     mut latest: Option<Instant>,
-    mut keep: Kept<'_>,
+    keep: &mut Kept<'_>,
 ) -> Result<Result<Answer, Failure>, ProcessError> {
     let mut is_kept = false;
     loop {

@@ -74,7 +74,10 @@ mod worker;
 pub use captured::{Bounds, copy_continuation, read_continuation, read_record, seal_continuation};
 pub use error::ProcessError;
 pub use exit_status::{Cause, Death};
-pub use foreground::{Continuing, Keep, KeepWaiting, Next, Ran, Waiting, run, run_from, run_kept, run_until_kept};
+pub use foreground::{
+    Continuing, Keep, KeepWaiting, KeptTemplates, Next, NotMade, Ran, Templates, Waiting, make_template, run, run_from,
+    run_kept, run_until_kept,
+};
 pub use job::{Data, HELD_MAX, Job, Rest};
 pub use memory::Gauge;
 pub use message::{Message, SuspendedRun};

@@ -9,10 +9,11 @@
 //! process that has got it can change it for the next. They are a copy, so that they are charged to this process, and not to the one that
 //! made them.
 
+use super::captured::read_template;
 use super::error::ProcessError;
 use monohull_domain::checkpoint::{TemplateMemory, TemplateUse};
 use monohull_engine::Ready;
-use monohull_ipc::sealed::{read_sealed, seal};
+use monohull_ipc::sealed::{read_sealed, seal, sealed_size};
 use monohull_workflow::plan::Instances;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -35,6 +36,13 @@ impl Template {
         Ok(Template { of: Arc::downgrade(workflow), file, bytes: bytes.len() as u64 })
     }
 
+    /// One that was kept, as sealed memory. An error if it is none.
+    pub fn kept(workflow: &Arc<Ready>, file: OwnedFd) -> io::Result<Template> {
+        read_template(file.try_clone()?).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+        let bytes = sealed_size(&file)?;
+        Ok(Template { of: Arc::downgrade(workflow), file, bytes })
+    }
+
     /// Bytes of memory that it takes.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -50,7 +58,8 @@ impl Template {
         self.of.strong_count() > 0
     }
 
-    pub(super) fn file(&self) -> &OwnedFd {
+    /// Its memory.
+    pub fn file(&self) -> &OwnedFd {
         &self.file
     }
 }

@@ -89,8 +89,8 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ProcessUse")]
     pub process: Option<ProcessUse>,
-    /// Where a server's template of the workflow is, from which later invocations start. Default: `when-ready`, where the function
-    /// says that it is ready, because only its author knows what it has made by then that all invocations may have in common.
+    /// Where the workflow's template is, from which later invocations of a server and later runs start. Default: `when-ready`, where the
+    /// function says that it is ready, because only its author knows what it has made by then that all invocations may have in common.
     /// With `after-first-wait` also a function has one that does not say so: before its first call that waits for, asks for or
     /// changes what is an invocation's own, such as an input, a file, a random number or a line of output.
     #[serde(default, skip_serializing_if = "is_default_template")]

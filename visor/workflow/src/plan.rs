@@ -39,7 +39,7 @@ pub struct Plan {
     pub time_stamp_counter: TimeStampCounter,
     /// Whether a server's process runs one invocation or several; the server decides if the file does not say.
     pub process: Option<ProcessUse>,
-    /// Where a server's template of it is.
+    /// Where its template is.
     pub template: TemplatePoint,
     /// The workflows to whose invocations it may send events; `*` for all.
     pub sends_to: Vec<String>,

@@ -84,17 +84,25 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>, target: Target) 
 }
 
 /// The image of a program that a workflow file names, in sealed memory. What is cached is the archive: the interpreter is there already.
-pub(super) fn cached_image(program: &Path, target: Target) -> Result<OwnedFd, BuildError> {
+///
+/// Of one for the processor also a hash that is another one whenever the image is: to hash the interpreter takes longer than to start it.
+pub(super) fn cached_image(program: &Path, target: Target) -> Result<(OwnedFd, Option<[u8; 32]>), BuildError> {
     let interpreter = Interpreter::find(target)?;
     let sources = sources::read(&program.canonicalize().map_err(file(program))?)?;
     let entry = Entry::of("python", identity(&interpreter, &sources)?);
-    if let Some(archive) = entry.as_ref().and_then(Entry::read) {
-        return interpreter.image(&archive);
-    }
-    let archive = pack(&interpreter.path, program, &sources)?;
-    // Without an entry the program is compiled again the next time.
-    let _ = entry.map(|entry| entry.write(&archive));
-    interpreter.image(&archive)
+    let archive = match entry.as_ref().and_then(Entry::read) {
+        Some(archive) => archive,
+        None => {
+            let archive = pack(&interpreter.path, program, &sources)?;
+            // Without an entry the program is compiled again the next time.
+            let _ = entry.map(|entry| entry.write(&archive));
+            archive
+        }
+    };
+    let state = state_of(&interpreter.file.metadata().map_err(file(&interpreter.path))?);
+    let of_parts = || Sha256::new().chain_update("monohull python image").chain_update(state).chain_update(&archive);
+    let known = (target == Target::Native).then(|| of_parts().finalize().into());
+    Ok((interpreter.image(&archive)?, known))
 }
 
 /// The hash of all that decides what an archive is. It decides nothing but what the function does.
@@ -170,7 +178,7 @@ fn pack(interpreter: &Path, program: &Path, sources: &sources::Sources) -> Resul
         ..RunOptions::default()
     };
     let continuing = Continuing { continuation: None, suspend: None };
-    match worker::run_from(&plan, &options, CgroupMode::Never, None, continuing) {
+    match worker::run_from(&plan, &options, CgroupMode::Never, None, continuing, None) {
         Ok(Ran::Ended(report)) => match &report.error {
             None => fs::read(&archive).map_err(|source| BuildError::File { path: archive, source }),
             Some(error) => Err(failed(said(&report).unwrap_or_else(|| error.message.clone()))),
