@@ -2,18 +2,15 @@
 //!
 //! ```text
 //!   wall clock        ──▶ what is due: stored times are compared with it, whatever it does
-//!   time that passes  ──▶ when an engine looks again: it sleeps for no more than NAP at a time
+//!   time that passes  ──▶ when an engine looks again: it sleeps for no more than a nap at a time
 //! ```
 //!
 //! A wall clock may be set: by an hour, or by thirty days. So it decides what is due, and never for how long an engine sleeps. One that is set forward makes
-//! things due, which are found a [`NAP`] later; one that is set back makes them due later, and none of them twice. The same rule makes hints
+//! things due, which are found a nap later; one that is set back makes them due later, and none of them twice. The same rule makes hints
 //! ([`Hints`](crate::Hints)) superfluous: what an engine was not told of it finds after its nap.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// The longest that an engine sleeps before it looks again.
-pub const NAP: Duration = Duration::from_secs(1);
 
 /// A wall clock.
 pub trait Clock: Send + Sync {
@@ -59,9 +56,9 @@ impl Clock for SetClock {
     }
 }
 
-/// For how long an engine sleeps before it looks again, if the first thing is due then.
-pub fn nap(due: Option<u64>, now: u64) -> Duration {
-    due.map_or(NAP, |due| Duration::from_nanos(due.saturating_sub(now)).min(NAP))
+/// For how long an engine sleeps before it looks again, if the first thing is due then, or nothing is known to be: no longer than `longest`.
+pub fn nap(due: Option<u64>, now: u64, longest: Duration) -> Duration {
+    due.map_or(longest, |due| Duration::from_nanos(due.saturating_sub(now)).min(longest))
 }
 
 #[cfg(test)]
@@ -70,9 +67,10 @@ mod tests {
 
     #[test]
     fn a_nap_ends_when_something_is_due_and_before_the_clock_can_matter() {
-        assert_eq!(nap(Some(5), 7), Duration::ZERO);
-        assert_eq!(nap(Some(7), 5), Duration::from_nanos(2));
-        assert_eq!([nap(Some(u64::MAX), 0), nap(None, 5)], [NAP; 2]);
+        let longest = Duration::from_secs(1);
+        assert_eq!(nap(Some(5), 7, longest), Duration::ZERO);
+        assert_eq!(nap(Some(7), 5, longest), Duration::from_nanos(2));
+        assert_eq!([nap(Some(u64::MAX), 0, longest), nap(None, 5, longest)], [longest; 2]);
     }
 
     #[test]

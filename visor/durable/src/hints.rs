@@ -1,7 +1,7 @@
 //! Hints: what is said between engines, and between the parts of one, so that they look sooner.
 //!
 //! A hint is said after a commit, and only after it. It names nothing that counts: whether something is due, and whose it is, is in the store. If all of
-//! them are lost, what they were about is found at the end of a [`NAP`](crate::NAP).
+//! them are lost, what they were about is found at the end of a [`nap`](crate::nap).
 
 use std::future::Future;
 use std::pin::Pin;

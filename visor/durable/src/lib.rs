@@ -74,7 +74,7 @@ mod versions;
 
 pub use children::{Child, Children, Family, Lost, OUTCOMES_MAX, Outcome};
 pub use chunks::{Chunk, ChunkError, ChunkKind, Chunks, named_chunks};
-pub use clock::{Clock, NAP, SetClock, WallClock, nap};
+pub use clock::{Clock, SetClock, WallClock, nap};
 pub use hints::{Hints, NoHints, Poked};
 pub use history::{
     Branched, Copied, Fork, Forks, History, KEEP, KEEP_MAX, Kept, Lineage, NoCheckpoint, Point, free_numbers,

@@ -4,6 +4,7 @@ mod chunks;
 mod sync_files;
 
 use crate::chunks::named_chunks;
+use crate::clock::{Clock, WallClock};
 use crate::meta::{Meta, MetaError};
 use crate::owner::{Owner, is_alive};
 use crate::{Sqlite, Unlock};
@@ -19,7 +20,6 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 const CHECKPOINTS: &str = "checkpoints";
 const FILES: &str = "files";
@@ -204,7 +204,7 @@ impl Store {
         let folder = self.folder.join(OWNERS);
         for owner in meta.owners()? {
             if !is_alive(&folder, &owner).map_err(at(&folder))? {
-                meta.expire(&owner, now())?;
+                meta.expire(&owner, WallClock.now())?;
                 // Its file is not needed: an owner without one is as dead.
                 let _ = fs::remove_file(folder.join(&owner));
             }
@@ -371,11 +371,6 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<[u8; 32]> {
             Err(error) => return Err(error),
         }
     }
-}
-
-/// The wall clock, in ns since 1970.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

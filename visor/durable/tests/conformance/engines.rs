@@ -12,14 +12,17 @@
 use crate::user::All;
 use monohull_durable::{
     Checkpoint, Claim, Claimed, Clock, Commit, Control, Definition, Fired, Held, InvocationId, Left, MetaError, Missed,
-    NAP, NewInvocation, NewMail, Schedule, ScheduleName, Sent, SetClock, Started, Status, Step, Wait, Want, nap,
+    NewInvocation, NewMail, Schedule, ScheduleName, Sent, SetClock, Started, Status, Step, Wait, Want, nap,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// An hour, in ns.
 pub(crate) const HOUR: u64 = 3_600_000_000_000;
 const DAY: u64 = 24 * HOUR;
+/// The longest that an engine sleeps.
+const NAP: Duration = Duration::from_secs(1);
 /// When a world begins, so that a clock can be set back.
 const BEGIN: u64 = 400 * DAY;
 /// The time between two due times of the schedule.
@@ -318,7 +321,7 @@ impl<S: All, K: FnMut(S) -> S> World<S, K> {
             Claimed::Nothing => {}
         }
         let due = [self.store.next_due(), self.store.next_look()].map(|due| due.expect("the store is whole"));
-        engine.looks = self.passed + nap(due.into_iter().flatten().min(), now).as_nanos() as u64;
+        engine.looks = self.passed + nap(due.into_iter().flatten().min(), now, NAP).as_nanos() as u64;
         Hands::Nothing
     }
 

@@ -251,12 +251,15 @@ fn go_on(store: &Store, claim: &mut Claim, from: Basis, how: How, keys: Keys<'_>
         }
         None => {
             for (slot, hash) in &start.inputs {
-                if store.key().is_none() {
-                    options.inputs.push((slot.clone(), store.file(hash)));
-                    continue;
-                }
-                match read_encrypted(store, hash) {
-                    Ok(bytes) => options.inline_inputs.push((slot.clone(), bytes)),
+                let read = match store.key() {
+                    // It is read where it is, and has to be as it was.
+                    None => store.open_whole_data(hash).map(|_| options.inputs.push((slot.clone(), store.file(hash)))),
+                    Some(_) => {
+                        read_encrypted(store, hash).map(|bytes| options.inline_inputs.push((slot.clone(), bytes)))
+                    }
+                };
+                match read {
+                    Ok(()) => {}
                     Err(error) if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) => {
                         return paused(&format_args!("input slot `{slot}`: {}: {error}", shown(&store.file(hash))));
                     }

@@ -23,14 +23,14 @@ use super::exit::Exit;
 use super::suspend::date;
 use monohull_abi::child::CHILD_EVENT;
 use monohull_durable::{
-    InvalidMail, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, MetaError, NoCheckpoint, Store, StoreError, Wait,
+    Clock, InvalidMail, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, MetaError, NoCheckpoint, Store, StoreError, Wait,
+    WallClock,
 };
 use monohull_report::escape::shown;
 use monohull_saved::FileError;
 use monohull_state_key::{KeyFile, KeyFileError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The state folder, of every verb that needs one.
 #[derive(Debug, clap::Args)]
@@ -194,8 +194,7 @@ impl Trouble {
 
 /// The wall clock (ns since 1970).
 fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    WallClock.now()
 }
 
 /// When an invocation with these waits goes on, for people: with what it means if there is no time.

@@ -8,7 +8,7 @@ use super::leg::{self, How};
 use super::started_with::Start;
 use super::{State, Trouble, due, now};
 use clap::Args;
-use monohull_durable::{Claimed, Meta, Status, Store, Want};
+use monohull_durable::{Claimed, Meta, Status, Store, Want, nap};
 use monohull_worker::cgroup::CgroupMode;
 use serde_json::{Value, json};
 use std::thread::sleep;
@@ -93,9 +93,9 @@ impl Wake {
                 Claimed::Nothing => {}
             }
             match meta.next_due()? {
-                Some(due) if self.wait => {
+                due @ Some(_) if self.wait => {
                     drop(meta);
-                    sleep(Duration::from_nanos(due.saturating_sub(now())).min(NAP));
+                    sleep(nap(due, now(), NAP));
                 }
                 next => break next,
             }

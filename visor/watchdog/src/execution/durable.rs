@@ -22,7 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use monohull_durable::{
     Adding, Claim, Claimed, Commit, Control, Controlled, Held, InvocationId, Left, Meta, Status as RowStatus,
-    StoreError,
+    StoreError, nap,
 };
 use monohull_engine::Ready;
 use monohull_worker::{Job, SuspendedRun};
@@ -49,7 +49,7 @@ use crate::invocations::stored::encode_printed;
 use crate::invocations::workers::Run;
 use crate::service::Watchdog;
 
-/// How long is slept at most while something is due: the clock may be set meanwhile.
+/// How long is slept at most: the clock may be set meanwhile, and hints may be lost.
 const NAP: Duration = Duration::from_secs(1);
 
 /// Invocations that are claimed at once.
@@ -201,15 +201,11 @@ impl Watchdog {
                     let permit = slot.run_permit().await;
                     known = self.claim((slot, permit)).await;
                 }
-                Some(due) => {
-                    let nap = Duration::from_nanos(due.saturating_sub(now())).min(NAP);
-                    tokio::select! {
-                        // Whether it is due is looked at by the clock; that it is there, by the claim.
-                        () = after(alarm.as_ref(), nap) => known = Some(due).filter(|due| *due <= now()),
-                        () = self.ledger.hurried() => {}
-                    }
-                }
-                None => self.ledger.hurried().await,
+                due => tokio::select! {
+                    // Whether it is due is looked at by the clock; that it is there, by the claim.
+                    () = after(alarm.as_ref(), nap(due, now(), NAP)) => known = due.filter(|due| *due <= now()),
+                    () = self.ledger.hurried() => {}
+                },
             }
         }
     }

@@ -276,7 +276,8 @@ impl Ledger {
         let start = Start::decode(&claim.start).ok_or("what it was started with cannot be read")?;
         let start = adapted(target, start, claim.published.clone())?;
         let open = |(slot, hash): &(String, [u8; 32])| {
-            let file = self.store().open_whole_data(hash).map_err(|error| format!("an input cannot be read: {error}"))?;
+            let file =
+                self.store().open_whole_data(hash).map_err(|error| format!("an input cannot be read: {error}"))?;
             Ok((slot.clone(), Data::File(file.into())))
         };
         let inputs = start.inputs.iter().map(open).collect::<Result<_, String>>()?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::HeaderMap;
-use monohull_durable::{Fired, MetaError, Schedule};
+use monohull_durable::{Fired, MetaError, Schedule, nap};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -21,7 +21,7 @@ use crate::invocations::slots::{self, Given};
 use crate::invocations::status::Mode;
 use crate::service::Watchdog;
 
-/// How long is slept at most while a schedule is due later: the clock may be set meanwhile.
+/// How long is slept at most: the clock may be set meanwhile, and hints may be lost.
 const NAP: Duration = Duration::from_secs(1);
 /// The pause after the ledger could not be used.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
@@ -38,8 +38,7 @@ impl Watchdog {
             let looked = spawn_blocking(move || watchdog.run_schedules()).await;
             let nap = match looked {
                 _ if self.is_ending() => std::future::pending().await,
-                Ok(Ok(Some(look))) => Duration::from_nanos(look.saturating_sub(now())).min(NAP),
-                Ok(Ok(None)) => Duration::MAX,
+                Ok(Ok(look)) => nap(look, now(), NAP),
                 Ok(Err(error)) => {
                     tracing::error!(%error, "the schedules cannot be read");
                     TROUBLE_PAUSE

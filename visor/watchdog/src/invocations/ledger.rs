@@ -18,18 +18,18 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use monohull_checkpoint::{Key, KeyError};
 use monohull_durable::{
-    Claim, Claimed, Commit, Committed, Filter, Fired, Held, InvocationId, Left, Listed, Meta, MetaError, Moving,
-    NewInvocation, Outbox, Owner, Schedule, Sqlite, Started, Step, Store, StoreError, Tally, Undelivered,
+    Claim, Claimed, Clock, Commit, Committed, Filter, Fired, Held, Hints, InvocationId, Left, Listed, Meta, MetaError,
+    Moving, NewInvocation, Outbox, Owner, Poked, Schedule, Sqlite, Started, Step, Store, StoreError, Tally,
+    Undelivered, WallClock,
 };
 use monohull_saved::Keys;
 use monohull_state_key::{KeyFile, KeyFileError};
 use tokio::sync::{Notify, broadcast};
 
-use crate::clock::ns_since_1970;
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::stored::Start;
 use crate::invocations::together::Together;
@@ -71,7 +71,7 @@ pub(crate) struct Ledger {
     /// What was counted last, when, and how long that took.
     tally: Mutex<Option<(Instant, Duration, Tally)>>,
     /// Something may be due sooner than it was.
-    hurry: Notify,
+    hurry: Box<dyn Hints>,
     /// Checkpoints that were written since their files were synced last.
     unsynced: AtomicU64,
     /// They are many.
@@ -155,7 +155,7 @@ impl Ledger {
             swept,
             counted: Mutex::default(),
             tally: Mutex::default(),
-            hurry: Notify::new(),
+            hurry: Box::new(Within(Notify::new())),
             unsynced: AtomicU64::new(0),
             many_unsynced: Notify::new(),
             rescheduled: Notify::new(),
@@ -237,7 +237,7 @@ impl Ledger {
     pub(crate) fn changed(&self, id: &InvocationId) {
         // Without receivers there is no wait.
         let _ = self.changes.send(Some(id.clone()));
-        self.hurry.notify_one();
+        self.hurry.poke();
     }
 
     /// All who wait look again.
@@ -251,7 +251,7 @@ impl Ledger {
 
     /// Returns when something may be due sooner than it was.
     pub(crate) async fn hurried(&self) {
-        self.hurry.notified().await;
+        self.hurry.poked().await;
     }
 
     /// Schedules have changed: what is due by them is looked at.
@@ -408,7 +408,7 @@ impl Ledger {
         match committed.status.is_end() {
             true => self.changed(&held.id),
             // Clients wait for the end.
-            false => self.hurry.notify_one(),
+            false => self.hurry.poke(),
         }
     }
 
@@ -453,6 +453,19 @@ impl Ledger {
     }
 }
 
+/// Hints of a server to itself.
+struct Within(Notify);
+
+impl Hints for Within {
+    fn poke(&self) {
+        self.0.notify_one();
+    }
+
+    fn poked(&self) -> Poked<'_> {
+        Box::pin(self.0.notified())
+    }
+}
+
 /// Says which events were not sent.
 fn note_undelivered(sender: &InvocationId, undelivered: &[Undelivered]) {
     for undelivered in undelivered {
@@ -462,7 +475,7 @@ fn note_undelivered(sender: &InvocationId, undelivered: &[Undelivered]) {
 
 /// The wall clock (ns since 1970).
 pub(crate) fn now() -> u64 {
-    ns_since_1970(SystemTime::now())
+    WallClock.now()
 }
 
 /// What was sent could not be kept.
