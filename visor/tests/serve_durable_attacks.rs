@@ -216,6 +216,32 @@ fn damaged_files_pause_their_invocation_and_no_other() {
     assert_eq!(server.get("/invocations/one").json()["status"], "suspended");
 }
 
+/// The document decides what runs, so it is compared with its hash also in a folder without a key.
+#[test]
+fn a_document_that_was_changed_pauses_its_invocation() {
+    let state = StateFolder::new();
+    let server = server_on(&state, &[]);
+    assert_eq!(server.stop().0, Some(0));
+    let files = fs::read_dir(state.path().join("durable/files")).expect("a folder");
+    let files = files.map(|file| file.expect("a file").path()).map(|path| (fs::read(&path).expect("a file"), path));
+    let documents: Vec<_> = files.filter(|(content, _)| content.first() == Some(&b'{')).collect();
+    assert!(!documents.is_empty());
+    for (content, path) in &documents {
+        // It is as good a document as before.
+        fs::write(path, [content, &b"\n"[..]].concat()).expect("written");
+    }
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    server.post("/invocations/one/events/a", b"x").expect(202);
+    eventually("it is paused", || server.get("/invocations/one").json()["status"] == "paused");
+    let shown = server.get("/invocations/one").expect(200).json();
+    assert_eq!(shown["reason"], "its workflow document cannot be used: it was changed", "{shown:#}");
+    for (content, path) in &documents {
+        fs::write(path, content).expect("written");
+    }
+    server.post("/invocations/one/resume", b"").expect(200);
+    assert_eq!(server.get("/invocations/one/outputs/result?wait=120s").expect(200).text(), "a: x\n");
+}
+
 /// One row that was edited is named in the list, and does not hide the others.
 #[test]
 fn a_row_that_was_edited_is_named_and_the_others_are_listed() {

@@ -46,7 +46,7 @@ fn ledger(state: &StateFolder) -> Sqlite {
     Store::open_served(&state.path().join("durable"), None).and_then(|store| store.meta()).expect("a store")
 }
 
-/// Defines a schedule of each minute in the ledger of a server that does not run, as it was so many minutes ago.
+/// Defines a schedule of each minute in the ledger of a server, which is told nothing of it, as it was so many minutes ago.
 fn define_before(state: &StateFolder, name: &str, workflow: &str, missed: Missed, minutes: u64) {
     let definition = Definition {
         workflow: workflow.to_owned(),
@@ -174,6 +174,21 @@ fn each_due_time_has_one_invocation_also_if_servers_are_killed() {
     assert_eq!(server.get("/schedules/gone").json()["reason"], Value::Null);
     let metrics = server.get("/metrics").expect(200).text();
     assert!(metrics.contains("\nmonohull_durable_schedules 3\n"), "{metrics}");
+}
+
+/// A server without schedules looks for some all the same.
+#[test]
+fn what_another_process_adds_is_found_without_a_hint() {
+    let server = start();
+    assert_eq!(server.get("/schedules").expect(200).json()["schedules"], json!([]));
+    define_before(&server.state(), "unannounced", "echo", Missed::Once, 5);
+    eventually("it has started something", || {
+        server.get("/schedules/unannounced").expect(200).json()["last"] != Value::Null
+    });
+    eventually("that has ended", || {
+        let listed = server.get("/invocations?status=completed").expect(200).json();
+        listed["invocations"][0]["id"].as_str().is_some_and(|id| id.starts_with("unannounced-"))
+    });
 }
 
 /// The database was edited by hand, or the disk has changed it.
