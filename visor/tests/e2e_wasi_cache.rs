@@ -172,6 +172,30 @@ fn damaged_and_forged_entries_are_compiled_again() {
     assert!(fs::symlink_metadata(&entry).expect("there").is_file(), "a link is not followed, but replaced");
 }
 
+/// A program that says when it is ready has a template as well, which a later run begins with.
+#[test]
+fn a_later_run_starts_where_the_program_was_ready() {
+    let program = |text: &str| {
+        let text = format!(
+            r#"(module
+                (import "monohull" "ready" (func $ready (result i32)))
+                (import "monohull" "slot_publish" (func $publish (param i32 i32 i32 i32 i32) (result i32)))
+                (memory (export "memory") 1)
+                (data (i32.const 0) "out0{text}")
+                (func (export "_start")
+                    (i32.store8 (i32.const 3) (i32.add (i32.const 48) (call $ready)))
+                    (if (call $publish
+                        (i32.const 0) (i32.const 3) (i32.const 3) (i32.const {}) (i32.const 1)) (then unreachable))))"#,
+            text.len() + 1
+        );
+        wat::parse_str(text).expect("a right program")
+    };
+    let place = Place::new(&program("one"));
+    assert_eq!([(); 3].map(|()| place.run()), ["0one", "1one", "1one"]);
+    fs::write(place.path("app.wasm"), program("two")).expect("written");
+    assert_eq!([(); 2].map(|()| place.run()), ["0two", "1two"]);
+}
+
 #[test]
 fn a_cache_that_cannot_be_used_changes_nothing() {
     let place = Place::new(&program("one"));

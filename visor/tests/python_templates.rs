@@ -121,6 +121,46 @@ fn later_invocations_start_where_the_program_was_ready() {
     assert_ne!(later[0]["hash"], ordinary["hash"]);
 }
 
+/// The first run keeps it in the user's cache.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_later_run_of_the_command_line_starts_there_too() {
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let program = |word: &str| {
+        format!(
+            "import json, os, random, re, sys, time\n\
+             import monohull\n\
+             word, begin = re.compile('[a-z]+'), time.monotonic()\n\
+             started_here = monohull.ready()\n\
+             print(json.dumps([started_here, '{word}', sys.stdin.read(), sys.argv[1:], time.monotonic() < begin]))\n\
+             print(random.random(), os.urandom(8).hex())\n"
+        )
+    };
+    let run = |input: &str| {
+        let (cache, settings, program) = (path("cache"), path("settings"), path("app.py"));
+        let env = [("XDG_CACHE_HOME", &*cache), ("XDG_CONFIG_HOME", &*settings)];
+        let arguments = ["run", &program, "--json", "--input", "stdin=-", "--", "an argument"];
+        let report = run_verb("", &arguments, &env, input).expect(0).json();
+        let lines = &report["steps"][0]["instances"][0]["lines"];
+        let line = |index: usize| lines[index]["text"].as_str().unwrap_or_else(|| panic!("{report:#}")).to_owned();
+        let told: Value = serde_json::from_str(&line(0)).expect("a document");
+        (report["start"].clone(), told, line(1))
+    };
+    let told = |is: bool, word: &str, input: &str| json!([is, word, input, ["an argument"], false]);
+    for word in ["first", "second"] {
+        // A program that was changed is another one, also for its template.
+        fs::write(path("app.py"), program(word)).expect("written");
+        let (start, ordinary, _) = run("one");
+        assert_eq!((start, ordinary), (json!({ "kind": "main" }), told(false, word, "one")));
+        let later = ["one", "two"].map(|input| run(input));
+        for ((start, later, _), input) in later.iter().zip(["one", "two"]) {
+            assert_eq!((start, later), (&template_start(), &told(true, word, input)));
+        }
+        assert_ne!(later[0].2, later[1].2, "random numbers are each run's own");
+    }
+}
+
 #[test]
 #[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
 fn what_is_an_instances_own_leaves_a_program_without_a_template() {
