@@ -338,8 +338,46 @@ mod jq {
 mod sqlite {
     use super::*;
 
-    /// Its own tests are scripts for an interpreter that WASI has no place for; these are compared with the native shell instead, and the database
-    /// with its database.
+    /// Runs what fuzzers have found, databases and scripts of SQLite's own tests, natively and as WebAssembly: what is printed of each, without what
+    /// says how long it took and how long pointers are.
+    #[track_caller]
+    fn passes(database: u32, tests: u32) {
+        // Where it can be written to: SQLite for WASI locks a database by a folder beside it.
+        let name = format!("fuzzdata{database}.db");
+        let before = files([(&*name, test_file(&format!("sqlite/test/{name}")))]);
+        let path = format!("/work/{name}");
+        let arguments = ["-v", &*path];
+        let [guest, native] = ["fuzzcheck.so", "native/fuzzcheck.so"].map(|image| {
+            let mut ran = ran(&part(image), &arguments, "", &before).well();
+            for line in &mut ran.out {
+                let end = if line.starts_with("fuzzcheck: ") { " in " } else { " (" };
+                let end = line.find(end).filter(|_| line.starts_with("fuzzcheck: ") || line.starts_with("SQLite 3"));
+                line.truncate(end.unwrap_or(line.len()));
+            }
+            // Natively it is told that there are no timers, which it asks for.
+            ran.err.retain(|line| !line.starts_with("monohull: "));
+            ran
+        });
+        assert_eq!(guest, native, "WebAssembly, and native: {arguments:?}");
+        let said = format!("fuzzcheck: 0 errors out of {tests} tests");
+        assert!(guest.out.contains(&said), "{guest:#?}");
+    }
+
+    #[test]
+    fn a_sample_of_its_own_tests() {
+        passes(4, 2575);
+    }
+
+    #[test]
+    #[ignore = "a minute on one processor: `cargo xtask test --full`"]
+    fn all_of_its_own_tests() {
+        for (database, tests) in [(1, 9917), (2, 9959), (3, 2316), (5, 8834), (6, 3896), (7, 8145), (8, 746)] {
+            passes(database, tests);
+        }
+    }
+
+    /// Its other tests are scripts for an interpreter that WASI has no place for; these are compared with the native shell, and the database with its
+    /// database.
     #[test]
     #[ignore = "its programs are compiled: `cargo xtask build --c-programs-wasi`"]
     fn scripts_print_the_same_and_leave_the_same_database() {
@@ -363,6 +401,10 @@ mod sqlite {
              SELECT value, sum(value) OVER (ORDER BY value ROWS 2 PRECEDING), rank() OVER (ORDER BY value % 3) FROM generate_series(1, 9);\n",
             "CREATE TABLE a (x UNIQUE CHECK (x > 0)); INSERT INTO a VALUES (1);\nINSERT INTO a VALUES (1);\nINSERT INTO a VALUES (-1);\nSELECT nothing;\n\
              SELEC 1;\nSELECT * FROM a;\n",
+            // More than is kept in memory goes to a temporary file.
+            "PRAGMA temp_store = 1; PRAGMA cache_size = 4; PRAGMA temp.cache_size = 4; CREATE TEMP TABLE t (a, b); CREATE TABLE u (a);\n\
+             INSERT INTO t SELECT value, hex(zeroblob(500)) FROM generate_series(1, 5000); INSERT INTO u SELECT a FROM t ORDER BY -a;\n\
+             SELECT count(*), sum(a), sum(length(b)), (SELECT sum(a) FROM u) FROM t;\n",
         ];
         let more = "CREATE TRIGGER t AFTER DELETE ON ships BEGIN INSERT INTO ships VALUES (old.name || ' II', 1); END;\n\
                     DELETE FROM ships WHERE tons < 100; SELECT * FROM ships;\n";

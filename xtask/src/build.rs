@@ -67,7 +67,7 @@ fn build(besides: &(dyn Fn() -> Result + Sync)) -> Result {
     let elsewhere = || {
         wasi::build(&workspace)?;
         c_programs::build(&workspace)?;
-        c_programs::wasi::build_smallest(&workspace)?;
+        c_programs::wasi::build_first(&workspace)?;
         programs::build(&workspace)?;
         examples(&workspace)
     };

@@ -8,24 +8,13 @@
 //!               for which Tcl is built as well                            target/c-suites/sqlite, tcl
 //! ```
 
-use crate::c_programs::{JQ_SOURCE, QUICKJS_SOURCE, ZLIB_TESTS};
+use crate::c_programs::{JQ_SOURCE, QUICKJS_SOURCE, SQLITE_SOURCE, ZLIB_TESTS};
 use crate::sdist::Sdist;
 use crate::source::Source;
 use crate::workspace::{Workspace, root};
 use crate::{Result, apt, build, libc, shell};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-/// SQLite as its authors keep it, with its tests. The images of programs are made of the one file that they publish as well.
-const SQLITE: Source = Source {
-    name: "sqlite3",
-    version: "3.46.1",
-    addresses: [
-        "http://deb.debian.org/debian/pool/main/s/sqlite3/sqlite3_3.46.1.orig.tar.xz",
-        "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/s/sqlite3/sqlite3_3.46.1.orig.tar.xz",
-    ],
-    sha256: "d0cdd2ece271b29e7ce18095745d892517ee26d0f270065b3a25c2e9eb11639c",
-};
 
 /// Lua's tests are not in Debian's source of it. This package has a copy of Lua's own repository.
 const LUA_TESTS: Sdist =
@@ -95,9 +84,9 @@ fn tcl(monohull: &Path, folder: &Path) -> Result<PathBuf> {
 fn sqlite(monohull: &Path, folder: &Path, tcl: &Path, image: &Path) -> Result {
     let source = folder.join("sqlite");
     apt::remove(&source)?;
-    SQLITE.unpack(&source)?;
+    SQLITE_SOURCE.unpack(&source)?;
     let tclsh = tclsh(folder)?;
-    shell::heading(&format!("compile the tests of SQLite {}", SQLITE.version));
+    shell::heading(&format!("compile the tests of SQLite {}", SQLITE_SOURCE.version));
     shell::run(quiet(source.join("configure"), &source).env("CC", "gcc").args(["--disable-tcl", "--disable-shared"]))?;
     let tclsh = format!("TCLSH_CMD={}", tclsh.display());
     shell::run(quiet("make", &source).args([&*tclsh, "sqlite3.c"]))?;

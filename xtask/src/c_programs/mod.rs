@@ -40,7 +40,7 @@ pub(crate) use jq::JQ_SOURCE;
 pub(crate) use liblzma::LIBLZMA;
 pub(crate) use minigzip::{ZLIB, ZLIB_TESTS};
 pub(crate) use quickjs::QUICKJS_SOURCE;
-pub(crate) use sqlite::SQLITE_LIBRARY;
+pub(crate) use sqlite::{SQLITE_LIBRARY, SQLITE_SOURCE};
 
 /// A program, or the objects of a library.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -50,7 +50,7 @@ pub(crate) struct Program {
     /// Where the source comes from.
     source: &'static Source,
     /// Commands of a shell that come first, in the source's folder. `CC` is `monohull cc` there, `COMPILE` the same with what it is always given, `HOSTCC` the
-    /// host's compiler.
+    /// host's compiler, and `SOURCES` the folder of all tarballs that were fetched.
     before: &'static [&'static str],
     /// Its C files.
     files: Files,
@@ -143,6 +143,7 @@ impl Program {
             let mut shell = Command::new("sh");
             shell.args(["-e", "-c", command]).current_dir(work).stdout(Stdio::null());
             shell.env("MONOHULL_LIBC", libc::folder()).env("HOSTCC", "gcc");
+            shell.env("SOURCES", root().join("target/sources"));
             shell::run(shell.env("CC", name).env("COMPILE", &compile))?;
         }
         if let Files::Made(folders) = self.files {

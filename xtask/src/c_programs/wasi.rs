@@ -9,7 +9,7 @@
 //!                                   unpacked ───────▶ target/wasi/programs/tests/NAME, the sources with their tests
 //! ```
 //!
-//! Workflows in `workflows/wasi` name the images, and `visor/tests/wasi_programs.rs` compares them with the native ones. The smallest is built each
+//! Workflows in `workflows/wasi` name the images, and `visor/tests/wasi_programs.rs` compares them with the native ones. The first two are built each
 //! time, the others by `cargo xtask build --c-programs-wasi`. A program is compiled again when its inputs have changed, and its image is made again when
 //! the program, the compiler of WebAssembly or the runtime has.
 
@@ -23,9 +23,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// All of them, zlib's own tests among them; the smallest first.
-const GUESTS: [Program; 10] = [
+/// All of them, own tests of SQLite and zlib among them; first those that are a part of every build.
+const GUESTS: [Program; 11] = [
     bzip2::BZIP2_PROGRAM,
+    sqlite::FUZZCHECK_WASI,
     xz::XZ_WASI,
     zstd::ZSTD_WASI,
     jq::JQ,
@@ -37,11 +38,13 @@ const GUESTS: [Program; 10] = [
     ffmpeg::FFMPEG,
 ];
 /// Those whose native images nothing else needs.
-const NATIVE: [Program; 5] = [bzip2::BZIP2_PROGRAM, xz::XZ, zstd::ZSTD, minigzip::ZLIB_TESTS[0], ffmpeg::FFMPEG];
+const NATIVE: [Program; 6] =
+    [bzip2::BZIP2_PROGRAM, sqlite::FUZZCHECK, xz::XZ, zstd::ZSTD, minigzip::ZLIB_TESTS[0], ffmpeg::FFMPEG];
 
 /// The sources whose tests are read, where they are unpacked, and the commands of a shell that make what else is read.
-const TESTS: [(Source, &str, &str); 5] = [
+const TESTS: [(Source, &str, &str); 6] = [
     (bzip2::BZIP2_SOURCE, "bzip2", ""),
+    (sqlite::SQLITE_SOURCE, "sqlite", sqlite::FUZZDATA_ALONE),
     (xz::XZ_SOURCE, "xz", ""),
     (zstd::ZSTD_SOURCE, "zstd", ""),
     (jq::JQ_SOURCE, "jq", ""),
@@ -62,9 +65,9 @@ const EMULATED: [(&str, &str); 4] = [
 /// `protect` of the runtime calls functions of the table.
 const TABLE: &str = "--export-table";
 
-/// Builds the smallest, which is tested each time.
-pub(crate) fn build_smallest(workspace: &Workspace) -> Result {
-    make(workspace, &GUESTS[..1], &NATIVE[..1], &TESTS[..1])
+/// Builds the first two, which are tested each time.
+pub(crate) fn build_first(workspace: &Workspace) -> Result {
+    make(workspace, &GUESTS[..2], &NATIVE[..2], &TESTS[..2])
 }
 
 /// Builds all of them, and what they are compared with. The native programs in `target/images` are there already.
@@ -75,6 +78,8 @@ pub(crate) fn build(workspace: &Workspace) -> Result {
 fn make(workspace: &Workspace, guests: &[Program], native: &[Program], tests: &[(Source, &str, &str)]) -> Result {
     let folder = root().join("target/wasi/programs");
     apt::make(&folder)?;
+    // `fuzzcheck` takes a file of it.
+    sqlite::SQLITE.source.fetch()?;
     images(native, workspace, &folder.join("native"))?;
     // Two builds at a time share the folder.
     let _held = apt::lock(&folder)?;
