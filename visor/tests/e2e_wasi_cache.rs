@@ -272,6 +272,7 @@ fn deploy_compiles_for_every_processor_or_for_what_it_is_told() {
         let registered = server.get("/functions/test-app").expect(200).json();
         assert_eq!(registered["image"], built, "{options:?}");
     }
+    assert_eq!(place.entries().len(), 2, "an entry of the cache for each level");
 }
 
 /// A program that sleeps so long and then publishes.

@@ -1,7 +1,7 @@
 //! C programs of other projects as WebAssembly programs: their own tests, and the same inputs as to the native programs. What they print, the files that
 //! they leave and how they end is the same, byte for byte.
 //!
-//! bzip2 is built by `cargo xtask build`. The others are built by `cargo xtask build --c-programs-wasi`, so their tests are ignored where they are not asked
+//! bzip2 and a part of SQLite's tests are built by `cargo xtask build`. The others are built by `cargo xtask build --c-programs-wasi`, so their tests are ignored where they are not asked
 //! for: `cargo test -p monohull-visor --test wasi_programs -- --ignored`. `cargo xtask test --full` does both.
 
 #[path = "wasi_programs/ffmpeg.rs"]

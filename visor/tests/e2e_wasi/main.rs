@@ -14,6 +14,7 @@ mod durable;
 mod escape;
 #[path = "../support/extent.rs"]
 mod extent;
+mod first_memory;
 #[path = "../support/full.rs"]
 mod full;
 mod generated;

@@ -40,7 +40,7 @@ fn program(start: &str) -> String {
 }
 
 /// Bytes of which no two pages are alike.
-fn pattern(len: usize) -> String {
+pub(super) fn pattern(len: usize) -> String {
     (0..).map(|number| format!("{number:07}\n")).flat_map(|line| line.chars().collect::<Vec<_>>()).take(len).collect()
 }
 
