@@ -20,7 +20,9 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     if measures_family(arguments, "durable") {
         durable_peers::ready();
     }
-    pyperformance::ready();
+    if measures_family(arguments, "programs") {
+        pyperformance::ready();
+    }
     shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull-bench", "-p", "bench-program"]))?;
     let program = Workspace::load()?.target().join("release/monohull-bench");
     shell::run(Command::new(program).args(arguments).current_dir(root()))

@@ -24,9 +24,10 @@ const KERNELS: [(&str, f64); 12] = [
     ("file, blocks of 64 KiB", 0.5),
     ("file, opened and closed", 0.5),
 ];
-/// What cannot be faster than something else that the function does: the same bytes copied, and so many calls of the system that do nothing.
+/// What cannot be faster than something else that the function does: the same bytes copied, and two calls of the system that
+/// give the turn to a thread that is not there.
 const FLOORS: [(&str, &str); 2] =
-    [("file, blocks of 64 KiB", "64 KiB copied"), ("file, opened and closed", "two calls of the system")];
+    [("file, blocks of 64 KiB", "64 KiB copied"), ("file, opened and closed", "two yields")];
 /// How long the image of the smallest program may take to load, in nanoseconds.
 const LOAD: f64 = 100e3;
 

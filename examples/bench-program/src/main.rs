@@ -157,6 +157,6 @@ fn files(folder: &str, count: usize) -> io::Result<()> {
     });
     let opened = (count / 20).max(1);
     measure("file, opened and closed", opened, || (0..opened).try_for_each(|_| File::open(&path).map(drop)))?;
-    measure("two calls of the system", opened, || (0..2 * opened).for_each(|_| thread::yield_now()));
+    measure("two yields", opened, || (0..2 * opened).for_each(|_| thread::yield_now()));
     std::fs::remove_file(&path)
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
-use hyper::http::{Request, Response};
+use hyper::http::{Method, Request, Response};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -481,8 +481,10 @@ impl Watchdog {
         let is_always_answered = route.is_some_and(Route::is_always_answered);
         // What is said of a change is short, and is said in any case: whether it was made must not be in doubt.
         let is_told = !method.is_safe() && !response.headers().contains_key(INVOCATION_ID);
+        // To HEAD no byte of it is sent.
         if !is_always_answered
             && !is_told
+            && method != Method::HEAD
             && let Err(NoRoom) = self.transit.begin(&mut response, &stream)
         {
             response = without_room(response, refused);

@@ -216,6 +216,7 @@ impl Watchdog {
             let end = known.invocation.ended().ok_or_else(unknown)?;
             let mut response = output_in(&end, &call.slot, &invocation)?;
             if let Some(room) = room {
+                room.begins();
                 let parts = std::mem::replace(response.body_mut(), Answer::Whole(Bytes::new()));
                 *response.body_mut() = Answer::Large { parts: Box::new(parts), room };
             }

@@ -25,7 +25,7 @@ pub(crate) enum Answer {
     /// Bytes that are produced while the client reads.
     Stream(mpsc::Receiver<Bytes>),
     /// A large one that is not in memory as a whole, with its room among those that are sent.
-    Large { parts: Box<Answer>, room: Room },
+    Large { room: Room, parts: Box<Answer> },
 }
 
 /// An answer, and a guard that is held until all of it has been sent.

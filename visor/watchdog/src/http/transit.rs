@@ -47,13 +47,13 @@ struct All {
     /// Bytes in memory.
     bytes: u64,
     begun: u64,
-    sent: BTreeMap<u64, Sending>,
-    /// What they are of. Several may be of the same.
+    holds: HashMap<Key, Hold>,
+    /// What they hold. Several clients may hold the same.
     memory: HashMap<Memory, Charged>,
 }
 
 /// What an answer has in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 enum Memory {
     /// The file with this number on this device.
     File(u64, u64),
@@ -65,17 +65,21 @@ enum Memory {
 
 struct Charged {
     bytes: u64,
-    answers: usize,
+    holds: usize,
 }
 
-struct Sending {
-    memory: Memory,
+/// A client, and what it is sent.
+type Key = (Peer, Memory);
+
+/// What a client is sent of something in memory, by as many answers as it asks for. If it asks for the same again it has no more time, and
+/// its bytes are free when all of them have ended.
+struct Hold {
     bytes: u64,
-    begun: Instant,
-    /// Bytes that were given to the connection, or all if that is not known.
+    /// When the first of the answers was ready; `None` before.
+    begun: Option<Instant>,
+    /// Bytes that were given to their connections, or all if that is not known.
     taken: Arc<AtomicU64>,
-    peer: Peer,
-    stream: Arc<Stream>,
+    answers: BTreeMap<u64, Arc<Stream>>,
 }
 
 /// A client, as far as it can be told from others: clients of a Unix socket are one.
@@ -84,7 +88,8 @@ type Peer = Option<IpAddr>;
 /// The room of an answer, until all of it has been sent.
 pub(crate) struct Room {
     of: Arc<Transit>,
-    key: u64,
+    key: Key,
+    number: u64,
     taken: Arc<AtomicU64>,
 }
 
@@ -118,6 +123,8 @@ struct Wanted {
     bytes: u64,
     /// Whether it is known what its client has taken of it.
     in_parts: bool,
+    /// Whether it can be sent.
+    is_ready: bool,
     peer: Peer,
 }
 
@@ -141,7 +148,7 @@ impl Transit {
             Answer::Large { .. } => return Ok(()),
         };
         let in_parts = !matches!(response.body(), Answer::Whole(_));
-        let wanted = Wanted { memory, bytes, in_parts, peer: peer_of(stream) };
+        let wanted = Wanted { memory, bytes, in_parts, is_ready: true, peer: peer_of(stream) };
         let room = self.room(wanted, stream, Instant::now())?;
         let answer = std::mem::replace(response.body_mut(), Answer::Whole(Bytes::new()));
         *response.body_mut() = match answer {
@@ -154,17 +161,17 @@ impl Transit {
 
     /// The room of something of so many bytes that is sent bit by bit, if that is large.
     pub(crate) fn room_of(self: &Arc<Transit>, bytes: u64, stream: &Arc<Stream>) -> Result<Option<Room>, NoRoom> {
-        let wanted = Wanted { memory: None, bytes, in_parts: false, peer: peer_of(stream) };
+        let wanted = Wanted { memory: None, bytes, in_parts: false, is_ready: true, peer: peer_of(stream) };
         (bytes > SMALL).then(|| self.room(wanted, stream, Instant::now())).transpose()
     }
 
-    /// The room of an answer that is made once there is room for it, and sent in parts.
+    /// The room of an answer that is made once there is room for it, and [then](Room::begins) sent in parts.
     pub(crate) fn room_for_parts(
         self: &Arc<Transit>,
         bytes: u64,
         stream: &Arc<Stream>,
     ) -> Result<Option<Room>, NoRoom> {
-        let wanted = Wanted { memory: None, bytes, in_parts: true, peer: peer_of(stream) };
+        let wanted = Wanted { memory: None, bytes, in_parts: true, is_ready: false, peer: peer_of(stream) };
         (bytes > SMALL).then(|| self.room(wanted, stream, Instant::now())).transpose()
     }
 
@@ -174,64 +181,63 @@ impl Transit {
     }
 
     fn room(self: &Arc<Transit>, wanted: Wanted, stream: &Arc<Stream>, now: Instant) -> Result<Room, NoRoom> {
-        let Wanted { memory, bytes, in_parts, peer } = wanted;
+        let Wanted { memory, bytes, in_parts, is_ready, peer } = wanted;
         let mut all = self.lock();
         let is_there = memory.is_some_and(|memory| all.memory.contains_key(&memory));
         let cut = if is_there { Vec::new() } else { self.in_the_way(&all, wanted, now).ok_or(NoRoom)? };
-        let cut: Vec<Sending> = cut.into_iter().filter_map(|key| all.remove(key)).collect();
+        let cut: Vec<Hold> = cut.into_iter().filter_map(|key| all.remove(key)).collect();
         all.begun += 1;
-        let key = all.begun;
-        let memory = memory.unwrap_or(Memory::Own(key));
-        let charged = all.memory.entry(memory).or_insert(Charged { bytes, answers: 0 });
-        charged.answers += 1;
-        if charged.answers == 1 {
-            all.bytes += bytes;
+        let number = all.begun;
+        let key = (peer, memory.unwrap_or(Memory::Own(number)));
+        let taken = all.add(key, bytes, is_ready.then_some(now));
+        if !in_parts {
+            taken.fetch_max(bytes, Ordering::Relaxed);
         }
-        let taken = Arc::new(AtomicU64::new(if in_parts { 0 } else { bytes }));
-        all.sent.insert(key, Sending { memory, bytes, begun: now, taken: taken.clone(), peer, stream: stream.clone() });
+        all.holds.get_mut(&key).and_then(|hold| hold.answers.insert(number, stream.clone()));
         drop(all);
-        for cut in cut {
-            tracing::info!(
-                peer = cut.stream.peer().map(tracing::field::display),
-                bytes = cut.bytes,
-                "cut off: a client that takes an answer slowly, as there is no room for another one"
-            );
-            cut.stream.cut();
+        for Hold { bytes, answers, .. } in cut {
+            for stream in answers.values() {
+                tracing::info!(
+                    peer = stream.peer().map(tracing::field::display),
+                    bytes,
+                    "cut off: a client that takes an answer slowly, as there is no room for another one"
+                );
+                stream.cut();
+            }
         }
-        Ok(Room { of: self.clone(), key, taken })
+        Ok(Room { of: self.clone(), key, number, taken })
     }
 
     /// Those that have to go for what is wanted: none, if there is room. Nothing, if that would not be enough.
-    fn in_the_way(&self, all: &All, wanted: Wanted, now: Instant) -> Option<Vec<u64>> {
+    fn in_the_way(&self, all: &All, wanted: Wanted, now: Instant) -> Option<Vec<Key>> {
         // One that is larger than all may be is sent alone.
         let before = self.most.saturating_sub(wanted.bytes);
-        let mut going = Going { all, cut: Vec::new(), left: HashMap::new(), bytes: all.bytes };
+        let mut going = Going { all, cut: HashSet::new(), left: HashMap::new(), bytes: all.bytes };
         if going.bytes <= before {
             return Some(Vec::new());
         }
-        let mut late: Vec<_> = all.sent.iter().map(|(key, sending)| (sending.due(PACE, self.pause), *key)).collect();
-        late.retain(|(due, _)| *due <= now);
-        late.sort_unstable();
-        for (_, key) in late {
+        for key in all.behind(PACE, self.pause, now) {
             if going.bytes > before {
                 going.take(key);
             }
         }
         if going.bytes > before {
-            let mut held = all.held();
+            let mut held: HashMap<Peer, u64> = HashMap::new();
+            for (key, hold) in all.holds.iter().filter(|(key, _)| !going.cut.contains(*key)) {
+                *held.entry(key.0).or_default() += hold.bytes;
+            }
             let share = self.most / (held.len() as u64 + u64::from(!held.contains_key(&wanted.peer)));
             if held.get(&wanted.peer).copied().unwrap_or(0) + wanted.bytes > share {
                 return None;
             }
-            let is_slow = |sending: &Sending| sending.due(QUICK, QUICK_PAUSE) <= now;
-            let mut slow: Vec<_> = all.sent.iter().filter(|(_, sending)| is_slow(sending)).collect();
+            let mut slow = all.behind(QUICK, QUICK_PAUSE, now);
             // Of those that have most.
-            slow.sort_by_key(|(key, sending)| (Reverse(held.get(&sending.peer).copied()), sending.begun, **key));
-            for (key, sending) in slow {
-                let has = held.entry(sending.peer).or_default();
-                if going.bytes > before && *has > share && !going.cut.contains(key) {
-                    *has = has.saturating_sub(sending.bytes);
-                    going.take(*key);
+            slow.sort_by_key(|key| Reverse(held.get(&key.0).copied()));
+            for key in slow {
+                let has = held.entry(key.0).or_default();
+                if going.bytes > before && *has > share && !going.cut.contains(&key) {
+                    *has -= all.holds[&key].bytes;
+                    going.take(key);
                 }
             }
         }
@@ -243,64 +249,73 @@ impl Transit {
     }
 }
 
-/// Answers that are to be cut off, and what that comes to.
+/// What is to be cut off, and what that comes to.
 struct Going<'a> {
     all: &'a All,
-    cut: Vec<u64>,
-    /// Answers that stay, of what others of are to go.
+    cut: HashSet<Key>,
+    /// How many others hold what is held by those that are to go.
     left: HashMap<Memory, usize>,
     /// Bytes that stay.
     bytes: u64,
 }
 
 impl Going<'_> {
-    fn take(&mut self, key: u64) {
-        let memory = self.all.sent[&key].memory;
-        let charged = &self.all.memory[&memory];
-        let left = self.left.entry(memory).or_insert(charged.answers);
+    fn take(&mut self, key: Key) {
+        let charged = &self.all.memory[&key.1];
+        let left = self.left.entry(key.1).or_insert(charged.holds);
         *left -= 1;
         if *left == 0 {
             self.bytes -= charged.bytes;
         }
-        self.cut.push(key);
+        self.cut.insert(key);
     }
 
     /// Without those whose bytes another one needs all the same.
-    fn needed(mut self) -> Vec<u64> {
-        self.cut.retain(|key| self.left[&self.all.sent[key].memory] == 0);
-        self.cut
+    fn needed(self) -> Vec<Key> {
+        self.cut.into_iter().filter(|key| self.left[&key.1] == 0).collect()
     }
 }
 
 impl All {
-    fn remove(&mut self, key: u64) -> Option<Sending> {
-        let sending = self.sent.remove(&key)?;
-        if let Some(charged) = self.memory.get_mut(&sending.memory) {
-            charged.answers -= 1;
-            if charged.answers == 0 {
-                self.bytes -= charged.bytes;
-                self.memory.remove(&sending.memory);
+    /// A client is sent this, from now on or in addition; when all of it is ready if it is. What counts the bytes that it has taken.
+    fn add(&mut self, key: Key, bytes: u64, begun: Option<Instant>) -> Arc<AtomicU64> {
+        let hold = self.holds.entry(key).or_insert_with(|| {
+            let charged = self.memory.entry(key.1).or_insert(Charged { bytes, holds: 0 });
+            charged.holds += 1;
+            if charged.holds == 1 {
+                self.bytes += bytes;
             }
-        }
-        Some(sending)
+            Hold { bytes: charged.bytes, begun, taken: Arc::default(), answers: BTreeMap::new() }
+        });
+        hold.taken.clone()
     }
 
-    /// The bytes of each client, what it is sent several times once.
-    fn held(&self) -> HashMap<Peer, u64> {
-        let (mut held, mut seen) = (HashMap::new(), HashSet::new());
-        for sending in self.sent.values() {
-            if seen.insert((sending.peer, sending.memory)) {
-                *held.entry(sending.peer).or_default() += sending.bytes;
+    fn remove(&mut self, key: Key) -> Option<Hold> {
+        let hold = self.holds.remove(&key)?;
+        if let Some(charged) = self.memory.get_mut(&key.1) {
+            charged.holds -= 1;
+            if charged.holds == 0 {
+                self.bytes -= charged.bytes;
+                self.memory.remove(&key.1);
             }
         }
-        held
+        Some(hold)
+    }
+
+    /// Those whose clients have taken less than they would have at this pace, the longest behind first.
+    fn behind(&self, pace: u64, pause: Duration, now: Instant) -> Vec<Key> {
+        let due = self.holds.iter().filter_map(|(key, hold)| Some((hold.due(pace, pause)?, *key)));
+        let mut due: Vec<_> = due.filter(|(due, _)| *due <= now).collect();
+        due.sort_unstable();
+        due.into_iter().map(|(_, key)| key).collect()
     }
 }
 
-impl Sending {
+impl Hold {
     /// When its client has to have taken more of it, at this pace.
-    fn due(&self, pace: u64, pause: Duration) -> Instant {
-        self.begun + pause + Duration::from_secs_f64(self.taken.load(Ordering::Relaxed) as f64 / pace as f64)
+    fn due(&self, pace: u64, pause: Duration) -> Option<Instant> {
+        let taken = self.taken.load(Ordering::Relaxed) as f64;
+        Some(self.begun? + pause + Duration::from_secs_f64(taken / pace as f64))
     }
 }
 
@@ -319,6 +334,13 @@ fn peer_of(stream: &Stream) -> Peer {
 }
 
 impl Room {
+    /// The answer can be sent: its client has to take it.
+    pub(crate) fn begins(&self) {
+        if let Some(hold) = self.of.lock().holds.get_mut(&self.key) {
+            hold.begun.get_or_insert_with(Instant::now);
+        }
+    }
+
     /// So many bytes more were given to the connection.
     pub(crate) fn took(&self, bytes: usize) {
         self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -327,8 +349,15 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // Unless it was taken away before.
-        drop(self.of.lock().remove(self.key));
+        let mut all = self.of.lock();
+        // Unless it was taken away before. Another one may be there for the same client and memory.
+        let ended = all.holds.get_mut(&self.key).is_some_and(|hold| {
+            hold.answers.remove(&self.number);
+            hold.answers.is_empty()
+        });
+        let hold = if ended { all.remove(self.key) } else { None };
+        drop(all);
+        drop(hold);
     }
 }
 

@@ -204,7 +204,7 @@ impl Registry {
         check_document(file, document, &server, self.timeout)
     }
 
-    /// Finds what is wrong with a workflow document that is to be deployed; nothing is registered. Warnings if nothing is.
+    /// Finds what is wrong with a workflow document that is to be deployed; nothing is registered. The first warnings if nothing is.
     pub(crate) fn validate(&self, document: &[u8]) -> Result<Vec<Mistake>, ApiError> {
         // Grants are for workflows by name, so that comes first. Without one the check says what is wrong.
         let named =
@@ -218,7 +218,7 @@ impl Registry {
         };
         let file = format!("{}.json", name.as_deref().unwrap_or("workflow"));
         let checked = workflow::check_registered(Path::new(&file), document, &server);
-        let warnings = checked.mistakes.clone();
+        let warnings = workflow::first_mistakes(&checked.mistakes).0.into_iter().cloned().collect();
         check_host(&checked.into_plan().map_err(|error| mistaken(&error))?)?;
         Ok(warnings)
     }

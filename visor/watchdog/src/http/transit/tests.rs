@@ -19,12 +19,12 @@ fn is_cut(client: &mut UnixStream) -> bool {
 
 /// An answer in one piece.
 fn whole(bytes: u64) -> Wanted {
-    Wanted { memory: None, bytes, in_parts: false, peer: None }
+    Wanted { memory: None, bytes, in_parts: false, is_ready: true, peer: None }
 }
 
 /// An answer in parts, for a client with this address.
 fn to(peer: u8, bytes: u64) -> Wanted {
-    Wanted { memory: None, bytes, in_parts: true, peer: Some(IpAddr::from([192, 0, 2, peer])) }
+    Wanted { memory: None, bytes, in_parts: true, is_ready: true, peer: Some(IpAddr::from([192, 0, 2, peer])) }
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn what_has_had_its_time_goes_for_another_one_and_nothing_else_does() {
     let again = transit.room(whole(3 * MIB), &one, at(100)).expect("room");
     assert!(!is_cut(&mut first), "none that is late goes without need");
     drop((slow, next, again));
-    assert_eq!((transit.bytes(), transit.lock().sent.len()), (0, 0));
+    assert_eq!((transit.bytes(), transit.lock().holds.len()), (0, 0));
 }
 
 #[tokio::test]
@@ -135,17 +135,73 @@ async fn what_several_answers_are_of_counts_once_and_is_free_with_the_last() {
     let one = transit.room(shared(1), &stream, begin).expect("room");
     let two = transit.room(shared(2), &other, begin).expect("no more memory than there is");
     assert_eq!(transit.bytes(), 2 * MIB);
-    two.took(2 << 20);
-    // Only one of the two is late.
+    two.took(20 << 20);
+    // Only one of the two is late, and the other one is quick.
     assert_eq!(transit.room(to(3, MIB), &third, begin + 2 * SECOND).err(), Some(NoRoom));
     assert!(!is_cut(&mut client) && !is_cut(&mut second), "it would not have been enough");
     drop(one);
     assert_eq!(transit.bytes(), 2 * MIB);
     let one = transit.room(shared(1), &stream, begin).expect("room");
-    let next = transit.room(to(3, MIB), &third, begin + 3 * SECOND).expect("both are late");
+    let next = transit.room(to(3, MIB), &third, begin + 22 * SECOND).expect("both are late");
     assert!(is_cut(&mut client) && is_cut(&mut second) && !is_cut(&mut last));
     drop((one, two, next));
     assert_eq!((transit.bytes(), transit.lock().memory.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_client_that_asks_for_the_same_again_has_no_more_time_for_it() {
+    let transit = Transit::new(24 * MIB, 3600 * SECOND);
+    let begin = Instant::now();
+    let at = |seconds: u32| begin + seconds * SECOND;
+    let shared = Wanted { memory: Some(Memory::File(1, 7)), ..to(1, 16 * MIB) };
+    let (stream, mut client) = connection();
+    let (again, mut same) = connection();
+    let (other, _other) = connection();
+    // Two at the same time, and each renewed before its time is over.
+    let mut both = [&stream, &again].map(|stream| transit.room(shared, stream, at(0)).expect("room"));
+    for second in 1..4 {
+        both[second as usize % 2] = transit.room(shared, &stream, at(second)).expect("it is there");
+        both[second as usize % 2].took(1 << 20);
+    }
+    assert_eq!((transit.bytes(), transit.lock().holds.len()), (16 * MIB, 1));
+    let next = transit.room(to(2, 12 * MIB), &other, at(4)).expect("what the first has is more than its share");
+    assert!(is_cut(&mut client));
+    let _ = is_cut(&mut same);
+    assert_eq!(transit.bytes(), 12 * MIB);
+    drop(both);
+    assert_eq!(transit.bytes(), 12 * MIB);
+    drop(next);
+    assert_eq!((transit.bytes(), transit.lock().memory.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn shares_are_of_those_that_stay() {
+    let transit = Transit::new(10 * MIB, 10 * SECOND);
+    let begin = Instant::now();
+    let at = |seconds: u32| begin + seconds * SECOND;
+    let (stream, _clients) = connection();
+    let late: Vec<_> = (10..19).map(|peer| transit.room(to(peer, MIB / 9), &stream, at(0)).expect("room")).collect();
+    let (slow, mut client) = connection();
+    let large = transit.room(to(1, 9 * MIB), &slow, at(9)).expect("room");
+    let (other, _other) = connection();
+    // The nine are behind. Of two clients that are left each has a half.
+    let next = transit.room(to(2, 3 * MIB), &other, at(11)).expect("less than its share");
+    assert!(is_cut(&mut client));
+    assert_eq!(transit.bytes(), 3 * MIB);
+    drop((late, large, next));
+}
+
+#[tokio::test]
+async fn what_is_still_being_made_is_not_late() {
+    let transit = Transit::new(10 * MIB, SECOND);
+    let (stream, mut client) = connection();
+    let wanted = Wanted { is_ready: false, ..to(1, 10 * MIB) };
+    let room = transit.room(wanted, &stream, Instant::now()).expect("room");
+    let asked = || transit.room(to(2, MIB), &stream, Instant::now() + 3600 * SECOND).err();
+    assert_eq!(asked(), Some(NoRoom));
+    room.begins();
+    assert_eq!(asked(), None);
+    assert!(is_cut(&mut client));
 }
 
 #[tokio::test]
@@ -177,7 +233,7 @@ async fn a_file_counts_once_and_an_answer_that_has_room_asks_for_no_more() {
     transit.begin(&mut one, &stream).expect("room");
     transit.begin(&mut two, &stream).expect("it is the same");
     transit.begin(&mut one, &stream).expect("it has room");
-    assert_eq!((transit.bytes(), transit.lock().sent.len()), (MIB, 2));
+    assert_eq!((transit.bytes(), transit.lock().holds.len()), (MIB, 1));
     drop((one, two));
     assert_eq!(transit.bytes(), 0);
 }
