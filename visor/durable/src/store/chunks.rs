@@ -1,11 +1,11 @@
 //! The files of a state folder as chunks.
 
-use super::{Adding, CHECKPOINTS, FILES, Store, StoreError, at};
+use super::{Adding, CHECKPOINTS, FILES, Store, StoreError, at, name_of};
 use crate::MetaError;
 use crate::chunks::{Chunk, ChunkError, ChunkKind, Chunks};
 use crate::sqlite::is_file_name;
 use monohull_checkpoint::{NewFile, Replace};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -30,23 +30,34 @@ impl Store {
             Err(fs::TryLockError::Error(error)) => return Err(at(&path)(error)),
         }
         let Some(named) = named()? else { return Ok(None) };
-        let path = |chunk: &Chunk| match chunk {
-            Chunk::Content(hash) => self.file(hash),
-            Chunk::Checkpoint(name) => self.checkpoints().join(name),
-        };
-        let kept: HashSet<PathBuf> = named.iter().map(path).collect();
         let mut removed = 0;
-        for folder in [CHECKPOINTS, FILES].map(|name| self.folder.join(name)) {
+        for (folder, chunk) in [(CHECKPOINTS, checkpoint as fn(&str) -> Option<Chunk>), (FILES, content)] {
+            let folder = self.folder.join(folder);
             for entry in fs::read_dir(&folder).map_err(at(&folder))? {
-                let path = entry.map_err(at(&folder))?.path();
-                if !kept.contains(&path) {
-                    fs::remove_file(&path).map_err(at(&path))?;
+                let entry = entry.map_err(at(&folder))?;
+                let chunk = entry.file_name().to_str().and_then(chunk);
+                if chunk.is_none_or(|chunk| !named.contains(&chunk)) {
+                    fs::remove_file(entry.path()).map_err(at(&entry.path()))?;
                     removed += 1;
                 }
             }
         }
         Ok(Some(removed))
     }
+}
+
+/// The checkpoint that a file of this name is.
+fn checkpoint(name: &str) -> Option<Chunk> {
+    Some(Chunk::Checkpoint(name.to_owned()))
+}
+
+/// The content that a file of this name has; `None` if it has none's name.
+fn content(name: &str) -> Option<Chunk> {
+    let mut hash = [0; 32];
+    for (place, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(name.get(2 * place..2 * place + 2)?, 16).ok()?;
+    }
+    (name_of(&hash) == name).then_some(Chunk::Content(hash))
 }
 
 impl Chunks for Store {

@@ -1,4 +1,5 @@
-//! Engines on one store, any of which may be killed between any two of its transactions: nothing is lost, and nothing comes twice.
+//! Engines on one store, any of which may be killed between any two of its transactions: nothing is lost, and nothing comes twice. Nor if one that lives is taken for
+//! dead.
 //!
 //! ```text
 //!   claim ─ given ─ file of the checkpoint ─ commit          due schedule ─ fire
@@ -54,6 +55,10 @@ pub(crate) enum Act {
     },
     /// An engine looks for the dead.
     Expire,
+    /// One that lives is taken for dead.
+    Accuse {
+        engine: usize,
+    },
     /// All are killed, and the store is opened again.
     KillAll,
     Control {
@@ -79,9 +84,10 @@ pub(crate) fn act() -> impl Strategy<Value = Act> {
         2 => of().prop_map(|of| Act::Start { of }),
         4 => (of(), 1..3usize, any::<bool>()).prop_map(|(to, times, is_told)| Act::Send { to, times, is_told }),
         20 => engine.clone().prop_map(|engine| Act::Work { engine }),
-        3 => engine.prop_map(|engine| Act::Kill { engine }),
+        3 => engine.clone().prop_map(|engine| Act::Kill { engine }),
         3 => (0..3usize).prop_map(|dead| Act::Late { dead }),
         2 => Just(Act::Expire),
+        2 => engine.prop_map(|engine| Act::Accuse { engine }),
         1 => Just(Act::KillAll),
         2 => (of(), control).prop_map(|(of, control)| Act::Control { of, control }),
         2 => jump.prop_map(|by| Act::Jump { by }),
@@ -203,6 +209,9 @@ impl<S: All, K: FnMut(S) -> S> World<S, K> {
             }
             Act::Late { .. } => {}
             Act::Expire => self.expire(),
+            Act::Accuse { engine } => {
+                self.store.expire(&self.engines[*engine].name, now).expect("the store is whole");
+            }
             Act::KillAll => {
                 self.store = (self.kill)(self.store);
                 for engine in &mut self.engines {
@@ -342,9 +351,6 @@ impl<S: All, K: FnMut(S) -> S> World<S, K> {
     /// All that was sent was taken, once and in order, when engines that are told of nothing have had a while.
     pub(crate) fn end(mut self) {
         self.expire();
-        for of in self.acknowledged.keys().cloned().collect::<Vec<_>>() {
-            self.store.control(&of, Control::Resume, self.clock.now()).expect("the store is whole");
-        }
         // What came when the clock was furthest is due then.
         self.clock.set(self.furthest);
         for _ in 0..10_000 {
@@ -352,6 +358,10 @@ impl<S: All, K: FnMut(S) -> S> World<S, K> {
                 Some(engine) => self = self.act(&Act::Work { engine }),
                 None if self.is_settled() => return,
                 None => {
+                    // By hand: one may have used up its attempts.
+                    for of in self.acknowledged.keys() {
+                        self.store.control(of, Control::Resume, self.clock.now()).expect("the store is whole");
+                    }
                     self.pass(NAP.as_nanos() as u64);
                     assert!(
                         self.engines.iter().all(|engine| engine.looks <= self.passed),
