@@ -116,8 +116,11 @@ impl Carrier {
             // SAFETY: the timer is this carrier's, and nothing knows of it any more.
             checked("timer_delete", unsafe { libc::syscall(libc::SYS_timer_delete, preempt_timer) })?;
         }
-        if self.has_handled_signals() && !fault_injection::disabled(Mitigation::ResetSignals) {
-            self.forget_signals(space)?;
+        if self.has_handled_signals() {
+            self.plant_signal()?;
+            if !fault_injection::disabled(Mitigation::ResetSignals) {
+                self.forget_signals(space)?;
+            }
         }
         if !fault_injection::disabled(Mitigation::ResetContext) {
             self.setup.write_first_state(space);
@@ -148,6 +151,21 @@ impl Carrier {
         checked("the alternate signal stack", unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) }.into())?;
         let start = stack.ss_sp as u64;
         Ok(space.discard(start..start + stack.ss_size as u64)?)
+    }
+
+    /// Leaves a signal blocked and pending, as one that comes when a handler has ended without `sigreturn`: only in the program in which mitigations
+    /// can be switched off, so that there is something to find.
+    fn plant_signal(&self) -> Result<(), CarrierError> {
+        /// A timer that is due goes off within this.
+        const SOON: u64 = 20_000_000;
+        if !fault_injection::is_unhardened() {
+            return Ok(());
+        }
+        signals::block(timer_signal()).map_err(|source| CarrierError::Host { what: "blocking a signal", source })?;
+        set_timer(&CARRIERS[self.index], 1)?;
+        let until = monotonic_ns() + SOON;
+        while monotonic_ns() < until {}
+        Ok(())
     }
 
     /// Which carrier this is.

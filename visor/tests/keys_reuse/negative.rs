@@ -4,7 +4,7 @@
 //! The unhardened visor (`monohull-unhardened`, which `cargo xtask test --keys` builds) leaves copies of inputs, texts and descriptors
 //! behind on purpose, so that each part has something to find; with nothing left out it is as clean as the one that ships.
 
-use super::memory::{Search, first_context, is_signal_stack_empty, nevers, rights_outside_of_cells};
+use super::memory::{Search, first_context, is_signal_stack_empty, nevers, rights_outside_of_cells, signals};
 use super::serve_support::{Server, eventually};
 use super::{BYTES, Found, VISOR, is_clean, isolations, kept_and_idle, look, open_files, remains, server_of};
 use monohull_visor::domain::fault_injection::PLANTED;
@@ -66,6 +66,12 @@ fn is_planted(pid: i32) -> bool {
     !Search::of(pid).find(PLANTED.to_ascii_uppercase().as_bytes()).is_empty()
 }
 
+/// Whether signals are pending on the thread that runs functions, and whether some are blocked.
+fn left_signals(pid: i32) -> [bool; 2] {
+    let [pending, _, blocked] = &signals(pid)[..] else { panic!("the kernel shows three sets") };
+    [pending, blocked].map(|set| set.bytes().any(|digit| digit != b'0'))
+}
+
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn with_nothing_left_out_nothing_is_found() {
@@ -75,6 +81,7 @@ fn with_nothing_left_out_nothing_is_found() {
         assert_eq!(Search::of(kept).find(remains::MARK.as_bytes()), [], "{way}");
         assert_eq!(rights_outside_of_cells(kept), [""; 0], "{way}");
         assert!(!is_planted(kept) && is_signal_stack_empty(kept), "{way}");
+        assert_eq!(left_signals(kept), [false; 2], "{way}");
     }
 }
 
@@ -189,12 +196,13 @@ fn reset_context() {
 }
 
 /// The kernel writes the registers of an interrupted function to the stack on which signals are handled. What looks for signals that
-/// were handled is all that has it emptied.
+/// were handled is all that has it emptied, and that has a signal delivered which is blocked.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn reset_signals() {
     let (_server, kept) = left_without(Some("reset-signals"), "interrupted");
     assert!(!is_signal_stack_empty(kept));
+    assert_eq!(left_signals(kept), [true; 2]);
 }
 
 /// Threads run on several carriers, whose timers stay. A timer that goes off when its carrier is gone ends the process, so it may be gone
