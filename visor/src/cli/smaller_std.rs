@@ -9,7 +9,7 @@
 //!                                      └─ returns at once ┘           └─ nothing names them ┘
 //! ```
 //!
-//! The linker is given a copy of std in which the first instruction of that function is a return, and in which it has no relocations. A std
+//! The linker is given a copy of std in which that function is a return, and has no relocations. A std
 //! that has no such function is linked as it is.
 
 use std::ffi::{OsStr, OsString};
@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use goblin::archive::Archive;
 use goblin::elf::Elf;
+use goblin::elf::reloc::R_X86_64_PC32;
 use goblin::elf::section_header::{SHT_PROGBITS, SHT_RELA};
 
 /// Parts of the function's name, in each way of rustc to write names.
@@ -71,45 +72,55 @@ fn without_symbolizer(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         let start = usize::try_from(member.offset).ok()?;
         Some((start, bytes.get(start..start.checked_add(member.size())?)?))
     });
-    let changes: Vec<_> = places.filter_map(|(start, object)| Some((start, Change::of(object)?))).collect();
-    for (start, change) in &changes {
-        let object = bytes.get_mut(*start..)?;
-        let code = object.get_mut(change.code..)?.get_mut(..change.length)?;
-        code.fill(INT3);
-        *code.first_mut()? = RET;
-        object.get_mut(change.relocations..)?.get_mut(..8)?.fill(0);
+    let edits: Vec<_> = places.filter_map(|(start, object)| Some((start, edits(object)?))).collect();
+    for (start, edits) in &edits {
+        for Edit { at, bytes: new } in edits {
+            bytes.get_mut(*start..)?.get_mut(*at..)?.get_mut(..new.len())?.copy_from_slice(new);
+        }
     }
-    (!changes.is_empty()).then_some(bytes)
+    (!edits.is_empty()).then_some(bytes)
 }
 
-/// What becomes different in an object, from its start.
-struct Change {
-    /// The function's code.
-    code: usize,
-    length: usize,
-    /// How many bytes of relocations it has.
-    relocations: usize,
+/// Bytes that others take the place of.
+struct Edit {
+    /// Where, from the object's start.
+    at: usize,
+    bytes: Vec<u8>,
 }
 
-impl Change {
-    fn of(object: &[u8]) -> Option<Change> {
-        let elf = Elf::parse(object).ok()?;
-        let is_function = |name: usize| {
-            let name = elf.shdr_strtab.get_at(name).unwrap_or_default();
-            name.starts_with(FUNCTION[0]) && FUNCTION.iter().all(|part| name.contains(part))
-        };
-        let mut sections = elf.section_headers.iter();
-        let at = sections.position(|section| section.sh_type == SHT_PROGBITS && is_function(section.sh_name))?;
-        let relocations = elf.section_headers.iter();
-        let mut relocations = relocations.enumerate().filter(|(_, section)| section.sh_type == SHT_RELA);
-        let (relocations, _) = relocations.find(|(_, section)| section.sh_info as usize == at)?;
-        let section = &elf.section_headers[at];
-        let header = usize::try_from(elf.header.e_shoff).ok()?;
-        let relocations = header.checked_add(relocations.checked_mul(usize::from(elf.header.e_shentsize))?)?;
-        Some(Change {
-            code: usize::try_from(section.sh_offset).ok()?,
-            length: usize::try_from(section.sh_size).ok()?,
-            relocations: relocations.checked_add(LENGTH)?,
-        })
-    }
+/// What makes the function of an object empty, if it has the function: its code, the length of that in the table of sections and in the entry for
+/// unwinding, and the number of its relocations.
+fn edits(object: &[u8]) -> Option<Vec<Edit>> {
+    let elf = Elf::parse(object).ok()?;
+    let is_function = |name: usize| {
+        let name = elf.shdr_strtab.get_at(name).unwrap_or_default();
+        name.starts_with(FUNCTION[0]) && FUNCTION.iter().all(|part| name.contains(part))
+    };
+    let sections = || elf.section_headers.iter().enumerate();
+    let (function, section) =
+        sections().find(|(_, section)| section.sh_type == SHT_PROGBITS && is_function(section.sh_name))?;
+    let (relocations, _) =
+        sections().find(|(_, section)| section.sh_type == SHT_RELA && section.sh_info as usize == function)?;
+    let length = |section: usize, length: u64| {
+        let header = section.checked_mul(usize::from(elf.header.e_shentsize))?.checked_add(LENGTH)?;
+        let at = usize::try_from(elf.header.e_shoff).ok()?.checked_add(header)?;
+        Some(Edit { at, bytes: length.to_le_bytes().into() })
+    };
+    let code = Edit { at: usize::try_from(section.sh_offset).ok()?, bytes: vec![RET, INT3, INT3, INT3] };
+    let left = code.bytes.len() as u64;
+    // Where the function begins in its entry for unwinding; how long it is comes next, in as many bytes.
+    let entries = elf.shdr_relocs.iter().flat_map(|(header, relocations)| {
+        let of = elf.section_headers.get(*header).map_or(0, |section| section.sh_info as usize);
+        relocations.iter().map(move |relocation| (of, relocation))
+    });
+    let mut entries = entries.filter(|(of, relocation)| {
+        let names = |section: usize| elf.shdr_strtab.get_at(elf.section_headers.get(section)?.sh_name);
+        let symbol = elf.syms.get(relocation.r_sym);
+        let is_beginning = relocation.r_type == R_X86_64_PC32 && relocation.r_addend == Some(0);
+        is_beginning && symbol.is_some_and(|symbol| symbol.st_shndx == function) && names(*of) == Some(".eh_frame")
+    });
+    let (of, entry) = entries.next()?;
+    let at = elf.section_headers.get(of)?.sh_offset.checked_add(entry.r_offset)?.checked_add(4)?;
+    let entry = Edit { at: usize::try_from(at).ok()?, bytes: (left as u32).to_le_bytes().into() };
+    Some(vec![code, length(function, left)?, entry, length(relocations, 0)?])
 }
