@@ -152,8 +152,8 @@ impl Model {
 
     pub(crate) fn forget_children(&mut self, id: &InvocationId) {
         let rows = &self.rows;
-        self.children.retain(|known| !(known.parent == *id && known.ending.is_some()));
-        self.children.retain(|known| !(known.id == *id && !rows.contains_key(&known.parent)));
+        self.children.retain(|known| known.parent != *id || known.ending.is_none());
+        self.children.retain(|known| known.id != *id || rows.contains_key(&known.parent));
     }
 
     fn start_child(
