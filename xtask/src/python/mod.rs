@@ -78,7 +78,7 @@ pub(crate) fn build(packages: &[Package]) -> Result {
     build.forget_others(&folder)
 }
 
-/// What takes minutes, ahead of [`build`], where the visor and the libc are there: both stay as they are.
+/// What takes minutes, ahead of [`build()`], where the visor and the libc are there: both stay as they are.
 pub(crate) fn ahead() -> Result {
     let workspace = Workspace::load()?;
     let folder = root().join("target/python-build");
