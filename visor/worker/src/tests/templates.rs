@@ -58,3 +58,13 @@ fn it_is_used_for_no_other_workflow_however_equal() {
         of(&version()).expect_err("it is of one that is gone");
     }
 }
+
+/// What was kept elsewhere is looked at before a process gets it: a run begins without it then, and does not fail.
+#[test]
+fn what_was_kept_and_is_none_is_refused() {
+    let (_, bytes) = sent();
+    let why = Template::kept(&version(), bytes).expect_err("it is none").to_string();
+    assert!(why.contains("the template cannot be used"), "{why}");
+    let open = tempfile::tempfile().expect("a file");
+    Template::kept(&version(), open.into()).expect_err("it may change");
+}
