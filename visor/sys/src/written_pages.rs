@@ -179,6 +179,7 @@ fn set_dumpable(dumpable: bool) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linux_raw_sys::general::PAGE_IS_HUGE;
     use monohull_abi::layout::PAGE;
     use std::ptr;
 
@@ -284,6 +285,48 @@ mod tests {
             drop(watch);
             let watch = Watch::on(pages.clone()).expect("as before");
             assert_eq!(memory.unwritten(&watch), [], "another one has watched");
+        });
+    }
+
+    /// Pages of a huge one.
+    const HUGE: u64 = 512;
+    /// `MADV_COLLAPSE` of `linux/mman.h`: puts pages on a huge page now.
+    const COLLAPSE: i32 = 25;
+
+    /// Whether a page lies on a huge one.
+    fn is_huge(pages: &PageMap, memory: &Memory, page: u64) -> bool {
+        let mut room = [page_region { start: 0, end: 0, categories: 0 }];
+        let start = memory.start + page * PAGE;
+        let mut scan = scan(start..start + PAGE, PAGE_IS_HUGE, &mut room);
+        // SAFETY: as in `Watch::scan`.
+        unsafe { libc::ioctl(pages.0.as_raw_fd(), SCAN.into(), std::ptr::from_mut(&mut scan)) == 1 }
+    }
+
+    /// A huge page is one for the processor. What is told of it is told of each page in it.
+    #[test]
+    fn a_store_into_the_midst_of_a_huge_page_counts() {
+        with_page_map(|pages| {
+            let (memory, watch) = (Memory::new(3 * HUGE), Watch::on(pages.clone()).expect("as before"));
+            let first = (memory.start / PAGE).next_multiple_of(HUGE) - memory.start / PAGE;
+            (0..3 * HUGE).for_each(|page| memory.store(page, 1));
+            // SAFETY: madvise(2): pages of the test's own.
+            let collapsed = unsafe { libc::madvise(memory.at(first), (HUGE * PAGE) as usize, COLLAPSE) } == 0;
+            // A host that is short of memory may have none.
+            assert_eq!(collapsed, is_huge(pages, &memory, first + 100));
+            watch.watch(memory.range()).expect("memory of its own");
+            assert_eq!(memory.unwritten(&watch).len() as u64, 3 * HUGE);
+            memory.store(first + 100, 2);
+            let told = memory.unwritten(&watch);
+            assert!(!told.contains(&(first + 100)) && told.len() as u64 >= 2 * HUGE, "it was written to: {told:?}");
+            memory.advise(first + 200, libc::MADV_DONTNEED);
+            let told = memory.unwritten(&watch);
+            assert!(!told.contains(&(first + 100)) && !told.contains(&(first + 200)), "and one was dropped: {told:?}");
+            watch.watch(memory.range()).expect("memory of its own");
+            memory.store(first + 300, 2);
+            // By now it is one no more, and each page is told of alone.
+            assert!(!is_huge(pages, &memory, first + 100));
+            let others = Vec::from_iter((0..3 * HUGE).filter(|page| *page != first + 300));
+            assert_eq!(memory.unwritten(&watch), others);
         });
     }
 

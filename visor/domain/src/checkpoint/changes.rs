@@ -445,6 +445,48 @@ mod tests {
         assert!(left_out > STEPS / 2, "{left_out} pages were left out");
     }
 
+    /// Memory on a huge page, of which a page is written to and one becomes zero, and that is zero as a whole in the end: then nothing of it is in a
+    /// capture, and it is not as many pages as it was.
+    #[test]
+    fn memory_on_huge_pages_is_captured_page_by_page() {
+        const HUGE: u64 = 512;
+        /// `MADV_COLLAPSE` of `linux/mman.h`.
+        const COLLAPSE: i32 = 25;
+        let watch = PageMap::of_process().and_then(Watch::on).ok().map(Arc::new);
+        for watch in [None, watch] {
+            let changes = with_watch(watch);
+            let mapped = Region::map(std::ptr::null_mut(), 2 * HUGE, 0);
+            let start = mapped.next_multiple_of(HUGE * PAGE);
+            // SAFETY: pages that were mapped just above, and that nothing else uses; they are unmapped below.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, (HUGE * PAGE) as usize) };
+            bytes.fill(7);
+            // SAFETY: madvise(2): these pages. A host without huge pages leaves them where they are.
+            unsafe { libc::madvise(start as *mut _, (HUGE * PAGE) as usize, COLLAPSE) };
+            let capture = || {
+                let mut found = changes.begin().expect("a capture");
+                // SAFETY: the pages are readable, and nothing changes them now.
+                unsafe { pages::of_written(start..start + HUGE * PAGE, &mut found) };
+                let Parts { pages, unchanged, seen } = found.into_parts();
+                changes.captured(seen, 0);
+                changes.answered(Base::This);
+                let number = |address: u64| (address - start) / PAGE;
+                let changed = pages
+                    .iter()
+                    .flat_map(|run| (number(run.address)..).take(run.bytes.len() / PAGE as usize).collect::<Vec<_>>());
+                (changed.collect::<Vec<_>>(), pages_of(&unchanged).map(number).collect::<Vec<_>>())
+            };
+            let others = |than: &[u64]| Vec::from_iter((0..HUGE).filter(|page| !than.contains(page)));
+            assert_eq!(capture(), (others(&[]), Vec::new()));
+            bytes[(100 * PAGE) as usize + 5] = 8;
+            bytes[(200 * PAGE) as usize..][..PAGE as usize].fill(0);
+            assert_eq!(capture(), (vec![100], others(&[100, 200])));
+            bytes.fill(0);
+            assert_eq!(capture(), (Vec::new(), Vec::new()));
+            // SAFETY: as above; the slice is not used any more.
+            unsafe { libc::munmap(mapped as *mut _, (2 * HUGE * PAGE) as usize) };
+        }
+    }
+
     /// A run that ends with its capture, and the first capture of one that goes on, are whole.
     #[test]
     fn what_has_none_before_it_is_whole() {
