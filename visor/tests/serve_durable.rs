@@ -210,8 +210,8 @@ fn it_is_paused_resumed_and_cancelled_by_hand() {
     assert_eq!(shown["error"]["kind"], "cancelled", "{shown:#}");
     server.ask("DELETE", &location, b"").expect(204);
     ask("purge").expect(204);
-    server.get(&location).error(404, "not-found", "client");
-    ask("purge").error(404, "not-found", "client");
+    server.get(&location).error(410, "gone", "client");
+    ask("purge").error(410, "gone", "client");
 }
 
 /// Before it becomes durable, while it does, and after.

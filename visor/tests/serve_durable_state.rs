@@ -23,9 +23,13 @@ fn count(server: &Server, id: &str) -> String {
 
 /// A server with `counter`, whose end has to be confirmed, and of which there are two invocations that wait.
 fn server_on(state: &StateFolder) -> Server {
+    server_with(state, &json!({ "confirm": true }))
+}
+
+fn server_with(state: &StateFolder, args: &Value) -> Server {
     let server = Server::start_on(state, &OPTIONS, &[TOKEN]);
     assert_eq!(ask(&server, "PUT", "/functions/counter", &image_bytes("counter")).status, 201);
-    let document = single("counter", "counter", &json!({ "args": { "confirm": true }, "outputs": ["total"] }));
+    let document = single("counter", "counter", &json!({ "args": args, "outputs": ["total"] }));
     assert_eq!(ask(&server, "PUT", "/workflows/counter", document.to_string().as_bytes()).status, 201);
     for id in ["visits", "other"] {
         ask(&server, "POST", &format!("/async-invoke/counter?id={id}"), b"").expect(202);
@@ -56,6 +60,21 @@ fn a_counter_is_served_by_name() {
     assert_eq!((count(&server, "visits"), count(&server, "other")), ("17".to_owned(), "0".to_owned()));
 }
 
+/// Lets an invocation come to its end, which has to be confirmed: the token.
+fn closed(server: &Server, id: &str) -> String {
+    ask(server, "POST", &format!("/invocations/{id}/events/close"), b"").expect(202);
+    at_generation(server, id, 2);
+    let logs = ask(server, "GET", &format!("/invocations/{id}/logs"), b"").expect(200).text();
+    logs.split(&format!("to end: {id} ")).nth(1).and_then(|rest| rest.get(..41)).expect("a token").to_owned()
+}
+
+fn at_generation(server: &Server, id: &str, generation: u64) {
+    eventually("it waits again", || {
+        let shown = shown(server, id);
+        shown["status"] == "suspended" && shown["generation"] == generation
+    });
+}
+
 /// A callback is completed without the server's token by its own, while it is waited for, and once. Without it a client can neither send
 /// anything nor find out what there is.
 #[test]
@@ -67,13 +86,7 @@ fn only_a_callbacks_token_completes_it() {
     // No event of another name is sent that way, though it is waited for.
     let refusals = [unknown("visits", "add"), unknown("visits", &forged), unknown("nobody", &forged)];
     assert!(refusals.iter().all(|refusal| *refusal == refusals[0]), "{refusals:#?}");
-    ask(&server, "POST", "/invocations/visits/events/close", b"").expect(202);
-    eventually("it waits to be confirmed", || {
-        let shown = shown(&server, "visits");
-        shown["status"] == "suspended" && shown["generation"] == 2
-    });
-    let logs = ask(&server, "GET", "/invocations/visits/logs", b"").expect(200).text();
-    let token = logs.split("to end: visits ").nth(1).and_then(|rest| rest.get(..41)).expect("a token").to_owned();
+    let token = closed(&server, "visits");
     for wrong in [&forged, &token[..40], &token.to_uppercase(), &format!("{token}0")] {
         unknown("visits", wrong);
     }
@@ -86,6 +99,61 @@ fn only_a_callbacks_token_completes_it() {
     server.ask_with("POST", "/invocations/visits/events/other", &cross, b"").error(401, "unauthorized", "client");
     assert_eq!(complete("visits", &token).expect(202).json()["event"], token);
     eventually("it has ended", || shown(&server, "visits")["status"] == "completed");
-    unknown("visits", &token);
+    // The same answer again is no other one, also after the end, and another answer is refused.
+    assert_eq!(complete("visits", &token).expect(200).json()["duplicate"], true);
+    let reject = format!("/callbacks/visits/{token}/reject");
+    server.ask_with("POST", &reject, &[], b"no").error(409, "conflict", "client");
+    server.ask_with("POST", &format!("/callbacks/visits/{token}"), &[], b"other").error(409, "conflict", "client");
+    server.ask_with("POST", &format!("/callbacks/visits/{token}/heartbeat"), &[], b"").error(
+        404,
+        "not-found",
+        "client",
+    );
     assert_eq!(ask(&server, "GET", "/invocations/visits/outputs/total", b"").expect(200).text(), "0\n");
+}
+
+/// A client may say that there will be no answer, and why.
+#[test]
+fn a_callback_is_rejected_by_those_who_know_it() {
+    let server = server_on(&StateFolder::new());
+    let token = closed(&server, "visits");
+    let told = |id: &str, token: &str, what: &str| {
+        server.ask_with("POST", &format!("/callbacks/{id}/{token}/{what}"), &[], b"out of stock")
+    };
+    let forged = format!("callback-{:032x}", 7);
+    for (id, token) in [("visits", &forged), ("other", &token), ("nobody", &token)] {
+        for what in ["reject", "heartbeat"] {
+            told(id, token, what).error(404, "not-found", "client");
+        }
+    }
+    // This function waits for no heartbeats, and its client knows the token.
+    told("visits", &token, "heartbeat").error(409, "conflict", "client");
+    assert_eq!(told("visits", &token, "reject").expect(202).json()["duplicate"], false);
+    eventually("it has ended", || shown(&server, "visits")["status"] == "completed");
+    assert_eq!(told("visits", &token, "reject").expect(200).json()["duplicate"], true);
+    let late = server.ask_with("POST", &format!("/callbacks/visits/{token}"), &[], b"yes");
+    late.error(409, "conflict", "client");
+    let logs = ask(&server, "GET", "/invocations/visits/logs", b"").expect(200).text();
+    assert!(logs.contains("not confirmed: out of stock"), "{logs}");
+}
+
+/// Each heartbeat starts the time anew in which the next one has to come.
+#[test]
+fn a_client_that_falls_silent_is_noticed() {
+    let server = server_with(&StateFolder::new(), &json!({ "confirm": true, "silence_s": 4 }));
+    let token = closed(&server, "visits");
+    let until = |shown: Value| shown["waiting_for"][0]["until"].as_str().expect("a time").to_owned();
+    let mut before = until(shown(&server, "visits"));
+    let beat = format!("/callbacks/visits/{token}/heartbeat");
+    for generation in [3, 4] {
+        server.ask_with("POST", &beat, &[], b"").expect(202);
+        at_generation(&server, "visits", generation);
+        let now = until(shown(&server, "visits"));
+        assert!(now > before, "{now} is not behind {before}");
+        before = now;
+    }
+    eventually("it has ended", || shown(&server, "visits")["status"] == "completed");
+    let logs = ask(&server, "GET", "/invocations/visits/logs", b"").expect(200).text();
+    assert!(logs.contains("not confirmed: no answer"), "{logs}");
+    server.ask_with("POST", &beat, &[], b"").error(404, "not-found", "client");
 }

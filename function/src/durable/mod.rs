@@ -3,7 +3,7 @@
 //! | call | |
 //! | --- | --- |
 //! | [`event`], [`first_of`] | waits for an event, or for the first of several |
-//! | [`callback`] | waits for an event whose name is a secret |
+//! | [`callback`] | waits for an answer of a client that knows a secret |
 //! | [`sleep`], [`sleep_until`] | waits for a time |
 //! | [`step()`] | an effect on the outside: with a key that makes it safe to repeat, and tried again if it fails |
 //! | [`scope()`] | undoes finished steps if a later one fails |
@@ -35,12 +35,14 @@
 //! ```
 
 mod branch;
+mod callback;
 mod child;
 mod scope;
 mod step;
 
 pub use crate::instance::generation;
 pub use branch::{Checkpointed, Forked, checkpoint, fork};
+pub use callback::{Answer, Answered, Callback, callback};
 pub use child::{Child, Ending, Outcome, start, start_detached};
 pub use scope::{Scope, scope};
 pub use step::{Step, step};
@@ -204,52 +206,6 @@ pub(crate) fn take_within(names: &[&str], timeout: u64) -> Result<Option<(usize,
 
 fn deadline(timeout: Option<Duration>) -> u64 {
     timeout.map_or(NEVER, |timeout| clock(Clock::Monotonic).saturating_add(nanoseconds(timeout)))
-}
-
-/// Makes a token: the name of an event that cannot be guessed.
-///
-/// `monohull send ID TOKEN` completes the wait, where `ID` is [`invocation_id`]; so does `POST /callbacks/ID/TOKEN` of a server, while the
-/// workflow waits. The token is the right to do that: who knows it needs no other. It is completed once.
-///
-/// ```no_run
-/// # use monohull::durable;
-/// # fn mail(text: String) {}
-/// # fn f() -> Result<(), durable::EventError> {
-/// let approval = durable::callback();
-/// mail(format!("please answer to https://ships.example/callbacks/{}/{}", durable::invocation_id(), approval.token()));
-/// let answer = approval.event().wait()?;
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Panics
-///
-/// If the system has no random numbers.
-pub fn callback() -> Callback {
-    let mut secret = [0u8; 16];
-    let (at, len) = (secret.as_mut_ptr() as u64, secret.len() as u64);
-    assert_eq!(sys::call(number::GETRANDOM, [at, len]), Ok(len), "the system has no random numbers");
-    Callback { token: alloc::format!("callback-{:032x}", u128::from_ne_bytes(secret)) }
-}
-
-/// What [`callback`] gives.
-///
-/// A copy of the workflow has the same token, and is another invocation: it is completed by itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Callback {
-    token: String,
-}
-
-impl Callback {
-    /// What the caller outside has to know.
-    pub fn token(&self) -> &str {
-        &self.token
-    }
-
-    /// The event that is sent to complete the wait.
-    pub fn event(&self) -> Event<'_> {
-        event(&self.token)
-    }
 }
 
 /// The id of the invocation, by which others send it events: that of `run --id`, or the server's.

@@ -31,6 +31,7 @@
 
 pub mod branch;
 pub mod call;
+pub mod callback;
 pub mod child;
 pub mod continuation;
 pub mod effect;

@@ -21,7 +21,7 @@
 use crate::{Checkpoint, InvocationId, MetaError, Status, Wait};
 use monohull_abi::branch::is_label;
 use monohull_report::text::quoted;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +32,7 @@ pub const KEEP: u32 = 16;
 pub const KEEP_MAX: u32 = 1000;
 
 /// A checkpoint in the history of an invocation. Times are in ns since 1970.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Kept {
     /// Its number.
     pub generation: u64,

@@ -41,6 +41,7 @@
 //! | [`Outbox`] | events that an invocation sends to others, with its commit |
 //! | [`Children`], [`Outcome`] | invocations that others have started, and how their ends are told |
 //! | [`History`] | the transactions on earlier checkpoints: fork and rewind |
+//! | [`Export`] | an invocation as one file, which another store takes |
 //! | [`Schedules`] | workflows that are started at times of a cron expression |
 //! | [`Served`] | what a server needs besides: results for later, lists by time, and bounds |
 //! | [`Versions`] | versions of workflows, and how an invocation comes to another one |
@@ -57,6 +58,7 @@
 mod children;
 mod chunks;
 mod clock;
+mod exported;
 mod hints;
 mod history;
 mod id;
@@ -75,6 +77,7 @@ mod versions;
 pub use children::{Child, Children, Family, Lost, OUTCOMES_MAX, Outcome};
 pub use chunks::{Chunk, ChunkError, ChunkKind, Chunks, named_chunks};
 pub use clock::{Clock, SetClock, WallClock, nap};
+pub use exported::{Export, ExportError, Exported, ExportedMail};
 pub use hints::{Hints, NoHints, Poked};
 pub use history::{
     Branched, Copied, Fork, Forks, History, KEEP, KEEP_MAX, Kept, Lineage, NoCheckpoint, Point, free_numbers,

@@ -13,6 +13,7 @@ mod commit;
 mod disk;
 mod encrypted;
 mod error;
+mod exported;
 mod family;
 mod group;
 mod listed;
@@ -164,6 +165,7 @@ impl Sqlite {
         transaction.execute_batch(undelivered::SCHEMA)?;
         transaction.execute_batch(versions::SCHEMA)?;
         transaction.execute_batch(unsynced::SCHEMA)?;
+        transaction.execute_batch(purge::SCHEMA)?;
         add_column(&transaction, "unsynced", "filled", "BLOB")?;
         transaction.execute_batch(LIVING)?;
         transaction.commit()?;
@@ -196,6 +198,22 @@ impl Sqlite {
         }
         let found: String = self.connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if found == "ok" { Ok(()) } else { Err(MetaError::Check(found)) }
+    }
+
+    /// Ends an invocation at once. Of one that runs, what its owner commits from now on is refused.
+    pub fn kill(&mut self, id: &InvocationId, now: u64) -> Result<Controlled, MetaError> {
+        let transaction = self.begin()?;
+        let Some(before) = find(&transaction, id)? else { return Ok(Controlled::Unknown) };
+        if before.status.is_end() {
+            return Ok(Controlled::Ended(before.status));
+        }
+        let mut row = before.clone();
+        (row.status, row.changed, row.reason) = (Status::Cancelled, now, Some(BY_HAND.to_owned()));
+        (row.owner, row.wanted) = (None, None);
+        row.leave_out();
+        store(&transaction, &before, &row)?;
+        transaction.commit()?;
+        Ok(Controlled::Now(row.status))
     }
 
     fn begin(&mut self) -> Result<Step<'_>, MetaError> {
@@ -376,8 +394,9 @@ impl Invocation {
 
 fn insert(connection: &Connection, new: &NewInvocation<'_>, now: u64) -> Result<(), MetaError> {
     connection.execute(
-        "INSERT INTO invocation (id, workflow, status, started, changed, due, start, published) VALUES (?1, ?2, 0, ?3, ?3, ?4, \
-         encrypted(?5, 'start', ?1), encrypted_text('{}', 'published', ?1))",
+        "INSERT INTO invocation (id, workflow, status, started, changed, due, start, published, epoch) VALUES (?1, ?2, 0, ?3, ?3, ?4, \
+         encrypted(?5, 'start', ?1), encrypted_text('{}', 'published', ?1), \
+         coalesce((SELECT epoch FROM gone WHERE id = ?1), 0))",
         params![new.id.as_str(), new.workflow, integer(now), integer(new.due), new.start],
     )?;
     Ok(())

@@ -197,6 +197,20 @@ impl Saved<OwnedFd> {
         Ok((saved, Some(Arc::new(UnreadPages::new(chain, left))), base))
     }
 
+    /// The same of what [`Saved::to_bytes`] gives. `path` is what errors name.
+    pub fn from_bytes(
+        bytes: Vec<u8>,
+        path: &Path,
+        seal: &Key,
+        plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
+    ) -> Result<Saved<OwnedFd>, FileError> {
+        let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
+        let alone = |_: &str| Err(io::Error::new(io::ErrorKind::NotFound, "it is not a whole one"));
+        let chain = Chain::read(Source::Plain(bytes), Trust::Key(seal), alone).map_err(wrong)?;
+        chain.newest().check_processor(&Processor::here()).map_err(wrong)?;
+        Saved::of(&chain, plan, Reading::All).map(|(saved, _)| saved).map_err(|why| why.of_file(path))
+    }
+
     fn of<S: ReadAt + Sync>(
         chain: &Chain<S>,
         plan: impl FnOnce(&[u8], &Engine) -> Result<Plan, String>,
@@ -235,6 +249,14 @@ fn open(path: &Path, keys: Keys<'_>) -> Result<Chain<Source>, FileError> {
     let chain = Chain::read(source, Trust::Key(keys.seal), beside).map_err(wrong)?;
     chain.newest().check_processor(&Processor::here()).map_err(wrong)?;
     Ok(chain)
+}
+
+impl<C> Saved<C> {
+    /// The same with another form of its continuation.
+    pub fn with<D, E>(self, change: impl FnOnce(C) -> Result<D, E>) -> Result<Saved<D>, E> {
+        let Saved { workflow, generation, document, functions, engine, continuation } = self;
+        Ok(Saved { workflow, generation, document, functions, engine, continuation: change(continuation)? })
+    }
 }
 
 impl Saved {

@@ -144,6 +144,30 @@ impl History for Sqlite {
 }
 
 impl Sqlite {
+    /// Gives a checkpoint, which is the newest, a label, unless it has one. The label that it has then.
+    pub fn label(
+        &mut self,
+        id: &InvocationId,
+        generation: u64,
+        label: Option<&str>,
+    ) -> Result<Branched<Option<String>>, MetaError> {
+        let transaction = self.begin()?;
+        let kept = match branch(&transaction, id, Some(generation))? {
+            Branched::Done((row, kept)) if row.generation == generation => kept,
+            // It has gone on meanwhile.
+            Branched::Done((row, _)) => return Ok(Branched::NoCheckpoint(vec![row.generation])),
+            Branched::Unknown => return Ok(Branched::Unknown),
+            Branched::Refused(status) => return Ok(Branched::Refused(status)),
+            Branched::NoCheckpoint(has) => return Ok(Branched::NoCheckpoint(has)),
+        };
+        let (Some(label), None) = (label, &kept.label) else { return Ok(Branched::Done(kept.label)) };
+        transaction
+            .prepare_cached("UPDATE history SET label = ?3 WHERE id = ?1 AND generation = ?2")?
+            .execute(params![id.as_str(), integer(generation), label])?;
+        transaction.commit()?;
+        Ok(Branched::Done(Some(label.to_owned())))
+    }
+
     /// A checkpoint of an invocation, if it is kept.
     pub fn kept(&self, id: &InvocationId, generation: u64) -> Result<Option<Kept>, MetaError> {
         kept_at(&self.connection, id, generation)
@@ -169,30 +193,43 @@ pub(super) fn copy(
             made.push(if is_same { Copied::Same } else { Copied::Taken });
             continue;
         }
-        connection.execute(
-            "INSERT INTO invocation (id, workflow, status, started, changed, due, generation, checkpoint, waits, reason, start, \
-             published) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, encrypted(?10, 'start', ?1), \
-             encrypted_text(?11, 'published', ?1))",
-            params![
-                id.as_str(),
-                row.workflow,
-                number(if paused { Status::Paused } else { Status::Suspended }),
-                integer(now),
-                kept.due.map(integer),
-                integer(kept.generation),
-                text(serde_json::to_string(&kept.checkpoint))?,
-                text(serde_json::to_string(&kept.waits))?,
-                paused.then_some(BY_HAND),
-                row.start,
-                text(serde_json::to_string(&kept.published))?,
-            ],
-        )?;
+        add(connection, id, (&row.workflow, &row.start), kept, (paused, now, now))?;
         set(connection, id, &new)?;
         insert(connection, id, &Kept { rewound_to: None, ..kept.clone() }, None)?;
         super::children::copied(connection, &row.id, id, kept.generation, now)?;
         made.push(Copied::New);
     }
     Ok(made)
+}
+
+/// Adds the row of an invocation that goes on from a checkpoint.
+pub(super) fn add(
+    connection: &Connection,
+    id: &InvocationId,
+    (workflow, start): (&str, &[u8]),
+    kept: &Kept,
+    (paused, started, now): (bool, u64, u64),
+) -> Result<(), MetaError> {
+    connection.execute(
+        "INSERT INTO invocation (id, workflow, status, started, changed, due, generation, checkpoint, waits, reason, start, \
+         published, epoch) VALUES (?1, ?2, ?3, ?4, ?12, ?5, ?6, ?7, ?8, ?9, encrypted(?10, 'start', ?1), \
+         encrypted_text(?11, 'published', ?1), coalesce((SELECT epoch FROM gone WHERE id = ?1), 0))",
+        params![
+            id.as_str(),
+            workflow,
+            number(if paused { Status::Paused } else { Status::Suspended }),
+            integer(started),
+            kept.due.map(integer),
+            integer(kept.generation),
+            text(serde_json::to_string(&kept.checkpoint))?,
+            text(serde_json::to_string(&kept.waits))?,
+            paused.then_some(BY_HAND),
+            start,
+            text(serde_json::to_string(&kept.published))?,
+            integer(now),
+        ],
+    )?;
+    Ok(())
 }
 
 /// An invocation from whose checkpoint others can go on, and the checkpoint.
@@ -211,9 +248,14 @@ fn branch(
     if let Some(kept) = rows.next()? {
         return Ok(Branched::Done((row, read(id, kept)?)));
     }
+    Ok(Branched::NoCheckpoint(generations(connection, id)?))
+}
+
+/// The numbers of the checkpoints that an invocation has.
+pub(super) fn generations(connection: &Connection, id: &InvocationId) -> Result<Vec<u64>, MetaError> {
     let mut query = connection.prepare_cached("SELECT generation FROM history WHERE id = ?1 ORDER BY generation")?;
     let has = query.query_map([id.as_str()], |row| row.get(0).map(time))?;
-    Ok(Branched::NoCheckpoint(has.collect::<Result<_, _>>()?))
+    Ok(has.collect::<Result<_, _>>()?)
 }
 
 /// Adds the checkpoint in which an invocation waits now, and what is told of it, and removes the oldest if there are too many. The files that no
@@ -329,7 +371,12 @@ fn read(id: &InvocationId, row: &Row<'_>) -> Result<Kept, MetaError> {
     })
 }
 
-fn insert(connection: &Connection, id: &InvocationId, kept: &Kept, told: Option<&str>) -> Result<(), MetaError> {
+pub(super) fn insert(
+    connection: &Connection,
+    id: &InvocationId,
+    kept: &Kept,
+    told: Option<&str>,
+) -> Result<(), MetaError> {
     connection
         .prepare_cached(
             "INSERT INTO history (id, generation, rewound_to, at, moved, file, bytes, due, waits, published, label, \
@@ -369,7 +416,7 @@ pub(super) fn checkpoint_of(connection: &Connection, row: &Invocation) -> Result
     kept_at(connection, &row.id, row.generation)
 }
 
-fn kept_at(connection: &Connection, id: &InvocationId, generation: u64) -> Result<Option<Kept>, MetaError> {
+pub(super) fn kept_at(connection: &Connection, id: &InvocationId, generation: u64) -> Result<Option<Kept>, MetaError> {
     let query = format!("SELECT {COLUMNS} FROM history WHERE id = ?1 AND generation = ?2");
     let mut query = connection.prepare_cached(&query)?;
     let mut rows = query.query(params![id.as_str(), integer(generation)])?;
@@ -396,7 +443,7 @@ pub(super) fn lineage(connection: &Connection, id: &InvocationId) -> Result<Line
     Ok(Lineage { parent, copy, copies, keep })
 }
 
-fn set(connection: &Connection, id: &InvocationId, lineage: &Lineage) -> Result<(), MetaError> {
+pub(super) fn set(connection: &Connection, id: &InvocationId, lineage: &Lineage) -> Result<(), MetaError> {
     let (parent, generation) =
         lineage.parent.as_ref().map(|(id, generation)| (id.as_str(), integer(*generation))).unzip();
     connection

@@ -1,10 +1,10 @@
 //! The mailbox: a row for each event that waits, and for each key of one that was taken.
 
 use super::encrypted::digest as kept_digest;
-use super::{find, find_sound, integer, time};
+use super::{Sqlite, find, find_sound, integer, time};
 use crate::mail::{KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
 use crate::meta::MetaError;
-use crate::{Invocation, InvocationId, Wait};
+use crate::{ExportedMail, Invocation, InvocationId, Wait};
 use monohull_abi::event::{EVENT_BYTES_MAX, is_event_name};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
@@ -85,6 +85,28 @@ pub(super) fn deliver(
     arrived(connection, row, name, now)
 }
 
+/// Whether an event with this key was sent, or its key is still remembered.
+fn knows_key(connection: &Connection, id: &InvocationId, key: &str) -> Result<bool, MetaError> {
+    let key = kept_digest(connection, "key", key.to_owned())?;
+    let mut query =
+        connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM mail WHERE invocation = ?1 AND key = ?2)")?;
+    Ok(query.query_row(params![id.as_str(), key], |row| row.get(0))?)
+}
+
+impl Sqlite {
+    /// Whether an event with this key was sent to an invocation, as far as that is remembered.
+    pub fn knows_key(&self, id: &InvocationId, key: &str) -> Result<bool, MetaError> {
+        knows_key(&self.connection, id, key)
+    }
+
+    /// Sends an empty event, unless one of its name waits already. One that has ended, or is not there, gets none.
+    pub fn beat(&mut self, id: &InvocationId, name: &str, now: u64) -> Result<(), MetaError> {
+        let transaction = self.begin()?;
+        deliver(&transaction, id, name, &[], now)?;
+        Ok(transaction.commit()?)
+    }
+}
+
 /// The events with numbers above `after` that wait for an invocation, in the order in which they were sent.
 pub(super) fn waiting(connection: &Connection, id: &InvocationId, after: u64) -> Result<Vec<Mail>, MetaError> {
     let mut query = connection.prepare_cached(
@@ -106,6 +128,42 @@ pub(super) fn count(connection: &Connection, id: &InvocationId) -> Result<u64, M
     let mut query =
         connection.prepare_cached("SELECT count(*) FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL")?;
     Ok(time(query.query_row(params![id.as_str()], |row| row.get(0))?))
+}
+
+/// The mailbox of an invocation. In a folder that is encrypted the keys are only known by digests that are of no use elsewhere.
+pub(super) fn export(
+    connection: &Connection,
+    id: &InvocationId,
+    with_keys: bool,
+) -> Result<Vec<ExportedMail>, MetaError> {
+    let mut query = connection.prepare_cached(
+        "SELECT name, CASE WHEN bytes IS NOT NULL THEN decrypted(bytes, 'event', invocation || '/' || name) END, key, digest \
+         FROM mail WHERE invocation = ?1 ORDER BY number",
+    )?;
+    let rows = query.query_map([id.as_str()], |row| {
+        let key: Option<String> = row.get(2)?;
+        let digest: Option<Vec<u8>> = row.get(3)?;
+        Ok(ExportedMail { name: row.get(0)?, bytes: row.get(1)?, key: key.zip(digest).filter(|_| with_keys) })
+    })?;
+    let mail = rows.collect::<Result<Vec<_>, _>>()?;
+    Ok(mail.into_iter().filter(|mail| mail.bytes.is_some() || mail.key.is_some()).collect())
+}
+
+/// Puts a mailbox in place.
+pub(super) fn import(connection: &Connection, id: &InvocationId, all: &[ExportedMail]) -> Result<(), MetaError> {
+    for mail in all {
+        let (key, digest) = match &mail.key {
+            None => (None, None),
+            Some((key, digest)) => {
+                let key = kept_digest(connection, "key", key.clone())?;
+                (Some(key), Some(kept_digest(connection, "event", digest.clone())?))
+            }
+        };
+        let content = if mail.bytes.is_some() { "encrypted(?3, 'event', ?1 || '/' || ?2)" } else { "?3" };
+        let add = format!("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, {content}, ?4, ?5)");
+        connection.prepare_cached(&add)?.execute(params![id.as_str(), mail.name, mail.bytes, key, digest])?;
+    }
+    Ok(())
 }
 
 /// Removes events that an invocation has taken; what is left of one that had a key is the key. Then the invocation is due if another

@@ -1,17 +1,52 @@
 //! An invocation is removed, with all that is kept of it.
 
-use super::{children, find, history, mail, number, served, undelivered, unsynced};
+use super::{Sqlite, children, find, history, mail, number, served, undelivered, unsynced};
 use crate::meta::MetaError;
 use crate::{InvocationId, Status};
 use rusqlite::{Connection, params};
+
+/// Those that were removed by hand, as long as they are remembered: with the epoch behind which another invocation of the name begins, so that no owner of the
+/// first one can commit to that.
+pub(super) const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS gone (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id     TEXT    NOT NULL UNIQUE,
+        epoch  INTEGER NOT NULL
+    ) STRICT;
+";
+
+/// So many are remembered.
+const REMEMBERED: i64 = 10_000;
+
+impl Sqlite {
+    /// Whether there was an invocation of this name that was removed by hand, and there is none now.
+    pub fn is_gone(&self, id: &InvocationId) -> Result<bool, MetaError> {
+        let query =
+            "SELECT EXISTS (SELECT 1 FROM gone WHERE id = ?1) AND NOT EXISTS (SELECT 1 FROM invocation WHERE id = ?1)";
+        Ok(self.connection.prepare_cached(query)?.query_row([id.as_str()], |row| row.get(0))?)
+    }
+}
+
+fn remember(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
+    let add = "INSERT OR REPLACE INTO gone (id, epoch) SELECT id, epoch FROM invocation WHERE id = ?1";
+    connection.prepare_cached(add)?.execute([id.as_str()])?;
+    let forget = "DELETE FROM gone WHERE number <= (SELECT max(number) FROM gone) - ?1";
+    connection.prepare_cached(forget)?.execute([REMEMBERED])?;
+    Ok(())
+}
 
 /// Removes an invocation that has ended, or whose row is damaged and that nothing else can be done with; whether there was one.
 pub(super) fn purge(connection: &Connection, id: &InvocationId, now: u64) -> Result<bool, MetaError> {
     match find(connection, id) {
         // Whether it has ended is not sure then.
         Err(MetaError::Damaged { .. }) => {}
-        found => return if found?.is_some() { purge_ended(connection, id) } else { Ok(false) },
+        found => {
+            let Some(row) = found?.filter(|row| row.status.is_end()) else { return Ok(false) };
+            remember(connection, &row.id)?;
+            return purge_ended(connection, id);
+        }
     }
+    remember(connection, id)?;
     connection.prepare_cached("DELETE FROM invocation WHERE id = ?1")?.execute([id.as_str()])?;
     children::purge_damaged(connection, id, now)?;
     remove(connection, id)?;
@@ -45,8 +80,8 @@ fn remove(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
 mod tests {
     use super::*;
     use crate::{
-        Checkpoint, Claimed, Commit, Control, Left, Meta, NewInvocation, NewMail, Outbox, Output, OutputAt, Sqlite,
-        Started, Store, Want,
+        Checkpoint, Claimed, Commit, Control, Controlled, Left, Meta, NewInvocation, NewMail, Outbox, Output, OutputAt,
+        Sqlite, Started, Store, Want,
     };
     use monohull_report::{Outgoing, What, child_invocation};
     use monohull_state_key::KeyFile;
@@ -91,8 +126,9 @@ mod tests {
 
     /// The tables that have something of an invocation.
     fn left_in(meta: &Sqlite, id: &InvocationId) -> Vec<String> {
+        // That it was there is remembered.
         let columns = "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c \
-            WHERE m.type = 'table' AND c.type = 'TEXT'";
+            WHERE m.type = 'table' AND c.type = 'TEXT' AND m.name <> 'gone'";
         let mut columns = meta.connection.prepare(columns).expect("prepared");
         let columns = columns.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("asked");
         let mut found = Vec::new();
@@ -104,6 +140,34 @@ mod tests {
             }
         }
         found
+    }
+
+    /// The owner of one that was killed and removed cannot commit to another one of its name.
+    #[test]
+    fn another_one_of_its_name_is_not_taken_for_it() {
+        let folder = TempDir::new().expect("a folder");
+        let store = Store::open(&folder.path().join("state"), None).expect("a new one");
+        let mut meta = store.meta().expect("a database");
+        let one = id("one");
+        let new = NewInvocation { id: &one, workflow: "w", start: b"start", due: 1 };
+        let claim = |meta: &mut Sqlite| match meta.claim("o", Want::Due, 5) {
+            Ok(Claimed::Yes(claim)) => claim.held,
+            other => panic!("it is due: {other:?}"),
+        };
+        meta.start(&new, 1).expect("started");
+        let first = claim(&mut meta);
+        assert_eq!(meta.kill(&one, 6).expect("done"), Controlled::Now(Status::Cancelled));
+        assert_eq!(meta.kill(&one, 6).expect("done"), Controlled::Ended(Status::Cancelled));
+        let ended = || Commit::Ended { well: true, report: Vec::new(), published: None };
+        assert!(matches!(meta.commit(&first, &ended(), 7), Err(MetaError::Stale(_))), "it has ended");
+        assert!(!meta.is_gone(&one).expect("asked"));
+        assert!(meta.purge(&one, 8).expect("removed") && meta.is_gone(&one).expect("asked"));
+        assert_eq!(meta.start(&new, 9).expect("done"), Started::New);
+        assert!(!meta.is_gone(&one).expect("asked"), "there is one again");
+        let second = claim(&mut meta);
+        assert!(second.epoch > first.epoch);
+        assert!(matches!(meta.commit(&first, &ended(), 10), Err(MetaError::Stale(_))), "it is another one");
+        meta.commit(&second, &ended(), 10).expect("it is its own");
     }
 
     #[test]
@@ -136,6 +200,7 @@ mod tests {
             assert!(meta.get(&one).is_err(), "{damage}");
             assert!(meta.purge(&one, 7).expect("removed"), "{damage}");
             assert!(!meta.purge(&one, 7).expect("asked"), "there is none any more");
+            assert!(meta.is_gone(&one).expect("asked"), "it is known to have been there");
             assert_eq!(left_in(&meta, &one), ["child.id"], "{damage}: what its parent knows");
             assert_eq!(meta.get(&below).expect("read").expect("there").status, Status::Cancelled);
             let children = meta.children(&id("parent")).expect("read");

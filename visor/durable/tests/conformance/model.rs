@@ -33,6 +33,8 @@ pub(crate) struct Model {
     pub(crate) schedules: BTreeMap<ScheduleName, (Schedule, Option<u64>)>,
     /// Workflow and version, and when.
     pub(crate) versions: BTreeMap<(String, String), u64>,
+    /// The epochs of those that were removed: another one of the name begins behind it.
+    pub(crate) gone: BTreeMap<InvocationId, u64>,
 }
 
 /// An event that was sent to an invocation.
@@ -75,7 +77,7 @@ impl Model {
             started: now,
             changed: now,
             due: Some(new.due),
-            epoch: 0,
+            epoch: self.gone.get(new.id).copied().unwrap_or(0),
             attempts: 0,
             generation: 0,
             owner: None,
@@ -219,7 +221,9 @@ impl Model {
     pub(crate) fn purge_ended(&mut self, id: &InvocationId) -> bool {
         let has_ended = self.rows.get(id).is_some_and(|row| row.status.is_end());
         if has_ended {
-            self.rows.remove(id);
+            if let Some(row) = self.rows.remove(id) {
+                self.gone.insert(id.clone(), row.epoch);
+            }
             self.mail.retain(|letter| letter.to != *id);
             self.forget_history(id);
             self.lineage.remove(id);

@@ -111,7 +111,7 @@ impl Model {
                 started: now,
                 changed: now,
                 due: kept.due,
-                epoch: 0,
+                epoch: self.gone.get(id).copied().unwrap_or(0),
                 attempts: 0,
                 generation: kept.generation,
                 owner: None,

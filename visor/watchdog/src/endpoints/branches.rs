@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use hyper::StatusCode;
 use hyper::http::Response;
+use monohull_abi::branch::is_label;
 use monohull_durable::{
     Branched, Copied, Fork, History as _, InvocationId, Kept, Meta, NoCheckpoint, Point, free_numbers, has_branches,
 };
@@ -31,6 +33,16 @@ struct ForkOrder {
     ids: Vec<String>,
     at: Option<Point>,
     paused: bool,
+}
+
+/// What a label is.
+const LABEL_RULE: &str = "1 to 64 bytes without control characters, and not a number";
+
+/// The body of a request for a save point.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct LabelOrder {
+    label: Option<String>,
 }
 
 /// The body of a rewind.
@@ -76,6 +88,31 @@ impl Watchdog {
             }))
         });
         Ok(json(Response::builder(), &document.await?))
+    }
+
+    /// `POST …/checkpoints`: makes the checkpoint in which an invocation waits a save point.
+    pub(crate) async fn label_checkpoint(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
+        let [] = call.parameters([])?;
+        self.refuse_if_not_durable(&call.name)?;
+        let id = id_of(&call.name)?;
+        let LabelOrder { label } = self.order(call).await?;
+        if let Some(label) = label.as_deref().filter(|label| !is_label(label)) {
+            return Err(ApiError::bad_request(format!("{} is no label: {LABEL_RULE}", quoted(label))));
+        }
+        let document = self.with_ledger(move |_, ledger| {
+            // One that is damaged is no save point.
+            let kept = ledger.branch(&id, None, "given a save point")?;
+            let came = ledger.meta().label(&id, kept.generation, label.as_deref()).map_err(meta_kept)?;
+            let has = done(came, &id, kept.generation, "given a save point")?;
+            if let (Some(wanted), Some(other)) = (&label, has.as_ref().filter(|has| Some(*has) != label.as_ref())) {
+                let message = format!("this checkpoint has the label {} and gets no second one, {}", quoted(other), quoted(wanted));
+                return Err(ApiError::conflict(message));
+            }
+            let label = has;
+            let (generation, bytes) = (kept.generation, kept.checkpoint.bytes);
+            Ok(json!({ "id": id.as_str(), "generation": generation, "label": label, "at": date(kept.at), "bytes": bytes }))
+        });
+        Ok(json(Response::builder().status(StatusCode::CREATED), &document.await?))
     }
 
     /// `…/fork`.
@@ -162,7 +199,7 @@ impl Watchdog {
 impl Ledger {
     /// A checkpoint of an invocation that others can go on from, whose file is as it should be: a damaged one would pause what goes on from
     /// it.
-    fn branch(&self, id: &InvocationId, at: Option<&Point>, what: &str) -> Result<Kept, ApiError> {
+    pub(crate) fn branch(&self, id: &InvocationId, at: Option<&Point>, what: &str) -> Result<Kept, ApiError> {
         let (row, history) = {
             let meta = self.meta();
             let row = meta.get(id).map_err(meta_kept)?.ok_or_else(unknown)?;
@@ -184,11 +221,11 @@ impl Ledger {
     }
 }
 
-fn no_checkpoint(id: &InvocationId, missing: &NoCheckpoint) -> ApiError {
+pub(crate) fn no_checkpoint(id: &InvocationId, missing: &NoCheckpoint) -> ApiError {
     ApiError::conflict(format!("the invocation {id} has {missing}"))
 }
 
-fn done<T>(came: Branched<T>, id: &InvocationId, at: u64, what: &str) -> Result<T, ApiError> {
+pub(crate) fn done<T>(came: Branched<T>, id: &InvocationId, at: u64, what: &str) -> Result<T, ApiError> {
     match came {
         Branched::Done(done) => Ok(done),
         Branched::Unknown => Err(unknown()),

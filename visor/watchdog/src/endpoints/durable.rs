@@ -65,6 +65,14 @@ pub(crate) fn in_vain(id: &InvocationId, status: RowStatus, what: &str) -> ApiEr
     ApiError::conflict(format!("the invocation {id} is {} and cannot be {what}", status.name()))
 }
 
+/// What was stopped.
+enum Stopped {
+    /// A call that is not durable, and what it is now.
+    Live(Status),
+    /// What came of it for a durable one.
+    Durable(Controlled),
+}
+
 impl Watchdog {
     /// Does something to a durable invocation, where others do not wait for it.
     pub(crate) async fn with_ledger<T: Send + 'static>(
@@ -130,16 +138,37 @@ impl Watchdog {
 
     /// `DELETE`: stops an invocation at once; one that has ended stays as it is.
     pub(crate) async fn kill_invocation(self: &Arc<Self>, name: &str) -> Result<Response<Answer>, ApiError> {
+        self.stop(name).await.map(|_| no_content())
+    }
+
+    /// `…/kill`: the same, and says what it is.
+    pub(crate) async fn kill(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
+        let [] = call.parameters([])?;
+        let (status, becomes) = match self.stop(&call.name).await? {
+            Stopped::Live(status) => (status, (!status.is_final()).then_some(Status::Cancelled)),
+            Stopped::Durable(Controlled::Now(status)) => (status.into(), None),
+            Stopped::Durable(Controlled::AtNextCommit(status)) => (Status::Running, Some(status.into())),
+            Stopped::Durable(Controlled::Ended(status)) => (status.into(), None),
+            Stopped::Durable(Controlled::Unknown) => return Err(unknown()),
+        };
+        if status.is_final() && status != Status::Cancelled {
+            return Err(ApiError::conflict(format!("the invocation has ended: it is {}", status.name())));
+        }
+        Ok(json(Response::builder(), &json!({ "id": call.name, "status": status, "becomes": becomes })))
+    }
+
+    /// Stops an invocation at once.
+    async fn stop(self: &Arc<Self>, name: &str) -> Result<Stopped, ApiError> {
         let live = self.history.find(name);
         if let Some(invocation) = live.filter(|invocation| !invocation.is_durable())
             && invocation.cancel().is_none_or(|end| end.status != Status::Suspended)
         {
-            return Ok(no_content());
+            return Ok(Stopped::Live(invocation.status()));
         }
         let id = id_of(name)?;
         match self.with_ledger(move |watchdog, ledger| watchdog.cancel_at_once(ledger, &id)).await? {
             Controlled::Unknown => Err(unknown()),
-            _ => Ok(no_content()),
+            came => Ok(Stopped::Durable(came)),
         }
     }
 

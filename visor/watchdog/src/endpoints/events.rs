@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::http::Response;
-use monohull_durable::{Meta, NewMail, Sent};
+use monohull_abi::callback::{Told, is_token};
+use monohull_durable::{InvocationId, Meta, NewMail, Sent};
 use serde_json::json;
 
 use crate::endpoints::durable::{id_of, idempotency_key, in_vain};
@@ -15,41 +16,93 @@ use crate::http::routes::Call;
 use crate::invocations::ledger::{meta_kept, now};
 use crate::service::Watchdog;
 
-/// Whether a function may have made this token (`monohull::durable::callback`).
-fn is_token(text: &str) -> bool {
-    let digits = text.strip_prefix("callback-").unwrap_or_default();
-    digits.len() == 32 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+/// The key of what completes or rejects a callback: its token, as it is answered once.
+fn key_of(token: &str) -> Option<String> {
+    Some(token.to_owned())
+}
+
+/// The name of the event that tells this.
+fn event_of(token: &str, told: Told) -> String {
+    format!("{token}{}", told.ending())
 }
 
 impl Watchdog {
-    /// `/callbacks/ID/TOKEN`: sends the event whose name is the token. A client that knows it may, so only an invocation that waits for it now is
-    /// sent it: others have nothing to send, and learn nothing.
-    pub(crate) async fn complete_callback(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
+    /// `/callbacks/ID/TOKEN`, and `…/reject`: sends the event that answers a callback. A client that knows the token may, so only an invocation that
+    /// waits for it now is sent it, or one that was answered before learns that it was: others have nothing to send, and learn nothing.
+    pub(crate) async fn answer_callback(
+        self: &Arc<Self>,
+        mut call: Call,
+        told: Told,
+    ) -> Result<Response<Answer>, ApiError> {
+        let (id, token) = self.callback_of(&call, told).await?;
+        call.slot = event_of(&token, told);
+        let answered = self.send_mail(call, key_of(&token), &id).await;
+        answered.map_err(|refusal| match refusal.status {
+            StatusCode::UNPROCESSABLE_ENTITY => {
+                ApiError::conflict("the callback was answered before, with something else")
+            }
+            _ => refusal,
+        })
+    }
+
+    /// `/callbacks/ID/TOKEN/heartbeat`: the client is still at it. One of these events waits at a time.
+    pub(crate) async fn beat_callback(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
+        let (id, token) = self.callback_of(&call, Told::Heartbeat).await?;
+        let event = event_of(&token, Told::Heartbeat);
+        let (to, name) = (id.clone(), event.clone());
+        self.with_ledger(move |_, ledger| {
+            ledger.meta().beat(&to, &name, now()).map_err(meta_kept)?;
+            ledger.changed(&to);
+            Ok(())
+        })
+        .await?;
+        let document = json!({ "id": id.as_str(), "event": event, "duplicate": false });
+        Ok(json(Response::builder().status(StatusCode::ACCEPTED), &document))
+    }
+
+    /// The invocation and the token of a callback that may be told this.
+    async fn callback_of(self: &Arc<Self>, call: &Call, told: Told) -> Result<(InvocationId, String), ApiError> {
+        let [] = call.parameters([])?;
         let (id, token) = (id_of(&call.name).map_err(|_| unknown())?, call.slot.clone());
         if !is_token(&token) {
             return Err(unknown());
         }
-        let expected = token.clone();
         self.with_ledger(move |_, ledger| {
-            let row = ledger.meta().get(&id).map_err(meta_kept)?.filter(|row| !row.status.is_end());
-            let waits = row.is_some_and(|row| row.waits.iter().any(|wait| wait.event.as_deref() == Some(&expected)));
-            if waits { Ok(()) } else { Err(unknown()) }
+            let meta = ledger.meta();
+            // Asked before: an answer that is repeated is no new one.
+            let was_answered = told != Told::Heartbeat && meta.knows_key(&id, &token).map_err(meta_kept)?;
+            let row = meta.get(&id).map_err(meta_kept)?.filter(|row| !row.status.is_end());
+            let waits = |event: &str| {
+                row.as_ref().is_some_and(|row| row.waits.iter().any(|wait| wait.event.as_deref() == Some(event)))
+            };
+            match (was_answered || waits(&event_of(&token, told)), waits(&token)) {
+                (true, _) => Ok((id, token)),
+                // Its sender knows the token.
+                (false, true) => {
+                    Err(ApiError::conflict("the function takes an answer to this callback, and nothing else"))
+                }
+                (false, false) => Err(unknown()),
+            }
         })
-        .await?;
-        // Once: the key is the token's own.
-        self.send_mail(call, Some(token)).await
+        .await
     }
 
     /// `…/events/NAME`.
     pub(crate) async fn send_event(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let key = idempotency_key(call.request.headers())?.map(str::to_owned);
         self.refuse_if_not_durable(&call.name)?;
-        self.send_mail(call, key).await
-    }
-
-    async fn send_mail(self: &Arc<Self>, call: Call, key: Option<String>) -> Result<Response<Answer>, ApiError> {
         let [] = call.parameters([])?;
         let id = id_of(&call.name)?;
+        self.send_mail(call, key, &id).await
+    }
+
+    async fn send_mail(
+        self: &Arc<Self>,
+        call: Call,
+        key: Option<String>,
+        id: &InvocationId,
+    ) -> Result<Response<Answer>, ApiError> {
+        let id = id.clone();
         let event = call.slot.clone();
         let received = self.body_of(call, monohull_abi::event::EVENT_BYTES_MAX as u64).await?;
         let (sent, event) = self

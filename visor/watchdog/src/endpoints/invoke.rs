@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use crate::clock::{Moment, ns_since_1970};
 use crate::endpoints::durable::{full, id_of_key, idempotency_key};
 use crate::endpoints::invocations::output as output_of;
+use crate::endpoints::invoke_once::KeyedCall;
 use crate::endpoints::registered::DOCUMENT_MAX;
 use crate::execution::basis::may_begin_again;
 use crate::execution::run::{Inputs, Task, Wait};
@@ -54,7 +55,7 @@ pub(super) struct Caller {
     accepted: Moment,
     call_id: Option<String>,
     trace: Trace,
-    stream: Arc<Stream>,
+    pub(super) stream: Arc<Stream>,
 }
 
 impl Caller {
@@ -74,24 +75,20 @@ impl Watchdog {
     pub(crate) async fn invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let caller = Caller::of(&call)?;
         let [output] = call.parameters(["output"])?;
+        let id = idempotency_key(call.request.headers())?.map(|key| id_of_key(&call.name, key).parse().ok());
         let (workflow, document) = self.open_for(&call.name)?;
         slots::check_output(workflow.plan(), output.as_deref())?;
         let inputs = self.inputs_of(&workflow, call).await?;
+        if let Some(id) = id {
+            return Box::pin(self.invoke_once(KeyedCall { caller, workflow, document, inputs, id, output })).await;
+        }
         let (invocation, end) = self.execute_for(caller, workflow, Some(document), inputs, Wait::Durable).await?;
         if end.status == Status::Suspended {
             let mut response = accepted(&invocation.id, &invocation.call_id, Status::Suspended);
-            name(response.headers_mut(), &invocation);
+            named_only(response.headers_mut(), &invocation);
             return Ok(response);
         }
-        let answered = end.result.as_ref().map_err(Clone::clone).and_then(|outputs| {
-            let (content, slot) = slots::answer(outputs, output.as_deref())?;
-            Ok(match slot {
-                Some(slot) => output_of(content, invocation.content_type(&slot)),
-                None if outputs.is_empty() => Response::new(Answer::from(content)),
-                None => output_of(content, "application/json"),
-            })
-        });
-        let response = match answered {
+        let response = match answered(&end, output.as_deref(), &invocation) {
             Ok(response) => response,
             Err(refusal) => Box::pin(self.refused(refusal, &invocation, &end)).await?,
         };
@@ -144,12 +141,20 @@ impl Watchdog {
         let invocation = &task.invocation.clone();
         self.begin_asynchronous(task, callback.as_ref()).await?;
         let mut response = accepted(&invocation.id, &invocation.call_id, Status::Pending);
-        name(response.headers_mut(), invocation);
+        named_only(response.headers_mut(), invocation);
         Ok(response)
     }
 
-    /// Puts a call into the ledger, from where it is run when it is due.
+    /// Puts a call into the ledger, and answers with its name.
     async fn start_durable(self: &Arc<Self>, call: NewCall) -> Result<Response<Answer>, ApiError> {
+        let (invocation, status) = self.add_call(call).await?;
+        let mut response = accepted(&invocation.id, &invocation.call_id, status);
+        named_only(response.headers_mut(), &invocation);
+        Ok(response)
+    }
+
+    /// Puts a call into the ledger, from where it is run when it is due, unless it is there.
+    pub(super) async fn add_call(self: &Arc<Self>, call: NewCall) -> Result<(Invocation, Status), ApiError> {
         let NewCall { caller, workflow, document, inputs, callback, id, by_key, due } = call;
         let plan = workflow.plan();
         let Caller { accepted: at, call_id, trace, .. } = caller;
@@ -185,15 +190,18 @@ impl Watchdog {
                 return Err(ApiError::conflict(message));
             }
         };
-        let mut response = accepted(&invocation.id, &invocation.call_id, status);
-        name(response.headers_mut(), &invocation);
-        Ok(response)
+        Ok((invocation, status))
     }
 
     /// Runs a workflow that is not registered, of functions that are.
     pub(crate) async fn run_document(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let caller = Caller::of(&call)?;
         let [] = call.parameters([])?;
+        if idempotency_key(call.request.headers())?.is_some() {
+            let message =
+                "a document that is not registered is run each time: Idempotency-Key is for workflows that are";
+            return Err(ApiError::bad_request(message));
+        }
         self.refuse_if_draining()?;
         let Received { content, hold } = self.body_of(call, self.settings.body).await?;
         let ready = self.blocking(move |registry| {
@@ -313,16 +321,16 @@ impl Drop for Waiting {
 }
 
 /// A call that may wait in the ledger for its first run.
-struct NewCall {
-    caller: Caller,
-    workflow: Arc<Ready>,
-    document: Bytes,
-    inputs: Inputs,
-    callback: Option<Callback>,
-    id: Option<InvocationId>,
+pub(super) struct NewCall {
+    pub(super) caller: Caller,
+    pub(super) workflow: Arc<Ready>,
+    pub(super) document: Bytes,
+    pub(super) inputs: Inputs,
+    pub(super) callback: Option<Callback>,
+    pub(super) id: Option<InvocationId>,
     /// The id is that of an Idempotency-Key.
-    by_key: bool,
-    due: Option<u64>,
+    pub(super) by_key: bool,
+    pub(super) due: Option<u64>,
 }
 
 /// When a call is to begin, if not now (ns since 1970).
@@ -342,15 +350,26 @@ fn due(delay: Option<&str>, at: Option<&str>) -> Result<Option<u64>, ApiError> {
     }
 }
 
+/// The answer of an invocation that has ended well.
+pub(super) fn answered(end: &End, output: Option<&str>, invocation: &Invocation) -> Result<Response<Answer>, ApiError> {
+    let outputs = end.result.as_ref().map_err(Clone::clone)?;
+    let (content, slot) = slots::answer(outputs, output)?;
+    Ok(match slot {
+        Some(slot) => output_of(content, invocation.content_type(&slot)),
+        None if outputs.is_empty() => Response::new(Answer::from(content)),
+        None => output_of(content, "application/json"),
+    })
+}
+
 /// The answer to a call whose result is asked for later.
-fn accepted(id: &str, call_id: &str, status: Status) -> Response<Answer> {
+pub(super) fn accepted(id: &str, call_id: &str, status: Status) -> Response<Answer> {
     let location = format!("/invocations/{id}");
     let document = json!({ "id": id, "call_id": call_id, "location": location, "status": status });
     json(Response::builder().status(StatusCode::ACCEPTED).header(LOCATION, location), &document)
 }
 
 /// Puts an invocation's names into an answer.
-fn name(headers: &mut HeaderMap, invocation: &Invocation) {
+pub(super) fn named_only(headers: &mut HeaderMap, invocation: &Invocation) {
     let names = [
         (INVOCATION_ID, invocation.id.clone()),
         (crate::http::trace::CALL_ID, invocation.call_id.clone()),
@@ -361,7 +380,7 @@ fn name(headers: &mut HeaderMap, invocation: &Invocation) {
 
 /// The answer of an invocation that has ended.
 pub(super) fn named(mut response: Response<Answer>, invocation: &Invocation, end: &End) -> Response<Answer> {
-    name(response.headers_mut(), invocation);
+    named_only(response.headers_mut(), invocation);
     if let Some(report) = &end.report {
         let seconds = format!("{:.6}", report.cold_start_us() as f64 / 1e6);
         response.headers_mut().extend(HeaderValue::try_from(seconds).ok().map(|value| (COLD_START, value)));

@@ -220,6 +220,17 @@ impl Ledger {
 }
 
 impl Watchdog {
+    /// What is said of an invocation that is not found: that it was removed by hand, if it was.
+    pub(crate) async fn gone(self: &Arc<Self>, name: String, refusal: ApiError) -> ApiError {
+        let watchdog = self.clone();
+        let asked = spawn_blocking(move || {
+            let id = name.parse::<InvocationId>().ok()?;
+            let is_gone = watchdog.ledger.reader().is_gone(&id).ok()?;
+            is_gone.then(|| ApiError::gone(format!("the invocation {id} was removed, and nothing is kept of it")))
+        });
+        asked.await.ok().flatten().unwrap_or(refusal)
+    }
+
     /// An invocation that the ledger has, and the output that is in this slot.
     pub(crate) async fn recall(self: &Arc<Self>, id: &str, slot: Option<&str>) -> Result<Option<Known>, ApiError> {
         let Ok(id) = id.parse::<InvocationId>() else { return Ok(None) };

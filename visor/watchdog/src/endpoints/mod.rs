@@ -1,12 +1,15 @@
 //! The endpoints: what each route of [`crate::http::routes`] does.
 
 mod branches;
+mod contents;
 pub(crate) mod durable;
 mod events;
+mod export;
 pub(crate) mod health;
 mod http;
 pub(crate) mod invocations;
 pub(crate) mod invoke;
+mod invoke_once;
 pub(crate) mod known;
 mod migrate;
 pub mod openapi;
@@ -17,8 +20,9 @@ pub(crate) mod versions;
 
 use std::sync::Arc;
 
-use hyper::Method;
 use hyper::http::Response;
+use hyper::{Method, StatusCode};
+use monohull_abi::callback::Told;
 
 use crate::http::answer::Answer;
 use crate::http::error::ApiError;
@@ -36,8 +40,20 @@ impl Watchdog {
     }
 
     async fn answer_any(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
+        let named = call.route.is_of_invocation().then(|| call.name.clone());
+        let answered = self.answer_route(call).await;
+        match (answered, named) {
+            (Err(refusal), Some(name)) if refusal.status == StatusCode::NOT_FOUND => {
+                Err(self.gone(name, refusal).await)
+            }
+            (answered, _) => answered,
+        }
+    }
+
+    async fn answer_route(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let put = call.request.method() == Method::PUT;
         let delete = call.request.method() == Method::DELETE;
+        let post = call.request.method() == Method::POST;
         match call.route {
             Route::Page => Ok(page::html()),
             Route::PageScript => Ok(page::script()),
@@ -65,6 +81,9 @@ impl Watchdog {
             Route::AsyncInvoke => self.async_invoke(call).await,
             Route::Run => self.run_document(call).await,
             Route::Validate => self.validate(call).await,
+            Route::Invocations if post => self.import(call).await,
+            Route::InvocationContents => self.show_checkpoint(&call).await,
+            Route::InvocationCheckpoint => self.export(&call).await,
             Route::Invocations => self.list_invocations(&call).await,
             Route::Invocation if delete => self.kill_invocation(&call.name).await,
             Route::Invocation => self.show_invocation(&call).await,
@@ -72,11 +91,15 @@ impl Watchdog {
             Route::InvocationOutput => self.show_output(&call).await,
             Route::InvocationEvent => self.send_event(call).await,
             Route::InvocationState => self.state(&call).await,
-            Route::Callback => self.complete_callback(call).await,
+            Route::Callback => self.answer_callback(call, Told::Completed).await,
+            Route::CallbackReject => self.answer_callback(call, Told::Rejected).await,
+            Route::CallbackHeartbeat => self.beat_callback(call).await,
             Route::InvocationPause | Route::InvocationResume | Route::InvocationCancel => self.control(call).await,
+            Route::InvocationKill => self.kill(&call).await,
             Route::InvocationPurge => self.purge(call).await,
             Route::InvocationFork => self.fork(call).await,
             Route::InvocationRewind => self.rewind(call).await,
+            Route::InvocationCheckpoints if post => self.label_checkpoint(call).await,
             Route::InvocationCheckpoints => self.list_checkpoints(&call).await,
         }
     }

@@ -151,7 +151,7 @@ impl Ledger {
     }
 
     /// A name for a checkpoint that no file has: copies may still have files of an invocation that was removed and whose id is used again.
-    fn new_name(&self, folder: &Path, id: &InvocationId, epoch: u64) -> String {
+    pub(crate) fn new_name(&self, folder: &Path, id: &InvocationId, epoch: u64) -> String {
         let name = format!("{id}.{epoch}");
         let others = (2..).map(|number: u64| format!("{name}-{number}"));
         let mut names = std::iter::once(name.clone()).chain(others);
@@ -182,7 +182,7 @@ fn file_of(workflow: &str) -> PathBuf {
     format!("{workflow}.json").into()
 }
 
-fn unwritten(error: FileError) -> ApiError {
+pub(crate) fn unwritten(error: FileError) -> ApiError {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match &error {
         FileError::Unwritable { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge) => {

@@ -146,6 +146,11 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "not-found", Blame::Client, message)
     }
 
+    /// What was removed by hand.
+    pub(crate) fn gone(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::GONE, "gone", Blame::Client, message)
+    }
+
     pub(crate) fn method_not_allowed(allowed: String) -> ApiError {
         let message = format!("this path answers {allowed}");
         let refusal = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", Blame::Client, message);

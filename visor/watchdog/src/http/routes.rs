@@ -44,13 +44,18 @@ pub(crate) enum Route {
     InvocationEvent,
     InvocationState,
     Callback,
+    CallbackReject,
+    CallbackHeartbeat,
     InvocationPause,
     InvocationResume,
     InvocationCancel,
+    InvocationKill,
     InvocationPurge,
     InvocationFork,
     InvocationRewind,
     InvocationCheckpoints,
+    InvocationCheckpoint,
+    InvocationContents,
 }
 
 const GET: &[Method] = &[Method::GET, Method::HEAD];
@@ -59,6 +64,8 @@ const POST: &[Method] = &[Method::POST];
 const ANY: &[Method] =
     &[Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
 const ENTRY: &[Method] = &[Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
+/// A list, and something that is added to it.
+const LIST: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
 const RECORD: &[Method] = &[Method::GET, Method::HEAD, Method::DELETE];
 
 /// Every path, with its methods.
@@ -83,20 +90,25 @@ pub(crate) const TABLE: &[(&str, Route, &[Method])] = &[
     ("/http/{name}/{path}", Route::Http, ANY),
     ("/run", Route::Run, POST),
     ("/validate", Route::Validate, POST),
-    ("/invocations", Route::Invocations, GET),
+    ("/invocations", Route::Invocations, LIST),
     ("/invocations/{name}", Route::Invocation, RECORD),
     ("/invocations/{name}/logs", Route::InvocationLogs, GET),
     ("/invocations/{name}/outputs/{slot}", Route::InvocationOutput, GET),
     ("/invocations/{name}/events/{slot}", Route::InvocationEvent, POST),
     ("/invocations/{name}/state/{slot}", Route::InvocationState, GET),
     ("/callbacks/{name}/{slot}", Route::Callback, POST),
+    ("/callbacks/{name}/{slot}/reject", Route::CallbackReject, POST),
+    ("/callbacks/{name}/{slot}/heartbeat", Route::CallbackHeartbeat, POST),
     ("/invocations/{name}/pause", Route::InvocationPause, POST),
     ("/invocations/{name}/resume", Route::InvocationResume, POST),
     ("/invocations/{name}/cancel", Route::InvocationCancel, POST),
+    ("/invocations/{name}/kill", Route::InvocationKill, POST),
     ("/invocations/{name}/purge", Route::InvocationPurge, POST),
     ("/invocations/{name}/fork", Route::InvocationFork, POST),
     ("/invocations/{name}/rewind", Route::InvocationRewind, POST),
-    ("/invocations/{name}/checkpoints", Route::InvocationCheckpoints, GET),
+    ("/invocations/{name}/checkpoints", Route::InvocationCheckpoints, LIST),
+    ("/invocations/{name}/checkpoints/{slot}", Route::InvocationContents, GET),
+    ("/invocations/{name}/checkpoint", Route::InvocationCheckpoint, GET),
 ];
 
 impl Route {
@@ -111,11 +123,23 @@ impl Route {
         is_constant || matches!(self, Route::Livez | Route::Readyz | Route::Healthz | Route::Metrics)
     }
 
+    /// Whether the path names an invocation.
+    pub(crate) fn is_of_invocation(self) -> bool {
+        self.pattern().starts_with("/invocations/{name}")
+    }
+
     /// Whether the route needs no token: health checks, the page's own text, and callbacks, whose address is a secret.
     pub(crate) fn is_open(self) -> bool {
         matches!(
             self,
-            Route::Page | Route::PageScript | Route::Livez | Route::Readyz | Route::Healthz | Route::Callback
+            Route::Page
+                | Route::PageScript
+                | Route::Livez
+                | Route::Readyz
+                | Route::Healthz
+                | Route::Callback
+                | Route::CallbackReject
+                | Route::CallbackHeartbeat
         )
     }
 }

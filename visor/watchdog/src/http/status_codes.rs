@@ -13,6 +13,8 @@ const HEAD: &[u16] = &[400];
 const SENDER: &[u16] = &[401, 403];
 /// The name is not there.
 const NAME: &[u16] = &[404];
+/// It was removed.
+const GONE: &[u16] = &[410];
 /// The body does not arrive, or is not understood.
 const BODY: &[u16] = &[400, 408, 413, 415, 429, 500];
 /// The body does not arrive; what it is does not matter.
@@ -37,7 +39,7 @@ const ROOM: &[u16] = &[503];
 impl Route {
     /// What may go wrong with a request after its head and its sender have been looked at.
     fn stages(self, method: &Method) -> &'static [&'static [u16]] {
-        let (put, delete) = (*method == Method::PUT, *method == Method::DELETE);
+        let (put, delete, post) = (*method == Method::PUT, *method == Method::DELETE, *method == Method::POST);
         match self {
             Route::Readyz | Route::Healthz => &[READINESS],
             Route::Function if put => &[BODY, CHECK, USE, STATE],
@@ -57,11 +59,17 @@ impl Route {
             Route::Validate => &[BODY, CHECK],
             Route::Invocation if delete => &[NAME, STATE],
             Route::Invocation | Route::InvocationOutput => &[NAME, ANSWER],
+            Route::Invocations if post => &[BODY, CHECK, USE, PLACE, STATE],
+            Route::InvocationCheckpoint | Route::InvocationContents => &[NAME, USE, STATE],
             Route::Invocations => &[ANSWER],
-            Route::Callback | Route::InvocationEvent => &[NAME, BODY, USE, CHECK, STATE],
-            Route::InvocationPause | Route::InvocationResume | Route::InvocationCancel | Route::InvocationPurge => {
-                &[NAME, USE, STATE]
-            }
+            Route::CallbackHeartbeat => &[NAME, USE, STATE],
+            Route::Callback | Route::CallbackReject | Route::InvocationEvent => &[NAME, BODY, USE, CHECK, STATE],
+            Route::InvocationPause
+            | Route::InvocationResume
+            | Route::InvocationCancel
+            | Route::InvocationKill
+            | Route::InvocationPurge => &[NAME, USE, STATE],
+            Route::InvocationCheckpoints if post => &[NAME, BODY, USE, STATE],
             Route::InvocationFork | Route::InvocationRewind => &[NAME, BODY, USE, STATE],
             Route::InvocationCheckpoints | Route::InvocationState => &[NAME, STATE],
             Route::Function => &[NAME, ROOM],
@@ -74,7 +82,8 @@ impl Route {
     pub(crate) fn refusals(self, method: &Method) -> impl Iterator<Item = u16> {
         let sender = if self.is_open() { &[] } else { SENDER };
         let stages = self.stages(method).iter().copied();
-        [HEAD, sender].into_iter().chain(stages).flatten().copied()
+        let gone = if self.is_of_invocation() { GONE } else { &[] };
+        [HEAD, sender, gone].into_iter().chain(stages).flatten().copied()
     }
 }
 

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use monohull_checkpoint::{Key, KeyError};
 use monohull_durable::{
-    Claim, Claimed, Clock, Commit, Committed, Filter, Fired, Held, Hints, InvocationId, Left, Listed, Meta, MetaError,
+    Claim, Claimed, Clock, Commit, Committed, Export, ExportError, Filter, Fired, Held, Hints, InvocationId, Left, Listed, Meta, MetaError,
     Moving, NewInvocation, Outbox, Owner, Poked, Schedule, Sqlite, Started, Step, Store, StoreError, Tally,
     Undelivered, WallClock,
 };
@@ -63,6 +63,8 @@ pub(crate) struct Ledger {
     together: Together,
     owner: Owner,
     key: Key,
+    /// Encrypts what leaves an encrypted folder.
+    key_file: Option<KeyFile>,
     /// Invocations have ended, whose files are not needed any more.
     has_ended: AtomicBool,
     swept: Mutex<Swept>,
@@ -80,6 +82,8 @@ pub(crate) struct Ledger {
     rescheduled: Notify,
     /// The invocations that have changed; `None` stands for all.
     changes: broadcast::Sender<Option<InvocationId>>,
+    /// The invocations that wait from now on, for clients that wait no longer than that.
+    waits: broadcast::Sender<Option<InvocationId>>,
 }
 
 /// The ledger cannot be opened.
@@ -142,7 +146,7 @@ impl Ledger {
         })?;
         let owner = store.owner()?;
         let swept = Mutex::new(Swept::at_start());
-        let (meta, changes) = (Mutex::new(meta), broadcast::channel(CHANGES).0);
+        let (meta, changes, waits) = (Mutex::new(meta), broadcast::channel(CHANGES).0, broadcast::channel(CHANGES).0);
         let ledger = Ledger {
             folder: folder.clone(),
             store,
@@ -151,6 +155,7 @@ impl Ledger {
             together: Together::default(),
             owner,
             key,
+            key_file: state_key,
             has_ended: AtomicBool::new(true),
             swept,
             counted: Mutex::default(),
@@ -160,6 +165,7 @@ impl Ledger {
             many_unsynced: Notify::new(),
             rescheduled: Notify::new(),
             changes,
+            waits,
         };
         // Before anything is read of them. What the disk has no room for now it may have later.
         if let Err(error) = ledger.sync_files() {
@@ -213,6 +219,22 @@ impl Ledger {
         Keys { seal: &self.key, state: self.store.key().map(|key| &**key) }
     }
 
+    /// An exported invocation as it leaves: encrypted, if the folder is.
+    pub(crate) fn closed(&self, bytes: Vec<u8>) -> Result<Vec<u8>, ExportError> {
+        match &self.key_file {
+            Some(file) => Export::encrypt(&bytes, file),
+            None => Ok(bytes),
+        }
+    }
+
+    /// An exported invocation that comes.
+    pub(crate) fn opened(&self, bytes: &[u8]) -> Result<Export, ExportError> {
+        match Export::decrypt(bytes, self.key_file.as_ref())? {
+            Some(plain) => Export::parse(&plain, &self.key),
+            None => Export::parse(bytes, &self.key),
+        }
+    }
+
     /// The database.
     pub(crate) fn meta(&self) -> MutexGuard<'_, Sqlite> {
         // A transaction that was not committed has been rolled back.
@@ -230,7 +252,16 @@ impl Ledger {
         self.folder.check().map_err(lost)?;
         let changed = change(self);
         self.folder.check().map_err(lost)?;
-        changed
+        changed.map_err(|refusal| self.placed(refusal))
+    }
+
+    /// An error of the disk that says which one it is.
+    fn placed(&self, mut refusal: ApiError) -> ApiError {
+        let folder = monohull_report::escape::shown(self.folder.path()).to_string();
+        if refusal.status == StatusCode::INSUFFICIENT_STORAGE && !refusal.error.message.contains(&folder) {
+            refusal.error.message.push_str(&format!(" ({folder})"));
+        }
+        refusal
     }
 
     /// An invocation has changed: those who wait for it look again, and what may be due is looked at.
@@ -243,10 +274,16 @@ impl Ledger {
     /// All who wait look again.
     pub(crate) fn wake_all(&self) {
         let _ = self.changes.send(None);
+        let _ = self.waits.send(None);
     }
 
     pub(crate) fn changes(&self) -> broadcast::Receiver<Option<InvocationId>> {
         self.changes.subscribe()
+    }
+
+    /// The invocations that wait from now on.
+    pub(crate) fn waits(&self) -> broadcast::Receiver<Option<InvocationId>> {
+        self.waits.subscribe()
     }
 
     /// Returns when something may be due sooner than it was.
@@ -407,8 +444,11 @@ impl Ledger {
         self.follow(held, left, committed);
         match committed.status.is_end() {
             true => self.changed(&held.id),
-            // Clients wait for the end.
-            false => self.hurry.poke(),
+            // Most clients wait for the end.
+            false => {
+                let _ = self.waits.send(Some(held.id.clone()));
+                self.hurry.poke();
+            }
         }
     }
 
