@@ -159,9 +159,9 @@ impl ClientError {
         }
     }
 
-    /// Prints the error, and returns the exit code.
-    pub(super) fn report(&self, json: bool) -> Exit {
-        let exit = match self {
+    /// The exit code.
+    pub(super) fn exit(&self) -> Exit {
+        match self {
             ClientError::Address(_) | ClientError::Usage(_) | ClientError::File { .. } | ClientError::Request(_) => {
                 Exit::Usage
             }
@@ -172,7 +172,12 @@ impl ClientError {
                 _ => Exit::Usage,
             },
             _ => Exit::Host,
-        };
+        }
+    }
+
+    /// Prints the error, and returns the exit code.
+    pub(super) fn report(&self, json: bool) -> Exit {
+        let exit = self.exit();
         if let (true, ClientError::Refused { document, .. }) = (json, self) {
             super::output::json(document);
             return super::fail(exit, self as &dyn Display);
@@ -201,6 +206,18 @@ impl Reply {
 
 /// Takes a piece of an answer, whose status is known.
 type Take<'t> = dyn FnMut(StatusCode, &[u8]) -> Result<(), ClientError> + 't;
+
+/// What makes a request the same as one before it.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// A request.
+pub(super) struct Ask<'a> {
+    pub(super) method: Method,
+    pub(super) path: &'a str,
+    pub(super) media: Option<&'a str>,
+    pub(super) key: Option<&'a str>,
+    pub(super) body: Vec<u8>,
+}
 
 /// A connection to a server, made anew for each request.
 pub(super) struct Client {
@@ -247,6 +264,23 @@ impl Client {
         self.pass(Method::GET, path, None, Vec::new(), &mut |_, piece| take(piece)).map(drop)
     }
 
+    /// Sends a request without a body.
+    pub(super) fn post(&self, path: &str) -> Result<Reply, ClientError> {
+        self.send(Method::POST, path, None, Vec::new())
+    }
+
+    /// Sends a request that does nothing twice with the same key.
+    pub(super) fn post_once(&self, path: &str, key: Option<&str>, body: Vec<u8>) -> Result<Reply, ClientError> {
+        self.send_keyed(Ask { method: Method::POST, path, media: Some("application/octet-stream"), key, body })
+    }
+
+    /// Sends a request, and waits for the answer, which is kept.
+    pub(super) fn send_keyed(&self, ask: Ask<'_>) -> Result<Reply, ClientError> {
+        let mut kept = Vec::new();
+        let headers = self.pass_answer(ask, &mut |_, piece| keep(&mut kept, piece))?;
+        Ok(Reply { headers, body: kept })
+    }
+
     /// Sends a request with a body of a media type, and waits for the answer, which is kept.
     pub(super) fn send(
         &self,
@@ -269,8 +303,12 @@ impl Client {
         body: Vec<u8>,
         take: &mut Take<'_>,
     ) -> Result<HeaderMap, ClientError> {
+        self.pass_answer(Ask { method, path, media, key: None, body }, take)
+    }
+
+    pub(super) fn pass_answer(&self, ask: Ask<'_>, take: &mut Take<'_>) -> Result<HeaderMap, ClientError> {
         self.runtime.block_on(async {
-            let (parts, mut body) = self.exchange(method, path, media, body).await?.into_parts();
+            let (parts, mut body) = self.exchange(ask).await?.into_parts();
             let status = parts.status;
             let mut error = Vec::new();
             while let Some(frame) = body.frame().await {
@@ -287,13 +325,8 @@ impl Client {
         })
     }
 
-    async fn exchange(
-        &self,
-        method: Method,
-        path: &str,
-        media: Option<&str>,
-        body: Vec<u8>,
-    ) -> Result<Response<Incoming>, ClientError> {
+    async fn exchange(&self, ask: Ask<'_>) -> Result<Response<Incoming>, ClientError> {
+        let Ask { method, path, media, key, body } = ask;
         let refused = |source| ClientError::Connect { server: self.server.clone(), source };
         let place = Place::of(&self.server).ok_or_else(|| ClientError::Address(self.server.clone()))?;
         let host = match &place {
@@ -306,6 +339,9 @@ impl Client {
         }
         if let Some(media) = media {
             request = request.header(CONTENT_TYPE, media);
+        }
+        if let Some(key) = key {
+            request = request.header(IDEMPOTENCY_KEY, key);
         }
         let request = request.body(Full::new(Bytes::from(body)))?;
         match &place {

@@ -12,7 +12,7 @@ use hyper::{Method, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
-use super::client::{Client, ClientError, Server, read};
+use super::client::{Ask, Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::output::Data;
 use super::slots;
@@ -43,6 +43,9 @@ pub(super) struct Invoke {
     /// Which output slot, if the workflow has several
     #[arg(long, value_name = "SLOT")]
     slot: Option<String>,
+    /// Run it once: the same call again with this key has the first one's result
+    #[arg(long)]
+    key: Option<String>,
     /// Do not wait: print the invocation's id
     #[arg(long = "async")]
     is_async: bool,
@@ -86,7 +89,7 @@ impl Invoke {
         let (media, body) = self.body()?;
         if self.is_async || self.follow {
             let path = format!("/async-invoke/{}", encoded(&self.name));
-            let accepted = client.send(Method::POST, &path, media, body)?.json()?;
+            let accepted = client.send_keyed(self.ask(&path, media, body))?.json()?;
             let id = accepted["id"].as_str().unwrap_or_default();
             if self.follow {
                 // With the id, a user who interrupts this can ask for the result later.
@@ -103,7 +106,7 @@ impl Invoke {
         let choice = self.slot.as_ref().map(|slot| format!("?output={}", encoded(slot))).unwrap_or_default();
         let path = format!("/invoke/{}{choice}", encoded(&self.name));
         if self.json {
-            let reply = client.send(Method::POST, &path, media, body)?;
+            let reply = client.send_keyed(self.ask(&path, media, body))?;
             let id = reply.header("x-invocation-id")?;
             match client.get(&format!("/invocations/{id}")) {
                 Ok(shown) => {
@@ -128,7 +131,7 @@ impl Invoke {
         } else {
             let mut output = Output::new(self.output_file(), self.raw);
             let mut waits = false;
-            let headers = client.pass(Method::POST, &path, media, body, &mut |status, piece| {
+            let headers = client.pass_answer(self.ask(&path, media, body), &mut |status, piece| {
                 waits |= status == StatusCode::ACCEPTED;
                 if waits { Ok(()) } else { output.put(piece) }
             })?;
@@ -142,6 +145,10 @@ impl Invoke {
             output.finish()?;
         }
         Ok(Exit::Done)
+    }
+
+    fn ask<'a>(&'a self, path: &'a str, media: Option<&'a str>, body: Vec<u8>) -> Ask<'a> {
+        Ask { method: Method::POST, path, media, key: self.key.as_deref(), body }
     }
 
     /// Shows lines until the invocation ends, then its result.

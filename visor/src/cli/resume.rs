@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 
 use super::apart;
 use super::checkpoint::{self, Trouble};
+use super::client::Server;
 use super::copies::{self, Copy};
 use super::durable;
 use super::durable::send::{named_file, read_event};
@@ -44,14 +45,16 @@ use nix::sys::signal::Signal;
     "monohull resume waiting/approval-0123456789abcdef.checkpoint --event approved=signature.txt"
 ))]
 pub(super) struct Resume {
-    /// The checkpoint; with `--state` the id of a durable invocation
+    /// The checkpoint; with `--state` or `--server` the id of a durable invocation
     checkpoint: PathBuf,
     /// Let a paused invocation of this state folder go on when it is due, which `monohull wake` does
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["suspend", "key", "raw", "isolation", "cgroup", "count", "copy"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["suspend", "key", "raw", "isolation", "cgroup", "count", "copy", "server"])]
     state: Option<PathBuf>,
     /// The file of the key that the state folder is encrypted with
     #[arg(long, value_name = "FILE", requires = "state")]
     state_key: Option<PathBuf>,
+    #[command(flatten)]
+    server: Server,
     /// Suspend the workflow again if it only waits, for a second or longer
     #[arg(long, value_name = "DIR")]
     suspend: Option<PathBuf>,
@@ -123,6 +126,12 @@ impl Resume {
         if let Some(state) = &self.state {
             return match self.checkpoint.to_string_lossy().parse() {
                 Ok(id) => durable::control::resume(state, self.state_key.as_deref(), &id, self.json),
+                Err(error @ InvalidId) => super::fail(Exit::Usage, &error),
+            };
+        }
+        if self.server.is_named() {
+            return match self.checkpoint.to_string_lossy().parse() {
+                Ok(id) => durable::control::resume_remote(&self.server, &id, self.json),
                 Err(error @ InvalidId) => super::fail(Exit::Usage, &error),
             };
         }

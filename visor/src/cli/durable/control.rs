@@ -1,11 +1,12 @@
-//! `monohull pause`, `cancel` and `purge`, and `resume --state`: an invocation changed by hand.
+//! `monohull pause`, `cancel`, `kill` and `purge`, and `resume --state`: an invocation changed by hand.
 
+use super::super::client::{Client, Server};
 use super::super::exit::Exit;
 use super::super::{concat_help, output};
 use super::started_with::Start;
-use super::{State, Trouble, now};
+use super::{Place, Trouble, Where, now, remote};
 use clap::Args;
-use monohull_durable::{Control, Controlled, InvocationId, Meta, Store};
+use monohull_durable::{Control, Controlled, InvocationId, Meta, Status, Store};
 use serde_json::json;
 use std::path::Path;
 
@@ -15,7 +16,7 @@ pub(in super::super) struct Target {
     /// The invocation
     id: InvocationId,
     #[command(flatten)]
-    state: State,
+    place: Where,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -41,6 +42,16 @@ pub(in super::super) struct Cancel {
     target: Target,
 }
 
+/// End a durable invocation at once; only its report is kept
+///
+/// Of one that runs, what its process does from now on does not count. A server ends the process.
+#[derive(Debug, Args)]
+#[command(after_help = concat_help!("monohull kill order-17 --state sleepers", "monohull kill order-17 --server http://127.0.0.1:7070"))]
+pub(in super::super) struct Kill {
+    #[command(flatten)]
+    target: Target,
+}
+
 /// Remove a durable invocation that has ended, or whose row in the database is damaged
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull purge order-17 --state sleepers"))]
@@ -49,35 +60,80 @@ pub(in super::super) struct Purge {
     target: Target,
 }
 
+/// What one is that is not there any more.
+const REMOVED: &str = "removed";
+
 impl Pause {
     pub(in super::super) fn run(&self) -> Exit {
-        self.target.control(Control::Pause)
+        self.target.control(Control::Pause, "pause")
     }
 }
 
 impl Cancel {
     pub(in super::super) fn run(&self) -> Exit {
-        self.target.control(Control::Cancel)
+        self.target.control(Control::Cancel, "cancel")
+    }
+}
+
+impl Kill {
+    pub(in super::super) fn run(&self) -> Exit {
+        let Target { id, place, json } = &self.target;
+        let killed = place.open().and_then(|place| match place {
+            Place::Folder(store) => kill(&store, id),
+            Place::Server(client) => remote::control(&client, id, "kill"),
+        });
+        finish(killed.map_err(|trouble| place.at(trouble)), id, *json)
     }
 }
 
 impl Purge {
     pub(in super::super) fn run(&self) -> Exit {
-        let Target { id, state, json } = &self.target;
-        finish(state.open().and_then(|store| purge(&store, id)), id, *json)
+        let Target { id, place, json } = &self.target;
+        let purged = place.open().and_then(|place| match place {
+            Place::Folder(store) => purge(&store, id),
+            Place::Server(client) => {
+                client.post(&remote::path(id, "/purge"))?;
+                Ok(REMOVED.to_owned())
+            }
+        });
+        finish(purged.map_err(|trouble| place.at(trouble)), id, *json)
     }
 }
 
 impl Target {
-    fn control(&self, control: Control) -> Exit {
-        finish(self.state.open().and_then(|store| change(&store, &self.id, control)), &self.id, self.json)
+    fn control(&self, control: Control, verb: &str) -> Exit {
+        let changed = self.place.open().and_then(|place| match place {
+            Place::Folder(store) => change(&store, &self.id, control),
+            Place::Server(client) => remote::control(&client, &self.id, verb),
+        });
+        finish(changed.map_err(|trouble| self.place.at(trouble)), &self.id, self.json)
     }
 }
 
 /// Lets a paused invocation go on when it is due.
 pub(in super::super) fn resume(state: &Path, key: Option<&Path>, id: &InvocationId, json: bool) -> Exit {
     let resumed = super::open_existing(state, key);
-    finish(resumed.and_then(|store| change(&store, id, Control::Resume)), id, json)
+    let resumed = resumed.and_then(|store| change(&store, id, Control::Resume));
+    finish(resumed.map_err(|trouble| trouble.at(state)), id, json)
+}
+
+/// The same of a server's.
+pub(in super::super) fn resume_remote(server: &Server, id: &InvocationId, json: bool) -> Exit {
+    let client = Client::new(server).map_err(Trouble::from);
+    finish(client.and_then(|client| remote::control(&client, id, "resume")), id, json)
+}
+
+fn kill(store: &Store, id: &InvocationId) -> Result<String, Trouble> {
+    let mut meta = store.meta()?;
+    let killed = match meta.kill(id, now())? {
+        Controlled::Now(status) | Controlled::Ended(status @ Status::Cancelled) => status.name().to_owned(),
+        Controlled::AtNextCommit(status) | Controlled::Ended(status) => {
+            return Err(Trouble::Ended { id: id.clone(), status: status.name() });
+        }
+        Controlled::Unknown => return Err(Trouble::Unknown(id.clone())),
+    };
+    store.sweep(&meta, Start::files)?;
+    Ok(killed)
 }
 
 fn change(store: &Store, id: &InvocationId, control: Control) -> Result<String, Trouble> {
@@ -100,7 +156,7 @@ fn purge(store: &Store, id: &InvocationId) -> Result<String, Trouble> {
         return Err(Trouble::Lives { id: id.clone(), status: row.status.name() });
     }
     store.sweep(&meta, Start::files)?;
-    Ok("removed".to_owned())
+    Ok(REMOVED.to_owned())
 }
 
 fn finish(came: Result<String, Trouble>, id: &InvocationId, json: bool) -> Exit {

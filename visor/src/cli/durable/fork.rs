@@ -6,14 +6,16 @@ use super::super::suspend::date;
 use super::super::{checkpoint, concat_help, copies, output};
 use super::leg;
 use super::started_with::Start;
-use super::{State, Trouble, due, now};
+use super::{Place, Trouble, Where, due, now, remote};
 use clap::Args;
 use comfy_table::{Table, presets};
+use monohull_abi::branch::is_label;
 use monohull_durable::{
     Branched, Copied, Fork as Copies, Forks, History, Invocation, InvocationId, Kept, Lineage, Meta, MetaError,
     NoCheckpoint, Point, Store, free_numbers, has_branches,
 };
 use monohull_report::escape::Line;
+use monohull_report::text::quoted;
 use monohull_saved::{Keys, Saved};
 use serde_json::{Value, json};
 use std::fmt;
@@ -29,7 +31,7 @@ pub(in super::super) struct Fork {
     /// The invocation
     id: InvocationId,
     #[command(flatten)]
-    state: State,
+    place: Where,
     /// Make this many copies, called ID-1, ID-2, …
     #[arg(long, value_name = "N", conflicts_with = "names", value_parser = clap::value_parser!(u32).range(1..=copies::COUNT_MAX))]
     count: Option<u32>,
@@ -49,12 +51,15 @@ pub(in super::super) struct Fork {
 
 /// List the checkpoints of a durable invocation, to which it can be rewound
 #[derive(Debug, Args)]
-#[command(after_help = concat_help!("monohull checkpoints order-17 --state sleepers"))]
+#[command(after_help = concat_help!("monohull checkpoints order-17 --state sleepers", "monohull checkpoints order-17 --label before-the-change --state sleepers"))]
 pub(in super::super) struct Checkpoints {
     /// The invocation
     id: InvocationId,
     #[command(flatten)]
-    state: State,
+    place: Where,
+    /// Make the newest one a save point with this label, which is kept besides the others
+    #[arg(long, value_parser = label)]
+    label: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -69,7 +74,7 @@ pub(in super::super) struct Rewind {
     /// The invocation
     id: InvocationId,
     #[command(flatten)]
-    state: State,
+    place: Where,
     /// The checkpoint, or the label that a function has given it; `monohull checkpoints` lists them
     #[arg(long, value_name = "GENERATION")]
     to: Point,
@@ -81,12 +86,35 @@ pub(in super::super) struct Rewind {
     json: bool,
 }
 
+/// A label of a save point.
+fn label(text: &str) -> Result<String, &'static str> {
+    let wrong = "a label has 1 to 64 bytes without control characters, and is not a number";
+    is_label(text).then(|| text.to_owned()).ok_or(wrong)
+}
+
+/// A checkpoint, as a request names it.
+fn point(point: &Point) -> Value {
+    match point {
+        Point::Generation(generation) => (*generation).into(),
+        Point::Label(label) => label.as_str().into(),
+    }
+}
+
 impl Fork {
     pub(in super::super) fn run(&self) -> Exit {
-        match self.state.open().and_then(|store| self.fork(&store)) {
-            Ok(exit) => exit,
-            Err(trouble) => trouble.report(self.json),
-        }
+        let forked = self.place.open().and_then(|place| match place {
+            Place::Folder(store) => self.fork(&store),
+            Place::Server(client) => {
+                let order = json!({
+                    "count": self.count,
+                    "ids": self.names.iter().map(InvocationId::as_str).collect::<Vec<_>>(),
+                    "at": self.at.as_ref().map(point),
+                    "paused": self.paused,
+                });
+                remote::fork(&client, &self.id, &order, self.json)
+            }
+        });
+        forked.unwrap_or_else(|trouble| self.place.at(trouble).report(self.json))
     }
 
     fn fork(&self, store: &Store) -> Result<Exit, Trouble> {
@@ -135,10 +163,30 @@ impl Fork {
 
 impl Checkpoints {
     pub(in super::super) fn run(&self) -> Exit {
-        match self.state.open().and_then(|store| self.list(&store)) {
-            Ok(()) => Exit::Done,
-            Err(trouble) => trouble.report(self.json),
+        let listed = self.place.open().and_then(|place| match (place, &self.label) {
+            (Place::Folder(store), None) => self.list(&store),
+            (Place::Folder(store), Some(label)) => self.label(&store, label),
+            (Place::Server(client), None) => remote::checkpoints(&client, &self.id, self.json),
+            (Place::Server(client), Some(label)) => remote::label(&client, &self.id, label, self.json),
+        });
+        listed.map_or_else(|trouble| self.place.at(trouble).report(self.json), |()| Exit::Done)
+    }
+
+    fn label(&self, store: &Store, label: &str) -> Result<(), Trouble> {
+        let mut meta = store.meta()?;
+        store.expire_the_dead(&mut meta)?;
+        let generation = find(store, &meta, &self.id, None, GIVEN_A_LABEL)?.1.generation;
+        let has = done(meta.label(&self.id, generation, Some(label))?, &self.id, generation, GIVEN_A_LABEL)?;
+        if let Some(other) = has.filter(|has| has != label) {
+            let why = format!("checkpoint {generation} of `{}` has the label {} already", self.id, quoted(&other));
+            return Err(Trouble::Usage(why));
         }
+        if self.json {
+            output::json(&json!({ "id": self.id.as_str(), "generation": generation, "label": label }));
+        } else {
+            output::text(format_args!("{}: checkpoint {generation} is {}\n", self.id, quoted(label)));
+        }
+        Ok(())
     }
 
     fn list(&self, store: &Store) -> Result<(), Trouble> {
@@ -182,8 +230,16 @@ impl Checkpoints {
 
 impl Rewind {
     pub(in super::super) fn run(&self) -> Exit {
-        match self.state.open().and_then(|store| self.rewind(&store)) {
-            Ok((row, generation)) => {
+        let rewound = self.place.open().and_then(|place| match place {
+            Place::Folder(store) => self.rewind(&store).map(Some),
+            Place::Server(client) => {
+                let order = json!({ "to": point(&self.to), "paused": self.paused });
+                remote::rewind(&client, &self.id, &order, self.json).map(|()| None)
+            }
+        });
+        match rewound {
+            Ok(None) => Exit::Done,
+            Ok(Some((row, generation))) => {
                 if self.json {
                     let status = row.status.name();
                     output::json(
@@ -198,7 +254,7 @@ impl Rewind {
                 }
                 Exit::Done
             }
-            Err(trouble) => trouble.report(self.json),
+            Err(trouble) => self.place.at(trouble).report(self.json),
         }
     }
 
@@ -214,7 +270,7 @@ impl Rewind {
 }
 
 /// The invocation and its checkpoint, whose file is as it should be: a damaged one would pause what goes on from it.
-fn find(
+pub(super) fn find(
     store: &Store,
     meta: &impl Meta,
     id: &InvocationId,
@@ -239,7 +295,7 @@ fn no_checkpoint(id: &InvocationId, missing: NoCheckpoint) -> Trouble {
 }
 
 /// What a transaction has done, which was refused if the invocation has changed meanwhile.
-fn done<T>(came: Branched<T>, id: &InvocationId, generation: u64, what: &'static str) -> Result<T, Trouble> {
+pub(super) fn done<T>(came: Branched<T>, id: &InvocationId, generation: u64, what: &'static str) -> Result<T, Trouble> {
     match came {
         Branched::Done(done) => Ok(done),
         Branched::Unknown => Err(Trouble::Unknown(id.clone())),
@@ -285,6 +341,8 @@ fn describe(kept: &Kept) -> Value {
         "waiting_for": leg::waiting_for(&kept.waits),
     })
 }
+
+const GIVEN_A_LABEL: &str = "given a save point";
 
 /// As many copies of an invocation are named.
 const FORKS_SHOWN: usize = 100;

@@ -1,24 +1,28 @@
 //! Durable invocations: workflows in a state folder, which outlive every process.
 //!
 //! `monohull run --state DIR` starts one and follows it to its end; `wake` goes on with those that are due, started by any
-//! process; `send` sends them events; `ps` and `show` say what there is; `pause`, `cancel`, `purge` and `resume --state` change it;
-//! `fork`, `checkpoints` and `rewind` go on from it more than once. The crate
+//! process; `send` sends them events; `ps`, `show` and `result` say what there is; `pause`, `cancel`, `kill`, `purge` and `resume --state` change it;
+//! `fork`, `checkpoints` and `rewind` go on from it more than once; `export` and `import` move it. Without `--state` these ask a server (`remote`). The crate
 //! `monohull-durable` keeps them. Here is what runs one from a claim to its next wait (`leg`), keeps it on the way (`kept`), and what is
 //! shown.
 
 pub(super) mod child_files;
 pub(super) mod control;
+pub(super) mod export;
 mod family;
 pub(super) mod fork;
 mod kept;
 pub(super) mod leg;
 pub(super) mod ps;
+mod remote;
+pub(super) mod result;
 pub(super) mod send;
 pub(super) mod show;
 pub(super) mod start;
 pub(super) mod started_with;
 pub(super) mod wake;
 
+use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
 use super::suspend::date;
 use monohull_abi::child::CHILD_EVENT;
@@ -49,6 +53,44 @@ impl State {
     }
 }
 
+/// Where invocations are, of every verb that works on a state folder and with a server.
+#[derive(Debug, clap::Args)]
+pub(super) struct Where {
+    /// The state folder, of `monohull run --state`; without it a server is asked
+    #[arg(long = "state", value_name = "DIR", conflicts_with_all = ["server", "token_file", "ca"])]
+    folder: Option<PathBuf>,
+    /// The file of the key that the state folder is encrypted with
+    #[arg(long, value_name = "FILE", requires = "folder")]
+    state_key: Option<PathBuf>,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// What [`Where`] says.
+enum Place {
+    /// A state folder.
+    Folder(Store),
+    /// A server.
+    Server(Client),
+}
+
+impl Where {
+    /// What went wrong, with the place of it.
+    fn at(&self, trouble: Trouble) -> Trouble {
+        match &self.folder {
+            Some(folder) => trouble.at(folder),
+            None => trouble,
+        }
+    }
+
+    fn open(&self) -> Result<Place, Trouble> {
+        match &self.folder {
+            Some(folder) => open_existing(folder, self.state_key.as_deref()).map(Place::Folder),
+            None => Ok(Place::Server(Client::new(&self.server)?)),
+        }
+    }
+}
+
 /// Opens a state folder that is there. The key is in memory no longer than that takes.
 pub(super) fn open_existing(folder: &Path, key: Option<&Path>) -> Result<Store, Trouble> {
     Ok(Store::open_existing(folder, key_file(key)?.as_ref())?)
@@ -65,6 +107,16 @@ pub(super) enum Trouble {
     /// The state folder cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The same of its database, which does not say where it is.
+    #[error("{trouble} ({}){}", shown(folder), if *full { "; once there is room the same command works" } else { "" })]
+    Database {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong.
+        trouble: Box<Trouble>,
+        /// Whether the disk is full.
+        full: bool,
+    },
     /// There is no key that could seal or check a checkpoint.
     #[error(transparent)]
     Key(#[from] super::checkpoint::Trouble),
@@ -131,6 +183,36 @@ pub(super) enum Trouble {
         /// The one that was asked for, and those that it has.
         missing: NoCheckpoint,
     },
+    /// What a server has answered, or why none has.
+    #[error(transparent)]
+    Server(#[from] Box<ClientError>),
+    /// A file is no invocation that can be imported.
+    #[error("{} cannot be imported: {why}", shown(path))]
+    NotImported {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// An invocation cannot leave the folder.
+    #[error("invocation `{id}` cannot be exported: {why}")]
+    NotExported {
+        /// The invocation.
+        id: InvocationId,
+        /// Why.
+        why: String,
+    },
+    /// A file cannot be written.
+    #[error("{} cannot be written: {source}", shown(path))]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The verb does not fit the invocation.
+    #[error("{0}")]
+    Usage(String),
     /// A checkpoint cannot be gone on with.
     #[error(transparent)]
     File(#[from] Box<FileError>),
@@ -154,6 +236,12 @@ pub(super) enum Trouble {
     },
 }
 
+impl From<ClientError> for Trouble {
+    fn from(error: ClientError) -> Trouble {
+        Trouble::Server(Box::new(error))
+    }
+}
+
 impl From<MetaError> for Trouble {
     fn from(error: MetaError) -> Trouble {
         Trouble::Store(error.into())
@@ -168,7 +256,20 @@ impl Trouble {
 
     /// Reports it, with `json` also as a document, and gives the exit code.
     fn report(&self, json: bool) -> Exit {
+        if let Trouble::Server(error) = self {
+            return error.report(json);
+        }
         super::refuse(json, self.exit(), self.blame(), self)
+    }
+
+    /// The same with the folder, unless it says where that is.
+    fn at(self, folder: &Path) -> Trouble {
+        let full = match &self {
+            Trouble::Store(StoreError::Meta(error @ (MetaError::Database(_) | MetaError::Undone))) => error.is_full(),
+            _ => return self,
+        };
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        Trouble::Database { folder, trouble: Box::new(self), full }
     }
 
     /// Who is at fault.
@@ -184,6 +285,9 @@ impl Trouble {
         match self {
             Trouble::Late { .. } => Exit::WorkflowFailed,
             Trouble::Key(trouble) => trouble.exit(),
+            Trouble::Server(error) => error.exit(),
+            Trouble::Database { trouble, .. } => trouble.exit(),
+            Trouble::Unwritable { .. } => Exit::Host,
             Trouble::Store(StoreError::Meta(error)) if error.is_of_key() => Exit::Usage,
             Trouble::Store(_) => Exit::Host,
             Trouble::File(error) if error.is_hosts() => Exit::Host,

@@ -1,13 +1,13 @@
-//! `monohull ps`: the invocations of a state folder.
+//! `monohull ps`: the invocations of a state folder or a server.
 
 use super::super::exit::Exit;
 use super::super::suspend::date;
 use super::super::{concat_help, output};
-use super::{State, Trouble, leg};
+use super::{Place, Trouble, Where, leg, remote};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use comfy_table::{Table, presets};
-use monohull_durable::{DamagedRow, Listed, Meta, Status};
+use monohull_durable::{DamagedRow, Listed, Meta, Status, Store};
 use monohull_report::escape::Line;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ const LIMIT: usize = 100;
 #[command(after_help = concat_help!("monohull ps --state sleepers", "monohull ps --state sleepers --status suspended,paused --json"))]
 pub(in super::super) struct Ps {
     #[command(flatten)]
-    state: State,
+    place: Where,
     /// Only those of these statuses
     #[arg(long, value_parser = status(), value_delimiter = ',')]
     status: Vec<Status>,
@@ -29,7 +29,7 @@ pub(in super::super) struct Ps {
     /// At most this many
     #[arg(long, default_value_t = LIMIT)]
     limit: usize,
-    /// Only those after this one, the last of the previous list
+    /// Only those after this one, the last of the previous list; of a server's list what it has said
     #[arg(long, value_name = "ID")]
     after: Option<String>,
     /// Print one JSON document
@@ -48,18 +48,20 @@ fn status() -> impl TypedValueParser<Value = Status> {
 
 impl Ps {
     pub(in super::super) fn run(&self) -> Exit {
-        match self.list() {
-            Ok(listed) => {
-                self.print(&listed);
-                Exit::Done
+        let listed = self.place.open().and_then(|place| match place {
+            Place::Folder(store) => self.list(&store).map(|listed| self.print(&listed)),
+            Place::Server(client) => {
+                let statuses: Vec<_> = self.status.iter().map(|status| status.name()).collect();
+                let (workflow, after) = (self.workflow.as_deref(), self.after.as_deref());
+                let query = [("status", Some(&*statuses.join(","))), ("workflow", workflow), ("cursor", after)];
+                remote::list(&client, query, self.limit, self.json)
             }
-            Err(trouble) => trouble.report(self.json),
-        }
+        });
+        listed.map_or_else(|trouble| self.place.at(trouble).report(self.json), |()| Exit::Done)
     }
 
     /// At most `limit`, and one more if there are more.
-    fn list(&self) -> Result<Vec<Listed>, Trouble> {
-        let store = self.state.open()?;
+    fn list(&self, store: &Store) -> Result<Vec<Listed>, Trouble> {
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
         let wanted = self.limit.saturating_add(1);

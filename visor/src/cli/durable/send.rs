@@ -2,7 +2,7 @@
 
 use super::super::exit::Exit;
 use super::super::{concat_help, output};
-use super::{State, Trouble, now};
+use super::{Place, Trouble, Where, now, remote};
 use clap::Args;
 use monohull_abi::event::EVENT_BYTES_MAX;
 use monohull_durable::{InvocationId, Meta, NewMail, Sent};
@@ -27,7 +27,7 @@ pub(in super::super) struct Send {
     /// The name of the event
     name: String,
     #[command(flatten)]
-    state: State,
+    place: Where,
     /// Its content, from this file; `-` is standard input. Without `--file` and `--data` it is empty
     #[arg(long, value_name = "PATH", conflicts_with = "data")]
     file: Option<PathBuf>,
@@ -55,7 +55,7 @@ impl Send {
                 }
                 Exit::Done
             }
-            Err(trouble) => trouble.report(self.json),
+            Err(trouble) => self.place.at(trouble).report(self.json),
         }
     }
 
@@ -67,7 +67,14 @@ impl Send {
             (None, None) => Vec::new(),
         };
         let mail = NewMail::new(&self.name, &bytes, self.key.as_deref())?;
-        let store = self.state.open()?;
+        let store = match self.place.open()? {
+            Place::Folder(store) => store,
+            Place::Server(client) => {
+                let path = remote::path(&self.id, &format!("/events/{}", remote::encoded(&self.name)));
+                let sent = client.post_once(&path, self.key.as_deref(), bytes)?.json()?;
+                return Ok(sent["duplicate"] == true);
+            }
+        };
         let id = self.id.clone();
         match store.meta()?.send(&id, &mail, now())? {
             Sent::New => Ok(false),

@@ -4,9 +4,9 @@ use super::super::exit::Exit;
 use super::super::{concat_help, output, suspend};
 use super::family::Family;
 use super::fork::Tree;
-use super::{State, Trouble, leg};
+use super::{Place, Trouble, Where, leg, remote};
 use clap::Args;
-use monohull_durable::{Invocation, InvocationId, Meta};
+use monohull_durable::{Invocation, InvocationId, Meta, Store};
 use monohull_report::RunReport;
 use monohull_report::escape::{Line, shown};
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub(in super::super) struct Show {
     /// The invocation
     id: InvocationId,
     #[command(flatten)]
-    state: State,
+    place: Where,
     /// Print one JSON document; the report of an invocation that has ended is in it
     #[arg(long)]
     json: bool,
@@ -26,18 +26,19 @@ pub(in super::super) struct Show {
 
 impl Show {
     pub(in super::super) fn run(&self) -> Exit {
-        match self.find() {
-            Ok((row, tree, mail, family)) => {
+        let shown = self.place.open().and_then(|place| match place {
+            Place::Folder(store) => {
+                let (row, tree, mail, family) = self.find(&store)?;
                 self.print(&row, &tree, mail, &family);
-                Exit::Done
+                Ok(())
             }
-            Err(trouble) => trouble.report(self.json),
-        }
+            Place::Server(client) => remote::show(&client, &self.id, self.json),
+        });
+        shown.map_or_else(|trouble| self.place.at(trouble).report(self.json), |()| Exit::Done)
     }
 
     /// The invocation, its place in the tree of copies, how many events wait for it, and its children.
-    fn find(&self) -> Result<(Invocation, Tree, u64, Family), Trouble> {
-        let store = self.state.open()?;
+    fn find(&self, store: &Store) -> Result<(Invocation, Tree, u64, Family), Trouble> {
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
         let row = meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))?;

@@ -60,9 +60,11 @@ pub(in super::super) fn run(request: Request<'_>) -> Exit {
         (false, true) => Until::Ends,
         (false, false) => Until::EndsWithChildren,
     };
+    let state = request.state;
     let (store, id) = match start(request) {
         Ok(started) => started,
         Err(trouble) => {
+            let trouble = trouble.at(state);
             let kind = if matches!(trouble, Trouble::Late { .. }) { "timeout" } else { "refused" };
             return refuse_with(json, trouble.exit(), nothing_ran(), kind, trouble.blame(), &trouble);
         }
@@ -71,6 +73,7 @@ pub(in super::super) fn run(request: Request<'_>) -> Exit {
         output::note(format_args!("monohull: invocation {id}"));
     }
     follow(&store, &id, until, json, how).unwrap_or_else(|trouble| {
+        let trouble = trouble.at(state);
         refuse_with(json, trouble.exit(), not_followed(&store, &id), "not-followed", trouble.blame(), &trouble)
     })
 }

@@ -49,7 +49,7 @@ impl Wake {
         let how = How { isolation, cgroup: CgroupMode::Never, lines, skip_time: self.skip_time, goes_on: true };
         match self.state.open().and_then(|store| self.wake(&store, how)) {
             Ok(exit) => exit,
-            Err(trouble) => trouble.report(self.json),
+            Err(trouble) => trouble.at(&self.state.folder).report(self.json),
         }
     }
 
