@@ -212,6 +212,58 @@ fn a_durable_invocation_is_shown_and_sent_an_event() {
     assert_eq!(result, "<img src=x>: <b>yes</b>\nb: \n");
 }
 
+/// Each button is pressed, as a person would, and does what it says.
+#[test]
+fn each_button_of_a_durable_invocation_does_what_it_says() {
+    /// Presses the button that the address names behind the id, once it is there: `#one` with `?Fork`.
+    const HAND: &str = "const wanted = decodeURIComponent(location.search.slice(1)); const waiting = setInterval(() => { \
+                        const found = [...document.querySelectorAll('#controls button')].find((b) => b.textContent === wanted); \
+                        if (!found) return; clearInterval(waiting); found.click(); }, 50);";
+    let server = Server::start_with(&["--suspend", "1s"]);
+    server.put_example("inbox");
+    let args = json!({ "events": ["a", "b"], "fills": "result" });
+    server.put_workflow(&single("inbox", "inbox", &json!({ "args": args, "outputs": ["result"] })));
+    for id in ["one", "two"] {
+        server.post(&format!("/async-invoke/inbox?id={id}"), b"").expect(202);
+        let at = format!("/invocations/{id}");
+        eventually("it waits", || server.get(&at).json()["status"] == "suspended");
+    }
+    let shown = |id: &str| server.get(&format!("/invocations/{id}")).json();
+    let hand = with_a_hand(&server, HAND);
+    let press = |id: &str, button: &str| browse(&format!("http://{hand}/?{}#{id}", button.replace(' ', "%20"))).0;
+    press("one", "Pause");
+    assert_eq!(shown("one")["status"], "paused");
+    press("one", "Resume");
+    assert_eq!(shown("one")["status"], "suspended");
+    // The event that it waits for is in the field already.
+    press("one", "Send");
+    eventually("it has taken `a`", || shown("one")["generation"] == 2 && shown("one")["status"] == "suspended");
+    press("one", "Fork");
+    assert_eq!(shown("one-1")["parent"]["generation"], 2);
+    // The first of these buttons is that of the first checkpoint.
+    let page = press("one", "Go back");
+    assert_eq!((&shown("one")["generation"], &shown("one")["waiting_for"][0]["event"]), (&json!(3), &json!("a")));
+    // The trees of its checkpoints and of its copies.
+    for part in [
+        "class=\"now\">generation 3</a> (taken back to 1)",
+        "generation 2",
+        "href=\"#one-1\">one-1</a> suspended, from generation 2",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let page = browse(&format!("http://{}/#one-1", server.address)).0;
+    assert!(page.contains("href=\"#one\">one</a> suspended") && page.contains("class=\"now\">one-1</span>"), "{page}");
+    let page = browse(&format!("http://{}/#checkpoint=one/2", server.address)).0;
+    let contents = element(&page, "contents");
+    for part in ["<td>main[0]</td>", "event b", "<td>stacks</td>", "<td>pages</td>"] {
+        assert!(contents.contains(part), "{part}: {page}");
+    }
+    press("one", "Cancel");
+    assert_eq!(shown("one")["status"], "cancelled");
+    press("two", "Kill");
+    assert_eq!(shown("two")["status"], "cancelled");
+}
+
 #[test]
 fn a_failure_shows_its_report() {
     let server = server_with_examples();

@@ -270,7 +270,7 @@ function controls(shown, path, checkpoints) {
       }
     });
     parts.push(form, shown.status === "paused" ? order("Resume", `${path}/resume`, said) : order("Pause", `${path}/pause`, said),
-      " ", order("Cancel", `${path}/cancel`, said), " ");
+      " ", order("Cancel", `${path}/cancel`, said), " ", order("Kill", `${path}/kill`, said), " ");
   }
   if (checkpoints.length && ["suspended", "paused", "failed"].includes(shown.status)) {
     parts.push(order("Fork", `${path}/fork`, said), table(["generation", "since", "bytes", "waits for", ""], checkpoints.map((kept) =>
@@ -280,8 +280,71 @@ function controls(shown, path, checkpoints) {
   return make("div", { id: "controls" }, said, parts);
 }
 
+// What is in a checkpoint: how much, of what, and what its threads wait for.
+async function checkpoint(place) {
+  const [id, generation] = place.split("/");
+  const path = `/invocations/${encodeURIComponent(id)}/checkpoints/${encodeURIComponent(generation)}`;
+  const shown = await ask(path);
+  ended = true;
+  const where = (thread) => `${thread.call ? `${thread.call}: ` : ""}${thread.state}${thread.on ? ` ${thread.on}` : ""}` +
+    (thread.until ? ` until ${thread.until}` : "");
+  return [
+    make("p", {}, make("a", { href: `#${id}` }, id)),
+    make("h2", {}, `Checkpoint ${shown.generation} of ${id}`),
+    make("p", { class: "dim" }, `${shown.bytes} bytes · captured ${shown.captured} · by ${shown.program}` +
+      (shown.depth ? ` · takes pages from ${shown.depth} other files` : "")),
+    make("div", { id: "contents" },
+      table(["instance", "attempt", "function", "heap", "threads"], shown.instances.map((i) =>
+        [`${i.step}[${i.instance}]`, i.attempt, i.function || "", i.heap_bytes, i.threads.map(where).join("; ")])),
+      table(["pages of", "stored", "zero", "as in the image", "as in the checkpoint before"], shown.pages.map((p) =>
+        [p.of, p.stored, p.zero, p.as_in_image, p.as_in_parent])),
+      table(["function", "image", "bytes"], shown.functions.map((f) => [f.name, f.image.slice(0, 19) + "…", f.bytes])),
+      table(["part of the file", "bytes"], Object.entries(shown.sections))),
+  ];
+}
+
+// How many invocations of a tree are asked for: above one, and of the copies of each.
+const TREE_HEIGHT = 8;
+const TREE_WIDTH = 20;
+
+// The tree of checkpoints of one invocation: each goes on from the one before, or from that which it was taken back to.
+function checkpointTree(checkpoints, shown) {
+  const known = new Map(checkpoints.map((kept) => [kept.generation, []]));
+  const roots = [];
+  checkpoints.forEach((kept, index) => {
+    const before = kept.rewound_to ?? (index ? checkpoints[index - 1].generation : undefined);
+    (known.get(before) || roots).push(kept);
+  });
+  const branch = (all) => make("ul", {}, all.map((kept) => make("li", {},
+    make("a", { href: `#checkpoint=${shown.id}/${kept.generation}`, ...(kept.generation === shown.generation ? { class: "now" } : {}) },
+      `generation ${kept.generation}`),
+    kept.rewound_to ? ` (taken back to ${kept.rewound_to})` : "", kept.label ? ` ${kept.label}` : "", ` · ${kept.bytes} bytes`,
+    known.get(kept.generation).length ? branch(known.get(kept.generation)) : "")));
+  return roots.length ? make("div", { id: "checkpoints" }, branch(roots)) : "";
+}
+
+// The tree of copies that an invocation is in, from the first one on. What was removed is left out.
+async function forkTree(shown) {
+  const find = async (id) => ask(`/invocations/${encodeURIComponent(id)}`).catch(() => null);
+  let root = shown;
+  for (let height = 0; root.parent && height < TREE_HEIGHT; height++) {
+    const above = await find(root.parent.id);
+    if (!above) break;
+    root = above;
+  }
+  const branch = async (i, height) => {
+    const copies = height < TREE_HEIGHT ? (await Promise.all(i.forks.slice(0, TREE_WIDTH).map(find))).filter(Boolean) : [];
+    const below = await Promise.all(copies.map((copy) => branch(copy, height + 1)));
+    const more = i.fork_count - copies.length;
+    return make("li", {}, i.id === shown.id ? make("span", { class: "now" }, i.id) : make("a", { href: `#${i.id}` }, i.id),
+      ` ${i.status}`, i.parent ? `, from generation ${i.parent.generation}` : "",
+      below.length || more ? make("ul", {}, below, more ? make("li", { class: "dim" }, `and ${more} more`) : "") : "");
+  };
+  return root.fork_count || root !== shown ? make("div", { id: "copies" }, make("ul", {}, await branch(root, 0))) : "";
+}
+
 // Of a durable invocation: what it waits for, where it comes from, and what can be done.
-function durably(shown, path, checkpoints) {
+function durably(shown, path, checkpoints, copies) {
   const facts = [["goes on", goesOn(shown)], ["generation", shown.generation], ["attempts", shown.attempts],
     ["events in its mailbox", shown.mail], ["becomes", shown.becomes || ""]];
   const link = (id) => make("a", { href: `#${id}` }, id);
@@ -309,6 +372,9 @@ function durably(shown, path, checkpoints) {
     parts.push(make("div", { id: "undelivered" }, table(["could not be", "to", "name", "at", "because"], shown.undelivered.map((lost) =>
       [{ event: "sent", start: "started", cancel: "cancelled" }[lost.what], lost.to, lost.name, lost.at, lost.why]))));
   }
+  if (copies) parts.push(make("h2", {}, "Copies"), copies);
+  const kept = checkpointTree(checkpoints, shown);
+  if (kept) parts.push(make("h2", {}, "Checkpoints"), kept);
   return [...parts, controls(shown, path, checkpoints)];
 }
 
@@ -323,7 +389,7 @@ async function invocation(id) {
   ended = !LIVING.includes(shown.status);
   if (shown.durable) {
     const { checkpoints } = await ask(`${path}/checkpoints`);
-    parts.push(...durably(shown, path, checkpoints));
+    parts.push(...durably(shown, path, checkpoints, await forkTree(shown)));
   }
   if (shown.error) {
     const at = shown.error.step ? ` in ${shown.error.step}[${shown.error.instance ?? 0}]` : "";
@@ -348,15 +414,15 @@ let ended = false;
 async function show() {
   const mine = ++turn;
   const place = decodeURIComponent(location.hash.slice(1));
-  // `invoke=NAME`, `versions=NAME`, `filter=WORDS`, or an invocation's id.
-  const [, what, value] = place.match(/^(invoke|versions|filter)=(.*)$/s) || [];
+  // `invoke=NAME`, `versions=NAME`, `filter=WORDS`, `checkpoint=ID/GENERATION`, or an invocation's id.
+  const [, what, value] = place.match(/^(invoke|versions|filter|checkpoint)=(.*)$/s) || [];
   const isOverview = !place || what === "filter";
   filter.hidden = !isOverview;
   if (isOverview && document.activeElement !== words) words.value = value || "";
   try {
     await showHealth();
     ended = false;
-    const views = { invoke: invoking, versions };
+    const views = { invoke: invoking, versions, checkpoint };
     const parts = await (isOverview ? overview(value || "") : what ? views[what](value) : invocation(place));
     // What is being typed stays.
     const typing = main.contains(document.activeElement) && ["INPUT", "TEXTAREA"].includes(document.activeElement.tagName);
