@@ -8,9 +8,11 @@ use serve_support::image_bytes;
 use serve_support::verbs::{Done, run_verb};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 const NOTE: usize = 16;
@@ -172,11 +174,13 @@ fn another_image_and_another_workflow_have_templates_of_their_own() {
     let place = Place::new();
     assert!(!place.is_from_template() && place.is_from_template());
     let first = place.template();
-    // These bytes are another image, and do the same. What was kept is replaced.
+    // These bytes are another image, and do the same. What was kept is replaced, once it is run a second time: it may be built anew before each run.
     let mut changed = image_bytes("prepared");
     changed.push(0);
     let old = fs::read(&first).expect("readable");
     fs::write(place.path("f.so"), &changed).expect("written");
+    assert!(!place.is_from_template());
+    assert_eq!(place.templates(), Vec::<PathBuf>::new());
     assert!(!place.is_from_template() && place.is_from_template());
     assert!(place.template() == first && fs::read(&first).expect("readable") != old);
     // The one before under the name of the one after.
@@ -209,6 +213,50 @@ fn a_program_that_is_told_something_else_each_time_has_no_templates_made_in_vain
     assert!(!is_from_template("d"), "told twice in a row: now it is made");
     assert!(is_from_template("d") && is_from_template("a"));
     assert_eq!(place.templates().len(), 2);
+}
+
+/// Such as two projects, each with a `main.json` of its own.
+#[test]
+fn workflows_of_one_name_in_several_folders_have_templates_of_their_own() {
+    let place = Place::new();
+    let folders = ["one", "other"].map(|name| place.path(name));
+    let mut image = image_bytes("prepared");
+    for folder in &folders {
+        fs::create_dir(folder).expect("made");
+        fs::write(folder.join("f.so"), &image).expect("written");
+        fs::write(folder.join("test.json"), document("a", &json!({})).to_string()).expect("written");
+        image.push(0);
+    }
+    let start = |folder: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        command.args(["run", "test.json", "--json", "--input", "in=test.json"]).current_dir(folder);
+        command.env("XDG_CACHE_HOME", place.path("cache")).env("XDG_CONFIG_HOME", place.path("settings"));
+        let output = command.env("RUST_LOG", "error").output().expect("it runs");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        report["start"]["kind"].clone()
+    };
+    for kind in ["main", "template", "template"] {
+        for folder in &folders {
+            assert_eq!(start(folder), kind, "{folder:?}");
+        }
+    }
+    assert_eq!(place.templates().len(), 2);
+}
+
+/// What fails may fail again, and takes the time of another start each time.
+#[test]
+fn after_one_that_could_not_be_made_that_is_tried_again_after_an_hour() {
+    let place = Place::new();
+    assert!(!place.is_from_template() && place.is_from_template());
+    fs::remove_file(place.template()).expect("removed");
+    let [mark] = &place.files()[..] else { panic!("{:?}", place.files()) };
+    let failed: Vec<u8> = fs::read(mark).expect("readable").iter().map(|byte| !byte).collect();
+    fs::write(mark, &failed).expect("written");
+    assert!(!place.is_from_template() && !place.is_from_template());
+    assert_eq!(place.templates(), Vec::<PathBuf>::new());
+    let hour = File::options().write(true).open(mark).expect("there");
+    hour.set_modified(SystemTime::now() - Duration::from_secs(3601)).expect("set");
+    assert!(!place.is_from_template() && place.is_from_template());
 }
 
 /// Of a function that begins too early there is none; that is known afterwards.

@@ -11,10 +11,11 @@
 //! key ([`image_cache`](super::image_cache)) over the content, the name and the hash of the image. So an entry of an image that has changed is found,
 //! refused and replaced.
 //!
-//! A template is used on the host that has made it until that starts again: a time that the function has noted must not be in the future. So the entry has the
-//! time of the host's clock, which begins again with the host.
+//! A template is used on the host that has made it until that starts again: a time that the function has noted must not be in the future, or of another clock. So the
+//! name is also of the host's start, and the entry has the time of the clock, which may be another one in a container.
 //!
-//! Nothing depends on an entry. One that cannot be used is removed, and the run starts from the image.
+//! Nothing depends on an entry. One that is damaged or of something else is removed, one that cannot be read now is left, and the run starts from the image.
+//! If no template could be made or kept, that is tried again after an hour.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -47,6 +48,8 @@ const BYTES_MAX: u64 = 256 << 20;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How much longer it may take than the run that has just ended.
 const SLACK: Duration = Duration::from_secs(2);
+/// How long none is made after one could not be made or kept.
+const AGAIN_AFTER: Duration = Duration::from_secs(3600);
 /// The end of an entry: its note, and its seal.
 const NOTE: usize = 16;
 const END: usize = NOTE + 32;
@@ -115,6 +118,8 @@ impl RunTemplates {
     /// Says in the report why there can be no template. Whether one is to be made.
     pub(super) fn complete(&self, report: &mut RunReport) -> bool {
         let (Some(sought), Some(start)) = (&self.sought, &mut report.start) else { return false };
+        // Whatever the process of the workflow says of it.
+        start.no_template = None;
         if let Found::Never(why) = &sought.found {
             start.no_template = Some(why.clone());
         }
@@ -140,15 +145,30 @@ impl RunTemplates {
     ) -> Result<Option<u64>, String> {
         let entry = self.entry(sought).ok_or("there is no folder for it, or no key")?;
         // What cannot be written is not made.
-        let is_wanted = is_wanted(&sought.path, sought.names).map_err(|error| error.to_string())?;
-        if !is_wanted {
+        let mark = Mark::of(&sought.path, sought.names).ok_or("there is no folder for it")?;
+        if !mark.is_wanted(&entry.made_from).map_err(|error| error.to_string())? {
             return Ok(None);
         }
+        self.make_entry(sought, &entry, options, cgroup, took).map(Some).inspect_err(|_| {
+            // What cannot be noted is tried again.
+            let _ = mark.write(&failed(&entry.made_from));
+        })
+    }
+
+    /// Its bytes.
+    fn make_entry(
+        &self,
+        sought: &Sought,
+        entry: &Entry,
+        options: &RunOptions,
+        cgroup: CgroupMode,
+        took: Duration,
+    ) -> Result<u64, String> {
         let within = took.saturating_add(SLACK).min(READY_WITHIN);
         let (content, is_template) = match make_template(&sought.workflow, options, cgroup, BYTES_MAX, within) {
             Ok(template) => (template.file().try_clone(), true),
             Err(NotMade::Never(why)) => (seal(why.as_bytes(), 0), false),
-            Err(NotMade::Now(error)) => return Err(error.to_string()),
+            Err(error) => return Err(error.to_string()),
         };
         let content = content.and_then(SealedBytes::map).map_err(|error| error.to_string())?;
         let note = Note { is_template, made_ns: monotonic_ns() };
@@ -158,7 +178,7 @@ impl RunTemplates {
             file.write_all(&note.bytes())?;
             file.write_all(&seal)
         });
-        written.map(|()| Some(content.len() as u64)).map_err(|error| error.to_string())
+        written.map(|()| content.len() as u64).map_err(|error| error.to_string())
     }
 
     /// The place of what was sought, in the cache.
@@ -173,23 +193,23 @@ impl RunTemplates {
         Entry::named(KIND, &sought.names.template, hash.finalize().into())
     }
 
-    /// What there is of a workflow: the template, if there is one.
-    fn look(&self, sought: &Sought) -> Result<(Found, Option<Template>), String> {
+    /// What there is of a workflow: the template, if there is one. An error of the kind `InvalidData` if it must not be used.
+    fn look(&self, sought: &Sought) -> io::Result<(Found, Option<Template>)> {
         let file = match OpenOptions::new().read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(&sought.path) {
             Ok(file) => file,
-            Err(error) if error.raw_os_error() == Some(ELOOP) => return Err("it is a symbolic link".to_owned()),
+            Err(error) if error.raw_os_error() == Some(ELOOP) => return Err(wrong("it is a symbolic link")),
             // There is none, or there is no way to it.
             Err(_) => return Ok((Found::Nothing, None)),
         };
-        let entry = self.entry(sought).ok_or("there is no key")?;
-        let (content, note) = read(&file, &entry).map_err(|error| error.to_string())?;
+        let entry = self.entry(sought).ok_or_else(|| io::Error::other("there is no key"))?;
+        let (content, note) = read(&file, &entry)?;
         // The time of the last use decides what is removed. Where it cannot be set, the entry only goes earlier.
         let _ = file.set_modified(SystemTime::now());
         if !note.is_template {
-            let why = SealedBytes::map(content).map_err(|error| error.to_string())?;
+            let why = SealedBytes::map(content)?;
             return Ok((Found::Never(String::from_utf8_lossy(&why).into_owned()), None));
         }
-        let template = Template::kept(&sought.workflow, content).map_err(|error| error.to_string())?;
+        let template = Template::kept(&sought.workflow, content).map_err(|error| wrong(&error.to_string()))?;
         Ok((Found::Template, Some(template)))
     }
 }
@@ -199,10 +219,17 @@ impl KeptTemplates for RunTemplates {
         let names = Names::of(workflow, keys)?;
         let path = path_of(KIND, &names.template)?;
         let sought = Sought { workflow: workflow.clone(), names, path, found: Found::Nothing };
-        let (found, template) = self.look(&sought).unwrap_or_else(|why| {
-            drop_entry(&sought.path, &why);
-            (Found::Nothing, None)
-        });
+        let (found, template) = match self.look(&sought) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                drop_entry(&sought.path, &error.to_string());
+                (Found::Nothing, None)
+            }
+            Err(error) => {
+                tracing::debug!("a template is not used: {error}");
+                return None;
+            }
+        };
         self.sought = Some(Sought { found, ..sought });
         template.map(Arc::new)
     }
@@ -222,9 +249,13 @@ fn drop_entry(path: &Path, why: &str) {
     let _ = fs::remove_file(path);
 }
 
+/// An entry that must not be used.
+fn wrong(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+}
+
 /// What an entry holds in sealed memory, and its note, if the user's key has sealed both for this image.
 fn read(file: &File, entry: &Entry) -> io::Result<(OwnedFd, Note)> {
-    let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(wrong("it is no file"));
@@ -247,7 +278,7 @@ fn read(file: &File, entry: &Entry) -> io::Result<(OwnedFd, Note)> {
         return Err(wrong("the image is another one, or the entry was changed"));
     }
     if note.made_ns > monotonic_ns() {
-        return Err(wrong("the host has started again since"));
+        return Err(wrong("its time is still to come"));
     }
     Ok((memory, note))
 }
@@ -257,40 +288,71 @@ fn bound(made_from: &[u8; 32], note: Note) -> [u8; 32] {
     Sha256::new().chain_update(made_from).chain_update(note.bytes()).finalize().into()
 }
 
-/// Whether a template is to be made, for a program that has been run without one: if this is its first run, or the second in a row for which it is told
-/// the same. Programs that are told something else each time would have them all made in vain.
-fn is_wanted(path: &Path, names: Names) -> io::Result<bool> {
-    let mark = path_of(KIND, &names.program).filter(|mark| mark.parent() == path.parent());
-    let mark = mark.ok_or(io::ErrorKind::NotFound)?;
-    let flags = O_NOFOLLOW | O_NONBLOCK;
-    let before = OpenOptions::new().read(true).custom_flags(flags).open(&mark).and_then(|file| {
-        let mut before = [0; 32];
-        file.read_exact_at(&mut before, 0).map(|()| before)
-    });
-    if before.as_ref().is_ok_and(|before| *before == names.template) {
-        return Ok(true);
+/// What is noted beside the templates of a program, whatever it is told: for which hash a template was made last, or would have been, and whether in vain.
+struct Mark(PathBuf);
+
+impl Mark {
+    fn of(entry: &Path, names: Names) -> Option<Mark> {
+        path_of(KIND, &names.program).filter(|mark| mark.parent() == entry.parent()).map(Mark)
     }
-    // Never through a link. Of two processes that do this at once one may fail: then it makes none.
-    let _ = fs::remove_file(&mark);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark)?;
-    file.write_all(&names.template)?;
-    Ok(before.is_err())
+
+    /// Whether a template is to be made of what has this hash, for a program that has been run without one: if this is its first run, or the second in a row
+    /// with the same image that is told the same. Programs that are told something else each time, or built anew, would have them all made in vain.
+    fn is_wanted(&self, made_from: &[u8; 32]) -> io::Result<bool> {
+        let flags = O_NOFOLLOW | O_NONBLOCK;
+        let before = OpenOptions::new().read(true).custom_flags(flags).open(&self.0).and_then(|file| {
+            let mut before = [0; 32];
+            file.read_exact_at(&mut before, 0)?;
+            Ok((before, file.metadata()?.modified()?))
+        });
+        match before {
+            Ok((before, _)) if before == *made_from => return Ok(true),
+            Ok((before, at)) if before == failed(made_from) && at.elapsed().is_ok_and(|ago| ago < AGAIN_AFTER) => {
+                return Ok(false);
+            }
+            _ => {}
+        }
+        self.write(made_from)?;
+        Ok(before.map_or(true, |(before, _)| before == failed(made_from)))
+    }
+
+    /// Never through a link. Of two processes that do this at once one may fail: then it makes none.
+    fn write(&self, content: &[u8; 32]) -> io::Result<()> {
+        let _ = fs::remove_file(&self.0);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.0)?;
+        file.write_all(content)
+    }
+}
+
+/// What is noted if the template of what has this hash could not be made.
+fn failed(made_from: &[u8; 32]) -> [u8; 32] {
+    made_from.map(|byte| !byte)
 }
 
 impl Names {
     fn of(workflow: &Ready, keys: bool) -> Option<Names> {
         let program = fs::metadata("/proc/self/exe").ok()?;
+        let boot = fs::read("/proc/sys/kernel/random/boot_id").ok()?;
         let mut hash = Sha256::new().chain_update(concat!("monohull template ", env!("CARGO_PKG_VERSION")));
         hash.update(state_of(&program));
+        hash.update(boot);
         hash.update([u8::from(keys)]);
         hash.update((workflow.carriers() as u64).to_le_bytes());
         for word in Processor::here().words {
             hash.update(word.to_le_bytes());
         }
         let mut plan = Plan::clone(workflow.plan());
-        for function in plan.functions.iter_mut().filter(|function| function.made_of.is_some()) {
-            // It is memory of this process.
-            function.image = PathBuf::new();
+        // Programs of one name in several folders are several programs.
+        for function in &mut plan.functions {
+            let file = function.made_of.as_ref().unwrap_or(&function.image);
+            let file = std::path::absolute(file).ok()?;
+            if function.made_of.is_some() {
+                // The image is memory of this process.
+                function.image = PathBuf::new();
+                function.made_of = Some(file);
+            } else {
+                function.image = file;
+            }
         }
         let with = |plan: &Plan, kind: &str| -> Option<[u8; 32]> {
             let plan = postcard::to_extend(plan, Vec::new()).ok()?;

@@ -41,7 +41,7 @@ pub(super) fn report(report: &RunReport) -> String {
     match &report.start {
         Some(StartReport { kind: StartKind::Template, .. }) => text.push_str("start       from a template\n"),
         Some(StartReport { no_template: Some(why), .. }) => {
-            let _ = writeln!(text, "start       from the image, without a template: {why}");
+            let _ = writeln!(text, "start       from the image, without a template: {}", quoted_lines(why));
         }
         _ => {}
     }

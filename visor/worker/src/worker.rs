@@ -15,7 +15,7 @@ use super::wiping;
 use monohull_domain::checkpoint::{Keeper, Residence, Suspended};
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::{Domain, Inbox, ReservedDomain, TIME_SLICE, keys};
-use monohull_engine::{Filling, Ready, RunContext, RunEnd, Source, WorkflowIo, report_without_run};
+use monohull_engine::{Filling, HostError, Ready, RunContext, RunEnd, Source, WorkflowIo, report_without_run};
 use monohull_ipc::channel::BODY_MAX;
 use monohull_ipc::sealed::seal;
 use monohull_ipc::{Recycled, Room};
@@ -148,6 +148,7 @@ pub(super) fn run(
         sends: wire.sends,
         published: wire.published,
     };
+    let has_template = matches!(wire.template, WireTemplate::Attached);
     let outputs = RefCell::default();
     let (inputs_in, outputs_in) = memory.map(|memory| (&memory.inputs, &mut memory.outputs)).unzip();
     let mut workflow_io = Slots { inputs, once: wire.resident, inputs_in, outputs: &outputs, outputs_in };
@@ -185,7 +186,9 @@ pub(super) fn run(
         Err(error) => error,
     };
     close();
-    if error.is_continuations() {
+    // A run can always do without a template.
+    let is_templates = has_template && matches!(error, HostError::Restore(_));
+    if error.is_continuations() || is_templates {
         reporter.notices.finish();
         reporter.send(&FromWorker::Unfit { why: error.to_string() }, &[])?;
         return Ok(None);

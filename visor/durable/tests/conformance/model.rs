@@ -33,7 +33,7 @@ pub(crate) struct Model {
     pub(crate) schedules: BTreeMap<ScheduleName, (Schedule, Option<u64>)>,
     /// Workflow and version, and when.
     pub(crate) versions: BTreeMap<(String, String), u64>,
-    /// The epochs of those that were removed: another one of the name begins behind it.
+    /// The epochs of those that were removed by hand: another one of the name begins behind it.
     pub(crate) gone: BTreeMap<InvocationId, u64>,
 }
 
@@ -221,9 +221,7 @@ impl Model {
     pub(crate) fn purge_ended(&mut self, id: &InvocationId) -> bool {
         let has_ended = self.rows.get(id).is_some_and(|row| row.status.is_end());
         if has_ended {
-            if let Some(row) = self.rows.remove(id) {
-                self.gone.insert(id.clone(), row.epoch);
-            }
+            self.rows.remove(id);
             self.mail.retain(|letter| letter.to != *id);
             self.forget_history(id);
             self.lineage.remove(id);
@@ -366,6 +364,9 @@ impl Meta for Model {
     }
 
     fn purge(&mut self, id: &InvocationId, _now: u64) -> Result<bool, MetaError> {
+        if let Some(row) = self.rows.get(id).filter(|row| row.status.is_end()) {
+            self.gone.insert(id.clone(), row.epoch);
+        }
         Ok(self.purge_ended(id))
     }
 

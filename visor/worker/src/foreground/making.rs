@@ -5,6 +5,8 @@ use super::super::{Job, JobTemplate, Message, ProcessError, Running, Settings, T
 use super::Forked;
 use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::{Delay, HostError, Latest, Ready, RunOptions, modules_folder};
+use monohull_report::Failure;
+use monohull_report::failure::{Blame, FailureKind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +22,12 @@ pub enum NotMade {
     /// The host lacked something.
     #[error(transparent)]
     Now(#[from] ProcessError),
+    /// It was not ready in time, which may be the host's fault.
+    #[error("the function was not ready within {0:?}")]
+    Late(Duration),
+    /// Its process has ended.
+    #[error("{0}")]
+    Died(String),
 }
 
 /// Runs a workflow without inputs, in a process of its own, to where its function is ready: the template, if it has at most so many bytes and is there
@@ -53,7 +61,7 @@ fn make_in(
     job.template = JobTemplate::Make;
     job.latest = Some(Latest { at_ns: monotonic_ns() + within.as_nanos() as u64, delay: Delay::Queue });
     let mut running = worker.wait()?.assign(&job)?;
-    let late = || NotMade::Never(format!("it was not ready within {within:?}"));
+    let late = || NotMade::Late(within);
     let not_ready = || "it was not ready".to_owned();
     let latest = Instant::now() + within + GRACE;
     loop {
@@ -67,10 +75,14 @@ fn make_in(
                 return template.map_err(|error| NotMade::Now(ProcessError::Refused(error.to_string())));
             }
             Message::Ended { report, .. } => {
-                return Err(NotMade::Never(report.error.map_or_else(not_ready, |failure| failure.message)));
+                return Err(match report.error {
+                    Some(Failure { kind: FailureKind::Timeout, .. }) if Instant::now() >= latest - GRACE => late(),
+                    Some(failure) if failure.blame == Blame::Host => NotMade::Died(failure.message),
+                    failure => NotMade::Never(failure.map_or_else(not_ready, |failure| failure.message)),
+                });
             }
             Message::Done { .. } => return Err(NotMade::Never(not_ready())),
-            Message::Died(death) => return Err(NotMade::Never(death.failure().message)),
+            Message::Died(death) => return Err(NotMade::Died(death.failure().message)),
             _ => {}
         }
     }
@@ -79,13 +91,14 @@ fn make_in(
 /// The next message, if there is one in time.
 fn next(running: &mut Running, latest: Instant) -> Result<Option<Message>, ProcessError> {
     loop {
+        // What has come in time counts, however late this process looks at it.
+        if let Some(message) = running.next_message()? {
+            return Ok(Some(message));
+        }
         let left = latest.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(None);
         }
         running.wait(Some(left))?;
-        if let Some(message) = running.next_message()? {
-            return Ok(Some(message));
-        }
     }
 }
