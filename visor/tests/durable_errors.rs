@@ -20,7 +20,7 @@ use std::path::Path;
 use stops::{copy, failed};
 use tempfile::TempDir;
 
-/// Of so many calls each is tried. With `--full` it is each of them with each error.
+/// So many calls are tried, in equal steps. With `--full` it is each of them.
 const EACH: usize = 24;
 /// The errors. A call is tried with the next one each time.
 const ERRORS: [i32; 4] = [EIO, ENOSPC, EINTR, ENOMEM];
@@ -63,28 +63,27 @@ fn fail_everywhere(folder: &Path, args: &[&str], done: impl Fn(&str, bool)) {
     assert!(calls > 100, "{calls}");
     done("whole", true);
     fs::remove_dir_all(folder.join("whole")).expect("removed");
-    let (step, errors) = some_of((calls.div_ceil(EACH), 1), (1, ERRORS.len()));
+    let step = some_of(calls.div_ceil(EACH), 1);
     let (mut tried, mut refused) = (0, BTreeMap::<i64, usize>::new());
     for at in (0..calls).step_by(step) {
-        for (turn, error) in ERRORS.iter().cycle().skip(at / step).take(errors).enumerate() {
-            let state = format!("failed-{at}-{turn}");
-            fresh(&state);
-            let came = of(&state, at, *error);
-            let what = format!("{args:?}: call {:?}, number {at}, failed with {error}", came.call);
-            assert!(!came.hung, "{what}: it hangs");
-            assert!(!came.errors.contains("panicked"), "{what}: {}", came.errors);
-            let is_well = came.code == Some(0);
-            // Without memory a process may end before it can say so.
-            let is_of_memory = came.call.is_some_and(|call| MEMORY.contains(&call));
-            if !is_well && !is_of_memory {
-                assert!(!came.errors.is_empty(), "{what}: {:?} and says nothing", came.code);
-                *refused.entry(came.call.unwrap_or(-1)).or_default() += 1;
-            }
-            eprintln!("{what}: {:?}", came.code);
-            done(&state, is_well);
-            fs::remove_dir_all(folder.join(state)).expect("removed");
-            tried += 1;
+        let error = ERRORS[at / step % ERRORS.len()];
+        let state = format!("failed-{at}");
+        fresh(&state);
+        let came = of(&state, at, error);
+        let what = format!("{args:?}: call {:?}, number {at}, failed with {error}", came.call);
+        assert!(!came.hung, "{what}: it hangs");
+        assert!(!came.errors.contains("panicked"), "{what}: {}", came.errors);
+        let is_well = came.code == Some(0);
+        // Without memory a process may end before it can say so.
+        let is_of_memory = came.call.is_some_and(|call| MEMORY.contains(&call));
+        if !is_well && !is_of_memory {
+            assert!(!came.errors.is_empty(), "{what}: {:?} and says nothing", came.code);
+            *refused.entry(came.call.unwrap_or(-1)).or_default() += 1;
         }
+        eprintln!("{what}: {:?}", came.code);
+        done(&state, is_well);
+        fs::remove_dir_all(folder.join(state)).expect("removed");
+        tried += 1;
     }
     println!("{args:?}: {calls} calls, {tried} tried, refused by call {refused:?}");
     assert!(!refused.is_empty() || !is_exhaustive(), "some calls matter");

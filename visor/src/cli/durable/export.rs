@@ -65,7 +65,7 @@ impl Export {
         match self.place.open().and_then(|place| self.export(&place)) {
             Ok(bytes) => {
                 if self.json {
-                    let file = self.to.display().to_string();
+                    let file = self.to.to_string_lossy();
                     output::json(&json!({ "id": self.id.as_str(), "file": file, "bytes": bytes }));
                 } else {
                     output::text(format_args!("{}: exported, {bytes} bytes\n", self.id));
@@ -150,7 +150,7 @@ impl Import {
         let bytes = input::read(&self.file, input::FILE_MAX).map_err(unreadable)?;
         match place {
             Place::Folder(store) => {
-                let id = self.into_folder(store, &bytes)?;
+                let id = self.take_into(store, &bytes)?;
                 Ok((id.to_string(), if self.paused { "paused" } else { "suspended" }.to_owned()))
             }
             Place::Server(client) => {
@@ -163,7 +163,7 @@ impl Import {
         }
     }
 
-    fn into_folder(&self, store: &Store, bytes: &[u8]) -> Result<InvocationId, Trouble> {
+    fn take_into(&self, store: &Store, bytes: &[u8]) -> Result<InvocationId, Trouble> {
         let refused = |why: String| Trouble::NotImported { path: self.file.clone(), why };
         if store.key().is_some() {
             return Err(refused("the state folder is encrypted, and only a server imports into one".to_owned()));

@@ -76,7 +76,7 @@ impl Result {
         let outputs = Start::decode(&row.start).map(|start| start.outputs).unwrap_or_default();
         let report: Option<RunReport> = row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
         if self.json {
-            let outputs = outputs.iter().map(|(slot, path)| (slot.clone(), json!(path.display().to_string())));
+            let outputs = outputs.iter().map(|(slot, path)| (slot.clone(), json!(path.to_string_lossy())));
             let mut document = leg::describe(row);
             document["outputs"] = Value::Object(outputs.collect());
             document["report"] = json!(report);
