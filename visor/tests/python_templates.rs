@@ -153,7 +153,7 @@ fn a_later_run_of_the_command_line_starts_there_too() {
         fs::write(path("app.py"), program(word)).expect("written");
         let (start, ordinary, _) = run("one");
         assert_eq!((start, ordinary), (json!({ "kind": "main" }), told(false, word, "one")));
-        let later = ["one", "two"].map(|input| run(input));
+        let later = ["one", "two"].map(&run);
         for ((start, later, _), input) in later.iter().zip(["one", "two"]) {
             assert_eq!((start, later), (&template_start(), &told(true, word, input)));
         }

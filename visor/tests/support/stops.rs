@@ -127,6 +127,8 @@ pub(crate) fn failed(folder: &Path, args: &[&str], fail_at: usize, error: i32) -
             other => panic!("{other:?}"),
         }
     };
+    // There is nothing to wait for any more.
+    let _ = child.wait();
     let hung = hung.end();
     Failed { calls, call, code, errors: said.join().expect("read"), hung }
 }
