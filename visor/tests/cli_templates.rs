@@ -392,11 +392,12 @@ fn a_cache_that_cannot_be_used_changes_nothing() {
     assert!(!place.is_from_template() && !place.is_from_template());
     // No home at all.
     let file = place.path("test.json");
-    let program = env!("CARGO_BIN_EXE_monohull");
     for _ in 0..2 {
-        let arguments = ["-u", "HOME", "-u", "XDG_CACHE_HOME", "-u", "XDG_CONFIG_HOME", program, "run"];
-        let mut command = std::process::Command::new("env");
-        command.args(arguments).arg(&file).args(["--input", "in=", "--json"]);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        for name in ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"] {
+            command.env_remove(name);
+        }
+        command.arg("run").arg(&file).args(["--input", "in=", "--json"]);
         let output = command.current_dir(serve_support::root()).output().expect("it starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let report: Value = serde_json::from_slice(&output.stdout).expect("a document");
