@@ -46,7 +46,7 @@ fn key_file(folder: &TempDir) -> KeyFile {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn sqlite_does_as_the_model(steps in prop::collection::vec(step(), 1..150), is_encrypted in any::<bool>()) {
         let folder = TempDir::new().expect("a folder");
