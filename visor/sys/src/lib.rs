@@ -26,6 +26,7 @@
 //! ```
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
+pub mod arenas;
 pub mod capabilities;
 mod clone3;
 pub mod dead_stack;

@@ -59,6 +59,7 @@ use crate::store::state_watch::StateWatch;
 use crate::task_tracker::TaskTracker;
 use monohull_domain::keys;
 use monohull_report::escape::shown;
+use monohull_sys::arenas;
 use monohull_worker::cgroup::Membership;
 use monohull_worker::{self as worker, Spawner};
 use monohull_workflow::grants::Grants;
@@ -171,6 +172,8 @@ fn runtime(threads: usize) -> std::io::Result<Runtime> {
         ..=1 => Builder::new_current_thread(),
         _ => Builder::new_multi_thread(),
     };
+    // One for each of them, and one for all that wait for the kernel.
+    arenas::limit(threads.max(1) + 1);
     builder.worker_threads(threads.max(1)).enable_all().build()
 }
 
