@@ -3,7 +3,7 @@
 //! A command line prints what functions print, and writes outputs to files of its user. A server keeps both for later requests, so they are part
 //! of the transaction that says how far an invocation has come.
 
-use crate::meta::{Claim, Claimed, Commit, Committed, Held, Meta, MetaError, NewInvocation, Started};
+use crate::meta::{Claim, Claimed, Commit, Committed, Controlled, Held, Meta, MetaError, NewInvocation, Started};
 use crate::{InvocationId, Listed, Mail, Outbox, Outcome, Status, Undelivered};
 
 /// An output slot of an invocation that has completed.
@@ -134,6 +134,19 @@ pub trait Served: Meta {
     /// What a claimed invocation is given when it goes on: what waits in its mailbox, and what it is told of its checkpoint. Refused with
     /// [`MetaError::Stale`] if it is not the holder's any more.
     fn given(&self, held: &Held) -> Result<Vec<Mail>, MetaError>;
+
+    /// Ends an invocation at once. Of one that runs, what its owner commits from now on is refused.
+    fn kill(&mut self, id: &InvocationId, now: u64) -> Result<Controlled, MetaError>;
+
+    /// Whether there was an invocation of this name that was removed by hand, as far as that is remembered, and there is none now. Another one of its name has a
+    /// higher epoch.
+    fn is_gone(&self, id: &InvocationId) -> Result<bool, MetaError>;
+
+    /// Whether an event with this key was sent to an invocation, as far as that is remembered.
+    fn knows_key(&self, id: &InvocationId, key: &str) -> Result<bool, MetaError>;
+
+    /// Sends an empty event, unless one of its name waits already. One that has ended, or is not there, gets none.
+    fn beat(&mut self, id: &InvocationId, name: &str, now: u64) -> Result<(), MetaError>;
 
     /// The outputs of an invocation, in the order of their slots' names.
     fn outputs(&self, id: &InvocationId) -> Result<Vec<Output>, MetaError>;

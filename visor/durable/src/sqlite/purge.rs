@@ -168,6 +168,14 @@ mod tests {
         assert!(second.epoch > first.epoch);
         assert!(matches!(meta.commit(&first, &ended(), 10), Err(MetaError::Stale(_))), "it is another one");
         meta.commit(&second, &ended(), 10).expect("it is its own");
+        // Also if it runs from its beginning.
+        assert!(meta.purge(&one, 11).expect("removed"));
+        let third = meta.start_running(&new, "o", [12, 12]).expect("done").expect("it is new");
+        assert!(third.epoch > second.epoch);
+        for before in [&first, &second] {
+            assert!(matches!(meta.commit(before, &ended(), 13), Err(MetaError::Stale(_))), "it is another one");
+        }
+        meta.commit(&third, &ended(), 13).expect("it is its own");
     }
 
     #[test]

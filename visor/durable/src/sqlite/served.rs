@@ -49,8 +49,9 @@ impl Sqlite {
             return Ok(if is_same { Started::Same(there.status) } else { Started::Taken });
         }
         insert(&transaction, new, started)?;
-        let held = Held { id: new.id.clone(), epoch: 1 };
-        transaction.execute("UPDATE invocation SET status = 1, epoch = 1 WHERE id = ?1", params![new.id.as_str()])?;
+        let run = "UPDATE invocation SET status = 1, epoch = epoch + 1 WHERE id = ?1 RETURNING epoch";
+        let epoch = transaction.prepare_cached(run)?.query_row([new.id.as_str()], |row| row.get(0).map(time))?;
+        let held = Held { id: new.id.clone(), epoch };
         commit_in(&transaction, &held, commit, More { content: left.unsynced.as_ref(), ..More::default() }, now)?;
         leave(&transaction, new.id, left, false)?;
         let lost = outbox::send(&transaction, new.id, &left.sent, now)?;
@@ -73,10 +74,13 @@ impl Sqlite {
             return Ok(None);
         }
         insert(&transaction, new, started)?;
-        let run = "UPDATE invocation SET status = 1, epoch = 1, attempts = 1, owner = ?2, changed = ?3 WHERE id = ?1";
-        transaction.prepare_cached(run)?.execute(params![new.id.as_str(), owner, integer(now)])?;
+        // Another one of its name may have been removed: its owner has a lower epoch.
+        let run = "UPDATE invocation SET status = 1, epoch = epoch + 1, attempts = 1, owner = ?2, changed = ?3 WHERE id = ?1 \
+                   RETURNING epoch";
+        let values = params![new.id.as_str(), owner, integer(now)];
+        let epoch = transaction.prepare_cached(run)?.query_row(values, |row| row.get(0).map(time))?;
         transaction.commit()?;
-        Ok(Some(Held { id: new.id.clone(), epoch: 1 }))
+        Ok(Some(Held { id: new.id.clone(), epoch }))
     }
 
     /// [`Meta::commit`](crate::Meta::commit), and in the same transaction what is left for those who ask later.

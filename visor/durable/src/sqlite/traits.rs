@@ -1,7 +1,7 @@
 //! The transactions of [`Sqlite`] as those of any store. They are methods of its own as well, as most programs have no other store.
 
 use super::Sqlite;
-use crate::meta::{Claim, Claimed, Commit, Committed, Held, MetaError, NewInvocation, Started};
+use crate::meta::{Claim, Claimed, Commit, Committed, Controlled, Held, MetaError, NewInvocation, Started};
 use crate::schedule::{DamagedSchedule, Defined, Definition, Fired, Schedule, ScheduleName, Schedules, Step};
 use crate::served::{Bounds, Filter, Left, Output, Served, Tally};
 use crate::versions::{Before, Look, Member, Moving, Versions};
@@ -75,6 +75,22 @@ impl Served for Sqlite {
 
     fn given(&self, held: &Held) -> Result<Vec<Mail>, MetaError> {
         Sqlite::given(self, held)
+    }
+
+    fn kill(&mut self, id: &InvocationId, now: u64) -> Result<Controlled, MetaError> {
+        Sqlite::kill(self, id, now)
+    }
+
+    fn is_gone(&self, id: &InvocationId) -> Result<bool, MetaError> {
+        Sqlite::is_gone(self, id)
+    }
+
+    fn knows_key(&self, id: &InvocationId, key: &str) -> Result<bool, MetaError> {
+        Sqlite::knows_key(self, id, key)
+    }
+
+    fn beat(&mut self, id: &InvocationId, name: &str, now: u64) -> Result<(), MetaError> {
+        Sqlite::beat(self, id, name, now)
     }
 
     fn outputs(&self, id: &InvocationId) -> Result<Vec<Output>, MetaError> {

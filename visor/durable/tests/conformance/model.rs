@@ -92,6 +92,11 @@ impl Model {
         self.rows.insert(new.id.clone(), row);
     }
 
+    /// Whether an event with this key was sent.
+    pub(crate) fn has_key(&self, id: &InvocationId, key: &str) -> bool {
+        self.mail.iter().any(|letter| letter.to == *id && letter.key.as_deref() == Some(key))
+    }
+
     /// What was there before a start.
     pub(crate) fn there(&self, new: &NewInvocation<'_>) -> Option<Started> {
         let row = self.rows.get(new.id)?;

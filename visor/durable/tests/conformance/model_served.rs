@@ -2,9 +2,10 @@
 
 use super::model::{Model, More, claim_of};
 use monohull_durable::{
-    Before, Bounds, Claim, Claimed, Commit, Committed, DamagedSchedule, Defined, Definition, Filter, Fired, Held,
-    Invocation, InvocationId, Left, Listed, Look, Mail, Member, Meta, MetaError, Moving, NewInvocation, Outbox, Output,
-    OutputAt, Schedule, ScheduleName, Schedules, Served, Started, Status, Step, Tally, Undelivered, Versions, Want,
+    Before, Bounds, Claim, Claimed, Commit, Committed, Controlled, DamagedSchedule, Defined, Definition, Filter, Fired,
+    Held, Invocation, InvocationId, Left, Listed, Look, Mail, Member, Meta, MetaError, Moving, NewInvocation, Outbox,
+    Output, OutputAt, Schedule, ScheduleName, Schedules, Served, Started, Status, Step, Tally, Undelivered, Versions,
+    Want,
 };
 use monohull_report::What;
 use std::collections::BTreeMap;
@@ -87,8 +88,8 @@ impl Served for Model {
         }
         self.insert(new, started);
         let row = self.rows.get_mut(new.id).expect("it is new");
-        (row.status, row.epoch) = (Status::Running, 1);
-        let held = Held { id: new.id.clone(), epoch: 1 };
+        (row.status, row.epoch) = (Status::Running, row.epoch + 1);
+        let held = Held { id: new.id.clone(), epoch: row.epoch };
         self.commit_more(&held, commit, More::default(), now)?;
         self.leave(new.id, left, false);
         let lost = self.send_outbox(new.id, &left.sent, now)?;
@@ -107,9 +108,9 @@ impl Served for Model {
         }
         self.insert(new, started);
         let row = self.rows.get_mut(new.id).expect("it is new");
-        (row.status, row.epoch, row.attempts) = (Status::Running, 1, 1);
+        (row.status, row.epoch, row.attempts) = (Status::Running, row.epoch + 1, 1);
         (row.owner, row.changed) = (Some(owner.to_owned()), now);
-        Ok(Some(Held { id: new.id.clone(), epoch: 1 }))
+        Ok(Some(Held { id: new.id.clone(), epoch: row.epoch }))
     }
 
     fn claim_due(
@@ -157,6 +158,30 @@ impl Served for Model {
         let told = self.told.get(&(held.id.clone(), row.generation));
         given.extend(told.map(|name| Mail { number: super::model::TOLD, name: name.clone(), bytes: vec![0] }));
         Ok(given)
+    }
+
+    fn kill(&mut self, id: &InvocationId, now: u64) -> Result<Controlled, MetaError> {
+        let Some(row) = self.rows.get_mut(id) else { return Ok(Controlled::Unknown) };
+        if row.status.is_end() {
+            return Ok(Controlled::Ended(row.status));
+        }
+        (row.status, row.changed, row.reason) = (Status::Cancelled, now, Some("by hand".to_owned()));
+        (row.owner, row.wanted) = (None, None);
+        self.settle(id, now);
+        Ok(Controlled::Now(Status::Cancelled))
+    }
+
+    fn is_gone(&self, id: &InvocationId) -> Result<bool, MetaError> {
+        Ok(self.gone.contains_key(id) && !self.rows.contains_key(id))
+    }
+
+    fn knows_key(&self, id: &InvocationId, key: &str) -> Result<bool, MetaError> {
+        Ok(self.has_key(id, key))
+    }
+
+    fn beat(&mut self, id: &InvocationId, name: &str, now: u64) -> Result<(), MetaError> {
+        self.deliver(id, name, &[], now);
+        Ok(())
     }
 
     fn outputs(&self, id: &InvocationId) -> Result<Vec<Output>, MetaError> {

@@ -65,6 +65,14 @@ pub(crate) enum Step {
     Purge {
         id: usize,
     },
+    /// Ends one at once.
+    End {
+        id: usize,
+    },
+    Beat {
+        id: usize,
+        event: usize,
+    },
     Send {
         id: usize,
         event: usize,
@@ -329,6 +337,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => owners.clone().prop_map(|owner| Step::Expire { owner }),
         3 => (ids(), control).prop_map(|(id, control)| Step::Control { id, control }),
         2 => ids().prop_map(|id| Step::Purge { id }),
+        1 => ids().prop_map(|id| Step::End { id }),
         10 => (0..60u64).prop_map(|ns| Step::Pass { ns }),
         1 => Just(Step::Kill),
     ];
@@ -336,6 +345,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         6 => (ids(), 0..EVENTS.len(), 0..3usize, prop::option::of(0..3usize))
             .prop_map(|(id, event, bytes, key)| Step::Send { id, event, bytes, key }),
         1 => (ids(), outbox()).prop_map(|(id, sent)| Step::SendAll { id, sent }),
+        1 => (ids(), 0..EVENTS.len()).prop_map(|(id, event)| Step::Beat { id, event }),
         2 => (0..2usize, 0..4u64).prop_map(|(claim, after)| Step::Mail { claim, after }),
     ];
     let branches = prop_oneof![

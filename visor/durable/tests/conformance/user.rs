@@ -121,6 +121,8 @@ impl User {
             Step::Expire { owner } => told(meta.expire(OWNERS[*owner], now)),
             Step::Control { id: index, control } => told(meta.control(&id(*index), *control, now)),
             Step::Purge { id: index } => told(meta.purge(&id(*index), now)),
+            Step::End { id: index } => told(meta.kill(&id(*index), now)),
+            Step::Beat { id: index, event } => told(meta.beat(&id(*index), EVENTS[*event], now)),
             Step::Send { id: index, event, bytes, key } => {
                 let (bytes, key) = (vec![7; *bytes], key.map(|key| ["k", "l", "m"][key]));
                 let mail = NewMail::new(EVENTS[*event], &bytes, key).expect("it can be sent");
@@ -216,7 +218,12 @@ impl User {
             relatives.sort();
             let histories = (meta.history(id), meta.lineage(id), meta.forks(id, 2));
             let left = (meta.outputs(id), meta.printed(id), meta.owed_to(id));
-            format!("{id} {:?} {histories:?} {:?} {relatives:?} {left:?}", meta.mail_count(id), meta.family(id))
+            let known = (meta.is_gone(id), meta.knows_key(id, "k"));
+            format!(
+                "{id} {known:?} {:?} {histories:?} {:?} {relatives:?} {left:?}",
+                meta.mail_count(id),
+                meta.family(id)
+            )
         };
         let of: Vec<_> = ids.iter().map(of).collect();
         let mut members = Vec::new();

@@ -265,7 +265,9 @@ impl Trouble {
     /// The same with the folder, unless it says where that is.
     fn at(self, folder: &Path) -> Trouble {
         let full = match &self {
-            Trouble::Store(StoreError::Meta(error @ (MetaError::Database { .. } | MetaError::Undone))) => error.is_full(),
+            Trouble::Store(StoreError::Meta(error @ (MetaError::Database { .. } | MetaError::Undone))) => {
+                error.is_full()
+            }
             _ => return self,
         };
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use monohull_checkpoint::{Key, KeyError};
 use monohull_durable::{
-    Claim, Claimed, Clock, Commit, Committed, Export, ExportError, Filter, Fired, Held, Hints, InvocationId, Left, Listed, Meta, MetaError,
-    Moving, NewInvocation, Outbox, Owner, Poked, Schedule, Sqlite, Started, Step, Store, StoreError, Tally,
-    Undelivered, WallClock,
+    Claim, Claimed, Clock, Commit, Committed, Export, ExportError, Filter, Fired, Held, Hints, InvocationId, Left,
+    Listed, Meta, MetaError, Moving, NewInvocation, Outbox, Owner, Poked, Schedule, Sqlite, Started, Step, Store,
+    StoreError, Tally, Undelivered, WallClock,
 };
 use monohull_saved::Keys;
 use monohull_state_key::{KeyFile, KeyFileError};
