@@ -34,6 +34,7 @@ mod sort;
 mod wasi;
 mod wasi_memory;
 mod wasi_python;
+mod wasi_python_workflows;
 mod wasi_workflows;
 mod word_count;
 
@@ -164,6 +165,12 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "word count, sort and chain by functions in C in WebAssembly, against the same C as native functions",
         run: Run::Rows(wasi_workflows::run),
         lacks: nothing,
+    },
+    Scenario {
+        name: "wasi-python-workflows",
+        about: "word count, sort and chain by functions in Python in WebAssembly, against the native interpreter",
+        run: Run::Rows(wasi_python_workflows::run),
+        lacks: wasi_python_workflows::lacks,
     },
     Scenario {
         name: "gvisor",

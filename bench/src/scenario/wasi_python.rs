@@ -33,10 +33,12 @@ fn interpreter() -> [PathBuf; 2] {
 }
 
 pub(super) fn lacks() -> Option<String> {
+    lacks_interpreter().or_else(lacks_wasmtime)
+}
+
+pub(super) fn lacks_interpreter() -> Option<String> {
     let missing = interpreter().into_iter().find(|file| !file.is_file());
-    let lack =
-        missing.map(|file| format!("there is no {}, which `cargo xtask build --python-wasi` makes", file.display()));
-    lack.or_else(lacks_wasmtime)
+    missing.map(|file| format!("there is no {}, which `cargo xtask build --python-wasi` makes", file.display()))
 }
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {

@@ -35,7 +35,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
         let [guest, native] = [&words.guest, &words.native].map(|image| words_document(image, workers));
         let name = format!("word count in C, {workers} at a time");
         let documents = [guest, native, word_count::document(workers)];
-        rows.extend(compared(effort, &name, documents, Some(("text", &input)), "counts")?);
+        rows.extend(both(effort, &name, documents, Some(("text", &input)), "counts")?);
     }
 
     let input = folder.join("wasi-numbers");
@@ -45,29 +45,41 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
         let [guest, native] = [&lines.guest, &lines.native].map(|image| sort_document(image, workers));
         let name = format!("sort in C, {workers} at a time");
         let documents = [guest, native, sort::document(workers, ours::image)];
-        rows.extend(compared(effort, &name, documents, Some(("lines", &input)), "sorted")?);
+        rows.extend(both(effort, &name, documents, Some(("lines", &input)), "sorted")?);
     }
 
     let bytes = effort.size(1_000_000, 10_000);
     let link = compiled("chain")?;
     let [guest, native] = [&link.guest, &link.native].map(|image| chain::document_of(&image.to_string_lossy(), bytes));
     let documents = [guest, native, chain::document(bytes)];
-    rows.extend(compared(effort, "chain in C", documents, None, "result")?);
+    rows.extend(both(effort, "chain in C", documents, None, "result")?);
     Ok(rows)
 }
 
-/// The first of these workflows against each of the others. All must have the same result.
-fn compared(
+/// The first of these workflows against each of the others.
+fn both(
     effort: Effort,
     name: &str,
     documents: [Value; 3],
     input: Option<(&str, &Path)>,
     output: &str,
 ) -> Result<[Row; 2]> {
+    let [guest, native, rust] = compared(effort, documents, input, output)?.map(Samples::of);
+    let row = |peer, peer_name, limit| Row::new(name, (guest.clone(), peer), peer_name, Unit::Milliseconds, limit);
+    Ok([row(native, "the same C as native functions", Some(PUBLISHED)), row(rust, "native functions in Rust", None)])
+}
+
+/// How long these workflows take, in turns. All must have the same result.
+pub(super) fn compared<const N: usize>(
+    effort: Effort,
+    documents: [Value; N],
+    input: Option<(&str, &Path)>,
+    output: &str,
+) -> Result<[Vec<f64>; N]> {
     let folder = ours::scratch()?;
-    let mut all: [Vec<f64>; 3] = Default::default();
+    let mut all = [const { Vec::new() }; N];
     let workflows = documents.iter().map(Workflow::new).collect::<Result<Vec<_>>>()?;
-    let files = ["guest", "native", "rust"].map(|side| folder.join(format!("{output}.{side}")));
+    let files: Vec<_> = (0..N).map(|side| folder.join(format!("{output}.{side}"))).collect();
     for round in 0..=effort.rounds {
         for ((workflow, file), samples) in workflows.iter().zip(&files).zip(&mut all) {
             let took = workflow.run_between(input, (output, file))?;
@@ -77,11 +89,8 @@ fn compared(
             }
         }
     }
-    ours::same(&files[0], &files[1])?;
-    ours::same(&files[0], &files[2])?;
-    let [guest, native, rust] = all.map(Samples::of);
-    let row = |peer, peer_name, limit| Row::new(name, (guest.clone(), peer), peer_name, Unit::Milliseconds, limit);
-    Ok([row(native, "the same C as native functions", Some(PUBLISHED)), row(rust, "native functions in Rust", None)])
+    files[1..].iter().try_for_each(|file| ours::same(&files[0], file))?;
+    Ok(all)
 }
 
 /// The images of a program of `bench/guests`.
@@ -136,6 +145,6 @@ fn sort_document(image: &Path, workers: u32) -> Value {
     })
 }
 
-fn write(file: &Path, text: &str) -> Result<()> {
+pub(super) fn write(file: &Path, text: &str) -> Result<()> {
     std::fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
