@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use crate::program::command;
+use nix::libc;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -65,22 +66,77 @@ pub(crate) struct Failed {
     pub(crate) hung: bool,
 }
 
-/// Calls by which a process goes on or ends, that do not fail, or by which it gets the memory without which it can say nothing.
-const NEVER_FAIL: [i64; 11] = [
-    nix::libc::SYS_brk,
-    nix::libc::SYS_mprotect,
-    nix::libc::SYS_munmap,
-    nix::libc::SYS_sigaltstack,
-    nix::libc::SYS_exit,
-    nix::libc::SYS_exit_group,
-    nix::libc::SYS_rt_sigreturn,
-    nix::libc::SYS_arch_prctl,
-    nix::libc::SYS_set_tid_address,
-    nix::libc::SYS_set_robust_list,
-    nix::libc::SYS_rseq,
+/// Calls that fail for reasons of the host: those on files, locks and sockets, and those that make processes. `close` is none: Linux closes a file also
+/// where that fails.
+const CAN_FAIL: [i64; 49] = [
+    libc::SYS_read,
+    libc::SYS_pread64,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_pwrite64,
+    libc::SYS_writev,
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_stat,
+    libc::SYS_fstat,
+    libc::SYS_lstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_lseek,
+    libc::SYS_getdents64,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_fcntl,
+    libc::SYS_flock,
+    libc::SYS_unlink,
+    libc::SYS_unlinkat,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_link,
+    libc::SYS_linkat,
+    libc::SYS_mkdir,
+    libc::SYS_mkdirat,
+    libc::SYS_rmdir,
+    libc::SYS_fchmod,
+    libc::SYS_fchown,
+    libc::SYS_mmap,
+    libc::SYS_memfd_create,
+    libc::SYS_socketpair,
+    libc::SYS_sendmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_recvfrom,
+    libc::SYS_pipe2,
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_vfork,
+    libc::SYS_fork,
+    libc::SYS_copy_file_range,
 ];
 
-/// Runs the program, and lets its system call of this number, from 0, fail with an error: it is not made. Its worker processes are left alone.
+/// Whether a call names a file in a folder of this name.
+fn names(program: Pid, registers: &libc::user_regs_struct, folder: &str) -> bool {
+    let at = match registers.orig_rax as i64 {
+        libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_statx => registers.rsi,
+        libc::SYS_mkdir => registers.rdi,
+        _ => return false,
+    };
+    let mut path = [0; 256];
+    let memory = fs::File::open(format!("/proc/{program}/mem")).expect("it is ours");
+    // The rest of the page may not be there.
+    let read = std::os::unix::fs::FileExt::read_at(&memory, &mut path, at).unwrap_or(0);
+    let path = path[..read].split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(path).contains(folder)
+}
+
+/// Runs the program, and lets its system call of this number, from 0, fail with an error: it is not made. Counted are the calls from when it looks at the
+/// state folder on, which is its last argument. Its worker processes are left alone.
 pub(crate) fn failed(folder: &Path, args: &[&str], fail_at: usize, error: i32) -> Failed {
     let mut command = command(folder, args);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -98,7 +154,8 @@ pub(crate) fn failed(folder: &Path, args: &[&str], fail_at: usize, error: i32) -
     ptrace::setoptions(program, Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL).expect("options");
     let (mut calls, mut call, mut signal) = (0, None, None);
     // Whether the next stop is behind a call, and whether that is the one that fails.
-    let (mut behind, mut fails) = (false, false);
+    let (mut behind, mut fails, mut counts) = (false, false, false);
+    let state = args.last().copied().unwrap_or_default();
     let hung = watch(program);
     let code = loop {
         ptrace::syscall(program, signal).expect("it goes on");
@@ -116,8 +173,9 @@ pub(crate) fn failed(folder: &Path, args: &[&str], fail_at: usize, error: i32) -
                 let mut registers = ptrace::getregs(program).expect("registers");
                 let number = registers.orig_rax as i64;
                 // Mappings of files are tried, as those of the database's index are.
-                let is_memory = number == nix::libc::SYS_mmap && registers.r10 & nix::libc::MAP_ANONYMOUS as u64 != 0;
-                if !NEVER_FAIL.contains(&number) && !is_memory {
+                let is_memory = number == libc::SYS_mmap && registers.r10 & libc::MAP_ANONYMOUS as u64 != 0;
+                counts = counts || names(program, &registers, state);
+                if counts && CAN_FAIL.contains(&number) && !is_memory {
                     if calls == fail_at {
                         registers.orig_rax = u64::MAX;
                         ptrace::setregs(program, registers).expect("registers");
