@@ -260,7 +260,8 @@ fn content(continuation: &Continuation, place: u8) -> Vec<u8> {
     bytes
 }
 
-/// The same as version 2 of the record has it: the trees and the times are those of version 3, and instead of the places of the pieces there are the bytes.
+/// The same as version 2 of the record has it: the trees and the times are those of version 3, and instead of the places of the pieces there are the
+/// bytes.
 fn with_bytes_in_the_record(mut continuation: Continuation) -> Continuation {
     let is_files = |record: &ModuleRecord| record.name == "ramfs";
     let index = continuation.modules.iter().position(is_files).expect("files in memory");

@@ -81,8 +81,9 @@ fn start(effort: Effort, image: &Path) -> Result<Row> {
     Ok(Row::new("python, started and ended", sides, "what is allowed", Unit::Milliseconds, Some(1.0)))
 }
 
-/// From the call to the answer: by the command line, which takes the image's file in, also with a template that it has kept; in a process of its own; and from a template. Against what is
-/// allowed, against an interpreter of the host that runs the same program, and the command against the least that it has to do.
+/// From the call to the answer: by the command line, which takes the image's file in, also with a template that it has kept; in a process of its own;
+/// and from a template. Against what is allowed, against an interpreter of the host that runs the same program, and the command against the least
+/// that it has to do, and against itself without a template.
 fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
     let count = effort.size("30", "2");
     let python = host_python()?;

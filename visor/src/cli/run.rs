@@ -234,8 +234,8 @@ impl Run {
         })
     }
 
-    /// What the command line sets in the environment may be a secret, and is not written to a disk unasked. Arguments are not secret: others see them in
-    /// the host's list of processes.
+    /// What the command line sets in the environment may be a secret, and is not written to a disk unasked. Arguments are not secret: others see
+    /// them in the host's list of processes.
     fn may_use_template(&self) -> bool {
         !self.no_template && !self.program.has_environment()
     }

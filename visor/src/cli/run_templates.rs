@@ -7,15 +7,15 @@
 //!   entry    | pages and record, as a worker has sent them | kind, time (16 bytes) | seal (32 bytes) |
 //! ```
 //!
-//! The name is the hash of what is known without reading an image: the plan, this program, the processor, the isolation. The seal is one of the user's
-//! key ([`image_cache`](super::image_cache)) over the content, the name and the hash of the image. So an entry of an image that has changed is found,
-//! refused and replaced.
+//! The name is the hash of what is known without reading an image: the plan, this program, the processor, the isolation. The seal is one of the
+//! user's key ([`image_cache`](super::image_cache)) over the content, the name and the hash of the image. So an entry of an image that has changed is
+//! found, refused and replaced.
 //!
-//! A template is used on the host that has made it until that starts again: a time that the function has noted must not be in the future, or of another clock. So the
-//! name is also of the host's start, and the entry has the time of the clock, which may be another one in a container.
+//! A template is used on the host that has made it until that starts again: a time that the function has noted must not be in the future, or of
+//! another clock. So the name is also of the host's start, and the entry has the time of the clock, which may be another one in a container.
 //!
-//! Nothing depends on an entry. One that is damaged or of something else is removed, one that cannot be read now is left, and the run starts from the image.
-//! If no template could be made or kept, that is tried again after an hour.
+//! Nothing depends on an entry. One that is damaged or of something else is removed, one that cannot be read now is left, and the run starts from
+//! the image. If no template could be made or kept, that is tried again after an hour.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -288,7 +288,8 @@ fn bound(made_from: &[u8; 32], note: Note) -> [u8; 32] {
     Sha256::new().chain_update(made_from).chain_update(note.bytes()).finalize().into()
 }
 
-/// What is noted beside the templates of a program, whatever it is told: for which hash a template was made last, or would have been, and whether in vain.
+/// What is noted beside the templates of a program, whatever it is told: for which hash a template was made last, or would have been, and whether in
+/// vain.
 struct Mark(PathBuf);
 
 impl Mark {
@@ -296,8 +297,9 @@ impl Mark {
         path_of(KIND, &names.program).filter(|mark| mark.parent() == entry.parent()).map(Mark)
     }
 
-    /// Whether a template is to be made of what has this hash, for a program that has been run without one: if this is its first run, or the second in a row
-    /// with the same image that is told the same. Programs that are told something else each time, or built anew, would have them all made in vain.
+    /// Whether a template is to be made of what has this hash, for a program that has been run without one: if this is its first run, or the second
+    /// in a row with the same image that is told the same. Programs that are told something else each time, or built anew, would have them all made
+    /// in vain.
     fn is_wanted(&self, made_from: &[u8; 32]) -> io::Result<bool> {
         let flags = O_NOFOLLOW | O_NONBLOCK;
         let before = OpenOptions::new().read(true).custom_flags(flags).open(&self.0).and_then(|file| {

@@ -23,8 +23,8 @@ use std::ops::Range;
 /// A page cannot be read: the host has no memory to put there.
 pub(super) struct Unreadable;
 
-/// Adds the pages that are not zero, by their names upwards. Of a range `memory` says which parts are to be read: the rest is zero, and would take memory
-/// if it were.
+/// Adds the pages that are not zero, by their names upwards. Of a range `memory` says which parts are to be read: the rest is zero, and would take
+/// memory if it were.
 pub(super) fn capture(
     mut pages: Vec<FilePages>,
     memory: impl Fn(Range<u64>) -> Vec<Range<u64>>,

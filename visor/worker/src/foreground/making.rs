@@ -30,8 +30,8 @@ pub enum NotMade {
     Died(String),
 }
 
-/// Runs a workflow without inputs, in a process of its own, to where its function is ready: the template, if it has at most so many bytes and is there
-/// within this time. The calling process must have one thread and no children.
+/// Runs a workflow without inputs, in a process of its own, to where its function is ready: the template, if it has at most so many bytes and is
+/// there within this time. The calling process must have one thread and no children.
 pub fn make_template(
     workflow: &Arc<Ready>,
     options: &RunOptions,
