@@ -90,9 +90,11 @@ impl Watchdog {
                 if !ledger.has_room(more, most)? {
                     return Err(full(most));
                 }
+                // It is higher if another one of its name was removed.
+                let epoch = held.as_ref().map_or(1, |held| held.epoch);
                 let waits = Waits {
                     id: &id,
-                    epoch: 1,
+                    epoch,
                     generation: 1,
                     is_first: true,
                     document: &document,
@@ -109,7 +111,7 @@ impl Watchdog {
                 let left = Left { printed, sent, callback, unsynced, ..Left::default() };
                 let family = left.sent.has_children().then_some(id.clone());
                 let encoded = start.encode()?;
-                let own = Held { id: id.clone(), epoch: 1 };
+                let own = Held { id: id.clone(), epoch };
                 let of_process = (&workflow, &document, (0, 0), deadline, next_base);
                 let resident = watchdog.keep_resident(process, (&own, 1, &encoded), of_call.begin, &commit, of_process);
                 let committed = match &held {
