@@ -2,7 +2,7 @@
 
 use crate::extent::Extent;
 use crate::workspace::{FUZZ_WORKSPACES, Workspace, root};
-use crate::{Result, bench, build, demo, flaky, lint, miri, python, shell, space, test, wasi};
+use crate::{Result, bench, build, demo, flaky, lint, miri, shell, space, test, wasi};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -64,11 +64,10 @@ fn start_beside_tests() -> Result {
     shell::run(Command::new("nice").args(["-n", "19", &flaky::this_program()?, "beside-tests"]))
 }
 
-/// What needs none of the folders that tests build in, and what the last tests wait for.
+/// What needs none of the folders that tests build in.
 pub(crate) fn beside_tests() -> Result {
     miri::run()?;
-    FUZZED.iter().try_for_each(|(workspace, ..)| build_fuzzers(workspace))?;
-    python::ahead()
+    FUZZED.iter().try_for_each(|(workspace, ..)| build_fuzzers(workspace))
 }
 
 /// Where the time goes.

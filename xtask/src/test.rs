@@ -29,18 +29,8 @@ const WITH_IMAGES: [WithImages; 6] = [
     ("wasi_programs", build::c_programs_wasi),
 ];
 /// What of programs runs with `--full` alone.
-const PROGRAMS: &str = "libc-test, the own suites of C programs (Lua, SQLite, jq, QuickJS, zlib), C++, the crate image, all but five tests of \
-    Python, and C programs of other projects as WebAssembly";
-/// Tests of Python that run each time.
-const PYTHON: [&str; 5] = [
-    "ends",
-    "a_folder_with_packages_and_a_wheel",
-    "threads_files_sockets_and_databases",
-    "slots_are_views_of_their_memory",
-    "a_handful_of_cpythons_own_tests",
-];
-/// Where they are.
-const PYTHON_PROGRAMS: [&str; 2] = ["python_programs", "python_own"];
+const PROGRAMS: &str = "libc-test, the own suites of C programs (Lua, SQLite, jq, QuickJS, zlib), C++, the crate image, Python, and C programs \
+    of other projects as WebAssembly";
 
 /// All lanes.
 pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
@@ -91,21 +81,7 @@ pub(crate) fn all(arguments: &[String], extent: Extent) -> Result<Count> {
         total.add(vm::lane::run(extent)?);
         total.add(network::run(extent)?);
     }
-    // Last, because `cargo xtask ci` compiles the interpreter beside all others.
-    if arguments.is_empty() && extent == Extent::Sampled {
-        total.add(match python::build(&[]) {
-            Ok(()) => sample_of_python()?,
-            Err(error) => Count::failure(&format!("the interpreter of Python programs: {error}")),
-        });
-    }
     Ok(total)
-}
-
-/// Runs the tests that are named in [`PYTHON`].
-fn sample_of_python() -> Result<Count> {
-    let mut command = flaky::cargo_test()?;
-    command.args(["-p", "monohull-visor"]).args(PYTHON_PROGRAMS.iter().flat_map(|name| ["--test", name]));
-    count(command.args(["--", "--ignored", "--exact"]).args(PYTHON))
 }
 
 fn python_programs() -> Result {
@@ -131,7 +107,7 @@ fn left_out(ignored: u64, all_lanes: bool, extent: Extent) -> Vec<String> {
         });
     }
     if !all_lanes {
-        notes.push(format!("arguments were given: {lanes}, and the tests of Python were left out"));
+        notes.push(format!("arguments were given: {lanes} were left out"));
     }
     if !all_lanes || extent == Extent::Sampled {
         notes.push(format!("of programs were left out: {PROGRAMS}; `cargo xtask test --full` runs them"));
@@ -171,7 +147,7 @@ fn attacks_here() -> Result<Count> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Extent, PYTHON, PYTHON_PROGRAMS, WITH_IMAGES, left_out};
+    use super::{Extent, WITH_IMAGES, left_out};
     use crate::workspace::root;
     use std::fs;
 
@@ -193,16 +169,6 @@ mod tests {
                 None => name == *pattern,
             });
             assert!(runs, "no lane runs the ignored tests of {name}");
-        }
-    }
-
-    #[test]
-    fn the_sample_of_python_is_there() {
-        let text = |name: &&str| fs::read_to_string(root().join("visor/tests").join(name).with_extension("rs"));
-        let programs: Vec<_> = PYTHON_PROGRAMS.iter().map(|name| text(name).expect("a test program")).collect();
-        for name in PYTHON {
-            let ignored = format!("build --python`\"]\nfn {name}() {{\n");
-            assert!(programs.iter().any(|program| program.contains(&ignored)), "there is no ignored test {name}");
         }
     }
 

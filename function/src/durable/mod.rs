@@ -3,7 +3,7 @@
 //! | call | |
 //! | --- | --- |
 //! | [`event`], [`first_of`] | waits for an event, or for the first of several |
-//! | [`callback`] | waits for an answer of a client that knows a secret |
+//! | [`callback()`] | waits for an answer of a client that knows a secret |
 //! | [`sleep`], [`sleep_until`] | waits for a time |
 //! | [`step()`] | an effect on the outside: with a key that makes it safe to repeat, and tried again if it fails |
 //! | [`scope()`] | undoes finished steps if a later one fails |

@@ -1,4 +1,4 @@
-//! What a server needs of the store beside [`Meta`](crate::Meta): results that are asked for later, lists by time, and bounds.
+//! What a server needs of the store beside [`Meta`]: results that are asked for later, lists by time, and bounds.
 //!
 //! A command line prints what functions print, and writes outputs to files of its user. A server keeps both for later requests, so they are part
 //! of the transaction that says how far an invocation has come.

@@ -78,16 +78,6 @@ pub(crate) fn build(packages: &[Package]) -> Result {
     build.forget_others(&folder)
 }
 
-/// What takes minutes, ahead of [`build()`], where the visor and the libc are there: both stay as they are.
-pub(crate) fn ahead() -> Result {
-    let workspace = Workspace::load()?;
-    let folder = root().join("target/python-build");
-    apt::make(&folder)?;
-    let _held = apt::lock(&folder)?;
-    let build = Build { monohull: workspace.target().join("release/monohull"), folder: folder.join(name()?) };
-    build.interpreter()
-}
-
 /// An interpreter of the host for comparisons, from the same source and with the same options: minutes, once.
 pub(crate) fn of_the_host() -> Result<PathBuf> {
     let folder = root().join("target/python-build");
@@ -129,14 +119,11 @@ impl Build {
             edit(&source.join(file), from, to)?;
         }
         shell::heading(&format!("compile Python {}: eight minutes, once", SOURCE.version));
-        let (target, host) = (self.make("target")?, self.make("host")?);
-        // Each leaves a processor free at times: `configure` is one thread, and SQLite one file.
-        let libraries = || self.libraries(&target);
-        let of_the_host = || {
-            shell::run(self.configure(&host).args(HOST_CONFIGURE).env("CC", "gcc"))?;
-            shell::run(make(&host).arg("python"))
-        };
-        shell::side_by_side(&[&libraries, &of_the_host])?;
+        let target = self.make("target")?;
+        self.libraries(&target)?;
+        let host = self.make("host")?;
+        shell::run(self.configure(&host).args(HOST_CONFIGURE).env("CC", "gcc"))?;
+        shell::run(make(&host).arg("python"))?;
 
         apt::write(&target.join("config.site"), SITE)?;
         let here = |path: &str| target.join(path).display().to_string();
