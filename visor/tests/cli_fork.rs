@@ -177,13 +177,13 @@ fn histories_are_short_shared_and_named() {
     assert_eq!(checkpoints(path), 1);
     start(path, "one", &[]);
     assert_eq!(checkpoints(path), 2);
-    assert_eq!(asked(path, "show", "one")["checkpoint"]["file"], "one.1.1-2.checkpoint");
+    assert_eq!(asked(path, "show", "one")["checkpoint"]["file"], "one.2.1.checkpoint");
     for id in ["a", "b", "c"] {
         done(monohull(path, &["cancel", id, "--state", "state"]));
     }
     assert_eq!(checkpoints(path), 1, "no copy is left");
     // A damaged one is refused before anything changes.
-    let file = path.join("state/checkpoints/one.1.1-2.checkpoint");
+    let file = path.join("state/checkpoints/one.2.1.checkpoint");
     let whole = fs::read(&file).expect("a file");
     fs::write(&file, &whole[..whole.len() / 2]).expect("written");
     let before = asked(path, "show", "one");
