@@ -157,7 +157,43 @@ fn what_is_foreign_damaged_or_there_is_refused() {
     // Only what waits has something to leave with.
     server.post("/invocations/agent/cancel", b"").expect(200);
     server.get("/invocations/agent/checkpoint").error(409, "conflict", "client");
-    server.get("/invocations/nobody/checkpoint").error(404, "not-found", "client");
+    server.get("/invocations/unknown/checkpoint").error(404, "not-found", "client");
+}
+
+/// An invocation brings no rights with it: it goes on with what is granted where it goes on.
+#[test]
+fn what_is_not_granted_there_is_not_had_there() {
+    let home = StateFolder::new();
+    let data = home.path().join("data");
+    fs::create_dir(&data).expect("made");
+    let grants = home.path().join("grants.json");
+    fs::write(&grants, json!({ "files": { "data": { "directory": data, "workflows": ["inbox"] } } }).to_string())
+        .expect("written");
+    let granted = ["--suspend", "1s", "--grants", grants.to_str().expect("UTF-8")];
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &granted, &[]);
+    server.put_example("inbox");
+    let more = json!({ "args": { "events": ["a"], "fills": "result" }, "outputs": ["result"],
+        "files": [{ "at": "/data", "grant": "data" }] });
+    server.put_workflow(&single("inbox", "inbox", &more));
+    server.post("/async-invoke/inbox?id=mover", b"").expect(202);
+    sleeps(&server, "mover");
+    let file = exported(&server, "mover");
+    let goes_on = |options: &[&str]| {
+        let there = Server::start_on(&with_key_of(&state), options, &[]);
+        there.post("/invocations", &file).expect(201);
+        there.post("/invocations/mover/events/a", b"1").expect(202);
+        let shown = || there.get("/invocations/mover").json();
+        eventually("it goes on or not", || {
+            ["completed", "paused"].contains(&shown()["status"].as_str().expect("a name"))
+        });
+        shown()
+    };
+    // The control: it is granted there too.
+    assert_eq!(goes_on(&granted)["status"], "completed");
+    let shown = goes_on(&OPTIONS);
+    assert_eq!(shown["status"], "paused", "{shown:#}");
+    assert!(shown["reason"].as_str().is_some_and(|why| why.contains("data")), "{shown:#}");
 }
 
 /// What leaves an encrypted folder is encrypted, for those who have the key file.

@@ -375,7 +375,13 @@ fn the_value_of_a_secret_is_in_no_answer_about_what_waits() {
     server.post("/async-invoke/w?id=one", b"").expect(202);
     let status = || server.get("/invocations/one").expect(200).json()["status"].clone();
     eventually("it is suspended", || status() == "suspended");
-    let paths = ["/invocations", "/invocations/one", "/invocations/one/checkpoints", "/invocations/one/state/text"];
+    let paths = [
+        "/invocations",
+        "/invocations/one",
+        "/invocations/one/checkpoints",
+        "/invocations/one/checkpoints/1",
+        "/invocations/one/state/text",
+    ];
     let hidden = |paths: &[&str]| {
         for path in paths {
             let text = server.get(path).expect(200).text();
@@ -384,6 +390,11 @@ fn the_value_of_a_secret_is_in_no_answer_about_what_waits() {
         }
     };
     hidden(&paths);
+    // Its memory has the value, and leaves no folder that is not encrypted.
+    let refused = server.get("/invocations/one/checkpoint");
+    assert!(!refused.body.windows(VALUE.len()).any(|part| part == VALUE.as_bytes()));
+    let error = refused.error(409, "conflict", "client");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("has secrets of this server")), "{error:#}");
     let shown = server.get("/invocations/one").expect(200).json();
     assert_eq!(shown["waiting_for"][0]["event"], "event [secret key]", "{shown:#}");
     assert_eq!(shown["published"], json!({ "text": "it is [secret key]", "name [secret key]": "text" }), "{shown:#}");

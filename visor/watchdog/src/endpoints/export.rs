@@ -118,6 +118,14 @@ impl Ledger {
         let lost = |what: &str, error: io::Error| ApiError::host(format!("{what} cannot be read: {error}"));
         let document = self.read(&start.document).map_err(|error| lost("its document", error))?;
         let plan = plan_once_registered(start.head.workflow(), &document).map_err(ApiError::conflict)?;
+        let has_secrets = plan.steps.iter().any(|step| !step.secrets.is_empty());
+        if has_secrets && self.store().key().is_none() {
+            // What an operator grants to functions alone is in no answer, and may be in their memory.
+            let message = format!(
+                "the invocation {id} has secrets of this server, and would have them in the file: only one of an encrypted state folder is exported"
+            );
+            return Err(ApiError::conflict(message));
+        }
         let path = self.checkpoint(&kept.checkpoint.file).map_err(store_kept)?;
         let of_checkpoint = |document: &[u8], _: &Engine| plan_once_registered(start.head.workflow(), document);
         let unread = |error: FileError| ApiError::host(error.to_string());
