@@ -48,7 +48,7 @@ fn a_result_is_asked_for_as_often_as_wanted() {
         ["result", id, "--state", "state"]
     }
     assert_eq!(exits(path, &result("one"), 4), "one: suspended\n");
-    refused(&monohull(path, &result("nobody")), 2, "no invocation");
+    refused(&monohull(path, &result("unknown")), 2, "no invocation");
     for event in ["a", "b"] {
         exits(path, &["send", "one", event, "--data", event, "--state", "state"], 0);
         exits(path, &["wake", "--state", "state"], 0);

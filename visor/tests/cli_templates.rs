@@ -378,7 +378,7 @@ fn a_cache_that_cannot_be_used_changes_nothing() {
     fs::write(place.path("cache"), "a file").expect("written");
     assert!(!place.is_from_template() && !place.is_from_template());
     fs::remove_file(place.path("cache")).expect("removed");
-    // Nothing can be made in this folder, whoever asks.
+    // Nothing can be made in this folder, by any process.
     symlink("/proc/self/nothing", place.path("cache")).expect("linked");
     assert!(!place.is_from_template() && !place.is_from_template());
     fs::remove_file(place.path("cache")).expect("removed");

@@ -102,7 +102,7 @@ fn killed_invocations_end_at_once() {
     let answer = server.post("/invoke/echo", b"x").expect(200);
     let ended = format!("/invocations/{}/kill", answer.headers["x-invocation-id"]);
     server.post(&ended, b"").error(409, "conflict", "client");
-    server.post("/invocations/nobody/kill", b"").error(404, "not-found", "client");
+    server.post("/invocations/unknown/kill", b"").error(404, "not-found", "client");
 }
 
 /// A checkpoint gets a label from outside, and can be gone back to by it.
@@ -137,5 +137,5 @@ fn a_checkpoint_is_made_a_save_point_from_outside() {
     eventually("it runs", || server.get("/invocations/busy").json()["status"] == "running");
     server.post("/invocations/busy/checkpoints", b"").error(409, "conflict", "client");
     server.post("/invocations/busy/kill", b"").expect(200);
-    server.post("/invocations/nobody/checkpoints", b"").error(404, "not-found", "client");
+    server.post("/invocations/unknown/checkpoints", b"").error(404, "not-found", "client");
 }

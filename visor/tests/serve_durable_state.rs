@@ -52,7 +52,7 @@ fn a_counter_is_served_by_name() {
     let answer = ask(&server, "GET", "/invocations/visits/state/count", b"").expect(200);
     assert_eq!(answer.headers["content-type"], "text/plain; charset=utf-8");
     ask(&server, "GET", "/invocations/visits/state/nothing", b"").error(404, "not-found", "client");
-    ask(&server, "GET", "/invocations/nobody/state/count", b"").error(404, "not-found", "client");
+    ask(&server, "GET", "/invocations/unknown/state/count", b"").error(404, "not-found", "client");
     server.ask_with("GET", "/invocations/visits/state/count", &[], b"").error(401, "unauthorized", "client");
     server.signal(Signal::SIGKILL);
     server.wait();
@@ -84,7 +84,7 @@ fn only_a_callbacks_token_completes_it() {
     let unknown = |id: &str, token: &str| complete(id, token).error(404, "not-found", "client");
     let forged = format!("callback-{:032x}", 7);
     // No event of another name is sent that way, though it is waited for.
-    let refusals = [unknown("visits", "add"), unknown("visits", &forged), unknown("nobody", &forged)];
+    let refusals = [unknown("visits", "add"), unknown("visits", &forged), unknown("unknown", &forged)];
     assert!(refusals.iter().all(|refusal| *refusal == refusals[0]), "{refusals:#?}");
     let token = closed(&server, "visits");
     for wrong in [&forged, &token[..40], &token.to_uppercase(), &format!("{token}0")] {
@@ -121,7 +121,7 @@ fn a_callback_is_rejected_by_those_who_know_it() {
         server.ask_with("POST", &format!("/callbacks/{id}/{token}/{what}"), &[], b"out of stock")
     };
     let forged = format!("callback-{:032x}", 7);
-    for (id, token) in [("visits", &forged), ("other", &token), ("nobody", &token)] {
+    for (id, token) in [("visits", &forged), ("other", &token), ("unknown", &token)] {
         for what in ["reject", "heartbeat"] {
             told(id, token, what).error(404, "not-found", "client");
         }

@@ -74,7 +74,7 @@ fn verbs_do_with_a_server_what_they_do_with_a_state_folder() {
     says(done(&["kill", "agent-1"]), "agent-1: cancelled");
     says(done(&["kill", "agent-1"]), "agent-1: cancelled");
     run(&["result", "agent-1"]).expect(1);
-    let refused = run(&["kill", "nobody", "--json"]).expect(2).json();
+    let refused = run(&["kill", "unknown", "--json"]).expect(2).json();
     assert_eq!(refused["error"]["kind"], "not-found");
 }
 

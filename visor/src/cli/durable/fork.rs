@@ -6,9 +6,8 @@ use super::super::suspend::date;
 use super::super::{checkpoint, concat_help, copies, output};
 use super::leg;
 use super::started_with::Start;
-use super::{Place, Trouble, Where, due, now, remote};
+use super::{Place, Trouble, Where, due, now, remote, tables};
 use clap::Args;
-use comfy_table::{Table, presets};
 use monohull_abi::branch::is_label;
 use monohull_durable::{
     Branched, Copied, Fork as Copies, Forks, History, Invocation, InvocationId, Kept, Lineage, Meta, MetaError,
@@ -201,14 +200,7 @@ impl Checkpoints {
             );
             return Ok(());
         }
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
-            "generation",
-            "since",
-            "stored",
-            "waits for",
-            "goes on",
-        ]);
+        let mut table = tables::checkpoints();
         for kept in &history {
             let waits: Vec<_> =
                 kept.waits.iter().map(|wait| format!("{}[{}] {}", wait.step, wait.instance, wait.what)).collect();

@@ -20,6 +20,7 @@ pub(super) mod send;
 pub(super) mod show;
 pub(super) mod start;
 pub(super) mod started_with;
+mod tables;
 pub(super) mod wake;
 
 use super::client::{Client, ClientError, Server};
@@ -305,8 +306,13 @@ fn now() -> u64 {
 
 /// When an invocation with these waits goes on, for people: with what it means if there is no time.
 fn due(at: Option<u64>, waits: &[Wait]) -> String {
+    when(at.map(date), waits.iter().filter_map(|wait| wait.event.as_deref()))
+}
+
+/// The same for one that goes on at this time, or with one of these events.
+fn when<'e>(at: Option<String>, waits: impl Iterator<Item = &'e str>) -> String {
     let (mut events, mut children) = (Vec::new(), Vec::new());
-    for event in waits.iter().filter_map(|wait| wait.event.as_deref()) {
+    for event in waits {
         match event.strip_prefix(CHILD_EVENT) {
             Some(child) => children.push(child),
             None => events.push(event),
@@ -314,7 +320,7 @@ fn due(at: Option<u64>, waits: &[Wait]) -> String {
     }
     let list = |what: &str, names: &[&str]| format!("{what} {}", shown(&names.join(", ")));
     match (at, events.is_empty(), children.is_empty()) {
-        (Some(at), ..) => date(at),
+        (Some(at), ..) => at,
         (None, true, true) => "by hand".to_owned(),
         (None, false, true) => list("with event", &events),
         (None, true, false) => list("with the end of child", &children),

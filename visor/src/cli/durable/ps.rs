@@ -3,10 +3,9 @@
 use super::super::exit::Exit;
 use super::super::suspend::date;
 use super::super::{concat_help, output};
-use super::{Place, Trouble, Where, leg, remote};
+use super::{Place, Trouble, Where, leg, remote, tables};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use comfy_table::{Table, presets};
 use monohull_durable::{DamagedRow, Listed, Meta, Status, Store};
 use monohull_report::escape::Line;
 use serde_json::{Value, json};
@@ -88,15 +87,7 @@ impl Ps {
             output::json(&json!({ "invocations": shown.iter().map(describe).collect::<Vec<_>>(), "after": next }));
             return;
         }
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
-            "id",
-            "workflow",
-            "status",
-            "due",
-            "waits for",
-            "stored",
-        ]);
+        let mut table = tables::invocations();
         for row in shown {
             let row = match row {
                 Ok(row) => row,

@@ -3,8 +3,7 @@
 use super::super::client::{Client, ClientError};
 use super::super::exit::Exit;
 use super::super::output;
-use super::Trouble;
-use comfy_table::{Table, presets};
+use super::{Trouble, tables, when};
 use hyper::{Method, StatusCode};
 use monohull_durable::InvocationId;
 use monohull_report::escape::{Line, shown};
@@ -48,14 +47,9 @@ pub(super) fn control(client: &Client, id: &InvocationId, verb: &str) -> Result<
 
 /// When one goes on: a paused one by hand.
 fn goes_on(document: &Value) -> String {
-    let waits = document["waiting_for"].as_array().cloned().unwrap_or_default();
-    let events: Vec<_> = waits.iter().filter_map(|wait| wait["event"].as_str()).collect();
-    match (document["status"].as_str(), document["due"].as_str()) {
-        (Some("paused"), _) => "by hand".to_owned(),
-        (_, Some(due)) => Line(due).to_string(),
-        (_, None) if events.is_empty() => "by hand".to_owned(),
-        (_, None) => format!("with event {}", shown(&events.join(", "))),
-    }
+    let waits = document["waiting_for"].as_array().filter(|_| document["status"] != "paused");
+    let events = waits.into_iter().flatten().filter_map(|wait| wait["event"].as_str());
+    when(document["due"].as_str().filter(|_| waits.is_some()).map(|due| Line(due).to_string()), events)
 }
 
 fn waits(document: &Value) -> Vec<String> {
@@ -83,15 +77,7 @@ pub(super) fn list(client: &Client, query: [(&str, Option<&str>); 3], limit: usi
         output::json(&json!({ "invocations": rows, "after": page["next_cursor"] }));
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
-        "id",
-        "workflow",
-        "status",
-        "due",
-        "waits for",
-        "stored",
-    ]);
+    let mut table = tables::invocations();
     for row in &rows {
         let reason = text(row, "reason");
         let waits = if reason.is_empty() { waits(row).join(", ") } else { reason };
@@ -192,14 +178,7 @@ pub(super) fn checkpoints(client: &Client, id: &InvocationId, json: bool) -> Res
         output::json(&listed);
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
-        "generation",
-        "since",
-        "stored",
-        "waits for",
-        "goes on",
-    ]);
+    let mut table = tables::checkpoints();
     for kept in listed["checkpoints"].as_array().into_iter().flatten() {
         let back = kept["rewound_to"].as_u64().map(|to| format!(" (= {to})")).unwrap_or_default();
         let label = kept["label"].as_str().map(|label| format!(" {}", Line(label))).unwrap_or_default();

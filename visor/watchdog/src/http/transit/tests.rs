@@ -1,3 +1,5 @@
+//! Rooms that are given, refused and taken away, at times that the tests set.
+
 use super::*;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
