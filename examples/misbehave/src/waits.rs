@@ -55,11 +55,12 @@ pub(crate) fn missing_slot() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Overwrites the name of a slot for which a thread waits, between two sleeps.
+/// Overwrites the name of a slot for which a thread waits, between two sleeps. The second is long, so that a capture is tried during it on a
+/// busy machine too.
 #[inline(never)]
 pub(crate) fn rename_slot() {
     static NAME: [AtomicU8; 4] = [const { AtomicU8::new(b'x') }; 4];
-    let sleep = || thread::sleep(Duration::from_millis(60));
+    let sleep = |milliseconds| thread::sleep(Duration::from_millis(milliseconds));
     drop(thread::spawn(|| {
         let name = "[u8]";
         let ty = TypeDesc {
@@ -72,9 +73,9 @@ pub(crate) fn rename_slot() {
         let (ty, view) = (core::ptr::from_ref(&ty) as u64, core::ptr::from_mut(&mut view) as u64);
         hostcall(number::SLOT_TAKE, [NAME.as_ptr() as u64, NAME.len() as u64, ty, view, 0, 0])
     }));
-    sleep();
+    sleep(60);
     NAME.iter().for_each(|byte| byte.store(0xff, Ordering::Relaxed));
-    sleep();
+    sleep(1_000);
     println!("renamed");
     process::exit(0);
 }

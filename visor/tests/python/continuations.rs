@@ -9,7 +9,7 @@ use std::process::Output;
 const PYTHON: &str = "python";
 const NATIVE: &str = "native";
 /// Longer than the shortest wait that suspends a workflow.
-const NAP: u64 = 1_300;
+const NAP: u64 = 2_000;
 const GONE: &str =
     "the continuation is gone: it was freed unused, its last owner has ended, or what had used it has failed";
 

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Longer than the shortest wait that suspends a workflow.
-pub(crate) const NAP: u64 = 1_300;
+/// Twice the shortest wait that suspends a workflow: on a busy machine a part of it is over before anything looks.
+pub(crate) const NAP: u64 = 2_000;
 
 /// What the workflow of [`write_sleepers`] fills its output with.
 pub(crate) const RESULT: &str =
