@@ -98,66 +98,79 @@ fn a_hostcall_writes_to_its_buffers_only() {
 
 #[test]
 fn every_abuse_is_refused_and_explained_and_harmless() {
-    for report in [abused(1), abused(2), abused_after_a_restore()] {
-        let verdicts = text(report, "verdicts");
-        let wrong: Vec<&str> = verdicts.lines().filter(|line| !line.starts_with("right: ")).collect();
-        assert!(wrong.is_empty(), "{wrong:#?}");
-        assert!(verdicts.lines().count() > 900, "{verdicts}");
-        // The positive control: what is right works.
-        for right in [
-            "QUEUE_NEW: a storm of queues",
-            "QUEUE_POST: a storm of events",
-            "MAP: a storm of ranges",
-            "MAP_IMAGE: a storm of images",
-            "SLOT_MOVE_OUT: pages there and back",
-            "SLOT_MOVE_IN: a storm of places",
-            "SLOT_MOVE_IN: memory that is unmapped during a move",
-            "SLOT_MOVE_IN: memory that is protected during a move",
-            "SLOT_MOVE_IN: memory that is discarded during a move",
-            "SLOT_MOVE_IN: a buffer that is given away during a move",
-            "SLOT_MOVE_IN: a place that is read during a move",
-            "SLOT_MOVE_IN: the buffer again: 0 (expected 0)",
-            "EVENT_WAIT: a storm of waits",
-            "PERFORM: a storm of requests",
-            "PERFORM: a request: 0 (expected 0)",
-            "CONTINUATION: a storm of continuations",
-            "RESUME: two threads use one continuation",
-            "SLOT_TAKE: the reply: 0 (expected 0)",
-            "RESUME: a continuation: 0 (expected 0)",
-            "SLOT_TAKE: what it was used with: 0 (expected 0)",
-            "SEND: an event for another",
-        ] {
-            assert!(verdicts.contains(&format!("right: {right}")), "{verdicts}");
-        }
-        for right in ["what waited: 16 (expected 16)", "what was written, and no more: 16 (expected 16)"] {
-            assert!(verdicts.contains(right), "{verdicts}");
-        }
-        let others = |what: &str| verdicts.lines().filter(|line| line.contains(what)).count();
-        assert_eq!(
-            (others("a socket of another instance"), others("a file of another instance")),
-            (12, 16),
-            "{verdicts}"
-        );
-        let fine = |line: &&str| line.contains(" (expected 0): ");
-        assert!(verdicts.lines().filter(fine).count() >= 10, "{verdicts}");
-        assert_eq!(text(report, "victim-says"), "intact");
+    [abused(1), abused(2)].into_iter().for_each(is_refused_and_harmless);
+}
+
+#[test]
+fn every_abuse_after_a_restore_is_refused_and_explained_and_harmless() {
+    is_refused_and_harmless(abused_after_a_restore());
+}
+
+/// Each verdict of this run is right, and the victim intact.
+#[track_caller]
+fn is_refused_and_harmless(report: &RunReport) {
+    let verdicts = text(report, "verdicts");
+    let wrong: Vec<&str> = verdicts.lines().filter(|line| !line.starts_with("right: ")).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(verdicts.lines().count() > 900, "{verdicts}");
+    // The positive control: what is right works.
+    for right in [
+        "QUEUE_NEW: a storm of queues",
+        "QUEUE_POST: a storm of events",
+        "MAP: a storm of ranges",
+        "MAP_IMAGE: a storm of images",
+        "SLOT_MOVE_OUT: pages there and back",
+        "SLOT_MOVE_IN: a storm of places",
+        "SLOT_MOVE_IN: memory that is unmapped during a move",
+        "SLOT_MOVE_IN: memory that is protected during a move",
+        "SLOT_MOVE_IN: memory that is discarded during a move",
+        "SLOT_MOVE_IN: a buffer that is given away during a move",
+        "SLOT_MOVE_IN: a place that is read during a move",
+        "SLOT_MOVE_IN: the buffer again: 0 (expected 0)",
+        "EVENT_WAIT: a storm of waits",
+        "PERFORM: a storm of requests",
+        "PERFORM: a request: 0 (expected 0)",
+        "CONTINUATION: a storm of continuations",
+        "RESUME: two threads use one continuation",
+        "SLOT_TAKE: the reply: 0 (expected 0)",
+        "RESUME: a continuation: 0 (expected 0)",
+        "SLOT_TAKE: what it was used with: 0 (expected 0)",
+        "SEND: an event for another",
+    ] {
+        assert!(verdicts.contains(&format!("right: {right}")), "{verdicts}");
     }
+    for right in ["what waited: 16 (expected 16)", "what was written, and no more: 16 (expected 16)"] {
+        assert!(verdicts.contains(right), "{verdicts}");
+    }
+    let others = |what: &str| verdicts.lines().filter(|line| line.contains(what)).count();
+    assert_eq!((others("a socket of another instance"), others("a file of another instance")), (12, 16), "{verdicts}");
+    let fine = |line: &&str| line.contains(" (expected 0): ");
+    assert!(verdicts.lines().filter(fine).count() >= 10, "{verdicts}");
+    assert_eq!(text(report, "victim-says"), "intact");
 }
 
 /// With one carrier the two threads take turns, with two they meet in the middle of a call.
 #[test]
 fn what_changes_during_a_call_is_read_once() {
-    for report in [abused(1), abused(2), abused_after_a_restore()] {
-        let verdicts = text(report, "verdicts");
-        for (what, count) in
-            [(" that changes", 15), (" that goes during a call", 3), (" that is closed during a call", 7)]
-        {
-            let changing: Vec<&str> = verdicts.lines().filter(|line| line.ends_with(what)).collect();
-            assert_eq!(changing.len(), count, "{verdicts}");
-            assert!(changing.iter().all(|line| line.starts_with("right: ")), "{changing:#?}");
-        }
-        assert_eq!(text(report, "victim-says"), "intact");
+    [abused(1), abused(2)].into_iter().for_each(is_read_once);
+}
+
+#[test]
+fn what_changes_during_a_call_after_a_restore_is_read_once() {
+    is_read_once(abused_after_a_restore());
+}
+
+/// What was changed during the calls of this run was read once by each of them.
+#[track_caller]
+fn is_read_once(report: &RunReport) {
+    let verdicts = text(report, "verdicts");
+    for (what, count) in [(" that changes", 15), (" that goes during a call", 3), (" that is closed during a call", 7)]
+    {
+        let changing: Vec<&str> = verdicts.lines().filter(|line| line.ends_with(what)).collect();
+        assert_eq!(changing.len(), count, "{verdicts}");
+        assert!(changing.iter().all(|line| line.starts_with("right: ")), "{changing:#?}");
     }
+    assert_eq!(text(report, "victim-says"), "intact");
 }
 
 /// The calls on files end in another file system on each mount, which copies for itself.
