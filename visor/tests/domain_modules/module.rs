@@ -38,15 +38,20 @@ fn system_call(mut args: [u64; 6]) -> i64 {
     value
 }
 
+const CLOCK_MONOTONIC: u64 = 1;
+
 /// Makes timers until there are no more to be had, and keeps them for some seconds.
 fn take_timers() {
     const TIMER_CREATE: u64 = 222;
-    const CLOCK_NANOSLEEP: u64 = 230;
-    const CLOCK_MONOTONIC: u64 = 1;
     let mut timer = 0i32;
     while system_call([TIMER_CREATE, CLOCK_MONOTONIC, 0, &raw mut timer as u64, 0, 0]) == 0 {}
-    let mut pause = [5u64, 0];
-    let left = pause.as_mut_ptr() as u64;
+    pause([5, 0]);
+}
+
+/// Keeps its thread for so many seconds and nanoseconds.
+fn pause(mut time: [u64; 2]) {
+    const CLOCK_NANOSLEEP: u64 = 230;
+    let left = time.as_mut_ptr() as u64;
     // The end of a slice of time interrupts it.
     while system_call([CLOCK_NANOSLEEP, CLOCK_MONOTONIC, 0, left, left, 0]) != 0 {}
 }
@@ -198,7 +203,13 @@ unsafe extern "C" fn clock(_: *mut c_void, call: *mut Call) -> Outcome {
     Outcome::ready(42)
 }
 
-unsafe extern "C" fn sleep(_: *mut c_void, _: *mut Call) -> Outcome {
+unsafe extern "C" fn sleep(_: *mut c_void, call: *mut Call) -> Outcome {
+    const SECOND: u64 = 1_000_000_000;
+    if cfg!(speaks_for_itself) {
+        // SAFETY: the call is the caller's, and stays while it is served.
+        let time = unsafe { (*call).args[0] };
+        pause([time / SECOND, time % SECOND]);
+    }
     Outcome::ready(0)
 }
 
