@@ -93,7 +93,7 @@ fn copies_have_the_same_past_and_another_future() {
         ("diary.txt", "the index", "copy 0 of 0, generation 2"),
         ("diary.one-1.txt", "a search", "copy 1 of 3, generation 2"),
         ("diary.one-2.txt", "an expert", "copy 2 of 3, generation 2"),
-        ("diary.one-3.txt", "unknown", "copy 3 of 3, generation 2"),
+        ("diary.one-3.txt", "nobody", "copy 3 of 3, generation 2"),
     ] {
         let diary = read(name);
         assert!(diary.starts_with(&format!("round 1: asked the index\nround 2: asked {way}\n")), "{name}: {diary}");
