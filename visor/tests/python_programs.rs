@@ -1,7 +1,7 @@
 //! Python programs as functions, from end to end: `monohull build app.py`, then `monohull run`.
 //!
 //! The interpreter takes minutes to compile (`cargo xtask build --python`), so these tests are ignored where it is not asked for:
-//! `cargo test -p monohull-visor --test python_programs -- --ignored`. `cargo xtask test --full` does both.
+//! `cargo test -p monohull-visor --test python_programs -- --ignored`. `cargo xtask test --full` does both, and `cargo xtask ci` a part of them.
 
 #[path = "python/connections.rs"]
 mod connections;
@@ -484,6 +484,22 @@ fn numpy_computes_in_memory_of_slots() {
     let report = run(folder.path(), &json!({ "memory": "1GiB" }), &workflow);
     assert_eq!(printed(&report), ["all right"], "{report:#}");
     assert_eq!(report["output"]["squares"]["bytes"], 8000, "{report:#}");
+}
+
+/// Another interpreter than the one beside the program: here something that is none.
+#[test]
+fn the_folder_of_the_interpreter_can_be_named() {
+    let folder = folder(&[("app.py", b""), ("named/python.so", b"no image")]);
+    let build = |named: &str| {
+        let mut build = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        build.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
+        build.current_dir(folder.path()).args(["build", "app.py"]).env("MONOHULL_PYTHON", folder.path().join(named));
+        let output = build.output().expect("monohull starts");
+        assert!(!output.status.success(), "{output:?}");
+        words(&output.stderr)
+    };
+    assert!(build("named").contains("the image python is refused: this is not an ELF file"), "{}", build("named"));
+    assert!(build("other").contains("MONOHULL_PYTHON names none"), "{}", build("other"));
 }
 
 /// The interpreter alone is a function too.

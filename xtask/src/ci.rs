@@ -2,7 +2,7 @@
 
 use crate::extent::Extent;
 use crate::workspace::{FUZZ_WORKSPACES, Workspace, root};
-use crate::{Result, bench, build, demo, flaky, lint, miri, shell, space, test, wasi};
+use crate::{Result, bench, build, demo, flaky, lint, miri, python, shell, space, test, wasi};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -39,7 +39,7 @@ fn steps(times: &Times, extent: Extent) -> Result {
     times.step("lint", &lint::run)?;
     times.step("build", &build::everything_for_keys)?;
     thread::scope(|scope| {
-        let beside = scope.spawn(|| times.step("beside the tests", &start_beside_tests));
+        let beside = scope.spawn(|| times.step("beside the tests", &|| start_beside_tests(extent)));
         let tests = times.step("test", &|| {
             let count = test::all(&[], extent)?;
             *times.slowest.lock().expect(UNHURT) = count.slowest();
@@ -60,14 +60,26 @@ fn steps(times: &Times, extent: Extent) -> Result {
 }
 
 /// Tests wait for much of their time. Meanwhile [`beside_tests`] has the processors, in a process that leaves them to tests.
-fn start_beside_tests() -> Result {
-    shell::run(Command::new("nice").args(["-n", "19", &flaky::this_program()?, "beside-tests"]))
+fn start_beside_tests(extent: Extent) -> Result {
+    let mut beside = Command::new("nice");
+    beside.args(["-n", "19", &flaky::this_program()?, "beside-tests"]);
+    if extent == Extent::Full {
+        beside.arg("--full");
+    }
+    shell::run(&mut beside)
 }
 
-/// What needs none of the folders that tests build in.
-pub(crate) fn beside_tests() -> Result {
-    miri::run()?;
-    FUZZED.iter().try_for_each(|(workspace, ..)| build_fuzzers(workspace))
+/// What needs none of the folders that tests build in, each to its end. The last tests wait for the interpreter of Python. If it cannot be
+/// compiled here, they compile it, or are counted as failed. All tests of Python programs have another interpreter.
+pub(crate) fn beside_tests(extent: Extent) -> Result {
+    let miri = miri::run();
+    let fuzzers = FUZZED.iter().try_for_each(|(workspace, ..)| build_fuzzers(workspace));
+    if extent == Extent::Sampled
+        && let Err(why) = python::build_small()
+    {
+        eprintln!("the interpreter of Python programs: {why}");
+    }
+    miri.and(fuzzers)
 }
 
 /// Where the time goes.

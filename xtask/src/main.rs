@@ -82,6 +82,9 @@ enum Chore {
         /// With this package as a part of the interpreter.
         #[arg(long, requires = "python", value_name = "PACKAGE")]
         with: Vec<python::Package>,
+        /// The smaller one for the tests that run each time, without OpenSSL, to `target/python-small`.
+        #[arg(long, requires = "python", conflicts_with = "with")]
+        small: bool,
         /// Build the interpreter of Python programs that are built for WebAssembly, which takes minutes the first time, and what it needs alone.
         #[arg(long, conflicts_with_all = ["libc", "c_programs", "programs", "python"])]
         python_wasi: bool,
@@ -141,7 +144,11 @@ enum Chore {
     },
     /// What `ci` does while tests run.
     #[command(hide = true)]
-    BesideTests,
+    BesideTests {
+        /// As `ci` has it.
+        #[arg(long)]
+        full: bool,
+    },
     /// Runs a command in a virtual machine with protection keys, with the repository at /monohull, and ends with its
     /// exit status.
     Vm(vm::Wish),
@@ -188,6 +195,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Build { libc: true, .. } => build::libc(),
         Chore::Build { c_programs: true, .. } => build::c_programs(),
         Chore::Build { programs: true, .. } => build::published(),
+        Chore::Build { python: true, small: true, .. } => python::small(),
         Chore::Build { python: true, with, .. } => python::build(&with),
         Chore::Build { python_wasi: true, .. } => python::wasi::build(),
         Chore::Build { cxx: true, .. } => cxx::build(),
@@ -202,7 +210,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Test { network: true, full, .. } => test::run_network(Extent::new(full)),
         Chore::Test { arguments, full, .. } => test::run(&arguments, Extent::new(full)),
         Chore::RunTest { .. } => unreachable!("`main` does this itself"),
-        Chore::BesideTests => ci::beside_tests(),
+        Chore::BesideTests { full } => ci::beside_tests(Extent::new(full)),
         Chore::Vm(wish) => return vm::command(&wish),
         Chore::Bench { arguments } => bench::run(&arguments),
         Chore::Fetch => vm::fetch()

@@ -29,8 +29,23 @@ const WITH_IMAGES: [WithImages; 6] = [
     ("wasi_programs", build::c_programs_wasi),
 ];
 /// What of programs runs with `--full` alone.
-const PROGRAMS: &str = "libc-test, the own suites of C programs (Lua, SQLite, jq, QuickJS, zlib), C++, the crate image, Python, and C programs \
-    of other projects as WebAssembly";
+const PROGRAMS: &str = "libc-test, the own suites of C programs (Lua, SQLite, jq, QuickJS, zlib), C++, the crate image, Python but for seven tests, \
+    and C programs of other projects as WebAssembly";
+/// What the closing lines say of the seven.
+const PYTHON_SAMPLED: &str = "of Python seven tests ran (how a program starts and ends, packages, threads with files, sockets and a database, \
+    slots, a sleep in two processes, five modules of CPython's own tests), with an interpreter that is compiled with -O1 and has no OpenSSL";
+/// Tests of Python programs that run each time.
+const PYTHON: [&str; 7] = [
+    "arguments_environment_and_input",
+    "ends",
+    "a_folder_with_packages_and_a_wheel",
+    "threads_files_sockets_and_databases",
+    "slots_are_views_of_their_memory",
+    "a_program_that_sleeps_goes_on_in_another_process",
+    "a_handful_of_cpythons_own_tests",
+];
+/// Where they are.
+const PYTHON_PROGRAMS: [&str; 2] = ["python_programs", "python_own"];
 
 /// All lanes.
 pub(crate) fn run(arguments: &[String], extent: Extent) -> Result {
@@ -81,7 +96,26 @@ pub(crate) fn all(arguments: &[String], extent: Extent) -> Result<Count> {
         total.add(vm::lane::run(extent)?);
         total.add(network::run(extent)?);
     }
+    // Last, because `cargo xtask ci` compiles the interpreter beside all others.
+    if arguments.is_empty() && extent == Extent::Sampled {
+        total.add(sample_of_python()?);
+    }
     Ok(total)
+}
+
+/// Runs the tests that are named in [`PYTHON`], in the build that all native tests have.
+fn sample_of_python() -> Result<Count> {
+    shell::heading("a sample of Python's tests");
+    let folder = match python::build_small() {
+        Ok(folder) => folder,
+        Err(why) => return Ok(Count::failure(&format!("the interpreter of Python programs: {why}"))),
+    };
+    let mut command = flaky::cargo_test()?;
+    command.args(lint::with_std(&Workspace::load()?)).args(PYTHON_PROGRAMS.iter().flat_map(|name| ["--test", name]));
+    command.args(["--", "--ignored", "--exact"]).args(PYTHON);
+    let mut count = count(command.env("MONOHULL_PYTHON", folder))?;
+    count.notes.push(PYTHON_SAMPLED.to_owned());
+    Ok(count)
 }
 
 fn python_programs() -> Result {
@@ -107,7 +141,7 @@ fn left_out(ignored: u64, all_lanes: bool, extent: Extent) -> Vec<String> {
         });
     }
     if !all_lanes {
-        notes.push(format!("arguments were given: {lanes} were left out"));
+        notes.push(format!("arguments were given: {lanes}, and the sample of Python's tests were left out"));
     }
     if !all_lanes || extent == Extent::Sampled {
         notes.push(format!("of programs were left out: {PROGRAMS}; `cargo xtask test --full` runs them"));
@@ -147,7 +181,7 @@ fn attacks_here() -> Result<Count> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Extent, WITH_IMAGES, left_out};
+    use super::{Extent, PYTHON, PYTHON_PROGRAMS, WITH_IMAGES, left_out};
     use crate::workspace::root;
     use std::fs;
 
@@ -169,6 +203,16 @@ mod tests {
                 None => name == *pattern,
             });
             assert!(runs, "no lane runs the ignored tests of {name}");
+        }
+    }
+
+    #[test]
+    fn the_sample_of_python_is_there() {
+        let text = |name: &&str| fs::read_to_string(root().join("visor/tests").join(name).with_extension("rs"));
+        let programs: Vec<_> = PYTHON_PROGRAMS.iter().map(|name| text(name).expect("a test program")).collect();
+        for name in PYTHON {
+            let ignored = format!("build --python`\"]\nfn {name}() {{\n");
+            assert!(programs.iter().any(|program| program.contains(&ignored)), "there is no ignored test {name}");
         }
     }
 

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! The first two take eight minutes on two processors, once: they lie in `target/python-build/HASH`, where the hash is that of what they
-//! depend on. So this is no part of `cargo xtask build`.
+//! depend on. So this is no part of `cargo xtask build`. A smaller one takes half as long, for tests that run each time ([`Kind::Small`]).
 
+mod kind;
 mod numpy;
 mod openssl;
 mod settings;
@@ -19,9 +20,10 @@ pub(crate) mod wasi;
 use crate::c_programs::{BZIP2, LIBLZMA, Program, SQLITE_LIBRARY, ZLIB};
 use crate::workspace::{Workspace, root};
 use crate::{Result, apt, build, cxx, libc, shell};
+use kind::Kind;
 use settings::{CONFIGURE, EDITS, FLAGS, FUNCTION_FLAGS, HOST_CONFIGURE, PEER_CONFIGURE, PEER_SITE, SITE, SOURCE};
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -70,7 +72,7 @@ pub(crate) fn build(packages: &[Package]) -> Result {
     apt::make(&folder)?;
     // Two builds at a time share the folder.
     let _held = apt::lock(&folder)?;
-    let build = Build { monohull: workspace.target().join("release/monohull"), folder: folder.join(name()?) };
+    let build = Build::new(Kind::Whole, &workspace, &folder)?;
     build.interpreter()?;
     let packages = if has_numpy { Some(build.numpy()?) } else { None };
     build.link(&folder.join("work"), packages.as_deref())?;
@@ -78,34 +80,47 @@ pub(crate) fn build(packages: &[Package]) -> Result {
     build.forget_others(&folder)
 }
 
+/// Builds the visor, the libc and the smaller interpreter.
+pub(crate) fn small() -> Result {
+    build::visor()?;
+    build::libc()?;
+    build_small().map(drop)
+}
+
+/// Builds the smaller interpreter where the visor and the libc are there: both stay as they are. Gives its folder, for `MONOHULL_PYTHON`.
+pub(crate) fn build_small() -> Result<PathBuf> {
+    let workspace = Workspace::load()?;
+    let folder = root().join("target/python-build");
+    apt::make(&folder)?;
+    let _held = apt::lock(&folder)?;
+    let build = Build::new(Kind::Small, &workspace, &folder)?;
+    build.interpreter()?;
+    build.link(&folder.join("work"), None)?;
+    build.forget_others(&folder)?;
+    Ok(build.kind.folder())
+}
+
 /// An interpreter of the host for comparisons, from the same source and with the same options: minutes, once.
 pub(crate) fn of_the_host() -> Result<PathBuf> {
     let folder = root().join("target/python-build");
     let _held = apt::lock(&folder)?;
-    let build = Build { monohull: PathBuf::new(), folder: folder.join(name()?) };
-    build.peer()
-}
-
-/// What everything in the build's folder depends on, as a name.
-fn name() -> Result<String> {
-    let compiler = shell::output(Command::new("gcc").arg("--version"))?;
-    let mut hasher = DefaultHasher::new();
-    (SOURCE.sha256, EDITS, SITE, HOST_CONFIGURE, CONFIGURE, FLAGS, FUNCTION_FLAGS, compiler).hash(&mut hasher);
-    (LIBRARIES, openssl::SOURCE.sha256, openssl::CONFIGURE).hash(&mut hasher);
-    for file in ["cc-flags", "ld-flags"] {
-        let path = libc::folder().join("lib").join(file);
-        fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?.hash(&mut hasher);
-    }
-    Ok(format!("{:016x}", hasher.finish()))
+    let folder = folder.join(Kind::Whole.name()?);
+    Build { kind: Kind::Whole, monohull: PathBuf::new(), folder }.peer()
 }
 
 /// A build of one version with one set of settings.
 struct Build {
+    kind: Kind,
     monohull: PathBuf,
     folder: PathBuf,
 }
 
 impl Build {
+    /// One whose folder is in this one.
+    fn new(kind: Kind, workspace: &Workspace, folder: &Path) -> Result<Build> {
+        Ok(Build { kind, monohull: workspace.target().join("release/monohull"), folder: folder.join(kind.name()?) })
+    }
+
     /// The interpreter's archives, if they are not there yet.
     fn interpreter(&self) -> Result {
         let done = self.folder.join("done");
@@ -118,14 +133,14 @@ impl Build {
         for (file, from, to) in EDITS {
             edit(&source.join(file), from, to)?;
         }
-        shell::heading(&format!("compile Python {}: eight minutes, once", SOURCE.version));
+        shell::heading(&format!("compile Python {}: {} minutes, once", SOURCE.version, self.kind.minutes()));
         let target = self.make("target")?;
         self.libraries(&target)?;
         let host = self.make("host")?;
         shell::run(self.configure(&host).args(HOST_CONFIGURE).env("CC", "gcc"))?;
         shell::run(make(&host).arg("python"))?;
 
-        apt::write(&target.join("config.site"), SITE)?;
+        apt::write(&target.join("config.site"), &self.kind.site())?;
         let here = |path: &str| target.join(path).display().to_string();
         let mut configure = self.configure(&target);
         configure.args(CONFIGURE).arg(format!("--with-build-python={}", host.join("python").display()));
@@ -135,8 +150,10 @@ impl Build {
             configure.arg(format!("{library}_CFLAGS=-I{}", here("libraries")));
             configure.arg(format!("{library}_LIBS=-L{} -l{archive}", here("libraries")));
         }
-        configure.arg(format!("--with-openssl={}", here("openssl"))).arg("--with-openssl-rpath=no");
-        shell::run(configure.arg(format!("OPT={FLAGS} {FUNCTION_FLAGS}")))?;
+        if self.kind.has_openssl() {
+            configure.arg(format!("--with-openssl={}", here("openssl"))).arg("--with-openssl-rpath=no");
+        }
+        shell::run(configure.arg(format!("OPT={} {FUNCTION_FLAGS}", self.kind.flags())))?;
         shell::run(make(&target).env("MONOHULL_LIBC", libc::folder()).args(ARCHIVES))?;
         apt::write(&done, "")
     }
@@ -179,7 +196,9 @@ impl Build {
     /// The libraries with their headers: OpenSSL as an installation has it, the others in `libraries`.
     fn libraries(&self, target: &Path) -> Result {
         let (folder, work) = (target.join("libraries"), target.join("library"));
-        openssl::build(&self.monohull, &work, &target.join("openssl"))?;
+        if self.kind.has_openssl() {
+            openssl::build(&self.monohull, &work, &target.join("openssl"))?;
+        }
         apt::make(&folder)?;
         for (_, library, archive, headers) in LIBRARIES {
             let files = library.compile(&self.monohull, &work)?;
@@ -201,7 +220,7 @@ impl Build {
         Ok(folder.join("packages"))
     }
 
-    /// The image, in `target/python`, with the licences beside it.
+    /// The image, in the folder of its kind, with the licences beside it.
     fn link(&self, work: &Path, packages: Option<&Path>) -> Result {
         let (ours, target) = (root().join("python"), self.folder.join("target"));
         apt::remove(work)?;
@@ -229,9 +248,11 @@ impl Build {
         done.unwrap_or_else(|| {
             Err("the code of the interpreter spells instructions that the checker refuses".to_owned())
         })?;
-        let folder = root().join("target/python");
+        let folder = self.kind.folder();
         build::install(&self.folder.join("source/LICENSE"), &folder.join("LICENSE-python"))?;
-        build::install(&target.join("openssl/LICENSE.txt"), &folder.join("LICENSE-openssl"))?;
+        if self.kind.has_openssl() {
+            build::install(&target.join("openssl/LICENSE.txt"), &folder.join("LICENSE-openssl"))?;
+        }
         build::install(&image, &folder.join("python.so"))?;
         apt::remove(work)
     }
@@ -252,7 +273,9 @@ impl Build {
         link.args([PROGRAM, "-Wl,-u,monohull_constants,-u,monohull_variables,-u,monohull_code"]);
         link.arg(padding).args(objects).arg(between);
         link.args(ARCHIVES.map(|archive| target.join(archive)));
-        link.args(openssl::ARCHIVES.map(|archive| target.join("openssl/lib").join(archive)));
+        if self.kind.has_openssl() {
+            link.args(openssl::ARCHIVES.map(|archive| target.join("openssl/lib").join(archive)));
+        }
         link.args(LIBRARIES.map(|(_, _, archive, _)| target.join(format!("libraries/lib{archive}.a"))));
         shell::run(link.args(["-lm", "-Wl,-S", "-o"]).arg(image))?;
         let mut check = Command::new(&self.monohull);
@@ -278,10 +301,11 @@ impl Build {
         driver
     }
 
-    /// Removes builds with other settings: each takes 400 MB.
+    /// Removes builds of its kind with other settings: each takes up to 400 MB.
     fn forget_others(&self, folder: &Path) -> Result {
         for other in libc::list(folder)? {
-            if other.is_dir() && other != self.folder {
+            let name = other.file_name().unwrap_or_default().to_string_lossy();
+            if other.is_dir() && Kind::of(&name) == self.kind && other != self.folder {
                 apt::remove(&other)?;
             }
         }

@@ -83,8 +83,16 @@ py_cv_module__ssl=n/a
 py_cv_module_zlib=n/a
 ";
 
+/// What the smaller interpreter is without: OpenSSL.
+pub(super) const SMALL_SITE: &str = "\
+py_cv_module__hashlib=n/a
+py_cv_module__ssl=n/a
+";
+
 /// The interpreter's own optimisation.
 pub(super) const FLAGS: &str = "-DNDEBUG -O2 -fwrapv";
+/// That of the smaller one.
+pub(super) const SMALL_FLAGS: &str = "-DNDEBUG -O1 -fwrapv";
 /// What the function's interpreter is compiled with besides. `monohull cc` keeps frame pointers, and the interpreter's loop needs every
 /// register. A fault in its C code is traced no further than the function in which it is.
 pub(super) const FUNCTION_FLAGS: &str = "-fomit-frame-pointer";

@@ -152,7 +152,8 @@ pub(in super::super) enum BuildError {
     },
     /// the folder `python` is missing; the installation is at fault
     #[error(
-        "there is no folder `python` with the interpreter of Python programs; `cargo xtask build --python` makes one"
+        "there is no folder `python` with the interpreter of Python programs, and MONOHULL_PYTHON names none; \
+         `cargo xtask build --python` makes one"
     )]
     NoPython,
     /// the folder `python` lacks the interpreter that is a WebAssembly program; the installation is at fault

@@ -11,8 +11,8 @@
 //! A program that is built for WebAssembly has another interpreter, `python/python-wasi.so`, which compiles it in the same way. The compiler of
 //! WebAssembly programs attaches the archive to it (`wasm`).
 //!
-//! The interpreter's image lies in the folder `python` beside the program. It is not linked again: the archive of bytecode becomes the
-//! contents of a segment that it has for that. The interpreter compiles the program itself, so nothing of the host's Python is
+//! The interpreter's image lies in the folder `python` beside the program, or in the one that `MONOHULL_PYTHON` names. It is not linked
+//! again: the archive of bytecode becomes the contents of a segment that it has for that. The interpreter compiles the program itself, so nothing of the host's Python is
 //! needed, and the bytecode is of the version that runs it.
 
 mod image;
@@ -43,6 +43,8 @@ use monohull_workflow::{self as workflow, Target};
 /// What the interpreters' images are called in their folder.
 const INTERPRETER: &str = "python.so";
 const INTERPRETER_FOR_WASI: &str = "python-wasi.so";
+/// Names another folder than the one beside the program.
+const OVERRIDE: &str = "MONOHULL_PYTHON";
 /// For the compiler, whose parser calls itself.
 const STACK: &str = "16MiB";
 
@@ -131,7 +133,8 @@ impl Interpreter {
             Target::Native => (INTERPRETER, BuildError::NoPython),
             Target::Wasi => (INTERPRETER_FOR_WASI, BuildError::NoPythonForWasi),
         };
-        let path = folder_beside_program("python").map(|folder| folder.join(name));
+        let named = std::env::var_os(OVERRIDE).map(PathBuf::from);
+        let path = named.or_else(|| folder_beside_program("python")).map(|folder| folder.join(name));
         let path = path.filter(|image| image.is_file()).ok_or(missing)?;
         let file = File::open(&path).map_err(file(&path))?;
         Ok(Interpreter { path, file, target })
