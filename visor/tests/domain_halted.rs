@@ -5,9 +5,9 @@ mod support;
 use monohull_visor::domain::checkpoint::record::{RegistersRecord, ThreadRecord, ThreadState};
 use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError};
 use monohull_visor::engine::{HostError, Ready, RunEnd, RunOptions};
-use monohull_visor::report::{RunReport, Silent, Status};
+use monohull_visor::report::{Progress, RunReport, Silent, Status, Stream};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use support::{ready, text};
 
@@ -170,4 +170,61 @@ fn no_trusted_address_is_in_captured_registers() {
         }
     }
     assert!(words > 300, "{words}");
+}
+
+/// The host takes no line of the first step until the second has printed its last one.
+struct HeldUp {
+    naps: usize,
+    printed: Mutex<usize>,
+    all: Condvar,
+}
+
+impl Progress for HeldUp {
+    fn line(&self, step: &str, _index: u32, _stream: Stream, _text: &str) {
+        let mut printed = self.printed.lock().expect("lines");
+        if step == "naps" {
+            *printed += 1;
+            self.all.notify_all();
+        } else {
+            drop(self.all.wait_while(printed, |printed| *printed < self.naps).expect("lines"));
+        }
+    }
+}
+
+/// What is in the way is named with its function and instance. The call is made once, and the other instance goes on meanwhile.
+///
+/// Both end at about the same time. A halt that has begun just then finds nothing in its way, and there is another try.
+#[test]
+fn a_call_that_takes_long_is_in_the_way_and_named() {
+    let _one = support::one_at_a_time();
+    let mut said = Vec::new();
+    for attempt in 0..40 {
+        let naps = 60 + 3 * attempt;
+        let nap = |milliseconds: &str| json!(["nap", milliseconds]);
+        let step = |name: &str, tries: Vec<Value>| json!({ "name": name, "function": "file-probe", "args": { "tries": tries } });
+        let ready = ready(&json!({
+            "name": "held-up",
+            "functions": { "file-probe": { "image": "file-probe" } },
+            "steps": [step("prints", vec![nap("1")]), step("naps", vec![nap("20"); naps])],
+            "limits": { "carriers": 2, "timeout": "1h" },
+        }));
+        let progress = Arc::new(HeldUp { naps, printed: Mutex::new(0), all: Condvar::new() });
+        let options = RunOptions { halt: Some(Duration::from_millis(200)), ..RunOptions::default() };
+        let end = ready.run_from(None, None, &options, progress).expect("the host can hold a domain");
+        let report = match end {
+            RunEnd::Suspended(suspended) => {
+                support::report(run(&ready, Some(suspended.continuation), None).expect("it can be gone on with"))
+            }
+            end => support::report(end),
+        };
+        assert_eq!(report.status, Status::Done, "{:#?}", report.error);
+        let printed: Vec<_> = report.steps.iter().map(|step| step.instances[0].lines.len()).collect();
+        assert_eq!(printed, [1, naps]);
+        said.extend(report.not_suspended);
+        let expected = "prints[0] (function file-probe) is in a call that takes longer than 50 ms: STDIO_WRITE";
+        if said.last().is_some_and(|why| why == expected) {
+            return;
+        }
+    }
+    panic!("it was never so: {said:#?}");
 }
