@@ -71,7 +71,7 @@ pub use hash::{CheckpointId, Hash, NotAnId};
 pub use host::{FEATURES, Layout, Processor};
 pub use key::{KEY_BYTES, Key, KeyError, KeyId};
 pub use kinds::{PageCounts, PageKind, count_pages};
-pub use new_file::{NewFile, Replace};
+pub use new_file::{NewFile, Replace, remove_abandoned};
 pub use pages::{Content, Heat, Packing, Pages, Run};
 pub use read::{Checkpoint, SectionSize, Trust, seal, seal_bytes};
 pub use read_at::ReadAt;

@@ -14,7 +14,7 @@
 //! and rename; the next one that replaces NAME removes it. Writers of one folder take turns there by a lock on the folder.
 //!
 //! Where file systems have no files without names (NFS, FAT), the file is `.NAME.NUMBER.part` until it is renamed. It stays behind if the writer is
-//! killed.
+//! killed, and until then it is locked, so that others can tell ([`remove_abandoned`]).
 
 use rustix::fs::{self, AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -24,6 +24,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
+
+/// Where there are no locks, a file whose writer has not gone on for so long has none.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What becomes of a file that has the name already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +81,11 @@ impl NewFile {
             before.push(&name);
             before.push(format!(".{:016x}.part", RandomState::new().hash_one(0)));
             match fs::openat(&folder, &before, flags, Mode::RUSR | Mode::WUSR) {
-                Ok(file) => return Ok(NewFile { file: file.into(), folder, name, before: Some(before) }),
+                Ok(file) => {
+                    let file = File::from(file);
+                    show_alive(&file);
+                    return Ok(NewFile { file, folder, name, before: Some(before) });
+                }
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -98,6 +106,18 @@ impl NewFile {
     /// name is complete as well.
     pub fn publish(self, replace: Replace) -> io::Result<File> {
         self.publish_watched(replace, |_| {})
+    }
+
+    /// Gives it its name, durably, unless a file has that: then this one is given back. Writers of other names are not waited for.
+    pub fn publish_first(mut self) -> io::Result<Option<NewFile>> {
+        fs::fdatasync(&self.file)?;
+        match self.take_name() {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Some(self)),
+            Err(error) => return Err(error),
+        }
+        fs::fsync(&self.folder)?;
+        Ok(None)
     }
 
     /// Gives it its name without waiting for the disk: if the machine stops, the name may be missing, or be that of a file that is not whole. Nothing
@@ -128,6 +148,7 @@ impl NewFile {
                     Ok(()) | Err(Errno::NOENT) => {}
                     Err(error) => return Err(error.into()),
                 }
+                show_alive(&self.file);
                 self.link(&part)?;
                 done(Step::Linked);
                 fs::renameat(&self.folder, &part, &self.folder, &self.name)?;
@@ -170,6 +191,26 @@ impl NewFile {
         let own = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
         Ok(fs::linkat(CWD, &own, &self.folder, name, AtFlags::SYMLINK_FOLLOW)?)
     }
+}
+
+/// Shows to others that this file has a writer. Where a file system has no locks they go by its age.
+fn show_alive(file: &File) {
+    let _ = fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+}
+
+/// Removes a `.part` file that a writer has left behind that was killed; whether it has. One whose writer goes on stays.
+pub fn remove_abandoned(part: &Path) -> io::Result<bool> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(fs::open(part, flags, Mode::empty())?);
+    match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(false),
+        // There are no locks here.
+        Err(_) if file.metadata()?.modified()?.elapsed().is_ok_and(|age| age > ABANDONED) => {}
+        Err(_) => return Ok(false),
+    }
+    std::fs::remove_file(part)?;
+    Ok(true)
 }
 
 impl Drop for NewFile {
@@ -272,6 +313,39 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         drop(new());
         assert_eq!(names(), ["name"], "what did not get its name is gone");
+    }
+
+    #[test]
+    fn a_file_that_is_first_is_not_waited_for_and_one_that_is_not_is_given_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("name");
+        let new = |text: &str| {
+            let new = NewFile::beside(&path).expect("a file");
+            new.file().write_all(text.as_bytes()).expect("written");
+            new
+        };
+        let taken = fs::open(folder.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("a folder");
+        fs::flock(&taken, FlockOperation::LockExclusive).expect("another one replaces a file here");
+        assert!(new("first").publish_first().expect("the name is free").is_none());
+        let back = new("second").publish_first().expect("the name is taken").expect("it is given back");
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "first");
+        drop(taken);
+        back.publish(Replace::Yes).expect("it is replaced");
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "second");
+    }
+
+    #[test]
+    fn only_what_a_dead_writer_has_left_is_abandoned() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let opened = fs::open(folder.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("a folder");
+        let mut new = NewFile::with_name(opened, "name".into()).expect("a file");
+        let part = folder.path().join(new.before.clone().expect("a name"));
+        assert!(!remove_abandoned(&part).expect("it is there") && part.exists());
+        // As after a kill.
+        new.before = None;
+        drop(new);
+        assert!(part.exists());
+        assert!(remove_abandoned(&part).expect("it is there") && !part.exists());
     }
 
     #[test]

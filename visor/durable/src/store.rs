@@ -256,7 +256,7 @@ impl Store {
             Ok((new, hash))
         };
         let (new, hash) = add().map_err(at(&folder))?;
-        self.publish(new, hash, |_| self.open_data(&hash).map(drop))
+        self.publish(new, hash, |path| decrypt(key, &hash, path, &mut io::sink()))
     }
 
     /// What [`Store::add_data`] gives for contents with this SHA-256.
@@ -267,22 +267,40 @@ impl Store {
         }
     }
 
-    /// Publishes a file, unless there is one that is as it was.
+    /// Publishes a file, unless there is one that is as it was. One that was changed, or cannot be read, is replaced.
     fn publish(
         &self,
         mut new: NewFile,
         hash: [u8; 32],
-        check: impl FnOnce(&Path) -> io::Result<()>,
+        check: impl Fn(&Path) -> io::Result<()>,
     ) -> Result<[u8; 32], StoreError> {
         let path = self.file(&hash);
+        new.set_name(path.file_name().unwrap_or_default());
         match check(&path) {
             Ok(()) => return Ok(hash),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {}
-            Err(error) => return Err(at(&path)(error)),
+            // Those that publish others are not waited for.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match new.publish_first().map_err(at(&path))? {
+                None => return Ok(hash),
+                Some(_) if check(&path).is_ok() => return Ok(hash),
+                Some(back) => new = back,
+            },
+            Err(_) => {}
         }
-        new.set_name(path.file_name().unwrap_or_default());
         new.publish(Replace::Yes).map_err(at(&path))?;
         Ok(hash)
+    }
+
+    /// Whether the file of code with this content is there and is as it was: all of it is read.
+    pub fn check_code(&self, hash: &[u8; 32]) -> io::Result<()> {
+        has_hash(&mut File::open(self.file(hash))?, hash)
+    }
+
+    /// The same of what [`Store::add_data`] has added.
+    pub fn check_data(&self, hash: &[u8; 32]) -> io::Result<()> {
+        match &self.key {
+            None => self.check_code(hash),
+            Some(key) => decrypt(key, hash, &self.file(hash), &mut io::sink()),
+        }
     }
 
     /// What a file of code has. One that was changed is [`io::ErrorKind::InvalidData`].
@@ -305,15 +323,10 @@ impl Store {
     /// The content of a file that [`Store::add_data`] has added. Where there is a key, one that was changed is [`io::ErrorKind::InvalidData`], and what is
     /// decrypted is a memory file.
     pub fn open_data(&self, hash: &[u8; 32]) -> io::Result<File> {
-        let mut file = File::open(self.file(hash))?;
-        let Some(key) = &self.key else { return Ok(file) };
+        let path = self.file(hash);
+        let Some(key) = &self.key else { return File::open(path) };
         let mut plain = File::from(memfd_create(c"monohull-data", MFdFlags::MFD_CLOEXEC)?);
-        let place = Place { kind: DATA, name: &name_of(hash) };
-        match key.decrypt_file(place, &mut file, &mut plain) {
-            Ok(()) => {}
-            Err(DecryptError::Io(error)) => return Err(error),
-            Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
-        }
+        decrypt(key, hash, &path, &mut plain)?;
         plain.rewind()?;
         Ok(plain)
     }
@@ -341,6 +354,16 @@ fn check_owner(folder: &Path) -> Result<(), StoreError> {
         return Ok(());
     };
     Err(StoreError::Shared { path: folder.to_owned(), reason })
+}
+
+/// Decrypts a file of data.
+fn decrypt(key: &StateKey, hash: &[u8; 32], path: &Path, to: &mut impl Write) -> io::Result<()> {
+    let place = Place { kind: DATA, name: &name_of(hash) };
+    match key.decrypt_file(place, &mut File::open(path)?, to) {
+        Ok(()) => Ok(()),
+        Err(DecryptError::Io(error)) => Err(error),
+        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+    }
 }
 
 /// What a file is called.

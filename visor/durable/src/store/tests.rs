@@ -21,6 +21,12 @@ fn start(store: &Store, id: &str, bytes: &[u8]) -> PathBuf {
     store.file(&hash)
 }
 
+fn key_file(folder: &TempDir) -> KeyFile {
+    let path = folder.path().join("key");
+    KeyFile::create(&path).expect("a new one");
+    KeyFile::load(&path).expect("a key")
+}
+
 fn named(start: &[u8]) -> Vec<[u8; 32]> {
     vec![start.try_into().expect("a hash")]
 }
@@ -105,6 +111,73 @@ fn files_that_others_need_stay_until_nothing_needs_them() {
     store.sweep(&meta, named).expect("swept");
     assert!(there().is_empty() && folder.path().join("state/outside").exists());
     assert!(meta.files().expect("read").is_empty());
+}
+
+/// Neither a link to itself, which cannot be read, nor other bytes stay in the place of what is put again.
+#[test]
+fn what_cannot_be_read_is_replaced_by_what_is_put_again() {
+    let folder = TempDir::new().expect("a folder");
+    for key in [None, Some(key_file(&folder))] {
+        let state = folder.path().join(if key.is_some() { "encrypted" } else { "plain" });
+        let store = Store::open(&state, key.as_ref()).expect("a new one");
+        let adding = store.adding().expect("no file is being removed");
+        let put = || store.add_data(&adding, &mut &b"content"[..]).expect("put");
+        let hash = put();
+        let path = store.file(&hash);
+        store.check_data(&hash).expect("it is as it was put");
+        fs::write(&path, "other bytes").expect("written");
+        assert_eq!(store.check_data(&hash).expect_err("it was changed").kind(), io::ErrorKind::InvalidData);
+        put();
+        store.check_data(&hash).expect("it is as it was put");
+        fs::remove_file(&path).expect("removed");
+        symlink(&path, &path).expect("a link");
+        store.check_data(&hash).expect_err("it cannot be read");
+        put();
+        store.check_data(&hash).expect("it is as it was put");
+    }
+}
+
+/// What is there already is compared with what is put, and no copy of it is made for that.
+#[test]
+fn large_content_that_is_there_is_not_decrypted_into_memory() {
+    const LARGE: u64 = 2 << 20;
+    let folder = TempDir::new().expect("a folder");
+    let store = Store::open(&folder.path().join("state"), Some(&key_file(&folder))).expect("a new one");
+    let adding = store.adding().expect("no file is being removed");
+    let put = || store.add_data(&adding, &mut io::repeat(7).take(LARGE)).expect("put");
+    let hash = put();
+    let is_copy = |entry: &fs::DirEntry| {
+        let target = fs::read_link(entry.path()).unwrap_or_default();
+        let is_ours = target.to_string_lossy().contains("monohull-data");
+        is_ours && fs::metadata(entry.path()).is_ok_and(|file| file.len() > LARGE / 4)
+    };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut copies = 0;
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                copies += fs::read_dir("/proc/self/fd").expect("a list").flatten().filter(is_copy).count();
+            }
+            copies
+        });
+        assert_eq!(put(), hash);
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(watcher.join().expect("it does not panic"), 0);
+    });
+}
+
+/// A writer that replaces a file has the folder's lock until the disk has that.
+#[test]
+fn what_is_put_first_waits_for_no_other() {
+    let (_folder, store) = store();
+    let files = File::open(store.folder.join(FILES)).expect("a folder");
+    files.lock().expect("another one replaces a file here");
+    let (done, put) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let adding = store.adding().expect("no file is being removed");
+        let _ = done.send(store.add_file(&adding, &mut &b"content"[..]).is_ok());
+    });
+    assert_eq!(put.recv_timeout(std::time::Duration::from_secs(60)), Ok(true));
 }
 
 /// A database that has lost all its bytes names no file: nothing is removed because of that.
