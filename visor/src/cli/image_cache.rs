@@ -13,7 +13,6 @@
 //! Nothing depends on the cache. Where it cannot be used, everything is made each time. The size of each kind is bounded: each new entry
 //! removes those that were used least recently.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -21,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::cache::cache;
-use monohull_checkpoint::{Key, NewFile, Replace};
+use monohull_checkpoint::{Key, NewFile, Replace, remove_abandoned};
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 
 const SEAL_BYTES: usize = 32;
@@ -115,20 +114,27 @@ impl Entry {
     }
 }
 
-/// Removes the entries that were used least recently, until the rest is within the bounds. The newest is always kept.
+/// Removes the entries that were used least recently, until the rest is within the bounds. The newest is always kept. What a writer has left behind
+/// that was killed is removed; what one is writing takes room.
 fn prune(folder: &Path) -> std::io::Result<()> {
-    let mut entries = Vec::new();
+    let (mut entries, mut bytes) = (Vec::new(), 0_u64);
     for found in fs::read_dir(folder)? {
         let found = found?;
+        let name = found.file_name();
         // Other files are not the cache's.
-        if is_entry_name(&found.file_name()) {
-            // An entry that another process has removed meanwhile needs no place.
-            let Ok(metadata) = found.metadata() else { continue };
+        let is_entry = is_entry_name(name.as_encoded_bytes());
+        if !is_entry && !is_part_name(name.as_encoded_bytes()) {
+            continue;
+        }
+        // What another process has removed or renamed meanwhile needs no place.
+        let Ok(metadata) = found.metadata() else { continue };
+        if is_entry {
             entries.push((metadata.modified()?, metadata.len(), found.path()));
+        } else if !remove_abandoned(&found.path()).unwrap_or(false) {
+            bytes = bytes.saturating_add(metadata.len());
         }
     }
     entries.sort_unstable_by(|one, other| other.cmp(one));
-    let mut bytes = 0_u64;
     for (place, (_, length, path)) in entries.iter().enumerate() {
         bytes = bytes.saturating_add(*length);
         if place > 0 && (place >= ENTRIES_MAX || bytes > CACHE_BYTES_MAX) {
@@ -139,7 +145,45 @@ fn prune(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn is_entry_name(name: &OsStr) -> bool {
-    let name = name.as_encoded_bytes();
+fn is_entry_name(name: &[u8]) -> bool {
     name.len() == 64 && name.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whether it is the name of an entry that is being written: `HASH.part`, or `.HASH.NUMBER.part`.
+fn is_part_name(name: &[u8]) -> bool {
+    let Some(entry) = name.strip_suffix(b".part") else { return false };
+    let numbered = entry.strip_prefix(b".").and_then(|entry| entry.split_at_checked(64));
+    is_entry_name(entry) || numbered.is_some_and(|(entry, number)| is_entry_name(entry) && number.starts_with(b"."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_killed_writers_have_left_is_removed_and_what_others_write_takes_room() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = |number: usize| format!("{number:064x}");
+        let path = |name: &str| folder.path().join(name);
+        let put = |name: &str| fs::write(path(name), "content").expect("written");
+        let dead = [format!("{}.part", name(1)), format!(".{}.0123456789abcdef.part", name(2))];
+        let live = format!(".{}.fedcba9876543210.part", name(3));
+        let others = ["notes.part".to_owned(), format!("{}.parts", name(4)), format!(".{}0.part", name(5))];
+        let all = dead.iter().chain([&live]).chain(&others);
+        all.chain([&name(6), &name(7)]).for_each(|name| put(name));
+        let writer = File::options().write(true).open(path(&live)).expect("it is there");
+        writer.try_lock().expect("nothing else has it");
+        prune(folder.path()).expect("pruned");
+        for name in &dead {
+            assert!(!path(name).exists(), "{name}");
+        }
+        for name in others.iter().chain([&live, &name(6), &name(7)]) {
+            assert!(path(name).exists(), "{name}");
+        }
+        // No bytes are left for another one than the newest.
+        writer.set_len(CACHE_BYTES_MAX).expect("a hole");
+        prune(folder.path()).expect("pruned");
+        let left = [6, 7].into_iter().filter(|number| path(&name(*number)).exists()).count();
+        assert_eq!((left, path(&live).exists()), (1, true));
+    }
 }
