@@ -96,7 +96,7 @@ fn goes_on(name: &str) -> RunReport {
     let kept: Vec<_> = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
     assert_eq!(
         kept,
-        ready.images().iter().map(|image| image.hash()).collect::<Vec<_>>(),
+        ready.images().iter().map(|image| image.hash().expect("it can be read")).collect::<Vec<_>>(),
         "the image is the one beside it"
     );
     let mut continuation = read_continuation(saved.continuation, None).expect("it is as it was written");
@@ -151,7 +151,7 @@ fn sealed(function: &str, ready: &Ready, continuation: Continuation, published: 
         document: document.into_bytes(),
         functions: vec![(
             function.to_owned(),
-            ready.images()[0].hash(),
+            ready.images()[0].hash().expect("it can be read"),
             fs::metadata(image).expect("it is kept").len(),
         )],
         engine: Engine { file: "sleepers.json".into(), published, ..Engine::default() },
@@ -214,7 +214,11 @@ fn files_in_memory_of_earlier_builds_go_on() {
         };
         let saved = Saved::read(&path, &KEY, plan).expect("it is read for ever");
         let ready = ready_to_run(std::str::from_utf8(&saved.document).expect("JSON"));
-        assert_eq!(saved.functions[0].1, ready.images()[0].hash(), "the image is the one beside it");
+        assert_eq!(
+            saved.functions[0].1,
+            ready.images()[0].hash().expect("it can be read"),
+            "the image is the one beside it"
+        );
         let mut continuation = read_continuation(saved.continuation, None).expect("it is as it was written");
         let files = continuation.modules.iter().find(|record| record.name == "ramfs").expect("files in memory");
         assert_eq!(files.bytes[..4], u32::to_le_bytes(version));

@@ -7,7 +7,7 @@ use goblin::elf64::{dynamic::*, program_header::*, reloc::*, sym::*};
 use loader_builder::*;
 use monohull_checker::{CheckError, Kind};
 use monohull_visor::domain::image::{
-    Access, Image, ImageError, Relocation, Segment, SymbolTable, TlsTemplate, Value, verify,
+    Access, Image, ImageError, Relocation, Segment, SymbolTable, TlsTemplate, Value, map::LoadedImage, verify,
 };
 use std::path::Path;
 
@@ -606,4 +606,13 @@ mod random {
             prop_assert!(verify("test", &bytes).is_err());
         }
     }
+}
+
+/// Memory that has fewer bytes than the image, as it is when the host cannot read all of it.
+#[test]
+fn an_image_whose_memory_cannot_be_read_has_no_hash_and_an_error() {
+    let mut image = LoadedImage::new("test", &Elf::valid().build()).expect("a valid one");
+    image.image.bytes += 1 << 30;
+    let error = image.hash().expect_err("not all of it is there");
+    assert!(error.to_string().contains("the memory of an image cannot be read"), "{error}");
 }

@@ -98,13 +98,20 @@ pub struct Message<R> {
 }
 
 impl ChannelError {
-    /// The host's error, if this process had no descriptor left for a file that was sent to it. The sender is not at fault.
-    pub fn no_descriptor(self) -> Result<io::Error, ChannelError> {
+    /// The host's error, if it [had nothing left](is_shortage) for what was sent to this process. The sender is not at fault.
+    pub fn of_host(self) -> Result<io::Error, ChannelError> {
         match self {
-            ChannelError::Socket(error) if error.raw_os_error() == Some(Errno::EMFILE as i32) => Ok(error),
+            ChannelError::Socket(error) if is_shortage(&error) => Ok(error),
             other => Err(other),
         }
     }
+}
+
+/// Whether this process, or the host, had no descriptor or no memory left for a message. It may have one later.
+pub fn is_shortage(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    let all = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::ENOBUFS, Errno::ETOOMANYREFS];
+    errno.is_some_and(|errno| all.contains(&errno))
 }
 
 impl<R> Message<R> {

@@ -187,7 +187,7 @@ impl RunTemplates {
         for (image, known) in sought.workflow.images().iter().zip(&self.known) {
             match known {
                 Some(known) => hash.update([b"known".as_slice(), known].concat()),
-                None => hash.update([b"image".as_slice(), &image.hash()].concat()),
+                None => hash.update([b"image".as_slice(), &image.hash().ok()?].concat()),
             }
         }
         Entry::named(KIND, &sought.names.template, hash.finalize().into())

@@ -4,6 +4,7 @@
 
 use super::job::read_events;
 use super::protocol::{FromWorker, SupervisorChannel, ToWorker};
+use super::reply;
 use monohull_domain::checkpoint::{GoOn, Order};
 use monohull_domain::{Inbox, spawn_detached};
 use std::io;
@@ -28,7 +29,7 @@ fn pass_on(channel: &SupervisorChannel, inbox: &Inbox, order: &dyn Fn(Result<Ord
                     // They stay in the mailbox, and are given to the next process.
                     Err(error) => tracing::warn!("events cannot be given now: {error}"),
                 }
-                if channel.send(&FromWorker::EventsTaken, &[]).is_err() {
+                if reply::send(channel, &FromWorker::EventsTaken, &[]).is_err() {
                     return;
                 }
             }

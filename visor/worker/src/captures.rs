@@ -11,6 +11,7 @@ use super::job::read_events;
 use super::protocol::{FromWorker, SupervisorChannel, ToWorker};
 use super::sent::seal_sent;
 use monohull_domain::checkpoint::{Answer, Base, Keeper, Suspended};
+use monohull_ipc::channel::is_shortage;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,8 +128,8 @@ impl Captures {
                 return Ok(None);
             }
             match self.channel.send(&message, &files) {
-                // Other processes have as many descriptors in flight as the kernel permits a user.
-                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => return Err(error),
+                // The next one may find what is missing now, such as descriptors in flight that other processes have.
+                Err(error) if is_shortage(&error) => return Err(error),
                 Err(_) => return Ok(None),
                 Ok(()) => {}
             }

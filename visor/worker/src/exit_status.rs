@@ -47,6 +47,8 @@ pub(super) mod status {
     pub(crate) const FAILED: i32 = 82;
     /// Memory of its checkpoint could not be read; the reason is on its standard error, unless the checkpoint is damaged.
     pub(crate) const UNREAD: i32 = 83;
+    /// The host had nothing left for the job or for its answer; the reason is on its standard error.
+    pub(crate) const SHORTAGE: i32 = 84;
     /// Trusted code panicked.
     pub(crate) const PANICKED: i32 = 101;
 }
@@ -58,6 +60,9 @@ impl Death {
             Cause::Exited(status::PANICKED) => (Blame::Monohull, "trusted code panicked".to_owned()),
             Cause::Exited(status::UNREAD) => {
                 (Blame::Host, "ended because memory of its checkpoint could not be read".to_owned())
+            }
+            Cause::Exited(status::SHORTAGE) => {
+                (Blame::Host, "ended because the host had no memory or no descriptor for a message".to_owned())
             }
             Cause::Exited(code) => (Blame::Monohull, format!("exited with status {code}, without an answer")),
             Cause::Signaled(signal) => of_signal(*signal, keys_silent, !stderr.is_empty()),
@@ -155,6 +160,8 @@ mod tests {
             (Cause::Signaled(libc::SIGSYS), Blame::Monohull, "outside its list"),
             (Cause::Signaled(libc::SIGABRT), Blame::Monohull, "aborted"),
             (Cause::Exited(0), Blame::Monohull, "status 0, without an answer"),
+            (Cause::Exited(status::FAILED), Blame::Monohull, "status 82, without an answer"),
+            (Cause::Exited(status::SHORTAGE), Blame::Host, "no memory or no descriptor"),
             (Cause::OutOfMemory(Some(4096)), Blame::Function, "more than the 4096 bytes"),
             (Cause::OutOfMemory(None), Blame::Host, "no memory left"),
             (Cause::Unknown, Blame::Host, "status is unknown"),

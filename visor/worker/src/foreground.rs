@@ -193,12 +193,13 @@ fn run_in(
         Err(error) => return failed(error.into()),
     };
     let (continuation, known) = continuing.continuation.unzip();
-    let functions = || plan.functions.iter().zip(workflow.images()).enumerate();
-    if let Some(known) = known
-        && let Some((_, (function, _))) =
-            functions().find(|(index, (_, image))| known.get(*index) != Some(&image.hash()))
-    {
-        return Err(ProcessError::ImageChanged { function: function.name.clone(), image: function.file().to_owned() });
+    if let Some(known) = known {
+        let hashes = hashes(&workflow)?;
+        let mut functions = plan.functions.iter().zip(&hashes).enumerate();
+        if let Some((_, (function, _))) = functions.find(|(index, (_, hash))| known.get(*index) != Some(*hash)) {
+            let (function, image) = (function.name.clone(), function.file().to_owned());
+            return Err(ProcessError::ImageChanged { function, image });
+        }
     }
     let begin = Instant::now();
     let mut inputs = Vec::new();
@@ -221,7 +222,7 @@ fn run_in(
         Ok(files) => files,
         Err(failure) => return failed(*failure),
     };
-    let images = workflow.images().to_vec();
+    let ready = workflow.clone();
     let mut template = JobTemplate::No;
     if let Some(templates) = templates.as_mut().filter(|_| continuation.is_none() && may_have_template(&workflow))
         && let Some(found) = templates.find(&workflow, settings.keys)
@@ -259,8 +260,7 @@ fn run_in(
     let waiting = |run| {
         let whole = inputs.iter().map(|(slot, data)| Ok((slot.clone(), data.whole()?))).collect::<io::Result<_>>();
         let inputs = whole.map_err(super::error::host("reading an input again"))?;
-        let images = images.iter().map(|image| image.hash()).collect();
-        Ok::<_, ProcessError>(Waiting { run, inputs, images })
+        Ok::<_, ProcessError>(Waiting { run, inputs, images: hashes(&ready)? })
     };
     let (mut captures, mut waits) = match keep {
         Keeping::Nothing => (None, None),
@@ -312,6 +312,12 @@ fn run_in(
             ended(report)
         }
     }
+}
+
+/// The SHA-256 of the image of each function.
+fn hashes(workflow: &Ready) -> Result<Vec<[u8; 32]>, ProcessError> {
+    let hashes = workflow.images().iter().map(|image| image.hash()).collect::<io::Result<_>>();
+    hashes.map_err(super::error::host("hashing an image"))
 }
 
 /// A worker that is not ready yet.

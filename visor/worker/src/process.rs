@@ -6,13 +6,14 @@
 //!                                                                                        └─ Clean ─┘ (`reset`)
 //! ```
 
-use super::exit_status::status::{DONE, FAILED, NOT_NEEDED, REFUSED};
+use super::exit_status::status::{DONE, FAILED, NOT_NEEDED, REFUSED, SHORTAGE};
 use super::protocol::{FromWorker, SupervisorChannel};
 use super::reset::{self, Kept, Planted};
 use super::sandbox::SandboxTemplate;
-use super::worker::{After, DomainSettings, HeldAnswer, Left, run, take_job};
+use super::worker::{After, DomainSettings, HeldAnswer, Left, NotTaken, run, take_job};
 use monohull_domain::ReservedDomain;
 use monohull_ipc::Room;
+use monohull_ipc::channel::is_shortage;
 use monohull_report::escape::shown;
 use monohull_sys::fork::{OnlyThread, exit_now};
 use monohull_sys::spawner::be_traced;
@@ -121,15 +122,18 @@ fn serve_job<'k>(
     settings: &DomainSettings,
     kept: &'k mut Option<Kept>,
 ) -> Result<(&'k mut Kept, ReservedDomain, Option<HeldAnswer>), i32> {
-    let failed = |why: &str| {
+    let ended = |why: &str, status| {
         eprintln!("{why}");
-        FAILED
+        status
     };
+    let failed = |why: &str| ended(why, FAILED);
+    let lacking = |why: &str, is_shortage| ended(why, if is_shortage { SHORTAGE } else { FAILED });
     let (room, memory) = match kept.as_mut() {
         Some(Kept { room, memory, .. }) => (Some(room.get_or_insert_with(Room::new)), memory.as_mut()),
         None => (None, None),
     };
-    let mut job = take_job(channel, room, memory).map_err(|why| failed(&why))?.ok_or(NOT_NEEDED)?;
+    let taken = take_job(channel, room, memory).map_err(|NotTaken { why, is_shortage }| lacking(&why, is_shortage));
+    let mut job = taken?.ok_or(NOT_NEEDED)?;
     if let Some(workflow) = job.workflow.take() {
         if kept.is_some() {
             return Err(failed("a job has come with another workflow"));
@@ -158,7 +162,7 @@ fn serve_job<'k>(
             Ok((kept, next, answer))
         }
         Ok(None) => Err(DONE),
-        Err(error) => Err(failed(&format!("the answer cannot be sent: {error}"))),
+        Err(error) => Err(lacking(&format!("the answer cannot be sent: {error}"), is_shortage(&error))),
     }
 }
 

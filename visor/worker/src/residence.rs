@@ -9,12 +9,13 @@
 //! ```
 
 use super::arrivals;
-use super::exit_status::status::{DONE, FAILED};
+use super::exit_status::status::{DONE, FAILED, SHORTAGE};
 use super::notices::Notices;
 use super::protocol::{FromWorker, SupervisorChannel};
 use super::reply;
 use monohull_domain::Inbox;
 use monohull_domain::checkpoint::{Order, Residence, Suspended};
+use monohull_ipc::channel::is_shortage;
 use monohull_sys::fork::exit_now;
 use std::io;
 use std::os::fd::AsFd;
@@ -132,7 +133,7 @@ impl Residence for Resident {
             Err(error) if self.may_be_unkept => self.take(Ok(Order::Unkept(format!("it cannot be sent: {error}")))),
             Err(error) => {
                 tracing::error!("the answer cannot be sent: {error}");
-                exit_now(FAILED)
+                exit_now(if is_shortage(&error) { SHORTAGE } else { FAILED })
             }
         }
     }
@@ -152,6 +153,6 @@ impl Residence for Resident {
             return;
         }
         // If it cannot be sent the supervisor has ended, and so does this process.
-        let _ = self.channel.send(&FromWorker::WentOn { goes_on }, &[]);
+        let _ = reply::send(&self.channel, &FromWorker::WentOn { goes_on }, &[]);
     }
 }

@@ -105,6 +105,13 @@ impl IdleWorker {
     }
 }
 
+/// Readable when a message waits.
+impl AsFd for IdleWorker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.worker.channel.as_fd()
+    }
+}
+
 /// A worker that has served jobs of one workflow, has been reset, and waits for another one. Its process ends when this is dropped.
 #[derive(Debug)]
 pub struct CleanWorker {

@@ -190,7 +190,7 @@ fn reply(control: &SpawnerChannel) -> Result<(FromSpawner, Vec<OwnedFd>), Proces
         },
         Ok(None) => Err(ProcessError::SpawnerEnded),
         // A process that was forked ends by itself, as our end of its channel is closed.
-        Err(error) => Err(error.no_descriptor().map_or(ProcessError::SpawnerEnded, host("receiving a process"))),
+        Err(error) => Err(error.of_host().map_or(ProcessError::SpawnerEnded, host("receiving a process"))),
     }
 }
 
@@ -280,7 +280,7 @@ fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i3
                 }
                 Ok(None) => return status::NOT_NEEDED,
                 Err(error) => {
-                    let refused = error.no_descriptor().and_then(|error| Ok(refuse(control, &error)?));
+                    let refused = error.of_host().and_then(|error| Ok(refuse(control, &error)?));
                     if let Err(error) = refused {
                         tracing::error!("the spawner cannot receive requests: {error}");
                         return status::FAILED;

@@ -172,10 +172,7 @@ impl Worker {
                 let death = self.end_of_channel();
                 return Ok(Some(WorkerMessage::Message(Message::Died(death))));
             }
-            Err(error) => {
-                let error = error.no_descriptor().map(host("receiving a file")).map_or_else(Ok, Err)?;
-                return Ok(Some(WorkerMessage::Message(Message::Died(self.protocol_violation(error)))));
-            }
+            Err(error) => return self.unusable(error).map(Some),
         };
         let message = match packet.text() {
             Some(_) if !packet.files.is_empty() => {
@@ -184,7 +181,15 @@ impl Worker {
             Some(text) => self.stderr.receive(text).map(|()| WorkerMessage::Message(Message::Stderr)),
             None => packet.read().and_then(|message| self.interpret(message, packet)),
         };
-        Ok(Some(message.unwrap_or_else(|error| WorkerMessage::Message(Message::Died(self.protocol_violation(error))))))
+        message.or_else(|error| self.unusable(error)).map(Some)
+    }
+
+    /// What becomes of a message that cannot be used: an error of the host, or the end of the process that has sent it.
+    fn unusable(&mut self, error: ChannelError) -> Result<WorkerMessage, ProcessError> {
+        match error.of_host() {
+            Ok(error) => Err(host("receiving a message of a workflow's process")(error)),
+            Err(error) => Ok(WorkerMessage::Message(Message::Died(self.protocol_violation(error)))),
+        }
     }
 
     fn interpret(

@@ -30,7 +30,7 @@ pub(super) fn run(settings: DomainSettings) -> Result<(), ProcessError> {
     let job = Job::new(Arc::new(workflow().map_err(host("making a workflow"))?), Vec::new());
     job.send(&ours, false, None)?;
     let theirs = Arc::new(theirs);
-    let job = worker::take_job(&theirs, None, None).map_err(ProcessError::Refused)?;
+    let job = worker::take_job(&theirs, None, None).map_err(|error| ProcessError::Refused(error.why))?;
     let mut job = job.ok_or(ProcessError::SpawnerEnded)?;
     let workflow = job.workflow.take().ok_or(ProcessError::SpawnerEnded)?;
     worker::run(theirs, address_space, &settings, (&workflow, None), job, |_| ()).map_err(host("answering"))?;

@@ -18,7 +18,7 @@ use monohull_domain::{Domain, Inbox, ReservedDomain, TIME_SLICE, keys};
 use monohull_engine::{Filling, HostError, Ready, RunContext, RunEnd, Source, WorkflowIo, report_without_run};
 use monohull_ipc::channel::BODY_MAX;
 use monohull_ipc::sealed::seal;
-use monohull_ipc::{Recycled, Room};
+use monohull_ipc::{ChannelError, Recycled, Room};
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Status, Stream};
 use monohull_sys::fork::KEPT;
@@ -42,7 +42,7 @@ pub(super) fn take_job(
     channel: &Arc<SupervisorChannel>,
     room: Option<&mut Room>,
     memory: Option<&mut SlotMemory>,
-) -> Result<Option<Received>, String> {
+) -> Result<Option<Received>, NotTaken> {
     let (mut files, mut room) = (Vec::new(), room);
     loop {
         let received = match &mut room {
@@ -53,22 +53,42 @@ pub(super) fn take_job(
             }
             None => channel.receive(),
         };
-        let Some(mut packet) = received.map_err(|error| error.to_string())? else { return Ok(None) };
+        let Some(mut packet) = received? else { return Ok(None) };
         let message = packet.read();
         files.append(&mut packet.files);
         match message.map_err(|error| error.to_string())? {
             ToWorker::Files => {}
             ToWorker::Kept { .. } | ToWorker::Events | ToWorker::GoOn { .. } | ToWorker::Confirmed { .. } => {
-                return Err("an answer to nothing has come".to_owned());
+                return Err("an answer to nothing has come".to_owned().into());
             }
             ToWorker::Job(wire) => {
                 if wire.stay {
                     // Before anything of the job is freed, the message that brought it first of all.
                     wiping::begin()?;
                 }
-                return Received::unpack(*wire, files, memory, channel).map(Some);
+                return Ok(Some(Received::unpack(*wire, files, memory, channel)?));
             }
         }
+    }
+}
+
+/// Why a job cannot be taken.
+pub(super) struct NotTaken {
+    pub(super) why: String,
+    /// The host had nothing left for it.
+    pub(super) is_shortage: bool,
+}
+
+impl From<String> for NotTaken {
+    fn from(why: String) -> NotTaken {
+        NotTaken { why, is_shortage: false }
+    }
+}
+
+impl From<ChannelError> for NotTaken {
+    fn from(error: ChannelError) -> NotTaken {
+        let why = error.to_string();
+        NotTaken { why, is_shortage: error.of_host().is_ok() }
     }
 }
 
@@ -109,7 +129,7 @@ impl HeldAnswer {
     /// Sends it, and says whether the process is ready for another job.
     pub(super) fn send(self, channel: &SupervisorChannel, clean: bool) -> io::Result<()> {
         let HeldAnswer { report, outputs } = self;
-        channel.send(&FromWorker::Done { report, outputs, clean }, &[])
+        reply::send(channel, &FromWorker::Done { report, outputs, clean }, &[])
     }
 }
 

@@ -190,16 +190,21 @@ impl LoadedImage {
 
     /// SHA-256 of the file. It takes longer than everything else that is done with an image, and what is not captured does without it, so it is
     /// computed when it is first asked for.
-    pub fn hash(&self) -> [u8; 32] {
-        *self.hash.get_or_init(|| {
-            let (mut hash, mut piece) = (Sha256::new(), vec![0; HASHED_AT_ONCE]);
-            for at in (0..self.image.bytes).step_by(HASHED_AT_ONCE) {
-                let piece = &mut piece[..(self.image.bytes - at).min(HASHED_AT_ONCE as u64) as usize];
-                self.sealed.read_exact_at(piece, at).expect("sealed memory is as long as the file was");
-                hash.update(piece);
-            }
-            hash.finalize().into()
-        })
+    ///
+    /// An error is one of the host, which cannot read its memory.
+    pub fn hash(&self) -> std::io::Result<[u8; 32]> {
+        if let Some(hash) = self.hash.get() {
+            return Ok(*hash);
+        }
+        let (mut hash, mut piece) = (Sha256::new(), vec![0; HASHED_AT_ONCE]);
+        for at in (0..self.image.bytes).step_by(HASHED_AT_ONCE) {
+            let piece = &mut piece[..(self.image.bytes - at).min(HASHED_AT_ONCE as u64) as usize];
+            let unread = |error| std::io::Error::other(format!("the memory of an image cannot be read: {error}"));
+            self.sealed.read_exact_at(piece, at).map_err(unread)?;
+            hash.update(piece);
+        }
+        let hash = hash.finalize().into();
+        Ok(*self.hash.get_or_init(|| hash))
     }
 
     /// The file's bytes, which cannot change any more.

@@ -139,7 +139,7 @@ impl Ledger {
         }
         for (slot, hash) in &start.inputs {
             let mut bytes = Vec::new();
-            let read = self.store().open_data(hash).and_then(|mut file| file.read_to_end(&mut bytes));
+            let read = self.store().open_whole_data(hash).and_then(|mut file| file.read_to_end(&mut bytes));
             read.map_err(|error| lost(&format!("input slot {slot}"), error))?;
             files.push(bytes);
         }
@@ -171,7 +171,7 @@ impl Ledger {
         for ((name, hash), bytes) in images.iter().zip(of_images) {
             // The bytes that are checked are those that are kept.
             let image = LoadedImage::new(name, bytes).map_err(refused)?;
-            if image.hash() != *hash {
+            if image.hash().map_err(|error| ApiError::host(error.to_string()))? != *hash {
                 return Err(refused(format!("the image of {name} is another one")));
             }
         }

@@ -54,7 +54,7 @@ impl Watchdog {
         let (ready, document) = (workflow.ready()?, workflow.document.clone());
         // An image may have to be hashed, which takes seconds for a large one.
         let (of_document, of_ready) = (document.clone(), ready.clone());
-        let version = self.blocking(move |_| Ok(Version::of_parts(&of_document, &of_ready))).await?;
+        let version = self.blocking(move |_| Version::of_parts(&of_document, &of_ready)).await?;
         let target = Arc::new(Target { version: version.clone(), document, ready });
         let (of_name, id, cursor) = (name.clone(), order.id.as_deref().map(id_of).transpose()?, order.cursor);
         let of_version = version.clone();

@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::endpoints::known::date;
+use crate::execution::basis::functions_of;
 use crate::http::answer::Answer;
 use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;
@@ -98,14 +99,12 @@ impl Version {
     /// The one in which invocations begin now, if they can.
     fn registered(registry: &Registry, name: &str) -> Option<Version> {
         let workflow = registry.workflow(name).ok()?;
-        Some(Version::of_parts(&workflow.document, &*workflow.ready().ok()?))
+        Version::of_parts(&workflow.document, &*workflow.ready().ok()?).ok()
     }
 
     /// That of a document with its images.
-    pub(crate) fn of_parts(document: &[u8], ready: &Ready) -> Version {
-        let hashes = ready.images().iter().map(|image| image.hash());
-        let functions = ready.plan().functions.iter().zip(hashes).map(|(function, hash)| (function.name.clone(), hash));
-        Version { document: Sha256::digest(document).into(), functions: functions.collect() }
+    pub(crate) fn of_parts(document: &[u8], ready: &Ready) -> Result<Version, ApiError> {
+        Ok(Version { document: Sha256::digest(document).into(), functions: functions_of(ready)? })
     }
 
     /// Its name: a hash of all that it has.

@@ -3,24 +3,78 @@
 //! ```text
 //! POST ─▶ row: running, this server's ─▶ 202 ─▶ runs ─▶ end: commit ─▶ shown, callback
 //!                      │                          └─▶ it waits: checkpoint, commit ─▶ goes on as any durable one
-//!     killed here: failed, `interrupted`
+//!     killed here: failed, `interrupted`             the host failed before anything was run: its inputs are kept, and it is run when it is due
 //! ```
 //!
 //! No thread that serves waits for the disk. Inputs are not kept before there is a checkpoint: a call that has none is not run again.
 
 use std::sync::Arc;
 
-use monohull_durable::InvocationId;
+use bytes::Bytes;
+use monohull_durable::{InvocationId, Left};
+use monohull_engine::Ready;
 use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use crate::execution::basis::start_without_files;
-use crate::execution::commit::OwnRow;
-use crate::execution::run::Task;
+use crate::execution::commit::{OwnRow, TROUBLE_PAUSE, later};
+use crate::execution::run::{NotBegun, Task};
 use crate::http::error::ApiError;
 use crate::invocations::callback::Callback;
+use crate::invocations::invocation::Invocation;
+use crate::invocations::status::Status;
+use crate::invocations::stored::Start;
 use crate::service::Watchdog;
 
+/// A call that was acknowledged.
+pub(crate) struct Accepted {
+    pub(crate) row: OwnRow,
+    pub(crate) invocation: Arc<Invocation>,
+    pub(crate) document: Bytes,
+    pub(crate) workflow: Arc<Ready>,
+}
+
 impl Watchdog {
+    /// The host failed before anything of a call was run. From now on it is one that is run when it is due, and its inputs are kept. As long as the
+    /// disk does not take them they are here, and so is `held_until`.
+    pub(crate) async fn begin_later(self: &Arc<Self>, call: Accepted, not_begun: NotBegun, held_until: impl Send) {
+        let Accepted { row: OwnRow { held, callback }, invocation, document, workflow } = call;
+        let NotBegun { refusal, inputs } = not_begun;
+        tracing::warn!(id = %held.id, error = refusal.error.message, "a call is begun later");
+        self.metrics.not_resumed("host");
+        invocation.release_permit();
+        let inputs = Arc::new(inputs);
+        let (start, adding) = loop {
+            let (watchdog, head, document) = (self.clone(), invocation.head(), document.clone());
+            let (workflow, inputs, url) = (workflow.clone(), inputs.clone(), callback.clone());
+            let add = move || {
+                let ledger = &watchdog.ledger;
+                let adding = ledger.adding()?;
+                let start = ledger.add_start(&adding, head, &document, &workflow, &inputs, url)?;
+                let start = Start { unbegun: 1, ..start }.encode()?;
+                Ok::<_, ApiError>((start, adding))
+            };
+            match spawn_blocking(add).await.map_err(|error| ApiError::monohull(error.to_string())).flatten() {
+                Ok(added) => break added,
+                // The next server finds a call that was interrupted.
+                Err(_) if self.is_ending() => return self.leave(&invocation, Status::Suspended),
+                Err(refusal) => {
+                    tracing::error!(id = %held.id, error = refusal.error.message, "a call waits for the disk")
+                }
+            }
+            sleep(TROUBLE_PAUSE).await;
+        };
+        let has_callback = callback.is_some();
+        let left = Left { start: Some(start), callback, ..Left::default() };
+        self.commit(&held, later(1, refusal.error.message), left).await;
+        drop((adding, held_until));
+        self.leave(&invocation, Status::Suspended);
+        // It may have been cancelled meanwhile.
+        if has_callback {
+            self.call_back(&held.id);
+        }
+    }
+
     /// Puts an asynchronous call into the ledger, then begins it. This continues if the client disconnects.
     pub(crate) async fn begin_asynchronous(
         self: &Arc<Self>,
@@ -34,7 +88,7 @@ impl Watchdog {
             let (document, url) = (task.document.clone().unwrap_or_default(), callback.clone());
             let kept = spawn_blocking(move || {
                 let id: InvocationId = invocation.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
-                let start = start_without_files(invocation.head(), &document, &workflow, url);
+                let start = start_without_files(invocation.head(), &document, &workflow, url)?;
                 ledgers.ledger.change(|ledger| ledger.start_running(&id, &start, invocation.accepted_ns()))
             });
             let held = kept.await.map_err(|error| ApiError::monohull(error.to_string()))??;

@@ -64,7 +64,7 @@ impl Watchdog {
         let start = Start::decode(&claim.start)
             .ok_or("what it was started with cannot be read by this version of Monohull".to_owned())
             .map_err(NoBasis::Pause)?;
-        if claim.checkpoint.is_none() && claim.attempt > 1 && !start.again {
+        if claim.checkpoint.is_none() && claim.attempt > start.unbegun + 1 && !start.again {
             return Err(NoBasis::Interrupted(Box::new(start)));
         }
         let (mail, lineage, kept) = {
@@ -124,8 +124,8 @@ impl Watchdog {
                     true => host(&error),
                     false => NoBasis::Pause(error.to_string()),
                 })?;
-                let hashes = ready.images().iter().map(|image| image.hash());
-                if !saved.functions.iter().map(|(_, hash, _)| *hash).eq(hashes) {
+                let functions = functions_of(&ready).map_err(|refusal| NoBasis::Host(refusal.error.message))?;
+                if !saved.functions.iter().map(|(_, hash, _)| *hash).eq(functions.iter().map(|(_, hash)| *hash)) {
                     return Err(NoBasis::Pause("its checkpoint is one of other images".to_owned()));
                 }
                 let moved = kept.map_or(0, |kept| kept.moved);
@@ -141,24 +141,37 @@ impl Watchdog {
     }
 }
 
+/// What an invocation is started with after an attempt of which nothing was run. If it may be run once at most, the next one is as the first; `None` if
+/// it may be run again anyway.
+pub(crate) fn unbegun(claim: &Claim) -> Option<Vec<u8>> {
+    let start = Start::decode(&claim.start).filter(|start| claim.checkpoint.is_none() && !start.again)?;
+    Start { unbegun: claim.attempt, ..start }.encode().ok()
+}
+
 /// What a call is started with that is not run again without a checkpoint: none of its files is added before there is one.
-pub(crate) fn start_without_files(head: Head, document: &[u8], workflow: &Ready, callback: Option<String>) -> Start {
-    Start {
+pub(crate) fn start_without_files(
+    head: Head,
+    document: &[u8],
+    workflow: &Ready,
+    callback: Option<String>,
+) -> Result<Start, ApiError> {
+    Ok(Start {
         head,
         document: Sha256::digest(document).into(),
         inputs: Vec::new(),
-        functions: functions_of(workflow),
+        functions: functions_of(workflow)?,
         callback,
         again: false,
         handed_over: Default::default(),
-    }
+        unbegun: 0,
+    })
 }
 
 /// The functions of a workflow, and the hash of each one's image.
-fn functions_of(workflow: &Ready) -> Vec<(String, [u8; 32])> {
-    let hashes = workflow.images().iter().map(|image| image.hash());
-    let functions = workflow.plan().functions.iter().zip(hashes);
-    functions.map(|(function, hash)| (function.name.clone(), hash)).collect()
+pub(crate) fn functions_of(workflow: &Ready) -> Result<Vec<(String, [u8; 32])>, ApiError> {
+    let functions = workflow.plan().functions.iter().zip(workflow.images());
+    let functions = functions.map(|(function, image)| Ok((function.name.clone(), image.hash()?)));
+    functions.collect::<io::Result<_>>().map_err(|error| ApiError::host(error.to_string()))
 }
 
 impl Ledger {
@@ -182,10 +195,11 @@ impl Ledger {
                 .iter()
                 .map(|(slot, data)| Ok((slot.clone(), self.add_data(adding, data)?)))
                 .collect::<Result<_, ApiError>>()?,
-            functions: functions_of(workflow),
+            functions: functions_of(workflow)?,
             callback,
             again: may_begin_again(workflow.plan()),
             handed_over: Default::default(),
+            unbegun: 0,
         })
     }
 }

@@ -10,6 +10,7 @@ use monohull_saved::{Base, Engine, FileError, Saved};
 use monohull_worker::{Bounds, SuspendedRun, copy_continuation};
 use monohull_workflow::Plan;
 
+use crate::execution::basis::functions_of;
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::ledger::{Ledger, now};
 use crate::invocations::report::Report;
@@ -74,8 +75,8 @@ impl Deadline {
 }
 
 impl Ledger {
-    /// Writes the checkpoint of a run that waits.
-    pub(crate) fn write_checkpoint(&self, waits: &Waits<'_>, run: SuspendedRun) -> Result<Written, ApiError> {
+    /// Writes the checkpoint of a run that waits. If that fails the run is as it was, and may be written again.
+    pub(crate) fn write_checkpoint(&self, waits: &Waits<'_>, run: &mut SuspendedRun) -> Result<Written, ApiError> {
         let plan = waits.ready.plan();
         let bounds = Bounds::of(plan);
         if run.bytes > bounds.bytes {
@@ -96,14 +97,14 @@ impl Ledger {
         };
         // The deadline of the process may have been the first thing that was to happen.
         let due = if deadline == Deadline::Kept { run.until } else { continuation.due() };
-        let images = waits.ready.images().iter().map(|image| (image.hash(), image.image.bytes));
-        let functions = plan.functions.iter().zip(images);
+        let sizes = waits.ready.images().iter().map(|image| image.image.bytes);
+        let functions = functions_of(waits.ready)?.into_iter().zip(sizes);
         let (file, copy) = (file_of(&plan.name), waits.copy);
         let saved = Saved {
             workflow: plan.name.clone(),
             generation: waits.generation,
             document: waits.document.to_vec(),
-            functions: functions.map(|(function, (hash, bytes))| (function.name.clone(), hash, bytes)).collect(),
+            functions: functions.map(|((name, hash), bytes)| (name, hash, bytes)).collect(),
             engine: Engine { file, copy, ..Engine::default() },
             continuation,
         };
@@ -141,13 +142,14 @@ impl Ledger {
             until: wait.until,
             event: wait.event.map(text),
         };
-        let listed = run.waits.into_iter().take(WAITS_MAX).map(of_wait).collect();
+        let listed = std::mem::take(&mut run.waits).into_iter().take(WAITS_MAX).map(of_wait).collect();
         let unsynced = unsynced.map(|content| (file.clone(), content));
         let checkpoint = Checkpoint { file, bytes };
-        let (taken, published) = (run.events_taken, run.published);
+        let (taken, published) = (std::mem::take(&mut run.events_taken), std::mem::take(&mut run.published));
         let parent = base.map(|base| Checkpoint { file: base.file().to_owned(), bytes: base.bytes() });
         let commit = Commit::Suspended { checkpoint, parent, due, waits: listed, taken, published };
-        Ok(Written { commit, sent: run.sent, unsynced, adding, deadline, next_base, goes_on })
+        let sent = std::mem::take(&mut run.sent);
+        Ok(Written { commit, sent, unsynced, adding, deadline, next_base, goes_on })
     }
 
     /// A name for a checkpoint that no file has: copies may still have files of an invocation that was removed and whose id is used again.

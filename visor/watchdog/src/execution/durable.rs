@@ -19,26 +19,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use monohull_durable::{
-    Adding, Claim, Claimed, Commit, Control, Controlled, Held, InvocationId, Left, Meta, Status as RowStatus,
-    StoreError, nap,
+    Adding, Claim, Claimed, Commit, Control, Controlled, InvocationId, Left, Meta, Status as RowStatus, StoreError, nap,
 };
-use monohull_engine::Ready;
 use monohull_worker::{Job, SuspendedRun};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::endpoints::durable::full;
 use crate::execution::alarm::{Alarm, after};
 use crate::execution::arrivals::Arrivals;
-use crate::execution::basis::{Basis, NoBasis};
+use crate::execution::basis::{Basis, NoBasis, unbegun};
 use crate::execution::checkpoints::{Waits, Written, take_sent};
 use crate::execution::commit::{Over, OwnRow, TROUBLE_PAUSE, ended, later};
 use crate::execution::leg::{Begun, Far, Here, Leg};
 use crate::execution::process::Process;
-use crate::execution::run::{Came, Waiting};
+use crate::execution::run::{Came, NotBegun, Waiting};
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::admission::{RunPermit, Turn};
 use crate::invocations::invocation::Invocation;
@@ -55,111 +51,7 @@ const NAP: Duration = Duration::from_secs(1);
 /// Invocations that are claimed at once.
 const TOGETHER: usize = 16;
 
-/// A call that is not durable yet.
-pub(crate) struct First<'t> {
-    pub(crate) invocation: &'t Arc<Invocation>,
-    pub(crate) workflow: Arc<Ready>,
-    pub(crate) document: Option<Bytes>,
-    /// Of an asynchronous one, which the ledger has already.
-    pub(crate) row: Option<&'t OwnRow>,
-}
-
 impl Watchdog {
-    /// Keeps a call that waits. From now on it is in the ledger, and goes on from there. Its id, if its callback may be owed.
-    pub(crate) async fn become_durable(
-        self: &Arc<Self>,
-        first: First<'_>,
-        waiting: Waiting,
-    ) -> Result<Option<InvocationId>, ApiError> {
-        let Waiting { run, inputs, process } = waiting;
-        let First { invocation, workflow, document, row } = first;
-        let Some(document) = document else {
-            return Err(ApiError::monohull("the workflow was suspended, which was not asked for"));
-        };
-        invocation.point("suspended");
-        let (watchdog, of_call, url) = (self.clone(), invocation.clone(), row.and_then(|row| row.callback.clone()));
-        // It may have been cancelled meanwhile.
-        let owed = row.filter(|row| row.callback.is_some()).map(|row| row.held.id.clone());
-        let held = row.map(|row| row.held.clone());
-        let keep = spawn_blocking(move || {
-            let ledger = &watchdog.ledger;
-            ledger.change(|ledger| {
-                let id: InvocationId = of_call.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
-                // One that is in the ledger is counted there.
-                let (more, most) = (u64::from(held.is_none()), watchdog.settings.durable);
-                if !ledger.has_room(more, most)? {
-                    return Err(full(most));
-                }
-                // It is higher if another one of its name was removed.
-                let epoch = held.as_ref().map_or(1, |held| held.epoch);
-                let waits = Waits {
-                    id: &id,
-                    epoch,
-                    generation: 1,
-                    is_first: true,
-                    document: &document,
-                    ready: &workflow,
-                    copy: (0, 0),
-                    base: None,
-                    may_go_on: false,
-                };
-                let Written { commit, sent, unsynced, adding, deadline, next_base, .. } =
-                    ledger.write_checkpoint(&waits, run)?;
-                let sent = watchdog.outbox(&adding, &id, workflow.plan(), sent);
-                let start = ledger.add_start(&adding, of_call.head(), &document, &workflow, &inputs, url)?;
-                let (printed, callback) = (encode_printed(&of_call.printed()), start.callback.clone());
-                let left = Left { printed, sent, callback, unsynced, ..Left::default() };
-                let family = left.sent.has_children().then_some(id.clone());
-                let encoded = start.encode()?;
-                let own = Held { id: id.clone(), epoch };
-                let of_process = (&workflow, &document, (0, 0), deadline, next_base);
-                let resident = watchdog.keep_resident(process, (&own, 1, &encoded), of_call.begin, &commit, of_process);
-                let committed = match &held {
-                    None => ledger.start_suspended(&id, &start, &commit, &left).map(|()| RowStatus::Suspended),
-                    Some(held) => {
-                        let left = Left { start: Some(encoded), ..left };
-                        let committed = ledger.commit(held, &Arc::new((commit, left))).map_err(meta_kept);
-                        committed.map(|committed| committed.status)
-                    }
-                };
-                watchdog.settle_resident(resident, committed.as_ref().ok().copied());
-                committed?;
-                drop(adding);
-                if let Some(id) = family {
-                    watchdog.settle(&id);
-                }
-                Ok(())
-            })
-        });
-        keep.await.map_err(|error| ApiError::monohull(error.to_string()))??;
-        tracing::info!(id = invocation.id, workflow = invocation.workflow, "suspended");
-        Ok(owed)
-    }
-
-    /// Shows that a call has become durable. One that had no row, `is_own`, may have been cancelled before those who cancel it could find its row.
-    pub(crate) async fn leave_for_ledger(
-        self: &Arc<Self>,
-        invocation: &Arc<Invocation>,
-        owed: Option<InvocationId>,
-        is_own: bool,
-    ) {
-        self.leave(invocation, Status::Suspended);
-        // What is only stopped, at the end of the server, goes on in the next one.
-        if is_own && invocation.is_cancelled() {
-            let (watchdog, id) = (self.clone(), invocation.id.parse());
-            let cancelled = self.blocking(move |_| {
-                let id: InvocationId = id.map_err(|_| ApiError::monohull("an id is none"))?;
-                watchdog.ledger.change(|ledger| watchdog.cancel_at_once(ledger, &id))
-            });
-            if let Err(refusal) = cancelled.await {
-                tracing::warn!(id = invocation.id, error = refusal.error.message, "cancelled too late");
-            }
-        }
-        if let Some(id) = owed {
-            self.call_back(&id);
-        }
-    }
-
     /// Cancels what has a row, and stops its process. One that has ended stays as it is.
     pub(crate) fn cancel_at_once(&self, ledger: &Ledger, id: &InvocationId) -> Result<Controlled, ApiError> {
         let came = ledger.meta().control(id, Control::Cancel, now()).map_err(meta_kept)?;
@@ -299,7 +191,10 @@ impl Watchdog {
         let (commit, left, told) = match basis {
             Ok(basis) => return self.go_on(claim.clone(), basis, since, permit).await,
             Err(NoBasis::Pause(reason)) => (Commit::Paused { reason }, Left::default(), None),
-            Err(NoBasis::Host(reason)) => (later(claim.attempt, reason), Left::default(), None),
+            Err(NoBasis::Host(reason)) => {
+                tracing::warn!(id = %claim.held.id, error = reason, "an invocation goes on later");
+                (later(claim.attempt, reason), Left { start: unbegun(claim), ..Left::default() }, None)
+            }
             Err(NoBasis::Interrupted(start)) => {
                 let invocation = Invocation::durable(claim.held.id.to_string(), start.head.clone(), Status::Running);
                 let end = invocation.ending(Status::Failed, None, Err(ApiError::interrupted()));
@@ -352,9 +247,29 @@ impl Watchdog {
         let (status, report, result) = match came {
             Some(Came::Suspended(waiting)) => {
                 let Waiting { run, process, .. } = *waiting;
-                let (watchdog, of_claim, of_wait) = (self.clone(), claim.clone(), left.clone());
-                let keep = spawn_blocking(move || watchdog.keep_wait(&of_claim, begun, of_wait, (run, process)));
-                match keep.await.map_err(|error| ApiError::monohull(error.to_string())).flatten() {
+                let mut waits = (begun, run, process);
+                let kept = loop {
+                    let (watchdog, of_claim, of_wait) = (self.clone(), claim.clone(), left.clone());
+                    let keep = move || {
+                        let (begun, mut run, process) = waits;
+                        let kept = watchdog.keep_wait(&of_claim, &begun, of_wait, &mut run, process);
+                        (kept, begun, run)
+                    };
+                    match spawn_blocking(keep).await {
+                        // There is nothing that it could go on from instead.
+                        Ok((Err(refusal), begun, run))
+                            if !may_try_again && refusal.error.blame == Blame::Host && !self.is_ending() =>
+                        {
+                            let error = refusal.error.message;
+                            tracing::error!(id = %claim.held.id, error, "a checkpoint is written again later");
+                            waits = (begun, run, None);
+                            sleep(TROUBLE_PAUSE).await;
+                        }
+                        Ok((kept, ..)) => break kept,
+                        Err(error) => break Err(ApiError::monohull(error.to_string())),
+                    }
+                };
+                match kept {
                     Ok(KeptWait::GoesOn(next, here)) => {
                         self.leave(&invocation, Status::Suspended);
                         return Far::GoesOn(Arc::new(next), here);
@@ -362,7 +277,7 @@ impl Watchdog {
                     Ok(KeptWait::Committed) => {
                         return self.leave_and_call((&claim, has_callback), &invocation, Status::Suspended).await;
                     }
-                    Ok(KeptWait::NotYet { both, resident, adding }) => {
+                    Ok(KeptWait::NotYet(NotYet { both, resident, adding })) => {
                         let status = self.commit_both(&claim.held, both).await;
                         self.settle_resident(resident, status);
                         drop(adding);
@@ -375,6 +290,15 @@ impl Watchdog {
                 self.metrics.not_resumed("unusable");
                 self.commit(&claim.held, Commit::Paused { reason }, left).await;
                 return self.leave_and_call((&claim, has_callback), &invocation, Status::Paused).await;
+            }
+            Some(Came::NotBegun(not_begun)) => {
+                self.metrics.not_resumed("host");
+                let error = &not_begun.refusal.error.message;
+                tracing::warn!(id = %claim.held.id, error, "an invocation goes on later");
+                let commit = later(claim.attempt, not_begun.refusal.error.message);
+                let left = Left { start: unbegun(&claim), ..left };
+                self.commit(&claim.held, commit, left).await;
+                return self.leave_and_call((&claim, has_callback), &invocation, Status::Suspended).await;
             }
             Some(Came::Ended(ended)) => {
                 let (mut report, result) = *ended;
@@ -441,8 +365,11 @@ impl Watchdog {
         let run = async {
             let worker = match timeout_at(latest, self.workers.idle_worker()).await {
                 Ok(Ok(worker)) => worker,
-                Ok(Err(refusal)) => return Some(refusal.into()),
-                Err(_) => return Some(ApiError::host("no worker process was available in time").into()),
+                Ok(Err(refusal)) => return Some(Came::NotBegun(Box::new(NotBegun { refusal, inputs }))),
+                Err(_) => {
+                    let refusal = ApiError::host("no worker process was available in time");
+                    return Some(Came::NotBegun(Box::new(NotBegun { refusal, inputs })));
+                }
             };
             let files = match self.open_files(&ready).await {
                 Ok(files) => files,
@@ -486,9 +413,10 @@ impl Watchdog {
     fn keep_wait(
         self: &Arc<Self>,
         claim: &Claim,
-        begun: Begun,
+        begun: &Begun,
         left: Left,
-        (run, process): (SuspendedRun, Option<Run>),
+        run: &mut SuspendedRun,
+        process: Option<Run>,
     ) -> Result<KeptWait, ApiError> {
         let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);
         let (document, ready, copy) = (&begun.document[..], &begun.ready, begun.copy);
@@ -508,7 +436,9 @@ impl Watchdog {
             && let Some(keeps_deadline) = deadline.is_kept()
             && let Some(process) = process
         {
-            let begun = Begun { base: next_base, ..begun };
+            let Begun { callback, again, document, ready, copy, since, .. } = begun;
+            let (callback, document, ready) = (callback.clone(), document.clone(), ready.clone());
+            let begun = Begun { callback, again: *again, document, ready, copy: *copy, base: next_base, since: *since };
             return Ok(self.commit_and_go_on(claim, begun, both, (process, keeps_deadline), adding));
         }
         let wait = (&claim.held, generation, &claim.start[..]);
@@ -521,7 +451,7 @@ impl Watchdog {
                 Ok(KeptWait::Committed)
             }
             // That is told when it is tried again.
-            _ => Ok(KeptWait::NotYet { both, resident, adding }),
+            _ => Ok(KeptWait::NotYet(NotYet { both, resident, adding })),
         }
     }
 
@@ -536,7 +466,7 @@ impl Watchdog {
     ) -> KeptWait {
         let committed = catch_unwind(AssertUnwindSafe(|| self.ledger.commit_and_claim(&claim.held, &both)));
         let Ok(Ok((committed, next))) = committed else {
-            return KeptWait::NotYet { both, resident: None, adding };
+            return KeptWait::NotYet(NotYet { both, resident: None, adding });
         };
         if committed.status.is_end() || both.1.sent.has_children() {
             self.settle(&claim.held.id);
@@ -561,5 +491,12 @@ enum KeptWait {
     /// It is committed.
     Committed,
     /// The commit is to be made once more, before files may be removed.
-    NotYet { both: Arc<(Commit, Left)>, resident: Option<WaitOf>, adding: Adding },
+    NotYet(NotYet),
+}
+
+/// A wait whose commit is to be made once more.
+pub(crate) struct NotYet {
+    pub(crate) both: Arc<(Commit, Left)>,
+    pub(crate) resident: Option<WaitOf>,
+    pub(crate) adding: Adding,
 }

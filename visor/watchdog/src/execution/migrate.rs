@@ -124,6 +124,7 @@ impl Watchdog {
                 }
             }
             Some(Came::Unfit(reason)) => Err(reason),
+            Some(Came::NotBegun(not_begun)) => Err(not_begun.refusal.error.message.clone()),
             None => Err("it was stopped before it came to its first wait".to_owned()),
         };
         // Others with a long report do not wait for the disk.
@@ -171,7 +172,7 @@ impl Watchdog {
                 let own = ledger.adding()?;
                 let start = ledger.start_in(&own, &target, start)?;
                 let (commit, left, adding): (Commit, Left, Option<Adding>) = match far {
-                    Far::Waits(run) => {
+                    Far::Waits(mut run) => {
                         let lineage = ledger.meta().lineage(id).map_err(meta_kept)?;
                         let waits = Waits {
                             id,
@@ -184,7 +185,8 @@ impl Watchdog {
                             base: None,
                             may_go_on: false,
                         };
-                        let Written { commit, sent, unsynced, adding, .. } = ledger.write_checkpoint(&waits, run)?;
+                        let Written { commit, sent, unsynced, adding, .. } =
+                            ledger.write_checkpoint(&waits, &mut run)?;
                         let sent = watchdog.outbox(&adding, id, plan, sent);
                         let printed = encode_printed(&invocation.printed());
                         (commit, Left { printed, sent, unsynced, ..Left::default() }, Some(adding))
@@ -291,7 +293,7 @@ impl Ledger {
             return Ok(Moved::No("what it was started with cannot be read".to_owned()));
         };
         // What may have run already, and is not to be run again, is not run again in another version either.
-        let may_begin = row.attempts == 0 || start.again;
+        let may_begin = row.attempts <= start.unbegun || start.again;
         let start = match adapted(target, start, BTreeMap::new()) {
             Ok(_) if is_trial => return Ok(Moved::Could),
             Ok(start) => start,
@@ -308,9 +310,9 @@ impl Ledger {
 
     /// A start with the code of the new version, whose files are added.
     fn start_in(&self, adding: &Adding, target: &Target, start: Start) -> Result<Start, ApiError> {
-        let Start { head, inputs, callback, handed_over, .. } = start;
+        let Start { head, inputs, callback, handed_over, unbegun, .. } = start;
         let start = self.add_start(adding, head, &target.document, &target.ready, &[], callback)?;
-        Ok(Start { inputs, handed_over, ..start })
+        Ok(Start { inputs, handed_over, unbegun, ..start })
     }
 }
 

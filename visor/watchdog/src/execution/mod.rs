@@ -10,6 +10,7 @@ mod children;
 mod commit;
 pub(crate) mod durable;
 mod end;
+mod first_wait;
 mod leg;
 mod messages;
 pub(crate) mod migrate;

@@ -1,9 +1,8 @@
 //! The process for an invocation: a new one, or one that has served others of the same workflow.
 
-use crate::http::error::ApiError;
 use crate::invocations::workers::{KeptRun, Run};
 use monohull_report::{ProcessKind, ProcessReport};
-use monohull_worker::{IdleWorker, Job};
+use monohull_worker::{IdleWorker, Job, ProcessError};
 
 /// The process for an invocation.
 pub(crate) enum Process {
@@ -39,7 +38,8 @@ impl Process {
         }
     }
 
-    pub(crate) fn start(self, job: &Job) -> Result<Run, ApiError> {
+    /// Gives it its job. After an error nothing of that has been run.
+    pub(crate) fn start(self, job: &Job) -> Result<Run, ProcessError> {
         match self {
             Process::New(worker) => Run::start(worker, job),
             Process::Kept(run) => run.start(job),

@@ -14,11 +14,12 @@ use tokio::time::{Instant, timeout_at};
 use bytes::Bytes;
 
 use crate::execution::arrivals::Arrivals;
+use crate::execution::asynchronous::Accepted;
 use crate::execution::basis::needs_inputs_later;
 use crate::execution::checkpoints::take_sent;
 use crate::execution::commit::{Over, OwnRow};
-use crate::execution::durable::First;
 use crate::execution::end::{Ended, contents};
+use crate::execution::first_wait::First;
 use crate::execution::messages::{MessageReader, Postman};
 use crate::execution::process::Process;
 use crate::http::content::Content;
@@ -28,7 +29,7 @@ use crate::invocations::admission::{QueueSlot, RunPermit};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::report::Report;
 use crate::invocations::status::{Mode, Status};
-use crate::invocations::workers::{Arrived, Run};
+use crate::invocations::workers::{Arrived, Run, failed};
 use crate::service::Watchdog;
 use monohull_domain::host_time::monotonic_ns;
 use monohull_durable::InvocationId;
@@ -36,7 +37,7 @@ use monohull_engine::mounts::{self, Opened};
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
 use monohull_report::{self as report, Failure, Outgoing, ProcessKind, ProcessReport, RunReport};
-use monohull_worker::{Data, Job, JobTemplate, Message, Notice, SuspendedRun};
+use monohull_worker::{Data, Job, JobTemplate, Message, Notice, ProcessError, SuspendedRun};
 
 /// The time after its own deadline in which a workflow may report that it has missed it; then its process is killed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -91,6 +92,14 @@ pub(crate) enum Came {
     Suspended(Box<Waiting>),
     /// What it was to go on with is not what it should be.
     Unfit(String),
+    /// The host failed before anything of the workflow was run.
+    NotBegun(Box<NotBegun>),
+}
+
+/// A run that has not begun.
+pub(crate) struct NotBegun {
+    pub(crate) refusal: ApiError,
+    pub(crate) inputs: Vec<(String, Data)>,
 }
 
 /// A run that waits.
@@ -125,7 +134,7 @@ impl Watchdog {
     }
 
     async fn execute(self: &Arc<Self>, task: Task) {
-        let Task { invocation, workflow, document, inputs, wait, slot, row } = task;
+        let Task { invocation, workflow, document, inputs, wait, slot, mut row } = task;
         let Inputs { slots, hold } = inputs;
         let _sure = EndGuard(&invocation);
         // What few invocations wait for is in boxes here and below: the task of each is moved as a whole when it is made.
@@ -151,6 +160,16 @@ impl Watchdog {
             }
             Some(Came::Ended(ended)) => (if ended.1.is_ok() { Status::Completed } else { Status::Failed }, *ended),
             Some(Came::Unfit(why)) => (Status::Failed, (None, Err(ApiError::monohull(why)))),
+            Some(Came::NotBegun(not_begun)) => match (row, document) {
+                (Some(row), Some(document)) => {
+                    let call = Accepted { row, invocation: invocation.clone(), document, workflow };
+                    return Box::pin(self.begin_later(call, *not_begun, (hold, slot))).await;
+                }
+                (none, _) => {
+                    row = none;
+                    (Status::Failed, (None, Err(not_begun.refusal)))
+                }
+            },
             None => (Status::Cancelled, (None, Err(self.given_up()))),
         };
         drop(hold);
@@ -246,7 +265,7 @@ impl Watchdog {
             Some(kept) => kept,
             None => match Box::pin(timeout_at(latest, self.workers.idle_worker())).await {
                 Ok(Ok(worker)) => Process::New(worker),
-                Ok(Err(refusal)) => return refusal.into(),
+                Ok(Err(refusal)) => return Came::NotBegun(Box::new(NotBegun { refusal, inputs })),
                 Err(_) => {
                     let message = format!("no worker process was available within {:?}", self.settings.timeout);
                     return ApiError::deadline(message, Blame::Host).into();
@@ -295,7 +314,7 @@ impl Watchdog {
         match &mut came {
             Came::Ended(ended) => ended.0.iter_mut().for_each(|report| self.note_start(&workflow, report)),
             Came::Unfit(why) => self.drop_template(&workflow, why),
-            Came::Suspended(_) => {}
+            Came::Suspended(_) | Came::NotBegun(_) => {}
         }
         came
     }
@@ -313,17 +332,21 @@ impl Watchdog {
         let stays = job.stay;
         // Inputs may be large. The process has them then, and they are needed again only by one that waits.
         let needed = job.suspend.is_some() && needs_inputs_later(job.workflow.plan());
-        let inputs = move |job: Job| if needed { job.inputs } else { Vec::new() };
+        let start = move |process: Process, job: Job| match process.start(&job) {
+            Ok(run) => (Ok(run), if needed { job.inputs } else { Vec::new() }),
+            Err(error) => (Err(error), job.inputs),
+        };
         let started = match job.workflow.plan().network {
-            network::Plan::None if job.files.is_empty() => process.start(&job).map(|run| (run, inputs(job))),
+            network::Plan::None if job.files.is_empty() => Ok(start(process, job)),
             // Starting brokers, and requesting a device from the helper, may block.
-            _ => {
-                let started = spawn_blocking(move || process.start(&job).map(|run| (run, inputs(job)))).await;
-                started.map_err(|error| ApiError::monohull(error.to_string())).flatten()
-            }
+            _ => spawn_blocking(move || start(process, job)).await,
+        };
+        let (started, inputs) = match started {
+            Ok(started) => started,
+            Err(error) => return ApiError::monohull(error.to_string()).into(),
         };
         match started {
-            Ok((run, inputs)) => {
+            Ok(run) => {
                 let postman = Postman { post: run.post(), arrivals };
                 let run = (run, postman, permit);
                 match self.read_messages(invocation, run, self.with_grace(deadline), used, stays).await {
@@ -331,7 +354,10 @@ impl Watchdog {
                     came => came,
                 }
             }
-            Err(refusal) => refusal.into(),
+            Err(error @ ProcessError::Host { .. }) => {
+                Came::NotBegun(Box::new(NotBegun { refusal: failed(&error), inputs }))
+            }
+            Err(error) => failed(&error).into(),
         }
     }
 

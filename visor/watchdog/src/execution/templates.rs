@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::invocations::report::Report;
 use crate::invocations::templates::Found;
-use crate::invocations::workers::Run;
+use crate::invocations::workers::{Run, failed};
 use crate::service::Watchdog;
 use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::{Delay, Latest, Ready};
@@ -155,7 +155,7 @@ impl Watchdog {
             template: JobTemplate::Make,
             ..Job::new(workflow.clone(), Vec::new())
         };
-        let mut run = Run::start(worker.map_err(refused)?, &job).map_err(refused)?;
+        let mut run = Run::start(worker.map_err(refused)?, &job).map_err(|error| refused(failed(&error)))?;
         loop {
             match timeout_at(latest + GRACE, run.next()).await.map_err(late)?.map_err(refused)? {
                 Message::Suspended(made) => {

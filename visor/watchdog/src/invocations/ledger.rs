@@ -65,6 +65,7 @@ pub(crate) struct Ledger {
     key: Key,
     /// Encrypts what leaves an encrypted folder.
     key_file: Option<KeyFile>,
+    compared: files::Compared,
     /// Invocations have ended, whose files are not needed any more.
     has_ended: AtomicBool,
     swept: Mutex<Swept>,
@@ -156,6 +157,7 @@ impl Ledger {
             owner,
             key,
             key_file: state_key,
+            compared: files::Compared::default(),
             has_ended: AtomicBool::new(true),
             swept,
             counted: Mutex::default(),

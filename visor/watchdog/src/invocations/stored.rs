@@ -14,6 +14,8 @@ use crate::invocations::report::Report;
 const VERSION: u8 = 1;
 /// The same of one that has behind that what was handed over to it.
 const VERSION_MIGRATED: u8 = 2;
+/// The same of one that has behind both how many attempts were made without running anything of it.
+const VERSION_UNBEGUN: u8 = 3;
 
 /// What an invocation is started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,18 +35,29 @@ pub(crate) struct Start {
     /// What the version before had published, if it was migrated to this one.
     #[serde(skip)]
     pub(crate) handed_over: BTreeMap<String, String>,
+    /// So many attempts ended before anything of it was run.
+    #[serde(skip)]
+    pub(crate) unbegun: u32,
 }
 
 impl Start {
     pub(crate) fn encode(&self) -> Result<Vec<u8>, ApiError> {
-        let version = if self.handed_over.is_empty() { VERSION } else { VERSION_MIGRATED };
-        let mut bytes =
-            postcard::to_extend(self, vec![version]).map_err(|error| ApiError::monohull(error.to_string()))?;
-        if version == VERSION_MIGRATED {
-            bytes =
-                postcard::to_extend(&self.handed_over, bytes).map_err(|error| ApiError::monohull(error.to_string()))?;
-        }
-        Ok(bytes)
+        let version = match (self.unbegun, self.handed_over.is_empty()) {
+            (0, true) => VERSION,
+            (0, false) => VERSION_MIGRATED,
+            _ => VERSION_UNBEGUN,
+        };
+        let encode = || {
+            let mut bytes = postcard::to_extend(self, vec![version])?;
+            if version != VERSION {
+                bytes = postcard::to_extend(&self.handed_over, bytes)?;
+            }
+            if version == VERSION_UNBEGUN {
+                bytes = postcard::to_extend(&self.unbegun, bytes)?;
+            }
+            Ok(bytes)
+        };
+        encode().map_err(|error: postcard::Error| ApiError::monohull(error.to_string()))
     }
 
     /// What was encoded; `None` if it was not, or by a version that is not known.
@@ -55,6 +68,10 @@ impl Start {
             (VERSION, []) => Some(start),
             (VERSION_MIGRATED, rest) => match postcard::take_from_bytes(rest) {
                 Ok((handed_over, [])) => Some(Start { handed_over, ..start }),
+                _ => None,
+            },
+            (VERSION_UNBEGUN, rest) => match postcard::take_from_bytes(rest) {
+                Ok(((handed_over, unbegun), [])) => Some(Start { handed_over, unbegun, ..start }),
                 _ => None,
             },
             _ => None,

@@ -241,10 +241,13 @@ pub(crate) struct Run {
 
 impl Run {
     /// Gives an idle worker its job.
-    pub(crate) fn start(worker: IdleWorker, job: &Job) -> Result<Run, ApiError> {
-        let running = worker.assign(job).map_err(|error| failed(&error))?;
+    ///
+    /// After an error nothing of the job has been run.
+    pub(crate) fn start(worker: IdleWorker, job: &Job) -> Result<Run, ProcessError> {
+        let unwatched = |source| ProcessError::Host { what: "watching a workflow's process", source };
+        let watched = worker.as_fd().try_clone_to_owned().and_then(Watched::new).map_err(unwatched)?;
+        let running = worker.assign(job)?;
         let pid = running.pid();
-        let watched = running.as_fd().try_clone_to_owned().and_then(Watched::new).map_err(|error| lost(&error))?;
         Ok(Run { running: Some(running), watched, pid, permit: None })
     }
 
@@ -368,16 +371,17 @@ impl KeptRun {
         &self.worker
     }
 
-    /// Gives it another job.
-    pub(crate) fn start(self, job: &Job) -> Result<Run, ApiError> {
+    /// Gives it another job. After an error nothing of that has been run.
+    pub(crate) fn start(self, job: &Job) -> Result<Run, ProcessError> {
         let KeptRun { worker, watched } = self;
         let pid = worker.pid();
-        let running = worker.assign(job).map_err(|error| failed(&error))?;
+        let running = worker.assign(job)?;
         Ok(Run { running: Some(running), watched, pid, permit: None })
     }
 }
 
-fn failed(error: &ProcessError) -> ApiError {
+/// What the failure of a process is for a client.
+pub(crate) fn failed(error: &ProcessError) -> ApiError {
     ApiError::host(error.to_string())
 }
 

@@ -151,7 +151,8 @@ impl Registry {
     pub(crate) fn put_function(&self, name: &str, bytes: &[u8]) -> Result<Put, ApiError> {
         check_name(Kind::Function, name)?;
         let image = Arc::new(LoadedImage::new(name, bytes).map_err(|error| refused(&error))?);
-        let entry = FunctionEntry { image: hex(&image.hash()), registered: now() };
+        let hash = image.hash().map_err(|error| ApiError::host(error.to_string()))?;
+        let entry = FunctionEntry { image: hex(&hash), registered: now() };
         let content = serde_json::to_vec(&entry).map_err(|error| ApiError::monohull(error.to_string()))?;
 
         let mut state = self.change();
@@ -259,7 +260,7 @@ impl Registry {
         let of = |function: &str| {
             let named = images.iter().find(|(name, _)| name == function);
             let (_, hash) = named.ok_or_else(|| format!("there is no image of its function {}", quoted(function)))?;
-            match known.iter().find(|image| image.hash() == *hash) {
+            match known.iter().find(|image| image.hash().is_ok_and(|known| known == *hash)) {
                 Some(image) => Ok(image.clone()),
                 None => load(function, hash).map(Arc::new).map_err(|error| error.to_string()),
             }
