@@ -1,0 +1,96 @@
+//! The disk of a running server is full: each route that writes says so and changes nothing, what was acknowledged is there also after a kill, and the same
+//! request works once there is room. Routes of invocations that sleep are in `durable_full`.
+
+mod serve_support;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use serve_support::{Server, StateFolder, eventually, image_bytes, single};
+
+const OPTIONS: [&str; 2] = ["--suspend", "1s"];
+
+fn shown(server: &Server, id: &str) -> Value {
+    server.get(&format!("/invocations/{id}")).expect(200).json()
+}
+
+/// Starts one that waits for a callback: its token.
+fn waits_for_callback(server: &Server, id: &str) -> String {
+    server.post(&format!("/async-invoke/counter?id={id}"), b"").expect(202);
+    eventually("it waits", || shown(server, id)["status"] == "suspended");
+    server.post(&format!("/invocations/{id}/events/close"), b"").expect(202);
+    eventually("it waits again", || {
+        let shown = shown(server, id);
+        shown["status"] == "suspended" && shown["generation"] == 2
+    });
+    let logs = server.get(&format!("/invocations/{id}/logs")).expect(200).text();
+    logs.split(&format!("to end: {id} ")).nth(1).and_then(|rest| rest.get(..41)).expect("a token").to_owned()
+}
+
+#[test]
+fn each_route_that_writes_says_so_and_works_later() {
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    let counter = |reminders: u64| {
+        let args = json!({ "confirm": true, "silence_s": 3600 + reminders });
+        single("counter", "counter", &json!({ "args": args, "outputs": ["total"] })).to_string()
+    };
+    server.put_example("counter");
+    server.ask("PUT", "/workflows/counter", counter(0).as_bytes()).expect(201);
+    let schedule = json!({ "workflow": "counter", "cron": "0 6 1 1 *" }).to_string();
+    server.ask("PUT", "/schedules/old", schedule.as_bytes()).expect(201);
+    let ids = ["completed", "rejected", "prolonged", "removed"];
+    let [completed, rejected, prolonged, _] = ids.map(|id| waits_for_callback(&server, id));
+    server.post("/async-invoke/counter?id=moved", b"").expect(202);
+    eventually("it waits", || shown(&server, "moved")["status"] == "suspended");
+    let changed = counter(1);
+    let image = image_bytes("echo");
+    let put = [
+        ("PUT", "/functions/echo".to_owned(), &image[..], 201),
+        ("PUT", "/workflows/counter".to_owned(), changed.as_bytes(), 200),
+        ("PUT", "/schedules/new".to_owned(), schedule.as_bytes(), 201),
+        ("DELETE", "/schedules/old".to_owned(), b"", 204),
+        ("POST", format!("/callbacks/completed/{completed}"), b"yes", 202),
+        ("POST", format!("/callbacks/rejected/{rejected}/reject"), b"no", 202),
+        ("POST", format!("/callbacks/prolonged/{prolonged}/heartbeat"), b"", 202),
+        ("DELETE", "/invocations/removed".to_owned(), b"", 204),
+    ];
+    let all = || ids.iter().chain(&["moved"]).map(|id| shown(&server, id)).collect::<Vec<_>>();
+    let before = all();
+    server.limit_files(Some(0));
+    for (method, path, body, _) in &put {
+        let answer = server.ask(method, path, body);
+        let error = answer.json()["error"].clone();
+        let message = error["message"].as_str().unwrap_or_default();
+        // This limit, unlike a disk, bounds files in memory too: an image is looked at in such.
+        let (status, place) = match message.contains("lacks memory") {
+            true => (500, "echo"),
+            false => (507, state.path().to_str().expect("text")),
+        };
+        assert_eq!((answer.status, &error["blame"]), (status, &json!("host")), "{method} {path}: {error:#}");
+        assert!(message.contains(place), "{method} {path}: {message}");
+    }
+    let moved = server.post("/workflows/counter/migrate", br#"{"id": "moved"}"#);
+    assert!(!moved.text().contains("\"migrated\""), "{}: {}", moved.status, moved.text());
+    assert_eq!(all(), before, "nothing has changed");
+    server.get("/functions/echo").error(404, "not-found", "client");
+    server.get("/schedules/old").expect(200);
+    // What needs no disk goes on, and a kill loses nothing.
+    server.get("/readyz").expect(200);
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    for was in &before {
+        let is = shown(&server, was["id"].as_str().expect("an id"));
+        assert_eq!((&is["status"], &is["generation"]), (&was["status"], &was["generation"]), "{is:#}");
+    }
+    server.limit_files(Some(0));
+    server.ask("PUT", &put[2].1, put[2].2).error(507, "storage", "host");
+    server.limit_files(None);
+    for (method, path, body, status) in &put {
+        server.ask(method, path, body).expect(*status);
+    }
+    server.post("/workflows/counter/migrate", br#"{"id": "moved"}"#).expect(200);
+    for id in ["completed", "rejected"] {
+        assert_eq!(server.ended(&format!("/invocations/{id}"))["status"], "completed");
+    }
+}
