@@ -150,12 +150,61 @@ fn what_is_damaged_foreign_or_a_servers_is_not_imported() {
     refused(&output, 2, "another key");
     let listed = document(&monohull(path, &["ps", "--state", "away", "--json"]));
     assert_eq!(listed["invocations"].as_array().map(Vec::len), Some(1), "nothing is kept of them: {listed:#}");
-    exits(path, &["key", "new", "state.key"], 0);
-    exits(path, &["run", "w.json", "--state", "secret", "--state-key", "state.key", "--id", "s", "--detach"], 4);
-    refused(
-        &monohull(path, &["export", "s", "--to", "x", "--state", "secret", "--state-key", "state.key"]),
-        2,
-        "encrypted",
-    );
     refused(&monohull(path, &["export", "one", "--to", "whole", "--state", "home"]), 3, "whole");
+}
+
+/// What leaves an encrypted folder is for those who have its key, and has other names of its inputs where it goes on.
+#[test]
+fn one_leaves_an_encrypted_folder_for_another_one_with_the_same_key() {
+    let folder = inbox();
+    let path = folder.path();
+    start(path, "plain", "own");
+    // The others have an input.
+    let mut workflow: Value = serde_json::from_slice(&fs::read(path.join("w.json")).expect("a file")).expect("JSON");
+    (workflow["inputs"], workflow["unread"]) = (json!(["order"]), json!("ignore"));
+    fs::write(path.join("w.json"), workflow.to_string()).expect("written");
+    fs::write(path.join("order.txt"), "marker-of-the-order").expect("written");
+    for key in ["state.key", "other.key"] {
+        exits(path, &["key", "new", key], 0);
+    }
+    let with = |args: &[&str], state: &str, key: &str, exit: i32| {
+        exits(path, &[args, &["--state", state, "--state-key", key]].concat(), exit)
+    };
+    with(
+        &["run", "w.json", "--id", "mover", "--detach", "--input", "order=order.txt", "--output", "result=mover.txt"],
+        "home",
+        "state.key",
+        4,
+    );
+    for (state, key) in [("away", "state.key"), ("else", "other.key")] {
+        with(
+            &["run", "w.json", "--id", "own", "--detach", "--input", "order=order.txt", "--output", "result=own.txt"],
+            state,
+            key,
+            4,
+        );
+    }
+    with(&["send", "mover", "a", "--data", "marker-of-the-event"], "home", "state.key", 0);
+    with(&["wake"], "home", "state.key", 0);
+    with(&["export", "mover", "--to", "mover.invocation"], "home", "state.key", 0);
+    with(&["cancel", "mover"], "home", "state.key", 0);
+    let file = fs::read(path.join("mover.invocation")).expect("a file");
+    for marker in [b"marker-of-the-event", b"marker-of-the-order"] {
+        assert!(!file.windows(marker.len()).any(|bytes| bytes == marker), "it is encrypted");
+    }
+    let import = ["import", "mover.invocation", "--state", "else", "--state-key", "other.key"];
+    refused(&monohull(path, &import), 2, "encrypted with another key");
+    refused(&monohull(path, &["import", "mover.invocation", "--state", "plain"]), 2, "this state folder has no key");
+    assert_eq!(with(&["import", "mover.invocation"], "away", "state.key", 0), "mover: suspended\n");
+    // Its input has come along, and is not swept.
+    with(&["wake"], "away", "state.key", 0);
+    with(&["export", "mover", "--to", "again.invocation"], "away", "state.key", 0);
+    with(&["send", "mover", "b", "--data", "y"], "away", "state.key", 0);
+    with(&["wake"], "away", "state.key", 0);
+    let result = fs::read_to_string(path.join("mover.txt")).expect("a result");
+    assert_eq!(result, "a: marker-of-the-event\nb: y\n");
+    // One that was not encrypted may go into an encrypted folder.
+    exits(path, &["export", "own", "--to", "own.invocation", "--state", "plain"], 0);
+    let taken = with(&["import", "own.invocation", "--id", "plain"], "away", "state.key", 0);
+    assert_eq!(taken, "plain: suspended\n");
 }

@@ -5,7 +5,7 @@ use super::super::setting::saved_plan;
 use super::super::{checkpoint, concat_help, output};
 use super::fork::{done, find};
 use super::started_with::Start;
-use super::{Place, Trouble, Where, now, remote};
+use super::{Place, Trouble, Where, key_file, now, remote};
 use clap::Args;
 use monohull_checkpoint::{NewFile, Replace};
 use monohull_domain::image::map::LoadedImage;
@@ -14,13 +14,15 @@ use monohull_host_files::input;
 use monohull_saved::{Engine, Keys, Saved};
 use monohull_worker::{Bounds, copy_continuation};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Write a durable invocation that waits, is paused or has failed to a file, with its checkpoint and its mailbox
 ///
-/// The invocation itself stays as it is: pause it before, and cancel it once it goes on elsewhere. Its memory is in the file, with whatever it has.
+/// The invocation itself stays as it is: pause it before, and cancel it once it goes on elsewhere. Its memory is in the file, with whatever it has. From an
+/// encrypted state folder it is encrypted with the same key.
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull export order-17 --to order-17.invocation --state sleepers"))]
 pub(in super::super) struct Export {
@@ -98,9 +100,8 @@ impl Export {
 
     fn of_folder(&self, store: &Store) -> Result<Vec<u8>, Trouble> {
         let refused = |why: String| Trouble::NotExported { id: self.id.clone(), why };
-        if store.key().is_some() {
-            return Err(refused("the state folder is encrypted, and only a server exports from one".to_owned()));
-        }
+        // One that leaves an encrypted folder is encrypted with its key file.
+        let key_file = key_file(self.place.state_key.as_deref())?;
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
         // No file goes meanwhile.
@@ -115,17 +116,28 @@ impl Export {
         let mut plan = None;
         let planned =
             |document: &[u8], engine: &Engine| saved_plan(document, engine).inspect(|it| plan = Some(it.clone()));
-        let saved = Saved::read(&path, Keys { seal: &seal, state: None }, planned).map_err(Box::new)?;
+        let saved = Saved::read(&path, Keys { seal: &seal, state: store.key().map(|key| &**key) }, planned)
+            .map_err(Box::new)?;
         let bounds = plan.map(|plan| Bounds::of(&plan)).ok_or_else(|| refused("it has no plan".to_owned()))?;
         let lost = |what: &str| Trouble::unreadable(what.to_owned(), &path);
         let saved = saved.with(|memory| copy_continuation(&memory, bounds)).map_err(lost("its memory"))?;
         let checkpoint = saved.to_bytes(&path, &seal).map_err(Box::new)?;
+        let code = Start::decode(&invocation.start).map(|start| start.code()).unwrap_or_default();
         let files = Start::files(&invocation.start).into_iter().map(|hash| {
-            let path = store.file(&hash);
-            fs::read(&path).map_err(Trouble::unreadable("its file", &path))
+            let mut bytes = Vec::new();
+            let read = match code.contains(&hash) {
+                true => store.read_code(&hash).map(|code| bytes = code),
+                false => store.open_whole_data(&hash).and_then(|mut file| file.read_to_end(&mut bytes)).map(drop),
+            };
+            read.map(|()| bytes).map_err(Trouble::unreadable("its file", &store.file(&hash)))
         });
         let export = Exported { invocation, checkpoint, files: files.collect::<Result<_, _>>()? };
-        export.to_bytes(&seal).map_err(|error| refused(error.to_string()))
+        let bytes = export.to_bytes(&seal);
+        let bytes = bytes.and_then(|bytes| match &key_file {
+            Some(key) => Exported::encrypt(&bytes, key),
+            None => Ok(bytes),
+        });
+        bytes.map_err(|error| refused(error.to_string()))
     }
 }
 
@@ -165,11 +177,11 @@ impl Import {
 
     fn take_into(&self, store: &Store, bytes: &[u8]) -> Result<InvocationId, Trouble> {
         let refused = |why: String| Trouble::NotImported { path: self.file.clone(), why };
-        if store.key().is_some() {
-            return Err(refused("the state folder is encrypted, and only a server imports into one".to_owned()));
-        }
         let seal = checkpoint::own_key()?;
-        let export = Exported::parse(bytes, &seal).map_err(|error| refused(error.to_string()))?;
+        let key_file = key_file(self.place.state_key.as_deref())?;
+        let plain = Exported::decrypt(bytes, key_file.as_ref());
+        let export = plain.and_then(|plain| Exported::parse(plain.as_deref().unwrap_or(bytes), &seal));
+        let export = export.map_err(|error| refused(error.to_string()))?;
         let Exported { mut invocation, checkpoint, files } = export;
         if invocation.served {
             return Err(refused("it was a server's, and needs one".to_owned()));
@@ -189,10 +201,10 @@ impl Import {
             |document: &[u8], engine: &Engine| saved_plan(document, engine).inspect(|it| plan = Some(it.clone()));
         let saved = Saved::from_bytes(checkpoint, &self.file, &seal, planned).map_err(Box::new)?;
         let bounds = plan.map(|plan| Bounds::of(&plan)).ok_or_else(|| refused("it has no plan".to_owned()))?;
-        let images: Vec<_> = start.functions.iter().map(|(_, hash)| hash).collect();
+        let code = start.code();
         for (hash, bytes) in hashes.iter().zip(&files) {
             // The bytes that are checked are those that are kept.
-            if images.contains(&hash) {
+            if code.contains(hash) {
                 LoadedImage::new("its image", bytes).map_err(|error| refused(error.to_string()))?;
             }
         }
@@ -201,8 +213,11 @@ impl Import {
         if meta.get(&id)?.is_some() {
             return Err(Trouble::Taken(id));
         }
+        let mut names = BTreeMap::new();
         for (hash, bytes) in hashes.iter().zip(&files) {
-            if store.add_file(&adding, &mut &bytes[..])? != *hash {
+            if !code.contains(hash) {
+                names.insert(*hash, store.add_data(&adding, &mut &bytes[..])?);
+            } else if store.add_file(&adding, &mut &bytes[..])? != *hash {
                 return Err(refused("a file in it is another one".to_owned()));
             }
         }
@@ -210,11 +225,12 @@ impl Import {
         let saved = saved.with(|memory| copy_continuation(&memory, bounds)).map_err(lost)?;
         let folder = store.checkpoints();
         let name = new_name(&folder, &id);
-        let written = saved.write(&folder, &name, &seal, None).map_err(Box::new)?;
+        let keys = Keys { seal: &seal, state: store.key().map(|key| &**key) };
+        let written = saved.write(&folder, &name, keys, None).map_err(Box::new)?;
         let file = written.base.file().to_owned();
         let kept = Kept { checkpoint: Checkpoint { file, bytes: written.bytes }, ..invocation.kept };
         invocation.kept = kept;
-        let start = invocation.start.clone();
+        let start = start.renamed(&names).encode().map_err(|error| refused(error.to_string()))?;
         match meta.import(&id, &invocation, &start, self.paused, now())? {
             Started::New => Ok(id),
             Started::Same(_) | Started::Taken => {

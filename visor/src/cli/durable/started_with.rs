@@ -1,6 +1,7 @@
 //! What a durable invocation was started with, as its row has it.
 
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -97,6 +98,21 @@ impl Start {
             start.inputs.into_iter().chain(start.functions).chain(of_children)
         });
         all.map(|(_, hash)| hash).collect()
+    }
+
+    /// The hashes of code among [`Start::files`]: they are those of the contents in every state folder.
+    pub(super) fn code(&self) -> BTreeSet<[u8; 32]> {
+        let of_children = self.children.iter().flat_map(|child| &child.functions);
+        self.functions.iter().chain(of_children).map(|(_, hash)| *hash).collect()
+    }
+
+    /// The same with inputs that have other names in another state folder.
+    pub(super) fn renamed(mut self, names: &BTreeMap<[u8; 32], [u8; 32]>) -> Start {
+        let of_children = self.children.iter_mut().flat_map(|child| &mut child.inputs);
+        for (_, hash) in self.inputs.iter_mut().chain(of_children) {
+            *hash = names.get(hash).copied().unwrap_or(*hash);
+        }
+        self
     }
 
     /// What a child of it is started with: one of this workflow, with an input that `add` keeps.
