@@ -7,6 +7,8 @@ use super::{Domain, Shared};
 use monohull_abi::event::{EVENT_BYTES_MAX, EventSlot, EventState, is_event_name};
 use monohull_abi::types::{BYTES_FINGERPRINT, FilledSlot, SLOT_NAME_MAX, SlotInfo, SlotView, TAKE_NOW, TypeDesc};
 use monohull_abi::{Errno, number};
+use monohull_sys::shared_memory::SharedMemory;
+use std::convert::Infallible;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -28,16 +30,31 @@ impl Shared {
 }
 
 impl Domain {
-    /// Fills a slot with a part of a file. The outer error is the file's, the inner one the arena's.
-    pub fn fill_slot_from(&self, name: &str, file: &File, part: Range<u64>) -> io::Result<Result<(), Errno>> {
+    /// Fills a slot with the first so many bytes of a file. The outer error is the file's, the inner one the arena's.
+    pub fn fill_slot_from(&self, name: &str, file: &File, len: u64) -> io::Result<Result<(), Errno>> {
+        self.fill_with(name, len, |buffer| file.read_exact_at(buffer, 0))
+    }
+
+    /// Fills a slot with a part of memory that another process has written to.
+    pub fn fill_slot_from_memory(&self, name: &str, memory: &SharedMemory, part: Range<u64>) -> Result<(), Errno> {
         let len = part.end.saturating_sub(part.start);
+        let filled = self.fill_with(name, len, |buffer| Ok::<_, Infallible>(memory.read(part, buffer)));
+        filled.unwrap_or_else(|never| match never {})
+    }
+
+    /// Fills a slot with what is copied into it. Of two errors the outer one is the copy's.
+    fn fill_with<E>(
+        &self,
+        name: &str,
+        len: u64,
+        copy: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Result<(), Errno>, E> {
         let address = match self.allocate(len) {
             Ok(address) => address,
             Err(errno) => return Ok(Err(errno)),
         };
         // SAFETY: a new buffer of at least this size, zeroed, whose address nothing else has yet.
-        let buffer = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, len as usize) };
-        file.read_exact_at(buffer, part.start)?;
+        copy(unsafe { std::slice::from_raw_parts_mut(address as *mut u8, len as usize) })?;
         Ok(self.publish(name, address, len))
     }
 

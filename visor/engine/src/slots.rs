@@ -20,9 +20,9 @@ pub(super) fn fill(domain: &Domain, plan: &Plan, workflow_io: &mut dyn WorkflowI
             Filling::Whole(Source::Bytes(bytes)) => domain.fill_slot(&input.slot, &bytes),
             Filling::Whole(Source::File(file)) => {
                 let len = file.metadata().map_err(unreadable)?.len();
-                domain.fill_slot_from(&input.slot, &file, 0..len).map_err(unreadable)?
+                domain.fill_slot_from(&input.slot, &file, len).map_err(unreadable)?
             }
-            Filling::Part(file, part) => domain.fill_slot_from(&input.slot, &file, part).map_err(unreadable)?,
+            Filling::Part(memory, part) => domain.fill_slot_from_memory(&input.slot, &memory, part),
         };
         filled.map_err(|errno| {
             let blame = if errno == Errno::OutOfMemory { Blame::Host } else { Blame::Monohull };

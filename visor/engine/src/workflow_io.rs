@@ -8,12 +8,14 @@ use super::output_file::write_whole;
 use monohull_host_files::input::{self, InputError, Opened};
 use monohull_report::escape::shown;
 use monohull_report::{Content, OutputReport};
+use monohull_sys::shared_memory::SharedMemory;
 use monohull_workflow::plan::Input;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Where inputs come from and outputs go. Errors are texts for people.
@@ -38,8 +40,8 @@ pub enum Source {
 pub enum Filling {
     /// All of this.
     Whole(Source),
-    /// These bytes of a file.
-    Part(File, Range<u64>),
+    /// These bytes of memory that another process has written to.
+    Part(Arc<SharedMemory>, Range<u64>),
 }
 
 /// Slots that come from files and go to files, or into the report.

@@ -10,15 +10,14 @@
 //! Unlike a sealed file it can change at any time, by the hand of a process that is under an attacker's control. So it is never read in
 //! place: bytes are copied once, and what was copied is what is used. Its size is fixed, so that nothing is ever missing at the end.
 
+use monohull_sys::shared_memory::SharedMemory;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use rustix::buffer::spare_capacity;
-use rustix::io::{Errno, pread};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// How much there is room for: more than most messages have, little enough to be kept by a process that waits, and to be copied between
 /// two events of a loop that serves others.
@@ -27,13 +26,12 @@ pub const RECYCLED_MAX: u64 = 2 << 20;
 /// Neither end can change its size, or keep the other from writing.
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SEAL);
 
-/// Zeros to write.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
 /// One end's hold on such memory, which keeps to the order of what is written or taken.
 #[derive(Debug)]
 pub struct Recycled {
     file: File,
+    /// The same, mapped when it is used for the first time: most are for jobs that have only small slots.
+    memory: Option<Arc<SharedMemory>>,
     /// Where the next bytes of this message are.
     at: u64,
 }
@@ -45,23 +43,26 @@ impl Recycled {
         let file = File::from(file);
         file.set_len(RECYCLED_MAX)?;
         fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS))?;
-        Ok(Recycled { file, at: 0 })
+        Ok(Recycled { file, memory: None, at: 0 })
     }
 
     /// The other end's, which has come over a channel.
     pub fn of_file(file: OwnedFd) -> Recycled {
-        Recycled { file: file.into(), at: 0 }
+        Recycled { file: file.into(), memory: None, at: 0 }
     }
 
-    /// The memory itself.
-    pub fn file(&self) -> &File {
-        &self.file
+    /// The memory itself. An error if it is not such memory.
+    pub fn memory(&mut self) -> io::Result<&Arc<SharedMemory>> {
+        match &mut self.memory {
+            Some(memory) => Ok(memory),
+            none => Ok(none.insert(Arc::new(SharedMemory::map(&self.file, RECYCLED_MAX)?))),
+        }
     }
 
     /// Writes these bytes behind those of the message so far; false if there is no room for them.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<bool> {
         let Some(range) = self.next(bytes.len() as u64) else { return Ok(false) };
-        self.file.write_all_at(bytes, range.start)?;
+        self.memory()?.write(range.start, bytes);
         Ok(true)
     }
 
@@ -71,33 +72,17 @@ impl Recycled {
         Some(std::mem::replace(&mut self.at, end)..end)
     }
 
-    /// A copy of these bytes. An error if they are not there: then this is no such memory.
-    pub fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
-        let len = (range.end - range.start) as usize;
-        let mut bytes = Vec::with_capacity(len);
-        while bytes.len() < len {
-            // There may be more room than was asked for.
-            let left = len - bytes.len();
-            match pread(&self.file, spare_capacity(&mut bytes), range.start + (len - left) as u64) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        bytes.truncate(len);
-        Ok(bytes)
+    /// A copy of these bytes.
+    pub fn read(&mut self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        Ok(self.memory()?.to_vec(range))
     }
 
     /// Writes zeros over the message. The next one begins where it began.
     pub fn clear(&mut self) -> io::Result<()> {
-        let end = self.forget();
-        let mut at = 0;
-        while at < end {
-            let step = (end - at).min(ZEROS.len() as u64);
-            self.file.write_all_at(&ZEROS[..step as usize], at)?;
-            at += step;
+        match self.forget() {
+            0 => Ok(()),
+            end => self.memory().map(|memory| memory.clear(0..end)),
         }
-        Ok(())
     }
 
     /// The message is the other end's to clear: how long it was. The next one begins where it began.
@@ -115,12 +100,13 @@ impl AsFd for Recycled {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::FileExt;
 
     fn other_end(one: &Recycled) -> Recycled {
         Recycled::of_file(one.as_fd().try_clone_to_owned().expect("a descriptor"))
     }
 
-    fn whole(memory: &Recycled) -> Vec<u8> {
+    fn whole(memory: &mut Recycled) -> Vec<u8> {
         memory.read(0..RECYCLED_MAX).expect("all of it")
     }
 
@@ -139,7 +125,7 @@ mod tests {
             }
             assert_eq!(ours.forget(), 100_007);
             theirs.clear().expect("zeros");
-            assert!(whole(&ours).iter().all(|byte| *byte == 0), "{round}");
+            assert!(whole(&mut ours).iter().all(|byte| *byte == 0), "{round}");
         }
     }
 
@@ -152,9 +138,9 @@ mod tests {
         assert!(!memory.write(&[7]).expect("refused"));
         assert_eq!(memory.next(0), Some(RECYCLED_MAX..RECYCLED_MAX));
         assert_eq!((memory.next(1), memory.next(u64::MAX)), (None, None));
-        assert_eq!(whole(&memory), all);
+        assert_eq!(whole(&mut memory), all);
         memory.clear().expect("zeros");
-        assert!(whole(&memory).iter().all(|byte| *byte == 0));
+        assert!(whole(&mut memory).iter().all(|byte| *byte == 0));
         assert!(memory.write(&[1]).expect("written"));
     }
 
@@ -175,9 +161,9 @@ mod tests {
     #[test]
     fn a_file_that_is_too_short_is_none() {
         let file = seal_of(&[7; 10]);
-        let memory = Recycled::of_file(file);
-        assert_eq!(memory.read(0..10).expect("it is there"), [7; 10]);
-        memory.read(0..11).expect_err("it is not there");
+        let mut memory = Recycled::of_file(file);
+        memory.read(0..10).expect_err("it is none");
+        memory.write(&[7]).expect_err("it is none");
     }
 
     fn seal_of(bytes: &[u8]) -> OwnedFd {

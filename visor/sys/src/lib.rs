@@ -7,6 +7,7 @@
 //!   prefault, hugepages, libc_text    which pages a fork hands on, and at what cost
 //!   interface        TAP devices and their addresses
 //!   sealed_bytes     sealed memory as a slice
+//!   shared_memory    memory that another process writes to as well, to copy to and from
 //!   probe            what the kernel can do
 //!   wiping_allocator, dead_stack, descriptors, signals    what a process that is used again leaves of an earlier use
 //!   written_pages    which pages have been written to since they were looked at
@@ -40,6 +41,7 @@ pub mod libc_text;
 pub mod prefault;
 pub mod probe;
 pub mod sealed_bytes;
+pub mod shared_memory;
 pub mod signals;
 pub mod socket;
 pub mod spawner;

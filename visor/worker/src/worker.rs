@@ -170,7 +170,7 @@ pub(super) fn run(
     };
     let has_template = matches!(wire.template, WireTemplate::Attached);
     let outputs = RefCell::default();
-    let (inputs_in, outputs_in) = memory.map(|memory| (&memory.inputs, &mut memory.outputs)).unzip();
+    let (inputs_in, outputs_in) = memory.map(|memory| (&mut memory.inputs, &mut memory.outputs)).unzip();
     let mut workflow_io = Slots { inputs, once: wire.resident, inputs_in, outputs: &outputs, outputs_in };
     let close = || captures.iter().for_each(|captures| captures.close());
     let answer = |end| {
@@ -250,7 +250,7 @@ struct Slots<'o> {
     /// Each is asked for once: what has been put into its slot is not kept beside it for as long as the process stays.
     once: bool,
     /// Where large ones are.
-    inputs_in: Option<&'o Recycled>,
+    inputs_in: Option<&'o mut Recycled>,
     outputs: &'o RefCell<Vec<(String, Output)>>,
     /// Where large ones go, as long as there is room.
     outputs_in: Option<&'o mut Recycled>,
@@ -270,15 +270,15 @@ impl WorkflowIo for Slots<'_> {
     fn input(&mut self, input: &Input) -> Result<Filling, String> {
         let found = self.inputs.iter().position(|(slot, _)| *slot == input.slot);
         let index = found.ok_or("has no content in the job")?;
-        let filling = match (&self.inputs[index].1, self.inputs_in) {
+        let filling = match (&self.inputs[index].1, &mut self.inputs_in) {
             (Given::Data(Data::Bytes(bytes)), _) => Ok(Filling::Whole(Source::Bytes(bytes.clone()))),
             (Given::Data(Data::File(file)), _) => {
                 let file = file.try_clone().map_err(|error| error.to_string())?;
                 Ok(Filling::Whole(Source::File(File::from(file))))
             }
             (Given::Recycled(part), Some(memory)) => {
-                let file = memory.file().try_clone().map_err(|error| error.to_string())?;
-                Ok(Filling::Part(file, part.clone()))
+                let memory = memory.memory().map_err(|error| error.to_string())?;
+                Ok(Filling::Part(memory.clone(), part.clone()))
             }
             (Given::Recycled(_), None) => Err("is in memory that the process does not have".to_owned()),
         };
