@@ -122,6 +122,23 @@ static PyObject *event(PyObject *module, PyObject *arguments) {
     return bytes;
 }
 
+/* `first_of(names, nanoseconds)`, with line breaks between the names: which of them, from 0, and the event's bytes. */
+static PyObject *first_of(PyObject *module, PyObject *arguments) {
+    (void)module;
+    const char *names;
+    unsigned long long timeout;
+    if (!PyArg_ParseTuple(arguments, "sK", &names, &timeout)) return NULL;
+    monohull_buffer memory;
+    int which;
+    Py_BEGIN_ALLOW_THREADS
+    which = monohull_first_of(names, timeout, &memory);
+    Py_END_ALLOW_THREADS
+    if (which < 0) return raise_error(which);
+    PyObject *event = Py_BuildValue("iy#", which, memory.data == NULL ? "" : (const char *)memory.data, (Py_ssize_t)memory.len);
+    monohull_discard(&memory);
+    return event;
+}
+
 /* `perform(effect, request)`: whether the handler has failed, and the reply or the reason. */
 static PyObject *perform(PyObject *module, PyObject *arguments) {
     (void)module;
@@ -483,6 +500,7 @@ static PyObject *archive(PyObject *module, PyObject *arguments) {
 static PyMethodDef methods[] = {
     {"take", take, METH_VARARGS, NULL},
     {"event", event, METH_VARARGS, NULL},
+    {"first_of", first_of, METH_VARARGS, NULL},
     {"perform", perform, METH_VARARGS, NULL},
     {"call_cc", call_cc, METH_VARARGS, NULL},
     {"take_continuation", take_continuation, METH_VARARGS, NULL},

@@ -15,6 +15,7 @@
 
 import gc as _gc
 import io as _io
+import os as _os
 import sys as _sys
 import time as _time
 
@@ -22,8 +23,8 @@ import _monohull
 from _monohull import Error
 
 __all__ = [
-    "Child", "Continuation", "Error", "Outcome", "call_cc", "checkpoint", "event", "fork", "handed_over", "instance", "perform", "publish", "ready", "resume",
-    "send", "sleep", "slots", "start", "start_detached",
+    "Answer", "Callback", "Child", "Continuation", "Error", "Outcome", "call_cc", "callback", "checkpoint", "event", "fork", "handed_over", "instance",
+    "perform", "publish", "ready", "resume", "send", "sleep", "slots", "start", "start_detached",
 ]
 
 _FOR_EVER = (1 << 64) - 1
@@ -185,6 +186,49 @@ def event(name, timeout=None):
         return _monohull.event(name, _nanoseconds(timeout))
     except TimeoutError:
         return None
+
+
+class Answer:
+    """What has become of a callback: `ending` is completed, rejected, timed out or silent, `content` the bytes that a client has sent."""
+
+    __slots__ = ("ending", "content")
+
+    def __init__(self, ending, content=b""):
+        self.ending = ending
+        self.content = content
+
+
+class Callback:
+    """A wait that a client ends which knows the token: `POST /callbacks/ID/TOKEN` of a server, or `monohull send ID TOKEN`."""
+
+    __slots__ = ("token",)
+
+    def __init__(self):
+        self.token = f"callback-{_os.urandom(16).hex()}"
+
+    def answer(self, timeout=None, heartbeat=None):
+        """Waits for the answer, or that there will be none (`.../TOKEN/reject`): an Answer.
+
+        After `timeout` seconds it has timed out. With `heartbeat` the client is silent if it has not said for so many seconds that it is still at it
+        (`.../TOKEN/heartbeat`). Without, a client that says so is told that this is not waited for.
+        """
+        endings = ("", ":rejected") if heartbeat is None else ("", ":rejected", ":heartbeat")
+        names = "\n".join(self.token + ending for ending in endings)
+        end = None if timeout is None else _time.monotonic() + timeout
+        while True:
+            left = None if end is None else max(0, end - _time.monotonic())
+            is_last = heartbeat is None or left is not None and left <= heartbeat
+            try:
+                which, content = _monohull.first_of(names, _nanoseconds(left if is_last else heartbeat))
+            except TimeoutError:
+                return Answer("timed out" if is_last else "silent")
+            if which < 2:
+                return Answer(("completed", "rejected")[which], content)
+
+
+def callback():
+    """Makes a token, the name of an event that cannot be guessed: a Callback."""
+    return Callback()
 
 
 def sleep(seconds):

@@ -200,3 +200,31 @@ fn a_program_makes_save_points_and_copies_of_its_invocation() {
     told.sort();
     assert_eq!(told, ["False 1 22 None", "False 2 22 None", "True 0 22 None"]);
 }
+
+/// Of four callbacks one is answered after a heartbeat, one rejected, one waits in vain, and the client of one is silent.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_program_waits_for_answers_of_callbacks() {
+    let program = "from monohull import callback, publish, slots\n\
+        yes, no = callback(), callback()\n\
+        publish('tokens', f'{yes.token} {no.token}')\n\
+        answers = [yes.answer(heartbeat=86400), no.answer(timeout=86400, heartbeat=86400)]\n\
+        answers += [callback().answer(timeout=0), callback().answer(timeout=1, heartbeat=0)]\n\
+        slots.put('out', ', '.join(f'{answer.ending} {answer.content}' for answer in answers))\n";
+    let place = Place::new("app.py", &[("app.py", program)]);
+    let (state, out) = (place.path("sleepers"), place.path("out.txt"));
+    let (state, out) = (state.to_str().expect("UTF-8"), format!("out={}", out.to_str().expect("UTF-8")));
+    let monohull = |arguments: &[&str]| place.monohull("", &[arguments, &["--state", state]].concat());
+    monohull(&["run", &place.file(), "--id", "one", "--detach", "--output", &out]).expect(4);
+    let shown = monohull(&["show", "one"]).expect(0).out;
+    let tokens = shown.split("tokens = ").nth(1).and_then(|rest| rest.lines().next()).expect("tokens");
+    let (yes, no) = tokens.trim().split_once(' ').expect("two");
+    assert!(yes.len() == 41 && no.len() == 41 && yes != no, "{tokens}");
+    monohull(&["send", "one", &format!("{yes}:heartbeat")]).expect(0);
+    monohull(&["wake"]).expect(0);
+    monohull(&["send", "one", yes, "--data", "17"]).expect(0);
+    monohull(&["send", "one", &format!("{no}:rejected"), "--data", "too late"]).expect(0);
+    monohull(&["wake"]).expect(0);
+    let told = fs::read_to_string(place.path("out.txt")).expect("written");
+    assert_eq!(told, "completed b'17', rejected b'too late', timed out b'', silent b''");
+}
