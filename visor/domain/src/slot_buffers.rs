@@ -38,7 +38,10 @@ impl Domain {
     /// Fills a slot with a part of memory that another process has written to.
     pub fn fill_slot_from_memory(&self, name: &str, memory: &SharedMemory, part: Range<u64>) -> Result<(), Errno> {
         let len = part.end.saturating_sub(part.start);
-        let filled = self.fill_with(name, len, |buffer| Ok::<_, Infallible>(memory.read(part, buffer)));
+        let filled = self.fill_with(name, len, |buffer| {
+            memory.read(part, buffer);
+            Ok::<_, Infallible>(())
+        });
         filled.unwrap_or_else(|never| match never {})
     }
 
