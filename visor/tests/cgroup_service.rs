@@ -168,6 +168,43 @@ fn control_groups_can_be_switched_off() {
     assert_eq!(here.len(), 1, "{here:?}");
 }
 
+/// Bytes of shared memory, such as sealed memory, that a group is charged.
+fn shared(folder: &Path) -> u64 {
+    let text = read_if_there(folder, "memory.stat").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("shmem "));
+    line.map_or(0, |bytes| bytes.parse().expect("a number"))
+}
+
+/// An instance that starts from a template reads all of it, in a process that is charged none of it.
+#[test]
+#[ignore = "needs control groups: run by `cargo xtask test --keys`"]
+fn the_pages_of_a_template_are_charged_to_the_server_alone() {
+    let server = Server::start_with(&["--cgroup", "require", "--prefork", "2"]);
+    server.put_example("prepared");
+    let args = json!({ "entries": 1, "before": "memory", "label": "" });
+    let mut document = single("large", "prepared", &json!({ "args": args, "memory": "64MiB" }));
+    (document["inputs"], document["outputs"]) = (json!(["in"]), json!(["out"]));
+    server.put_workflow(&document);
+    let own = group(server.pid());
+    let before = shared(&own);
+    eventually("it starts from a template", || {
+        let answer = server.post("/invoke/large", b"text").expect(200);
+        let id = &answer.headers["x-invocation-id"];
+        server.get(&format!("/invocations/{id}")).expect(200).json()["report"]["start"]["kind"] == "template"
+    });
+    let metrics = server.get("/metrics").expect(200).text();
+    let bytes = metrics.lines().find_map(|line| line.strip_prefix("monohull_template_bytes ")).expect("a metric");
+    let bytes: u64 = bytes.parse().expect("a number");
+    assert!(bytes > 8 * MIB, "{bytes}");
+    // The kernel adds up what its processors have counted every few seconds.
+    eventually("the server has them", || shared(&own) >= before + bytes);
+    for _ in 0..4 {
+        server.post("/invoke/large", b"text").expect(200);
+    }
+    eventually("the others do not", || made(server.pid()).iter().all(|folder| shared(folder) < MIB));
+    assert!(shared(&own) < before + 2 * bytes, "they are there once");
+}
+
 /// `monohull run` of `misbehave`, which does this.
 fn run(how: &str, cgroup: &str) -> Child {
     let folder = tempfile::TempDir::new().expect("a folder");

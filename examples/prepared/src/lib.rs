@@ -15,6 +15,9 @@ use monohull_std::{durable, env, fs, random, ready, thread};
 /// What this memory has seen of inputs.
 static SEEN: Mutex<String> = Mutex::new(String::new());
 
+/// Bytes that it has from before it was ready, if it is asked to have them.
+const LARGE: u32 = 8 << 20;
+
 /// Counts how often each letter of the slot `in` occurs, weighed by a table of `entries`, and fills the slot `out`.
 #[monohull::main]
 fn main(entries: u64, before: String, label: String) {
@@ -28,6 +31,7 @@ fn main(entries: u64, before: String, label: String) {
         table.insert(letter, weight);
     }
     let mut earlier = String::new();
+    let mut large = Vec::new();
     match before.as_str() {
         "print" => println!("too early"),
         "random" => earlier = draw(),
@@ -40,6 +44,8 @@ fn main(entries: u64, before: String, label: String) {
         "migration" => earlier = durable::handed_over("state").unwrap_or_default(),
         "publish" => durable::publish("state", "too early").expect("it is published"),
         "panic" if env::var("MAY_PANIC").is_ok() => panic!("before it was ready"),
+        // No page is equal to another one.
+        "memory" => large.extend((0..LARGE).map(|place| (place.wrapping_mul(0x9e37_79b1) >> 24) as u8)),
         "sleep" => thread::sleep(core::time::Duration::from_millis(20)),
         _ => {}
     }
@@ -59,6 +65,7 @@ fn main(entries: u64, before: String, label: String) {
         ("seen", seen.clone()),
         ("random", draw()),
         ("invocation", durable::invocation_id()),
+        ("large", large.iter().map(|byte| u64::from(*byte)).sum::<u64>().to_string()),
         ("backwards", (Instant::now() < begin).to_string()),
     ] {
         let _ = writeln!(out, "{name}={value}");
