@@ -8,6 +8,7 @@ mod bare_relay;
 mod calls;
 mod cell;
 mod copy;
+mod dropped;
 mod files;
 mod fork;
 mod mapped;
@@ -26,6 +27,7 @@ use crate::forks::Asleep;
 use crate::harness::Result;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 pub(crate) use processes::{build_cgi, build_floor, build_link, build_nothing, build_sort, build_wasi, build_wasmtime};
 pub(crate) use sort::sorted_text;
@@ -46,7 +48,10 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "cell" => cell::instances(number(0)?),
         "copy" => Ok(copy::copies(number(0)?, number(1)?)),
         "look" => Ok(copy::looks(number(0)?, number(1)?, number(2)?)),
-        "written" => written::found_and_copied(number(0)?, number(1)?, number(2)?),
+        "dropped" => dropped::written_and_dropped(number(0)?, number(1)?, number(2)?),
+        "written" => {
+            written::found_and_copied(number(0)?, number(1)?, number(2)?, Duration::from_millis(number(3)? as u64))
+        }
         "cold" => crate::cold::measure(arguments.first().map_or("", String::as_str), number(1)?),
         "spawn" => spawn::spawn_wait(number(0)?, arguments.get(1..).unwrap_or_default()),
         "fork" => fork::fork_exit_wait(number(0)?, 0),

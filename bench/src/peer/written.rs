@@ -3,7 +3,7 @@
 //! With the kernel's list of written pages where there is one; without it by reading all of them.
 
 use super::copy;
-use crate::harness::Result;
+use crate::harness::{Result, Samples};
 use monohull_sys::written_pages::{PageMap, Watch};
 use std::hint::black_box;
 use std::ops::Range;
@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 /// Bytes of a page.
 const PAGE: usize = 4096;
 
-/// Finds and copies so many pages, spread over so many bytes, that are written to each time.
-pub(super) fn found_and_copied(count: usize, bytes: usize, pages: usize) -> Result<f64> {
+/// Finds and copies so many pages, spread over so many bytes, that are written to each time, for so long: the median. Where nothing is done in
+/// between, the processor's caches have the kernel's list each time.
+pub(super) fn found_and_copied(count: usize, bytes: usize, pages: usize, between_them: Duration) -> Result<f64> {
     let Ok(watch) = PageMap::of_process().and_then(Watch::on) else {
         return Ok(copy::looks(count, bytes, pages * PAGE));
     };
@@ -24,11 +25,15 @@ pub(super) fn found_and_copied(count: usize, bytes: usize, pages: usize) -> Resu
     let addresses = memory.as_ptr() as u64..memory.as_ptr() as u64 + bytes as u64;
     let mut copies = vec![0_u8; pages * PAGE];
     watch.watch(addresses.clone()).map_err(failed)?;
-    let mut taken = Duration::ZERO;
+    let mut taken = Vec::with_capacity(count);
     for round in 0..count {
-        for page in memory.chunks_exact_mut(bytes / pages) {
-            page[0] = round as u8;
-        }
+        let start = Instant::now();
+        while {
+            for page in memory.chunks_exact_mut(bytes / pages / PAGE * PAGE).take(pages) {
+                page[..PAGE].iter_mut().for_each(|byte| *byte = byte.wrapping_add(round as u8 | 1));
+            }
+            start.elapsed() < between_them
+        } {}
         let start = Instant::now();
         let unwritten = watch.unwritten(addresses.clone()).map_err(failed)?;
         let mut free = copies.chunks_exact_mut(PAGE);
@@ -39,10 +44,10 @@ pub(super) fn found_and_copied(count: usize, bytes: usize, pages: usize) -> Resu
             }
         }
         watch.watch(addresses.clone()).map_err(failed)?;
-        taken += start.elapsed();
+        taken.push(start.elapsed().as_nanos() as f64);
         black_box(&mut copies);
     }
-    Ok(taken.as_nanos() as f64 / count as f64)
+    Ok(Samples::of(taken).median)
 }
 
 /// What of a range lies between others, which are in order.

@@ -33,7 +33,15 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
         let sides = on_one_core(|| {
             take_turns(effort, || probe.run()?.figure("rewind"), || peer::measure("copy", &[copies, &peer_bytes]))
         })?;
-        rows.push(Row::new(format!("rewind in place, {name}"), sides, "memcpy of 16 MiB", Unit::Microseconds, goal));
+        let by_copy = "memcpy of 16 MiB";
+        rows.push(Row::new(format!("rewind in place, {name}"), sides, by_copy, Unit::Microseconds, goal));
+        if goal.is_some() {
+            let written = [count.to_string(), heap.to_string(), pages.to_string()];
+            let by_hand = || peer::measure("dropped", &written.each_ref().map(String::as_str));
+            let sides = on_one_core(|| take_turns(effort, by_hand, || peer::measure("copy", &[copies, &peer_bytes])))?;
+            let name = format!("the limit of a rewind, these pages of a mapping written and dropped, {name}");
+            rows.push(Row::new(name, sides, by_copy, Unit::Microseconds, None));
+        }
     }
     Ok(rows)
 }
