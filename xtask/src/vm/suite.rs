@@ -188,6 +188,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         kernel: None,
         why: "those on files in memory do run here, and each kind of mount takes a minute",
     },
+    LeftOut { program: "domain_halted", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "domain_in_place", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "domain_preempted", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "domain_stepped", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
