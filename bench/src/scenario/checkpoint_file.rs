@@ -162,7 +162,7 @@ fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
 /// What is kept of a workflow that waits.
 fn saved(workflow: &Workflow, document: &Value, continuation: Continuation) -> Saved {
     let ready = workflow.ready();
-    let images = ready.images().iter().map(|image| (image.hash(), image.image.bytes));
+    let images = ready.images().iter().map(|image| (image.hash().expect("it can be read"), image.image.bytes));
     let functions = ready.plan().functions.iter().zip(images);
     Saved {
         workflow: ready.plan().name.clone(),
