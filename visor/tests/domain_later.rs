@@ -207,7 +207,8 @@ fn a_capture_says_what_was_touched() {
     let (continuation, source) = elsewhere(first, u64::MAX, Ends::Never);
     let second = due(go_on(&ready, Some(continuation), false));
     let pages = |continuation: &Continuation| continuation.touched.iter().map(|(_, bytes)| bytes / PAGE).sum::<u64>();
-    assert!((10..BYTES / PAGE / 4).contains(&pages(&second)), "{:?}", second.touched);
+    // Not what is around those pages.
+    assert!((10..20).contains(&pages(&second)), "{:?}", second.touched);
     // And it is kept in mind, though these pages are not elsewhere any more.
     let touched = second.touched.clone();
     let is_touched = |page: u64| touched.iter().any(|(start, bytes)| (*start..start + bytes).contains(&page));

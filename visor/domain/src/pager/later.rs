@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A workflow that has slept often looks at little of its memory before it sleeps again. So only that is read, and compared with its
-//! hashes. What is around a page comes with it, and more and more where pages are touched one after the other.
+//! hashes. What is around a page comes with it and is kept beside, until a second page of them is touched. So it is known what was touched, without a wait
+//! for each page. Where pages are touched one after the other more and more are filled at once.
 //!
 //! A page is filled once. If it is dropped afterwards, or was dropped before, it is zero when it is touched: the kernel goes on to ask for it.
 
@@ -16,14 +17,16 @@ use super::faults::Faults;
 use crate::address_space::AddressSpace;
 use crate::missing_pages::MissingPages;
 use monohull_abi::layout::{PAGE, page_down, page_up};
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Pages that come with one that is touched. To read and compare them takes less time than to wait for one of them; but all of them count as touched,
-/// and are read the next time.
+/// Pages that come with one that is touched. To read and compare them takes less time than to wait for one of them.
 const AROUND: u64 = 4;
+/// So often what came with a page is kept: the latest.
+const KEPT_MOST: usize = 16;
 /// Most pages that are made zero at once.
 const AT_ONCE: u64 = 512;
 /// What was touched before is kept in mind as long as it is no more than one in so many pages.
@@ -74,6 +77,10 @@ struct State {
     done: Vec<Vec<u64>>,
     /// The same for those that were dropped, and are not there since.
     dropped: Vec<Vec<u64>>,
+    /// The same for those that have been asked for. None comes a second time with another one, so that none is asked for more than twice.
+    asked: Vec<Vec<u64>>,
+    /// What came with pages that were touched.
+    kept: VecDeque<Kept>,
     /// The page behind the last that were filled for a fault, and how many those were.
     next: (usize, u64),
     ahead: u64,
@@ -87,17 +94,34 @@ struct State {
     may_leave: bool,
 }
 
+/// Pages of a part. Those that are missing may be filled with these bytes.
+#[derive(Debug)]
+struct Kept {
+    part: usize,
+    pages: Range<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Kept {
+    fn bytes(&self, pages: &Range<u64>) -> &[u8] {
+        let at = |page: u64| ((page - self.pages.start) * PAGE) as usize;
+        &self.bytes[at(pages.start)..at(pages.end)]
+    }
+}
+
 impl Later {
     /// The parts, which are upwards, are watched from before anything runs that could touch them.
     pub(super) fn new(source: Arc<dyn PageSource>, faults: Arc<Faults>, parts: Vec<Range<u64>>) -> Later {
         let bits = |part: &Range<u64>| vec![0; pages_in(part).div_ceil(64) as usize];
         let (most, missing) = (source.most(), parts.iter().map(pages_in).sum());
-        let [done, dropped] = [(); 2].map(|()| parts.iter().map(bits).collect());
+        let [done, dropped, asked] = [(); 3].map(|()| parts.iter().map(bits).collect());
         let state = State {
             source: Some(source).filter(|_| missing > 0),
             missing,
             done,
             dropped,
+            asked,
+            kept: VecDeque::new(),
             next: (0, 0),
             ahead: AROUND,
             lost: None,
@@ -211,8 +235,7 @@ impl Later {
             self.zero(&mut state, index, page..page + 1);
             self.faults.wake(at..at + PAGE);
         } else {
-            let pages = state.with_page(index, page, pages_in(&self.parts[index]), self.most);
-            let filled = self.fill_pages(&mut state, index, pages);
+            let filled = self.fill_touched(&mut state, index, page);
             drop(state);
             match filled {
                 Ok(()) => self.faults.wake(at..at + PAGE),
@@ -222,19 +245,70 @@ impl Later {
         true
     }
 
+    /// Fills a page that is missing and was touched. What was touched then is known by what is filled: that page; pages of which two are touched that came
+    /// together; and what comes next where pages are touched one after the other.
+    fn fill_touched(&self, state: &mut State, index: usize, page: u64) -> Result<(), PageError> {
+        if let Some(kept) = state.take_kept(index, page) {
+            (state.next, state.ahead) = ((index, kept.pages.end), AROUND);
+            return self.fill_kept(state, &kept, kept.pages.clone());
+        }
+        let goes_on = state.next == (index, page);
+        let pages = state.with_page(index, page, pages_in(&self.parts[index]), self.most);
+        if goes_on || pages.end - pages.start == 1 {
+            return self.fill_pages(state, index, pages);
+        }
+        let mut kept = Kept { part: index, pages, bytes: Vec::new() };
+        self.ask(state, index, &kept.pages, &mut |bytes| {
+            kept.bytes = bytes.to_vec();
+            Ok(())
+        })?;
+        self.fill_kept(state, &kept, page..page + 1)?;
+        state.next = (index, page + 1);
+        state.keep(kept);
+        Ok(())
+    }
+
+    /// Fills those of these pages that are missing.
+    fn fill_kept(&self, state: &mut State, kept: &Kept, mut pages: Range<u64>) -> Result<(), PageError> {
+        while !pages.is_empty() {
+            let missing = pages.start..state.missing(kept.part, pages.clone());
+            if !missing.is_empty() {
+                let at = self.parts[kept.part].start + missing.start * PAGE;
+                self.copy(at, kept.bytes(&missing)).map_err(not_filled)?;
+                state.finish(kept.part, missing.clone());
+            }
+            pages.start = missing.end.max(pages.start + 1);
+        }
+        Ok(())
+    }
+
     /// Fills pages that are missing, no more than the source gives at once.
     fn fill_pages(&self, state: &mut State, index: usize, pages: Range<u64>) -> Result<(), PageError> {
+        let at = self.parts[index].start + pages.start * PAGE;
+        self.ask(state, index, &pages, &mut |bytes| self.copy(at, bytes))?;
+        state.finish(index, pages);
+        Ok(())
+    }
+
+    /// Has the contents of pages taken, no more than the source gives at once.
+    fn ask(
+        &self,
+        state: &mut State,
+        index: usize,
+        pages: &Range<u64>,
+        take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), PageError> {
         let source = state.source.clone().ok_or_else(|| PageError::Host(ENDED.to_owned()))?;
         let at = self.parts[index].start + pages.start * PAGE;
         let count = pages.end - pages.start;
-        let mut copied = Err(io::ErrorKind::UnexpectedEof.into());
+        let mut taken = Err(io::ErrorKind::UnexpectedEof.into());
         source.pages(at, count, &mut |bytes| {
             if bytes.len() as u64 == count * PAGE {
-                copied = self.copy(at, bytes);
+                taken = take(bytes);
             }
         })?;
-        copied.map_err(|error| PageError::Host(format!("the host cannot fill a page: {error}")))?;
-        state.finish(index, pages);
+        taken.map_err(not_filled)?;
+        pages.clone().for_each(|page| set(&mut state.asked[index], page));
         Ok(())
     }
 
@@ -338,6 +412,19 @@ impl State {
         is_set(&self.done[part], page)
     }
 
+    /// What came with this page, if it is kept.
+    fn take_kept(&mut self, part: usize, page: u64) -> Option<Kept> {
+        let has = |kept: &Kept| kept.part == part && kept.pages.contains(&page);
+        self.kept.iter().position(has).and_then(|index| self.kept.remove(index))
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        if self.kept.len() == KEPT_MOST {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(kept);
+    }
+
     /// How many of the first of these have been dropped.
     fn dropped(&self, part: usize, mut pages: Range<u64>) -> u64 {
         let first = pages.start;
@@ -363,26 +450,26 @@ impl State {
         pages.find(|page| self.is_done(part, *page)).unwrap_or(end)
     }
 
-    /// The missing pages to be filled for a fault of this one, in a part of so many.
+    /// The missing pages to be asked for at a fault of this one, in a part of so many.
     fn with_page(&mut self, part: usize, page: u64, pages: u64, most: u64) -> Range<u64> {
-        let goes_on = self.next == (part, page);
-        let first = match goes_on {
-            true => page,
-            false => {
-                let before = (page - page % AROUND..page).rev().take_while(|before| !self.is_done(part, *before));
-                page - before.count() as u64
-            }
+        let come = if self.next == (part, page) {
+            self.ahead = self.ahead.saturating_mul(2).min(most);
+            page..self.missing(part, page..pages.min(page + self.ahead).max(page + 1))
+        } else {
+            self.ahead = AROUND.min(most);
+            let comes = |page: &u64| !self.is_done(part, *page) && !is_set(&self.asked[part], *page);
+            let group = page - page % AROUND;
+            let first = page - (group..page).rev().take_while(comes).count() as u64;
+            let end = pages.min(group + AROUND).min(first + most);
+            first..page + 1 + (page + 1..end).take_while(comes).count() as u64
         };
-        self.ahead = if goes_on { self.ahead.saturating_mul(2) } else { AROUND };
-        self.ahead = self.ahead.min(most);
-        let end = match goes_on {
-            true => page + self.ahead,
-            false => (page - page % AROUND + AROUND).min(first + most),
-        };
-        let end = self.missing(part, page..end.min(pages).max(page + 1));
-        self.next = (part, end);
-        first..end
+        self.next = (part, come.end);
+        come
     }
+}
+
+fn not_filled(error: io::Error) -> PageError {
+    PageError::Host(format!("the host cannot fill a page: {error}"))
 }
 
 fn is_set(bits: &[u64], page: u64) -> bool {
@@ -402,49 +489,4 @@ fn pages_in(range: &Range<u64>) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn state(pages: usize) -> State {
-        let bits = vec![vec![0; pages.div_ceil(64)]];
-        State {
-            source: None,
-            missing: pages as u64,
-            done: bits.clone(),
-            dropped: bits,
-            next: (0, u64::MAX),
-            ahead: AROUND,
-            lost: None,
-            before: Vec::new(),
-            touched: None,
-            may_leave: false,
-        }
-    }
-
-    #[test]
-    fn what_is_around_a_page_comes_with_it() {
-        let mut state = state(100);
-        assert_eq!(state.with_page(0, 22, 100, 32), 20..24);
-        state.finish(0, 20..24);
-        assert_eq!(state.with_page(0, 99, 100, 32), 96..100);
-        state.finish(0, 49..50);
-        state.finish(0, 53..54);
-        assert_eq!(state.with_page(0, 51, 100, 32), 50..52);
-        assert_eq!(state.with_page(0, 54, 100, 32), 54..56);
-        assert_eq!(state.with_page(0, 48, 100, 32), 48..49);
-    }
-
-    #[test]
-    fn more_and_more_comes_with_pages_one_after_the_other() {
-        let (mut state, mut page, mut counts) = (state(1000), 0, Vec::new());
-        for _ in 0..5 {
-            let pages = state.with_page(0, page, 1000, 32);
-            assert_eq!(pages.start, page);
-            state.finish(0, pages.clone());
-            counts.push(pages.end - pages.start);
-            page = pages.end;
-        }
-        assert_eq!(counts, [4, 8, 16, 32, 32]);
-        assert_eq!(state.with_page(0, 502, 1000, 32), 500..504, "from somewhere else");
-    }
-}
+mod tests;
