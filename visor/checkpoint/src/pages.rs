@@ -306,7 +306,7 @@ impl PageTable {
             return Err(malformed("more pages are active than there are"));
         }
         let (hashes, lengths) = rest.split_at(count as usize * 32);
-        let hashes: Vec<Hash> = hashes.chunks_exact(32).map(|hash| Hash(part(hash, 0))).collect();
+        let hashes: Vec<Hash> = hashes.as_chunks().0.iter().map(|hash| Hash(*hash)).collect();
         let mut starts = Vec::new();
         let total = match packing {
             Packing::Raw => count * PAGE,
