@@ -67,6 +67,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         }
         "forks" => crate::forks::measure(number(0)?, number(1)?, arguments.get(2).map_or("", String::as_str)),
         "page-reads" => page_reads::some(path(0)?, number(1)?, number(2)?, number(3)?),
+        "page-faults" => page_reads::touched(path(0)?, number(1)?, number(2)?, number(3)?),
         "file-reads" => page_reads::whole(path(0)?, number(1)?),
         "files" => files::pass(path(0)?, number(1)?, number(2)?, number(3)?),
         "growth" => files::growth(path(0)?, number(1)?, number(2)?),

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A file takes a name of its own, which costs the disk more than bytes in a file that is there: what a plain file costs that is written, synchronised and
-//! named has its own row. So has a workflow that does nothing in a process that was ready for it, which is what a restored one cannot go below. What a server commits of a workflow
-//! that waits is measured by `durable-rate`.
+//! named has its own row. So has a workflow that does nothing in a process that was ready for it, which is what a restored one cannot go below; and a
+//! program that fills its own memory as it is touched, unchecked. What a server commits of a workflow that waits is measured by `durable-rate`.
 
 use crate::durable::fdatasync;
 use crate::forks::{NAP, sleeper};
@@ -110,6 +110,7 @@ fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
         peer::measure("restored", &[file, &sealed, &heap, times, where_from, count])
     };
     let preadv = || peer::measure("page-reads", &[&first, effort.size("500", "2"), &heap, TOUCHED]);
+    let faults = || peer::measure("page-faults", &[&first, effort.size("100", "2"), &heap, TOUCHED]);
     let whole = || peer::measure("file-reads", &[&first, effort.size("3", "1")]);
     let sleep_again =
         || peer::measure("asleep-again", &[&more, &sealed, &heap, "3", "more", effort.size("20", "2"), "touched"]);
@@ -134,6 +135,12 @@ fn restored(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
         row(
             "checkpoint: the same for the first time",
             take_turns(effort, || restore(&first, "1", "cached"), preadv)?,
+            by,
+            None,
+        ),
+        row(
+            "the limit of the same for the first time, a page for each fault, in one process",
+            take_turns(effort, faults, preadv)?,
             by,
             None,
         ),
