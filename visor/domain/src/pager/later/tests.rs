@@ -87,7 +87,8 @@ fn later() -> (Later, Arc<Numbered>) {
     let faults = Faults::new().expect("userfaultfd");
     faults.watch(start..start + bytes).expect("it is watched");
     let source = Arc::new(Numbered(Mutex::default(), start));
-    (Later::new(source.clone(), Arc::new(faults), vec![start..start + bytes]), source)
+    let parts = std::iter::once(start..start + bytes).collect();
+    (Later::new(source.clone(), Arc::new(faults), parts), source)
 }
 
 impl Later {
@@ -119,7 +120,8 @@ fn what_came_with_a_page_is_filled_with_the_second_of_them_that_is_touched() {
     later.forget(&(dropped..dropped + PAGE));
     later.touch(20).expect("filled");
     assert_eq!(later.filled(), [20, 21, 22, 23]);
-    assert_eq!(*source.0.lock().expect("no panic"), [20..24], "they are not asked for again");
+    let asked = source.0.lock().expect("no panic").clone();
+    assert!(matches!(&asked[..], [pages] if *pages == (20..24)), "they are not asked for again: {asked:?}");
     // SAFETY: the pages are there.
     let bytes = [20, 22, 23].map(|page| unsafe { later.byte(page).read() });
     assert_eq!(bytes, [20, 99, 23]);
