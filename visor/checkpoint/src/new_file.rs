@@ -23,6 +23,7 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -208,6 +209,11 @@ pub fn remove_abandoned(part: &Path) -> io::Result<bool> {
         // There are no locks here.
         Err(_) if file.metadata()?.modified()?.elapsed().is_ok_and(|age| age > ABANDONED) => {}
         Err(_) => return Ok(false),
+    }
+    // Another writer may have made its own under this name meanwhile.
+    let (opened, named) = (file.metadata()?, std::fs::symlink_metadata(part)?);
+    if (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
+        return Ok(false);
     }
     std::fs::remove_file(part)?;
     Ok(true)

@@ -201,7 +201,7 @@ impl Import {
             |document: &[u8], engine: &Engine| saved_plan(document, engine).inspect(|it| plan = Some(it.clone()));
         let saved = Saved::from_bytes(checkpoint, &self.file, &seal, planned).map_err(Box::new)?;
         let bounds = plan.map(|plan| Bounds::of(&plan)).ok_or_else(|| refused("it has no plan".to_owned()))?;
-        let code = start.code();
+        let (code, data) = (start.code(), start.data());
         for (hash, bytes) in hashes.iter().zip(&files) {
             // The bytes that are checked are those that are kept.
             if code.contains(hash) {
@@ -215,10 +215,12 @@ impl Import {
         }
         let mut names = BTreeMap::new();
         for (hash, bytes) in hashes.iter().zip(&files) {
-            if !code.contains(hash) {
-                names.insert(*hash, store.add_data(&adding, &mut &bytes[..])?);
-            } else if store.add_file(&adding, &mut &bytes[..])? != *hash {
+            if code.contains(hash) && store.add_file(&adding, &mut &bytes[..])? != *hash {
                 return Err(refused("a file in it is another one".to_owned()));
+            }
+            // The same bytes may be code and an input.
+            if data.contains(hash) {
+                names.insert(*hash, store.add_data(&adding, &mut &bytes[..])?);
             }
         }
         let lost = Trouble::unreadable("its memory", &self.file);

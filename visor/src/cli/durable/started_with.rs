@@ -106,6 +106,12 @@ impl Start {
         self.functions.iter().chain(of_children).map(|(_, hash)| *hash).collect()
     }
 
+    /// The hashes of its inputs and of those of its children.
+    pub(super) fn data(&self) -> BTreeSet<[u8; 32]> {
+        let of_children = self.children.iter().flat_map(|child| &child.inputs);
+        self.inputs.iter().chain(of_children).map(|(_, hash)| *hash).collect()
+    }
+
     /// The same with inputs that have other names in another state folder.
     pub(super) fn renamed(mut self, names: &BTreeMap<[u8; 32], [u8; 32]>) -> Start {
         let of_children = self.children.iter_mut().flat_map(|child| &mut child.inputs);

@@ -14,10 +14,9 @@ use bytes::Bytes;
 use monohull_durable::{InvocationId, Left};
 use monohull_engine::Ready;
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
 
 use crate::execution::basis::start_without_files;
-use crate::execution::commit::{OwnRow, TROUBLE_PAUSE, later};
+use crate::execution::commit::{OwnRow, Pauses, later};
 use crate::execution::run::{NotBegun, Task};
 use crate::http::error::ApiError;
 use crate::invocations::callback::Callback;
@@ -44,28 +43,34 @@ impl Watchdog {
         self.metrics.not_resumed("host");
         invocation.release_permit();
         let inputs = Arc::new(inputs);
-        let (start, adding) = loop {
+        let mut pauses = Pauses::default();
+        let added = loop {
             let (watchdog, head, document) = (self.clone(), invocation.head(), document.clone());
-            let (workflow, inputs, url) = (workflow.clone(), inputs.clone(), callback.clone());
+            let (workflow, inputs, url, epoch) = (workflow.clone(), inputs.clone(), callback.clone(), held.epoch);
             let add = move || {
                 let ledger = &watchdog.ledger;
                 let adding = ledger.adding()?;
                 let start = ledger.add_start(&adding, head, &document, &workflow, &inputs, url)?;
-                let start = Start { unbegun: 1, ..start }.encode()?;
+                let start = Start { unbegun: epoch, ..start }.encode()?;
                 Ok::<_, ApiError>((start, adding))
             };
             match spawn_blocking(add).await.map_err(|error| ApiError::monohull(error.to_string())).flatten() {
-                Ok(added) => break added,
+                Ok(added) => break Some(added),
                 // The next server finds a call that was interrupted.
                 Err(_) if self.is_ending() => return self.leave(&invocation, Status::Suspended),
                 Err(refusal) => {
-                    tracing::error!(id = %held.id, error = refusal.error.message, "a call waits for the disk")
+                    let error = refusal.error.message;
+                    tracing::error!(id = %held.id, error, "a call waits for the disk");
                 }
             }
-            sleep(TROUBLE_PAUSE).await;
+            // Without what it is started with it ends as one that was interrupted, or is cancelled.
+            if !pauses.wait(&invocation).await {
+                break None;
+            }
         };
+        let (start, adding) = added.unzip();
         let has_callback = callback.is_some();
-        let left = Left { start: Some(start), callback, ..Left::default() };
+        let left = Left { start, callback, ..Left::default() };
         self.commit(&held, later(1, refusal.error.message), left).await;
         drop((adding, held_until));
         self.leave(&invocation, Status::Suspended);

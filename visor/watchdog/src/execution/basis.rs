@@ -64,7 +64,8 @@ impl Watchdog {
         let start = Start::decode(&claim.start)
             .ok_or("what it was started with cannot be read by this version of Monohull".to_owned())
             .map_err(NoBasis::Pause)?;
-        if claim.checkpoint.is_none() && claim.attempt > start.unbegun + 1 && !start.again {
+        if claim.checkpoint.is_none() && may_have_begun(claim.attempt, claim.held.epoch, start.unbegun) && !start.again
+        {
             return Err(NoBasis::Interrupted(Box::new(start)));
         }
         let (mail, lineage, kept) = {
@@ -141,11 +142,19 @@ impl Watchdog {
     }
 }
 
+/// Whether an earlier attempt may have run a part of an invocation. Attempts are counted anew after a resume, epochs are not.
+fn may_have_begun(attempt: u32, epoch: u64, unbegun: u64) -> bool {
+    attempt > 1 && epoch != unbegun + 1
+}
+
 /// What an invocation is started with after an attempt of which nothing was run. If it may be run once at most, the next one is as the first; `None` if
 /// it may be run again anyway.
 pub(crate) fn unbegun(claim: &Claim) -> Option<Vec<u8>> {
     let start = Start::decode(&claim.start).filter(|start| claim.checkpoint.is_none() && !start.again)?;
-    Start { unbegun: claim.attempt, ..start }.encode().ok()
+    if may_have_begun(claim.attempt, claim.held.epoch, start.unbegun) {
+        return None;
+    }
+    Start { unbegun: claim.held.epoch, ..start }.encode().ok()
 }
 
 /// What a call is started with that is not run again without a checkpoint: none of its files is added before there is one.
@@ -201,5 +210,22 @@ impl Ledger {
             handed_over: Default::default(),
             unbegun: 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_have_begun;
+
+    #[test]
+    fn an_attempt_is_as_the_first_only_if_nothing_was_run_before_it() {
+        assert!(!may_have_begun(1, 1, 0));
+        assert!(may_have_begun(2, 2, 0), "its server ended");
+        assert!(!may_have_begun(2, 2, 1), "the host failed");
+        assert!(may_have_begun(3, 3, 1), "the second one began");
+        // Five failed, it was paused and resumed: attempts are counted from 1.
+        assert!(!may_have_begun(1, 6, 5));
+        assert!(may_have_begun(2, 7, 5), "the first one after that began");
+        assert!(!may_have_begun(2, 7, 6));
     }
 }

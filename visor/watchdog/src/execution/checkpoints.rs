@@ -76,7 +76,7 @@ impl Deadline {
 
 impl Ledger {
     /// Writes the checkpoint of a run that waits. If that fails the run is as it was, and may be written again.
-    pub(crate) fn write_checkpoint(&self, waits: &Waits<'_>, run: &mut SuspendedRun) -> Result<Written, ApiError> {
+    pub(crate) fn write_checkpoint(&self, waits: &Waits<'_>, run: &SuspendedRun) -> Result<Written, ApiError> {
         let plan = waits.ready.plan();
         let bounds = Bounds::of(plan);
         if run.bytes > bounds.bytes {
@@ -142,13 +142,13 @@ impl Ledger {
             until: wait.until,
             event: wait.event.map(text),
         };
-        let listed = std::mem::take(&mut run.waits).into_iter().take(WAITS_MAX).map(of_wait).collect();
+        let listed = run.waits.iter().take(WAITS_MAX).cloned().map(of_wait).collect();
         let unsynced = unsynced.map(|content| (file.clone(), content));
         let checkpoint = Checkpoint { file, bytes };
-        let (taken, published) = (std::mem::take(&mut run.events_taken), std::mem::take(&mut run.published));
+        let (taken, published) = (run.events_taken.clone(), run.published.clone());
         let parent = base.map(|base| Checkpoint { file: base.file().to_owned(), bytes: base.bytes() });
         let commit = Commit::Suspended { checkpoint, parent, due, waits: listed, taken, published };
-        let sent = std::mem::take(&mut run.sent);
+        let sent = run.sent.clone();
         Ok(Written { commit, sent, unsynced, adding, deadline, next_base, goes_on })
     }
 

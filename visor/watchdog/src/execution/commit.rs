@@ -31,6 +31,24 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The pause after the ledger could not be used.
 pub(crate) const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
+/// Pauses between attempts to keep what waits, each longer than the one before, a minute in all. What the host can never take is given up then.
+#[derive(Default)]
+pub(crate) struct Pauses(u32);
+
+impl Pauses {
+    const MOST: u32 = 10;
+
+    /// Waits for the next attempt. False if there is none: there were enough, or the invocation is cancelled.
+    pub(crate) async fn wait(&mut self, invocation: &Invocation) -> bool {
+        self.0 += 1;
+        if self.0 > Pauses::MOST || invocation.is_cancelled() {
+            return false;
+        }
+        sleep(TROUBLE_PAUSE * self.0).await;
+        !invocation.is_cancelled()
+    }
+}
+
 /// Most bytes of outputs that are in the database and not in files: they are in memory until the disk takes the commit.
 const ROWS_MAX: u64 = 1 << 20;
 

@@ -31,7 +31,7 @@ use crate::execution::alarm::{Alarm, after};
 use crate::execution::arrivals::Arrivals;
 use crate::execution::basis::{Basis, NoBasis, unbegun};
 use crate::execution::checkpoints::{Waits, Written, take_sent};
-use crate::execution::commit::{Over, OwnRow, TROUBLE_PAUSE, ended, later};
+use crate::execution::commit::{Over, OwnRow, Pauses, TROUBLE_PAUSE, ended, later};
 use crate::execution::leg::{Begun, Far, Here, Leg};
 use crate::execution::process::Process;
 use crate::execution::run::{Came, NotBegun, Waiting};
@@ -248,11 +248,12 @@ impl Watchdog {
             Some(Came::Suspended(waiting)) => {
                 let Waiting { run, process, .. } = *waiting;
                 let mut waits = (begun, run, process);
+                let mut pauses = Pauses::default();
                 let kept = loop {
                     let (watchdog, of_claim, of_wait) = (self.clone(), claim.clone(), left.clone());
                     let keep = move || {
-                        let (begun, mut run, process) = waits;
-                        let kept = watchdog.keep_wait(&of_claim, &begun, of_wait, &mut run, process);
+                        let (begun, run, process) = waits;
+                        let kept = watchdog.keep_wait(&of_claim, &begun, of_wait, &run, process);
                         (kept, begun, run)
                     };
                     match spawn_blocking(keep).await {
@@ -260,10 +261,12 @@ impl Watchdog {
                         Ok((Err(refusal), begun, run))
                             if !may_try_again && refusal.error.blame == Blame::Host && !self.is_ending() =>
                         {
-                            let error = refusal.error.message;
+                            let error = &refusal.error.message;
                             tracing::error!(id = %claim.held.id, error, "a checkpoint is written again later");
                             waits = (begun, run, None);
-                            sleep(TROUBLE_PAUSE).await;
+                            if !pauses.wait(&invocation).await {
+                                break Err(refusal);
+                            }
                         }
                         Ok((kept, ..)) => break kept,
                         Err(error) => break Err(ApiError::monohull(error.to_string())),
@@ -415,7 +418,7 @@ impl Watchdog {
         claim: &Claim,
         begun: &Begun,
         left: Left,
-        run: &mut SuspendedRun,
+        run: &SuspendedRun,
         process: Option<Run>,
     ) -> Result<KeptWait, ApiError> {
         let (id, epoch, generation) = (&claim.held.id, claim.held.epoch, claim.generation + 1);

@@ -7,11 +7,10 @@ use monohull_durable::{Held, InvocationId, Left, Status as RowStatus};
 use monohull_engine::Ready;
 use monohull_worker::{Data, SuspendedRun};
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
 
 use crate::endpoints::durable::full;
 use crate::execution::checkpoints::{Waits, Written};
-use crate::execution::commit::{OwnRow, TROUBLE_PAUSE};
+use crate::execution::commit::{OwnRow, Pauses};
 use crate::execution::durable::NotYet;
 use crate::execution::run::Waiting;
 use crate::http::error::{ApiError, Blame};
@@ -45,13 +44,14 @@ impl Watchdog {
         invocation.point("suspended");
         // It may have been cancelled meanwhile.
         let owed = row.filter(|row| row.callback.is_some()).map(|row| row.held.id.clone());
+        let mut pauses = Pauses::default();
         let not_yet = loop {
             let (watchdog, of_call, workflow, document) =
                 (self.clone(), invocation.clone(), workflow.clone(), document.clone());
             let (held, url) = (row.map(|row| row.held.clone()), row.and_then(|row| row.callback.clone()));
             let keep = spawn_blocking(move || {
                 let call = (&*of_call, &workflow, document, url);
-                let kept = watchdog.keep_first(call, held.as_ref(), (&mut run, &inputs), process);
+                let kept = watchdog.keep_first(call, held.as_ref(), (&run, &inputs), process);
                 (kept, run, inputs)
             });
             let kept;
@@ -60,10 +60,12 @@ impl Watchdog {
                 Ok(not_yet) => break not_yet,
                 // One that was acknowledged is not given up because the disk does not take it now.
                 Err(refusal) if row.is_some() && refusal.error.blame == Blame::Host && !self.is_ending() => {
-                    let error = refusal.error.message;
+                    let error = &refusal.error.message;
                     tracing::error!(id = invocation.id, error, "a checkpoint is written again later");
                     process = None;
-                    sleep(TROUBLE_PAUSE).await;
+                    if !pauses.wait(invocation).await {
+                        return Err(refusal);
+                    }
                 }
                 Err(refusal) => return Err(refusal),
             }
@@ -82,7 +84,7 @@ impl Watchdog {
         self: &Arc<Self>,
         (call, workflow, document, url): (&Invocation, &Arc<Ready>, Bytes, Option<String>),
         held: Option<&Held>,
-        (run, inputs): (&mut SuspendedRun, &[(String, Data)]),
+        (run, inputs): (&SuspendedRun, &[(String, Data)]),
         process: Option<Run>,
     ) -> Result<Option<NotYet>, ApiError> {
         self.ledger.change(|ledger| {

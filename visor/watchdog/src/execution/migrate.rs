@@ -172,7 +172,7 @@ impl Watchdog {
                 let own = ledger.adding()?;
                 let start = ledger.start_in(&own, &target, start)?;
                 let (commit, left, adding): (Commit, Left, Option<Adding>) = match far {
-                    Far::Waits(mut run) => {
+                    Far::Waits(run) => {
                         let lineage = ledger.meta().lineage(id).map_err(meta_kept)?;
                         let waits = Waits {
                             id,
@@ -185,8 +185,7 @@ impl Watchdog {
                             base: None,
                             may_go_on: false,
                         };
-                        let Written { commit, sent, unsynced, adding, .. } =
-                            ledger.write_checkpoint(&waits, &mut run)?;
+                        let Written { commit, sent, unsynced, adding, .. } = ledger.write_checkpoint(&waits, &run)?;
                         let sent = watchdog.outbox(&adding, id, plan, sent);
                         let printed = encode_printed(&invocation.printed());
                         (commit, Left { printed, sent, unsynced, ..Left::default() }, Some(adding))
@@ -293,7 +292,7 @@ impl Ledger {
             return Ok(Moved::No("what it was started with cannot be read".to_owned()));
         };
         // What may have run already, and is not to be run again, is not run again in another version either.
-        let may_begin = row.attempts <= start.unbegun || start.again;
+        let may_begin = row.attempts == 0 || row.epoch == start.unbegun || start.again;
         let start = match adapted(target, start, BTreeMap::new()) {
             Ok(_) if is_trial => return Ok(Moved::Could),
             Ok(start) => start,

@@ -14,7 +14,7 @@ use crate::invocations::report::Report;
 const VERSION: u8 = 1;
 /// The same of one that has behind that what was handed over to it.
 const VERSION_MIGRATED: u8 = 2;
-/// The same of one that has behind both how many attempts were made without running anything of it.
+/// The same of one that has behind both the latest attempt that ended before anything of it was run.
 const VERSION_UNBEGUN: u8 = 3;
 
 /// What an invocation is started with.
@@ -35,9 +35,9 @@ pub(crate) struct Start {
     /// What the version before had published, if it was migrated to this one.
     #[serde(skip)]
     pub(crate) handed_over: BTreeMap<String, String>,
-    /// So many attempts ended before anything of it was run.
+    /// The epoch of the latest attempt, if that ended before anything of it was run: the next one is as the first. 0 if there is none.
     #[serde(skip)]
-    pub(crate) unbegun: u32,
+    pub(crate) unbegun: u64,
 }
 
 impl Start {
