@@ -357,6 +357,9 @@ const NO_FUNCTION: &str = "no function runs in its tests";
 /// Of tests of mailboxes and state.
 const EVENTS: &str = "keys have no part in where events and state go; `serve_durable` has some of both";
 
+/// Of tests of what a server does without room, descriptors or good files.
+const DISK: &str = "keys have no part in what a server's host lacks";
+
 /// What runs here only with `--full`: what keys have no part in, which runs natively in any case, and what takes long.
 pub(super) const WITH_FULL: &[LeftOut] = &[
     LeftOut {
@@ -417,6 +420,9 @@ pub(super) const WITH_FULL: &[LeftOut] = &[
     LeftOut { program: "serve_durable_sends", tests: &[], kernel: None, why: EVENTS },
     LeftOut { program: "serve_durable_routes", tests: &[], kernel: None, why: EVENTS },
     LeftOut { program: "serve_export", tests: &[], kernel: None, why: "keys have no part in what leaves a server" },
+    LeftOut { program: "serve_damaged", tests: &[], kernel: None, why: DISK },
+    LeftOut { program: "serve_full_disk", tests: &[], kernel: None, why: DISK },
+    LeftOut { program: "serve_shortage", tests: &[], kernel: None, why: DISK },
     LeftOut { program: "serve_durable_state", tests: &[], kernel: None, why: EVENTS },
     LeftOut {
         program: "serve_durable",
