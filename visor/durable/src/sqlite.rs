@@ -282,6 +282,7 @@ impl Meta for Sqlite {
     }
 
     fn control(&mut self, id: &InvocationId, control: Control, now: u64) -> Result<Controlled, MetaError> {
+        let begins_again = self.begins_again;
         let transaction = self.begin()?;
         let Some(before) = find(&transaction, id)? else { return Ok(Controlled::Unknown) };
         let mut row = before.clone();
@@ -309,10 +310,11 @@ impl Meta for Sqlite {
             }
             (Status::Paused, None) => {
                 row.status = row.waiting_status();
-                // One that was paused while it ran for the first time may have done all of it: its attempt counts.
-                if row.checkpoint.is_some() || row.reason.as_deref() != Some(BY_HAND) {
-                    row.attempts = 0;
-                }
+                // One that was run for the first time may have done all of it: that attempt counts.
+                row.attempts = match row.checkpoint.is_some() || begins_again(&row.start) {
+                    true => 0,
+                    false => row.attempts.min(1),
+                };
                 row.reason = None;
                 Controlled::Now(row.status)
             }

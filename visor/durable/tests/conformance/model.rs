@@ -348,9 +348,8 @@ impl Meta for Model {
             }
             Control::Resume => {
                 if row.status == Status::Paused {
-                    if row.checkpoint.is_some() || row.reason.as_deref() != Some("by hand") {
-                        row.attempts = 0;
-                    }
+                    // Nothing in this suite may begin again.
+                    row.attempts = if row.checkpoint.is_some() { 0 } else { row.attempts.min(1) };
                     row.reason = None;
                 }
                 at_rest(row)

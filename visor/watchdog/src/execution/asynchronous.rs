@@ -10,28 +10,18 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use monohull_durable::{InvocationId, Left};
-use monohull_engine::Ready;
 use tokio::task::spawn_blocking;
 
 use crate::execution::basis::start_without_files;
+use crate::execution::came::{Accepted, NotBegun};
 use crate::execution::commit::{OwnRow, Pauses, later};
-use crate::execution::run::{NotBegun, Task};
+use crate::execution::run::Task;
 use crate::http::error::ApiError;
 use crate::invocations::callback::Callback;
-use crate::invocations::invocation::Invocation;
 use crate::invocations::status::Status;
 use crate::invocations::stored::Start;
 use crate::service::Watchdog;
-
-/// A call that was acknowledged.
-pub(crate) struct Accepted {
-    pub(crate) row: OwnRow,
-    pub(crate) invocation: Arc<Invocation>,
-    pub(crate) document: Bytes,
-    pub(crate) workflow: Arc<Ready>,
-}
 
 impl Watchdog {
     /// The host failed before anything of a call was run. From now on it is one that is run when it is due, and its inputs are kept. As long as the
@@ -54,17 +44,17 @@ impl Watchdog {
                 let start = Start { unbegun: epoch, ..start }.encode()?;
                 Ok::<_, ApiError>((start, adding))
             };
-            match spawn_blocking(add).await.map_err(|error| ApiError::monohull(error.to_string())).flatten() {
+            let added = spawn_blocking(add).await.map_err(|error| ApiError::monohull(error.to_string())).flatten();
+            let refusal = match added {
                 Ok(added) => break Some(added),
                 // The next server finds a call that was interrupted.
                 Err(_) if self.is_ending() => return self.leave(&invocation, Status::Suspended),
-                Err(refusal) => {
-                    let error = refusal.error.message;
-                    tracing::error!(id = %held.id, error, "a call waits for the disk");
-                }
-            }
+                Err(refusal) => refusal,
+            };
+            let error = &refusal.error.message;
+            tracing::error!(id = %held.id, error, "a call waits for the disk");
             // Without what it is started with it ends as one that was interrupted, or is cancelled.
-            if !pauses.wait(&invocation).await {
+            if !pauses.wait(&invocation, refusal.status).await {
                 break None;
             }
         };

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::StatusCode;
 use monohull_durable::{Adding, Commit, Held, Left, Meta, MetaError, Output, OutputAt, Status as RowStatus};
 use monohull_engine::Ready;
 use monohull_report::Outgoing;
@@ -31,20 +32,25 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The pause after the ledger could not be used.
 pub(crate) const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Pauses between attempts to keep what waits, each longer than the one before, a minute in all. What the host can never take is given up then.
+/// Pauses between attempts to keep what waits, each longer than the one before. A full disk is waited for; what the host can perhaps never take is given
+/// up after a minute.
 #[derive(Default)]
-pub(crate) struct Pauses(u32);
+pub(crate) struct Pauses {
+    tries: u32,
+    in_vain: u32,
+}
 
 impl Pauses {
     const MOST: u32 = 10;
 
-    /// Waits for the next attempt. False if there is none: there were enough, or the invocation is cancelled.
-    pub(crate) async fn wait(&mut self, invocation: &Invocation) -> bool {
-        self.0 += 1;
-        if self.0 > Pauses::MOST || invocation.is_cancelled() {
+    /// Waits for the next attempt after one that was refused. False if there is none: there were enough, or the invocation is cancelled.
+    pub(crate) async fn wait(&mut self, invocation: &Invocation, refused: StatusCode) -> bool {
+        self.tries = Pauses::MOST.min(self.tries + 1);
+        self.in_vain += u32::from(refused != StatusCode::INSUFFICIENT_STORAGE);
+        if self.in_vain > Pauses::MOST || invocation.is_cancelled() {
             return false;
         }
-        sleep(TROUBLE_PAUSE * self.0).await;
+        sleep(TROUBLE_PAUSE * self.tries).await;
         !invocation.is_cancelled()
     }
 }

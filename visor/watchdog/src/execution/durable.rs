@@ -30,16 +30,16 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::execution::alarm::{Alarm, after};
 use crate::execution::arrivals::Arrivals;
 use crate::execution::basis::{Basis, NoBasis, unbegun};
+use crate::execution::came::{Came, NotBegun, NotYet, Waiting};
 use crate::execution::checkpoints::{Waits, Written, take_sent};
 use crate::execution::commit::{Over, OwnRow, Pauses, TROUBLE_PAUSE, ended, later};
 use crate::execution::leg::{Begun, Far, Here, Leg};
 use crate::execution::process::Process;
-use crate::execution::run::{Came, NotBegun, Waiting};
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::admission::{RunPermit, Turn};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, meta_kept, now};
-use crate::invocations::residents::{Ended, WaitOf};
+use crate::invocations::residents::Ended;
 use crate::invocations::status::Status;
 use crate::invocations::stored::encode_printed;
 use crate::invocations::workers::Run;
@@ -190,7 +190,9 @@ impl Watchdog {
         }
         let (commit, left, told) = match basis {
             Ok(basis) => return self.go_on(claim.clone(), basis, since, permit).await,
-            Err(NoBasis::Pause(reason)) => (Commit::Paused { reason }, Left::default(), None),
+            Err(NoBasis::Pause(reason)) => {
+                (Commit::Paused { reason }, Left { start: unbegun(claim), ..Left::default() }, None)
+            }
             Err(NoBasis::Host(reason)) => {
                 tracing::warn!(id = %claim.held.id, error = reason, "an invocation goes on later");
                 (later(claim.attempt, reason), Left { start: unbegun(claim), ..Left::default() }, None)
@@ -264,7 +266,7 @@ impl Watchdog {
                             let error = &refusal.error.message;
                             tracing::error!(id = %claim.held.id, error, "a checkpoint is written again later");
                             waits = (begun, run, None);
-                            if !pauses.wait(&invocation).await {
+                            if !pauses.wait(&invocation, refusal.status).await {
                                 break Err(refusal);
                             }
                         }
@@ -286,6 +288,7 @@ impl Watchdog {
                         drop(adding);
                         return self.leave_and_call((&claim, has_callback), &invocation, Status::Suspended).await;
                     }
+                    Err(_) if invocation.is_cancelled() => (Status::Cancelled, None, Err(self.given_up())),
                     Err(refusal) => (Status::Failed, None, Err(refusal)),
                 }
             }
@@ -495,11 +498,4 @@ enum KeptWait {
     Committed,
     /// The commit is to be made once more, before files may be removed.
     NotYet(NotYet),
-}
-
-/// A wait whose commit is to be made once more.
-pub(crate) struct NotYet {
-    pub(crate) both: Arc<(Commit, Left)>,
-    pub(crate) resident: Option<WaitOf>,
-    pub(crate) adding: Adding,
 }

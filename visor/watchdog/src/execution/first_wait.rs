@@ -9,10 +9,9 @@ use monohull_worker::{Data, SuspendedRun};
 use tokio::task::spawn_blocking;
 
 use crate::endpoints::durable::full;
+use crate::execution::came::{NotYet, Waiting};
 use crate::execution::checkpoints::{Waits, Written};
 use crate::execution::commit::{OwnRow, Pauses};
-use crate::execution::durable::NotYet;
-use crate::execution::run::Waiting;
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::status::Status;
@@ -63,7 +62,7 @@ impl Watchdog {
                     let error = &refusal.error.message;
                     tracing::error!(id = invocation.id, error, "a checkpoint is written again later");
                     process = None;
-                    if !pauses.wait(invocation).await {
+                    if !pauses.wait(invocation, refusal.status).await {
                         return Err(refusal);
                     }
                 }

@@ -23,10 +23,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::endpoints::versions::Version;
+use crate::execution::came::Came;
 use crate::execution::checkpoints::{Waits, Written, take_sent};
 use crate::execution::commit::TROUBLE_PAUSE;
 use crate::execution::leg::Leg;
-use crate::execution::run::Came;
 use crate::http::error::ApiError;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, meta_kept, now};

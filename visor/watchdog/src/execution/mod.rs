@@ -5,6 +5,7 @@ mod arrivals;
 mod asynchronous;
 pub(crate) mod basis;
 mod callbacks;
+mod came;
 pub(crate) mod checkpoints;
 mod children;
 mod commit;

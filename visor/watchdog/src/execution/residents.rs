@@ -19,11 +19,11 @@ use monohull_worker::Message;
 use tokio::time::Instant;
 
 use crate::execution::arrivals::Arrivals;
+use crate::execution::came::Came;
 use crate::execution::checkpoints::Deadline;
 use crate::execution::leg::{Begun, Far, Here};
 use crate::execution::messages::{MessageReader, Postman};
 use crate::execution::process::alone;
-use crate::execution::run::Came;
 use crate::invocations::admission::RunPermit;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::residents::{Ended, Gauge, Process, Resident, WaitOf};

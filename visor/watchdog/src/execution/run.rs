@@ -14,11 +14,11 @@ use tokio::time::{Instant, timeout_at};
 use bytes::Bytes;
 
 use crate::execution::arrivals::Arrivals;
-use crate::execution::asynchronous::Accepted;
 use crate::execution::basis::needs_inputs_later;
+use crate::execution::came::{Accepted, Came, NotBegun, Waiting};
 use crate::execution::checkpoints::take_sent;
 use crate::execution::commit::{Over, OwnRow};
-use crate::execution::end::{Ended, contents};
+use crate::execution::end::contents;
 use crate::execution::first_wait::First;
 use crate::execution::messages::{MessageReader, Postman};
 use crate::execution::process::Process;
@@ -37,7 +37,7 @@ use monohull_engine::mounts::{self, Opened};
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
 use monohull_report::{self as report, Failure, Outgoing, ProcessKind, ProcessReport, RunReport};
-use monohull_worker::{Data, Job, JobTemplate, Message, Notice, ProcessError, SuspendedRun};
+use monohull_worker::{Data, Job, JobTemplate, Message, Notice, ProcessError};
 
 /// The time after its own deadline in which a workflow may report that it has missed it; then its process is killed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -84,39 +84,6 @@ pub(crate) struct Inputs {
     pub(crate) hold: Hold,
 }
 
-/// How a run came to its end.
-pub(crate) enum Came {
-    /// The workflow has ended.
-    Ended(Box<Ended>),
-    /// The workflow waits.
-    Suspended(Box<Waiting>),
-    /// What it was to go on with is not what it should be.
-    Unfit(String),
-    /// The host failed before anything of the workflow was run.
-    NotBegun(Box<NotBegun>),
-}
-
-/// A run that has not begun.
-pub(crate) struct NotBegun {
-    pub(crate) refusal: ApiError,
-    pub(crate) inputs: Vec<(String, Data)>,
-}
-
-/// A run that waits.
-pub(crate) struct Waiting {
-    pub(crate) run: SuspendedRun,
-    /// What fills its input slots, if it may be run again from its beginning.
-    pub(crate) inputs: Vec<(String, Data)>,
-    /// Its process, if that stays.
-    pub(crate) process: Option<Run>,
-}
-
-impl From<ApiError> for Came {
-    fn from(refusal: ApiError) -> Came {
-        Came::Ended(Box::new((None, Err(refusal))))
-    }
-}
-
 impl Watchdog {
     /// Starts an invocation. It runs in a task of its own, independent of the client's connection.
     pub(crate) fn begin(self: &Arc<Self>, task: Task) {
@@ -155,6 +122,7 @@ impl Watchdog {
                         drop((slot, hold));
                         return Box::pin(self.leave_for_ledger(&invocation, owed, is_own)).await;
                     }
+                    Err(_) if invocation.is_cancelled() => (Status::Cancelled, (None, Err(self.given_up()))),
                     Err(refusal) => (Status::Failed, (None, Err(refusal))),
                 }
             }
