@@ -94,3 +94,22 @@ fn each_route_that_writes_says_so_and_works_later() {
         assert_eq!(server.ended(&format!("/invocations/{id}"))["status"], "completed");
     }
 }
+
+/// It has done its work, and is not run again: its output is kept once there is room.
+#[test]
+fn a_large_output_of_a_call_that_runs_once_waits_for_the_disk() {
+    let server = Server::start_with(&["--timeout", "120s"]);
+    server.put_example("echo");
+    let slow = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "wait_ms": 10_000, "say": "soon" } });
+    server.put_workflow(&single("slow", "echo", &slow));
+    let body: Vec<u8> = (0..3 << 20).map(|number: u32| (number % 251) as u8).collect();
+    let location = server.post("/async-invoke/slow", &body).expect(202).headers["location"].clone();
+    eventually("it runs", || server.get(&format!("{location}/logs")).expect(200).text().contains("soon"));
+    server.limit_files(Some(0));
+    eventually("it waits for room", || server.log().contains("outputs wait for the disk"));
+    assert_eq!(server.get(&location).expect(200).json()["status"], "running");
+    server.limit_files(None);
+    let shown = server.ended(&location);
+    assert_eq!(shown["status"], "completed", "{shown:#}");
+    assert_eq!(server.get(&format!("{location}/outputs/out")).expect(200).body, body);
+}

@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::http::content::{Content, SMALL};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Blame};
 use crate::http::request_body::Hold;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, now};
@@ -88,9 +88,27 @@ impl Watchdog {
         let mut end = invocation.ending(status, report, result);
         let printed = encode_end(&invocation.printed());
         let has_callback = callback.is_some();
-        let (watchdog, of_row, told) = (self.clone(), held.clone(), end.clone());
-        let kept = spawn_blocking(move || watchdog.keep_end(&of_row, &workflow, &told, sent)).await;
-        let kept = kept.map_err(|error| ApiError::monohull(error.to_string())).flatten();
+        let (mut pauses, mut of_outputs) = (Pauses::default(), None);
+        let kept = loop {
+            let (watchdog, of_row, workflow, told, sent) =
+                (self.clone(), held.clone(), workflow.clone(), end.clone(), sent.clone());
+            let kept = spawn_blocking(move || watchdog.keep_end(&of_row, &workflow, &told, sent)).await;
+            match kept.map_err(|error| ApiError::monohull(error.to_string())).flatten() {
+                // It has done all that it had to do, and is not run again for this.
+                Err(refusal) if attempt.is_none() && refusal.error.blame == Blame::Host && !self.is_ending() => {
+                    let bytes = || end.result.iter().flatten().map(|(_, content)| content.len()).sum();
+                    if of_outputs.is_none() {
+                        of_outputs = self.room_to_wait(bytes());
+                    }
+                    tracing::error!(id = %held.id, error = refusal.error.message, "outputs wait for the disk");
+                    invocation.release_permit();
+                    if of_outputs.is_none() || !pauses.wait(&invocation, refusal.status).await {
+                        break Err(refusal);
+                    }
+                }
+                kept => break kept,
+            }
+        };
         let (commit, left, adding) = match (kept, attempt) {
             (Ok(kept), _) => kept,
             // Its outputs cannot be kept now; a later attempt may have room for them.
@@ -107,6 +125,7 @@ impl Watchdog {
         };
         // The outputs are in the commit, or files.
         let mut end = Arc::unwrap_or_clone(end).without_outputs();
+        drop(of_outputs);
         let mut both = Arc::new((commit, Left { printed, callback, ..left }));
         let mut room = None;
         if self.attempt(&held, &both).await.is_continue() {
@@ -135,6 +154,12 @@ impl Watchdog {
         }
     }
 
+    /// Room for what waits for the disk in memory: all of it together has so much, or one has more.
+    fn room_to_wait(&self, bytes: u64) -> Option<Hold> {
+        let mut room = Hold::default();
+        room.cover_alone(bytes, &self.waiting_reports).is_ok().then_some(room)
+    }
+
     /// What an end has in memory while it waits for the disk: its row as bytes. A report that there is no room for beside those of others is left out.
     fn wait_with(&self, held: &Held, end: &mut End, both: Arc<(Commit, Left)>) -> (Arc<(Commit, Left)>, Option<Hold>) {
         let Commit::Ended { well, report, published } = &both.0 else { return (both, None) };
@@ -142,8 +167,7 @@ impl Watchdog {
             return (both, None);
         }
         end.report = None;
-        let mut room = Hold::default();
-        if room.cover_alone(report.len() as u64, &self.waiting_reports).is_ok() {
+        if let Some(room) = self.room_to_wait(report.len() as u64) {
             return (both, Some(room));
         }
         tracing::warn!(id = %held.id, bytes = report.len(), "a report is lost: the disk is full, and so is the memory for reports that wait for it");
