@@ -79,6 +79,9 @@ pub(crate) struct Over {
     pub(crate) attempt: Option<u32>,
 }
 
+/// The commit of an end, and what keeps its files until that is made.
+pub(crate) type KeptEnd = (Commit, Left, Option<Adding>);
+
 impl Watchdog {
     /// Commits the end of a run, shows it, and calls back. `until_shown` is dropped before a client that waits for this is answered: its next
     /// request may follow at once.
@@ -88,26 +91,10 @@ impl Watchdog {
         let mut end = invocation.ending(status, report, result);
         let printed = encode_end(&invocation.printed());
         let has_callback = callback.is_some();
-        let (mut pauses, mut of_outputs) = (Pauses::default(), None);
-        let kept = loop {
-            let (watchdog, of_row, workflow, told, sent) =
-                (self.clone(), held.clone(), workflow.clone(), end.clone(), sent.clone());
-            let kept = spawn_blocking(move || watchdog.keep_end(&of_row, &workflow, &told, sent)).await;
-            match kept.map_err(|error| ApiError::monohull(error.to_string())).flatten() {
-                // It has done all that it had to do, and is not run again for this.
-                Err(refusal) if attempt.is_none() && refusal.error.blame == Blame::Host && !self.is_ending() => {
-                    let bytes = || end.result.iter().flatten().map(|(_, content)| content.len()).sum();
-                    if of_outputs.is_none() {
-                        of_outputs = self.room_to_wait(bytes());
-                    }
-                    tracing::error!(id = %held.id, error = refusal.error.message, "outputs wait for the disk");
-                    invocation.release_permit();
-                    if of_outputs.is_none() || !pauses.wait(&invocation, refusal.status).await {
-                        break Err(refusal);
-                    }
-                }
-                kept => break kept,
-            }
+        let kept = match attempt {
+            Some(_) => self.keep_end_once(&held, &workflow, &end, sent).await,
+            // It has done all that it had to do, and is not run again because the disk does not take it now.
+            None => self.keep_end_in_time(&held, &workflow, &end, sent, &invocation).await,
         };
         let (commit, left, adding) = match (kept, attempt) {
             (Ok(kept), _) => kept,
@@ -125,7 +112,6 @@ impl Watchdog {
         };
         // The outputs are in the commit, or files.
         let mut end = Arc::unwrap_or_clone(end).without_outputs();
-        drop(of_outputs);
         let mut both = Arc::new((commit, Left { printed, callback, ..left }));
         let mut room = None;
         if self.attempt(&held, &both).await.is_continue() {
@@ -152,6 +138,45 @@ impl Watchdog {
         if has_callback {
             self.call_back(&held.id);
         }
+    }
+
+    /// [`Watchdog::keep_end`], tried again as long as there is room in memory for the outputs.
+    async fn keep_end_in_time(
+        self: &Arc<Self>,
+        held: &Held,
+        workflow: &Arc<Ready>,
+        end: &Arc<End>,
+        sent: Vec<Outgoing>,
+        invocation: &Arc<Invocation>,
+    ) -> Result<KeptEnd, ApiError> {
+        let (mut pauses, mut room) = (Pauses::default(), None);
+        loop {
+            let refusal = match self.keep_end_once(held, workflow, end, sent.clone()).await {
+                Err(refusal) if refusal.error.blame == Blame::Host && !self.is_ending() => refusal,
+                kept => return kept,
+            };
+            tracing::error!(id = %held.id, error = refusal.error.message, "outputs wait for the disk");
+            invocation.release_permit();
+            if room.is_none() {
+                let outputs = end.result.iter().flatten();
+                room = self.room_to_wait(outputs.map(|(_, content)| content.len()).sum());
+            }
+            if room.is_none() || !pauses.wait(invocation, refusal.status).await {
+                return Err(refusal);
+            }
+        }
+    }
+
+    async fn keep_end_once(
+        self: &Arc<Self>,
+        held: &Held,
+        workflow: &Arc<Ready>,
+        end: &Arc<End>,
+        sent: Vec<Outgoing>,
+    ) -> Result<KeptEnd, ApiError> {
+        let (watchdog, held, workflow, end) = (self.clone(), held.clone(), workflow.clone(), end.clone());
+        let kept = spawn_blocking(move || watchdog.keep_end(&held, &workflow, &end, sent)).await;
+        kept.map_err(|error| ApiError::monohull(error.to_string())).flatten()
     }
 
     /// Room for what waits for the disk in memory: all of it together has so much, or one has more.
@@ -184,7 +209,7 @@ impl Watchdog {
         workflow: &Ready,
         end: &End,
         sent: Vec<Outgoing>,
-    ) -> Result<(Commit, Left, Option<Adding>), ApiError> {
+    ) -> Result<KeptEnd, ApiError> {
         let ledger = &self.ledger;
         let mut left = Left { outcome: ledger.outcome(&held.id, &end.result)?, ..Left::default() };
         let outputs = end.result.as_deref().unwrap_or_default();

@@ -1,3 +1,5 @@
+//! Which pages come with one that is touched, which of them are filled, and when.
+
 use super::*;
 
 fn state(pages: usize) -> State {
