@@ -5,6 +5,7 @@ use super::last_error;
 use crate::harness::Result;
 use crate::page_cache;
 use monohull_sys::userfaultfd;
+use std::fmt::Display;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Read;
@@ -19,49 +20,50 @@ const PAGE: usize = 4096;
 
 /// Reads the first `pages` pages of a file into as many pages that lie apart in `bytes` of fresh memory, so often. The file is in the page cache.
 pub(super) fn some(path: &Path, count: usize, bytes: usize, pages: usize) -> Result<f64> {
-    let said = |error: std::io::Error| format!("{}: {error}", path.display());
-    black_box(std::fs::read(path).map_err(said)?);
-    let stride = (bytes / pages.max(1)).next_multiple_of(PAGE);
-    let bytes = stride * pages;
-    let start = Instant::now();
-    for _ in 0..count {
-        let file = File::open(path).map_err(said)?;
-        let memory = fresh(bytes)?;
-        let places: Vec<_> = (0..pages)
-            .map(|page| libc::iovec { iov_base: memory.wrapping_byte_add(page * stride), iov_len: PAGE })
-            .collect();
+    so_often(path, count, bytes / pages.max(1), pages, |file, memory, stride| {
+        let place = |page| libc::iovec { iov_base: memory.wrapping_byte_add(page * stride), iov_len: PAGE };
+        let places: Vec<_> = (0..pages).map(place).collect();
         // SAFETY: each place is a page of the mapping, and no two are the same.
         let read = unsafe { libc::preadv(file.as_raw_fd(), places.as_ptr(), places.len() as i32, 0) };
-        // SAFETY: the mapping is ours, and nothing of it is used any more.
-        unsafe { libc::munmap(memory, bytes) };
-        if read != (pages * PAGE) as isize {
-            return Err(format!("{}: {read} bytes were read of {pages} pages", path.display()));
-        }
-    }
-    Ok(start.elapsed().as_nanos() as f64 / count as f64)
+        if read == (pages * PAGE) as isize { Ok(()) } else { Err(format!("{read} bytes were read of {pages} pages")) }
+    })
 }
 
 /// The same of a page at a time, each when it is touched: a thread that the kernel tells of it reads it and puts it there.
 pub(super) fn touched(path: &Path, count: usize, bytes: usize, pages: usize) -> Result<f64> {
-    let said = |error: std::io::Error| format!("{}: {error}", path.display());
-    black_box(std::fs::read(path).map_err(said)?);
-    let stride = (bytes / pages.max(1)).next_multiple_of(PAGE);
-    let bytes = stride * pages;
-    let start = Instant::now();
-    for _ in 0..count {
-        let file = File::open(path).map_err(said)?;
-        let memory = fresh(bytes)?;
+    so_often(path, count, bytes / pages.max(1), pages, |file, memory, stride| {
         let first = memory as u64;
-        let faults = watched(first..first + bytes as u64).map_err(said)?;
+        let faults = watched(first..first + (stride * pages) as u64).map_err(|error| error.to_string())?;
         let serve = thread::spawn(move || (0..pages).try_for_each(|page| serve(&faults, &file, page)));
         for page in 0..pages {
             // SAFETY: it is a page of the mapping, which the thread fills; if that ends, the descriptor is closed and the page is zero.
             unsafe { memory.cast::<u8>().add(page * stride).write_volatile(1) };
         }
         let served = serve.join().map_err(|_| "the thread that fills pages panicked".to_owned())?;
+        served.map_err(|error| error.to_string())
+    })
+}
+
+/// The time of `once`, in ns: it gets the file, fresh memory for so many pages, and how far apart these are.
+fn so_often(
+    path: &Path,
+    count: usize,
+    apart: usize,
+    pages: usize,
+    once: impl Fn(File, *mut libc::c_void, usize) -> Result<()>,
+) -> Result<f64> {
+    let said = |error: &dyn Display| format!("{}: {error}", path.display());
+    black_box(std::fs::read(path).map_err(|error| said(&error))?);
+    let stride = apart.next_multiple_of(PAGE);
+    let bytes = stride * pages;
+    let start = Instant::now();
+    for _ in 0..count {
+        let file = File::open(path).map_err(|error| said(&error))?;
+        let memory = fresh(bytes)?;
+        let done = once(file, memory, stride);
         // SAFETY: the mapping is ours, and nothing of it is used any more.
         unsafe { libc::munmap(memory, bytes) };
-        served.map_err(said)?;
+        done.map_err(|error| said(&error))?;
     }
     Ok(start.elapsed().as_nanos() as f64 / count as f64)
 }
