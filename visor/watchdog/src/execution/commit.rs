@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::http::content::{Content, SMALL};
-use crate::http::error::{ApiError, Blame};
+use crate::http::error::ApiError;
 use crate::http::request_body::Hold;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, now};
@@ -152,7 +152,7 @@ impl Watchdog {
         let (mut pauses, mut room) = (Pauses::default(), None);
         loop {
             let refusal = match self.keep_end_once(held, workflow, end, sent.clone()).await {
-                Err(refusal) if refusal.error.blame == Blame::Host && !self.is_ending() => refusal,
+                Err(refusal) if refusal.may_pass() && !self.is_ending() => refusal,
                 kept => return kept,
             };
             tracing::error!(id = %held.id, error = refusal.error.message, "outputs wait for the disk");

@@ -35,7 +35,7 @@ use crate::execution::checkpoints::{Waits, Written, take_sent};
 use crate::execution::commit::{Over, OwnRow, Pauses, TROUBLE_PAUSE, ended, later};
 use crate::execution::leg::{Begun, Far, Here, Leg};
 use crate::execution::process::Process;
-use crate::http::error::{ApiError, Blame};
+use crate::http::error::ApiError;
 use crate::invocations::admission::{RunPermit, Turn};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, meta_kept, now};
@@ -261,7 +261,7 @@ impl Watchdog {
                     match spawn_blocking(keep).await {
                         // There is nothing that it could go on from instead.
                         Ok((Err(refusal), begun, run))
-                            if !may_try_again && refusal.error.blame == Blame::Host && !self.is_ending() =>
+                            if !may_try_again && refusal.may_pass() && !self.is_ending() =>
                         {
                             let error = &refusal.error.message;
                             tracing::error!(id = %claim.held.id, error, "a checkpoint is written again later");
@@ -322,7 +322,7 @@ impl Watchdog {
         };
         match &result {
             // A full disk, a process that was killed: not what the workflow did.
-            Err(refusal) if refusal.error.blame == Blame::Host && may_try_again && status == Status::Failed => {
+            Err(refusal) if refusal.may_pass() && may_try_again && status == Status::Failed => {
                 self.metrics.not_resumed("host");
                 let commit = later(claim.attempt, refusal.error.message.clone());
                 drop(report);
