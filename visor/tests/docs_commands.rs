@@ -258,8 +258,9 @@ fn driver(tasks: &[Task], swaps: &Swaps, work: &Path) -> String {
                 let (script, output) = (file("sh"), file("out"));
                 let _ = writeln!(driver, "(exit $last); . '{script}' > '{output}' 2>&1 < /dev/null; last=$?");
                 let _ = writeln!(driver, "echo $last > '{}'", file("status"));
-                if step.command.trim_end().ends_with('&') {
-                    // It says when it is ready.
+                let is_silent = step.command.contains(">/dev/null");
+                if step.command.trim_end().ends_with('&') && !is_silent {
+                    // It says when it is ready. The commands that follow a silent one wait for it themselves.
                     let _ = writeln!(driver, "for _ in $(seq 1200); do [ -s '{output}' ] && break; sleep 0.05; done");
                 }
             }
