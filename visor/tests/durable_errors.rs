@@ -21,7 +21,7 @@ use stops::{copy, failed};
 use tempfile::TempDir;
 
 /// So many calls are tried, in equal steps. With `--full` it is each of them.
-const EACH: usize = 16;
+const EACH: usize = 40;
 /// The errors. A call is tried with the next one each time.
 const ERRORS: [i32; 4] = [EIO, ENOSPC, EINTR, ENOMEM];
 

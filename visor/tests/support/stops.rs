@@ -132,6 +132,20 @@ fn names(program: Pid, registers: &libc::user_regs_struct, folder: &str) -> bool
     String::from_utf8_lossy(path).contains(folder)
 }
 
+/// Whether it is `fcntl(2)` and takes no lock. What else that does Linux does without fail: seals, flags, and giving up a lock. (If that failed, the
+/// database would wait for a lock of its own until its time is over, half a minute.)
+fn takes_no_lock(program: Pid, registers: &libc::user_regs_struct) -> bool {
+    if registers.orig_rax as i64 != libc::SYS_fcntl {
+        return false;
+    }
+    let mut kind = [0; size_of::<libc::c_short>()];
+    let memory = fs::File::open(format!("/proc/{program}/mem")).expect("it is ours");
+    let is_lock = [libc::F_SETLK, libc::F_SETLKW].contains(&(registers.rsi as i32));
+    // The kind comes first in `struct flock`.
+    let read = is_lock && std::os::unix::fs::FileExt::read_exact_at(&memory, &mut kind, registers.rdx).is_ok();
+    !read || i32::from(libc::c_short::from_ne_bytes(kind)) == libc::F_UNLCK
+}
+
 /// Runs the program, and lets its system call of this number, from 0, fail with an error: it is not made. Counted are the calls from when it looks at the
 /// state folder on, which is its last argument. Its worker processes are left alone.
 pub(crate) fn failed(folder: &Path, args: &[&str], fail_at: usize, error: i32) -> Failed {
@@ -172,7 +186,7 @@ pub(crate) fn failed(folder: &Path, args: &[&str], fail_at: usize, error: i32) -
                 // Mappings of files are tried, as those of the database's index are.
                 let is_memory = number == libc::SYS_mmap && registers.r10 & libc::MAP_ANONYMOUS as u64 != 0;
                 counts = counts || names(program, &registers, state);
-                if counts && CAN_FAIL.contains(&number) && !is_memory {
+                if counts && CAN_FAIL.contains(&number) && !is_memory && !takes_no_lock(program, &registers) {
                     if calls == fail_at {
                         registers.orig_rax = u64::MAX;
                         ptrace::setregs(program, registers).expect("registers");
