@@ -17,8 +17,8 @@ const FUZZED: [(&str, &str, &str); 3] = [
     (FUZZ_WORKSPACES[0], "checkpoint_read", "visor/fuzz/corpus/checkpoint_read"),
     (FUZZ_WORKSPACES[1], "check", "visor/fuzz/corpus/image_parse"),
 ];
-/// How long each of them.
-const FUZZ_SECONDS: u32 = 20;
+/// How long each of them. They have what tests leave of the processors.
+const FUZZ_SECONDS: u32 = 30;
 /// What they are compiled for.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// Cases of each of the checker's properties.
@@ -47,8 +47,6 @@ fn steps(times: &Times, extent: Extent) -> Result {
         });
         tests.and(beside.join().expect("it does not panic"))
     })?;
-    times.step("properties", &properties)?;
-    times.step("fuzz", &fuzz)?;
     times.step("demo", &|| {
         shell::heading("demo");
         demo::run(&[], DEMO_BYTES)
@@ -69,17 +67,17 @@ fn start_beside_tests(extent: Extent) -> Result {
     shell::run(&mut beside)
 }
 
-/// What needs none of the folders that tests build in, each to its end. The last tests wait for the interpreter of Python. If it cannot be
+/// What needs none of the folders that tests build in, or for a moment only, each to its end. The last tests wait for the interpreter of Python. If it cannot be
 /// compiled here, they compile it, or are counted as failed. All tests of Python programs have another interpreter.
 pub(crate) fn beside_tests(extent: Extent) -> Result {
     let miri = miri::run();
-    let fuzzers = FUZZED.iter().try_for_each(|(workspace, ..)| build_fuzzers(workspace));
     if extent == Extent::Sampled
         && let Err(why) = python::build_small()
     {
         eprintln!("the interpreter of Python programs: {why}");
     }
-    miri.and(fuzzers)
+    let fuzzed = fuzz();
+    miri.and(fuzzed).and(properties())
 }
 
 /// Where the time goes.
@@ -144,5 +142,6 @@ fn run_fuzzer(mut fuzzer: Command, program: &str, seeds: &str, target: &Path) ->
 fn properties() -> Result {
     shell::heading(&format!("properties of the checker, {CASES} cases each"));
     let mut tests = shell::cargo(["test", "--release", "--package", "monohull-checker", "--test", "planted"]);
+    tests.arg("--target-dir").arg(Workspace::load()?.target().join("fuzz"));
     shell::run(tests.env("PROPTEST_CASES", CASES.to_string()))
 }

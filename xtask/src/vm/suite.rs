@@ -146,6 +146,12 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         kernel: None,
         why: "it compiles its programs, before any of them runs",
     },
+    LeftOut {
+        program: "process",
+        tests: &["monohull_run_does_not_wait_for_ever"],
+        kernel: None,
+        why: "keys have no part in a process that is stopped, and its time would be up before this processor has begun",
+    },
     LeftOut { program: "domain_modules", tests: &[], kernel: None, why: "it builds its modules with rustc" },
     LeftOut { program: "serve_hostile", tests: &[], kernel: None, why: "it builds its modules with rustc" },
     LeftOut {

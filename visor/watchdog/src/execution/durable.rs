@@ -260,9 +260,7 @@ impl Watchdog {
                     };
                     match spawn_blocking(keep).await {
                         // There is nothing that it could go on from instead.
-                        Ok((Err(refusal), begun, run))
-                            if !may_try_again && refusal.may_pass() && !self.is_ending() =>
-                        {
+                        Ok((Err(refusal), begun, run)) if !may_try_again && refusal.may_pass() && !self.is_ending() => {
                             let error = &refusal.error.message;
                             tracing::error!(id = %claim.held.id, error, "a checkpoint is written again later");
                             waits = (begun, run, None);
