@@ -246,6 +246,39 @@ fn grants_are_read_again_at_a_signal_and_workflows_wait_for_those_taken_back() {
     assert!(printed(&server, "w")[0].contains("granted"));
 }
 
+/// Neither a call that has not begun nor one that sleeps is lost.
+#[test]
+fn what_is_granted_and_away_for_a_while_is_waited_for() {
+    let host = Host::new();
+    let path = host.grants(&json!({ "files": { "data": { "directory": "data", "workflows": ["w"] } } }));
+    let server = Server::start_with(&["--grants", &path, "--suspend", "1s"]);
+    server.put_example("inbox");
+    let args = json!({ "events": ["a"], "fills": "result" });
+    let extra = json!({ "files": [{ "at": "/d", "grant": "data" }], "args": args, "outputs": ["result"] });
+    server.put_workflow(&single("w", "inbox", &extra));
+    let has_status = |id: &str, status: &str| server.get(&format!("/invocations/{id}")).json()["status"] == status;
+    server.post("/async-invoke/w?id=sleeps", b"").expect(202);
+    eventually("it sleeps", || has_status("sleeps", "suspended"));
+
+    fs::rename(host.at("data"), host.at("away")).expect("renamed");
+    server.post("/invocations/sleeps/events/a", b"to it").expect(202);
+    server.post("/async-invoke/w?id=begins", b"").expect(202);
+    for id in ["sleeps", "begins"] {
+        let shown = || server.get(&format!("/invocations/{id}")).json();
+        eventually("it is tried in vain", || {
+            shown()["reason"].as_str().is_some_and(|why| why.contains("the files at /d"))
+        });
+        let status = shown()["status"].as_str().expect("a status").to_owned();
+        assert!(["pending", "suspended"].contains(&&*status), "{:#}", shown());
+    }
+    fs::rename(host.at("away"), host.at("data")).expect("renamed");
+    server.post("/invocations/begins/events/a", b"to it").expect(202);
+    for id in ["sleeps", "begins"] {
+        eventually("it goes on", || has_status(id, "completed"));
+        assert_eq!(server.get(&format!("/invocations/{id}/outputs/result")).expect(200).text(), "a: to it\n");
+    }
+}
+
 #[test]
 fn missing_grants_are_reported_before_anything_is_deployed() {
     let host = Host::new();

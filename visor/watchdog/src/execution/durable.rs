@@ -375,9 +375,10 @@ impl Watchdog {
                     return Some(Came::NotBegun(Box::new(NotBegun { refusal, inputs })));
                 }
             };
+            // What is granted may be there again, or no longer in use, at a later attempt.
             let files = match self.open_files(&ready).await {
                 Ok(files) => files,
-                Err(refusal) => return Some(refusal.into()),
+                Err(refusal) => return Some(Came::NotBegun(Box::new(NotBegun { refusal, inputs }))),
             };
             let job = Job {
                 files,

@@ -245,7 +245,7 @@ impl Watchdog {
             true => Vec::new(),
             false => match Box::pin(self.open_files(&workflow)).await {
                 Ok(files) => files,
-                Err(refusal) => return refusal.into(),
+                Err(refusal) => return Came::NotBegun(Box::new(NotBegun { refusal, inputs })),
             },
         };
         let own = Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout);
