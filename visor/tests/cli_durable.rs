@@ -178,6 +178,39 @@ fn what_the_host_cannot_read_now_is_tried_again() {
     assert_eq!((output.status.code(), &show(path, "one")["status"]), (Some(0), &json!("completed")), "{output:?}");
 }
 
+/// An image that another workflow writes to is free again at a later attempt.
+#[test]
+fn an_image_that_is_in_use_is_waited_for() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path();
+    let disk = path.join("disk.img");
+    let made = monohull(path, &["image", "create", "disk.img", "--size", "4MiB"]);
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let document = json!({
+        "name": "naps",
+        "functions": { "inbox": { "image": image("inbox") } },
+        "files": [{ "at": "/d", "image": "disk.img", "access": "write" }],
+        "steps": [{ "name": "i", "function": "inbox", "args": { "events": ["a"], "fills": "result" } }],
+        "outputs": ["result"],
+    });
+    fs::write(path.join("w.json"), document.to_string()).expect("written");
+    let output = monohull(path, &["run", "w.json", "--state", "state", "--id", "one", "--detach"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let output = monohull(path, &["send", "one", "a", "--data", "x", "--state", "state"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+
+    let writer = fs::File::options().read(true).write(true).open(&disk).expect("an image");
+    let claim = nix::fcntl::Flock::lock(writer, nix::fcntl::FlockArg::LockExclusiveNonblock).expect("it is free");
+    let output = monohull(path, &["wake", "--state", "state"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let row = show(path, "one");
+    assert_eq!(row["status"], "suspended", "{row:#}");
+    assert!(row["reason"].as_str().is_some_and(|why| why.contains("is in use")), "{row:#}");
+    drop(claim);
+    let output = monohull(path, &["wake", "--state", "state", "--wait"]);
+    assert_eq!((output.status.code(), &show(path, "one")["status"]), (Some(0), &json!("completed")), "{output:?}");
+}
+
 /// Starts a function that sleeps with much memory, for so many ms each time, and touches some of it after that.
 fn start_large(folder: &Path, args: &Value) {
     let mut args = args.clone();

@@ -220,6 +220,8 @@ fn run_in(
     let waited = begin.elapsed();
     let files = match mounts::open(plan) {
         Ok(files) => files,
+        // It was there when the workflow began.
+        Err(failure) if continuation.is_some() => return failed(Failure { blame: Blame::Host, ..*failure }),
         Err(failure) => return failed(*failure),
     };
     let ready = workflow.clone();
