@@ -279,6 +279,32 @@ fn what_is_granted_and_away_for_a_while_is_waited_for() {
     }
 }
 
+/// A call that may be run again, and of which nothing was run, may move to a version that runs once at most.
+#[test]
+fn a_call_that_has_not_begun_begins_in_another_version() {
+    let host = Host::new();
+    let path = host.grants(&json!({ "files": { "data": { "directory": "data", "workflows": ["w"] } } }));
+    let server = Server::start_with(&["--grants", &path]);
+    server.put_example("file-probe");
+    let mut document = tries("w", &json!([{ "at": "/d", "grant": "data" }]), &json!([["read", "/d/file"]]));
+    document["steps"][0]["retry"] = json!({ "max_attempts": 2 });
+    server.put_workflow(&document);
+    fs::rename(host.at("data"), host.at("away")).expect("renamed");
+    server.post("/async-invoke/w?id=begins", b"").expect(202);
+    let shown = || server.get("/invocations/begins").json();
+    eventually("it is tried in vain twice", || shown()["attempts"].as_u64().is_some_and(|count| count >= 2));
+
+    document["steps"][0].as_object_mut().expect("a step").remove("retry");
+    server.put_workflow(&document);
+    let moved =
+        || server.ask_with("POST", "/workflows/w/migrate", &[("content-type", "application/json")], b"{}").json();
+    // Not while it is tried.
+    eventually("it has moved", || moved()["results"].as_array().is_some_and(Vec::is_empty));
+    fs::rename(host.at("away"), host.at("data")).expect("renamed");
+    eventually("it has ended", || ["completed", "failed", "paused"].map(Value::from).contains(&shown()["status"]));
+    assert_eq!(shown()["status"], "completed", "{:#}", shown());
+}
+
 #[test]
 fn missing_grants_are_reported_before_anything_is_deployed() {
     let host = Host::new();

@@ -147,10 +147,10 @@ fn may_have_begun(attempt: u32, epoch: u64, unbegun: u64) -> bool {
     attempt > 1 && epoch != unbegun + 1
 }
 
-/// What an invocation is started with after an attempt of which nothing was run. If it may be run once at most, the next one is as the first; `None` if
-/// it may be run again anyway.
+/// What an invocation is started with after an attempt of which nothing was run: the next one is as the first, also in a version of the workflow that runs
+/// once at most. `None` if an earlier one may have begun.
 pub(crate) fn unbegun(claim: &Claim) -> Option<Vec<u8>> {
-    let start = Start::decode(&claim.start).filter(|start| claim.checkpoint.is_none() && !start.again)?;
+    let start = Start::decode(&claim.start).filter(|_| claim.checkpoint.is_none())?;
     if may_have_begun(claim.attempt, claim.held.epoch, start.unbegun) {
         return None;
     }
