@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 const WASMTIME: &str =
     "wasmtime==50.0.1 --hash=sha256:cc14c3a17654e0394e0225b11813532ef0cd7bd1e222a0c5494cdedaabeddac4\n";
 
-/// The program of the same release, which serves HTTP.
-const WASMTIME_PROGRAM: [&str; 3] = ["wasmtime-cli", "--version", "=50.0.1"];
+/// The program that serves HTTP: of its releases with long support the last one that our compiler takes.
+const WASMTIME_PROGRAM: [&str; 3] = ["wasmtime-cli", "--version", "=48.0.8"];
 
 /// Fetches what is not there yet.
 pub(crate) fn ready() {
