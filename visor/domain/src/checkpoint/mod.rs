@@ -53,9 +53,12 @@ mod file_pages;
 mod keeper;
 mod names;
 mod page_hash;
+mod page_hashes;
 mod pages;
 mod putting_back;
 mod quiesce;
+#[cfg(test)]
+mod random;
 pub mod record;
 mod residence;
 pub(crate) mod restore;

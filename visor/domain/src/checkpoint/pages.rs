@@ -111,10 +111,8 @@ pub(super) unsafe fn of_written(range: Range<u64>, into: &mut Found) {
     for unwritten in into.unwritten(&range) {
         read(next..unwritten.start, into);
         next = unwritten.end;
-        for page in unwritten.step_by(PAGE as usize) {
-            if !into.add_unwritten(page) {
-                read(page..page + PAGE, into);
-            }
+        for unknown in into.add_unwritten(unwritten) {
+            read(unknown, into);
         }
     }
     read(next..range.end, into);
