@@ -76,16 +76,29 @@ pub(super) unsafe fn put_back(
     let (mapped, elsewhere): (Vec<_>, Vec<_>) = large_parts(cells, runs, mappable)
         .into_iter()
         .partition(|part| matches!(runs[part.run].contents, Contents::File(..)));
-    let watched = match later {
-        Some((pager, source)) => fill_later(space, cells, elsewhere, pager, source)?,
-        None => Vec::new(),
+    let (watched, given) = match later {
+        Some((pager, source)) => fill_later(space, cells, runs, elsewhere, (pager, source))?,
+        None => Default::default(),
+    };
+    let pager_of = |part: &Range<u64>| {
+        let next = given.partition_point(|given| given.end <= part.start);
+        let is_given = given.get(next).is_some_and(|given| given.start <= part.start && part.end <= given.end);
+        later.filter(|_| is_given).map(|(pager, _)| pager)
     };
     let mut parts: Vec<_> = mapped.into_iter().chain(watched).collect();
     parts.sort_by_key(|part| part.pages.start);
     let mut parts = parts.into_iter().peekable();
     for (index, run) in runs.iter().enumerate() {
-        // SAFETY: the caller's promise.
-        let copy = |part: Range<u64>| unsafe { copy_back(space, run, part) };
+        let copy = |part: Range<u64>| match pager_of(&part) {
+            Some(pager) => each_piece(run, part, |address, bytes| {
+                if !pager.give(address, bytes) {
+                    // SAFETY: the caller's promise. The pager makes the page zero first.
+                    unsafe { pages::put_back(address, bytes) };
+                }
+            }),
+            // SAFETY: the caller's promise.
+            None => unsafe { copy_back(space, run, part) },
+        };
         let mut at = run.address;
         while let Some(Part { pages, .. }) = parts.next_if(|part| part.run == index) {
             let is_done = match run.contents {
@@ -129,22 +142,53 @@ fn large_parts(cells: &mut [&mut Cell], runs: &[Run<'_>], mappable: Mappable) ->
     parts
 }
 
-/// Has parts filled when they are touched: those of which the kernel tells that.
+/// Has parts filled when they are touched: those of which the kernel tells that. Between parts of a heap there may be a few pages that the run is
+/// known to touch. Then they are one range of the kernel's, so that each does not cost three system calls and a mapping. These pages are told as well:
+/// they lie in memory that is watched.
 fn fill_later(
     space: &AddressSpace,
     cells: &mut [&mut Cell],
+    runs: &[Run<'_>],
     parts: Vec<Part>,
-    pager: &Pager,
-    source: &Arc<dyn PageSource>,
-) -> Result<Vec<Part>, RestoreError> {
-    for part in &parts {
-        if let Some(cell) = cell_around(cells, part.pages.start) {
-            cell.empty(space, part.pages.clone())?;
+    (pager, source): (&Pager, &Arc<dyn PageSource>),
+) -> Result<(Vec<Part>, Vec<Range<u64>>), RestoreError> {
+    let (mut ranges, mut between): (Vec<Range<u64>>, Vec<Range<u64>>) = Default::default();
+    for Part { pages, .. } in &parts {
+        let heap = cell_around(cells, pages.start).map(|cell| cell.heap()).unwrap_or_default();
+        match ranges.last_mut() {
+            Some(last)
+                if heap.start <= last.start && pages.end <= heap.end && is_given(runs, last.end..pages.start) =>
+            {
+                between.extend(Some(last.end..pages.start).filter(|pages| !pages.is_empty()));
+                last.end = pages.end;
+            }
+            _ => ranges.push(pages.clone()),
         }
     }
-    let mut watched =
-        pager.fill_later(parts.iter().map(|part| part.pages.clone()).collect(), source).into_iter().peekable();
-    Ok(parts.into_iter().filter(|part| watched.next_if(|watched| *watched == part.pages).is_some()).collect())
+    for range in &ranges {
+        if let Some(cell) = cell_around(cells, range.start) {
+            cell.empty(space, range.clone())?;
+        }
+    }
+    let watched = pager.fill_later(ranges, &between, source);
+    let is_watched = |pages: &Range<u64>| {
+        let next = watched.partition_point(|range| range.end <= pages.start);
+        watched.get(next).is_some_and(|range| range.start <= pages.start)
+    };
+    let parts = parts.into_iter().filter(|part| is_watched(&part.pages)).collect();
+    Ok((parts, between.into_iter().filter(is_watched).collect()))
+}
+
+/// Whether these pages are few, and runs that are here have all of them, so that each is there before anything runs.
+fn is_given(runs: &[Run<'_>], pages: Range<u64>) -> bool {
+    let (mut at, mut next) = (pages.start, runs.partition_point(|run| run.range().end <= pages.start));
+    while let Some(run) = runs.get(next).filter(|run| at < pages.end && run.address <= at) {
+        if let Contents::Later(_) = run.contents {
+            return false;
+        }
+        (at, next) = (run.range().end, next + 1);
+    }
+    at == pages.end && pages.end - pages.start < MAPPED
 }
 
 /// The cell that has an address.

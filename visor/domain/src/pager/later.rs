@@ -77,6 +77,8 @@ struct State {
     done: Vec<Vec<u64>>,
     /// The same for those that were dropped, and are not there since.
     dropped: Vec<Vec<u64>>,
+    /// The same for those that never were to be filled from the source: the domain had them when it went on.
+    others: Vec<Vec<u64>>,
     /// The same for those that have been asked for. None comes a second time with another one, so that none is asked for more than twice.
     asked: Vec<Vec<u64>>,
     /// What came with pages that were touched.
@@ -110,16 +112,23 @@ impl Kept {
 }
 
 impl Later {
-    /// The parts, which are upwards, are watched from before anything runs that could touch them.
-    pub(super) fn new(source: Arc<dyn PageSource>, faults: Arc<Faults>, parts: Vec<Range<u64>>) -> Later {
+    /// The parts, which are upwards, are watched from before anything runs that could touch them. Pages of `others` are not the source's: they are
+    /// filled before that, with [`Later::give`] or by a store.
+    pub(super) fn new(
+        source: Arc<dyn PageSource>,
+        faults: Arc<Faults>,
+        parts: Vec<Range<u64>>,
+        others: &[Range<u64>],
+    ) -> Later {
         let bits = |part: &Range<u64>| vec![0; pages_in(part).div_ceil(64) as usize];
         let (most, missing) = (source.most(), parts.iter().map(pages_in).sum());
-        let [done, dropped, asked] = [(); 3].map(|()| parts.iter().map(bits).collect());
+        let [done, dropped, of_others, asked] = [(); 4].map(|()| parts.iter().map(bits).collect());
         let state = State {
             source: Some(source).filter(|_| missing > 0),
             missing,
             done,
             dropped,
+            others: of_others,
             asked,
             kept: VecDeque::new(),
             next: (0, 0),
@@ -129,7 +138,20 @@ impl Later {
             touched: None,
             may_leave: false,
         };
-        Later { most, faults, parts, state: Mutex::new(state) }
+        let later = Later { most, faults, parts, state: Mutex::new(state) };
+        {
+            let mut state = later.lock();
+            for (index, pages) in others.iter().flat_map(|pages| later.within(pages)) {
+                pages.clone().for_each(|page| set(&mut state.others[index], page));
+                state.finish(index, pages);
+            }
+        }
+        later
+    }
+
+    /// Fills pages that are not the source's. What fails is zero when it is touched.
+    pub(super) fn give(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.faults.copy(at, bytes.as_ptr() as u64, bytes.len() as u64)
     }
 
     /// No page of a cell is touched while this is locked.
@@ -205,7 +227,7 @@ impl Later {
             touched.clear();
         }
         for (index, part) in self.parts.iter().enumerate() {
-            for page in (0..pages_in(part)).filter(|page| state.is_done(index, *page)) {
+            for page in (0..pages_in(part)).filter(|page| state.is_touched(index, *page)) {
                 let at = part.start + page * PAGE;
                 match touched.last_mut() {
                     Some((start, bytes)) if start.checked_add(*bytes) == Some(at) => *bytes += PAGE,
@@ -410,6 +432,11 @@ impl MissingPages for Later {
 impl State {
     fn is_done(&self, part: usize, page: u64) -> bool {
         is_set(&self.done[part], page)
+    }
+
+    /// Whether it was the source's, and has been touched.
+    fn is_touched(&self, part: usize, page: u64) -> bool {
+        self.is_done(part, page) && !is_set(&self.others[part], page)
     }
 
     /// What came with this page, if it is kept.

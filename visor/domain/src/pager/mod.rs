@@ -252,14 +252,25 @@ impl Pager {
     }
 
     /// Watches parts of cells, upwards, that get their pages from a source when these are touched: those that can be. The others are as they were.
-    pub(crate) fn fill_later(&self, parts: Vec<Range<u64>>, source: &Arc<dyn PageSource>) -> Vec<Range<u64>> {
+    /// Of the pages that are `given`, none is the source's.
+    pub(crate) fn fill_later(
+        &self,
+        parts: Vec<Range<u64>>,
+        given: &[Range<u64>],
+        source: &Arc<dyn PageSource>,
+    ) -> Vec<Range<u64>> {
         let Some(Ok(thread)) = self.faults().and(self.thread.get()) else { return Vec::new() };
         let watched: Vec<_> = parts.into_iter().filter(|part| thread.faults.watch(part.clone()).is_ok()).collect();
-        let later = Arc::new(Later::new(source.clone(), thread.faults.clone(), watched.clone()));
+        let later = Arc::new(Later::new(source.clone(), thread.faults.clone(), watched.clone(), given));
         if self.table.later.set(later.clone()).is_ok() {
             self.table.space.fill_when_touched(later);
         }
         watched
+    }
+
+    /// Fills pages of such a part that are not the source's, before anything runs. False if they have to be stored there.
+    pub(crate) fn give(&self, at: u64, bytes: &[u8]) -> bool {
+        self.table.later.get().is_some_and(|later| later.give(at, bytes).is_ok())
     }
 
     /// What an earlier part of the run has touched, and whether a capture `may_leave` what this one does not touch where it is.

@@ -9,6 +9,7 @@ fn state(pages: usize) -> State {
         missing: pages as u64,
         done: bits.clone(),
         dropped: bits.clone(),
+        others: bits.clone(),
         asked: bits,
         kept: VecDeque::new(),
         next: (0, u64::MAX),
@@ -81,6 +82,11 @@ impl PageSource for Numbered {
 
 /// Memory of 64 pages that are filled later.
 fn later() -> (Later, Arc<Numbered>) {
+    later_but(0..0)
+}
+
+/// The same, of which these pages are not the source's.
+fn later_but(others: Range<u64>) -> (Later, Arc<Numbered>) {
     let bytes = 64 * PAGE;
     let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping where the kernel likes; it replaces nothing.
@@ -90,7 +96,8 @@ fn later() -> (Later, Arc<Numbered>) {
     faults.watch(start..start + bytes).expect("it is watched");
     let source = Arc::new(Numbered(Mutex::default(), start));
     let parts = std::iter::once(start..start + bytes).collect();
-    (Later::new(source.clone(), Arc::new(faults), parts), source)
+    let others = start + others.start * PAGE..start + others.end * PAGE;
+    (Later::new(source.clone(), Arc::new(faults), parts, &[others]), source)
 }
 
 impl Later {
@@ -161,4 +168,31 @@ fn nothing_is_filled_of_what_comes_with_a_damaged_page() {
     assert!(later.lock().kept.is_empty());
     later.touch(36).expect("filled");
     assert_eq!(later.filled(), [36]);
+}
+
+#[test]
+fn pages_that_are_there_when_the_domain_goes_on_are_never_the_sources() {
+    let (later, source) = later_but(21..23);
+    later.touched_before(Vec::new(), true);
+    let at = later.byte(21) as u64;
+    later.give(at, &[7; 2 * PAGE as usize]).expect("they are missing");
+    assert!(later.touched().is_empty());
+    // What comes with a page ends before them.
+    later.touch(20).expect("filled");
+    later.touch(23).expect("filled");
+    later.fill(&(later.byte(0) as u64..later.byte(40) as u64)).expect("filled");
+    let asked = source.0.lock().expect("no panic").clone();
+    assert!(asked.iter().all(|pages| !pages.contains(&21) && !pages.contains(&22)), "{asked:?}");
+    // SAFETY: the pages are there.
+    let bytes = [20, 21, 22, 23].map(|page| unsafe { later.byte(page).read() });
+    assert_eq!(bytes, [20, 7, 7, 23]);
+    let touched = [(later.byte(0) as u64, 21 * PAGE), (later.byte(23) as u64, 17 * PAGE)];
+    assert_eq!(later.touched(), touched);
+    // One that was dropped is zero from then on.
+    // SAFETY: madvise(2): a page of the test's, to which nothing refers.
+    unsafe { libc::madvise(at as *mut _, PAGE as usize, libc::MADV_DONTNEED) };
+    later.forget(&(at..at + PAGE));
+    later.fill(&(at..at + PAGE)).expect("zero");
+    // SAFETY: the page is there.
+    assert_eq!(unsafe { later.byte(21).read() }, 0);
 }
