@@ -21,6 +21,7 @@ use monohull_abi::layout::{
     CELL_SIZE, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base, page_down, page_up,
 };
 use monohull_abi::module::UserBounds;
+use monohull_sys::written_pages::Mappings;
 use monohull_trampoline::system::copy;
 use std::io;
 use std::iter;
@@ -148,6 +149,14 @@ impl Cell {
     /// The committed heap.
     pub fn heap(&self) -> Range<u64> {
         self.heap_start..self.heap_end
+    }
+
+    /// What that consists of: anonymous memory, unless a part of it shows, or has shown, captured memory or a copy of the instance's own.
+    pub(crate) fn mappings_of_heap(&self) -> Mappings {
+        match self.shows_file || self.points.is_some() {
+            true => Mappings::Any,
+            false => Mappings::Anonymous,
+        }
     }
 
     /// Bytes that have been made accessible besides image and main stack.

@@ -75,6 +75,15 @@ impl PageMap {
     }
 }
 
+/// What a range of memory consists of, as far as that is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mappings {
+    /// Of anonymous memory. The list takes a third of the time then, or less: the kernel need not find out of each page whether it is a file's.
+    Anonymous,
+    /// Parts of it may show files.
+    Any,
+}
+
 /// Watches ranges of this process's memory until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
@@ -108,13 +117,17 @@ impl Watch {
     }
 
     /// The pages of a range that have not been written to since they were protected, in order.
-    pub fn unwritten(&self, range: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+    pub fn unwritten(&self, range: Range<u64>, mappings: Mappings) -> io::Result<Vec<Range<u64>>> {
         let mut found: Vec<Range<u64>> = Vec::new();
         let mut room = [page_region { start: 0, end: 0, categories: 0 }; AT_ONCE];
         let mut at = range.start;
         while at < range.end {
             let mut scan = scan(at..range.end, PAGE_IS_WPALLOWED | PAGE_IS_WRITTEN, &mut room);
             scan.category_inverted |= u64::from(PAGE_IS_WRITTEN);
+            if mappings == Mappings::Anonymous {
+                scan.category_mask &= !u64::from(PAGE_IS_FILE);
+                scan.category_inverted &= !u64::from(PAGE_IS_FILE);
+            }
             let count = self.scan(&mut scan)?;
             // It stops where the room is full.
             at = scan.walk_end.max(at + 1);
@@ -221,9 +234,12 @@ mod tests {
             self.start..self.start + self.pages * PAGE
         }
 
-        /// The numbers of the pages that are known to be as they were.
+        /// The numbers of the pages that are known to be as they were: the same if it is known that no file is shown.
         fn unwritten(&self, watch: &Watch) -> Vec<u64> {
-            let runs = watch.unwritten(self.range()).expect("the kernel's list");
+            let runs = |mappings| watch.unwritten(self.range(), mappings).expect("the kernel's list");
+            let of_anonymous = runs(Mappings::Anonymous);
+            let runs = runs(Mappings::Any);
+            assert_eq!(runs, of_anonymous);
             runs.into_iter().flatten().step_by(PAGE as usize).map(|page| (page - self.start) / PAGE).collect()
         }
     }

@@ -19,6 +19,7 @@ use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::layout::CELL_SIZE;
 use monohull_abi::module::NEVER;
 use monohull_abi::number;
+use monohull_sys::written_pages::Mappings;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -221,7 +222,7 @@ impl Shared {
                 space.protect(range.clone(), Access::Read, key).map_err(unreadable)?;
             }
             // SAFETY: as above; what is charged may be read.
-            unsafe { pages::of_written(range.clone(), into) };
+            unsafe { pages::of_written(range.clone(), Mappings::Any, into) };
             if is_hidden {
                 space.protect(range.clone(), Access::None, key).map_err(unreadable)?;
             }

@@ -25,7 +25,7 @@ use super::page_hash::PageHasher;
 use super::page_hashes::{Hashes, Unwritten};
 use super::record::PageRun;
 use monohull_abi::layout::PAGE;
-use monohull_sys::written_pages::{PageMap, Watch};
+use monohull_sys::written_pages::{Mappings, PageMap, Watch};
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -184,9 +184,9 @@ impl Found {
     }
 
     /// The pages of a range that have not been written to since the latest capture, as far as that is known; they are in order.
-    pub(super) fn unwritten(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+    pub(super) fn unwritten(&self, range: &Range<u64>, mappings: Mappings) -> Vec<Range<u64>> {
         // If the kernel does not tell, all are read.
-        self.watch(range).and_then(|watch| watch.unwritten(range.clone()).ok()).unwrap_or_default()
+        self.watch(range).and_then(|watch| watch.unwritten(range.clone(), mappings).ok()).unwrap_or_default()
     }
 
     /// All of a range has been looked at: from now on the kernel notes what is written to.

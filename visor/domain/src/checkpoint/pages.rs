@@ -15,6 +15,7 @@ use crate::cell::Cell;
 use crate::image::map::Pristine;
 use monohull_abi::layout::{PAGE, THREAD_HEADER_SIZE, page_down};
 use monohull_abi::types::RED_ZONE;
+use monohull_sys::written_pages::Mappings;
 use std::ops::Range;
 
 /// The stack of a thread in a cell: its slot, and the stack pointer, which is user code's own choice.
@@ -57,9 +58,10 @@ pub(super) unsafe fn of_cell(cell: &Cell, live_stacks: &[Range<u64>], into: &mut
             }
         }
     }
-    for zeros in zeros.iter().cloned().chain([cell.heap()]) {
+    let zeros = zeros.iter().map(|zeros| (zeros.clone(), Mappings::Any));
+    for (zeros, mappings) in zeros.chain([(cell.heap(), cell.mappings_of_heap())]) {
         // SAFETY: as above; the heap up to its end is writable.
-        unsafe { of_written(zeros, into) };
+        unsafe { of_written(zeros, mappings, into) };
     }
     for live in live_stacks {
         let (page, skip) = (page_down(live.start), (live.start % PAGE) as usize);
@@ -89,11 +91,11 @@ pub(super) unsafe fn of_range(range: Range<u64>, into: &mut Found) {
 }
 
 /// The same, of a range that does not have other bounds from one capture to the next but by growing: pages that have not been written to
-/// since the latest capture are not read.
+/// since the latest capture are not read. It consists of such `mappings`.
 ///
 /// # Safety
 /// As for [`of_range`]; and whatever changes the range's pages stores to them in this process, or maps others in their place.
-pub(super) unsafe fn of_written(range: Range<u64>, into: &mut Found) {
+pub(super) unsafe fn of_written(range: Range<u64>, mappings: Mappings, into: &mut Found) {
     let mut next = range.start;
     // SAFETY: the caller's promise.
     let read = |range: Range<u64>, into: &mut Found| unsafe {
@@ -108,7 +110,7 @@ pub(super) unsafe fn of_written(range: Range<u64>, into: &mut Found) {
             }
         }
     };
-    for unwritten in into.unwritten(&range) {
+    for unwritten in into.unwritten(&range, mappings) {
         read(next..unwritten.start, into);
         next = unwritten.end;
         for unknown in into.add_unwritten(unwritten) {

@@ -14,6 +14,7 @@ type Contents = BTreeMap<u64, Vec<u8>>;
 struct Region {
     start: u64,
     used: u64,
+    mappings: Mappings,
 }
 
 impl Region {
@@ -60,7 +61,7 @@ impl Region {
 
     fn capture(&mut self, mut found: Found) -> Parts {
         // SAFETY: the region is readable, and nothing else changes it.
-        unsafe { pages::of_written(self.start..self.start + self.used * PAGE, &mut found) };
+        unsafe { pages::of_written(self.start..self.start + self.used * PAGE, self.mappings, &mut found) };
         found.into_parts()
     }
 }
@@ -82,22 +83,30 @@ fn with_watch(watch: Option<Arc<Watch>>) -> Changes {
 
 #[test]
 fn captures_with_those_before_them_are_what_memory_was() {
-    captures_are_what_memory_was(None);
+    captures_are_what_memory_was(None, Mappings::Any);
 }
 
 /// `doctor` says where the kernel cannot.
 #[test]
 fn captures_are_what_memory_was_where_the_kernel_tells_what_is_written_to() {
     if let Ok(watch) = PageMap::of_process().and_then(Watch::on) {
-        captures_are_what_memory_was(Some(Arc::new(watch)));
+        captures_are_what_memory_was(Some(Arc::new(watch)), Mappings::Any);
+    }
+}
+
+/// The same, as a heap is captured.
+#[test]
+fn captures_are_what_memory_was_that_shows_no_file() {
+    if let Ok(watch) = PageMap::of_process().and_then(Watch::on) {
+        captures_are_what_memory_was(Some(Arc::new(watch)), Mappings::Anonymous);
     }
 }
 
 /// Whatever happens to memory, a capture and what it leaves to the one before are what the memory was, and no page is there twice or
 /// without a change.
-fn captures_are_what_memory_was(watch: Option<Arc<Watch>>) {
+fn captures_are_what_memory_was(watch: Option<Arc<Watch>>, mappings: Mappings) {
     let changes = with_watch(watch.clone());
-    let mut region = Region { start: Region::map(std::ptr::null_mut(), PAGES, 0), used: PAGES / 4 };
+    let mut region = Region { start: Region::map(std::ptr::null_mut(), PAGES, 0), used: PAGES / 4, mappings };
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     // What the last capture that was kept stands for.
     let mut kept: Option<Contents> = None;
@@ -188,7 +197,7 @@ fn memory_on_huge_pages_is_captured_page_by_page() {
         let capture = || {
             let mut found = changes.begin().expect("a capture");
             // SAFETY: the pages are readable, and nothing changes them now.
-            unsafe { pages::of_written(start..start + HUGE * PAGE, &mut found) };
+            unsafe { pages::of_written(start..start + HUGE * PAGE, Mappings::Anonymous, &mut found) };
             let Parts { pages, unchanged, seen } = found.into_parts();
             changes.captured(seen, 0);
             changes.answered(Base::This);
@@ -214,7 +223,7 @@ fn memory_on_huge_pages_is_captured_page_by_page() {
 #[test]
 fn what_has_none_before_it_is_whole() {
     let changes = Changes::default();
-    let mut region = Region { start: Region::map(std::ptr::null_mut(), PAGES, 0), used: 2 };
+    let mut region = Region { start: Region::map(std::ptr::null_mut(), PAGES, 0), used: 2, mappings: Mappings::Any };
     region.page(0).fill(7);
     let mut counts = |found: Found| {
         let Parts { pages, unchanged, seen } = region.capture(found);
