@@ -11,6 +11,7 @@
 mod support;
 
 use monohull_abi::layout::{USER_BASE, USER_END};
+use monohull_visor::disk::Disk;
 use monohull_visor::domain::checkpoint::Continuation;
 use monohull_visor::domain::checkpoint::record::ThreadState;
 use monohull_visor::engine::{Ready, RunEnd, RunOptions};
@@ -18,9 +19,11 @@ use monohull_visor::report::{Progress, RunReport, Status, Stream};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::ready;
+use tempfile::TempDir;
 
 /// Shorter waits are waited out.
 const LEAST: Duration = Duration::from_millis(5);
@@ -207,7 +210,8 @@ fn step(name: &str, function: &str, args: &Value) -> Value {
 /// Threads, locks, channels, open and mapped files, buffers of slots.
 #[test]
 fn not_of_a_program_with_files_and_threads() {
-    for (mount, kind) in [(json!({ "at": "/work", "memory": "1MiB" }), "ramfs"), (image(), "fatfs")] {
+    let folder = TempDir::new().expect("a folder");
+    for (mount, kind) in [(json!({ "at": "/work", "memory": "1MiB" }), "ramfs"), (image(folder.path()), "fatfs")] {
         let args = |role: &str| json!({ "role": role, "naps": 12, "milliseconds": 20 });
         let document = json!({
             "name": "interrupted",
@@ -222,9 +226,9 @@ fn not_of_a_program_with_files_and_threads() {
 }
 
 /// A disk image that is used as a copy of it.
-fn image() -> Value {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("addresses.img");
-    monohull_visor::disk::Disk::create(&path, 4 << 20, true).expect("an image");
+fn image(folder: &Path) -> Value {
+    let path = folder.join("disk.img");
+    Disk::create(&path, 4 << 20, true).expect("an image");
     json!({ "at": "/work", "image": path })
 }
 

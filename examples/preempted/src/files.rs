@@ -6,6 +6,8 @@ use monohull_abi::layout::PAGE;
 use monohull_std::fs::{self, File};
 use monohull_std::io::{Read, Seek, SeekFrom, Write};
 use monohull_std::prelude::*;
+use monohull_std::thread;
+use monohull_std::time::Duration;
 
 /// The most files at a time.
 const FILES: u64 = 12;
@@ -94,6 +96,24 @@ impl Known {
         self.file.read_to_end(&mut bytes).expect("there is memory");
         check(&bytes, &self.seeds);
     }
+}
+
+/// Naps so many times with memory that stays as it is and an open file that changes; a number that depends on all of its pages.
+pub(super) fn change_between_naps(naps: u64) -> u64 {
+    let seeds: Vec<u64> = (1..=8).collect();
+    let mut kept = vec![0; seeds.len() * PAGE as usize];
+    fill(&mut kept, &seeds);
+    let mut known = Known::new("/work/known".to_owned(), Vec::new());
+    (0..4).for_each(|page| known.write(page, page + 1));
+    for nap in 0..naps {
+        thread::sleep(Duration::from_millis(40));
+        known.check();
+        known.write(nap % 4, nap + 5);
+        println!("after nap {nap}");
+    }
+    known.check();
+    check(&kept, &seeds);
+    known.seeds.iter().fold(0, |sum, seed| sum.rotate_left(7).wrapping_add(*seed))
 }
 
 /// Writes a page of a large file so many times; a number that depends on all of its pages. There is a hole in another file, and one that has been

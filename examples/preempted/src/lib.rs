@@ -35,9 +35,15 @@ fn main(how: String, rounds: u64) {
             let mut result = SlotString::with_slot("result");
             result.push_str(&format!("{:016x}", memory::change(rounds)));
         }
+        "alternate" => memory::alternate(2_000, 1),
+        "alternate-parts" => memory::alternate(600, usize::try_from(rounds).expect("pages")),
         "files" => {
             let mut result = SlotString::with_slot("result");
             result.push_str(&format!("{:016x}", files::change(rounds)));
+        }
+        "naps" => {
+            let mut result = SlotString::with_slot("result");
+            result.push_str(&format!("{:016x}", files::change_between_naps(rounds)));
         }
         "one-page" => {
             let mut result = SlotString::with_slot("result");

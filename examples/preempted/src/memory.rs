@@ -1,12 +1,15 @@
 //! Memory of each kind that is written, zeroed, dropped, grown, mapped, hidden and handed on, in an order that looks random and is always the same.
 //! What each page must hold is known at any time, and is looked at again and again.
 
+use core::iter;
 use core::slice;
 use monohull_abi::layout::PAGE;
 use monohull_abi::number::{DISCARD, MAP, PROTECT, UNMAP};
 use monohull_abi::types::MapAccess;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, indexed_name};
+use monohull_std::thread;
+use monohull_std::time::Duration;
 use monohull_trampoline::user::hostcall;
 
 /// The most blocks at a time, and the most pages of one.
@@ -50,6 +53,34 @@ pub(super) fn change(steps: u64) -> u64 {
         block.drop();
         sum
     })
+}
+
+/// Parts of so many pages with zero pages of the same number between them. They are looked at after each of two naps, with a line for each; behind the
+/// first one page of each gap is written to.
+pub(super) fn alternate(parts: usize, pages: usize) {
+    let mut seeds: Vec<u64> = (0..parts as u64).flat_map(|part| gapped(part + 1, pages)).collect();
+    let mut bytes = vec![0; seeds.len() * PAGE as usize];
+    fill_parts(&mut bytes, &seeds);
+    for time in 0..2 {
+        thread::sleep(Duration::from_hours(1));
+        check(&bytes, &seeds);
+        println!("whole after nap {time}");
+        seeds.iter_mut().skip(pages).step_by(2 * pages).for_each(|seed| *seed = 7);
+        fill_parts(&mut bytes, &seeds);
+    }
+    check(&bytes, &seeds);
+}
+
+/// A part and the gap behind it.
+fn gapped(seed: u64, pages: usize) -> impl Iterator<Item = u64> {
+    iter::repeat_n(seed, pages).chain(iter::repeat_n(0, pages))
+}
+
+/// Fills the pages that are not zero.
+fn fill_parts(bytes: &mut [u8], seeds: &[u64]) {
+    for (page, seed) in bytes.chunks_exact_mut(PAGE as usize).zip(seeds).filter(|(_, seed)| **seed != 0) {
+        fill(page, &[*seed]);
+    }
 }
 
 fn step(random: &mut Random, blocks: &mut Vec<Block>, slots: &mut usize) {

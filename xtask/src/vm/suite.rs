@@ -110,6 +110,12 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "100 000 threads are too much for this processor",
     },
     LeftOut {
+        program: "domain_addresses",
+        tests: &[],
+        kernel: None,
+        why: "hundreds of domains are too much for this processor, and what is captured is the same without keys",
+    },
+    LeftOut {
         program: "domain_exact",
         tests: &[],
         kernel: None,

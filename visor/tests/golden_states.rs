@@ -1,0 +1,331 @@
+//! Checkpoints of an earlier build in states that `golden_checkpoints` has not: a thread that was interrupted in the midst of a computation, with
+//! all its registers; and a child that takes pages from its parent, of a workflow with files on a copied image.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p monohull-visor --test golden_states` writes them anew, with the image of the function. That is for changes before a release.
+
+mod support;
+
+use monohull_checkpoint::record::{ChainRecord, Parent};
+use monohull_checkpoint::{Checkpoint, Content, Heat, Key, Packing, Pages, Processor, Trust, seal_bytes, write};
+use monohull_saved::{Engine, Saved};
+use monohull_visor::disk::Disk;
+use monohull_visor::domain::checkpoint::{Answer, Base, CapturedPages, Continuation, Keeper, Lineage, Suspended};
+use monohull_visor::engine::{Ready, RunEnd, RunOptions};
+use monohull_visor::report::{RunReport, Silent, Status};
+use monohull_visor::worker::read_continuation;
+use monohull_visor::workflow;
+use serde_json::json;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::{report, text};
+use tempfile::TempDir;
+
+/// The key that seals them.
+const KEY: Key = Key::new([7; 32]);
+/// Bytes of the image. What is kept is what lies before its last byte that is not zero.
+const IMAGE: u64 = 1 << 20;
+const REGISTERS: &str = "format-1-registers.checkpoint";
+const PARENT: &str = "format-1-image-parent.checkpoint";
+const CHILD: &str = "format-1-image-child.checkpoint";
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn is_updated() -> bool {
+    std::env::var_os("UPDATE_GOLDEN").is_some()
+}
+
+/// The image that this build has becomes the one that is kept.
+fn keep_image() {
+    fs::copy(support::image("preempted"), golden("preempted.so")).expect("it is built");
+}
+
+fn ready_in(folder: &Path, document: &str) -> Ready {
+    let plan = workflow::load_str(&folder.join("golden.json"), document).expect("a right workflow");
+    Ready::new(plan).expect("right images")
+}
+
+fn run(ready: &Ready, rest: Option<Continuation<CapturedPages>>, halt: Option<Duration>) -> RunEnd {
+    let options = RunOptions { halt, ..RunOptions::default() };
+    ready.run_captured(rest, None, None, &options, Arc::new(Silent)).expect("the host can hold a domain")
+}
+
+/// Reads a file of the folder, with those that it needs.
+fn read(folder: &Path, name: &str) -> (Ready, Continuation<CapturedPages>) {
+    let in_folder = folder.join("golden.json");
+    let plan = |document: &[u8], _: &Engine| {
+        let document = std::str::from_utf8(document).map_err(|error| error.to_string())?;
+        workflow::load_str(&in_folder, document).map_err(|error| error.to_string())
+    };
+    let saved = Saved::read(&folder.join(name), &KEY, plan).expect("it is read for ever");
+    let ready = ready_in(folder, std::str::from_utf8(&saved.document).expect("JSON"));
+    assert_eq!(
+        saved.functions[0].1,
+        ready.images()[0].hash().expect("it can be read"),
+        "the image is the one beside it"
+    );
+    let mut continuation = read_continuation(saved.continuation, None).expect("it is as it was written");
+    continuation.lineage = Lineage { generation: saved.generation + 1, ..Lineage::default() };
+    (ready, continuation)
+}
+
+/// The same as another file, for any processor, and with a parent that was written in this way: its name and its bytes.
+fn anew(path: &Path, packing: Packing, parent: Option<(&str, &[u8])>) -> Vec<u8> {
+    let file = File::open(path).expect("it was written");
+    let read = Checkpoint::read(&file, Trust::Key(&KEY)).expect("it is good");
+    let mut contents = read.contents().clone();
+    // The function looks at no feature of the processor, and has nothing in registers that only some have.
+    contents.identity.processor = Processor { words: vec![0] };
+    if let Some((name, bytes)) = parent {
+        let parent = Checkpoint::read(bytes, Trust::Key(&KEY)).expect("it is good");
+        contents.identity.parent = Some(Parent { id: parent.contents().identity.id, digest: parent.digest() });
+        contents.chain = Some(ChainRecord { file: name.to_owned(), depth: 1 });
+    }
+    let stored: Vec<Vec<u8>> = (0..read.stored_pages())
+        .map(|page| {
+            let mut bytes = vec![0; 4096];
+            read.read_pages(page, &mut bytes).expect("it is good");
+            bytes
+        })
+        .collect();
+    let mut pages = Pages::new();
+    for run in read.runs() {
+        for (index, address) in (run.address..run.end()).step_by(4096).enumerate() {
+            let added = match run.content {
+                Content::Here { stored: first } => pages.here(address, &stored[first as usize + index], Heat::Rest),
+                Content::Parent => pages.parent(address, 1),
+                Content::Zero => pages.zero(address, 1),
+                Content::Base => pages.base(address, 1),
+            };
+            added.expect("user memory");
+        }
+    }
+    let mut bytes = Vec::new();
+    write(&mut bytes, &contents, &pages, packing).expect("written");
+    seal_bytes(&mut bytes, &KEY).expect("sealed");
+    bytes
+}
+
+fn saved(ready: &Ready, document: &str, continuation: Continuation) -> Saved {
+    Saved {
+        workflow: ready.plan().name.clone(),
+        generation: 0,
+        document: document.as_bytes().to_vec(),
+        functions: vec![(
+            "preempted".to_owned(),
+            ready.images()[0].hash().expect("it can be read"),
+            fs::metadata(golden("preempted.so")).expect("it is kept").len(),
+        )],
+        engine: Engine { file: "golden.json".into(), ..Engine::default() },
+        continuation,
+    }
+}
+
+/// What its instance has printed.
+fn lines(report: &RunReport) -> Vec<&str> {
+    report.steps[0].instances[0].lines.iter().map(|line| line.text.as_str()).collect()
+}
+
+/// A step that computes for a while without a hostcall.
+fn computes() -> String {
+    json!({
+        "name": "computes",
+        "functions": { "preempted": { "image": "preempted.so" } },
+        "steps": [{ "name": "computes", "function": "preempted", "args": { "how": "compute", "rounds": 20_000_000 } }],
+        "outputs": ["result"],
+    })
+    .to_string()
+}
+
+#[test]
+fn a_computation_that_an_earlier_build_has_interrupted_goes_on() {
+    let _one = support::one_at_a_time();
+    let folder = golden("");
+    if is_updated() {
+        keep_image();
+        let ready = ready_in(&folder, &computes());
+        let halted = |rest: Option<Continuation>| match run(
+            &ready,
+            rest.map(|rest| rest.map_pages(CapturedPages::from)),
+            Some(Duration::from_millis(10)),
+        ) {
+            RunEnd::Suspended(suspended) => suspended.continuation,
+            _ => panic!("it has ended"),
+        };
+        let mut continuation = halted(None);
+        while continuation.instances[0].threads[0].registers.is_none() {
+            continuation = halted(Some(continuation));
+        }
+        let aside = TempDir::new().expect("a folder");
+        let written = saved(&ready, &computes(), continuation).write(aside.path(), "raw", &KEY, None);
+        let bytes = anew(&written.expect("written").path, Packing::Lz4, None);
+        fs::write(golden(REGISTERS), bytes).expect("written");
+    }
+    let (ready, continuation) = read(&folder, REGISTERS);
+    let registers = continuation.instances[0].threads[0].registers.as_ref().expect("it was interrupted");
+    assert!(registers.general.iter().filter(|register| **register != 0).count() > 4, "{registers:x?}");
+    let (vectors, masks) = registers.extended[512..].split_at(32 * 64);
+    let wide = vectors.chunks(64).enumerate().flat_map(|(index, vector)| &vector[if index < 16 { 16 } else { 0 }..]);
+    assert!(wide.chain(masks).all(|byte| *byte == 0), "it has what not every processor has");
+    let resumed = report(run(&ready, Some(continuation), None));
+    assert_eq!(resumed.status, Status::Done, "{:#?}", resumed.error);
+    let uninterrupted = report(run(&ready, None, None));
+    assert_eq!(text(&resumed, "result"), text(&uninterrupted, "result"));
+}
+
+/// An open file on a copied image, which changes between naps.
+fn naps_on_an_image() -> String {
+    json!({
+        "name": "naps",
+        "functions": { "preempted": { "image": "preempted.so" } },
+        "steps": [{ "name": "naps", "function": "preempted", "args": { "how": "naps", "rounds": 4 } }],
+        "outputs": ["result"],
+        "files": [{ "at": "/work", "image": "work.img" }],
+        "limits": { "carriers": 1 },
+    })
+    .to_string()
+}
+
+/// A folder with what the workflow names. The image has been changed by no one since it was formatted.
+fn folder_with_image() -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    for name in ["preempted.so", PARENT, CHILD] {
+        // Files that are made anew may not be there.
+        let _ = fs::copy(golden(name), path(name));
+    }
+    fs::copy(golden("work.img"), path("work.img")).expect("it is kept");
+    File::options().write(true).open(path("work.img")).and_then(|file| file.set_len(IMAGE)).expect("there is room");
+    folder
+}
+
+/// All captures of a run that goes on after each.
+#[derive(Default)]
+struct Kept(Mutex<(Vec<Suspended>, bool)>);
+
+impl Keeper for Kept {
+    fn keep(&self, captured: Suspended) {
+        let mut kept = self.0.lock().expect("captures");
+        kept.0.push(captured);
+        kept.1 = true;
+    }
+
+    fn has_answer(&self) -> bool {
+        self.0.lock().expect("captures").1
+    }
+
+    fn take_answer(&self) -> Option<Answer> {
+        let asked = std::mem::take(&mut self.0.lock().expect("captures").1);
+        asked.then(|| Answer { next: Base::This, taken: Vec::new(), sent: 0, events: Vec::new() })
+    }
+
+    fn wait_for_answer(&self) -> Option<Answer> {
+        self.take_answer()
+    }
+}
+
+/// Writes the image, and two checkpoints of a run, of which the second takes pages from the first.
+fn make_chain() {
+    let image = golden("work.img");
+    Disk::create(&image, IMAGE, true).expect("an image");
+    let mut bytes = fs::read(&image).expect("an image");
+    bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+    fs::write(&image, bytes).expect("written");
+    let folder = folder_with_image();
+    let ready = ready_in(folder.path(), &naps_on_an_image());
+    let kept = Arc::new(Kept::default());
+    let options = RunOptions { halt: Some(Duration::from_millis(30)), ..RunOptions::default() };
+    let end = ready.run_kept(None, None, Some(kept.clone()), &options, Arc::new(Silent));
+    report(end.expect("the host can hold a domain"));
+    let captures = std::mem::take(&mut kept.0.lock().expect("captures").0);
+    let mut captures =
+        captures.into_iter().map(|captured| captured.continuation).skip_while(|captured| !uses(captured, "fatfs"));
+    let (first, second) = (captures.next().expect("one"), captures.next().expect("another"));
+    assert!(!second.unchanged.is_empty(), "it takes nothing from the first");
+    // Without what the first one would take from one before it.
+    let mut first = first;
+    assert!(first.unchanged.is_empty(), "the first is a whole one");
+    first.touched.clear();
+    let aside = TempDir::new().expect("a folder");
+    let saved = |continuation| saved(&ready, &naps_on_an_image(), continuation);
+    let name = |file: &str| file.trim_end_matches(".checkpoint").to_owned();
+    let parent = saved(first).write(aside.path(), &name(PARENT), &KEY, None).expect("written");
+    let child = saved(second).write(aside.path(), &name(CHILD), &KEY, Some(&parent.base)).expect("written");
+    let parent = anew(&parent.path, Packing::Lz4, None);
+    let child = anew(&child.path, Packing::Lz4, Some((PARENT, &parent)));
+    fs::write(golden(PARENT), parent).expect("written");
+    fs::write(golden(CHILD), child).expect("written");
+}
+
+fn uses<P>(continuation: &Continuation<P>, module: &str) -> bool {
+    continuation.modules.iter().any(|record| record.name == module)
+}
+
+/// A number as records have it, seven bits in each byte: how many bytes it takes.
+fn number_len(bytes: &[u8]) -> usize {
+    bytes.iter().position(|byte| *byte < 0x80).expect("a number") + 1
+}
+
+fn number(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+/// The image is another file on each host: its device, its inode, its size and when it last changed are those of this one.
+fn adopt(continuation: &mut Continuation<CapturedPages>, image: &Path) {
+    let record = continuation.modules.iter_mut().find(|record| record.name == "fatfs").expect("an image");
+    let known = fs::metadata(image).expect("it is there");
+    let modified = known.mtime() * 1_000_000_000 + known.mtime_nsec();
+    // Behind the version there is how many images there are, one, and which mount it is.
+    let mut start = 4;
+    for _ in 0..2 {
+        start += number_len(&record.bytes[start..]);
+    }
+    let mut end = start;
+    for _ in 0..4 {
+        end += number_len(&record.bytes[end..]);
+    }
+    let zigzag = (modified << 1 ^ modified >> 63) as u64;
+    let identity = [known.dev(), known.ino(), known.len(), zigzag].map(number).concat();
+    record.bytes.splice(start..end, identity);
+}
+
+#[test]
+fn a_child_of_an_earlier_build_goes_on_with_pages_of_its_parent_and_a_copied_image() {
+    let _one = support::one_at_a_time();
+    if is_updated() {
+        keep_image();
+        make_chain();
+    }
+    let folder = folder_with_image();
+    let (ready, mut continuation) = read(folder.path(), CHILD);
+    for name in ["mm", "stdio", "time", "fdtab", "fatfs"] {
+        assert!(uses(&continuation, name), "{name} is in use");
+    }
+    adopt(&mut continuation, &folder.path().join("work.img"));
+    let resumed = report(run(&ready, Some(continuation), None));
+    assert_eq!(resumed.status, Status::Done, "{:#?}", resumed.error);
+    let uninterrupted = report(run(&ready, None, None));
+    assert_eq!(text(&resumed, "result"), text(&uninterrupted, "result"));
+    assert_eq!(lines(&resumed), ["after nap 0", "after nap 1", "after nap 2", "after nap 3"]);
+    // Without its parent, or with another file in its place, it is none.
+    let without = |change: &dyn Fn(&Path)| {
+        let folder = folder_with_image();
+        change(&folder.path().join(PARENT));
+        let plan = |_: &[u8], _: &Engine| Ok(ready.plan().as_ref().clone());
+        Saved::read(&folder.path().join(CHILD), &KEY, plan).expect_err("it needs its parent").to_string()
+    };
+    let gone = without(&|parent| fs::remove_file(parent).expect("removed"));
+    assert!(gone.contains(PARENT), "{gone}");
+    let other = without(&|parent| _ = fs::copy(golden("format-1-files-3.checkpoint"), parent).expect("copied"));
+    assert!(other.contains("parent"), "{other}");
+}
