@@ -35,8 +35,8 @@ fn main(how: String, rounds: u64) {
             let mut result = SlotString::with_slot("result");
             result.push_str(&format!("{:016x}", memory::change(rounds)));
         }
-        "alternate" => memory::alternate(2_000, 1),
-        "alternate-parts" => memory::alternate(600, usize::try_from(rounds).expect("pages")),
+        "alternate-pages" => memory::alternate((2_000, 1), Duration::from_millis(rounds)),
+        "alternate-parts" => memory::alternate((600, 16), Duration::from_millis(rounds)),
         "files" => {
             let mut result = SlotString::with_slot("result");
             result.push_str(&format!("{:016x}", files::change(rounds)));

@@ -55,20 +55,22 @@ pub(super) fn change(steps: u64) -> u64 {
     })
 }
 
-/// Parts of so many pages with zero pages of the same number between them. They are looked at after each of two naps, with a line for each; behind the
-/// first one page of each gap is written to.
-pub(super) fn alternate(parts: usize, pages: usize) {
+/// So many parts of so many pages, with as many pages of zeros between them. They are looked at after each of two naps, with a line for each; behind the
+/// first one a page of each gap is written to.
+pub(super) fn alternate((parts, pages): (usize, usize), nap: Duration) {
     let mut seeds: Vec<u64> = (0..parts as u64).flat_map(|part| gapped(part + 1, pages)).collect();
-    let mut bytes = vec![0; seeds.len() * PAGE as usize];
-    fill_parts(&mut bytes, &seeds);
+    let mut room = vec![0; (seeds.len() + 1) * PAGE as usize];
+    let first = room.as_ptr().align_offset(PAGE as usize);
+    let bytes = &mut room[first..][..seeds.len() * PAGE as usize];
+    fill_parts(bytes, &seeds);
     for time in 0..2 {
-        thread::sleep(Duration::from_hours(1));
-        check(&bytes, &seeds);
+        thread::sleep(nap);
+        check(bytes, &seeds);
         println!("whole after nap {time}");
         seeds.iter_mut().skip(pages).step_by(2 * pages).for_each(|seed| *seed = 7);
-        fill_parts(&mut bytes, &seeds);
+        fill_parts(bytes, &seeds);
     }
-    check(&bytes, &seeds);
+    check(bytes, &seeds);
 }
 
 /// A part and the gap behind it.
