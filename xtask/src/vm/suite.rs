@@ -128,6 +128,12 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "hundreds of domains are too much for this processor; the other tests of the program make some",
     },
     LeftOut {
+        program: "domain_parts",
+        tests: &[],
+        kernel: None,
+        why: "it moves hundreds of megabytes, which are too much for this processor",
+    },
+    LeftOut {
         program: "domain_runs",
         tests: &[],
         kernel: None,
