@@ -462,6 +462,15 @@ static void leave(void) {
     Py_XDECREF(done);
 }
 
+/* `invocation()`: its id, the name of this instance's step, how often it has gone on from a checkpoint */
+static PyObject *invocation(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    char id[256], step[256];
+    monohull_invocation_id(id, sizeof id);
+    monohull_step_name(step, sizeof step);
+    return Py_BuildValue("ssK", id, step, (unsigned long long)monohull_generation());
+}
+
 /* `ready(flush)`: whether this instance has started here, from a template. */
 static PyObject *ready(PyObject *module, PyObject *function) {
     (void)module;
@@ -519,6 +528,7 @@ static PyMethodDef methods[] = {
     {"make", make, METH_VARARGS, NULL},
     {"put", put, METH_VARARGS, NULL},
     {"instance", instance, METH_NOARGS, NULL},
+    {"invocation", invocation, METH_NOARGS, NULL},
     {"ready", ready, METH_O, NULL},
     {"common_random", draw_common, METH_VARARGS, NULL},
     {"archive_length", archive_length, METH_NOARGS, NULL},

@@ -15,6 +15,7 @@
 
 import gc as _gc
 import io as _io
+import itertools as _itertools
 import os as _os
 import sys as _sys
 import time as _time
@@ -23,8 +24,8 @@ import _monohull
 from _monohull import Error
 
 __all__ = [
-    "Answer", "Callback", "Child", "Continuation", "Error", "Outcome", "call_cc", "callback", "checkpoint", "event", "fork", "handed_over", "instance",
-    "perform", "publish", "ready", "resume", "send", "sleep", "slots", "start", "start_detached",
+    "Answer", "Callback", "Child", "Continuation", "Error", "Outcome", "call_cc", "callback", "checkpoint", "event", "first_of", "fork", "generation",
+    "handed_over", "instance", "invocation_id", "perform", "publish", "ready", "resume", "send", "sleep", "slots", "start", "start_detached", "step",
 ]
 
 _FOR_EVER = (1 << 64) - 1
@@ -188,6 +189,26 @@ def event(name, timeout=None):
         return None
 
 
+def first_of(names, timeout=None):
+    """Waits for the first event of several names: its name and its bytes. After `timeout` seconds without one the answer is None."""
+    names = list(names)
+    try:
+        which, content = _monohull.first_of("\n".join(names), _nanoseconds(timeout))
+    except TimeoutError:
+        return None
+    return names[which], content
+
+
+def invocation_id():
+    """The id of the invocation, by which others send it events. A copy is another invocation."""
+    return _monohull.invocation()[0]
+
+
+def generation():
+    """How often the invocation has gone on from a checkpoint. What was drawn at random for secrets is drawn again when it has changed."""
+    return _monohull.invocation()[2]
+
+
 class Answer:
     """What has become of a callback: `ending` is completed, rejected, timed out or silent, `content` the bytes that a client has sent."""
 
@@ -229,6 +250,30 @@ class Callback:
 def callback():
     """Makes a token, the name of an event that cannot be guessed: a Callback."""
     return Callback()
+
+
+_uses = {}
+
+
+def step(name, act, attempts=1, first=1, longest=3600, passes=Exception):
+    """Calls `act` with a key, for what has an effect on the outside such as a payment, and gives its result.
+
+    The key is the same when this is done again, after a kill, in a new attempt of the instance and after a rewind: a service gets it as its
+    `Idempotency-Key`. No other step has it. After an exception of `passes` it is tried again, `attempts` times in all, with the same key. The pause between is
+    `first` seconds and then twice as long each time, up to `longest`. It is a sleep: the workflow may be suspended.
+    """
+    id, own, _ = _monohull.invocation()
+    number = next(_uses.setdefault(name, _itertools.count()))
+    key = f"{id}/{own}/{instance.index}/{name}/{number}"
+    while True:
+        attempts -= 1
+        try:
+            return act(key)
+        except passes:
+            if attempts <= 0:
+                raise
+        sleep(min(first, longest))
+        first *= 2
 
 
 def sleep(seconds):

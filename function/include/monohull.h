@@ -52,6 +52,13 @@ typedef struct monohull_continuation {
 #define MONOHULL_CHILD_REFUSED 3
 #define MONOHULL_CHILD_TOO_LARGE 4
 
+/* How a callback was answered, and the room that a token takes with the zero byte at its end. */
+#define MONOHULL_ANSWER_COMPLETED 0
+#define MONOHULL_ANSWER_REJECTED 1
+#define MONOHULL_ANSWER_TIMED_OUT 2
+#define MONOHULL_ANSWER_SILENT 3
+#define MONOHULL_TOKEN_ROOM 42
+
 /* Waits until a slot is filled, and takes its buffer: bytes or text. */
 int monohull_take(const char *slot, monohull_buffer *buffer);
 /* Takes it if the slot is filled now; else MONOHULL_NOT_FOUND. */
@@ -63,6 +70,19 @@ int monohull_event(const char *name, uint64_t timeout, monohull_buffer *buffer);
 /* The same for the first of several events, whose names have a line break between two ("paid\ncancelled"): which of them was sent
  * first, from 0, or a negative error. */
 int monohull_first_of(const char *names, uint64_t timeout, monohull_buffer *buffer);
+/* Makes the token of a callback in MONOHULL_TOKEN_ROOM bytes: the name of an event that cannot be guessed. A client that knows it and the invocation's id
+ * answers: `POST /callbacks/ID/TOKEN` of a server, or `monohull send ID TOKEN`. */
+int monohull_callback(char *token);
+/* Waits for the answer: MONOHULL_ANSWER_COMPLETED or MONOHULL_ANSWER_REJECTED, and the buffer has what the client has sent; MONOHULL_ANSWER_TIMED_OUT after
+ * `timeout` nanoseconds; MONOHULL_ANSWER_SILENT if the client has not said for `heartbeat` nanoseconds that it is still at it (`.../TOKEN/heartbeat`).
+ * UINT64_MAX is no end; without an end of the heartbeat a client that says so is told that this is not waited for. Or a negative error. */
+int monohull_answer(const char *token, uint64_t timeout, uint64_t heartbeat, monohull_buffer *content);
+/* Copies the id of the invocation, cut to `room` with the zero byte at its end: the length of all of it, 0 in a run that is none. */
+size_t monohull_invocation_id(char *text, size_t room);
+/* The same of the name of this instance's step. */
+size_t monohull_step_name(char *text, size_t room);
+/* How often the invocation has gone on from a checkpoint. What was drawn at random for secrets is drawn again when it has changed. */
+uint64_t monohull_generation(void);
 /* Publishes a text, in place of the one before: it is read from outside while the workflow waits, and after its end. */
 int monohull_state(const char *name, const char *text);
 /* Fills a buffer with the text that the version before this one had published under a name, if the invocation was migrated to this version; else

@@ -7,9 +7,11 @@
 //!
 //! Unit tests do not export the names: their program is linked with this library too, which has them already.
 
+mod callback;
 mod continuations;
 mod invocation;
 
+pub use callback::*;
 pub use continuations::*;
 pub use invocation::*;
 
@@ -123,10 +125,22 @@ pub unsafe extern "C" fn monohull_first_of(names: *const c_char, timeout: u64, b
 
 /// Which of these names the event has, and its content.
 fn take_event(names: &[u8], timeout: u64) -> Result<(u64, Buffer), Errno> {
-    let deadline = match timeout {
-        0 | u64::MAX => timeout,
-        _ => sys::call(number::CLOCK_GETTIME, [Clock::Monotonic as u64])?.saturating_add(timeout).min(u64::MAX - 1),
-    };
+    take_event_until(names, deadline_of(timeout)?)
+}
+
+/// When so many nanoseconds are over. 0, which is over, and `u64::MAX`, which never is, stand for themselves.
+fn deadline_of(timeout: u64) -> Result<u64, Errno> {
+    match timeout {
+        0 | u64::MAX => Ok(timeout),
+        _ => {
+            let now = sys::call(number::CLOCK_GETTIME, [Clock::Monotonic as u64])?;
+            Ok(now.saturating_add(timeout).min(u64::MAX - 1))
+        }
+    }
+}
+
+/// As [`take_event`], up to a time of the monotonic clock.
+fn take_event_until(names: &[u8], deadline: u64) -> Result<(u64, Buffer), Errno> {
     let mut view = SlotView::default();
     let out = (&raw mut view) as u64;
     let which = sys::call(number::EVENT_WAIT, [names.as_ptr() as u64, names.len() as u64, out, deadline])?;
@@ -466,7 +480,12 @@ mod tests {
 
     #[test]
     fn the_header_declares_each_function_and_each_error() {
-        let files = [include_str!("c.rs"), include_str!("c/continuations.rs"), include_str!("c/invocation.rs")];
+        let files = [
+            include_str!("c.rs"),
+            include_str!("c/callback.rs"),
+            include_str!("c/continuations.rs"),
+            include_str!("c/invocation.rs"),
+        ];
         let lines = files.into_iter().flat_map(str::lines);
         let defined = lines.filter_map(|line| line.split_once("extern \"C\" fn "));
         let defined: Vec<&str> = defined.filter_map(|(_, rest)| rest.split_once('(')).map(|(name, _)| name).collect();

@@ -201,6 +201,27 @@ fn a_program_makes_save_points_and_copies_of_its_invocation() {
     assert_eq!(told, ["False 1 22 None", "False 2 22 None", "True 0 22 None"]);
 }
 
+/// Two effects on the outside: the first attempt of one fails, and the other is not tried again.
+const TRIES: &str = "\
+from monohull import first_of, generation, invocation_id, slots, step
+told = []
+def pay(key):
+    told.append(key)
+    if len(told) < 2:
+        raise OSError('busy')
+    return 17
+told.append(step('pay', pay, attempts=3, first=60, passes=OSError))
+def refuse(key):
+    told.append(key)
+    raise ValueError('refused')
+try:
+    step('pay', refuse, attempts=3, passes=OSError)
+except ValueError as error:
+    told.append(error)
+told += [invocation_id(), generation() > 0, first_of(['paid', 'cancelled'], timeout=0)]
+slots.put('out', ' '.join(map(str, told)))
+";
+
 /// Of four callbacks one is answered after a heartbeat, one rejected, one waits in vain, and the client of one is silent.
 #[test]
 #[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
@@ -227,4 +248,18 @@ fn a_program_waits_for_answers_of_callbacks() {
     monohull(&["wake"]).expect(0);
     let told = fs::read_to_string(place.path("out.txt")).expect("written");
     assert_eq!(told, "completed b'17', rejected b'too late', timed out b'', silent b''");
+}
+
+/// The pause between two attempts is a sleep without a process.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_program_tries_an_effect_again_with_its_key() {
+    let place = Place::new("app.py", &[("app.py", TRIES)]);
+    let (state, out) = (place.path("sleepers"), place.path("out.txt"));
+    let (state, out) = (state.to_str().expect("UTF-8"), format!("out={}", out.to_str().expect("UTF-8")));
+    let monohull = |arguments: &[&str]| place.monohull("", &[arguments, &["--state", state]].concat());
+    monohull(&["run", &place.file(), "--id", "one", "--detach", "--output", &out]).expect(4);
+    monohull(&["wake", "--wait", "--skip-time"]).expect(0);
+    let told = fs::read_to_string(place.path("out.txt")).expect("written");
+    assert_eq!(told, "one/app/0/pay/0 one/app/0/pay/0 17 one/app/0/pay/1 refused one True None");
 }

@@ -4,6 +4,8 @@
 //! bzip2 and a part of SQLite's tests are built by `cargo xtask build`. The others are built by `cargo xtask build --c-programs-wasi`, so their tests are ignored where they are not asked
 //! for: `cargo test -p monohull-visor --test wasi_programs -- --ignored`. `cargo xtask test --full` does both.
 
+#[path = "wasi_programs/assemblyscript.rs"]
+mod assemblyscript;
 #[path = "wasi_programs/ffmpeg.rs"]
 mod ffmpeg;
 mod support;
@@ -465,19 +467,6 @@ mod zlib {
         damaged.0[middle] ^= 1;
         same("minigzip", &["-d", "/work/a.gz"], "", &packed);
     }
-}
-
-/// A program in another language than C, by its own compiler and over its own library.
-#[test]
-#[ignore = "its programs are compiled: `cargo xtask build --c-programs-wasi`"]
-fn assemblyscript() {
-    let image = part("assemblyscript.so");
-    let program = ran(&image, &["x", "y"], "hello\n", &Files::new()).well();
-    let expected = ["arguments: x y", "primes to 100000: 9592", "bytes of input: 6", "a clock: true", "random: true"];
-    assert_eq!(program.out, expected);
-    assert_eq!(program.err, ["Error: to standard error"]);
-    let error = ran(&image, &["fail"], "", &Files::new()).error;
-    assert!(error.as_deref().is_some_and(|error| error.contains('3')), "{error:?}");
 }
 
 mod lua {

@@ -183,6 +183,62 @@ int monohull_handed_over(const char *name, monohull_buffer *text) {
     return fetched(monohull_wasi_handed_over(name, strlen(name), &slot), &slot, text);
 }
 
+/* -- Callbacks ----------------------------------------------------------------------------------------------------------- */
+
+#define TOKEN_BEGINS "callback-"
+#define REJECTED ":rejected"
+#define HEARTBEAT ":heartbeat"
+
+static uint64_t nanoseconds_now(void) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* When so many nanoseconds are over; UINT64_MAX is never. */
+static uint64_t end_of(uint64_t timeout) {
+    uint64_t now = nanoseconds_now();
+    return timeout >= UINT64_MAX - now ? UINT64_MAX : now + timeout;
+}
+
+int monohull_callback(char *token) {
+    unsigned char secret[16];
+    *token = 0;
+    if (getentropy(secret, sizeof secret) != 0) {
+        snprintf(explanation, sizeof explanation, "there are no random numbers: %s", strerror(errno));
+        return number_of(errno);
+    }
+    char *end = token + sprintf(token, TOKEN_BEGINS);
+    for (size_t i = 0; i < sizeof secret; i++) end += sprintf(end, "%02x", secret[i]);
+    return 0;
+}
+
+static int is_token(const char *text) {
+    size_t begins = strlen(TOKEN_BEGINS);
+    return strlen(text) == MONOHULL_TOKEN_ROOM - 1 && strncmp(text, TOKEN_BEGINS, begins) == 0
+        && strspn(text + begins, "0123456789abcdef") == MONOHULL_TOKEN_ROOM - 1 - begins;
+}
+
+int monohull_answer(const char *token, uint64_t timeout, uint64_t heartbeat, monohull_buffer *content) {
+    char names[3 * MONOHULL_TOKEN_ROOM + sizeof REJECTED + sizeof HEARTBEAT];
+    *content = none;
+    if (!is_token(token)) {
+        snprintf(explanation, sizeof explanation, "this is no token of a callback");
+        return MONOHULL_INVALID;
+    }
+    /* Without a heartbeat none is waited for, and a client that sends one is told so. */
+    int length = snprintf(names, sizeof names, "%s\n%s" REJECTED, token, token);
+    if (heartbeat != UINT64_MAX) snprintf(names + length, sizeof names - length, "\n%s" HEARTBEAT, token);
+    uint64_t end = end_of(timeout);
+    for (;;) {
+        uint64_t now = nanoseconds_now(), left = end == UINT64_MAX ? UINT64_MAX : end > now ? end - now : 0;
+        int is_last = left <= heartbeat, which = monohull_first_of(names, is_last ? left : heartbeat, content);
+        if (which == MONOHULL_TIMED_OUT) return is_last ? MONOHULL_ANSWER_TIMED_OUT : MONOHULL_ANSWER_SILENT;
+        if (which < 2) return which;
+        monohull_discard(content);
+    }
+}
+
 /* -- Children ------------------------------------------------------------------------------------------------------------ */
 
 int monohull_start_child(const char *workflow, const char *id, const void *input, size_t len, int detached) {
@@ -383,4 +439,23 @@ uint64_t monohull_attempt(void) {
 
 int monohull_ready(void) {
     return imported_ready();
+}
+
+static size_t copy_text(uint32_t which, char *text, size_t room) {
+    int length = monohull_wasi_text(which, text, room ? room - 1 : 0);
+    if (length < 0) length = 0;
+    if (room) text[(size_t)length < room ? (size_t)length : room - 1] = 0;
+    return (size_t)length;
+}
+
+size_t monohull_invocation_id(char *text, size_t room) {
+    return copy_text(MONOHULL_INVOCATION, text, room);
+}
+
+size_t monohull_step_name(char *text, size_t room) {
+    return copy_text(MONOHULL_STEP, text, room);
+}
+
+uint64_t monohull_generation(void) {
+    return (uint64_t)monohull_wasi_number(MONOHULL_GENERATION);
 }

@@ -80,6 +80,9 @@ pub(crate) fn fail(_: AbortKind, text: &str) -> ! {
     panic!("{text}")
 }
 
+/// Its id, and the name of its step.
+const INVOCATION: &str = "the-invocation";
+const STEP: &str = "the-step";
 /// What was handed over to it.
 const HANDED_OVER: &str = "sum\n1\n0\ncount\n2\n17\n";
 
@@ -89,8 +92,8 @@ pub(crate) fn info(_: Info) -> u64 {
 
 pub(crate) fn info_string(what: InfoString) -> String {
     match what {
-        InfoString::Invocation => "the-invocation".to_string(),
-        InfoString::Step => "the-step".to_string(),
+        InfoString::Invocation => INVOCATION.to_string(),
+        InfoString::Step => STEP.to_string(),
         InfoString::HandedOver => HANDED_OVER.to_string(),
         _ => String::new(),
     }
@@ -176,6 +179,8 @@ impl Arena {
             }
             number::GET_STRING_LEN if a == InfoString::HandedOver as u64 => Ok(HANDED_OVER.len() as u64),
             number::GET_STRING if a == InfoString::HandedOver as u64 => Ok(told(b, HANDED_OVER)),
+            number::GET_STRING if a == InfoString::Invocation as u64 => Ok(told(b, INVOCATION)),
+            number::GET_STRING if a == InfoString::Step as u64 => Ok(told(b, STEP)),
             number::CONTINUATION => {
                 let address = self.alloc(1);
                 let id = PerformId { asker: 1, number: self.continuations.len() as u32 + 1 };

@@ -69,6 +69,15 @@ fn events_are_waited_for_without_a_process() {
     assert_eq!(says(path, &["wake"], 0), ["cancelled: late", "another: 1"]);
 }
 
+/// The pauses are sleeps: the longer one is without a process.
+#[test]
+fn an_effect_is_tried_again_with_its_key() {
+    let folder = folder("once");
+    let mut said = says(folder.path(), &BEGIN, 4);
+    said.extend(says(folder.path(), &["wake", "--wait", "--skip-time"], 0));
+    assert_eq!(said, ["1 one/app/0/pay/0", "2 one/app/0/pay/0", "3 one/app/0/pay/0", "one/app/0/pay/1", "refused"]);
+}
+
 #[test]
 fn an_invocation_is_taken_back_to_a_save_point() {
     let folder = folder("save");

@@ -5,6 +5,7 @@
 
 mod accidents;
 mod attacks;
+mod callbacks;
 mod calls;
 mod client_sockets;
 mod component_sockets;

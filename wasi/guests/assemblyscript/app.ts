@@ -17,5 +17,5 @@ const input = process.stdin.read(new ArrayBuffer(64), 0);
 console.log("bytes of input: " + input.toString());
 console.log("a clock: " + (Date.now() > 1_700_000_000_000).toString());
 console.log("random: " + (Math.random() != Math.random()).toString());
-console.error("to standard error");
+process.stderr.write("to standard error\n");
 if (words.includes("fail")) process.exit(3);

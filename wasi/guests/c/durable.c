@@ -91,6 +91,30 @@ static void waits(void) {
     must(monohull_state("another", is_there_none ? "1" : "0"), "state");
 }
 
+/* -- Callbacks ----------------------------------------------------------------------------------------------------------- */
+
+/* An answer after a heartbeat, a rejection, one that does not come, a client that is silent. */
+static void answers(void) {
+    static const char *const endings[] = { "completed", "rejected", "timed out", "silent" };
+    struct { char token[MONOHULL_TOKEN_ROOM]; uint64_t timeout, heartbeat; } waits[] = {
+        { "", UINT64_MAX, DAY }, { "", DAY, DAY }, { "", 0, UINT64_MAX }, { "", DAY, 0 },
+    };
+    char text[256];
+    monohull_buffer content;
+    for (int i = 0; i < 4; i++) must(monohull_callback(waits[i].token), "callback");
+    snprintf(text, sizeof text, "%s %s", waits[0].token, waits[1].token);
+    must(monohull_state("tokens", text), "state");
+    for (int i = 0; i < 4; i++) {
+        int ending = must(monohull_answer(waits[i].token, waits[i].timeout, waits[i].heartbeat, &content), "answer");
+        printf("%s %.*s\n", endings[ending], (int)content.len, (const char *)content.data);
+        monohull_discard(&content);
+    }
+    size_t length = monohull_invocation_id(text, 3);
+    if (length != 3 || strcmp(text, "on") != 0) printf("%zu bytes of the id, cut: %s\n", length, text);
+    monohull_invocation_id(text, sizeof text);
+    printf("of %s, %d for other tokens\n", text, monohull_answer("paid", 0, 0, &content));
+}
+
 static void refusals(void) {
     char why[256];
     monohull_buffer buffer;
@@ -290,6 +314,7 @@ int main(int count, char **arguments) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (strcmp(act, "sleep") == 0) sleeps(traps);
     if (strcmp(act, "wait") == 0) waits();
+    if (strcmp(act, "answers") == 0) answers();
     if (strcmp(act, "refusals") == 0) refusals();
     if (strcmp(act, "save") == 0) saves();
     if (strcmp(act, "fork") == 0) forks();

@@ -35,6 +35,10 @@ func durable(act string) {
 		fmt.Println("done")
 	case "slots":
 		slots()
+	case "answers":
+		answers()
+	case "once":
+		once()
 	case "refusals":
 		_, _, err := monohull.Event(0, "")
 		fmt.Println("event", errors.Is(err, monohull.Invalid), err)
@@ -70,6 +74,47 @@ func wait() {
 	if errors.Is(err, monohull.TimedOut) {
 		fmt.Println("another: 1")
 	}
+}
+
+// An answer after a heartbeat, a rejection, one that does not come, a client that is silent.
+func answers() {
+	endings := map[monohull.Answered]string{
+		monohull.AnswerCompleted: "completed", monohull.AnswerRejected: "rejected",
+		monohull.AnswerTimedOut: "timed out", monohull.AnswerSilent: "silent",
+	}
+	waits := []struct{ timeout, heartbeat time.Duration }{{monohull.Forever, day}, {day, day}, {0, monohull.Forever}, {day, 0}}
+	var callbacks []monohull.Callback
+	for range waits {
+		callback, err := monohull.NewCallback()
+		must(err)
+		callbacks = append(callbacks, callback)
+	}
+	must(monohull.PublishState("tokens", callbacks[0].Token+" "+callbacks[1].Token))
+	for i, wait := range waits {
+		ending, content, err := callbacks[i].Answer(wait.timeout, wait.heartbeat)
+		must(err)
+		fmt.Printf("%s %s\n", endings[ending], content)
+	}
+	_, _, err := monohull.Callback{Token: "paid"}.Answer(0, 0)
+	fmt.Printf("of %s, %d for other tokens\n", monohull.Invocation(), errors.Unwrap(err))
+}
+
+// Effects on the outside: one of them fails twice.
+func once() {
+	tried := 0
+	must(monohull.Once("pay", 3, func(key string) error {
+		tried++
+		fmt.Println(tried, key)
+		if tried < 3 {
+			return errors.New("busy")
+		}
+		return nil
+	}))
+	err := monohull.Once("pay", 1, func(key string) error {
+		fmt.Println(key)
+		return errors.New("refused")
+	})
+	fmt.Println(err)
 }
 
 // Bytes of a slot that is handed on without a copy.

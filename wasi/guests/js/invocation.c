@@ -114,6 +114,52 @@ static JSValue js_handed_over(JSContext *ctx, JSValueConst this, int argc, JSVal
     return done < 0 ? refused(ctx, done) : text_value(ctx, text.data, text.len);
 }
 
+/* The method `answer(timeout, heartbeat)` of what `callback` gives, in seconds: how it has ended, and what the client has sent. */
+static JSValue js_answer(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    static const char *const endings[] = { "completed", "rejected", "timed out", "silent" };
+    uint64_t timeout, heartbeat;
+    if (get_time(ctx, argv[0], &timeout) < 0 || get_time(ctx, argv[1], &heartbeat) < 0)
+        return JS_EXCEPTION;
+    JSValue property = JS_GetPropertyStr(ctx, this, "token");
+    const char *token = JS_ToCString(ctx, property);
+    JS_FreeValue(ctx, property);
+    if (!token)
+        return JS_EXCEPTION;
+    monohull_buffer content;
+    int ending = monohull_answer(token, timeout, heartbeat, &content);
+    JS_FreeCString(ctx, token);
+    if (ending < 0)
+        return refused(ctx, ending);
+    /* Where nothing was sent there is no buffer, and an array needs one. */
+    if (!content.data && monohull_make(0, &content) < 0)
+        return refused(ctx, MONOHULL_OUT_OF_MEMORY);
+    JSValue answer = JS_NewObject(ctx);
+    JS_SetPropertyStr(ctx, answer, "ending", JS_NewString(ctx, endings[ending]));
+    JS_SetPropertyStr(ctx, answer, "content", buffer_value(ctx, &content));
+    return answer;
+}
+
+static JSValue js_callback(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    char token[MONOHULL_TOKEN_ROOM];
+    int done = monohull_callback(token);
+    if (done < 0)
+        return refused(ctx, done);
+    JSValue callback = JS_NewObject(ctx);
+    JS_SetPropertyStr(ctx, callback, "token", JS_NewString(ctx, token));
+    JS_SetPropertyStr(ctx, callback, "answer", JS_NewCFunction(ctx, js_answer, "answer", 2));
+    return callback;
+}
+
+static JSValue js_invocation_id(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    char id[128];
+    monohull_invocation_id(id, sizeof id);
+    return JS_NewString(ctx, id);
+}
+
+static JSValue js_generation(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    return JS_NewInt64(ctx, (int64_t)monohull_generation());
+}
+
 static JSValue js_checkpoint(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
     const char *label = JS_ToCString(ctx, argv[0]);
     if (!label)
@@ -142,6 +188,9 @@ const JSCFunctionListEntry invocation_functions[] = {
     JS_CFUNC_MAGIC_DEF("perform", 2, js_give, PERFORM),
     JS_CFUNC_DEF("state", 2, js_state),
     JS_CFUNC_DEF("handedOver", 1, js_handed_over),
+    JS_CFUNC_DEF("callback", 0, js_callback),
+    JS_CFUNC_DEF("invocationId", 0, js_invocation_id),
+    JS_CFUNC_DEF("generation", 0, js_generation),
     JS_CFUNC_DEF("checkpoint", 1, js_checkpoint),
     JS_CFUNC_DEF("fork", 1, js_fork),
     JS_CFUNC_DEF("ready", 0, js_ready),

@@ -1,0 +1,82 @@
+//! Callbacks: clients answer programs in C, Go and JavaScript that wait without a process.
+
+use super::durable::compiled;
+use super::program::{document, monohull};
+use super::support::words;
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// What those in C and Go do, in JavaScript.
+const SCRIPT: &str = r#"
+import { callback, generation, invocationId, state } from "monohull";
+
+const day = 86400;
+const waits = [[undefined, day], [day, day], [0], [day, 0]].map(times => ({ ...callback(), times }));
+state("tokens", `${waits[0].token} ${waits[1].token}`);
+for (const wait of waits) {
+    const { ending, content } = wait.answer(...wait.times);
+    console.log(ending, new TextDecoder().decode(content));
+}
+let refused;
+try { waits[0].answer.call({ token: "paid" }); } catch (error) { refused = -error.errno; }
+if (!(generation() > 0)) console.log(generation());
+console.log(`of ${invocationId()}, ${refused} for other tokens`);
+"#;
+
+/// Runs a command on the state folder of a folder with an image: what the step has printed meanwhile.
+#[track_caller]
+fn says(folder: &Path, args: &[&str], code: i32) -> Vec<String> {
+    let output = monohull(folder, &[args, &["--state", "state"]].concat());
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    words(&output.stdout).lines().filter_map(|line| line.strip_prefix("app[0] | ").map(str::to_owned)).collect()
+}
+
+/// A program waits for four answers. One is there after a heartbeat, one is a rejection, one does not come in time, and the client of one is silent.
+#[track_caller]
+fn are_answered(image: &[u8]) {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path();
+    let document_of = json!({
+        "name": "app",
+        "functions": { "app": { "image": "app.so" } },
+        "steps": [{ "name": "app", "function": "app", "args": { "act": "answers" } }],
+    });
+    fs::write(path.join("app.so"), image).expect("written");
+    fs::write(path.join("w.json"), document_of.to_string()).expect("written");
+    let row = || document(&monohull(path, &["show", "one", "--state", "state", "--json"]));
+    assert!(says(path, &["run", "w.json", "--id", "one", "--detach"], 4).is_empty());
+    let shown = row();
+    let (yes, no) =
+        shown["published"]["tokens"].as_str().and_then(|tokens| tokens.split_once(' ')).expect("two tokens");
+    assert!(yes.len() == 41 && no.len() == 41 && yes != no, "{yes} {no}");
+    says(path, &["send", "one", &format!("{yes}:heartbeat")], 0);
+    assert!(says(path, &["wake"], 0).is_empty(), "it waits on");
+    assert_eq!(row()["status"], "suspended");
+    says(path, &["send", "one", yes, "--data", "17"], 0);
+    says(path, &["send", "one", &format!("{no}:rejected"), "--data", "too late"], 0);
+    let said = says(path, &["wake"], 0);
+    let ends: Vec<&str> = said.iter().map(|line| line.trim_end()).collect();
+    assert_eq!(ends, ["completed 17", "rejected too late", "timed out", "silent", "of one, -22 for other tokens"]);
+}
+
+#[test]
+fn in_c() {
+    are_answered(&compiled("durable-c"));
+}
+
+#[test]
+fn in_go() {
+    are_answered(&compiled("tour-go"));
+}
+
+#[test]
+fn in_javascript() {
+    let folder = TempDir::new().expect("a folder");
+    let (program, to) = (folder.path().join("app.js"), folder.path().to_str().expect("UTF-8"));
+    fs::write(&program, SCRIPT).expect("written");
+    let built = super::support::monohull(&["build", program.to_str().expect("UTF-8"), "--out", to]);
+    assert!(built.status.success(), "{}", words(&built.stderr));
+    are_answered(&fs::read(folder.path().join("app.so")).expect("the image"));
+}
