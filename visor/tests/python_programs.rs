@@ -7,6 +7,8 @@
 mod connections;
 #[path = "python/continuations.rs"]
 mod continuations;
+#[path = "python/waits.rs"]
+mod waits;
 
 use serde_json::{Value, json};
 use std::fs;
@@ -516,4 +518,18 @@ fn the_interpreter_takes_its_own_arguments() {
     let step = json!({ "args": { "argv": ["-", "y"] }, "stdin": "script" });
     let report = run(folder.path(), &step, &json!({ "inputs": [{ "slot": "script", "path": "script.py" }] }));
     assert_eq!(printed(&report), ["from ['-', 'y']"]);
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn clients_answer_callbacks() {
+    let folder = built(waits::ANSWERS);
+    waits::check_answers(folder.path(), &json!({ "image": "app.so" }), monohull);
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn an_effect_is_tried_again_with_its_key() {
+    let folder = built(waits::ATTEMPTS);
+    waits::check_attempts(folder.path(), &json!({ "image": "app.so" }), monohull);
 }

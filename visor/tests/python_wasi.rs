@@ -11,6 +11,8 @@ mod continuations;
 mod https_host;
 #[path = "python/sockets.rs"]
 mod sockets;
+#[path = "python/waits.rs"]
+mod waits;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use https_host::{Authority, Host};
@@ -116,6 +118,33 @@ fn arguments_environment_and_input() {
         "{report:#}"
     );
     assert_eq!(lines(&report, 0, "stderr"), ["to stderr"]);
+}
+
+/// As `docs/wasi.md` says: a workflow file that names the program, and an image of it.
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python-wasi`"]
+fn what_new_writes_runs_and_is_built() {
+    let folder = TempDir::new().expect("a folder");
+    let made = monohull(folder.path(), &["new", "--lang", "python", "--wasi", "hello"]);
+    assert!(made.status.success(), "{}", words(&made.stderr));
+    let here = folder.path().join("hello");
+    let program = fs::read_to_string(here.join("app.py")).expect("a program");
+    let tells = "import sys, monohull\nprint(sys.platform, monohull.instance.count, monohull.generation())\n";
+    fs::write(here.join("app.py"), program + tells).expect("written");
+    let run = || -> Value {
+        let output = monohull(&here, &["run", "workflow.json", "--json"]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    assert_eq!(printed(&run()), ["Hello from Monohull!", "wasi 1 0"]);
+    let built = monohull(&here, &["build", "--wasi", "app.py"]);
+    assert_eq!((built.status.code(), words(&built.stdout).trim()), (Some(0), "app.so"), "{built:?}");
+    let path = here.join("workflow.json");
+    let mut document: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
+    for function in document["functions"].as_object_mut().expect("functions").values_mut() {
+        *function = json!({ "image": "app.so" });
+    }
+    fs::write(&path, document.to_string()).expect("written");
+    assert_eq!(printed(&run()), ["Hello from Monohull!", "wasi 1 0"]);
 }
 
 #[test]
@@ -517,4 +546,18 @@ fn only_a_program_in_python_is_built_so() {
             assert!(!refused.status.success() && said.contains(why), "{verb}: {said}");
         }
     }
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python-wasi`"]
+fn clients_answer_callbacks() {
+    let program = Program::new(waits::ANSWERS);
+    waits::check_answers(program.folder.path(), &json!({ "image": "app.py", "target": "wasi" }), monohull);
+}
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python-wasi`"]
+fn an_effect_is_tried_again_with_its_key() {
+    let program = Program::new(waits::ATTEMPTS);
+    waits::check_attempts(program.folder.path(), &json!({ "image": "app.py", "target": "wasi" }), monohull);
 }

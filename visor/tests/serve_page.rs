@@ -274,6 +274,37 @@ fn a_failure_shows_its_report() {
     assert!(element(&page, "report").contains("\"backtrace\""));
 }
 
+/// What a native function shows, and of a trap the frames of its own language, a line each, with the lines of their source.
+#[test]
+fn a_webassembly_program_shows_what_a_native_one_shows() {
+    let server = Server::start();
+    server.put_shipped("wasi-tour.json");
+    let answer = server.post("/invoke/wasi-tour", b"a word").expect(200);
+    let (page, _) = browse(&format!("http://{}/#{}", server.address, answer.headers["x-invocation-id"]));
+    let (gantt, lines) = (element(&page, "gantt"), element(&page, "lines"));
+    for kind in ["load", "run"] {
+        assert!(gantt.contains("tour[0]") && gantt.contains(&format!("class=\"{kind}\"")), "{kind} in {gantt}");
+    }
+    assert!(lines.contains("standard input: \"a word\"") && lines.contains("standard error"), "{lines}");
+    for moment in ["accepted", "domain-ready", "first-instruction", "replied"] {
+        assert!(page.contains(&format!("<td>{moment}</td>")), "{moment} in {page}");
+    }
+
+    let args = json!({ "end": "panic" });
+    let files = json!([{ "at": "/work", "memory": "1MiB" }]);
+    server.put_workflow(&single("trap", "wasi-tour", &json!({ "args": args, "files": files })));
+    let answer = server.post("/invoke/trap", b"").expect(502);
+    let (page, _) = browse(&format!("http://{}/#{}", server.address, answer.headers["x-invocation-id"]));
+    assert!(page.contains("error in main[0], blame: function"), "{page}");
+    let error: Vec<&str> = element(&page, "error").lines().map(str::trim).collect();
+    let backtrace = error.iter().position(|line| *line == "error while executing at wasm backtrace:");
+    assert!(error[0].starts_with("wasm trap: ") && backtrace.is_some(), "{error:#?}");
+    let frame = error.iter().position(|line| line.ends_with("!wasi_tour::main"));
+    let frame = frame.unwrap_or_else(|| panic!("no frame of `main`: {error:#?}"));
+    assert!(Some(frame) > backtrace && error[frame + 1].starts_with("at guests/tour/src/main.rs:"), "{error:#?}");
+    assert!(element(&page, "lines").contains("as asked"), "{page}");
+}
+
 #[test]
 fn output_of_functions_is_text_on_it() {
     let server = server_with_examples();

@@ -1,4 +1,4 @@
-//! Callbacks: clients answer programs in C, Go and JavaScript that wait without a process.
+//! Callbacks: clients answer programs in C, Go and JavaScript that wait without a process, and the one in C as native code.
 
 use super::durable::compiled;
 use super::program::{document, monohull};
@@ -64,6 +64,15 @@ fn are_answered(image: &[u8]) {
 #[test]
 fn in_c() {
     are_answered(&compiled("durable-c"));
+}
+
+#[test]
+fn in_c_natively() {
+    let folder = TempDir::new().expect("a folder");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../wasi/guests/c/durable.c");
+    let built = monohull(folder.path(), &["cc", "-O2", "-Wall", "-Werror", source, "-o", "app.so"]);
+    assert!(built.status.success(), "{}", words(&built.stderr));
+    are_answered(&fs::read(folder.path().join("app.so")).expect("the image"));
 }
 
 #[test]
