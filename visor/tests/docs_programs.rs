@@ -1,4 +1,4 @@
-//! `docs/programs.md` says the same as the libc.
+//! `docs/programs.md` says the same as the libc, and the table of languages in `docs/functions.md` the same as their libraries.
 
 use std::collections::BTreeSet;
 
@@ -34,4 +34,71 @@ fn every_system_call_is_documented_once() {
     assert!(missing.is_empty(), "docs/programs.md lacks {missing:?}");
     assert!(unknown.is_empty(), "docs/programs.md has {unknown:?}, which the libc does not answer");
     assert_eq!(documented.len(), rows.len(), "a call stands in two rows");
+}
+
+const FUNCTIONS: &str = include_str!("../../docs/functions.md");
+/// Text of each language's library, by the columns of the table.
+const LIBRARIES: [(&str, &[&str]); 6] = [
+    ("C", &[include_str!("../../function/include/monohull.h")]),
+    ("Python", &[include_str!("../../python/monohull.py")]),
+    (
+        "Go",
+        &[
+            include_str!("../../wasi/lib/go/slots.go"),
+            include_str!("../../wasi/lib/go/instance.go"),
+            include_str!("../../wasi/lib/go/durable.go"),
+            include_str!("../../wasi/lib/go/children.go"),
+            include_str!("../../wasi/lib/go/callback.go"),
+            include_str!("../../wasi/lib/go/effects.go"),
+            include_str!("../../wasi/lib/go/continuation.go"),
+        ],
+    ),
+    (
+        "JavaScript",
+        &[
+            include_str!("../../wasi/guests/js/main.c"),
+            include_str!("../../wasi/guests/js/invocation.c"),
+            include_str!("../../wasi/guests/js/children.c"),
+            include_str!("../../wasi/guests/js/continuation.c"),
+        ],
+    ),
+    ("AssemblyScript", &[include_str!("../../wasi/lib/assemblyscript/monohull.ts")]),
+    ("components", &[include_str!("../../wasi/include/monohull.wit")]),
+];
+
+/// Ways in which the library of a language begins what it declares of this name.
+fn declarations(language: &str, name: &str) -> Vec<String> {
+    match language {
+        "C" => vec![format!(" {name}(")],
+        "Python" => vec![format!("def {name}("), format!("class {name}:")],
+        "Go" => vec![format!("func {name}(")],
+        "JavaScript" => vec![format!("_DEF(\"{name}\"")],
+        "AssemblyScript" => vec![format!("export function {name}("), format!("export class {name} ")],
+        _ => vec![format!(" {name}: func("), format!("interface {name} ")],
+    }
+}
+
+#[test]
+fn what_languages_have_is_in_their_libraries() {
+    let table = FUNCTIONS.split_once("| | Rust | C |").expect("the table").1;
+    let columns: Vec<&str> =
+        ["Rust", "C"].into_iter().chain(table.lines().next().expect("a head").split('|').map(str::trim)).collect();
+    let mut found = 0;
+    for row in table.lines().skip(2).take_while(|line| line.starts_with('|')) {
+        for (cell, column) in row.split('|').skip(2).zip(columns.iter().filter(|column| !column.is_empty())) {
+            let Some((language, texts)) = LIBRARIES.iter().find(|(language, _)| language == column) else { continue };
+            for name in cell.split('`').skip(1).step_by(2) {
+                // Another name of a row in C is cut, and a sleep is that of the language.
+                let name = if name.starts_with('_') { format!("monohull{name}") } else { name.to_owned() };
+                if name == "nanosleep" || name.starts_with("time.") {
+                    continue;
+                }
+                let ways = declarations(language, &name);
+                let is_there = texts.iter().any(|text| ways.iter().any(|way| text.contains(&**way)));
+                assert!(is_there, "{language} has no {name}: {row}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 80, "{found} names are read from the table");
 }

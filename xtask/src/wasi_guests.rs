@@ -43,16 +43,18 @@ const WITHOUT: [&str; 9] = [
 /// What of QuickJS is the interpreter.
 const QUICKJS: [&str; 5] = ["quickjs.c", "dtoa.c", "libregexp.c", "libunicode.c", "cutils.c"];
 /// The main program of the interpreter, what is included of ours, and what is included before everything else.
-const OURS: [&str; 5] = [
+const OURS: [&str; 6] = [
     "wasi/guests/js/main.c",
+    "wasi/guests/js/children.c",
     "wasi/guests/js/continuation.c",
     "wasi/guests/js/invocation.c",
     "wasi/guests/js/values.c",
     "wasi/lib/monohull.c",
 ];
-const HEADERS: [&str; 6] = [
+const HEADERS: [&str; 7] = [
     "function/include/monohull.h",
     "wasi/include/monohull-wasi.h",
+    "wasi/guests/js/children.h",
     "wasi/guests/js/continuation.h",
     "wasi/guests/js/invocation.h",
     "wasi/guests/js/values.h",

@@ -115,13 +115,14 @@ int main(void) {
 "#;
 
 /// The package for Go, which belongs to each program: it is in no registry.
-const GO_PACKAGE: [(&str, &str); 7] = [
+const GO_PACKAGE: [(&str, &str); 8] = [
     ("monohull/go.mod", include_str!("../../../wasi/lib/go/go.mod")),
     ("monohull/slots.go", include_str!("../../../wasi/lib/go/slots.go")),
     ("monohull/instance.go", include_str!("../../../wasi/lib/go/instance.go")),
     ("monohull/durable.go", include_str!("../../../wasi/lib/go/durable.go")),
     ("monohull/children.go", include_str!("../../../wasi/lib/go/children.go")),
     ("monohull/callback.go", include_str!("../../../wasi/lib/go/callback.go")),
+    ("monohull/continuation.go", include_str!("../../../wasi/lib/go/continuation.go")),
     ("monohull/effects.go", include_str!("../../../wasi/lib/go/effects.go")),
 ];
 

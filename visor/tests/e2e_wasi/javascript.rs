@@ -104,6 +104,61 @@ fn a_program_waits_for_a_month_and_is_taken_back() {
     assert_eq!(said, [&["came back", "r-4711 null null", "<logo"], &refused[..]].concat());
 }
 
+/// What starts children, and what it starts.
+const FAMILY: &str = r#"
+import { args, cancel, exit, firstOf, join, publish, start, startDetached, takeText } from "monohull";
+
+const text = bytes => bytes && new TextDecoder().decode(bytes);
+if (args[0] === "--mode=child") {
+    const word = takeText("in");
+    if (!word) exit(3);
+    publish("out", word + "!");
+} else {
+    start("child", "good", "17");
+    start("child", "bad", new Uint8Array(0));
+    console.log(join("good", 0));
+    const good = join("good"), bad = join("bad", 86400);
+    console.log(good.ending, text(good.output("out")), good.output("other"), good.message === "");
+    console.log(bad.ending, bad.output("out"), bad.message.length > 0);
+    for (const wrong of [() => startDetached("other", "one", ""), () => start("child", "", ""), () => cancel("good"), () => good.output.call({}, "out"), () => firstOf(7)]) {
+        try { wrong(); console.log("no error"); } catch (error) { console.log(error.errno); }
+    }
+    console.log(firstOf(["shipped", "cancelled"], 0));
+    const event = firstOf(["shipped", "cancelled"]);
+    console.log(event.name, text(event.content));
+}
+"#;
+
+#[test]
+fn a_program_has_children_and_waits_for_the_first_of_several_events() {
+    let script = Script::new(FAMILY);
+    let path = script.0.path();
+    let workflow = |name: &str, mode: &str, more: Value| {
+        let mut document = json!({
+            "name": name, "functions": { "app": { "image": "app.so" } },
+            "steps": [{ "name": "app", "function": "app", "args": { "mode": mode } }],
+        });
+        merge(&mut document, more);
+        fs::write(path.join(name).with_extension("json"), document.to_string()).expect("written");
+    };
+    workflow("parent", "parent", json!({ "starts": ["child"] }));
+    workflow("child", "child", json!({ "inputs": ["in"], "outputs": ["out"] }));
+    let says = |arguments: &[&str]| -> Vec<String> {
+        let output = super::program::monohull(path, &[arguments, &["--state", "state"]].concat());
+        // 1: one of the children has failed.
+        assert!([0, 1, 4].map(Some).contains(&output.status.code()), "{output:?}");
+        let lines = words(&output.stdout);
+        lines.lines().filter_map(|line| line.strip_prefix("app[0] | ").map(str::to_owned)).collect()
+    };
+    let mut said = says(&["run", "parent.json", "--id", "one", "--detach"]);
+    said.extend(says(&["wake", "--wait", "--skip-time"]));
+    says(&["send", "one", "cancelled", "--data", "r-4711"]);
+    said.extend(says(&["wake", "--wait"]));
+    let children = ["null", "completed 17! null true", "failed null true"];
+    let refused = ["1", "22", "no error", "undefined", "undefined"];
+    assert_eq!(said, [&children[..], &refused, &["null", "cancelled r-4711"]].concat());
+}
+
 #[test]
 fn a_program_starts_where_it_was_ready() {
     let script = Script::new(

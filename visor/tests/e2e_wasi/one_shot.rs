@@ -1,6 +1,6 @@
 //! Continuations as values that go from program to program and to native functions and back, what becomes of them, and what is refused.
 //!
-//! The native function is `examples/continuations`. Programs in C, Rust and JavaScript do the same: what `how` says. The step `waits` waits, the step
+//! The native function is `examples/continuations`. Programs in C, Rust, JavaScript and Go do the same: what `how` says. The step `waits` waits, the step
 //! `other` has its continuation from the slot `next`.
 
 use super::durable::{compiled, kept, program};
@@ -19,9 +19,10 @@ enum In {
     C,
     Rust,
     JavaScript,
+    Go,
 }
 
-use In::{C, JavaScript, Native, Rust};
+use In::{C, Go, JavaScript, Native, Rust};
 
 const SCRIPT: &str = r#"
 import { args, callCc, publish, sleep, takeContinuation, takeText } from "monohull";
@@ -72,6 +73,7 @@ fn images() -> &'static Path {
         let folder = TempDir::new().expect("a folder");
         fs::write(folder.path().join("C.so"), compiled("durable-c")).expect("written");
         fs::write(folder.path().join("Rust.so"), compiled("durable-rust")).expect("written");
+        fs::write(folder.path().join("Go.so"), compiled("tour-go")).expect("written");
         let script = folder.path().join("JavaScript.js");
         fs::write(&script, SCRIPT).expect("written");
         let built = super::support::monohull(&["build", script.to_str().expect("UTF-8")]);
@@ -84,7 +86,7 @@ fn images() -> &'static Path {
 
 fn step(name: &str, (by, how): (In, &str), more: &Value) -> Value {
     let mut args = json!({ "how": how });
-    if by == C || by == Rust {
+    if [C, Rust, Go].contains(&by) {
         args["act"] = json!("continue");
     }
     merge(&mut args, more.clone());
@@ -93,7 +95,7 @@ fn step(name: &str, (by, how): (In, &str), more: &Value) -> Value {
 
 /// A workflow of steps that do this.
 fn workflow(steps: &[Value], outputs: &[&str]) -> Value {
-    let functions: Value = [Native, C, Rust, JavaScript]
+    let functions: Value = [Native, C, Rust, JavaScript, Go]
         .map(|by| (format!("{by:?}"), json!({ "image": images().join(format!("{by:?}.so")) })))
         .into_iter()
         .filter(|(name, _)| steps.iter().any(|step| step["function"] == **name))
@@ -148,13 +150,16 @@ fn a_value_goes_from_each_kind_of_function_to_each_other() {
         (C, JavaScript),
         (JavaScript, Rust),
         (Rust, C),
+        (Native, Go),
+        (Go, Native),
+        (Go, Go),
     ];
     for (waits, other) in pairs {
         let value = json!({ "value": "value" });
         let came = between(waits, (other, "resume"), &value, &["result", "said"]);
         assert_eq!(came, ["value", "done"], "{other:?} to {waits:?}");
     }
-    for waits in [C, Rust, JavaScript] {
+    for waits in [C, Rust, JavaScript, Go] {
         let came = between(waits, (Native, "resume-large"), &json!({}), &["result", "said"]);
         assert_eq!(came, [&*format!("{} bytes, the first is L", 3 << 20), "done"], "{waits:?}");
     }
@@ -167,9 +172,13 @@ fn a_value_goes_from_each_kind_of_function_to_each_other() {
 
 #[test]
 fn a_continuation_is_passed_on_through_programs() {
-    for [waits, passes, resumes] in
-        [[Native, C, Rust], [C, Native, JavaScript], [JavaScript, Rust, Native], [Rust, JavaScript, C]]
-    {
+    for [waits, passes, resumes] in [
+        [Native, C, Rust],
+        [C, Native, JavaScript],
+        [JavaScript, Rust, Native],
+        [Rust, JavaScript, C],
+        [Native, Go, Go],
+    ] {
         let steps = [
             step("waits", (waits, "wait"), &json!({})),
             step("other", (passes, "pass"), &json!({})),
@@ -187,6 +196,8 @@ fn a_continuation_is_passed_on_through_programs() {
 fn a_continuation_is_used_once() {
     let came = between(Native, (C, "twice"), &json!({ "value": "once" }), &["result", "said"]);
     assert_eq!((&*came[0], &*came[1]), ("once", "-9: no continuation has the handle 0"));
+    let came = between(Native, (Go, "twice"), &json!({ "value": "once" }), &["result", "said"]);
+    assert_eq!((&*came[0], &*came[1]), ("once", "-9: no continuation has the handle 0"));
     let came = between(Native, (JavaScript, "twice"), &json!({ "value": "once" }), &["result", "said", "all"]);
     let gone = "1003: the continuation has been used, handed on or discarded";
     assert_eq!((&*came[0], &*came[1]), ("once", gone));
@@ -200,16 +211,17 @@ fn a_continuation_is_used_once() {
 
 #[test]
 fn a_continuation_that_is_dropped_is_an_error_for_what_waits() {
-    for (waits, drops) in [(Native, C), (C, Native), (Native, Rust), (Rust, JavaScript), (JavaScript, Native)] {
+    for (waits, drops) in [(Native, C), (C, Native), (Native, Rust), (Rust, JavaScript), (JavaScript, Native), (Go, Go)]
+    {
         let came = between(waits, (drops, "drop"), &json!({}), &["result"]);
         assert_eq!(why(&came[0]), GONE, "{drops:?} drops that of {waits:?}");
     }
     // It learns that while the last owner goes on.
-    for (waits, drops) in [(Native, C), (Native, Rust), (C, JavaScript)] {
+    for (waits, drops) in [(Native, C), (Native, Rust), (C, JavaScript), (C, Go)] {
         let came = between(waits, (drops, "discard"), &json!({}), &["said"]);
         assert_eq!(why(&came[0]), GONE, "{drops:?} discards that of {waits:?}");
     }
-    for waits in [C, Rust, JavaScript] {
+    for waits in [C, Rust, JavaScript, Go] {
         let came = filled(&workflow(&[step("waits", (waits, "wait"), &json!({}))], &["result"]));
         assert_eq!(why(&came[0]), "no instance is left that could use the continuation", "{waits:?}");
     }

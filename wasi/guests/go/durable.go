@@ -39,6 +39,8 @@ func durable(act string) {
 		answers()
 	case "once":
 		once()
+	case "continue":
+		continues(argument("--how="))
 	case "refusals":
 		_, _, err := monohull.Event(0, "")
 		fmt.Println("event", errors.Is(err, monohull.Invalid), err)

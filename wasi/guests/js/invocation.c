@@ -24,8 +24,7 @@ static JSValue buffer_value(JSContext *ctx, monohull_buffer *buffer) {
     return bytes_value(ctx, buffer->data, buffer->len);
 }
 
-/* Seconds as nanoseconds; no end if there are none. */
-static int get_time(JSContext *ctx, JSValueConst value, uint64_t *time) {
+int get_time(JSContext *ctx, JSValueConst value, uint64_t *time) {
     double seconds;
     *time = UINT64_MAX;
     if (JS_IsUndefined(value))
@@ -52,6 +51,35 @@ static JSValue js_event(JSContext *ctx, JSValueConst this, int argc, JSValueCons
     if (done == MONOHULL_TIMED_OUT)
         return JS_NULL;
     return done < 0 ? refused(ctx, done) : buffer_value(ctx, &event);
+}
+
+/* `firstOf(names, seconds)` */
+static JSValue js_first_of(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    uint64_t timeout;
+    if (get_time(ctx, argv[1], &timeout) < 0)
+        return JS_EXCEPTION;
+    JSAtom join = JS_NewAtom(ctx, "join");
+    JSValue separator = JS_NewString(ctx, "\n"), joined = JS_Invoke(ctx, argv[0], join, 1, &separator);
+    JS_FreeAtom(ctx, join);
+    JS_FreeValue(ctx, separator);
+    const char *names = JS_IsException(joined) ? NULL : JS_ToCString(ctx, joined);
+    JS_FreeValue(ctx, joined);
+    if (!names)
+        return JS_EXCEPTION;
+    monohull_buffer content;
+    int which = monohull_first_of(names, timeout, &content);
+    JSValue result = JS_NULL;
+    if (which >= 0) {
+        const char *name = names;
+        while (which-- > 0)
+            name = strchr(name, '\n') + 1;
+        result = JS_NewObject(ctx);
+        JS_SetPropertyStr(ctx, result, "name", JS_NewStringLen(ctx, name, strcspn(name, "\n")));
+        JS_SetPropertyStr(ctx, result, "content", buffer_value(ctx, &content));
+    } else if (which != MONOHULL_TIMED_OUT)
+        result = refused(ctx, which);
+    JS_FreeCString(ctx, names);
+    return result;
 }
 
 static JSValue js_sleep(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
@@ -183,6 +211,7 @@ static JSValue js_ready(JSContext *ctx, JSValueConst this, int argc, JSValueCons
 
 const JSCFunctionListEntry invocation_functions[] = {
     JS_CFUNC_DEF("event", 2, js_event),
+    JS_CFUNC_DEF("firstOf", 2, js_first_of),
     JS_CFUNC_DEF("sleep", 1, js_sleep),
     JS_CFUNC_MAGIC_DEF("send", 3, js_give, SEND),
     JS_CFUNC_MAGIC_DEF("perform", 2, js_give, PERFORM),

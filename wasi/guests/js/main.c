@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "children.h"
 #include "continuation.h"
 #include "invocation.h"
 #include "monohull.h"
@@ -305,6 +306,7 @@ static int init_module(JSContext *ctx, JSModuleDef *module) {
     JS_SetModuleExport(ctx, module, "env", env_value(ctx));
     JS_SetModuleExport(ctx, module, "instance", instance_value(ctx));
     if (JS_SetModuleExportList(ctx, module, functions, COUNT(functions)) < 0 ||
+        JS_SetModuleExportList(ctx, module, children_functions, children_function_count) < 0 ||
         JS_SetModuleExportList(ctx, module, invocation_functions, invocation_function_count) < 0)
         return -1;
     return JS_SetModuleExportList(ctx, module, continuation_functions, continuation_function_count);
@@ -313,6 +315,7 @@ static int init_module(JSContext *ctx, JSModuleDef *module) {
 static void add_module(JSContext *ctx) {
     JSModuleDef *module = JS_NewCModule(ctx, "monohull", init_module);
     if (!module || JS_AddModuleExportList(ctx, module, functions, COUNT(functions)) < 0 ||
+        JS_AddModuleExportList(ctx, module, children_functions, children_function_count) < 0 ||
         JS_AddModuleExportList(ctx, module, invocation_functions, invocation_function_count) < 0 ||
         JS_AddModuleExportList(ctx, module, continuation_functions, continuation_function_count) < 0)
         fail("out of memory");
