@@ -471,6 +471,15 @@ static PyObject *invocation(PyObject *module, PyObject *none) {
     return Py_BuildValue("ssK", id, step, (unsigned long long)monohull_generation());
 }
 
+/* `fail(is_permanent, why)`: does not return */
+static PyObject *fail(PyObject *module, PyObject *arguments) {
+    (void)module;
+    int is_permanent;
+    const char *why;
+    if (!PyArg_ParseTuple(arguments, "ps", &is_permanent, &why)) return NULL;
+    monohull_fail(is_permanent, why);
+}
+
 /* `ready(flush)`: whether this instance has started here, from a template. */
 static PyObject *ready(PyObject *module, PyObject *function) {
     (void)module;
@@ -529,6 +538,7 @@ static PyMethodDef methods[] = {
     {"put", put, METH_VARARGS, NULL},
     {"instance", instance, METH_NOARGS, NULL},
     {"invocation", invocation, METH_NOARGS, NULL},
+    {"fail", fail, METH_VARARGS, NULL},
     {"ready", ready, METH_O, NULL},
     {"common_random", draw_common, METH_VARARGS, NULL},
     {"archive_length", archive_length, METH_NOARGS, NULL},

@@ -24,7 +24,7 @@ import _monohull
 from _monohull import Error
 
 __all__ = [
-    "Answer", "Callback", "Child", "Continuation", "Error", "Outcome", "call_cc", "callback", "checkpoint", "event", "first_of", "fork", "generation",
+    "Answer", "Callback", "Child", "Continuation", "Error", "Outcome", "call_cc", "callback", "checkpoint", "event", "fail", "first_of", "fork", "generation",
     "handed_over", "instance", "invocation_id", "perform", "publish", "ready", "resume", "send", "sleep", "slots", "start", "start_detached", "step",
 ]
 
@@ -124,6 +124,13 @@ def ready():
     if "random" in _sys.modules:
         _sys.modules["random"].seed()
     return started_here
+
+
+def fail(why, permanent=False):
+    """Ends this instance as failed, with this text. If it is permanent another attempt cannot change that, and there is none. Files are written; no
+    finalizer or handler of an end is called."""
+    _flush()
+    _monohull.fail(permanent, why)
 
 
 def perform(effect, request=b""):

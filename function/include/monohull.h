@@ -143,6 +143,9 @@ uint64_t monohull_instance_index(void);
 uint64_t monohull_instance_count(void);
 uint64_t monohull_attempt(void);
 
+/* Ends this instance as failed, with this text. With `is_permanent` 1 another attempt cannot change that, and there is none; else 0. Flush `stdout` before. */
+void monohull_fail(int is_permanent, const char *why) __attribute__((noreturn));
+
 /* Says that the function is ready for its inputs: what comes before is the same for all instances, and later ones start here. 1 if this one
  * has, else 0. Slots, events, files, output, threads and random numbers come afterwards, or there is no template to start from. */
 int monohull_ready(void);

@@ -534,3 +534,10 @@ fn an_effect_is_tried_again_with_its_key() {
     let folder = built(waits::ATTEMPTS);
     waits::check_attempts(folder.path(), &json!({ "image": "app.so" }), monohull);
 }
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
+fn a_failure_for_good_has_one_attempt() {
+    let folder = built(waits::FAILS);
+    waits::check_failure(folder.path(), &json!({ "image": "app.so" }), monohull);
+}

@@ -561,3 +561,10 @@ fn an_effect_is_tried_again_with_its_key() {
     let program = Program::new(waits::ATTEMPTS);
     waits::check_attempts(program.folder.path(), &json!({ "image": "app.py", "target": "wasi" }), monohull);
 }
+
+#[test]
+#[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python-wasi`"]
+fn a_failure_for_good_has_one_attempt() {
+    let folder = Program::new(waits::FAILS).folder;
+    waits::check_failure(folder.path(), &json!({ "image": "app.py", "target": "wasi" }), monohull);
+}

@@ -441,6 +441,10 @@ int monohull_ready(void) {
     return imported_ready();
 }
 
+void monohull_fail(int is_permanent, const char *why) {
+    monohull_wasi_fail(is_permanent, why, strlen(why));
+}
+
 static size_t copy_text(uint32_t which, char *text, size_t room) {
     int length = monohull_wasi_text(which, text, room ? room - 1 : 0);
     if (length < 0) length = 0;

@@ -1,4 +1,4 @@
-//! Callbacks for functions in C: waiting for an answer of a client that knows a token.
+//! Callbacks for functions in C: waiting for an answer of a client that knows a token. And what an instance says of itself: its id, its end.
 
 use super::{Buffer, NONE, deadline_of, status, take_event_until};
 #[cfg(test)]
@@ -8,7 +8,7 @@ use crate::sys;
 use core::ffi::{CStr, c_char, c_int};
 use core::fmt::{self, Write};
 use monohull_abi::callback::{CALLBACK_EVENT_MAX, Told, is_token, write_token};
-use monohull_abi::types::{Clock, Info, InfoString};
+use monohull_abi::types::{AbortKind, Clock, Info, InfoString};
 use monohull_abi::{Errno, number};
 
 /// Bytes of a token with the zero byte at its end: `MONOHULL_TOKEN_ROOM` of the header.
@@ -88,7 +88,7 @@ fn answer(token: &str, timeout: u64, heartbeat: u64) -> Result<(c_int, Buffer), 
     // Without a heartbeat none is waited for, and a client that sends one is told so.
     let count = if heartbeat == u64::MAX { 2 } else { 3 };
     for told in &TOLD[..count] {
-        write!(names, "{token}{}\n", told.ending()).map_err(|_| Errno::Invalid)?;
+        writeln!(names, "{token}{}", told.ending()).map_err(|_| Errno::Invalid)?;
     }
     let names = &names.bytes[..names.len - 1];
     let end = deadline_of(timeout)?;
@@ -148,6 +148,23 @@ unsafe fn copy(what: InfoString, text: *mut c_char, room: usize) -> usize {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn monohull_generation() -> u64 {
     sys::info(Info::Generation)
+}
+
+/// Ends this instance as failed, with this text. With `is_permanent` 1 another attempt cannot change that, and there is none; else 0.
+///
+/// # Safety
+/// `why` is a text that ends with a zero byte.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_fail(is_permanent: c_int, why: *const c_char) -> ! {
+    // SAFETY: the caller's promise.
+    let why = unsafe { CStr::from_ptr(why) }.to_bytes();
+    // What is no text any more is left out.
+    let text = why.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    let kind = if is_permanent == 0 { AbortKind::Error } else { AbortKind::Permanent };
+    loop {
+        // It does not return.
+        let _ = sys::call(number::ABORT, [kind as u64, text.as_ptr() as u64, text.len() as u64]);
+    }
 }
 
 #[cfg(test)]

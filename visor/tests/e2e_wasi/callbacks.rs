@@ -1,4 +1,4 @@
-//! Callbacks: clients answer programs in C, Go and JavaScript that wait without a process, and the one in C as native code.
+//! Callbacks: clients answer programs in C, Go and JavaScript that wait without a process, and the one in C as native code. And programs that fail for good.
 
 use super::durable::compiled;
 use super::program::{document, monohull};
@@ -24,6 +24,11 @@ try { waits[0].answer.call({ token: "paid" }); } catch (error) { refused = -erro
 if (!(generation() > 0)) console.log(generation());
 console.log(`of ${invocationId()}, ${refused} for other tokens`);
 "#;
+
+/// The other thing that they do.
+const FAILS: &str = "import { args, fail } from 'monohull';
+fail('there is no such ship', !args.includes('--passes=yes'));
+";
 
 /// Runs a command on the state folder of a folder with an image: what the step has printed meanwhile.
 #[track_caller]
@@ -66,13 +71,28 @@ fn in_c() {
     are_answered(&compiled("durable-c"));
 }
 
-#[test]
-fn in_c_natively() {
+/// The program in C as native code.
+fn native_in_c() -> Vec<u8> {
     let folder = TempDir::new().expect("a folder");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../wasi/guests/c/durable.c");
     let built = monohull(folder.path(), &["cc", "-O2", "-Wall", "-Werror", source, "-o", "app.so"]);
     assert!(built.status.success(), "{}", words(&built.stderr));
-    are_answered(&fs::read(folder.path().join("app.so")).expect("the image"));
+    fs::read(folder.path().join("app.so")).expect("the image")
+}
+
+/// A program in JavaScript.
+fn in_script(script: &str) -> Vec<u8> {
+    let folder = TempDir::new().expect("a folder");
+    let (program, to) = (folder.path().join("app.js"), folder.path().to_str().expect("UTF-8"));
+    fs::write(&program, script).expect("written");
+    let built = super::support::monohull(&["build", program.to_str().expect("UTF-8"), "--out", to]);
+    assert!(built.status.success(), "{}", words(&built.stderr));
+    fs::read(folder.path().join("app.so")).expect("the image")
+}
+
+#[test]
+fn in_c_natively() {
+    are_answered(&native_in_c());
 }
 
 #[test]
@@ -82,10 +102,32 @@ fn in_go() {
 
 #[test]
 fn in_javascript() {
+    are_answered(&in_script(SCRIPT));
+}
+
+/// A program says that it has failed, for good or not: how many attempts there were.
+#[track_caller]
+fn attempts(image: &[u8], passes: &str) -> usize {
     let folder = TempDir::new().expect("a folder");
-    let (program, to) = (folder.path().join("app.js"), folder.path().to_str().expect("UTF-8"));
-    fs::write(&program, SCRIPT).expect("written");
-    let built = super::support::monohull(&["build", program.to_str().expect("UTF-8"), "--out", to]);
-    assert!(built.status.success(), "{}", words(&built.stderr));
-    are_answered(&fs::read(folder.path().join("app.so")).expect("the image"));
+    let mut step = json!({ "name": "app", "function": "app", "args": { "act": "fail" } });
+    step["retry"] = json!({ "max_attempts": 3, "interval": "1ms" });
+    if !passes.is_empty() {
+        step["args"]["passes"] = json!(passes);
+    }
+    let whole = json!({ "name": "app", "functions": { "app": { "image": "app.so" } }, "steps": [step] });
+    fs::write(folder.path().join("app.so"), image).expect("written");
+    fs::write(folder.path().join("w.json"), whole.to_string()).expect("written");
+    let report = document(&monohull(folder.path(), &["run", "w.json", "--json"]));
+    let error = &report["error"];
+    assert_eq!(error["message"], "there is no such ship", "{report:#}");
+    assert_eq!(error["kind"], if passes.is_empty() { "permanent" } else { "error" }, "{report:#}");
+    report["steps"][0]["instances"][0]["attempts"].as_u64().expect("a number") as usize
+}
+
+#[test]
+fn a_failure_for_good_has_one_attempt() {
+    let (native, script) = (native_in_c(), in_script(FAILS));
+    for image in [compiled("durable-c"), native, script] {
+        assert_eq!((attempts(&image, ""), attempts(&image, "yes")), (1, 3));
+    }
 }

@@ -92,3 +92,30 @@ pub(super) fn check_attempts(folder: &Path, function: &Value, monohull: impl Fn(
     one.does(&["wake", "--wait", "--skip-time"], 0);
     assert_eq!(one.told(), "one/app/0/pay/0 one/app/0/pay/0 17 one/app/0/pay/1 refused one True None");
 }
+
+/// What ends as failed, for good.
+pub(super) const FAILS: &str = "\
+from monohull import fail, instance
+print('attempt', instance.attempt)
+fail('there is no such ship', permanent=True)
+";
+
+/// `function` is the program [`FAILS`], which has one attempt.
+pub(super) fn check_failure(folder: &Path, function: &Value, monohull: impl Fn(&Path, &[&str]) -> Output) {
+    let document = json!({
+        "name": "fails",
+        "functions": { "app": function },
+        "steps": [{ "name": "app", "function": "app", "retry": { "max_attempts": 3, "interval": "1ms" } }],
+    });
+    fs::write(folder.join("fails.json"), document.to_string()).expect("written");
+    let output = monohull(folder, &["run", "fails.json", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let error = &report["error"];
+    assert_eq!(
+        (&error["kind"], &error["message"]),
+        (&json!("permanent"), &json!("there is no such ship")),
+        "{report:#}"
+    );
+    let lines = &report["steps"][0]["instances"][0]["lines"];
+    assert_eq!((lines.as_array().map(Vec::len), &lines[0]["text"]), (Some(1), &json!("attempt 1")), "{report:#}");
+}

@@ -314,6 +314,7 @@ int main(int count, char **arguments) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (strcmp(act, "sleep") == 0) sleeps(traps);
     if (strcmp(act, "wait") == 0) waits();
+    if (strcmp(act, "fail") == 0) monohull_fail(*argument(count, arguments, "--passes=") == 0, "there is no such ship");
     if (strcmp(act, "answers") == 0) answers();
     if (strcmp(act, "refusals") == 0) refusals();
     if (strcmp(act, "save") == 0) saves();

@@ -4,6 +4,7 @@
 #include "monohull.h"
 #include "values.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -205,6 +206,15 @@ static JSValue js_fork(JSContext *ctx, JSValueConst this, int argc, JSValueConst
     return number < 0 ? refused(ctx, number) : JS_NewInt32(ctx, number);
 }
 
+/* `fail(why, isPermanent)` */
+static JSValue js_fail(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    const char *why = JS_ToCString(ctx, argv[0]);
+    if (!why)
+        return JS_EXCEPTION;
+    fflush(NULL);
+    monohull_fail(JS_ToBool(ctx, argv[1]) == 1, why);
+}
+
 static JSValue js_ready(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
     return JS_NewBool(ctx, monohull_ready());
 }
@@ -222,6 +232,7 @@ const JSCFunctionListEntry invocation_functions[] = {
     JS_CFUNC_DEF("generation", 0, js_generation),
     JS_CFUNC_DEF("checkpoint", 1, js_checkpoint),
     JS_CFUNC_DEF("fork", 1, js_fork),
+    JS_CFUNC_DEF("fail", 2, js_fail),
     JS_CFUNC_DEF("ready", 0, js_ready),
 };
 const int invocation_function_count = sizeof invocation_functions / sizeof *invocation_functions;
