@@ -1,7 +1,7 @@
 // Calls of `wasi/lib/assemblyscript/monohull.ts`, for tests: each line says what has become of one.
 import {
   Callback, ChildEnding, Ending, FOREVER, checkpoint, event, firstOf, fork, generation, handedOver, instanceCount, instanceIndex, invocationId, join, perform,
-  publish, publishText, start, state, step, stepKey, take, takeText, tryTake,
+  publish, publishText, sleep, start, state, step, stepKey, take, takeText, tryTake,
 } from "./monohull";
 
 const DAY: f64 = 86400;
@@ -52,6 +52,9 @@ function calls(): void {
 
 /** Events, what is handed over, a save point and a copy. */
 function waits(): void {
+  const begun = Date.now();
+  sleep(0.05);
+  if (Date.now() - begun < 50) console.log("awake too early");
   console.log(checkpoint("here").toString() + " " + (handedOver("count") == null).toString() + " " + generation().toString());
   const first = firstOf(["shipped", "cancelled"], DAY);
   console.log(first ? first.name + " " + first.text : "late");

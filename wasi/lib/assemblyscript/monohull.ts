@@ -81,6 +81,10 @@ declare function importedRandom(to: usize, length: u32): u32;
 @external("wasi_snapshot_preview1", "clock_time_get")
 declare function importedClock(clock: u32, precision: u64, out: usize): u32;
 
+// @ts-ignore: decorator
+@external("wasi_snapshot_preview1", "poll_oneoff")
+declare function importedPoll(subscriptions: usize, events: usize, count: u32, out: usize): u32;
+
 const NOT_FOUND: i32 = -2;
 const TIMED_OUT: i32 = -110;
 /** The slot is empty: `EAGAIN` of WASI. */
@@ -275,6 +279,15 @@ export function handedOver(name: string): string | null {
   if (answer == NOT_FOUND) return null;
   must(answer);
   return String.UTF8.decode(taken());
+}
+
+/** Sleeps, for years if need be: a workflow in which everything waits can be suspended. */
+export function sleep(seconds: f64): void {
+  // A subscription to a clock: which clock, how long, and how exactly.
+  const subscription = new StaticArray<u64>(6), event = new StaticArray<u64>(4), count = new StaticArray<u32>(1);
+  subscription[2] = MONOTONIC;
+  subscription[3] = nanoseconds(seconds);
+  importedPoll(changetype<usize>(subscription), changetype<usize>(event), 1, changetype<usize>(count));
 }
 
 // -- Callbacks --------------------------------------------------------------------------------------------------------------
