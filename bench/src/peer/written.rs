@@ -4,7 +4,7 @@
 
 use super::copy;
 use crate::harness::{Result, Samples};
-use monohull_sys::written_pages::{PageMap, Watch};
+use monohull_sys::written_pages::{Mappings, PageMap, Watch};
 use std::hint::black_box;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub(super) fn found_and_copied(count: usize, bytes: usize, pages: usize, between
             start.elapsed() < between_them
         } {}
         let start = Instant::now();
-        let unwritten = watch.unwritten(addresses.clone()).map_err(failed)?;
+        let unwritten = watch.unwritten(addresses.clone(), Mappings::Anonymous).map_err(failed)?;
         let mut free = copies.chunks_exact_mut(PAGE);
         for written in between(&unwritten, &addresses) {
             let written = (written.start - addresses.start) as usize..(written.end - addresses.start) as usize;
