@@ -23,33 +23,78 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// Limits are lower by up to this part of them, a different one for each process: those that began together do not end together.
 const SPREAD: u64 = 4;
 
+/// A process that can serve another invocation. It ends when this is dropped.
+pub(crate) trait Kept {
+    fn pid(&self) -> i32;
+    /// How many invocations it has served.
+    fn served(&self) -> u64;
+    /// Which version of which workflow it serves.
+    fn version(&self) -> usize;
+    /// Whether it serves this one.
+    fn serves(&self, workflow: &Arc<Ready>) -> bool;
+    /// Whether the workflow is there still.
+    fn is_needed(&self) -> bool;
+    /// Whether it is there and has said nothing.
+    fn is_waiting(&self) -> bool;
+}
+
+impl Kept for KeptRun {
+    fn pid(&self) -> i32 {
+        self.worker().pid()
+    }
+
+    fn served(&self) -> u64 {
+        self.worker().served()
+    }
+
+    fn version(&self) -> usize {
+        self.worker().version()
+    }
+
+    fn serves(&self, workflow: &Arc<Ready>) -> bool {
+        self.worker().serves(workflow)
+    }
+
+    fn is_needed(&self) -> bool {
+        self.worker().is_needed()
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.worker().is_waiting()
+    }
+}
+
 /// The processes that wait.
-pub(crate) struct KeptWorkers {
-    waiting: Mutex<VecDeque<Waiting>>,
+pub(crate) struct KeptWorkers<R = KeptRun> {
+    waiting: Mutex<VecDeque<Waiting<R>>>,
     /// The most that wait.
     limit: usize,
     seed: RandomState,
 }
 
-struct Waiting {
-    run: KeptRun,
+struct Waiting<R> {
+    run: R,
     until: Instant,
 }
 
-impl KeptWorkers {
+impl<R: Kept> KeptWorkers<R> {
     /// None, and at most so many later.
-    pub(crate) fn new(limit: usize) -> KeptWorkers {
+    pub(crate) fn new(limit: usize) -> KeptWorkers<R> {
         KeptWorkers { waiting: Mutex::default(), limit: limit.max(1), seed: RandomState::new() }
     }
 
     /// One that serves this workflow: the one that was used last, whose memory is most likely in a cache.
-    pub(crate) fn take(&self, workflow: &Arc<Ready>) -> Option<KeptRun> {
+    pub(crate) fn take(&self, workflow: &Arc<Ready>) -> Option<R> {
+        self.take_at(workflow, Instant::now())
+    }
+
+    fn take_at(&self, workflow: &Arc<Ready>, now: Instant) -> Option<R> {
         loop {
             let mut waiting = self.lock();
-            let index = waiting.iter().rposition(|waiting| waiting.run.worker().serves(workflow))?;
+            let index = waiting.iter().rposition(|waiting| waiting.run.serves(workflow))?;
             let taken = waiting.remove(index)?;
             drop(waiting);
-            if taken.until > Instant::now() && is_silent(&taken.run) {
+            if taken.until > now && is_silent(&taken.run) {
                 return Some(taken.run);
             }
         }
@@ -57,15 +102,17 @@ impl KeptWorkers {
 
     /// Keeps one. If there are too many then, one ends: of the workflow that has most, the one that has not been used for longest. Many calls of one
     /// workflow do not end what others have.
-    pub(crate) fn put(&self, run: KeptRun) {
-        let pid = run.worker().pid() as u64;
-        let spread = Duration::from_millis(self.spread(pid, run.worker().served(), IDLE_MAX.as_millis() as u64));
-        let until = Instant::now() + IDLE_MAX - spread;
+    pub(crate) fn put(&self, run: R) {
+        self.put_at(run, Instant::now());
+    }
+
+    fn put_at(&self, run: R, now: Instant) {
+        let spread = Duration::from_millis(self.spread(run.pid() as u64, run.served(), IDLE_MAX.as_millis() as u64));
+        let until = now + IDLE_MAX - spread;
         let mut waiting = self.lock();
         waiting.push_back(Waiting { run, until });
         let too_many = waiting.len() > self.limit;
-        let first =
-            if too_many { first_of_most(waiting.iter().map(|waiting| waiting.run.worker().version())) } else { None };
+        let first = if too_many { first_of_most(waiting.iter().map(|waiting| waiting.run.version())) } else { None };
         let oldest = first.and_then(|index| waiting.remove(index));
         drop(waiting);
         // A process is killed without the lock.
@@ -79,14 +126,17 @@ impl KeptWorkers {
 
     /// Ends those that have waited for too long, whose workflow is gone or has another version, or that have said something.
     pub(crate) fn sweep(&self) {
-        let now = Instant::now();
+        self.sweep_at(Instant::now());
+    }
+
+    fn sweep_at(&self, now: Instant) {
         let mut waiting = self.lock();
         let (stay, go) = std::mem::take(&mut *waiting)
             .into_iter()
-            .partition(|waiting| waiting.until > now && waiting.run.worker().is_needed() && is_silent(&waiting.run));
+            .partition(|waiting| waiting.until > now && waiting.run.is_needed() && is_silent(&waiting.run));
         *waiting = stay;
         drop(waiting);
-        drop::<VecDeque<Waiting>>(go);
+        drop::<VecDeque<Waiting<R>>>(go);
     }
 
     /// Ends all of them.
@@ -105,7 +155,7 @@ impl KeptWorkers {
         self.seed.hash_one((pid, number)) % (limit / SPREAD)
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Waiting<R>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,43 +171,13 @@ fn first_of_most<T: Eq + Hash>(all: impl Iterator<Item = T>) -> Option<usize> {
 }
 
 /// Whether it waits. A process that has ended, or that speaks before it has a job, is killed when it is dropped.
-fn is_silent(run: &KeptRun) -> bool {
-    let silent = run.worker().is_waiting();
+fn is_silent(run: &impl Kept) -> bool {
+    let silent = run.is_waiting();
     if !silent {
-        tracing::warn!(
-            pid = run.worker().pid(),
-            "killed: a process that waited for another invocation has ended or spoken"
-        );
+        tracing::warn!(pid = run.pid(), "killed: a process that waited for another invocation has ended or spoken");
     }
     silent
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Those that began together end one after the other, and none has more invocations than there may be, or waits for longer.
-    #[test]
-    fn processes_are_retired_at_different_times_within_the_limits() {
-        let kept = KeptWorkers::new(1);
-        let last = |pid| (0..INVOCATIONS_MAX).find(|served| !kept.may_stay(pid, *served)).expect("it ends") + 1;
-        let served: Vec<u64> = (1..=100).map(last).collect();
-        let least = INVOCATIONS_MAX - INVOCATIONS_MAX / SPREAD;
-        assert!(served.iter().all(|count| (least..=INVOCATIONS_MAX).contains(count)), "{served:?}");
-        assert_eq!(last(1), last(1), "it is the same for the same process");
-        let different: std::collections::HashSet<_> = served.iter().collect();
-        assert!(different.len() > 50, "{served:?}");
-        let idle = IDLE_MAX.as_millis() as u64;
-        let earlier: Vec<u64> = (1..=100).map(|pid| kept.spread(pid, 7, idle)).collect();
-        assert!(earlier.iter().all(|less| *less < idle / SPREAD), "{earlier:?}");
-    }
-
-    #[test]
-    fn the_workflow_that_has_most_gives_one_up_and_of_that_the_one_unused_for_longest() {
-        for (all, first) in
-            [("", None), ("a", Some(0)), ("abbb", Some(1)), ("babcb", Some(0)), ("cabba", Some(1)), ("abcd", Some(0))]
-        {
-            assert_eq!(first_of_most(all.chars()), first, "{all}");
-        }
-    }
-}
+mod tests;
