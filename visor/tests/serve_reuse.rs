@@ -6,6 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use serve_support::{Server, eventually, is_alive, single};
+use std::process::{Command, Stdio};
 
 /// Without a pool of ready processes to speak of, so that few others are about.
 fn server(options: &[&str]) -> Server {
@@ -188,6 +189,92 @@ fn a_process_ends_with_an_invocation_that_does_not_end_as_done() {
     // On a machine that is busy it may have ended before.
     let done = server.ended(&location)["status"] == "completed";
     no_more_than_kept(&server, done.into());
+}
+
+/// Its limit is another one for each process, between three quarters of a thousand and a thousand.
+#[test]
+fn a_process_ends_with_the_last_of_a_thousand_invocations_at_most() {
+    let server = server(&["--process", "reused"]);
+    server.put_example("echo");
+    server.put_workflow(&echo("often", &json!({})));
+    let mut served = 0;
+    loop {
+        assert_eq!(process(&server, "often", b"x"), reused(served));
+        served += 1;
+        let health = || server.get("/healthz").json();
+        eventually("it is reset, or ends", || health()["running"] == 0);
+        if health()["kept_workers"] == 0 {
+            break;
+        }
+        assert!(served < 1000, "it would serve another one");
+    }
+    assert!((750..=1000).contains(&served), "{served}");
+    no_more_than_kept(&server, 0);
+    assert_eq!(process(&server, "often", b"x"), reused(0));
+    keeps(&server, 1);
+    let metrics = server.get("/metrics").expect(200).text();
+    let line = format!("monohull_process_invocations_total{{process=\"reused\"}} {}\n", served - 1);
+    assert!(metrics.contains(&line), "{line}: {metrics}");
+}
+
+/// Files and network of the host have no part in a reset: processes of workflows with some are not used again, whatever was asked for.
+#[test]
+fn a_workflow_with_something_of_the_host_has_a_new_process_each_time() {
+    let folder = tempfile::tempdir().expect("a folder of the host");
+    let grants = folder.path().join("grants.json");
+    let granted = json!({
+        "files": { "folder": { "directory": ".", "workflows": ["files"] } },
+        "networks": {
+            "api": { "network": { "mode": "host", "connect": ["127.0.0.1:1"] }, "workflows": ["network"] },
+        },
+    });
+    std::fs::write(&grants, granted.to_string()).expect("written");
+    let server = server(&["--process", "reused", "--grants", grants.to_str().expect("a path in UTF-8")]);
+    server.put_example("echo");
+    for (name, more) in [
+        ("files", json!({ "process": "reused", "files": [{ "at": "/host", "grant": "folder" }] })),
+        ("network", json!({ "process": "reused", "network": { "grant": "api" } })),
+    ] {
+        server.put_workflow(&echo(name, &more));
+        for _ in 0..3 {
+            let shown = process(&server, name, b"x");
+            assert_eq!(shown, json!({ "kind": "per-invocation", "before": 0 }), "{name}");
+        }
+        no_more_than_kept(&server, 0);
+    }
+    // One with files of its own in memory is.
+    let memory = json!({ "process": "reused", "files": [{ "at": "/mem", "memory": "1MiB" }] });
+    server.put_workflow(&echo("memory", &memory));
+    for before in 0..3 {
+        assert_eq!(process(&server, "memory", b"x"), reused(before));
+        keeps(&server, 1);
+    }
+}
+
+/// `monohull run` has one invocation, and a new process for that: the same report, which says nothing of a process, and nothing runs on.
+#[test]
+fn a_run_without_a_server_is_the_same_whatever_the_file_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("echo.json");
+    let input = folder.path().join("in.txt");
+    std::fs::write(&input, "some text").expect("written");
+    let reports = ["per-invocation", "reused"].map(|process| {
+        let mut document = echo("again", &json!({ "process": process }));
+        document["functions"]["f"]["image"] = serve_support::image("echo").to_str().into();
+        std::fs::write(&file, document.to_string()).expect("written");
+        [(); 2].map(|()| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+            command.args(["run", "--json", "--input"]).arg(format!("in={}", input.display())).arg(&file);
+            // It comes back when no process has its output any more.
+            let output = command.stdin(Stdio::null()).output().expect("monohull starts");
+            assert_eq!(output.status.code(), Some(0), "{process}: {output:?}");
+            let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            assert_eq!(report["output"]["out"]["text"], "some text", "{process}: {report:#}");
+            report.as_object().expect("an object").keys().cloned().collect::<Vec<String>>()
+        })
+    });
+    assert!(!reports[0][0].contains(&"process".to_owned()), "{reports:?}");
+    assert!(reports.iter().flatten().all(|fields| *fields == reports[0][0]), "{reports:?}");
 }
 
 #[test]

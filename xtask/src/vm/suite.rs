@@ -145,6 +145,12 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         kernel: None,
         why: "thousands of invocations are too much for this processor; `serve_reuse` and `keys_reuse` run here",
     },
+    LeftOut {
+        program: "serve_reuse",
+        tests: &["a_process_ends_with_the_last_of_a_thousand_invocations_at_most"],
+        kernel: None,
+        why: "a thousand invocations are too much for this processor, and keys have no part in how many there may be",
+    },
     LeftOut { program: "e2e_handover", tests: &[], kernel: None, why: "`keys_attacks` does the same, in fewer rounds" },
     LeftOut {
         program: "e2e_wasi",
