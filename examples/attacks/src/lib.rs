@@ -10,7 +10,7 @@
 //!
 //! An attack that succeeds says so on standard output, in a line that begins with `got`. One that fails ends the instance,
 //! and the report says why. What `kind`, `what` and `how` mean stands in the module of that kind. `giver` and `taker` are a
-//! pair of their own, in `handover`; `gather` stands in `gather`; `owner`, `thief`, `reader` and `parts` stand in `slots`; `remains`
+//! pair of their own, in `handover`; the attacker of an invocation that is to be without an attack is in `honest`; `gather` stands in `gather`; `owner`, `thief`, `reader` and `parts` stand in `slots`; `remains`
 //! is what invocations of one process do to each other.
 #![no_std]
 #![allow(unsafe_code, reason = "they are attacks: nothing here is sound, and none of it is meant to be")]
@@ -20,6 +20,7 @@ mod doors;
 mod exhaustion;
 mod gather;
 mod handover;
+mod honest;
 mod instructions;
 mod jumps;
 mod leap;
@@ -90,6 +91,10 @@ fn main(
             Ok(())
         }
         ("attacker", Some(kind)) => {
+            let places = Places::read()?;
+            if places.are_none() {
+                return honest::serve();
+            }
             let attempt = monohull::instance().attempt;
             let threads = threads.unwrap_or_default();
             let crowds: Vec<usize> = threads.split(',').filter_map(|number| number.parse().ok()).collect();
@@ -98,7 +103,7 @@ fn main(
                 what: what.unwrap_or_default(),
                 how: how.unwrap_or_default(),
                 attempt,
-                places: Places::read()?,
+                places,
                 crowd: Barrier::new(crowd),
             };
             attacker(&kind, &attack, crowd, attempt as usize == crowds.len())

@@ -14,6 +14,11 @@ impl Places {
         Ok(Places(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
+    /// Whether none is to be attacked.
+    pub(crate) fn are_none(&self) -> bool {
+        self.0 == "none"
+    }
+
     /// These lines.
     pub(crate) fn of(lines: &str) -> Places {
         Places(lines.to_string())

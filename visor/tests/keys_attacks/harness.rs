@@ -8,6 +8,9 @@
 //!
 //! On kernels that cannot report a fault by themselves workflows are traced, and all of this is the same.
 
+#[path = "again.rs"]
+mod again;
+
 use crate::places;
 use monohull_abi::layout::{CELL_SIZE, CELLS_BASE, CELLS_END, KEY_COUNT};
 use monohull_trampoline::system::FIRST_FUNCTION_KEY;
@@ -44,6 +47,8 @@ pub(crate) const DOORS: [(&str, u32); 15] = [
 
 /// Whether attacks happen after a restore: in the test program `keys_restored`, which has the modules of `keys_attacks`.
 pub(crate) const RESTORED: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"keys_restored");
+/// Whether they happen in a process that has served an invocation before: in the test program `keys_reused`, likewise.
+pub(crate) const REUSED: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"keys_reused");
 /// How long an attacker sleeps whose workflow is to be suspended: a second in which a workflow only waits is enough for that.
 const NAP_MS: u64 = 1500;
 /// The exit code of a workflow that was suspended.
@@ -85,6 +90,8 @@ pub(crate) struct Attack {
     granted: bool,
     /// Fields of the workflow beyond the usual.
     workflow: Value,
+    /// It is the second invocation of a process.
+    reused: bool,
     /// The attacker sleeps first, while its victim waits. Meanwhile the workflow is suspended, and the rest happens in another process.
     restored: bool,
 }
@@ -115,6 +122,7 @@ pub(crate) fn attack(kind: &'static str, what: impl Into<String>, how: impl Into
         before: None,
         granted: false,
         workflow: json!({}),
+        reused: REUSED,
         restored: RESTORED,
     }
 }
@@ -137,6 +145,9 @@ pub(crate) fn image(name: &str) -> PathBuf {
 
 /// Runs a workflow with keys in force; with this defence switched off, if one is named.
 pub(crate) fn run(document: &Value, off: Option<&str>) -> Ran {
+    if REUSED {
+        return again::run(document);
+    }
     let folder = tempfile::tempdir().expect("a folder for the workflow");
     let file = folder.path().join("workflow.json");
     std::fs::write(&file, document.to_string()).expect("the workflow");
@@ -207,9 +218,9 @@ impl Attack {
         self
     }
 
-    /// In the process that began with the workflow, also where the others are restored: it comes to no wait.
+    /// In the process that began with the workflow, also where the others are restored, and in one of its own: it comes to no wait, and to no end.
     pub(crate) fn at_once(mut self) -> Attack {
-        self.restored = false;
+        (self.restored, self.reused) = (false, false);
         self
     }
 
@@ -247,7 +258,11 @@ impl Attack {
             steps.push(before.clone());
             functions[BEFORE] = json!({ "image": OTHER_IMAGE });
         }
-        let granted = json!({ "at": "/host", "directory": "granted", "access": "write" });
+        // A process of a workflow with something of the host is not used again.
+        let granted = match self.reused {
+            true => json!({ "at": "/host", "memory": "16MiB" }),
+            false => json!({ "at": "/host", "directory": "granted", "access": "write" }),
+        };
         let mut document = json!({
             "name": "attack",
             "isolation": self.separation,
@@ -277,6 +292,9 @@ impl Attack {
     }
 
     fn run_once(&self, isolation: &str, attempts: &str) -> Ran {
+        if self.reused {
+            return again::attack(self, isolation, attempts);
+        }
         let folder = tempfile::tempdir().expect("a folder for the workflow");
         std::fs::create_dir(folder.path().join("granted")).expect("a folder to grant");
         // The same file under another name is another image.

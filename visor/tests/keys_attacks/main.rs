@@ -17,6 +17,9 @@ mod leftovers;
 mod memory;
 mod places;
 mod races;
+#[allow(dead_code, reason = "it is for several programs")]
+#[path = "../serve_support/mod.rs"]
+mod serve_support;
 mod signals;
 #[path = "../support/handover.rs"]
 mod support;

@@ -15,6 +15,8 @@ mod image;
 mod letter;
 #[path = "../keys_attacks/places.rs"]
 mod places;
+#[path = "../serve_support/mod.rs"]
+mod serve_support;
 
 use harness::{Attack, DOORS, LINE, Ran, VARIABLE, attack};
 use monohull_abi::layout::ARENA_BASE;
