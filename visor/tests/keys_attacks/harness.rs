@@ -49,6 +49,9 @@ pub(crate) const DOORS: [(&str, u32); 15] = [
 pub(crate) const RESTORED: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"keys_restored");
 /// Whether they happen in a process that has served an invocation before: in the test program `keys_reused`, likewise.
 pub(crate) const REUSED: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"keys_reused");
+/// Whether modules are elsewhere than [`places`] finds them: a restored process has them below the checkpoint that it was made of, and one
+/// of a server loads those alone that its workflow needs.
+pub(crate) const MODULES_ELSEWHERE: bool = RESTORED || REUSED;
 /// How long an attacker sleeps whose workflow is to be suspended: a second in which a workflow only waits is enough for that.
 const NAP_MS: u64 = 1500;
 /// The exit code of a workflow that was suspended.

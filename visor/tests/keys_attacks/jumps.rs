@@ -1,6 +1,6 @@
 //! Jumps into trusted code.
 
-use crate::harness::{self, Attack, RESTORED, attack};
+use crate::harness::{self, Attack, MODULES_ELSEWHERE, attack};
 use crate::places;
 use monohull_visor::domain::keys::by_default;
 use serde_json::json;
@@ -139,8 +139,7 @@ fn trusted_code_runs_with_ones_own_rights() {
     jump("libc-wrpkru", "open").fails("illegal-instruction", &["which Monohull has removed"]);
     jump("resolver", "").fails("illegal-instruction", &["XRSTOR", "which Monohull has removed"]);
     let mut places = vec![("copy", "copy"), ("handler", "serve"), ("enter", ""), ("exit_user_from_signal", "")];
-    // A restored process has its modules elsewhere.
-    if !RESTORED {
+    if !MODULES_ELSEWHERE {
         places.push(("module-handler", "serve"));
     }
     for (place, how) in places {

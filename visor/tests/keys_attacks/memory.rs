@@ -1,6 +1,6 @@
 //! Memory that is not the attacker's: read, written, run.
 
-use crate::harness::{Attack, KEYS, RESTORED, attack};
+use crate::harness::{Attack, KEYS, MODULES_ELSEWHERE, attack};
 use monohull_abi::layout::CELL_COUNT;
 use monohull_trampoline::system::FIRST_FUNCTION_KEY;
 use serde_json::json;
@@ -41,8 +41,7 @@ fn memory_of_the_visor_is_out_of_reach() {
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn memory_of_the_libos_is_out_of_reach() {
-    // A restored process has its modules elsewhere, below the checkpoint that it was made of.
-    if !RESTORED {
+    if !MODULES_ELSEWHERE {
         trusted("module-data", "in the system partition");
     }
     memory("dispatch-table", "read").works("process");

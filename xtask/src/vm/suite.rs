@@ -454,7 +454,6 @@ pub(super) const WITH_FULL: &[LeftOut] = &[
             "jumps::the_vsyscall_page_is_out_of_reach",
             "jumps::trusted_code_runs_with_ones_own_rights",
             "memory::a_function_cannot_touch_a_file_its_neighbour_has_mapped",
-            "memory::a_function_cannot_touch_its_neighbour",
             "memory::cells_and_keys_that_were_used_before_keep_functions_apart_too",
             "memory::code_of_a_neighbour_runs_with_ones_own_rights",
             "memory::data_is_not_run_and_code_not_written",
