@@ -434,6 +434,7 @@ pub(super) const WITH_FULL: &[LeftOut] = &[
             "exhaustion::keys_and_cells",
             "exhaustion::mappings",
             "exhaustion::memory_and_slots_and_threads",
+            "handover::a_buffer_in_use_does_not_change_hands",
             "instructions::an_image_with_an_instruction_that_changes_rights_is_refused",
             "instructions::calls_of_a_hypervisor_get_nothing",
             "instructions::dirty_registers_do_not_leak",
