@@ -17,7 +17,6 @@ mod leftovers;
 mod memory;
 mod places;
 mod races;
-#[allow(dead_code, reason = "it is for several programs")]
 #[path = "../serve_support/mod.rs"]
 mod serve_support;
 mod signals;

@@ -27,7 +27,6 @@ mod leftovers;
 mod memory;
 #[path = "../keys_attacks/places.rs"]
 mod places;
-#[allow(dead_code, reason = "it is for several programs")]
 #[path = "../serve_support/mod.rs"]
 mod serve_support;
 #[path = "../keys_attacks/signals.rs"]
