@@ -10,6 +10,10 @@
 //! from another place, or is a file's: whatever the kernel has lost sight of counts as written to. Pages that the kernel has swapped out keep
 //! their protection. Those that were never touched may be in the list.
 //!
+//! One thing the kernel does not lose sight of: a page of a file that is shown privately, was copied by a store, and is dropped. It is in the list, though
+//! it shows the file again. So what drops such pages must not do it between two captures that compare: going back to a point in a run does, and there is
+//! no capture while there are points.
+//!
 //! The list comes through `/proc/self/pagemap`, which a process can open while it is dumpable, and goes on to use when it is not any more. A
 //! descriptor speaks of the process that has opened it, whatever process reads it.
 

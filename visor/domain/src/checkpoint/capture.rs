@@ -193,6 +193,7 @@ impl Shared {
     ) -> Result<InstanceRecord, CaptureError> {
         let mut cell = instance.cell.lock().expect("cell");
         let cell = cell.as_deref_mut().ok_or(CaptureError::Ending)?;
+        // Going back drops pages that show what was, which `written_pages` would take for unwritten.
         if cell.points().is_some_and(|points| points.len() > 0) {
             return Err(CaptureError::Checkpoints { instance: instance.described() });
         }
