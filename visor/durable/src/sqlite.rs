@@ -282,7 +282,6 @@ impl Meta for Sqlite {
     }
 
     fn control(&mut self, id: &InvocationId, control: Control, now: u64) -> Result<Controlled, MetaError> {
-        let begins_again = self.begins_again;
         let transaction = self.begin()?;
         let Some(before) = find(&transaction, id)? else { return Ok(Controlled::Unknown) };
         let mut row = before.clone();
@@ -310,11 +309,8 @@ impl Meta for Sqlite {
             }
             (Status::Paused, None) => {
                 row.status = row.waiting_status();
-                // One that was run for the first time may have done all of it: that attempt counts.
-                row.attempts = match row.checkpoint.is_some() || begins_again(&row.start) {
-                    true => 0,
-                    false => row.attempts.min(1),
-                };
+                // One without a checkpoint that was tried may have done all of it: that attempt counts.
+                row.attempts = if row.checkpoint.is_some() { 0 } else { row.attempts.min(1) };
                 row.reason = None;
                 Controlled::Now(row.status)
             }

@@ -321,8 +321,8 @@ impl Ready {
         };
         let opened = match mounts::open(&self.plan) {
             Ok(opened) => opened,
-            Err(failure) => {
-                let report = report_without_run(&self.plan, "none", requested_ns, *failure);
+            Err(unopened) => {
+                let report = report_without_run(&self.plan, "none", requested_ns, *unopened.failure);
                 return Ok(RunEnd::Report(Box::new(report)));
             }
         };

@@ -7,7 +7,8 @@
 
 use monohull_domain::files::{ImageAccess, Mount, Source, claim_image};
 use monohull_fat::{Error, Geometry, Image};
-use monohull_host_files::{self as host_files, Client, Directory, input};
+use monohull_host_files::input::{self, InputError};
+use monohull_host_files::{self as host_files, Client, Directory};
 use monohull_report::Failure;
 use monohull_report::escape::shown;
 use monohull_report::failure::{Blame, FailureKind};
@@ -39,35 +40,58 @@ impl Opened {
     }
 }
 
+/// What a mount of a plan leads to cannot be opened.
+#[derive(Debug)]
+pub struct Unopened {
+    /// As it is reported; the workflow is blamed.
+    pub failure: Box<Failure>,
+    /// What may become of it.
+    pub prospect: Prospect,
+}
+
+/// What may become of a mount that cannot be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prospect {
+    /// Nothing: the plan asks for what there is not here.
+    None,
+    /// It is not as it should be, until a person mends it.
+    Wrong,
+    /// It is away or in use, or the host lacks something: that may pass by itself.
+    Passing,
+}
+
 /// Opens what a plan's mounts lead to, in their order; memory leads nowhere.
-pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
+pub fn open(plan: &Plan) -> Result<Vec<Opened>, Unopened> {
+    let unopened = |text: String, prospect| Unopened {
+        failure: Box::new(Failure::blamed(FailureKind::Input, Blame::Workflow, text)),
+        prospect,
+    };
     let mut opened = Vec::new();
     if let Some(step) = plan.steps.iter().find(|step| !step.secrets.is_empty()) {
         let text = format!(
             "the step `{}` has secrets, which a server's operator grants (`monohull serve --grants`); here there are none",
             step.name
         );
-        return Err(Box::new(Failure::blamed(FailureKind::Input, Blame::Workflow, text)));
+        return Err(unopened(text, Prospect::None));
     }
     for mount in &plan.files {
-        let failed = |text: String| {
-            let text = format!("the files at {}: {text}", mount.point);
-            Box::new(Failure::blamed(FailureKind::Input, Blame::Workflow, text))
-        };
+        let failed = |text: String, prospect| unopened(format!("the files at {}: {text}", mount.point), prospect);
         match &mount.source {
             MountSource::Memory { .. } => {}
             MountSource::Granted { grant, .. } => {
                 let text = format!(
                     "`{grant}` is a grant of a server's operator (`monohull serve --grants`), and this is no server"
                 );
-                return Err(failed(text));
+                return Err(failed(text, Prospect::None));
             }
             MountSource::Image { path, access } => {
-                opened.push(Opened::Image(open_image(path, *access).map_err(failed)?));
+                let image = open_image(path, *access);
+                opened.push(Opened::Image(image.map_err(|(text, prospect)| failed(text, prospect))?));
             }
             MountSource::Directory { path, writable } => {
                 let directory = Directory::open(path, *writable);
-                let directory = directory.map_err(|error| failed(format!("{}: {error}", shown(&path))))?;
+                let directory =
+                    directory.map_err(|error| failed(format!("{}: {error}", shown(&path)), prospect_of(&error)))?;
                 opened.push(Opened::Directory(directory));
             }
         }
@@ -80,7 +104,7 @@ pub fn inspect(mount: &workflow::plan::Mount) -> Result<(), String> {
     match &mount.source {
         // What is granted is known to a server alone.
         MountSource::Memory { .. } | MountSource::Granted { .. } => Ok(()),
-        MountSource::Image { path, access } => disk_image(path, *access).map(drop),
+        MountSource::Image { path, access } => disk_image(path, *access).map(drop).map_err(|(text, _)| text),
         MountSource::Directory { path, writable } => {
             Directory::open(path, *writable).map(drop).map_err(|error| format!("{}: {error}", shown(path)))
         }
@@ -89,22 +113,35 @@ pub fn inspect(mount: &workflow::plan::Mount) -> Result<(), String> {
 
 /// Opens a disk image and claims it: alone to write, together with other readers otherwise. The claim lasts until the
 /// last descriptor is closed, also after a kill.
-fn open_image(path: &Path, access: Access) -> Result<File, String> {
+fn open_image(path: &Path, access: Access) -> Result<File, (String, Prospect)> {
     let writes = access == Access::Write;
     let file = disk_image(path, access)?;
     claim_image(&file, writes).map_err(|_| {
         let by = if writes { "another process has it open" } else { "a workflow that writes to it runs" };
-        format!("{} is in use: {by}", shown(&path))
+        (format!("{} is in use: {by}", shown(&path)), Prospect::Passing)
     })?;
     Ok(file)
 }
 
 /// Opens a file and sees whether it is a disk image. One that is damaged later gives errors from its files.
-fn disk_image(path: &Path, access: Access) -> Result<File, String> {
-    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", shown(path));
-    let file = input::open_regular(path, access == Access::Write).map_err(|error| said(&error))?;
-    Geometry::read(&Bytes::of(&file).map_err(|error| said(&error))?).map_err(|error| said(&error))?;
+fn disk_image(path: &Path, access: Access) -> Result<File, (String, Prospect)> {
+    let said = |error: &dyn std::fmt::Display, prospect| (format!("{}: {error}", shown(path)), prospect);
+    let file = input::open_regular(path, access == Access::Write).map_err(|error| match &error {
+        InputError::Host(host) => said(&error, prospect_of(host)),
+        _ => said(&error, Prospect::Wrong),
+    })?;
+    let bytes = Bytes::of(&file).map_err(|error| said(&error, prospect_of(&error)))?;
+    Geometry::read(&bytes).map_err(|error| said(&error, Prospect::Wrong))?;
     Ok(file)
+}
+
+/// That of an error of the host's.
+fn prospect_of(error: &io::Error) -> Prospect {
+    use io::ErrorKind::{IsADirectory, NotADirectory, PermissionDenied, ReadOnlyFilesystem};
+    match error.kind() {
+        PermissionDenied | NotADirectory | IsADirectory | ReadOnlyFilesystem => Prospect::Wrong,
+        _ => Prospect::Passing,
+    }
 }
 
 /// What a plan's mounts are, with what was handed over for them. `None` if something is missing.

@@ -11,9 +11,10 @@ use super::{
 };
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::keys;
+use monohull_engine::mounts::{self, Prospect, Unopened};
 use monohull_engine::output_file::write_whole;
 use monohull_engine::workflow_io::OpenError;
-use monohull_engine::{Delay, Event, HostError, Latest, Ready, RunOptions, modules_folder, mounts, report_without_run};
+use monohull_engine::{Delay, Event, HostError, Latest, Ready, RunOptions, modules_folder, report_without_run};
 use monohull_host_files::input::InputError;
 use monohull_report::escape::shown;
 use monohull_report::failure::{Blame, FailureKind};
@@ -220,9 +221,11 @@ fn run_in(
     let waited = begin.elapsed();
     let files = match mounts::open(plan) {
         Ok(files) => files,
-        // It was there when the workflow began.
-        Err(failure) if continuation.is_some() => return failed(Failure { blame: Blame::Host, ..*failure }),
-        Err(failure) => return failed(*failure),
+        Err(Unopened { failure, prospect }) => {
+            // It was there when the workflow began.
+            let is_hosts = continuation.is_some() && prospect != Prospect::None;
+            return failed(Failure { blame: if is_hosts { Blame::Host } else { failure.blame }, ..*failure });
+        }
     };
     let ready = workflow.clone();
     let mut template = JobTemplate::No;

@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::http::content::{Content, SMALL};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Blame};
 use crate::http::request_body::Hold;
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, now};
@@ -33,7 +33,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pauses between attempts to keep what waits, each longer than the one before. A full disk is waited for; what the host can perhaps never take is given
-/// up after a minute.
+/// up after a minute, and what the operator's limits have no room for after some seconds.
 #[derive(Default)]
 pub(crate) struct Pauses {
     tries: u32,
@@ -46,7 +46,12 @@ impl Pauses {
     /// Waits for the next attempt after one that was refused. False if there is none: there were enough, or the invocation is cancelled.
     pub(crate) async fn wait(&mut self, invocation: &Invocation, refused: StatusCode) -> bool {
         self.tries = Pauses::MOST.min(self.tries + 1);
-        self.in_vain += u32::from(refused != StatusCode::INSUFFICIENT_STORAGE);
+        self.in_vain += match refused {
+            StatusCode::INSUFFICIENT_STORAGE => 0,
+            // Others may end meanwhile, but as likely none does.
+            StatusCode::TOO_MANY_REQUESTS => 4,
+            _ => 1,
+        };
         if self.in_vain > Pauses::MOST || invocation.is_cancelled() {
             return false;
         }
@@ -152,7 +157,7 @@ impl Watchdog {
         let (mut pauses, mut room) = (Pauses::default(), None);
         loop {
             let refusal = match self.keep_end_once(held, workflow, end, sent.clone()).await {
-                Err(refusal) if refusal.may_pass() && !self.is_ending() => refusal,
+                Err(refusal) if refusal.error.blame == Blame::Host && !self.is_ending() => refusal,
                 kept => return kept,
             };
             tracing::error!(id = %held.id, error = refusal.error.message, "outputs wait for the disk");

@@ -22,6 +22,7 @@ use std::time::Duration;
 use monohull_durable::{
     Adding, Claim, Claimed, Commit, Control, Controlled, InvocationId, Left, Meta, Status as RowStatus, StoreError, nap,
 };
+use monohull_engine::mounts::Prospect;
 use monohull_worker::{Job, SuspendedRun};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
@@ -35,7 +36,7 @@ use crate::execution::checkpoints::{Waits, Written, take_sent};
 use crate::execution::commit::{Over, OwnRow, Pauses, TROUBLE_PAUSE, ended, later};
 use crate::execution::leg::{Begun, Far, Here, Leg};
 use crate::execution::process::Process;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Blame};
 use crate::invocations::admission::{RunPermit, Turn};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::ledger::{Ledger, meta_kept, now};
@@ -260,7 +261,9 @@ impl Watchdog {
                     };
                     match spawn_blocking(keep).await {
                         // There is nothing that it could go on from instead.
-                        Ok((Err(refusal), begun, run)) if !may_try_again && refusal.may_pass() && !self.is_ending() => {
+                        Ok((Err(refusal), begun, run))
+                            if !may_try_again && refusal.error.blame == Blame::Host && !self.is_ending() =>
+                        {
                             let error = &refusal.error.message;
                             tracing::error!(id = %claim.held.id, error, "a checkpoint is written again later");
                             waits = (begun, run, None);
@@ -320,7 +323,7 @@ impl Watchdog {
         };
         match &result {
             // A full disk, a process that was killed: not what the workflow did.
-            Err(refusal) if refusal.may_pass() && may_try_again && status == Status::Failed => {
+            Err(refusal) if refusal.error.blame == Blame::Host && may_try_again && status == Status::Failed => {
                 self.metrics.not_resumed("host");
                 let commit = later(claim.attempt, refusal.error.message.clone());
                 drop(report);
@@ -375,10 +378,15 @@ impl Watchdog {
                     return Some(Came::NotBegun(Box::new(NotBegun { refusal, inputs })));
                 }
             };
-            // What is granted may be there again, or no longer in use, at a later attempt.
             let files = match self.open_files(&ready).await {
                 Ok(files) => files,
-                Err(refusal) => return Some(Came::NotBegun(Box::new(NotBegun { refusal, inputs }))),
+                // What it had when it began may be there again, or no longer in use, at a later attempt.
+                Err((refusal, prospect))
+                    if prospect == Prospect::Passing || is_resumed && prospect == Prospect::Wrong =>
+                {
+                    return Some(Came::NotBegun(Box::new(NotBegun { refusal, inputs })));
+                }
+                Err((refusal, _)) => return Some(refusal.into()),
             };
             let job = Job {
                 files,

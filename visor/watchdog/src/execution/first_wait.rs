@@ -12,7 +12,7 @@ use crate::endpoints::durable::full;
 use crate::execution::came::{NotYet, Waiting};
 use crate::execution::checkpoints::{Waits, Written};
 use crate::execution::commit::{OwnRow, Pauses};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Blame};
 use crate::invocations::invocation::Invocation;
 use crate::invocations::status::Status;
 use crate::invocations::stored::encode_printed;
@@ -58,7 +58,7 @@ impl Watchdog {
             match kept {
                 Ok(not_yet) => break not_yet,
                 // One that was acknowledged is not given up because the disk does not take it now.
-                Err(refusal) if row.is_some() && refusal.may_pass() && !self.is_ending() => {
+                Err(refusal) if row.is_some() && refusal.error.blame == Blame::Host && !self.is_ending() => {
                     let error = &refusal.error.message;
                     tracing::error!(id = invocation.id, error, "a checkpoint is written again later");
                     process = None;

@@ -33,7 +33,7 @@ use crate::invocations::workers::{Arrived, Run, failed};
 use crate::service::Watchdog;
 use monohull_domain::host_time::monotonic_ns;
 use monohull_durable::InvocationId;
-use monohull_engine::mounts::{self, Opened};
+use monohull_engine::mounts::{self, Opened, Prospect, Unopened};
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
 use monohull_report::{self as report, Failure, Outgoing, ProcessKind, ProcessReport, RunReport};
@@ -245,7 +245,8 @@ impl Watchdog {
             true => Vec::new(),
             false => match Box::pin(self.open_files(&workflow)).await {
                 Ok(files) => files,
-                Err(refusal) => return Came::NotBegun(Box::new(NotBegun { refusal, inputs })),
+                Err((refusal, Prospect::Passing)) => return Came::NotBegun(Box::new(NotBegun { refusal, inputs })),
+                Err((refusal, _)) => return refusal.into(),
             },
         };
         let own = Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout);
@@ -348,17 +349,19 @@ impl Watchdog {
         redacted.await.unwrap_or_else(|error| (None, Err(ApiError::monohull(error.to_string()))))
     }
 
-    /// Opens the files of this host that are granted to a workflow.
-    pub(crate) async fn open_files(&self, workflow: &Arc<Ready>) -> Result<Vec<Opened>, ApiError> {
+    /// Opens the files of this host that are granted to a workflow. If that fails: whether it may pass.
+    pub(crate) async fn open_files(&self, workflow: &Arc<Ready>) -> Result<Vec<Opened>, (ApiError, Prospect)> {
         let plan = workflow.plan();
         if plan.files.iter().all(|mount| mount.source.path().is_none()) {
             return Ok(Vec::new());
         }
         let plan = plan.clone();
         let opened = spawn_blocking(move || mounts::open(&plan)).await;
-        let opened = opened.map_err(|error| ApiError::monohull(error.to_string()))?;
+        let opened = opened.map_err(|error| (ApiError::monohull(error.to_string()), Prospect::None))?;
         // What is granted is the operator's choice, and not the workflow's.
-        opened.map_err(|failure| ApiError::died(&Failure { blame: report::Blame::Host, ..*failure }))
+        opened.map_err(|Unopened { failure, prospect }| {
+            (ApiError::died(&Failure { blame: report::Blame::Host, ..*failure }), prospect)
+        })
     }
 
     /// When a process is killed that has not ended by this deadline.

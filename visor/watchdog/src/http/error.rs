@@ -183,11 +183,6 @@ impl ApiError {
         ApiError { extra: Extra::RetryAfter(seconds), ..refusal }
     }
 
-    /// Whether the host may take later what it has refused now. A limit that the operator has set stays as it is.
-    pub(crate) fn may_pass(&self) -> bool {
-        self.error.blame == Blame::Host && self.status != StatusCode::TOO_MANY_REQUESTS
-    }
-
     /// There is no room for an answer.
     pub(crate) fn answers_full() -> ApiError {
         let message = "answers that other clients are still taking have all the memory there is for them";
