@@ -147,6 +147,43 @@ fn keys_are_those_of_the_invocation() {
     assert_eq!(read(path, "decision"), "17 hulls: delivered, paid with r-4711\n");
 }
 
+/// An agent knows what it was told, and so do its copies; taken back, it has forgotten what came later.
+#[test]
+fn an_agent_is_forked_three_ways_and_taken_back() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path();
+    let to = |args: &[&str]| monohull(path, &[args, &["--state", "state"]].concat());
+    let run = to(&["run", &shipped("agent"), "--id", "a", "--detach", "--output", "diary=diary"]);
+    assert_eq!(run.status.code(), Some(4), "{run:?}");
+    let tell = |id: &str, instructions: &[&str]| {
+        for instruction in instructions {
+            done(&to(&["send", id, "instruction", "--data", instruction]));
+        }
+        done(&to(&["wake"]))
+    };
+    let answer = |id: &str| document(&to(&["show", id, "--json"]))["published"]["answer"].clone();
+    tell("a", &["learn ship=Argo"]);
+    assert_eq!(answer("a"), "1 things known");
+    done(&to(&["fork", "a", "--count", "3"]));
+    for (copy, port) in [("a-1", "Iolkos"), ("a-2", "Lemnos"), ("a-3", "Kolchis")] {
+        tell(copy, &[&format!("learn port={port}"), "tell ship", "tell port"]);
+        assert_eq!(answer(copy), port);
+        let said = tell(copy, &["which"]);
+        assert!(said.contains(&format!("copy {} of 3", &copy[2..])), "{said}");
+    }
+    tell("a", &["learn ship=Pegasos", "tell port"]);
+    assert_eq!(answer("a"), "unknown", "its copies were told");
+    let row = document(&to(&["show", "a", "--json"]));
+    let (now, before) = (row["generation"].as_u64().expect("a number"), 2);
+    assert!(now > before, "{row:#}");
+    done(&to(&["rewind", "a", "--to", "2"]));
+    tell("a", &["tell ship"]);
+    assert_eq!(answer("a"), "Argo");
+    tell("a", &["end"]);
+    let diary = read(path, "diary");
+    assert_eq!(diary.lines().take(2).collect::<Vec<_>>(), ["learn ship=Argo: 1 things known", "tell ship: Argo"]);
+}
+
 /// The months of a report, and what it says of each.
 fn months(text: &str) -> Vec<(u64, String)> {
     let months = text.lines().map(|line| {

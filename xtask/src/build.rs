@@ -35,7 +35,8 @@ pub(crate) const IMAGE_FLAGS: &[&str] = &[
 pub(crate) const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
 
 /// Examples over Rust's own std, and where their images go. What only a test of this machine runs is not in the memory of virtual machines.
-const PROGRAMS: [(&str, &str, &str); 4] = [
+const PROGRAMS: [(&str, &str, &str); 5] = [
+    ("agent", "release", "target/images"),
     ("real-std", "release", "target/images"),
     ("kinds-std", "release", "target/images"),
     // The host's program that it is compared with is compiled in this profile too.
