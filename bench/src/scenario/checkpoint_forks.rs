@@ -17,7 +17,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let theirs = || peer::measure("fork-touched", &[forks, &bytes]);
     let each = on_one_core(|| take_turns(effort, || peer::measure("forks", &[&bytes, few, "each"]), theirs))?;
     let floor = on_one_core(|| take_turns(effort, || peer::measure("cold", &["answered", starts]), theirs))?;
-    let many = effort.size(50, 4);
+    let many = effort.size(1000, 4);
     let all = take_turns(
         effort,
         || Ok(peer::measure("forks", &[&bytes, &many.to_string(), "all"])? / f64::from(many)),
