@@ -196,8 +196,17 @@ fn a_continuation_is_passed_on_through_programs() {
 fn a_continuation_is_used_once() {
     let came = between(Native, (C, "twice"), &json!({ "value": "once" }), &["result", "said"]);
     assert_eq!((&*came[0], &*came[1]), ("once", "-9: no continuation has the handle 0"));
+    let in_go = "-1003: the continuation has been used, handed on or discarded, or was not taken from a slot";
     let came = between(Native, (Go, "twice"), &json!({ "value": "once" }), &["result", "said"]);
-    assert_eq!((&*came[0], &*came[1]), ("once", "-9: no continuation has the handle 0"));
+    assert_eq!((&*came[0], &*came[1]), ("once", in_go));
+    // Another one has its handle then, and is not used in its place.
+    let steps = [
+        step("waits", (Native, "wait"), &json!({})),
+        step("second", (Go, "wait"), &json!({ "second": "yes" })),
+        step("other", (Go, "reused"), &json!({ "value": "once" })),
+    ];
+    let came = filled(&workflow(&steps, &["result", "second", "said"]));
+    assert_eq!(came, ["once", "its own", in_go]);
     let came = between(Native, (JavaScript, "twice"), &json!({ "value": "once" }), &["result", "said", "all"]);
     let gone = "1003: the continuation has been used, handed on or discarded";
     assert_eq!((&*came[0], &*came[1]), ("once", gone));

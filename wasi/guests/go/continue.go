@@ -27,8 +27,12 @@ func told(slot string, value []byte, err error) {
 // Continuations as values: what a test says is done with that of the slot `next`.
 func continues(how string) {
 	if how == "wait" {
-		value, err := monohull.CallCC("next")
-		told("result", value, err)
+		slot, to := "next", "result"
+		if argument("--second=") != "" {
+			slot, to = "further", "second"
+		}
+		value, err := monohull.CallCC(slot)
+		told(to, value, err)
 		return
 	}
 	slot, value := "next", []byte(argument("--value="))
@@ -45,6 +49,22 @@ func continues(how string) {
 	case "twice":
 		must(one.Resume(value))
 		told("said", nil, one.Resume(value))
+	case "reused":
+		// What is taken after a first one is used has its handle.
+		copied := *one
+		must(one.Resume(value))
+		further, err := monohull.TakeContinuation("further")
+		must(err)
+		var none *monohull.Continuation
+		for _, gone := range []*monohull.Continuation{one, &copied, {}, none} {
+			for _, err := range []error{gone.Resume(value), gone.Publish("elsewhere"), gone.Discard()} {
+				if !errors.Is(err, monohull.GivenAway) {
+					must(fmt.Errorf("not refused: %v", err))
+				}
+			}
+		}
+		told("said", nil, one.Resume(value))
+		must(further.Resume([]byte("its own")))
 	case "pass":
 		told("passed", nil, one.Publish("further"))
 	case "discard":

@@ -21,6 +21,7 @@ const (
 	TimedOut       = Number(-110)
 	WrongType      = Number(-1001)
 	NeverFilled    = Number(-1002)
+	GivenAway      = Number(-1003)
 )
 
 // Number is what went wrong in a durable call. errors.Is compares an error with it.
