@@ -471,12 +471,12 @@ static PyObject *invocation(PyObject *module, PyObject *none) {
     return Py_BuildValue("ssK", id, step, (unsigned long long)monohull_generation());
 }
 
-/* `fail(is_permanent, why)`: does not return */
+/* `fail(is_permanent, why)`, with the text as bytes without a zero: does not return */
 static PyObject *fail(PyObject *module, PyObject *arguments) {
     (void)module;
     int is_permanent;
     const char *why;
-    if (!PyArg_ParseTuple(arguments, "ps", &is_permanent, &why)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "py", &is_permanent, &why)) return NULL;
     monohull_fail(is_permanent, why);
 }
 

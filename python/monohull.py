@@ -127,10 +127,12 @@ def ready():
 
 
 def fail(why, permanent=False):
-    """Ends this instance as failed, with this text. If it is permanent another attempt cannot change that, and there is none. Files are written; no
-    finalizer or handler of an end is called."""
+    """Ends this instance as failed, with this text, or that of an exception. If it is permanent another attempt cannot change that, and there is none.
+    Files are written; no finalizer or handler of an end is called."""
+    # An exception here would end the instance as one that is tried again.
+    text = str(why).encode(errors="replace").replace(b"\0", b"?")
     _flush()
-    _monohull.fail(permanent, why)
+    _monohull.fail(permanent, text)
 
 
 def perform(effect, request=b""):

@@ -93,11 +93,11 @@ pub(super) fn check_attempts(folder: &Path, function: &Value, monohull: impl Fn(
     assert_eq!(one.told(), "one/app/0/pay/0 one/app/0/pay/0 17 one/app/0/pay/1 refused one True None");
 }
 
-/// What ends as failed, for good.
+/// What ends as failed, for good. Its reason is an exception, of which not everything is a text.
 pub(super) const FAILS: &str = "\
 from monohull import fail, instance
 print('attempt', instance.attempt)
-fail('there is no such ship', permanent=True)
+fail(LookupError('there is no such ship: \\ud800\\0'), permanent=True)
 ";
 
 /// `function` is the program [`FAILS`], which has one attempt.
@@ -113,7 +113,7 @@ pub(super) fn check_failure(folder: &Path, function: &Value, monohull: impl Fn(&
     let error = &report["error"];
     assert_eq!(
         (&error["kind"], &error["message"]),
-        (&json!("permanent"), &json!("there is no such ship")),
+        (&json!("permanent"), &json!("there is no such ship: ??")),
         "{report:#}"
     );
     let lines = &report["steps"][0]["instances"][0]["lines"];
