@@ -190,19 +190,29 @@ def resume(slot, value=b""):
     Continuation.take(slot).resume(value)
 
 
+def _joined(names):
+    """The names with line breaks between them. One that holds a line break would be several."""
+    for name in names:
+        if any(character < " " for character in name):
+            raise ValueError(f"event {name!r}: a name has no control characters")
+    return "\n".join(names)
+
+
 def event(name, timeout=None):
     """Waits for the next event of a name, which is sent from outside: its bytes. After `timeout` seconds without one the answer is None."""
     try:
-        return _monohull.event(name, _nanoseconds(timeout))
+        return _monohull.event(_joined([name]), _nanoseconds(timeout))
     except TimeoutError:
         return None
 
 
 def first_of(names, timeout=None):
     """Waits for the first event of several names: its name and its bytes. After `timeout` seconds without one the answer is None."""
+    if isinstance(names, str):
+        raise TypeError("the names of events are a list, not one text")
     names = list(names)
     try:
-        which, content = _monohull.first_of("\n".join(names), _nanoseconds(timeout))
+        which, content = _monohull.first_of(_joined(names), _nanoseconds(timeout))
     except TimeoutError:
         return None
     return names[which], content
@@ -269,7 +279,8 @@ def step(name, act, attempts=1, first=1, longest=3600, passes=Exception):
 
     The key is the same when this is done again, after a kill, in a new attempt of the instance and after a rewind: a service gets it as its
     `Idempotency-Key`. No other step has it. After an exception of `passes` it is tried again, `attempts` times in all, with the same key. The pause between is
-    `first` seconds and then twice as long each time, up to `longest`. It is a sleep: the workflow may be suspended.
+    `first` seconds and then twice as long each time, up to `longest`; each is shortened by up to a half, by a fixed rule, so that many that fail together
+    do not try again together. It is a sleep: the workflow may be suspended.
     """
     id, own, _ = _monohull.invocation()
     number = next(_uses.setdefault(name, _itertools.count()))

@@ -15,9 +15,9 @@ answers += [callback().answer(timeout=0), callback().answer(timeout=1, heartbeat
 slots.put('out', ', '.join(f'{answer.ending} {answer.content}' for answer in answers))
 ";
 
-/// Of two effects on the outside the first attempt of one fails, and the other is not tried again.
+/// Of two effects on the outside the first attempt of one fails, and the other is not tried again. Then, names of events that are none.
 pub(super) const ATTEMPTS: &str = "\
-from monohull import first_of, generation, invocation_id, slots, step
+from monohull import event, first_of, generation, invocation_id, slots, step
 told = []
 def pay(key):
     told.append(key)
@@ -33,6 +33,11 @@ try:
 except ValueError as error:
     told.append(error)
 told += [invocation_id(), generation() > 0, first_of(['paid', 'cancelled'], timeout=0)]
+for wrong in [lambda: first_of('paid'), lambda: first_of(['paid\\nlate', 'x']), lambda: first_of(['paid\\0', 'x']), lambda: event('paid\\nlate')]:
+    try:
+        wrong()
+    except (TypeError, ValueError) as error:
+        told.append(type(error).__name__)
 slots.put('out', ' '.join(map(str, told)))
 ";
 
@@ -90,7 +95,10 @@ pub(super) fn check_answers(folder: &Path, function: &Value, monohull: impl Fn(&
 pub(super) fn check_attempts(folder: &Path, function: &Value, monohull: impl Fn(&Path, &[&str]) -> Output) {
     let one = Invocation::begin(folder, function, monohull);
     one.does(&["wake", "--wait", "--skip-time"], 0);
-    assert_eq!(one.told(), "one/app/0/pay/0 one/app/0/pay/0 17 one/app/0/pay/1 refused one True None");
+    assert_eq!(
+        one.told(),
+        "one/app/0/pay/0 one/app/0/pay/0 17 one/app/0/pay/1 refused one True None TypeError ValueError ValueError ValueError"
+    );
 }
 
 /// What ends as failed, for good. Its reason is an exception, of which not everything is a text.
