@@ -292,7 +292,7 @@ def step(name, act, attempts=1, first=1, longest=3600, passes=Exception):
         except passes:
             if attempts <= 0:
                 raise
-        sleep(min(first, longest))
+        sleep(min(first, longest) * (1 - hash((key, attempts)) % 1024 / 2048))
         first *= 2
 
 
