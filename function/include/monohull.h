@@ -75,7 +75,8 @@ int monohull_first_of(const char *names, uint64_t timeout, monohull_buffer *buff
 int monohull_callback(char *token);
 /* Waits for the answer: MONOHULL_ANSWER_COMPLETED or MONOHULL_ANSWER_REJECTED, and the buffer has what the client has sent; MONOHULL_ANSWER_TIMED_OUT after
  * `timeout` nanoseconds; MONOHULL_ANSWER_SILENT if the client has not said for `heartbeat` nanoseconds that it is still at it (`.../TOKEN/heartbeat`).
- * UINT64_MAX is no end; without an end of the heartbeat a client that says so is told that this is not waited for. Or a negative error. */
+ * UINT64_MAX is no end; without an end of the heartbeat a client that says so is told that this is not waited for. Or a negative error. Another text than a
+ * token is MONOHULL_INVALID at once. In a native program monohull_last_error does not explain that, since the system is not asked: its text is an earlier one. */
 int monohull_answer(const char *token, uint64_t timeout, uint64_t heartbeat, monohull_buffer *content);
 /* Copies the id of the invocation, cut to `room` with the zero byte at its end: the length of all of it, 0 in a run that is none. */
 size_t monohull_invocation_id(char *text, size_t room);
