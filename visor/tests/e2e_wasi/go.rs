@@ -91,7 +91,15 @@ fn an_invocation_is_taken_back_to_a_save_point() {
 fn refusals_are_errors_of_go() {
     let folder = folder("refusals");
     let report = run(folder.path());
-    let expected = ["event true the event's name is empty", "send true", "start true", "perform true", "slot true"];
+    let expected = [
+        "event true the event's name is empty",
+        "send true",
+        "start true",
+        "perform true",
+        "slot true",
+        r#"names true event "paid\nlate": a name has no control characters"#,
+        "output true",
+    ];
     assert_eq!(lines(&report), expected, "{report:#}");
 }
 

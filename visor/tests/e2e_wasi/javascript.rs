@@ -69,8 +69,9 @@ if (args[0] === "--mode=handle") {
     const text = bytes => bytes && new TextDecoder().decode(bytes);
     console.log(text(event("paid", 86400)), event("paid", 0), handedOver("count"));
     event("go");
+    sleep(NaN);
     console.log(text(perform("blob", "logo")));
-    for (const wrong of [() => fork(0), () => event(""), () => send("other", "paid", "x"), () => perform("nobody", "x"), () => sleep()]) {
+    for (const wrong of [() => fork(0), () => event(""), () => event("paid\nlate"), () => send("other", "paid", "x"), () => perform("nobody", "x"), () => sleep()]) {
         try { wrong(); console.log("no error"); } catch (error) { console.log(error.errno, error.message.length > 0); }
     }
 }
@@ -93,7 +94,7 @@ fn a_program_waits_for_a_month_and_is_taken_back() {
         let lines = words(&output.stdout);
         lines.lines().filter_map(|line| line.strip_prefix("app[0] | ").map(str::to_owned)).collect()
     };
-    let refused = ["22 true", "22 true", "1 true", "2 true", "undefined true"];
+    let refused = ["22 true", "22 true", "22 true", "1 true", "2 true", "undefined true"];
     durable(&["run", "w.json", "--id", "one", "--detach"], 4);
     let said = durable(&["wake", "--wait", "--skip-time"], 0);
     assert_eq!(said, ["Argo true", "went on", "null null null"]);
@@ -119,8 +120,9 @@ if (args[0] === "--mode=child") {
     console.log(join("good", 0));
     const good = join("good"), bad = join("bad", 86400);
     console.log(good.ending, text(good.output("out")), good.output("other"), good.message === "");
-    console.log(bad.ending, bad.output("out"), bad.message.length > 0);
-    for (const wrong of [() => startDetached("other", "one", ""), () => start("child", "", ""), () => cancel("good"), () => good.output.call({}, "out"), () => firstOf(7)]) {
+    console.log(bad.ending, bad.output("out"), bad.output(""), bad.message.length > 0);
+    for (const wrong of [() => startDetached("other", "one", ""), () => start("child", "", ""), () => cancel("good"), () => good.output.call({}, "out"), () => firstOf(7),
+        () => firstOf(["shipped\nlate", "cancelled"], 0), () => firstOf(["shipped\0", "cancelled"], 0), () => firstOf([])]) {
         try { wrong(); console.log("no error"); } catch (error) { console.log(error.errno); }
     }
     console.log(firstOf(["shipped", "cancelled"], 0));
@@ -154,8 +156,8 @@ fn a_program_has_children_and_waits_for_the_first_of_several_events() {
     said.extend(says(&["wake", "--wait", "--skip-time"]));
     says(&["send", "one", "cancelled", "--data", "r-4711"]);
     said.extend(says(&["wake", "--wait"]));
-    let children = ["null", "completed 17! null true", "failed null true"];
-    let refused = ["1", "22", "no error", "undefined", "undefined"];
+    let children = ["null", "completed 17! null true", "failed null null true"];
+    let refused = ["1", "22", "no error", "undefined", "undefined", "22", "22", "22"];
     assert_eq!(said, [&children[..], &refused, &["null", "cancelled r-4711"]].concat());
 }
 

@@ -82,8 +82,24 @@ fn slots_effects_and_children() {
     let said = says(folder.path(), &["run", "app.json", "--id", "one", "--skip-time"], 0).1;
     let keys = "one/app/0/pay/0 one/app/0/pay/1 one/app/0/send/0";
     let expected =
-        ["empty: true", "grün", "100000", "app 0 of 1", keys, "false <logo true", "true 17! true", "true true"];
+        ["empty: true", "grün", "100000", "app 0 of 1", keys, "false <logo true", "true 17! true", "true true true"];
     assert_eq!(said, expected);
+}
+
+/// What cannot be ends the program with the reason.
+#[test]
+#[ignore = "its programs are compiled: `cargo xtask build --c-programs-wasi`"]
+fn a_name_that_is_several_and_a_sleep_without_an_end_are_refused() {
+    for (act, why) in
+        [("--act=names", "the name of an event has no control characters"), ("--act=forever", "a sleep has an end")]
+    {
+        let program = ran(&part("assemblyscript-durable.so"), &[act], "", &Files::new());
+        assert!(
+            program.error.is_some() && program.err.iter().any(|line| line.contains(why)),
+            "{act}: {:?}",
+            program.err
+        );
+    }
 }
 
 #[test]

@@ -47,11 +47,12 @@ function calls(): void {
   start("child", "bad", new ArrayBuffer(0));
   const good = join("good")!, bad = join("bad")!;
   console.log((good.ending == ChildEnding.Completed).toString() + " " + String.UTF8.decode(good.output("out")!) + " " + (good.output("other") == null).toString());
-  console.log((bad.ending == ChildEnding.Failed).toString() + " " + (bad.message.length > 0).toString());
+  console.log((bad.ending == ChildEnding.Failed).toString() + " " + (bad.message.length > 0).toString() + " " + (bad.output("") == null).toString());
 }
 
 /** Events, what is handed over, a save point and a copy. */
 function waits(): void {
+  sleep(NaN);
   const begun = Date.now();
   sleep(0.05);
   if (Date.now() - begun < 50) console.log("awake too early");
@@ -78,5 +79,7 @@ const act = process.argv[1];
 if (act == "--act=answers") answers();
 if (act == "--act=calls") calls();
 if (act == "--act=waits") waits();
+if (act == "--act=names") firstOf(["shipped\nlate", "cancelled"], 0);
+if (act == "--act=forever") sleep(FOREVER);
 if (act == "--act=handle") handle();
 if (act == "--act=child") child();

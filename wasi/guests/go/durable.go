@@ -50,6 +50,10 @@ func durable(act string) {
 		fmt.Println("perform", err != nil)
 		_, err = monohull.Take("none")
 		fmt.Println("slot", errors.Is(err, os.ErrNotExist))
+		_, _, err = monohull.Event(0, "paid\nlate", "shipped")
+		fmt.Println("names", errors.Is(err, monohull.Invalid), err)
+		_, err = (&monohull.End{}).Output("")
+		fmt.Println("output", errors.Is(err, monohull.NotFound))
 	default:
 		must(fmt.Errorf("unknown act %q", act))
 	}

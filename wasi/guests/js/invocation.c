@@ -39,9 +39,24 @@ int get_time(JSContext *ctx, JSValueConst value, uint64_t *time) {
     return 0;
 }
 
+/* A value as so many names of events with line breaks between them. NULL with an exception, also if one of them would be cut, or be several. */
+static const char *get_names(JSContext *ctx, JSValueConst value, uint32_t count) {
+    size_t length, breaks = 0;
+    const char *names = JS_ToCStringLen(ctx, &length, value);
+    if (!names)
+        return NULL;
+    for (size_t i = 0; i < length; i++)
+        breaks += names[i] == '\n';
+    if (strlen(names) == length && (breaks == 0 || breaks < count))
+        return names;
+    JS_FreeCString(ctx, names);
+    throw_error(ctx, "the name of an event has no control characters", -MONOHULL_INVALID);
+    return NULL;
+}
+
 static JSValue js_event(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
     uint64_t timeout;
-    const char *name = JS_ToCString(ctx, argv[0]);
+    const char *name = get_names(ctx, argv[0], 1);
     if (!name || get_time(ctx, argv[1], &timeout) < 0) {
         JS_FreeCString(ctx, name);
         return JS_EXCEPTION;
@@ -57,13 +72,17 @@ static JSValue js_event(JSContext *ctx, JSValueConst this, int argc, JSValueCons
 /* `firstOf(names, seconds)` */
 static JSValue js_first_of(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
     uint64_t timeout;
-    if (get_time(ctx, argv[1], &timeout) < 0)
+    uint32_t count;
+    JSValue length = JS_GetPropertyStr(ctx, argv[0], "length");
+    int done = JS_ToUint32(ctx, &count, length);
+    JS_FreeValue(ctx, length);
+    if (done < 0 || get_time(ctx, argv[1], &timeout) < 0)
         return JS_EXCEPTION;
     JSAtom join = JS_NewAtom(ctx, "join");
     JSValue separator = JS_NewString(ctx, "\n"), joined = JS_Invoke(ctx, argv[0], join, 1, &separator);
     JS_FreeAtom(ctx, join);
     JS_FreeValue(ctx, separator);
-    const char *names = JS_IsException(joined) ? NULL : JS_ToCString(ctx, joined);
+    const char *names = JS_IsException(joined) ? NULL : get_names(ctx, joined, count);
     JS_FreeValue(ctx, joined);
     if (!names)
         return JS_EXCEPTION;

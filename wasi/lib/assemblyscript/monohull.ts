@@ -116,8 +116,10 @@ function encoded(text: string): ArrayBuffer {
   return String.UTF8.encode(text);
 }
 
+/** What is no number is no time. */
 function nanoseconds(seconds: f64): u64 {
-  return seconds < 1.8e10 ? <u64>(max(0, seconds) * 1e9) : u64.MAX_VALUE;
+  if (seconds >= 1.8e10) return u64.MAX_VALUE;
+  return seconds > 0 ? <u64>(seconds * 1e9) : 0;
 }
 
 function now(): u64 {
@@ -249,6 +251,12 @@ export class Event {
 
 /** Waits for the first event of one of these names, at most so long, and takes it. Without one in time it is `null`. */
 export function firstOf(names: string[], timeout: f64 = FOREVER): Event | null {
+  for (let i = 0; i < names.length; i++) {
+    // With a line break it would be several.
+    for (let j = 0; j < names[i].length; j++) {
+      if (names[i].charCodeAt(j) < 32) throw new Error("the name of an event has no control characters");
+    }
+  }
   const all = encoded(names.join("\n"));
   const which = importedEvent(at(all), size(all), nanoseconds(timeout), changetype<usize>(pair));
   if (which == TIMED_OUT) return null;
@@ -281,12 +289,14 @@ export function handedOver(name: string): string | null {
   return String.UTF8.decode(taken());
 }
 
-/** Sleeps, for years if need be: a workflow in which everything waits can be suspended. */
+/** Sleeps, for years if need be: a workflow in which everything waits can be suspended. A sleep has an end. */
 export function sleep(seconds: f64): void {
+  const time = nanoseconds(seconds);
+  if (time == u64.MAX_VALUE) throw new Error("a sleep has an end");
   // A subscription to a clock: which clock, how long, and how exactly.
   const subscription = new StaticArray<u64>(6), event = new StaticArray<u64>(4), count = new StaticArray<u32>(1);
   subscription[2] = MONOTONIC;
-  subscription[3] = nanoseconds(seconds);
+  subscription[3] = time;
   importedPoll(changetype<usize>(subscription), changetype<usize>(event), 1, changetype<usize>(count));
 }
 
@@ -409,6 +419,11 @@ export class End {
 
   /** What an output slot has; `null` if it has nothing. */
   output(slot: string): ArrayBuffer | null {
+    return slot.length == 0 ? null : this.part(slot);
+  }
+
+  /** The same; without a name it is the message. */
+  private part(slot: string): ArrayBuffer | null {
     const name = encoded(slot);
     const answer = importedOutput(at(this.told), size(this.told), at(name), size(name), changetype<usize>(pair));
     if (answer == NOT_FOUND) return null;
@@ -418,7 +433,7 @@ export class End {
 
   /** Why it has failed. */
   get message(): string {
-    const text = this.output("");
+    const text = this.part("");
     return text ? String.UTF8.decode(text) : "";
   }
 }

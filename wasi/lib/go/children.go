@@ -59,6 +59,14 @@ func Join(id string, timeout time.Duration) (*End, error) {
 
 // Output is what an output slot of the child has.
 func (end *End) Output(slot string) ([]byte, error) {
+	if slot == "" {
+		return nil, &Error{Number: NotFound, Why: "no slot has an empty name"}
+	}
+	return end.part(slot)
+}
+
+// The same; without a name it is the message.
+func (end *End) part(slot string) ([]byte, error) {
 	var part struct{ offset, length uint32 }
 	content := unsafe.Pointer(unsafe.SliceData(end.content))
 	answer := childOutput(content, uint32(len(end.content)), start(slot), size(slot), unsafe.Pointer(&part))
@@ -70,7 +78,7 @@ func (end *End) Output(slot string) ([]byte, error) {
 
 // Message says why the child failed; it is empty if it has not.
 func (end *End) Message() string {
-	message, err := end.Output("")
+	message, err := end.part("")
 	if err != nil {
 		return ""
 	}

@@ -81,6 +81,12 @@ const Forever = time.Duration(-1)
 
 // Event waits for the first event of one of these names, at most so long, and takes it: its name, and its bytes. Without one in time the error is TimedOut.
 func Event(timeout time.Duration, names ...string) (string, []byte, error) {
+	for _, name := range names {
+		// With a line break it would be several.
+		if strings.ContainsFunc(name, func(character rune) bool { return character < ' ' }) {
+			return "", nil, &Error{Number: Invalid, Why: "event " + strconv.Quote(name) + ": a name has no control characters"}
+		}
+	}
 	all := strings.Join(names, "\n")
 	var taken buffer
 	which := event(start(all), size(all), nanoseconds(timeout), unsafe.Pointer(&taken))
