@@ -211,6 +211,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut { program: "e2e_files", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_hostcalls", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_mmap", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "e2e_programs", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_network", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_slot_access", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_standard_input", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
