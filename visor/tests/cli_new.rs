@@ -77,7 +77,45 @@ fn init_writes_what_is_missing_and_nothing_else() {
     assert_eq!(monohull(folder.path(), &odd, &["init"]).status.code(), Some(2));
 }
 
-/// A crate with a dependency that has std among its default features.
+/// A program over Rust's own std that asks for slots and the like. `monohull build` says what is missing, and `monohull init` writes it.
+#[test]
+fn a_program_over_the_real_std_uses_the_crate_monohull() {
+    const GREETS: &str =
+        "#[monohull::main]\nfn main(name: String) {\n    println!(\"{name} {}\", monohull::instance().count);\n}\n";
+    let folder = TempDir::new().expect("a folder");
+    done(monohull(folder.path(), folder.path(), &["new", "hello"]));
+    let hello = folder.path().join("hello");
+    let manifest = fs::read_to_string(hello.join("Cargo.toml")).expect("a manifest");
+    let asks =
+        format!("[dependencies]\nmonohull = {{ version = \"{}\", features = [\"std\"] }}", env!("CARGO_PKG_VERSION"));
+    fs::write(hello.join("Cargo.toml"), manifest.replace("[dependencies]", &asks)).expect("written");
+    fs::write(hello.join("src/main.rs"), GREETS).expect("written");
+    let build = || {
+        let mut build = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        build.current_dir(&hello).arg("build").env("XDG_CACHE_HOME", folder.path()).env("CARGO_NET_OFFLINE", "true");
+        build.output().expect("monohull starts")
+    };
+    let refused = build();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("`monohull init` in the crate's folder"), "{said}");
+    let (said, _) = done(monohull(folder.path(), &hello, &["init"]));
+    assert!(said.starts_with("Wrote .cargo/config.toml, .cargo/.gitignore."), "{said}");
+    let (_, said) = done(build());
+    assert!(!said.contains("warning"), "{said}");
+    let workflow = fs::read_to_string(hello.join("workflow.json")).expect("a workflow");
+    let workflow =
+        workflow.replace("\"function\": \"hello\"", "\"function\": \"hello\", \"args\": { \"name\": \"Ada\" }");
+    fs::write(hello.join("workflow.json"), workflow).expect("written");
+    let (out, _) = done(monohull(folder.path(), &hello, &["run", "workflow.json"]));
+    assert!(out.starts_with("hello[0] | Ada 1\n"), "{out}");
+    // A file of the user's own stays, and what it lacks is said.
+    fs::write(hello.join(".cargo/config.toml"), "[net]\noffline = true\n").expect("written");
+    let (said, noted) = done(monohull(folder.path(), &hello, &["init"]));
+    assert_eq!(said, "Nothing is missing here.\n");
+    assert!(noted.contains("[patch.crates-io]\nmonohull = { path = \"/"), "{noted}");
+    assert_eq!(fs::read_to_string(hello.join(".cargo/config.toml")).expect("a file"), "[net]\noffline = true\n");
+}
+
 #[test]
 fn init_writes_nothing_through_links() {
     let folder = TempDir::new().expect("a folder");
@@ -94,6 +132,7 @@ fn init_writes_nothing_through_links() {
     assert_eq!(fs::read_dir(&outside).expect("a folder").count(), 0, "nothing is written outside");
 }
 
+/// A crate with a dependency that has std among its default features.
 #[test]
 fn build_names_the_dependency_that_brings_std_and_the_remedy() {
     let folder = TempDir::new().expect("a folder");

@@ -9,7 +9,8 @@
 //!   .cargo/config.toml   [patch.crates-io] monohull-std = { path = "…" }        this machine's own
 //! ```
 //!
-//! In a clone of such a crate `monohull init` writes the second file, and leaves what is there as it is.
+//! In a clone of such a crate `monohull init` writes the second file, and leaves what is there as it is. It does so for the crate
+//! `monohull`, too, once a manifest asks for that. A patch that nothing asks for is a warning of cargo, so a new program has none.
 //!
 //! Functions in other languages (`--lang`) have fewer files: `languages`.
 
@@ -161,7 +162,9 @@ struct Project {
     folder: PathBuf,
     /// It is on `monohull-std`.
     small: bool,
-    /// The crate `monohull-std` on this machine, if it is here.
+    /// What it asks for that is published nowhere yet, and where that lies on this machine, as far as it is here.
+    ours: Vec<(&'static str, PathBuf)>,
+    /// The folder of the crate `monohull-std`, if it is on that.
     shim: Option<PathBuf>,
 }
 
@@ -172,9 +175,16 @@ impl Project {
         }
         // In a clone the manifest says it.
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
-        let small = base.small || base.std_path.is_some() || manifest.contains("monohull-std");
-        let shim = if small { base.find_shim()? } else { None };
-        Ok(Project { name: name.to_owned(), folder: folder.to_owned(), small, shim })
+        let has_slots = asks_for_monohull(&manifest);
+        let small = base.small || manifest.contains("monohull-std") || base.std_path.is_some() && !has_slots;
+        let found = if small || has_slots { base.find_shim()? } else { None };
+        let mut ours = Vec::new();
+        ours.extend(found.iter().filter(|_| small).map(|shim| ("monohull-std", shim.clone())));
+        // It lies beside the other.
+        let function = found.as_ref().map(|shim| shim.with_file_name("function"));
+        ours.extend(function.filter(|path| has_slots && path.is_dir()).map(|path| ("monohull", path)));
+        let shim = found.filter(|_| small);
+        Ok(Project { name: name.to_owned(), folder: folder.to_owned(), small, ours, shim })
     }
 
     /// Writes the files that are not there; which these were.
@@ -201,16 +211,35 @@ impl Project {
         let image = format!("target/images/{}.so", self.name);
         put("workflow.json", &workflow(&self.name, &image, Target::Native))?;
         put(".gitignore", "/target\n")?;
-        if let Some(shim) = &self.shim {
-            if put(LOCAL, &local(shim))? {
+        if !self.ours.is_empty() {
+            match put(LOCAL, &local(&self.ours))? {
                 // It hides itself, too: nothing in the folder is for other machines.
-                put(".cargo/.gitignore", "*\n")?;
-            }
-            if is_new && let Some(lock) = lock(shim)? {
-                put("Cargo.lock", &lock)?;
+                true => drop(put(".cargo/.gitignore", "*\n")?),
+                false => self.note_what_is_not_patched(),
             }
         }
+        if is_new
+            && let Some(shim) = &self.shim
+            && let Some(lock) = lock(shim)?
+        {
+            put("Cargo.lock", &lock)?;
+        }
         Ok(written)
+    }
+
+    /// The file that says where crates come from is there already. It may be the user's own, so what it lacks is only said.
+    fn note_what_is_not_patched(&self) {
+        let has = fs::read_to_string(self.folder.join(LOCAL)).unwrap_or_default();
+        let is_said = |name: &str| has.lines().any(|line| is_key(line, name));
+        let lacking: Vec<_> = self.ours.iter().filter(|(name, _)| !is_said(name)).map(patch).collect();
+        if !lacking.is_empty() {
+            let file = self.folder.join(LOCAL);
+            super::output::note(format_args!(
+                "{} is there already; it needs these lines, too:\n[patch.crates-io]\n{}",
+                shown(&file),
+                lacking.concat()
+            ));
+        }
     }
 }
 
@@ -260,16 +289,38 @@ mod tests {
 /// The file that says where crates come from on this machine.
 const LOCAL: &str = ".cargo/config.toml";
 
-fn local(shim: &Path) -> String {
-    // A TOML basic string is written like a JSON string.
-    let shim = serde_json::Value::from(shim.to_string_lossy());
+fn local(ours: &[(&str, PathBuf)]) -> String {
+    let names: Vec<_> = ours.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let (names, lie) = (names.join(" and "), if ours.len() == 1 { "lies" } else { "lie" });
+    let patches: String = ours.iter().map(patch).collect();
     format!(
-        r#"# For this machine alone, and ignored by git: where `monohull-std` lies here. `monohull init --std-path PATH` writes this file
+        r#"# For this machine alone, and ignored by git: where {names} {lie} here. `monohull init --std-path PATH` writes this file
 # anew once it is removed.
 [patch.crates-io]
-monohull-std = {{ path = {shim} }}
-"#
+{patches}"#
     )
+}
+
+/// The line that says where a crate lies.
+fn patch((name, folder): &(&str, PathBuf)) -> String {
+    // A TOML basic string is written like a JSON string.
+    format!("{name} = {{ path = {} }}\n", serde_json::Value::from(folder.to_string_lossy()))
+}
+
+/// Whether a manifest asks for the crate `monohull`.
+fn asks_for_monohull(manifest: &str) -> bool {
+    manifest.lines().any(|line| {
+        let compact: String = line.chars().filter(|c| !c.is_whitespace()).collect();
+        is_key(line, "monohull")
+            || compact.ends_with("dependencies.monohull]")
+            || !compact.starts_with('#') && compact.contains("package=\"monohull\"")
+    })
+}
+
+/// Whether a line of TOML gives this key a value.
+fn is_key(line: &str, key: &str) -> bool {
+    let rest = line.trim_start().strip_prefix(key).map(str::trim_start);
+    rest.is_some_and(|rest| rest.starts_with(['=', '.']))
 }
 
 fn workflow(name: &str, image: &str, target: Target) -> String {
@@ -420,6 +471,21 @@ mod tests {
         .expect("valid");
         assert_eq!(plan.steps.len(), 1);
         assert_eq!(plan.functions[0].image, Path::new("hello/target/images/hello.so"));
+    }
+
+    #[test]
+    fn a_manifest_asks_for_the_crate_in_several_ways() {
+        for line in
+            ["monohull = \"0.1\"", "monohull={ path = \"a\" }", "monohull.workspace = true", "[dependencies.monohull]"]
+        {
+            assert!(asks_for_monohull(line), "{line}");
+        }
+        assert!(asks_for_monohull("slots = { package = \"monohull\", version = \"0.1\" }"));
+        for line in
+            ["# monohull = \"0.1\"", "monohull-std = \"0.1\"", "name = \"monohull\"", "[dependencies.monohull-std]"]
+        {
+            assert!(!asks_for_monohull(line), "{line}");
+        }
     }
 
     #[test]

@@ -53,6 +53,12 @@ pub(in super::super) enum BuildError {
         /// What the host said.
         source: io::Error,
     },
+    /// cargo finds no crate of ours; the crate's folder does not say where it lies
+    #[error(
+        "the crate `{0}` is published nowhere yet, and cargo has not been told where it lies on this machine: `monohull init` in the \
+         crate's folder writes it down"
+    )]
+    Unpublished(String),
     /// cargo failed; it has said why, and the crate is at fault
     #[error("cargo could not build {}; the crate is at fault", shown(.0))]
     Cargo(PathBuf),

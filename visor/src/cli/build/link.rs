@@ -78,7 +78,8 @@ pub(super) fn build_image(path: &Path, out: Option<&Path>, selection: &Selection
     let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
     let package = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?;
     let name = selection.bin.clone().unwrap_or_else(|| package.name.clone());
-    let base = match package.is_bare() || package::graph(&manifest, selection)?.uses("monohull-std") {
+    let graph = || package::graph(&manifest, selection).map_err(|error| package.failed(error));
+    let base = match package.is_bare() || graph()?.uses("monohull-std") {
         true => Base::MonohullStd,
         false => Base::RealStd { program: package.program(selection.bin.as_deref())? },
     };

@@ -72,6 +72,14 @@ pub(super) struct Package {
     pub(super) manifest_path: PathBuf,
     targets: Vec<Target>,
     default_run: Option<String>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// None for a path.
+    source: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -82,6 +90,19 @@ struct Target {
 }
 
 impl Package {
+    /// The error of a crate that cargo has failed for: it may ask a registry for a crate of ours.
+    pub(super) fn failed(&self, error: BuildError) -> BuildError {
+        let is_patched = self.manifest_path.with_file_name(".cargo").join("config.toml").is_file();
+        let is_ours =
+            |wanted: &&Dependency| wanted.source.is_some() && matches!(&*wanted.name, "monohull" | "monohull-std");
+        match self.dependencies.iter().find(is_ours) {
+            Some(wanted) if !is_patched && matches!(error, BuildError::Cargo(_)) => {
+                BuildError::Unpublished(wanted.name.clone())
+            }
+            _ => error,
+        }
+    }
+
     /// Whether it is a library that uses no std at all: it has everything of an image itself.
     pub(super) fn is_bare(&self) -> bool {
         let bare = |target: &Target| {
