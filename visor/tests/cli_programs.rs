@@ -232,17 +232,19 @@ fn c_compiles_and_runs() {
     // What will be refused is a warning, as `monohull build` gives it.
     const ASKS: &str = r#"
         #include <stdlib.h>
+        #include <wordexp.h>
         __attribute__((noinline)) int converts(void) { return system("true"); }
+        __attribute__((noinline)) int expands(char *text) { wordexp_t words; return wordexp(text, &words, 0); }
         __attribute__((noinline)) static int begins(int count) { return count > 9 ? converts() : 1; }
-        int main(int argc, char **argv) { return begins(argc) + !aligned_alloc(16, 16); }
+        int main(int argc, char **argv) { return begins(argc) + expands(argv[0]) + !aligned_alloc(16, 16); }
     "#;
     fs::write(here.join("asks.c"), ASKS).expect("written");
     let linked = monohull(here, here, &["cc", "asks.c", "-o", "asks.so"]);
     let said = String::from_utf8_lossy(&linked.stderr).into_owned();
     done(linked);
     assert!(
-        said.contains("warning: code in the image starts processes (") && said.contains("used by: converts\n"),
-        "{said}"
+        said.contains("warning: code in the image starts processes (") && said.contains("used by: converts, expands\n"),
+        "the functions of the libc in between are not named: {said}"
     );
     // Names that others chose do not reach the terminal as they are.
     let missing = monohull(here, here, &["cc", "no\u{1b}]0;title\u{7}.o", "-o", "no.so"]);

@@ -14,7 +14,8 @@ use std::process::Command;
 use std::{env, fs, io};
 
 use goblin::archive::Archive;
-use goblin::elf::Elf;
+use goblin::elf::section_header::SHN_UNDEF;
+use goblin::elf::{Elf, Sym};
 use monohull_report::escape::shown;
 
 /// The libc, its start and its memory.
@@ -89,7 +90,9 @@ impl Toolchain {
             Elf::parse(bytes.get(start..start.checked_add(member.size())?)?).ok()
         });
         let functions = members.flat_map(|member| {
-            let functions = member.syms.iter().filter(|symbol| symbol.is_function() && !symbol.is_import());
+            // In an object the value of a symbol is an offset: it is 0 at the start of a section, too.
+            let is_defined = |symbol: &Sym| symbol.is_function() && symbol.st_shndx != SHN_UNDEF as usize;
+            let functions = member.syms.iter().filter(is_defined);
             functions.filter_map(|symbol| member.strtab.get_at(symbol.st_name).map(str::to_owned)).collect::<Vec<_>>()
         });
         functions.collect()
