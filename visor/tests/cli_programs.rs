@@ -316,6 +316,59 @@ fn without_a_libc_the_message_says_where_it_is_expected() {
 }
 
 #[test]
+fn what_is_no_program_is_said_to_be_none() {
+    let folder = TempDir::new().expect("a folder");
+    let here = folder.path();
+    for (path, text) in [
+        ("t.c", ""),
+        ("t.rs", ""),
+        ("all/Cargo.toml", "[workspace]\nmembers = [\"one\", \"two\"]\nresolver = \"2\"\n"),
+        ("all/one/Cargo.toml", "[package]\nname = \"one\"\nedition = \"2021\"\n"),
+        ("all/one/src/lib.rs", "pub fn nothing() {}\n"),
+        ("all/two/Cargo.toml", "[package]\nname = \"two\"\nedition = \"2021\"\n"),
+        ("all/two/src/lib.rs", ""),
+    ] {
+        let path = here.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+    for (path, words) in [
+        ("t.c", "t.c is a source file and no crate: `monohull cc FILE"),
+        ("t.rs", "`monohull build` takes the folder with its Cargo.toml"),
+        ("missing", "missing is no crate: it has no Cargo.toml"),
+        ("all", "all is a workspace without a crate of its own: name the folder of one of one, two"),
+        ("all/one", "the crate one has no program (src/main.rs) and no library with a function `main`"),
+    ] {
+        let refused = monohull(here, here, &["build", path]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && said.contains(words), "{path}: {said}");
+    }
+}
+
+/// Wherever the user has written flags of rustc down, they reach rustc, and so do Monohull's.
+#[test]
+fn flags_of_cargos_configuration_are_taken() {
+    const TELLS: &str = "fn main() { println!(\"{} {}\", cfg!(theirs), cfg!(rustix_use_libc)) }\n";
+    let folder = TempDir::new().expect("a folder");
+    done(monohull(folder.path(), folder.path(), &["new", "tells"]));
+    let tells = folder.path().join("tells");
+    fs::write(tells.join("src/main.rs"), TELLS).expect("written");
+    fs::create_dir(folder.path().join(".cargo")).expect("made");
+    // It holds for the folders below it.
+    for (settings, printed) in [
+        ("[build]\nrustflags = [\"--cfg\", \"theirs\"]\n", "true true"),
+        ("[target.x86_64-unknown-linux-gnu]\nrustflags = \"--cfg theirs\"\n", "true true"),
+        ("[target.'cfg(unix)']\nrustflags = [\"--cfg=theirs\"]\n", "true true"),
+        ("[target.wasm32-wasip1]\nrustflags = [\"--cfg=theirs\"]\n", "false true"),
+    ] {
+        fs::write(folder.path().join(".cargo/config.toml"), settings).expect("written");
+        done(monohull(folder.path(), &tells, &["build"]));
+        let output = monohull(folder.path(), &tells, &["run", "workflow.json"]);
+        assert_eq!(lines(&output), [printed], "{settings}: {output:?}");
+    }
+}
+
+#[test]
 fn a_crate_with_several_programs_needs_a_choice() {
     let folder = TempDir::new().expect("a folder");
     done(monohull(folder.path(), folder.path(), &["new", "many"]));

@@ -72,6 +72,22 @@ fn a_program_has_what_the_command_line_grants() {
 }
 
 #[test]
+fn what_is_called_like_a_program_is_not_taken_for_a_workflow_file() {
+    let folder = TempDir::new().expect("a folder");
+    for (name, words) in [
+        ("t.c", "t.c is source and no program: `monohull cc"),
+        ("t.rs", "t.rs is source and no program: `monohull build`"),
+        ("junk.so", "junk.so is called like an image, and it is no ELF file"),
+        ("w.json", "not valid JSON"),
+    ] {
+        fs::write(folder.path().join(name), "int main(void) { return 0; }").expect("written");
+        let output = run(folder.path(), &[name]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(words), "{name}: {said}");
+    }
+}
+
+#[test]
 fn an_image_is_a_program() {
     let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/no-op.so");
     let output = run(Path::new("/"), &[image.to_str().expect("UTF-8"), "--json"]);

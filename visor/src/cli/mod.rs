@@ -50,6 +50,7 @@ mod real_std;
 mod resume;
 mod run;
 mod run_templates;
+mod rust_flags;
 mod schedule;
 mod schema;
 mod serve;

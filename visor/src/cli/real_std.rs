@@ -5,7 +5,7 @@
 //!
 //! | what | by | is |
 //! | --- | --- | --- |
-//! | the linker | `RUSTFLAGS` | `monohull ld` |
+//! | the linker | rustc's flags (`rust_flags.rs`) | `monohull ld` |
 //! | the C and C++ compilers of build scripts | `CC_…`, `CXX_…` | `monohull cc`, `monohull c++` |
 //! | rustc, for the root of a program | `RUSTC_WORKSPACE_WRAPPER` | `monohull rustc-wrapper` (`program_root.rs`) |
 //!
@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs, io};
+use std::{fs, io};
 
 use super::c_toolchain::{Toolchain, ToolchainError};
 use super::program_root::this_program;
@@ -91,30 +91,19 @@ impl From<ToolchainError> for PrepareError {
     }
 }
 
-/// Prepares a command of cargo that builds for [`TARGET`]. Tools are kept in the folder `cache`.
-pub(super) fn prepare(cargo: &mut Command, cache: &Path) -> Result<(), PrepareError> {
+/// Prepares a command of cargo that builds for [`TARGET`], and gives rustc's flags for it. Tools are kept in the folder `cache`.
+pub(super) fn prepare(cargo: &mut Command, cache: &Path) -> Result<Vec<OsString>, PrepareError> {
     let toolchain = Toolchain::find()?;
     let tools = Tools::make(cache, &toolchain.content()?);
     let tools = tools.map_err(|source| PrepareError::Tools { folder: cache.to_path_buf(), source })?;
-    let mut flags = theirs();
-    flags.extend(FLAGS.map(OsString::from));
+    let mut flags = Vec::from(FLAGS.map(OsString::from));
     let mut linker = OsString::from("-Clinker=");
     linker.push(tools.path(LINKER));
     flags.push(linker);
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join(&OsString::from("\x1f"))).env_remove("RUSTFLAGS");
     cargo.env("RUSTC_WORKSPACE_WRAPPER", tools.of_libc.join(WRAPPER));
     cargo.env("CC_x86_64_unknown_linux_gnu", tools.path("cc"));
     cargo.env("CXX_x86_64_unknown_linux_gnu", tools.path("c++"));
     // The host's libraries are for another libc.
     cargo.env("PKG_CONFIG_LIBDIR", toolchain.libraries().join("pkgconfig"));
-    Ok(())
-}
-
-/// The flags that the user has set.
-fn theirs() -> Vec<OsString> {
-    let encoded = env::var_os("CARGO_ENCODED_RUSTFLAGS").map(|flags| (flags, '\x1f'));
-    let plain = env::var_os("RUSTFLAGS").map(|flags| (flags, ' '));
-    let Some((flags, separator)) = encoded.or(plain) else { return Vec::new() };
-    let flags = flags.to_string_lossy();
-    flags.split(separator).filter(|flag| !flag.is_empty()).map(OsString::from).collect()
+    Ok(flags)
 }

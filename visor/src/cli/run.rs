@@ -155,6 +155,9 @@ enum InvocationError {
     Program(String),
     #[error("{}: {option} is for a program, and this is none", shown(path))]
     NoProgram { path: PathBuf, option: &'static str },
+    /// what is given looks like a program and is none
+    #[error("{} is {why}", shown(path))]
+    NoImage { path: PathBuf, why: &'static str },
     #[error("{}: --watch is for workflow files", shown(_0))]
     Watched(PathBuf),
     /// a path cannot be kept with a workflow that goes on later
@@ -328,7 +331,10 @@ impl Run {
     fn document(&self) -> Result<Vec<u8>, InvocationError> {
         match (single::is_program(&self.file), self.program.first()) {
             (false, Some(option)) => Err(InvocationError::NoProgram { path: self.file.clone(), option }),
-            (false, None) => Ok(workflow::read_file(&self.file)?),
+            (false, None) => match single::looks_like_a_program(&self.file) {
+                Some(why) => Err(InvocationError::NoImage { path: self.file.clone(), why }),
+                None => Ok(workflow::read_file(&self.file)?),
+            },
             (true, _) if self.watch => Err(InvocationError::Watched(self.file.clone())),
             (true, _) => {
                 let has_input = self.inputs.iter().any(|(slot, _)| Given::is_input(slot));

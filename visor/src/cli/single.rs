@@ -85,6 +85,18 @@ pub(super) fn is_program(path: &Path) -> bool {
     wasm::is_program(path) || path.exists() && python::is_program(path) || is_image()
 }
 
+/// What a file is that is called like a program and is none; nothing for one that may be a workflow file.
+pub(super) fn looks_like_a_program(path: &Path) -> Option<&'static str> {
+    let end = path.extension().and_then(OsStr::to_str).filter(|_| path.is_file())?;
+    match end {
+        "c" => Some("source and no program: `monohull cc FILE -o IMAGE.so` makes one"),
+        "cc" | "cpp" | "cxx" => Some("source and no program: `monohull c++ FILE -o IMAGE.so` makes one"),
+        "rs" => Some("source and no program: `monohull build` makes one of its crate"),
+        "so" => Some("called like an image, and it is no ELF file"),
+        _ => None,
+    }
+}
+
 /// A directory and where the program finds it.
 fn directory(text: &OsStr) -> Result<Value, String> {
     const BETWEEN: &[u8] = b"::";

@@ -1,7 +1,7 @@
 //! Why an image cannot be built, and who is at fault.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cli::cargo;
 use crate::cli::exit::Exit;
@@ -18,6 +18,22 @@ pub(in super::super) enum BuildError {
     /// there is no crate; the invocation is at fault
     #[error("{} is no crate: it has no Cargo.toml", shown(.0))]
     NoCrate(PathBuf),
+    /// a source file is given in place of a crate; the invocation is at fault
+    #[error("{} is a source file and no crate: {}", shown(path), remedy)]
+    SourceFile {
+        /// The file.
+        path: PathBuf,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// the folder is that of a workspace; the invocation is at fault
+    #[error("{} is a workspace without a crate of its own: name the folder of one of {}", shown(path), members.join(", "))]
+    Workspace {
+        /// The folder.
+        path: PathBuf,
+        /// The folders of its crates.
+        members: Vec<String>,
+    },
     /// the crate has no library; its manifest is at fault
     #[error("the crate {0} is on monohull-std and has no library (src/lib.rs), which is what its image is made of")]
     NoLibrary(String),
@@ -216,6 +232,20 @@ fn refused_functions(report: &Report) -> String {
 }
 
 impl BuildError {
+    /// What a path without a manifest is.
+    pub(super) fn no_crate(path: &Path) -> BuildError {
+        let remedy = match path.extension().and_then(|end| end.to_str()) {
+            Some("c") => "`monohull cc FILE -o IMAGE.so` makes an image of C",
+            Some("cc" | "cpp" | "cxx") => "`monohull c++ FILE -o IMAGE.so` makes an image of C++",
+            Some("rs") => "`monohull build` takes the folder with its Cargo.toml",
+            _ => return BuildError::NoCrate(path.to_path_buf()),
+        };
+        match path.is_file() {
+            true => BuildError::SourceFile { path: path.to_path_buf(), remedy },
+            false => BuildError::NoCrate(path.to_path_buf()),
+        }
+    }
+
     pub(super) fn no_cargo(source: io::Error) -> BuildError {
         BuildError::NoCargo { program: cargo::program().into(), source }
     }

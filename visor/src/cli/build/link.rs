@@ -12,6 +12,7 @@
 //! Function crates share a folder for what cargo compiles on the way (`monohull/build` in the user's cache), because most of it is the
 //! same crates in each: `monohull-std` and what it rests on.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use super::package::{self, Selection};
 use crate::cli::cache::cache;
 use crate::cli::lines::debug_file;
 use crate::cli::real_std::{self, TARGET};
-use crate::cli::{cargo, imports, missing, output, std_users};
+use crate::cli::{cargo, imports, missing, output, rust_flags, std_users};
 use monohull_checker::Report;
 use monohull_domain::image::Image;
 
@@ -67,16 +68,16 @@ const OTHER_LAYOUTS: [&str; 10] = [
 ];
 /// How the crates a function depends on are compiled: reports follow frame pointers, through libraries as well, and the crate
 /// getrandom takes its bytes from monohull-std.
-const DEPENDENCIES: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
+const DEPENDENCIES: [&str; 2] = ["-Cforce-frame-pointers=yes", "--cfg=getrandom_backend=\"custom\""];
 
 /// Builds the image of the crate in the folder `path`, checks it and puts it into `out`, or into `images` in
 /// cargo's target folder. The image is called after the package, or after the program that is asked for. One that the loader would
 /// refuse is not put anywhere.
 pub(super) fn build_image(path: &Path, out: Option<&Path>, selection: &Selection) -> Result<Built, BuildError> {
-    let manifest = path.join("Cargo.toml").canonicalize().map_err(|_| BuildError::NoCrate(path.to_path_buf()))?;
+    let manifest = path.join("Cargo.toml").canonicalize().map_err(|_| BuildError::no_crate(path))?;
     let metadata = package::metadata(&manifest)?;
     let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
-    let package = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?;
+    let package = package.ok_or_else(|| metadata.no_crate_of_its_own(path))?;
     let name = selection.bin.clone().unwrap_or_else(|| package.name.clone());
     let graph = || package::graph(&manifest, selection).map_err(|error| package.failed(error));
     let base = match package.is_bare() || graph()?.uses("monohull-std") {
@@ -84,7 +85,8 @@ pub(super) fn build_image(path: &Path, out: Option<&Path>, selection: &Selection
         false => Base::RealStd { program: package.program(selection.bin.as_deref())? },
     };
     let tools = cache().unwrap_or_else(|| metadata.target_directory.join("monohull"));
-    let recipe = Recipe { manifest, base, selection, shared: metadata.shared_build_folder(), tools };
+    let (package, shared) = (package.name.clone(), metadata.shared_build_folder());
+    let recipe = Recipe { manifest, package, base, selection, shared, tools };
     let Linked { image, debug, report, layout } = link_clean(&recipe, &name)?;
     let refused = if matches!(recipe.base, Base::RealStd { .. }) { missing::warnings(&image) } else { Vec::new() };
     let folder = out.map_or_else(|| metadata.target_directory.join("images"), Path::to_path_buf);
@@ -142,6 +144,8 @@ enum Base {
 /// What cargo is to build.
 struct Recipe<'a> {
     manifest: PathBuf,
+    /// The crate's name.
+    package: String,
     base: Base,
     selection: &'a Selection,
     /// The folder for what crates have in common.
@@ -176,6 +180,11 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
             &[]
         }
     };
+    let flags = match &recipe.base {
+        Base::MonohullStd => Vec::from(DEPENDENCIES.map(OsString::from)),
+        Base::RealStd { .. } => real_std::prepare(&mut command, &recipe.tools)?,
+    };
+    rust_flags::set(&mut command, manifest, flags);
     command.arg("--manifest-path").arg(manifest).arg("--");
     for option in codegen.iter().copied().chain(layout) {
         command.args(["-C", option]);
@@ -186,14 +195,7 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
         let place = Sha256::digest(manifest.as_os_str().as_encoded_bytes());
         command.args(["-C", &format!("metadata={place:x}")]);
     }
-    match &recipe.base {
-        Base::MonohullStd => {
-            let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
-            command.env("RUSTFLAGS", format!("{theirs} {DEPENDENCIES}"));
-        }
-        Base::RealStd { .. } => real_std::prepare(&mut command, &recipe.tools)?,
-    }
-    let (mut object, mut user_of_std) = (None, None);
+    let (mut object, mut user_of_std, mut lacks_main) = (None, None, false);
     let read = |documents| -> Result<(), BuildError> {
         for line in BufReader::new(documents).split(b'\n') {
             match serde_json::from_slice(&line.map_err(BuildError::no_cargo)?)? {
@@ -205,6 +207,7 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
                     let text = message.rendered.as_deref().unwrap_or_default();
                     output::note_bytes(cargo::shown_text(text.as_bytes(), colours).as_bytes());
                     user_of_std = user_of_std.take().or_else(|| message.user_of_std().map(str::to_owned));
+                    lacks_main |= message.lacks_main();
                 }
                 _ => {}
             }
@@ -217,6 +220,9 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
         (true, _) => Ok(object),
         (false, Some(user)) => {
             Err(BuildError::RealStd(std_users::explain(&package::graph(manifest, recipe.selection)?, &user)))
+        }
+        (false, None) if lacks_main && matches!(recipe.base, Base::RealStd { program: None }) => {
+            Err(BuildError::NoProgram(recipe.package.clone()))
         }
         (false, None) => Err(BuildError::Cargo(manifest.to_path_buf())),
     }
@@ -272,5 +278,11 @@ impl Diagnostic {
         const DUPLICATE_LANG_ITEM: &str = "E0152";
         self.code.as_ref().filter(|code| code.code == DUPLICATE_LANG_ITEM)?;
         self.children.iter().find_map(|note| std_users::named_by(&note.message))
+    }
+
+    /// Whether the linker has found no `main`: a library without one is no program.
+    fn lacks_main(&self) -> bool {
+        let mut texts = self.rendered.iter().chain(self.children.iter().map(|note| &note.message));
+        texts.any(|text| text.contains("undefined reference to `main'"))
     }
 }

@@ -12,6 +12,7 @@ use super::error::BuildError;
 use crate::cli::cache::cache;
 use crate::cli::cargo;
 use crate::cli::std_users::Graph;
+use monohull_report::escape::shown;
 
 /// What of a crate is built, with cargo's names of options.
 #[derive(Debug, Default, Args)]
@@ -53,6 +54,16 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
+    /// Why the folder of this workspace is no crate: its manifest has members alone.
+    pub(super) fn no_crate_of_its_own(&self, path: &Path) -> BuildError {
+        let folders = self.packages.iter().filter_map(|package| package.manifest_path.parent());
+        let members = folders.map(|folder| folder.strip_prefix(&self.workspace_root).unwrap_or(folder));
+        BuildError::Workspace {
+            path: path.to_path_buf(),
+            members: members.map(|member| shown(member).to_string()).collect(),
+        }
+    }
+
     /// The folder for intermediate files that all function crates of this user share, so that each dependency is compiled once. None
     /// if the user has chosen folders, and for a workspace of several crates: cargo knows those by their place in the workspace,
     /// and would take one of another workspace for it.
