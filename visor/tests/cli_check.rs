@@ -240,7 +240,7 @@ fn names_the_culprit(text: &str) {
     for part in [
         "the image needs the library \"libc.so.6\"; a function image is complete by itself",
         "  getpid, used by f::deep::id (crate `f`)\n",
-        "  To do: a library of the host is for the host's libc.",
+        "  To do: a library of the host is for the host's libc, and is not linked.",
     ] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }

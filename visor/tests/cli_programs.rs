@@ -251,6 +251,33 @@ fn c_compiles_and_runs() {
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(!said.contains('\u{1b}') && said.contains(r"no\u{1b}]0;title\u{7}.o"), "{said}");
 
+    // What the loader refuses is not linked: a library of the host, and what no program would call.
+    for (name, text) in [
+        ("host.c", "int host(void) { return 1; }\n"),
+        ("asks_host.c", "int host(void);\nint main(void) { return host(); }\n"),
+        ("ends.c", "__attribute__((destructor)) void end(void) {}\nint main(void) { return 0; }\n"),
+    ] {
+        fs::write(here.join(name), text).expect("written");
+    }
+    let mut made = Command::new("cc");
+    made.current_dir(here).args(["-shared", "-nostdlib", "-Wl,-soname,libhost.so.1", "host.c", "-o", "libhost.so"]);
+    assert!(made.status().is_ok_and(|status| status.success()));
+    for (arguments, words) in [
+        (
+            &["asks_host.c", "-L.", "-lhost"][..],
+            ["needs the library \"libhost.so.1\"", "is for the host's libc, and is not linked"],
+        ),
+        (
+            &["ends.c"],
+            ["DT_FINI_ARRAY", "a function with the attribute `destructor` would not be called: give it to `atexit`"],
+        ),
+    ] {
+        let refused = monohull(here, here, &[&["cc"], arguments, &["-o", "refused.so"]].concat());
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && words.iter().all(|part| said.contains(part)), "{said}");
+        assert!(!here.join("refused.so").exists(), "nothing is left that a build system would take for a program");
+    }
+
     let library = monohull(here, here, &["cc", "-shared", "program.o", "-o", "library.so"]);
     assert_eq!(library.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&library.stderr).contains("loads no libraries"));

@@ -10,16 +10,19 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
 
+use super::build::BuildError;
 use super::c_toolchain::{Language, Toolchain, ToolchainError};
 use super::exit::Exit;
 use super::smaller_std::SmallerStd;
-use super::{cargo, missing};
-use monohull_report::escape::Lines;
+use super::{cargo, imports, missing};
+use monohull_domain::image::{Image, ImageError};
+use monohull_report::escape::{Line, Lines};
 
 /// Compile and link C as a function image: the host's compiler (or MONOHULL_CC) with Monohull's libc
 #[derive(Debug, Args)]
@@ -76,6 +79,9 @@ fn finish(done: Result<Exit, ToolchainError>) -> Exit {
 
 /// What the headers of the libc are for.
 const SYSTEM: &str = "x86_64-linux-musl";
+
+/// What an image begins with.
+const ELF: &[u8] = b"\x7fELF";
 
 /// What a command line of a compiler asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,19 +162,42 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
     command.args(toolchain.link_flags()?);
     command.args(arguments.iter().filter(|argument| !is_dropped(argument))).args(toolchain.link_end(language));
     let exit = run(&mut command, program)?;
-    if exit == Exit::Done {
-        warn(arguments);
-    }
-    Ok(exit)
+    if exit == Exit::Done { Ok(judge(arguments)) } else { Ok(exit) }
 }
 
-/// Warns of code in a new image that will be refused when it runs, as `monohull build` does.
-fn warn(arguments: &[OsString]) {
-    let image = arguments.iter().skip_while(|argument| *argument != "-o").nth(1);
+/// Judges a new image as the loader will, so that the checks of a build system for a library find none that cannot be loaded. What is refused
+/// is removed, as a linker does with what it cannot link. Then warns of code that will be refused when it runs, as `monohull build` does.
+fn judge(arguments: &[OsString]) -> Exit {
+    let Some(path) = linked(arguments) else { return Exit::Done };
     // What cannot be read is no image: a device, as some builds use for a try.
-    let Ok(image) = std::fs::read(image.map_or(Path::new("a.out"), Path::new)) else { return };
+    let Ok(image) = std::fs::read(path) else { return Exit::Done };
+    if !image.starts_with(ELF) {
+        return Exit::Done;
+    }
+    match Image::parse(&path.to_string_lossy(), &image) {
+        Ok(_) => {}
+        // In another order of the objects they may be gone: the caller may try one.
+        Err(error @ ImageError::Forbidden { .. }) => super::output::note(format_args!("warning: {}", Line(&error))),
+        Err(source) => {
+            let explanation = imports::explain(&source, &image).unwrap_or_default();
+            let _ = std::fs::remove_file(path);
+            let refused = BuildError::Unloadable { path: path.to_path_buf(), source, explanation };
+            return super::fail(refused.exit(), &refused);
+        }
+    }
     for refused in missing::warnings(&image) {
         super::output::note(format_args!("warning: {}", Lines(&refused)));
+    }
+    Exit::Done
+}
+
+/// What a command line that links makes, if that can be told: an argument `@FILE` stands for more of them.
+fn linked(arguments: &[OsString]) -> Option<&Path> {
+    match arguments.iter().rposition(|argument| argument.as_bytes().starts_with(b"-o")) {
+        Some(at) if arguments[at] == "-o" => arguments.get(at + 1).map(Path::new),
+        Some(at) => Some(Path::new(OsStr::from_bytes(&arguments[at].as_bytes()[2..]))),
+        None if arguments.iter().any(|argument| argument.as_bytes().starts_with(b"@")) => None,
+        None => Some(Path::new("a.out")),
     }
 }
 
@@ -213,6 +242,18 @@ mod tests {
         assert_eq!(of("a.c b.o -lm -o program"), Request::Link);
         assert_eq!(of("-shared a.o -o liba.so"), Request::SharedLibrary);
         assert_eq!(of("-shared -c a.c"), Request::Compile);
+    }
+
+    #[test]
+    fn what_is_linked_has_a_name() {
+        let of = |line: &str| {
+            let arguments: Vec<_> = line.split(' ').map(OsString::from).collect();
+            linked(&arguments).map(Path::to_path_buf)
+        };
+        assert_eq!(of("a.c"), Some("a.out".into()));
+        assert_eq!(of("a.c -o b"), Some("b".into()));
+        assert_eq!(of("-ob a.c"), Some("b".into()));
+        assert_eq!(of("@rest"), None);
     }
 
     #[test]

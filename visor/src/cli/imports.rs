@@ -47,7 +47,7 @@ pub(super) fn explain(error: &ImageError, image: &[u8]) -> Option<String> {
     if let Some(more) = imports.len().checked_sub(LISTED).filter(|&more| more > 0) {
         text += &format!("  and {more} more\n");
     }
-    text += "  To do: a library of the host is for the host's libc. On monohull-std, use the crate without that part (often \
+    text += "  To do: a library of the host is for the host's libc, and is not linked. On monohull-std, use the crate without that part (often \
              `default-features = false`), another crate, or what monohull-std has for it. Over the real std, let the crate build its \
              own copy from source (often a feature `bundled`, `vendored` or `static`), or link what `monohull cc` has compiled.";
     Some(text)

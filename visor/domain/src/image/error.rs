@@ -101,7 +101,7 @@ pub enum ImageError {
     StaticThreadLocal,
     #[error("the image has relocations of the form {tag}; only DT_RELA is accepted")]
     RelocationForm { tag: &'static str },
-    #[error("the image has {tag}, code to run at its start or end outside of .init_array; link it with -nostartfiles")]
+    #[error("the image has {tag}, code to run at its start or end outside of .init_array; {}", start_files_remedy(tag))]
     StartFiles { tag: &'static str },
     #[error("dynamic entry {tag:#x} is not accepted")]
     UnknownDynamic { tag: u64 },
@@ -180,4 +180,12 @@ pub enum ImageError {
     Forbidden { finding: Box<Finding> },
     #[error("the code cannot be checked: {0}")]
     Unchecked(#[from] CheckError),
+}
+
+/// What to do about code outside of the table of initialisers. The ends of programs in C and C++ are functions that `atexit` knows.
+fn start_files_remedy(tag: &str) -> &'static str {
+    match tag {
+        "DT_FINI_ARRAY" => "a function with the attribute `destructor` would not be called: give it to `atexit`",
+        _ => "link it with -nostartfiles",
+    }
 }
