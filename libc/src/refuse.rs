@@ -36,6 +36,8 @@ pub(crate) enum Missing {
     Timer,
     /// Memory that moves to a place of the program's choice, or leaves its place mapped.
     Move,
+    /// Sockets with a path for an address.
+    UnixSocket,
 }
 
 impl Missing {
@@ -54,6 +56,7 @@ impl Missing {
             Missing::Watch => "files cannot be watched (inotify, fanotify)",
             Missing::Nested => "an epoll descriptor cannot itself be watched (epoll_ctl, poll)",
             Missing::Move => "memory moves where the system has room for it (MREMAP_FIXED, MREMAP_DONTUNMAP)",
+            Missing::UnixSocket => "there are no Unix sockets with names (AF_UNIX); socketpair makes a pair without",
             Missing::Timer => "there are no timers that signal (timer_create, setitimer, alarm)",
         }
     }
@@ -69,6 +72,33 @@ pub(crate) fn refuse(missing: Missing, error: Answer) -> Answer {
     error
 }
 
+/// The names of those that programs make most often of what no row of the table serves.
+const NAMES: &[(i64, &str)] = &[
+    (29, "shmget"),
+    (30, "shmat"),
+    (31, "shmctl"),
+    (64, "semget"),
+    (65, "semop"),
+    (66, "semctl"),
+    (68, "msgget"),
+    (69, "msgsnd"),
+    (70, "msgrcv"),
+    (71, "msgctl"),
+    (101, "ptrace"),
+    (161, "chroot"),
+    (165, "mount"),
+    (166, "umount2"),
+    (240, "mq_open"),
+    (272, "unshare"),
+    (298, "perf_event_open"),
+    (308, "setns"),
+    (310, "process_vm_readv"),
+    (317, "seccomp"),
+    (321, "bpf"),
+    (323, "userfaultfd"),
+    (434, "pidfd_open"),
+];
+
 /// Writes the line for a system call that no row of the table serves.
 #[cold]
 pub(crate) fn unknown(number: i64, error: Answer) -> Answer {
@@ -77,7 +107,12 @@ pub(crate) fn unknown(number: i64, error: Answer) -> Answer {
     let place = SEEN.get((number / 64) as usize);
     let bit = 1 << (number & 63);
     if place.is_none_or(|seen| seen.fetch_or(bit, Ordering::Relaxed) & bit == 0) {
-        host::write(2, Line::of(format_args!("monohull: there is no system call {number}\n")).text().as_bytes());
+        let name = NAMES.iter().find(|(of, _)| *of == number).map(|(_, name)| *name);
+        let line = match name {
+            Some(name) => Line::of(format_args!("monohull: there is no system call {number} ({name})\n")),
+            None => Line::of(format_args!("monohull: there is no system call {number}\n")),
+        };
+        host::write(2, line.text().as_bytes());
     }
     error
 }

@@ -29,6 +29,7 @@ use crate::errno::{
 };
 use crate::lock::Lock;
 use crate::lookup::{AF_INET, AF_INET6};
+use crate::refuse::{Missing, refuse};
 use crate::shared::Shared;
 use crate::{epoll, host};
 use address::{any, read_address, write_address};
@@ -36,6 +37,7 @@ use alloc::sync::Arc;
 use monohull_abi::network::{SocketAddress, SocketEnd, SocketOption, SocketShutdown};
 use monohull_abi::number;
 
+const AF_UNIX: i32 = 1;
 const STREAM: u64 = 1;
 const DATAGRAM: u64 = 2;
 const SOCK_NONBLOCK: u64 = 0o4000;
@@ -257,6 +259,7 @@ pub(crate) fn socket([family, kind, ..]: [u64; 6]) -> Answer {
     let version = match family as i32 {
         AF_INET => 4,
         AF_INET6 => 6,
+        AF_UNIX => return refuse(Missing::UnixSocket, EAFNOSUPPORT),
         _ => return EAFNOSUPPORT,
     };
     let stream = match kind & 0xff {

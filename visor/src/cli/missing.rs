@@ -33,7 +33,7 @@ struct Kind {
 }
 
 /// All that can be told from names. `docs/programs.md` has the whole list.
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 7] = [
     Kind {
         does: "starts processes",
         functions: &[
@@ -84,6 +84,12 @@ const KINDS: [Kind; 6] = [
         functions: &["symlink", "symlinkat", "link", "linkat"],
         is_in_std: true,
         instead: "there are no symbolic or hard links; copy the file",
+    },
+    Kind {
+        does: "opens terminals",
+        functions: &["openpty", "posix_openpt", "login_tty"],
+        is_in_std: false,
+        instead: "there are no terminals; a pipe or a socket pair connects threads",
     },
     Kind {
         does: "watches files",
