@@ -6,7 +6,9 @@
 
 use super::machine::Machine;
 use super::sample::runs_under;
-use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, STARTED, TOOLS, WITH_FULL};
+use super::suite::{
+    ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, SAMPLED, STARTED, Sampled, TOOLS, WITH_FULL,
+};
 use super::tally::{Item, in_guest, script};
 use super::{Cache, Kernel, REPOSITORY, guest};
 use crate::count::Count;
@@ -107,6 +109,9 @@ pub(crate) fn run(extent: Extent) -> Result<Count> {
         for out in left_out(extent).filter(|out| out.kernel.is_none_or(|only| only == *kernel)) {
             println!("not here: {}: {}", [&[out.program], out.tests].concat().join(" "), out.why);
         }
+        for Sampled { program, tests, why } in sampled(extent) {
+            println!("not here: {program} but for {}: {why}", tests.join(" "));
+        }
     }
     let run = |(kernel, items): &(Kernel, Vec<Item>)| {
         let random_addresses = extent == Extent::Full;
@@ -134,7 +139,8 @@ pub(crate) fn run(extent: Extent) -> Result<Count> {
             names.join(", ")
         ));
         total.notes.push(
-            "of the attacks after a restore some ran, and all of them run with `cargo xtask test --full`".to_owned(),
+            "of the attacks after a restore and in used processes some ran, and all of them run with `cargo xtask test --full`"
+                .to_owned(),
         );
     }
     Ok(total)
@@ -146,10 +152,16 @@ fn left_out(extent: Extent) -> impl Iterator<Item = &'static LeftOut> {
     LEFT_OUT.iter().chain(besides)
 }
 
+/// Of which programs a part runs.
+fn sampled(extent: Extent) -> &'static [Sampled] {
+    if extent == Extent::Full { &[] } else { SAMPLED }
+}
+
 /// Whether the suite leaves out this test of this program under this kernel.
 fn is_left_out(kernel: Kernel, extent: Extent, program: &str, test: &str) -> bool {
     let here = |out: &&LeftOut| out.program == program && out.kernel.is_none_or(|only| only == kernel);
     left_out(extent).filter(here).any(|out| out.tests.is_empty() || out.tests.contains(&test))
+        || sampled(extent).iter().any(|part| part.program == program && !part.tests.contains(&test))
 }
 
 /// Builds tests: their programs, and those that they start.
@@ -176,11 +188,12 @@ fn programs(workspace: &Workspace, extent: Extent) -> Result<(Vec<Artifact>, Vec
     built.retain(|program| PROGRAMS.iter().any(|(package, prefix)| program.is(package, prefix)));
     built.sort_by(|a, b| a.executable.cmp(&b.executable));
     let tests = built.iter().map(Artifact::tests).collect::<Result<Vec<_>>>()?;
-    for out in LEFT_OUT.iter().chain(WITH_FULL) {
-        let mut known = built.iter().zip(&tests).filter(|(program, _)| program.target.name == out.program);
-        let is_known = |tests: &[String]| out.tests.iter().all(|test| tests.iter().any(|known| known == test));
+    let left_out_ones = LEFT_OUT.iter().chain(WITH_FULL).map(|out| (out.program, out.tests));
+    for (name, named) in left_out_ones.chain(SAMPLED.iter().map(|part| (part.program, part.tests))) {
+        let mut known = built.iter().zip(&tests).filter(|(program, _)| program.target.name == name);
+        let is_known = |tests: &[String]| named.iter().all(|test| tests.iter().any(|known| known == test));
         if !known.any(|(_, tests)| is_known(tests)) {
-            return Err(format!("there is no {} {} to be left out", out.program, out.tests.join(" ")));
+            return Err(format!("there is no {name} {}, which the suite names", named.join(" ")));
         }
     }
     let everywhere = |out: &LeftOut| out.kernel.is_none() && out.tests.is_empty();

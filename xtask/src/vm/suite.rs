@@ -424,57 +424,6 @@ pub(super) const WITH_FULL: &[LeftOut] = &[
         why: "they are hundreds of runs, each suspended and restored; `keys_attacks` has them, and the others of this program are made after a restore",
     },
     LeftOut {
-        program: "keys_reused",
-        tests: &[
-            "deputies::no_file_is_filled_from_trusted_memory_or_read_into_it",
-            "deputies::no_hostcall_reads_or_writes_trusted_memory",
-            "doors::by_an_instruction_of_ones_own",
-            "doors::by_the_function_in_libc",
-            "doors::by_the_instruction_in_libc",
-            "exhaustion::a_wait_for_an_instance_without_a_key_is_an_error",
-            "exhaustion::keys_and_cells",
-            "exhaustion::mappings",
-            "exhaustion::memory_and_slots_and_threads",
-            "handover::a_buffer_in_use_does_not_change_hands",
-            "instructions::an_image_with_an_instruction_that_changes_rights_is_refused",
-            "instructions::calls_of_a_hypervisor_get_nothing",
-            "instructions::dirty_registers_do_not_leak",
-            "instructions::functions_read_the_time_stamp_counter_unless_it_is_denied",
-            "instructions::instructions_that_need_privilege_end_the_instance",
-            "instructions::other_code_segments_lead_nowhere",
-            "instructions::the_other_way_into_the_kernel_is_none",
-            "instructions::traps_end_the_instance",
-            "jumps::a_stub_gives_no_rights_but_its_own",
-            "jumps::a_stub_leaves_no_stack_behind_that_its_caller_chose",
-            "jumps::a_stub_of_another_key_finds_no_stack",
-            "jumps::a_stub_serves_its_own_carrier_alone",
-            "jumps::a_system_call_inside_an_instruction_is_not_run",
-            "jumps::an_exit_gate_serves_its_own_carrier_alone",
-            "jumps::no_byte_of_a_gate_is_a_way_in",
-            "jumps::the_signal_entry_serves_the_kernel_alone",
-            "jumps::the_vdso_leaks_nothing_to_functions",
-            "jumps::the_vsyscall_page_is_out_of_reach",
-            "jumps::trusted_code_runs_with_ones_own_rights",
-            "memory::a_function_cannot_touch_a_file_its_neighbour_has_mapped",
-            "memory::cells_and_keys_that_were_used_before_keep_functions_apart_too",
-            "memory::code_of_a_neighbour_runs_with_ones_own_rights",
-            "memory::data_is_not_run_and_code_not_written",
-            "memory::guard_pages_stop_all_code",
-            "memory::memory_of_the_gates_is_out_of_reach",
-            "memory::memory_of_the_libos_is_out_of_reach",
-            "memory::memory_of_the_visor_is_out_of_reach",
-            "memory::the_info_page_is_read_and_never_written",
-            "memory::the_old_place_of_a_buffer_that_has_moved_is_out_of_reach",
-            "memory::thread_local_data_is_out_of_reach",
-            "signals::a_fault_with_a_stack_that_is_not_ones_own_writes_nothing_there",
-            "signals::a_hostcall_with_a_stack_that_is_not_ones_own_comes_back_to_a_fault",
-            "signals::a_timer_with_a_stack_that_is_not_ones_own_writes_nothing_there",
-            "signals::faults_without_end_use_nothing_up",
-        ],
-        kernel: None,
-        why: "they are hundreds of runs, three invocations each; `keys_attacks` has them, and those that differ most in a used process are made here",
-    },
-    LeftOut {
         program: "e2e_hostcalls",
         tests: &[
             "every_abuse_is_refused_and_explained_and_harmless",
@@ -521,6 +470,29 @@ pub(super) const WITH_FULL: &[LeftOut] = &[
         why: "keys have no part in what the server remembers",
     },
 ];
+
+/// A program of which some tests run here each time, and the others only with `--full`.
+pub(super) struct Sampled {
+    /// Name of the program.
+    pub(super) program: &'static str,
+    /// Names of the tests that run.
+    pub(super) tests: &'static [&'static str],
+    /// Why no more.
+    pub(super) why: &'static str,
+}
+
+/// All of these.
+pub(super) const SAMPLED: &[Sampled] = &[Sampled {
+    program: "keys_reused",
+    tests: &[
+        "leftovers::nothing_is_left_in_registers",
+        "memory::a_buffer_that_was_handed_on_or_freed_is_out_of_reach",
+        "memory::a_function_cannot_touch_its_neighbour",
+        "memory::entry_frames_are_empty_for_the_next_instance_with_the_same_key",
+        "signals::a_forged_signal_frame_is_not_read",
+    ],
+    why: "they are hundreds of runs, three invocations each; `keys_attacks` has them, and those that differ most in a used process are made here",
+}];
 
 /// What fills the input slots of workflows: a workflow's name, a slot, the bytes.
 pub(super) const INPUTS: &[(&str, &str, &[u8])] = &[

@@ -1,3 +1,5 @@
+//! Captures that compare have what memory was, however it has changed, and whether they are kept or not.
+
 use super::*;
 use crate::checkpoint::pages;
 use crate::checkpoint::random::Random;
