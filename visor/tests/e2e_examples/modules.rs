@@ -64,6 +64,7 @@ const ELSEWHERE: [(&str, &[&str]); 6] = [
             include_str!("../durable_events.rs"),
             include_str!("../durable_examples.rs"),
             include_str!("../serve_children.rs"),
+            include_str!("../../../docs/example-approval.md"),
         ],
     ),
     ("failures", &[include_str!("../e2e_failures.rs")]),
@@ -101,8 +102,9 @@ fn no_workflow_is_forgotten() {
         let (workflows, folders) = names_in(&folder.join(name));
         assert!(!workflows.is_empty() && folders.is_empty(), "{name}: {folders:?}");
         for workflow in workflows {
-            let quoted = format!("\"{workflow}\"");
-            assert!(tests.iter().any(|test| test.contains(&quoted)), "no test runs {name}/{workflow}");
+            let (quoted, path) = (format!("\"{workflow}\""), format!("workflows/{name}/{workflow}.json"));
+            let runs = |test: &&str| test.contains(&quoted) || test.contains(&path);
+            assert!(tests.iter().any(runs), "no test runs {name}/{workflow}");
         }
     }
 }
