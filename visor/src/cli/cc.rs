@@ -11,6 +11,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -108,7 +109,8 @@ impl Request {
             match &*argument {
                 "-c" | "-S" | "-E" | "-M" | "-MM" | "-fsyntax-only" | "-r" => request = Request::Compile,
                 "-shared" if request == Request::Link => request = Request::SharedLibrary,
-                "-o" | "-x" | "-include" | "-isystem" | "-I" | "-L" | "-D" | "-U" | "-MF" | "-MT" | "-MQ" => {
+                "-o" | "--output" | "-x" | "-include" | "-isystem" | "-I" | "-L" | "-D" | "-U" | "-MF" | "-MT"
+                | "-MQ" => {
                     is_value = argument != "-x";
                 }
                 "-" => has_input = true,
@@ -161,14 +163,25 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
     }
     command.args(toolchain.link_flags()?);
     command.args(arguments.iter().filter(|argument| !is_dropped(argument))).args(toolchain.link_end(language));
+    let output = linked(arguments);
+    let before = output.and_then(state);
     let exit = run(&mut command, program)?;
-    if exit == Exit::Done { Ok(judge(arguments)) } else { Ok(exit) }
+    match output {
+        // A question such as `-###` has inputs, and links nothing.
+        Some(path) if exit == Exit::Done && state(path) != before => Ok(judge(path)),
+        _ => Ok(exit),
+    }
+}
+
+/// Which file this is, and when it was last changed.
+fn state(path: &Path) -> Option<[i64; 5]> {
+    let file = std::fs::metadata(path).ok()?;
+    Some([file.dev() as i64, file.ino() as i64, file.size() as i64, file.mtime(), file.mtime_nsec()])
 }
 
 /// Judges a new image as the loader will, so that the checks of a build system for a library find none that cannot be loaded. What is refused
 /// is removed, as a linker does with what it cannot link. Then warns of code that will be refused when it runs, as `monohull build` does.
-fn judge(arguments: &[OsString]) -> Exit {
-    let Some(path) = linked(arguments) else { return Exit::Done };
+fn judge(path: &Path) -> Exit {
     // What cannot be read is no image: a device, as some builds use for a try.
     let Ok(image) = std::fs::read(path) else { return Exit::Done };
     if !image.starts_with(ELF) {
@@ -193,9 +206,15 @@ fn judge(arguments: &[OsString]) -> Exit {
 
 /// What a command line that links makes, if that can be told: an argument `@FILE` stands for more of them.
 fn linked(arguments: &[OsString]) -> Option<&Path> {
-    match arguments.iter().rposition(|argument| argument.as_bytes().starts_with(b"-o")) {
-        Some(at) if arguments[at] == "-o" => arguments.get(at + 1).map(Path::new),
-        Some(at) => Some(Path::new(OsStr::from_bytes(&arguments[at].as_bytes()[2..]))),
+    let names_output =
+        |argument: &OsString| [&b"-o"[..], b"--output"].iter().any(|o| argument.as_bytes().starts_with(o));
+    match arguments.iter().rposition(names_output) {
+        Some(at) if arguments[at] == "-o" || arguments[at] == "--output" => arguments.get(at + 1).map(Path::new),
+        Some(at) => {
+            let argument = arguments[at].as_bytes();
+            let name = argument.strip_prefix(b"--output=").or_else(|| argument.strip_prefix(b"-o"));
+            name.map(|name| Path::new(OsStr::from_bytes(name)))
+        }
         None if arguments.iter().any(|argument| argument.as_bytes().starts_with(b"@")) => None,
         None => Some(Path::new("a.out")),
     }
@@ -253,6 +272,8 @@ mod tests {
         assert_eq!(of("a.c"), Some("a.out".into()));
         assert_eq!(of("a.c -o b"), Some("b".into()));
         assert_eq!(of("-ob a.c"), Some("b".into()));
+        assert_eq!(of("--output b a.c"), Some("b".into()));
+        assert_eq!(of("--output=b a.c"), Some("b".into()));
         assert_eq!(of("@rest"), None);
     }
 
