@@ -229,6 +229,14 @@ fn c_compiles_and_runs() {
     let output = monohull(here, here, &["run", "workflow.json"]);
     assert_eq!(lines(&output), ["thread 7", "program 2 3 1.50"]);
 
+    // A question links nothing, and another program that lies where it would be stays.
+    fs::copy("/bin/true", here.join("a.out")).expect("a program of the host");
+    for question in ["-###", "--version", "-dumpmachine"] {
+        done(monohull(here, here, &["cc", question, "program.c"]));
+    }
+    let other = monohull(here, here, &["cc", "--output", "true", "program.c"]);
+    assert!(other.status.success() && here.join("a.out").exists(), "{other:?}");
+
     // What will be refused is a warning, as `monohull build` gives it.
     const ASKS: &str = r#"
         #include <stdlib.h>
@@ -386,6 +394,9 @@ fn flags_of_cargos_configuration_are_taken() {
         ("[build]\nrustflags = [\"--cfg\", \"theirs\"]\n", "true true"),
         ("[target.x86_64-unknown-linux-gnu]\nrustflags = \"--cfg theirs\"\n", "true true"),
         ("[target.'cfg(unix)']\nrustflags = [\"--cfg=theirs\"]\n", "true true"),
+        ("[target.'cfg(unix)']\nrustflags = \"--cfg=theirs\"\n", "true true"),
+        // A linker of theirs makes no image.
+        ("[target.'cfg(target_os = \"linux\")']\nrustflags = [\"--cfg=theirs\", \"-Clinker=cc\"]\n", "true true"),
         ("[target.wasm32-wasip1]\nrustflags = [\"--cfg=theirs\"]\n", "false true"),
     ] {
         fs::write(folder.path().join(".cargo/config.toml"), settings).expect("written");

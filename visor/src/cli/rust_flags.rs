@@ -23,8 +23,9 @@ use serde_json::Value;
 use super::real_std::TARGET;
 use super::{cargo, output};
 
-/// A condition that every target meets, and that no user has written: a list cannot be added to a text.
-const ALWAYS: &str = "cfg(all())";
+/// Conditions that our target meets. Cargo joins the flags of all that hold in the order of their texts, and of two flags that contradict
+/// each other rustc takes the latter: the first of these comes behind nearly all that users write.
+const ALWAYS: [&str; 3] = ["cfg(unix)", "cfg(not(windows))", "cfg(all())"];
 
 /// Sets the flags of a command of cargo for the crate with this manifest.
 pub(super) fn set(command: &mut Command, manifest: &Path, ours: Vec<OsString>) {
@@ -39,7 +40,7 @@ pub(super) fn set(command: &mut Command, manifest: &Path, ours: Vec<OsString>) {
                     );
                 }
                 let ours = ours.iter().map(|flag| Value::from(flag.to_string_lossy())).collect::<Vec<_>>();
-                command.arg("--config").arg(format!("target.'{ALWAYS}'.rustflags={}", Value::from(ours)));
+                command.arg("--config").arg(format!("target.'{}'.rustflags={}", configured.always, Value::from(ours)));
                 return;
             }
             configured.build
@@ -62,7 +63,7 @@ fn words(text: &str, separator: char) -> Vec<String> {
 }
 
 /// What cargo's configuration has.
-#[derive(Default, PartialEq, Debug)]
+#[derive(PartialEq, Debug)]
 struct Configured {
     /// `build.rustflags`.
     build: Vec<String>,
@@ -70,6 +71,14 @@ struct Configured {
     for_target: bool,
     /// These are under conditions alone, which may not hold.
     is_unclear: bool,
+    /// The condition under which ours are given: a list cannot be added to a text that a user has there.
+    always: &'static str,
+}
+
+impl Default for Configured {
+    fn default() -> Self {
+        Configured { build: Vec::new(), for_target: false, is_unclear: false, always: ALWAYS[0] }
+    }
 }
 
 impl Configured {
@@ -90,6 +99,7 @@ impl Configured {
     fn of(settings: &Value, variable: impl Fn(&str) -> Option<String>) -> Configured {
         let mut build = flags(&settings["build"]["rustflags"]);
         build.extend(variable("CARGO_BUILD_RUSTFLAGS").iter().flat_map(|text| words(text, ' ')));
+        let is_free = |condition: &&&str| !settings["target"][**condition]["rustflags"].is_string();
         let targets = settings["target"].as_object().into_iter().flatten();
         let of_targets = targets.filter(|(_, target)| !flags(&target["rustflags"]).is_empty()).map(|(name, _)| name);
         let (conditions, names): (Vec<_>, Vec<_>) = of_targets.partition(|name| name.starts_with("cfg("));
@@ -99,6 +109,7 @@ impl Configured {
             build,
             for_target: is_named || !conditions.is_empty(),
             is_unclear: !is_named && !conditions.is_empty(),
+            always: ALWAYS.iter().find(is_free).unwrap_or(&ALWAYS[0]),
         }
     }
 }
@@ -128,9 +139,12 @@ mod tests {
         assert_eq!(with.build, ["--cfg", "a", "b"]);
         let named =
             json!({ "target": { TARGET: { "rustflags": ["-x"], "linker": "l" }, "cfg(unix)": { "rustflags": "y" } } });
-        assert_eq!(of(named), Configured { for_target: true, ..Configured::default() });
-        let unclear = json!({ "target": { "cfg(unix)": { "rustflags": "y" } } });
+        assert_eq!(of(named), Configured { for_target: true, always: ALWAYS[1], ..Configured::default() });
+        let unclear = json!({ "target": { "cfg(target_os = \"linux\")": { "rustflags": "y" } } });
         assert_eq!(of(unclear), Configured { for_target: true, is_unclear: true, ..Configured::default() });
+        for (flags, always) in [(json!("y"), ALWAYS[1]), (json!(["y"]), ALWAYS[0])] {
+            assert_eq!(of(json!({ "target": { "cfg(unix)": { "rustflags": flags } } })).always, always);
+        }
         let variable = |name: &str| (name == "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS").then(String::new);
         assert!(Configured::of(&json!({}), variable).for_target);
     }
