@@ -279,6 +279,24 @@ fn what_is_granted_and_away_for_a_while_is_waited_for() {
     }
 }
 
+/// What a person has to mend is not waited for, although the call may be run again.
+#[test]
+fn what_is_granted_and_wrong_is_told_at_once() {
+    let host = Host::new();
+    let path = host.grants(&json!({ "files": { "data": { "directory": "data", "workflows": ["w"] } } }));
+    let server = Server::start_with(&["--grants", &path]);
+    server.put_example("file-probe");
+    let mut document = tries("w", &json!([{ "at": "/d", "grant": "data" }]), &json!([["read", "/d/file"]]));
+    document["steps"][0]["retry"] = json!({ "max_attempts": 3 });
+    server.put_workflow(&document);
+    fs::rename(host.at("data"), host.at("away")).expect("renamed");
+    fs::write(host.at("data"), "a file").expect("written");
+    server.post("/async-invoke/w?id=wrong", b"").expect(202);
+    let shown = || server.get("/invocations/wrong").json();
+    eventually("it has ended", || shown()["status"] == "failed");
+    assert_eq!(shown()["attempts"], 1, "{:#}", shown());
+}
+
 /// A call that may be run again, and of which nothing was run, may move to a version that runs once at most.
 #[test]
 fn a_call_that_has_not_begun_begins_in_another_version() {

@@ -3,7 +3,8 @@
 mod serve_support;
 
 use monohull_visor::watchdog::openapi::DOCUMENT;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use serve_support::verbs::run_verb;
 use serve_support::{Answer, Server, eventually, single};
@@ -233,6 +234,48 @@ fn wrong_requests_change_nothing() {
     assert_eq!(shown(&server, "a")["version"], before["version"]);
     // The control.
     assert_eq!(migrate(&server, &json!({ "id": "a" })), results(&[("a", "migrated")]));
+}
+
+/// It would not be run again there: in its own version it is.
+#[test]
+fn what_may_have_begun_is_not_moved_to_a_version_that_runs_once() {
+    let server = Server::start_with(&OPTIONS);
+    server.put_example("misbehave");
+    let document = |words: &str, attempts: u32| {
+        let more = json!({ "args": { "how": "endless-loop" }, "retry": { "max_attempts": attempts } });
+        let mut document = single("w", "misbehave", &more);
+        document["description"] = words.into();
+        document
+    };
+    server.put_workflow(&document("old", 2));
+    server.post("/async-invoke/w?id=begun", b"").expect(202);
+    let refused = std::cell::RefCell::new(Value::Null);
+    eventually("it was tried, and is not moved", || {
+        let row = shown(&server, "begun");
+        if row["status"] == "running" {
+            // All processes of workflows: one of them is its own.
+            for pid in server.descendants().into_iter().skip(1) {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+            return false;
+        }
+        if row["attempts"] == 0 {
+            return false;
+        }
+        server.put_workflow(&document("new", 1));
+        *refused.borrow_mut() = ask(&server, "w", &json!({ "id": "begun" })).expect(200).json()["results"][0].take();
+        refused.borrow()["came"] == "failed"
+    });
+    let refused = refused.into_inner();
+    assert!(refused["reason"].as_str().is_some_and(|reason| reason.contains("it may have begun")), "{refused:#}");
+    let before = &shown(&server, "begun")["version"];
+    // The control: where it may be run again it is moved.
+    server.put_workflow(&document("newer", 3));
+    eventually("it is moved", || {
+        let row = shown(&server, "begun");
+        let migrated = ask(&server, "w", &json!({ "id": "begun" })).expect(200).json();
+        migrated["results"][0]["came"] == "migrated" || row["version"] != *before
+    });
 }
 
 /// A child that the new version starts again is the one that there is, and its end is told again.

@@ -24,6 +24,8 @@ pub(crate) enum Came {
     Unfit(String),
     /// The host failed before anything of the workflow was run.
     NotBegun(Box<NotBegun>),
+    /// Nothing of the workflow was run, and it would be the same at another attempt.
+    Refused(Box<ApiError>),
 }
 
 /// A run that has not begun.

@@ -243,7 +243,8 @@ impl Watchdog {
         came: Option<Came>,
     ) -> Far {
         let (callback, ready) = (begun.callback.clone(), begun.ready.clone());
-        let may_try_again = claim.checkpoint.is_some() || begun.again;
+        let is_refused = matches!(came, Some(Came::Refused(_)));
+        let may_try_again = (claim.checkpoint.is_some() || begun.again) && !is_refused;
         let printed = encode_printed(&invocation.printed());
         let has_callback = callback.is_some();
         let (left, mut sent) = (Left { printed, callback: callback.clone(), ..Left::default() }, Vec::new());
@@ -307,6 +308,7 @@ impl Watchdog {
                 self.commit(&claim.held, commit, left).await;
                 return self.leave_and_call((&claim, has_callback), &invocation, Status::Suspended).await;
             }
+            Some(Came::Refused(refusal)) => (Status::Failed, None, Err(*refusal)),
             Some(Came::Ended(ended)) => {
                 let (mut report, result) = *ended;
                 sent = take_sent(report.as_mut());
@@ -386,7 +388,7 @@ impl Watchdog {
                 {
                     return Some(Came::NotBegun(Box::new(NotBegun { refusal, inputs })));
                 }
-                Err((refusal, _)) => return Some(refusal.into()),
+                Err((refusal, _)) => return Some(Came::Refused(Box::new(refusal))),
             };
             let job = Job {
                 files,

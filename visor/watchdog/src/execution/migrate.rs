@@ -23,6 +23,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::endpoints::versions::Version;
+use crate::execution::basis::may_begin_again;
 use crate::execution::came::Came;
 use crate::execution::checkpoints::{Waits, Written, take_sent};
 use crate::execution::commit::TROUBLE_PAUSE;
@@ -125,6 +126,7 @@ impl Watchdog {
             }
             Some(Came::Unfit(reason)) => Err(reason),
             Some(Came::NotBegun(not_begun)) => Err(not_begun.refusal.error.message.clone()),
+            Some(Came::Refused(refusal)) => Err(refusal.error.message.clone()),
             None => Err("it was stopped before it came to its first wait".to_owned()),
         };
         // Others with a long report do not wait for the disk.
@@ -292,7 +294,11 @@ impl Ledger {
             return Ok(Moved::No("what it was started with cannot be read".to_owned()));
         };
         // What may have run already, and is not to be run again, is not run again in another version either.
-        let may_begin = row.attempts == 0 || row.epoch == start.unbegun || start.again;
+        let may_have_begun = row.attempts > 0 && row.epoch != start.unbegun;
+        if may_have_begun && !may_begin_again(target.ready.plan()) {
+            return Ok(Moved::No("it may have begun, and the new version is run once at most".to_owned()));
+        }
+        let may_again = start.again;
         let start = match adapted(target, start, BTreeMap::new()) {
             Ok(_) if is_trial => return Ok(Moved::Could),
             Ok(start) => start,
@@ -300,7 +306,7 @@ impl Ledger {
         };
         let adding = self.adding()?;
         let start = self.start_in(&adding, target, start)?;
-        let start = Start { again: start.again && may_begin, ..start };
+        let start = Start { again: start.again && (may_again || !may_have_begun), ..start };
         let is_done = self.meta().replace_start(row, &start.encode()?, now()).map_err(meta_kept)?;
         drop(adding);
         self.changed(&row.id);

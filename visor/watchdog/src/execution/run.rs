@@ -128,6 +128,7 @@ impl Watchdog {
             }
             Some(Came::Ended(ended)) => (if ended.1.is_ok() { Status::Completed } else { Status::Failed }, *ended),
             Some(Came::Unfit(why)) => (Status::Failed, (None, Err(ApiError::monohull(why)))),
+            Some(Came::Refused(refusal)) => (Status::Failed, (None, Err(*refusal))),
             Some(Came::NotBegun(not_begun)) => match (row, document) {
                 (Some(row), Some(document)) => {
                     let call = Accepted { row, invocation: invocation.clone(), document, workflow };
@@ -246,7 +247,7 @@ impl Watchdog {
             false => match Box::pin(self.open_files(&workflow)).await {
                 Ok(files) => files,
                 Err((refusal, Prospect::Passing)) => return Came::NotBegun(Box::new(NotBegun { refusal, inputs })),
-                Err((refusal, _)) => return refusal.into(),
+                Err((refusal, _)) => return Came::Refused(Box::new(refusal)),
             },
         };
         let own = Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout);
@@ -283,7 +284,7 @@ impl Watchdog {
         match &mut came {
             Came::Ended(ended) => ended.0.iter_mut().for_each(|report| self.note_start(&workflow, report)),
             Came::Unfit(why) => self.drop_template(&workflow, why),
-            Came::Suspended(_) | Came::NotBegun(_) => {}
+            Came::Suspended(_) | Came::NotBegun(_) | Came::Refused(_) => {}
         }
         came
     }
