@@ -5,7 +5,7 @@ use crate::harness::Result;
 use crate::http::ask;
 use crate::ours::scratch;
 use crate::service::{children, pss};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -121,7 +121,16 @@ impl Engine {
     /// Kills all that is the engine, at once.
     pub(crate) fn kill(&mut self) {
         for child in self.processes.drain(self.spared..).rev() {
+            // Processes of PostgreSQL have groups of their own, and it does not start while one of them is there.
+            let all = below(child.id() as i32);
             end(child, Signal::SIGKILL);
+            for pid in &all {
+                let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+            }
+            let begin = Instant::now();
+            while all.iter().any(|pid| kill(Pid::from_raw(*pid), None).is_ok()) && begin.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 
@@ -149,11 +158,6 @@ impl Engine {
 
     /// Bytes of memory that the engine's processes have, without those that a kill of it leaves alone.
     pub(crate) fn memory(&self) -> u64 {
-        fn below(pid: i32) -> Vec<i32> {
-            let mut all = vec![pid];
-            all.extend(children(pid).into_iter().flat_map(below));
-            all
-        }
         self.processes[self.spared..].iter().flat_map(|child| below(child.id() as i32)).map(|pid| pss(&pid)).sum()
     }
 
@@ -166,6 +170,13 @@ impl Engine {
     pub(crate) fn folder(&self) -> &Path {
         &self.place.folder
     }
+}
+
+/// A process, and all that it and those have started.
+fn below(pid: i32) -> Vec<i32> {
+    let mut all = vec![pid];
+    all.extend(children(pid).into_iter().flat_map(below));
+    all
 }
 
 /// The same command, started so that the kernel ends the process when the benchmark ends, however that ends.
