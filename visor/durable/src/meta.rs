@@ -158,7 +158,7 @@ pub struct Committed {
 pub enum Control {
     /// It stays where it is.
     Pause,
-    /// A paused one goes on when it is due, and has all its attempts again; unless it was paused by hand before its first checkpoint.
+    /// A paused one goes on when it is due, and has all its attempts again; one that was tried and has no checkpoint has all but that attempt.
     Resume,
     /// It ends.
     Cancel,

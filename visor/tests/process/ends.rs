@@ -186,7 +186,7 @@ fn monohull_run_does_not_wait_for_ever(_: &Spawners) {
     let mut document = one_step("echo", json!({ "say": "ready", "wait_ms": 1_000_000 }));
     document["functions"]["f"]["image"] = crate::support::image("echo").to_str().expect("a path in UTF-8").into();
     document["inputs"] = json!([{ "slot": "in", "path": file.to_str().expect("a path in UTF-8") }]);
-    document["limits"] = json!({ "timeout": "6s" });
+    document["limits"] = json!({ "timeout": "10s" });
     std::fs::write(&file, document.to_string()).expect("a file for the test");
     let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
     command.arg("run").arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped());
