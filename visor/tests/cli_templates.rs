@@ -160,6 +160,41 @@ fn a_later_run_starts_from_what_the_first_has_kept_and_is_a_run_of_its_own() {
 }
 
 #[test]
+fn a_workflow_of_several_steps_starts_from_a_template_of_the_first() {
+    let place = Place::new();
+    fs::write(place.path("second.so"), image_bytes("sleeper")).expect("written");
+    let mut document = document("a", &json!({}));
+    document["functions"]["second"] = json!({ "image": "second.so" });
+    document["steps"].as_array_mut().expect("a list").push(json!({
+        "name": "second",
+        "function": "second",
+        "after": ["main"],
+        "args": { "naps": 0, "milliseconds": 0, "takes": "out", "fills": "end" },
+    }));
+    document["outputs"] = json!(["end"]);
+    fs::write(place.path("test.json"), document.to_string()).expect("written");
+    let run = || {
+        let report = place.monohull(&["--json"], "some text").expect(0).json();
+        let text = report["output"]["end"]["text"].as_str().unwrap_or_else(|| panic!("{report:#}")).to_owned();
+        let own = |line: &&str| !["random=", "invocation=", "template="].iter().any(|own| line.starts_with(own));
+        let same: Vec<_> = text.lines().filter(own).map(str::to_owned).collect();
+        (report["start"].clone(), text.contains("template=true\n"), same)
+    };
+    let (start, template, first) = run();
+    assert_eq!((start, template), (json!({ "kind": "main" }), false));
+    let made = inode(&place.template());
+    for _ in 0..2 {
+        let (start, template, later) = run();
+        assert_eq!((start, template, &later), (json!({ "kind": "template" }), true, &first));
+    }
+    // The other image is no part of it.
+    let mut changed = image_bytes("sleeper");
+    changed.push(0);
+    fs::write(place.path("second.so"), &changed).expect("written");
+    assert_eq!((run(), inode(&place.template())), ((json!({ "kind": "template" }), true, first), made));
+}
+
+#[test]
 fn without_templates_none_is_used_and_none_is_made() {
     let place = Place::new();
     let without = || place.run_with(&["--no-template"], "text").start;

@@ -88,6 +88,7 @@ fn with_a_domain() {
         published: Default::default(),
         lineage: Default::default(),
         template: Default::default(),
+        template_instance: None,
         template_at_first_wait: false,
     };
     let mut domain = Domain::new(options).expect("the host can hold a domain");

@@ -43,6 +43,7 @@ fn domain(load_all: bool) -> Domain {
         published: Default::default(),
         lineage: Default::default(),
         template: Default::default(),
+        template_instance: None,
         template_at_first_wait: false,
     };
     Domain::new(options).expect("the host can hold a domain")

@@ -8,7 +8,7 @@ use monohull_abi::number::{
 use monohull_visor::domain::checkpoint::record::{ThreadRecord, ThreadState};
 use monohull_visor::domain::checkpoint::{Continuation, Lineage, TemplateUse};
 use monohull_visor::engine::{HostError, Ready, RunEnd, RunOptions};
-use monohull_visor::report::{RunReport, Silent, StartKind, Status};
+use monohull_visor::report::{RunReport, Silent, StartKind, Status, StepReport};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,6 +125,82 @@ fn files_may_be_asked_for_where_there_are_none_and_not_where_the_host_has_some()
     let report = report(try_run(&of_the_host, TemplateUse::Make, "").expect("the host can hold a domain"));
     let message = report.error.expect("there is none").message;
     assert_eq!(message, "main[0] (function prepared) has called FILE_STAT before it was ready");
+}
+
+/// The function, then one that passes its text on behind more, beside others; and with `again` the function once more.
+fn of_several_steps(before: &str, again: bool) -> Value {
+    let mut document = prepared(args(before));
+    document["functions"]["sleeper"] = json!({ "image": "sleeper" });
+    document["functions"]["no-op"] = json!({ "image": "no-op" });
+    let fills = if again { "in" } else { "out" };
+    let passes_on = json!({ "naps": 0, "milliseconds": 0, "takes": "out", "fills": fills });
+    let steps = document["steps"].as_array_mut().expect("a list");
+    steps.push(json!({ "name": "second", "function": "sleeper", "after": ["main"], "args": passes_on }));
+    steps.push(json!({ "name": "beside", "function": "no-op", "after": ["main"], "instances": 3 }));
+    if again {
+        steps.push(json!({ "name": "last", "function": "prepared", "after": ["second"], "args": args("print") }));
+    }
+    document
+}
+
+#[test]
+fn of_several_steps_the_first_starts_from_the_template_and_the_others_get_its_slots() {
+    let ready = ready(&of_several_steps("", false));
+    let _one = support::one_at_a_time();
+    let ordinary = done(&ready, TemplateUse::No, "some text");
+    let start = |report: &RunReport| report.start.as_ref().map(|start| start.kind);
+    assert_eq!((start(&ordinary), value(&ordinary, "template")), (Some(StartKind::Main), "false"));
+    let made = template(&ready);
+    let of: Vec<_> = made.instances.iter().map(|instance| (instance.step.as_str(), instance.attempt)).collect();
+    assert_eq!(of, [("main", 1)], "no other step has begun");
+    assert!(made.modules.iter().all(|module| module.pages.is_empty()), "and there is no slot");
+    for _ in 0..2 {
+        let later = done(&ready, TemplateUse::From(Arc::new(made.clone().into())), "some text");
+        assert_eq!((start(&later), value(&later, "template")), (Some(StartKind::Template), "true"));
+        for same in ["sum", "label", "seen", "backwards"] {
+            assert_eq!(value(&later, same), value(&ordinary, same), "{same}");
+        }
+        for own in ["random", "invocation"] {
+            assert_ne!(value(&later, own), value(&ordinary, own), "{own}");
+        }
+        let last = |report: &RunReport| text(report, "out").lines().last().map(str::to_owned);
+        assert_eq!(last(&later), last(&ordinary), "the second step's line");
+        for (step, before) in later.steps.iter().zip(&ordinary.steps) {
+            let lines = |step: &StepReport| step.instances.iter().map(|one| one.lines.clone()).collect::<Vec<_>>();
+            assert_eq!(lines(step), lines(before), "{}", step.name);
+        }
+    }
+    let mut edited = made;
+    edited.instances[0].token = 1 << 32;
+    let run = try_run(&ready, TemplateUse::From(Arc::new(edited.into())), "some text");
+    assert!(run.is_err_and(|error| error.is_continuations()), "it says that it is another step's");
+}
+
+/// That a later step is ready has no effect, whether the first one has a template or not.
+#[test]
+fn of_several_steps_no_other_has_a_template() {
+    let _one = support::one_at_a_time();
+    let again = ready(&of_several_steps("", true));
+    for template in [TemplateUse::No, TemplateUse::From(Arc::new(template(&again).into()))] {
+        let kind = if matches!(template, TemplateUse::No) { StartKind::Main } else { StartKind::Template };
+        let report = done(&again, template, "some text");
+        assert_eq!(report.start.as_ref().map(|start| start.kind), Some(kind));
+        assert_eq!(value(&report, "template"), "false", "the last step's");
+    }
+    // The first is never ready.
+    let mut document = prepared(args(""));
+    document["functions"]["no-op"] = json!({ "image": "no-op" });
+    let steps = document["steps"].as_array_mut().expect("a list");
+    steps[0]["after"] = json!(["first"]);
+    steps.push(json!({ "name": "first", "function": "no-op" }));
+    let never = ready(&document);
+    assert_eq!(done(&never, TemplateUse::No, "some text").start, None);
+    let end = report(try_run(&never, TemplateUse::Make, "").expect("the host can hold a domain"));
+    assert_eq!(end.error.expect("there is none").message, "it has ended and was not ready before");
+    assert!(end.steps[1].instances.is_empty(), "the other step has not begun");
+    // The workflow begins with several: which of them has which cell is not certain.
+    document["steps"][0].as_object_mut().expect("an object").remove("after");
+    assert_eq!(done(&ready(&document), TemplateUse::No, "some text").start, None);
 }
 
 #[test]
@@ -273,7 +349,7 @@ fn an_edited_template_is_refused_before_anything_runs() {
     let edits: [(&str, Edit); 11] = [
         ("no instance", |made| made.instances.clear()),
         ("another function", |made| made.instances[0].function = "other".to_owned()),
-        ("another step", |made| made.instances[0].token = 7),
+        ("another step", |made| made.instances[0].token = 1 << 32),
         ("two threads", |made| {
             let thread = made.instances[0].threads[0].clone();
             made.instances[0].threads.push(thread);

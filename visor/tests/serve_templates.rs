@@ -73,6 +73,41 @@ fn later_invocations_start_from_a_template_and_answer_the_same() {
     }
 }
 
+/// The first step starts from the template, and the second from its image: it gets the first one's slot as in any invocation.
+#[test]
+fn a_workflow_of_several_steps_starts_from_a_template_of_the_first() {
+    for process in ["per-invocation", "reused"] {
+        let server = Server::start_with(&["--prefork", "2", "--process", process]);
+        server.put_example("prepared");
+        server.put_example("sleeper");
+        let mut document = workflow("steps", "", "a");
+        document["functions"]["second"] = json!({ "image": "function:sleeper" });
+        document["steps"].as_array_mut().expect("a list").push(json!({
+            "name": "second",
+            "function": "second",
+            "after": ["main"],
+            "args": { "naps": 0, "milliseconds": 0, "takes": "out", "fills": "end" },
+        }));
+        document["outputs"] = json!(["end"]);
+        server.put_workflow(&document);
+        let (ordinary, start) = invoke(&server, "steps", "the first input");
+        assert_eq!((&start, &ordinary["template"]), (&main_start(), &"false".into()), "{process}");
+        starts_from_template(&server, "steps");
+        let mut drawn = vec![ordinary["random"].clone()];
+        for _ in 0..3 {
+            let (later, start) = invoke(&server, "steps", "the first input");
+            assert_eq!((&start, &later["template"]), (&template_start(), &"true".into()), "{process}");
+            for same in ["sum", "label", "seen", "backwards"] {
+                assert_eq!(later[same], ordinary[same], "{process}: {same}");
+            }
+            assert!(!drawn.contains(&later["random"]), "{drawn:?}");
+            drawn.push(later["random"].clone());
+        }
+        let other = invoke(&server, "steps", "another input").0;
+        assert_ne!(other["sum"], ordinary["sum"], "the input is the later invocation's");
+    }
+}
+
 /// The libc starts before `main`, and reads arguments and the environment there: they are those of the workflow's version.
 #[test]
 fn programs_in_c_have_templates() {

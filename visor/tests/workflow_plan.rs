@@ -7,7 +7,7 @@ use monohull_visor::network::Plan as Network;
 use monohull_visor::workflow::plan::{FailureKind, Instances, OnUnread, ProcessUse, Separation, TemplatePoint};
 use monohull_visor::workflow::{self, Plan, document::Document};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const FULL: &str = r#"{
   "$schema": "workflow.schema.json",
@@ -36,6 +36,29 @@ const FULL: &str = r#"{
 
 fn full() -> Plan {
     workflow::load_str(Path::new("dir/full.json"), FULL).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn one_instance_with_which_a_workflow_begins_may_have_a_template() {
+    let step_of = |steps: Value| {
+        let functions = json!({ "f": { "image": "f.so" } });
+        let text = json!({ "name": "w", "functions": functions, "steps": steps }).to_string();
+        let plan = workflow::load_str(Path::new("w.json"), &text).unwrap_or_else(|error| panic!("{error}"));
+        plan.template_step().map(|step| plan.steps[step].name.clone())
+    };
+    let step = |name: &str, more: Value| {
+        let mut step = json!({ "name": name, "function": "f" });
+        step.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        step
+    };
+    let first = || step("first", json!({}));
+    let then = || step("then", json!({ "after": ["first"], "instances": 3 }));
+    assert_eq!(step_of(json!([first()])).as_deref(), Some("first"));
+    assert_eq!(step_of(json!([then(), first()])).as_deref(), Some("first"));
+    let handler = step("handler", json!({ "handles": "effect" }));
+    assert_eq!(step_of(json!([handler, first(), then()])).as_deref(), Some("first"));
+    assert_eq!(step_of(json!([first(), then(), step("other", json!({}))])), None);
+    assert_eq!(step_of(json!([step("first", json!({ "instances": 2 })), then()])), None);
 }
 
 #[test]

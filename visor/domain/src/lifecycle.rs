@@ -293,6 +293,7 @@ mod tests {
             published: Default::default(),
             lineage: Default::default(),
             template: Default::default(),
+            template_instance: None,
             template_at_first_wait: false,
         };
         Domain::on(ReservedDomain { carrier, space, cells: Vec::new() }, options)

@@ -68,6 +68,8 @@ pub struct Options {
     pub lineage: Lineage,
     /// Whether a template is to be made, or an instance starts from one.
     pub template: TemplateUse,
+    /// The token of the instance that it is of: the first of the domain. Without one no instance has a template.
+    pub template_instance: Option<u64>,
     /// A template may be before the first call that is an instance's own: the function need not say when it is ready.
     pub template_at_first_wait: bool,
     /// Gets every line of output as it is written.

@@ -187,7 +187,7 @@ pub struct RunResources {
     pub continuation: Option<Continuation<CapturedPages>>,
     /// Events for functions that wait for them.
     pub events: Vec<Event>,
-    /// Whether the run makes a template, or its instance starts from one.
+    /// Whether the run makes a template, or the instance of its first step starts from one.
     pub template: TemplateUse,
 }
 
@@ -365,12 +365,15 @@ impl Ready {
         if let Some(continuation) = &continuation {
             scheduler.restore(continuation)?;
         }
+        let makes_template = matches!(resources.template, TemplateUse::Make);
+        if makes_template && let Some(step) = self.plan.template_step() {
+            scheduler.runs_only(step);
+        }
         context.dispatched_ns.map(|at| scheduler.note("dispatched", at));
         let mut published = context.published.clone();
         let mounts = mounts::build(&self.plan, resources.files).ok_or(HostError::FilesMissing)?;
         let network = self.plan.network.enter(resources.network)?;
         let may_wait_for_events = context.suspend.is_some() || context.skip_time;
-        let makes_template = matches!(resources.template, TemplateUse::Make);
         let mut ground = Some(ground);
         loop {
             // A run that is repeated has a new address space, with nothing of the failed run in it.
@@ -403,6 +406,7 @@ impl Ready {
                 published: published.clone(),
                 lineage,
                 template: resources.template.clone(),
+                template_instance: self.plan.template_step().map(step_scheduler::first_instance),
                 template_at_first_wait: self.plan.template == TemplatePoint::AfterFirstWait,
             };
             let mut domain = Domain::on(fresh, options);

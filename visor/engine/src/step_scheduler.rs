@@ -9,6 +9,7 @@ mod timeline;
 
 pub(crate) use effects::effects;
 pub use record::StateError;
+pub(crate) use starts::first_instance;
 
 use super::clock::{Clock, Scale};
 use super::{Delay, Latest};

@@ -70,7 +70,8 @@ pub struct RunReport {
     /// The server's process that ran the workflow; absent outside of a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessReport>,
-    /// Where the instance began; absent if its function does not say when it is ready, and if it is not the only one of its workflow.
+    /// Where the instance began with which the workflow begins; absent if its function does not say when it is ready, and if the workflow begins
+    /// with several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<StartReport>,
 }
@@ -133,7 +134,7 @@ pub struct ProcessReport {
     pub before: u64,
 }
 
-/// Where an instance began whose function says when it is ready.
+/// Where the first instance of a run began, whose function says when it is ready.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StartReport {
     /// At its beginning, or at the template.

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The name is the hash of what is known without reading an image: the plan, this program, the processor, the isolation. The seal is one of the
-//! user's key ([`image_cache`](super::image_cache)) over the content, the name and the hash of the image. So an entry of an image that has changed is
-//! found, refused and replaced.
+//! user's key ([`image_cache`](super::image_cache)) over the content, the name and the hash of the image that the template is of. So an entry of an
+//! image that has changed is found, refused and replaced.
 //!
 //! A template is used on the host that has made it until that starts again: a time that the function has noted must not be in the future, or of
 //! another clock. So the name is also of the host's start, and the entry has the time of the clock, which may be another one in a container.
@@ -184,11 +184,11 @@ impl RunTemplates {
     /// The place of what was sought, in the cache.
     fn entry(&self, sought: &Sought) -> Option<Entry> {
         let mut hash = Sha256::new().chain_update(sought.names.template);
-        for (image, known) in sought.workflow.images().iter().zip(&self.known) {
-            match known {
-                Some(known) => hash.update([b"known".as_slice(), known].concat()),
-                None => hash.update([b"image".as_slice(), &image.hash().ok()?].concat()),
-            }
+        let plan = sought.workflow.plan();
+        let function = plan.steps[plan.template_step()?].function;
+        match self.known.get(function)? {
+            Some(known) => hash.update([b"known".as_slice(), known].concat()),
+            None => hash.update([b"image".as_slice(), &sought.workflow.images().get(function)?.hash().ok()?].concat()),
         }
         Entry::named(KIND, &sought.names.template, hash.finalize().into())
     }

@@ -268,7 +268,7 @@ impl Metrics {
             "Invocations given to a process, by whether it was new or had served others",
             self.processes.clone(),
         );
-        r.register("starts", "Invocations by where instances begin: main or template", self.starts.clone());
+        r.register("starts", "Invocations by where their first instances begin: main or template", self.starts.clone());
         r.register("templates", "Templates of functions in memory", self.templates.clone());
         r.register("template_bytes", "Bytes of all templates", self.template_bytes.clone());
         r.register("answer_bytes", "Bytes of large answers that are being sent", self.answer_bytes.clone());

@@ -153,7 +153,7 @@ pub struct Job {
     pub continuation: Option<Rest>,
     /// Events for functions that wait for them.
     pub events: Vec<Event>,
-    /// Whether it makes a template, or its instance starts from one.
+    /// Whether it makes a template, or the instance of its first step starts from one.
     pub template: JobTemplate,
     /// Whether [`Notice::Line`](super::Notice::Line) is wanted. If not, the report has all lines.
     pub lines: bool,

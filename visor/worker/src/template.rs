@@ -5,6 +5,8 @@
 //!   Job { template: From(…) }         ──▶ worker, if it is the job's own workflow
 //! ```
 //!
+//! It is of the instance of the step with which the workflow begins; all others start from their images.
+//!
 //! A template belongs to one version of one workflow: it is never sent with another one, not even an equal one. Its bytes are sealed, so no
 //! process that has got it can change it for the next. They are a copy, so that they are charged to this process, and not to the one that
 //! made them.
@@ -14,7 +16,6 @@ use super::error::ProcessError;
 use monohull_domain::checkpoint::{TemplateMemory, TemplateUse};
 use monohull_engine::Ready;
 use monohull_ipc::sealed::{read_sealed, seal, sealed_size};
-use monohull_workflow::plan::Instances;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -72,7 +73,7 @@ pub enum JobTemplate {
     No,
     /// It makes one, and ends with it ([`Message::Suspended`](super::Message::Suspended)). It has no inputs.
     Make,
-    /// Its instance starts from this one.
+    /// The instance of its first step starts from this one.
     From(Arc<Template>),
 }
 
@@ -112,7 +113,7 @@ pub(super) enum WireTemplate {
     No,
     /// It makes one.
     Make,
-    /// Its instance starts from the one that is attached, behind the events.
+    /// The instance of its first step starts from the one that is attached, behind the events.
     Attached,
 }
 
@@ -127,10 +128,8 @@ impl WireTemplate {
     }
 }
 
-/// Whether there can be a template of a workflow: it has one instance, whose cell is the same in each process, and needs nothing of the host
-/// before its inputs.
+/// Whether there can be a template of a workflow: it begins with one instance, whose cell is the same in each process, and needs nothing of the
+/// host before its inputs.
 pub fn may_have_template(workflow: &Ready) -> bool {
-    let plan = workflow.plan();
-    let [step] = &plan.steps[..] else { return false };
-    matches!(step.instances, Instances::Fixed(1)) && workflow.is_self_contained()
+    workflow.plan().template_step().is_some() && workflow.is_self_contained()
 }

@@ -117,6 +117,17 @@ pub struct Step {
 }
 
 impl Plan {
+    /// The step whose instance may start from a template: the one with which the workflow begins, if there is one alone and it has one instance.
+    /// Nothing has filled a slot, made a file or had a cell before it.
+    pub fn template_step(&self) -> Option<usize> {
+        let steps = self.steps.iter().enumerate();
+        let mut first = steps.filter(|(_, step)| step.after.is_empty() && step.handles.is_none());
+        match (first.next(), first.next()) {
+            (Some((index, step)), None) if step.instances == Instances::Fixed(1) => Some(index),
+            _ => None,
+        }
+    }
+
     /// The instances of all steps, as many as there can be.
     pub fn instances(&self) -> u64 {
         self.steps.iter().map(|step| u64::from(step.instances.most())).sum()

@@ -10,6 +10,9 @@
 //! **Where it is.** At READY; or, if the workflow file has the template after the first wait, also at the first call that is an instance's own.
 //! Such a call is not served by the domain that makes the template. It is the first thing that happens in a later one, which serves it as any call.
 //!
+//! **Which instance.** One of each workflow, the first of its domain, so that it gets the same cell in each process: addresses in its memory are
+//! of that cell. All others start from their images, and may say that they are ready without an effect.
+//!
 //! **What a template has** is the memory of one instance with one thread, and nothing else. No slot, open file, module, timer or time of
 //! the domain that made it is used: the later instance gets its own from its own domain, as in a start from the image.
 //!
@@ -56,8 +59,9 @@ pub(crate) struct Begun {
 
 /// Serves READY.
 pub(crate) fn ready(domain: &Shared, call: &mut Call) -> Outcome {
-    if domain.caller(call).is_none() {
-        return Outcome::error(Errno::Invalid);
+    let Some(instance) = domain.caller(call) else { return Outcome::error(Errno::Invalid) };
+    if !domain.may_have_template(&instance.config) {
+        return Outcome::ready(0);
     }
     domain.template.is_ready.store(true, Ordering::Relaxed);
     match domain.makes_template() {
@@ -67,6 +71,11 @@ pub(crate) fn ready(domain: &Shared, call: &mut Call) -> Outcome {
 }
 
 impl Shared {
+    /// Whether it is the instance that a template is of.
+    fn may_have_template(&self, config: &InstanceConfig) -> bool {
+        self.options.template_instance == Some(config.token)
+    }
+
     /// Comes to rest in a call of the one thread, which goes on in other domains. There READY returns 1.
     fn rest_for_template(&self) -> Outcome {
         // Not a step further.
@@ -93,8 +102,9 @@ impl Shared {
         }
     }
 
-    /// Where its instance began, if that has said that it is ready or need not say it.
+    /// Where the instance began that may have a template, if it has said that it is ready or need not say it.
     pub fn start_kind(&self) -> Option<StartKind> {
+        self.options.template_instance?;
         let is_ready = self.options.template_at_first_wait || self.template.is_ready.load(Ordering::Relaxed);
         match (self.template.is_used.load(Ordering::Relaxed), is_ready) {
             (true, _) => Some(StartKind::Template),
@@ -121,8 +131,8 @@ impl Shared {
         config: &InstanceConfig,
     ) -> Result<Option<Begun>, RestoreError> {
         let TemplateUse::From(template) = &self.options.template else { return Ok(None) };
-        // A later attempt starts from the image, like those of functions without a template.
-        if config.attempt != 1 {
+        // A later attempt starts from the image, like those of functions without a template and those of other steps.
+        if config.attempt != 1 || !self.may_have_template(config) {
             return Ok(None);
         }
         let [record] = &template.instances[..] else { return Err(RestoreError::UnknownInstance) };

@@ -12,10 +12,10 @@ pub enum TemplateUse {
     /// Its instances start from their images.
     #[default]
     No,
-    /// It ends with a template, where its only function says that it is ready, or before that
-    /// ([`Options::template_at_first_wait`](crate::Options)). It has no inputs.
+    /// It ends with a template, where the instance that may have one ([`Options::template_instance`](crate::Options)) says that it is ready, or
+    /// before that ([`Options::template_at_first_wait`](crate::Options)). It has no inputs, and no other instance.
     Make,
-    /// The first attempt of its only instance starts from this one.
+    /// The first attempt of that instance starts from this one.
     From(Arc<TemplateMemory>),
 }
 

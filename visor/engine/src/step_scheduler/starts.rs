@@ -1,6 +1,6 @@
 //! How steps start, and their instances: as many at a time as the domain needs to have something to do.
 
-use super::{InstanceState, Outcome, State, token};
+use super::{InstanceState, Outcome, State, StepScheduler, token};
 use crate::slots::filled;
 use monohull_abi::effect::PERFORMS_TOGETHER;
 use monohull_abi::layout::CELL_COUNT;
@@ -14,6 +14,17 @@ use std::collections::VecDeque;
 
 /// The most instances that the domain has at a time. It runs fewer at once; the others are kept here as numbers, which take less.
 const HANDED_OVER_MAX: usize = 2 * CELL_COUNT;
+
+impl StepScheduler {
+    /// The run ends with this step: all others wait for ever.
+    pub(crate) fn runs_only(&self, step: usize) {
+        let mut state = self.lock();
+        for (_, other) in state.steps.iter_mut().enumerate().filter(|(index, _)| *index != step) {
+            other.blocked_by = usize::MAX;
+        }
+        state.open_steps = 1;
+    }
+}
 
 impl State {
     /// Starts steps, and those that can start because one of them has nothing to do.
@@ -106,6 +117,11 @@ impl State {
             timeout: plan.timeout,
         }
     }
+}
+
+/// The token of a step's first instance.
+pub(crate) fn first_instance(step: usize) -> u64 {
+    token(step, 0)
 }
 
 /// How many slots `PREFIX0`, `PREFIX1`, … are filled; an error if there are more than `max`, or others of that prefix.
