@@ -74,11 +74,16 @@ const FEATURES: [(&str, u32, u32, usize, u32, u64); 49] = [
     ("tbm", 0x8000_0001, 0, ECX, 21, NOTHING),
 ];
 
-/// Leaves and subleaves that features are in.
+/// The kernel has enabled XSAVE, as the first leaf says in ECX.
+const OSXSAVE: u32 = 1 << 27;
+/// The same among the features.
+const XSAVE: usize = feature("xsave");
+
+/// Leaves and subleaves that features are in, the one that the others need first.
 const LEAVES: [(u32, u32); 5] = [(1, 0), (7, 0), (7, 1), (0xd, 1), (0x8000_0001, 0)];
 
 /// One bit per feature, and above these one per leaf, once the processor has been asked for it. In a virtual machine the host answers, which
-/// takes some ten microseconds; so a leaf is asked for when one of its features is.
+/// takes some microseconds each time: a leaf is asked for when one of its features is, and no leaf for what another one has said.
 static FOUND: AtomicU64 = AtomicU64::new(0);
 const _: () = assert!(FEATURES.len() + LEAVES.len() <= u64::BITS as usize);
 
@@ -109,21 +114,29 @@ const fn equal(a: &str, b: &str) -> bool {
 pub fn has(feature: usize) -> bool {
     let (_, leaf, subleaf, ..) = FEATURES[feature];
     let place = LEAVES.iter().position(|known| *known == (leaf, subleaf)).expect("the list has each feature's");
-    let asked = 1 << (FEATURES.len() + place);
-    let mut found = FOUND.load(Ordering::Relaxed);
-    if found & asked == 0 {
-        found = asked | ask(leaf, subleaf);
-        FOUND.fetch_or(found, Ordering::Relaxed);
-    }
+    // The first leaf says for all others whether the kernel saves registers.
+    let first = found_in(0, false);
+    let found = if place == 0 { first } else { found_in(place, first >> XSAVE & 1 == 1) };
     found >> feature & 1 == 1
 }
 
-/// The features of a leaf that the processor has.
-fn ask(leaf: u32, subleaf: u32) -> u64 {
-    const OSXSAVE: u32 = 1 << 27;
-    let said = answer(leaf, subleaf);
-    let first = if leaf == 1 { said } else { answer(1, 0) };
-    let saved = if first[ECX] & OSXSAVE == 0 { 0 } else { saved() };
+/// What has been found, in this leaf too.
+fn found_in(place: usize, has_xsave: bool) -> u64 {
+    let found = FOUND.load(Ordering::Relaxed);
+    let asked = 1 << (FEATURES.len() + place);
+    if found & asked != 0 {
+        return found;
+    }
+    let (leaf, subleaf) = LEAVES[place];
+    let found = asked | ask(leaf, subleaf, has_xsave);
+    FOUND.fetch_or(found, Ordering::Relaxed) | found
+}
+
+/// The features of a leaf that the processor has. `has_xsave` is what the first leaf has said, if this is another one.
+fn ask(leaf: u32, subleaf: u32, has_xsave: bool) -> u64 {
+    let said = answer(leaf, subleaf, has_xsave);
+    let has_xsave = has_xsave || leaf == 1 && said[ECX] & OSXSAVE != 0;
+    let saved = if has_xsave { saved() } else { 0 };
     let mut found = 0;
     for (index, &(_, in_leaf, in_subleaf, register, bit, needed)) in FEATURES.iter().enumerate() {
         let is_here = (in_leaf, in_subleaf) == (leaf, subleaf);
@@ -135,12 +148,12 @@ fn ask(leaf: u32, subleaf: u32) -> u64 {
 }
 
 /// The output of CPUID; zeros for a leaf that the processor does not have.
-fn answer(leaf: u32, subleaf: u32) -> [u32; 4] {
+fn answer(leaf: u32, subleaf: u32, has_xsave: bool) -> [u32; 4] {
     #[allow(unused_unsafe, reason = "it is safe in newer compilers")]
     // SAFETY: every processor of this architecture has the instruction.
     let ask = |leaf, subleaf| unsafe { __cpuid_count(leaf, subleaf) };
-    // Leaf 1 is there wherever this code runs.
-    let is_there = leaf == 1 || ask(leaf & 0x8000_0000, 0).eax >= leaf;
+    // Leaf 0x8000_0001 has long mode, in which this runs, and leaf 0xd is about XSAVE.
+    let is_there = matches!(leaf, 1 | 0x8000_0001) || has_xsave && leaf <= 0xd || ask(0, 0).eax >= leaf;
     if !is_there || subleaf > 0 && leaf == 7 && ask(7, 0).eax < subleaf {
         return [0; 4];
     }
