@@ -43,7 +43,7 @@ pub(super) fn read(
     list.words.sort();
     match list.words.windows(2).find(|pair| pair[0] >> OFFSET == pair[1] >> OFFSET) {
         Some(pair) => Err(ImageError::DuplicateRelocation { offset: pair[0] >> OFFSET }),
-        None => Ok(list.iter().collect()),
+        None => Ok(list.pack()),
     }
 }
 
@@ -76,8 +76,8 @@ impl List {
         self.words.push(offset << OFFSET | value);
     }
 
-    fn iter(&self) -> impl ExactSizeIterator<Item = Relocation> {
-        self.words.iter().map(|word| {
+    fn pack(&self) -> Relocations {
+        let each = self.words.iter().map(|word| {
             let (offset, value) = (word >> OFFSET, word % (1 << OFFSET));
             let value = if value & INDEX == 0 {
                 Value::Base(value)
@@ -85,7 +85,8 @@ impl List {
                 Value::Absolute(self.absolute[(value & !INDEX) as usize])
             };
             Relocation { offset, value }
-        })
+        });
+        Relocations::pack(each, self.absolute.len())
     }
 }
 

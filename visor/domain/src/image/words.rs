@@ -68,12 +68,12 @@ impl Relocations {
             Some(Relocation { offset, value })
         })
     }
-}
 
-impl FromIterator<Relocation> for Relocations {
-    fn from_iter<I: IntoIterator<Item = Relocation>>(all: I) -> Relocations {
-        let all = all.into_iter();
-        let mut packed = Vec::with_capacity(all.size_hint().0 * size_of::<u64>());
+    /// Those of a list, of which so many are no addresses of the image. All room is taken at once: a list that grows is copied, and has twice the
+    /// pages.
+    pub(super) fn pack(all: impl ExactSizeIterator<Item = Relocation>, absolute: usize) -> Relocations {
+        let room = (all.len() + absolute) * size_of::<u64>();
+        let mut packed = Vec::with_capacity(room);
         for Relocation { offset, value } in all {
             match value {
                 Value::Base(value) => {
@@ -86,6 +86,7 @@ impl FromIterator<Relocation> for Relocations {
                 }
             }
         }
+        debug_assert!(packed.len() <= room, "more of them are no addresses");
         Relocations(packed)
     }
 }
@@ -131,8 +132,9 @@ mod tests {
             (MAX_SPAN, Value::Base(1)),
         ];
         let words = words.map(|(offset, value)| Relocation { offset, value });
-        let packed: Relocations = words.into_iter().collect();
+        let packed = Relocations::pack(words.into_iter(), 2);
         assert!(packed.iter().eq(words));
+        assert_eq!(packed.0.capacity(), packed.bytes(), "it has not grown");
         let sent = postcard::to_extend(&packed, Vec::new()).expect("packed");
         let again: Relocations = postcard::from_bytes(&sent).expect("the same");
         assert!(again.iter().eq(words) && again == packed);
