@@ -284,7 +284,6 @@ impl Job {
             false => self.workflow.packed().map_err(|error| failed(io::Error::other(error)))?.to_vec(),
         };
         let job = WireJob {
-            workflow,
             memory: memory.is_some(),
             inputs,
             files: self.files.len() as u32,
@@ -312,6 +311,7 @@ impl Job {
             template: self.template.wire(),
             stay: self.stay && self.may_stay(),
             addresses: network.addresses.clone(),
+            workflow,
         };
         files.extend(network.files.iter().map(AsFd::as_fd));
         let last = files.len() - files.len().min(FILES_MAX);

@@ -111,9 +111,6 @@ pub(super) enum ToWorker {
 /// All of one invocation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct WireJob {
-    /// The workflow, packed; empty for that of the job before.
-    #[serde(with = "serde_bytes")]
-    pub(super) workflow: Vec<u8>,
     /// Whether the memory for large inputs and outputs is attached, behind the images: with a first job after which the process stays.
     pub(super) memory: bool,
     /// Input slots.
@@ -169,6 +166,9 @@ pub(super) struct WireJob {
     pub(super) stay: bool,
     /// The addresses of the workflow's device, if it has one.
     pub(super) addresses: Option<Box<Addresses>>,
+    /// The workflow, packed; empty for that of the job before. It may be most of the message, so nothing comes behind it: what grows further is copied.
+    #[serde(with = "serde_bytes")]
+    pub(super) workflow: Vec<u8>,
 }
 
 /// From a worker, and from the spawner about it.

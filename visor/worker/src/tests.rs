@@ -128,6 +128,18 @@ fn pipe() -> (File, File) {
     (write.into(), read.into())
 }
 
+/// A message is copied, and takes twice its pages, if it grows behind its largest part.
+#[test]
+fn the_largest_part_of_a_job_is_its_last() {
+    let (ours, theirs) = WorkerChannel::pair().expect("a socket");
+    let workflow = Arc::new(Ready::of_parts(plan(), Vec::new(), 1));
+    Job::new(workflow, Vec::new()).send(&ours, false, None).expect("it is sent");
+    let message = theirs.receive().expect("receiving").expect("a message").read().expect("a job");
+    let bytes = postcard::to_extend(&message, Vec::new()).expect("encoded");
+    let ToWorker::Job(job) = message else { panic!("{message:?}") };
+    assert!(!job.workflow.is_empty() && bytes.ends_with(&job.workflow));
+}
+
 #[test]
 fn a_message_that_keeps_to_the_protocol_is_accepted() {
     let mut impostor = Impostor::new();
