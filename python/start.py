@@ -115,6 +115,8 @@ class Finder:
         return self.get_code("__main__")
 
 
+# There is no file of the interpreter: libraries that would read it, or start it, are told so.
+sys.executable = sys._base_executable = ""
 # Each line is shown when it is complete, as of programs in other languages.
 if sys.stdout is not None:
     sys.stdout.reconfigure(line_buffering=True)

@@ -5,11 +5,13 @@ import http.client
 import http.server
 import os
 import pathlib
+import platform
 import queue
 import select
 import shutil
 import socket
 import sqlite3
+import sys
 import tempfile
 import threading
 import time
@@ -20,6 +22,10 @@ def check(name, value):
     if not value:
         print("wrong:", name)
 
+
+# The interpreter is no file, and what libraries say of the system needs none.
+check("no interpreter's file", sys.executable == sys._base_executable == "")
+check("platform", platform.platform().startswith("Linux-6.1.0-x86_64") and platform.architecture()[0] == "64bit")
 
 # Threads.
 numbers, lock, total = queue.Queue(), threading.Lock(), [0]
