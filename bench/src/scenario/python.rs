@@ -3,7 +3,7 @@
 
 use super::figures::{Figures, Rounds, figures};
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
-use crate::ours::Workflow;
+use crate::ours::{Workflow, nothing_document};
 use crate::peer;
 use monohull_ipc::sealed::seal_file;
 use serde_json::json;
@@ -27,6 +27,8 @@ sys.stdout.write(json.dumps(word.findall(sys.stdin.read())))
 ";
 /// What a run of the image is compared with that does nothing else.
 const FLOOR: &str = "its bytes sealed in memory, and a process";
+/// What a run of the image consists of.
+const PARTS: &str = "its bytes sealed in memory, `monohull run` of a no-op, and the host's interpreter";
 /// How slow a benchmark may be, compared with the host's.
 const LIMIT: f64 = 1.05;
 /// What the function is compared with.
@@ -83,7 +85,7 @@ fn start(effort: Effort, image: &Path) -> Result<Row> {
 
 /// From the call to the answer: by the command line, which takes the image's file in, also with a template that it has kept; in a process of its own;
 /// and from a template. Against what is allowed, against an interpreter of the host that runs the same program, and the command against the least
-/// that it has to do, and against itself without a template.
+/// that it has to do, against what it consists of, and against itself without a template.
 fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
     let count = effort.size("30", "2");
     let python = host_python()?;
@@ -95,9 +97,13 @@ fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
     let step = json!({ "name": "python", "function": "python", "args": { "argv": ["-c", "import json, re"] } });
     let workflow = json!({ "name": "python", "functions": { "python": { "image": image } }, "steps": [step] });
     std::fs::write(&document, workflow.to_string()).map_err(|error| format!("{}: {error}", document.display()))?;
+    let nothing = document.with_file_name("nothing.json");
+    std::fs::write(&nothing, nothing_document(1).to_string())
+        .map_err(|error| format!("{}: {error}", nothing.display()))?;
     let monohull = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let monohull = monohull.with_file_name("monohull");
     let run = || timed(Command::new(&monohull).arg("run").arg(&document));
+    let parts = || Ok(sealed(image)? + timed(Command::new(&monohull).arg("run").arg(&nothing))? + host()?);
     let prepared = prepared_program(&monohull)?;
     let ours = |what: &'static str| move || peer::measure("cold", &[what, count]);
     let peer = format!("{} -I -S of the host", python.display());
@@ -106,6 +112,7 @@ fn starts(effort: Effort, image: &Path) -> Result<Vec<Row>> {
         row("python, `monohull run`", take_turns(effort, run, || Ok(START))?, "what is allowed", Some(1.0)),
         row("python, `monohull run`, compared", take_turns(effort, run, host)?, &peer, None),
         row("python, `monohull run`, against its floor", take_turns(effort, run, || floor(image))?, FLOOR, None),
+        row("python, `monohull run`, against its parts", take_turns(effort, run, parts)?, PARTS, None),
         row(
             "python, a process, answered",
             take_turns(effort, ours("python:answered"), || Ok(START))?,
@@ -164,13 +171,19 @@ fn prepared_program(monohull: &Path) -> Result<Prepared> {
 /// What every run of an image does at least: its bytes are copied into memory that cannot change, in which they are checked and from which they are
 /// mapped, a process is started and ends, and the memory is given back. In nanoseconds.
 fn floor(image: &Path) -> Result<f64> {
-    let failed = |error: std::io::Error| format!("{}: {error}", image.display());
+    let memory = sealed(image)?;
     let begin = Instant::now();
-    let memory = File::open(image).and_then(|file| seal_file(&file, u64::MAX)).map_err(failed)?;
     let status = Command::new("true").stdin(Stdio::null()).status().map_err(|error| format!("true: {error}"))?;
-    drop(memory);
     let took = begin.elapsed();
-    if status.success() { Ok(took.as_nanos() as f64) } else { Err(format!("true: {status}")) }
+    if status.success() { Ok(memory + took.as_nanos() as f64) } else { Err(format!("true: {status}")) }
+}
+
+/// How long it takes to copy the image's bytes into memory that cannot change, and to give that back, in nanoseconds.
+fn sealed(image: &Path) -> Result<f64> {
+    let begin = Instant::now();
+    let memory = File::open(image).and_then(|file| seal_file(&file, u64::MAX));
+    drop(memory.map_err(|error| format!("{}: {error}", image.display()))?);
+    Ok(begin.elapsed().as_nanos() as f64)
 }
 
 /// The host's interpreter itself: `python3` may be a script that looks for it.
