@@ -9,6 +9,7 @@ use super::sample::runs_under;
 use super::suite::{
     ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, SAMPLED, STARTED, Sampled, TOOLS, WITH_FULL,
 };
+use super::swap::{SWAPPED, WITH_SWAP, is_swapped};
 use super::tally::{Item, in_guest, script};
 use super::{Cache, Kernel, REPOSITORY, guest};
 use crate::count::Count;
@@ -189,7 +190,8 @@ fn programs(workspace: &Workspace, extent: Extent) -> Result<(Vec<Artifact>, Vec
     built.sort_by(|a, b| a.executable.cmp(&b.executable));
     let tests = built.iter().map(Artifact::tests).collect::<Result<Vec<_>>>()?;
     let left_out_ones = LEFT_OUT.iter().chain(WITH_FULL).map(|out| (out.program, out.tests));
-    for (name, named) in left_out_ones.chain(SAMPLED.iter().map(|part| (part.program, part.tests))) {
+    let sampled_ones = SAMPLED.iter().map(|part| (part.program, part.tests));
+    for (name, named) in left_out_ones.chain(sampled_ones).chain(SWAPPED.iter().copied()) {
         let mut known = built.iter().zip(&tests).filter(|(program, _)| program.target.name == name);
         let is_known = |tests: &[String]| named.iter().all(|test| tests.iter().any(|known| known == test));
         if !known.any(|(_, tests)| is_known(tests)) {
@@ -233,7 +235,8 @@ impl Artifact {
     }
 }
 
-/// Runs these tests of a program as cargo would run them: in the package's folder. Those that need to be alone come after the others.
+/// Runs these tests of a program as cargo would run them: in the package's folder. Those that need to be alone come after the others, and then those
+/// that have memory swapped out.
 fn test_items(program: &Artifact, tests: Vec<String>) -> Result<Vec<Item>> {
     let name = &program.target.name;
     let folder = program.manifest_path.parent().expect("a manifest lies in a folder");
@@ -241,33 +244,36 @@ fn test_items(program: &Artifact, tests: Vec<String>) -> Result<Vec<Item>> {
     let needs_much = IGNORED.iter().any(|prefix| name.starts_with(prefix));
     let skipped = if needs_much { Vec::new() } else { program.ignored_tests()? };
     let prefixes = || ALONE.iter().filter(|(alone, _)| alone == name).map(|(_, prefix)| *prefix);
-    let (alone, together): (Vec<_>, Vec<_>) = tests
-        .into_iter()
-        .filter(|test| !skipped.contains(test))
-        .partition(|test| prefixes().any(|prefix| test.starts_with(prefix)));
+    let tests = tests.into_iter().filter(|test| !skipped.contains(test));
+    let (swapped, others): (Vec<_>, Vec<_>) = tests.partition(|test| is_swapped(name, test));
+    let (alone, together): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|test| prefixes().any(|prefix| test.starts_with(prefix)));
     let all = program.tests()?;
     // By the names of the others: not every program takes more than one name of a test to run.
-    let start = format!(
-        "mkdir -p {folder} && cd {folder} && timeout {ITEM_SECONDS} {program} --exact{ignored}",
-        folder = quoted(folder),
-        program = quoted(&program.executable),
-        ignored = if needs_much { " --include-ignored" } else { "" },
-    );
-    let item = |name: String, threads: &str, tests: Vec<String>| {
+    let item = |name: String, before: &str, threads: &str, tests: Vec<String>| {
+        let start = format!(
+            "mkdir -p {folder} && cd {folder} && {before}timeout {ITEM_SECONDS} {program} --exact{ignored}",
+            folder = quoted(folder),
+            program = quoted(&program.executable),
+            ignored = if needs_much { " --include-ignored" } else { "" },
+        );
         let others = all.iter().filter(|test| !tests.contains(test)).map(|test| format!(" --skip {test}"));
         Item {
             name,
             command: format!("{start}{threads}{}", others.collect::<String>()),
             counts: true,
-            again: flaky::may_run_again(&program.target.name).then(|| start.clone()),
+            again: flaky::may_run_again(&program.target.name).then_some(start),
         }
     };
     let mut items = Vec::new();
     if !together.is_empty() {
-        items.push(item(name.clone(), "", together));
+        items.push(item(name.clone(), "", "", together));
     }
     if !alone.is_empty() {
-        items.push(item(format!("{name}, one after the other"), " --test-threads=1", alone));
+        items.push(item(format!("{name}, one after the other"), "", " --test-threads=1", alone));
+    }
+    if !swapped.is_empty() {
+        items.push(item(format!("{name}, with swapping"), WITH_SWAP, " --test-threads=1", swapped));
     }
     Ok(items)
 }

@@ -6,7 +6,8 @@
 //! archive   the guest's file system, in memory: every file lies where it lies on the host
 //! machine   boots it, reads what it says over a serial port, kills it
 //! lane      `cargo xtask test --keys`: the suite, in all kernels side by side; `suite` lists what runs, `sample` divides
-//!           it between the kernels, `tally` counts, `restarts` decides what comes after a kernel's panic
+//!           it between the kernels, `tally` counts, `restarts` decides what comes after a kernel's panic, `swap` has memory
+//!           swapped out
 //! drivers   part of `cargo xtask test --network`: what needs drivers that not every Linux has
 //! ```
 //!
@@ -20,6 +21,7 @@ mod machine;
 mod restarts;
 mod sample;
 mod suite;
+mod swap;
 mod tally;
 
 use crate::workspace::{Workspace, root};
@@ -124,7 +126,7 @@ pub(crate) fn command(wish: &Wish) -> Result<ExitCode> {
     machine.run(&files.finish()?, &mut |line| println!("{line}")).map(ExitCode::from)
 }
 
-/// What every guest has: busybox, the first process, the proof that keys are on, the visor, modules, images,
+/// What every guest has: busybox, the first process, the proof that keys are on, what swapping takes, the visor, modules, images,
 /// workflows, and files that these name.
 fn guest(workspace: &Workspace, cache: &Cache) -> Result<Archive> {
     shell::run(&mut shell::cargo(["build", "--quiet", "-p", "xtask", "--example", "keys-proof"]))?;
@@ -137,6 +139,7 @@ fn guest(workspace: &Workspace, cache: &Cache) -> Result<Archive> {
     files.script("/bin/busybox", &archive::read(&cache.busybox())?)?;
     files.script("/init", include_bytes!("init.sh"))?;
     files.program_as(&workspace.target().join("debug/examples/keys-proof"), "/bin/keys-proof")?;
+    swap::prepare(&mut files, cache)?;
     files.program(&workspace.target().join("release/monohull"))?;
     for folder in ["target/modules", "target/images", "workflows", "examples/blob/blobs"] {
         files.tree(&root().join(folder))?;

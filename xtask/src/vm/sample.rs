@@ -3,15 +3,16 @@
 //! Under emulation the suite takes as long as all else together, and most of it is the same under both kernels. So by
 //! default each test runs under one of them, and `--full` runs each under both. A test always gets the same kernel, by
 //! its name: a failure is there again in the next run. What only one kernel can run is not a matter of choice, and a few
-//! programs that are about the kernel itself run under both in any case ([`EVERYWHERE`]).
+//! programs that are about the kernel itself run under both in any case ([`EVERYWHERE`]), as do tests that have memory swapped out.
 
 use super::Kernel;
 use super::suite::{EVERYWHERE, OLDER_SHARE};
+use super::swap::is_swapped;
 use crate::extent::Extent;
 
 /// Whether this test, which both kernels can run, runs under this one.
 pub(super) fn runs_under(kernel: Kernel, extent: Extent, program: &str, test: &str) -> bool {
-    let everywhere = || EVERYWHERE.iter().any(|prefix| program.starts_with(prefix));
+    let everywhere = || EVERYWHERE.iter().any(|prefix| program.starts_with(prefix)) || is_swapped(program, test);
     extent == Extent::Full || everywhere() || kernel == kernel_of(program, test)
 }
 

@@ -82,8 +82,31 @@ const WITHOUT_KEYS: &str =
 /// Of tests in which the kernels differ by nothing that was found.
 const ON_THE_NEWER: &str = "it is the same as under 6.12, and takes minutes here";
 
+/// Of tests of what is written to.
+const NO_LIST: &str = "this kernel does not tell which pages were written to (`PAGEMAP_SCAN`, Linux 6.7)";
+
 /// All that is left out.
 pub(super) const LEFT_OUT: &[LeftOut] = &[
+    LeftOut {
+        program: "monohull_domain",
+        tests: &[
+            "checkpoint::changes::tests::captures_are_what_memory_was_that_shows_no_file",
+            "checkpoint::changes::tests::captures_are_what_memory_was_where_the_kernel_tells_what_is_written_to",
+        ],
+        kernel: Some(Kernel::Older),
+        why: NO_LIST,
+    },
+    LeftOut {
+        program: "monohull_sys",
+        tests: &[
+            "written_pages::tests::a_list_of_many_runs_is_whole",
+            "written_pages::tests::a_store_into_the_midst_of_a_huge_page_counts",
+            "written_pages::tests::stores_of_the_kernel_count",
+            "written_pages::tests::what_the_kernel_has_lost_sight_of_counts_as_written",
+        ],
+        kernel: Some(Kernel::Older),
+        why: NO_LIST,
+    },
     LeftOut {
         program: "keys_attacks",
         tests: &["instructions::returns_to_other_code_segments_lead_nowhere"],

@@ -4,10 +4,20 @@ use super::*;
 use crate::checkpoint::pages;
 use crate::checkpoint::random::Random;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 const PAGES: u64 = 48;
 /// Enough to have each kind of step in each state of a page.
 const STEPS: u32 = 10_000;
+/// Enough of them where pages are swapped out: on an emulated processor, which takes some seconds for that.
+const STEPS_WITH_SWAP: u32 = 2000;
+/// Set where the host swaps, so that pages must come to be swapped out.
+const SWAPS: &str = "MONOHULL_TEST_SWAP";
+
+/// Bits of an entry of `/proc/self/pagemap`.
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
 
 /// Pages by their address.
 type Contents = BTreeMap<u64, Vec<u8>>;
@@ -31,6 +41,24 @@ impl Region {
     fn advise(&self, page: u64, pages: u64, advice: i32) {
         // SAFETY: madvise(2): pages of the region, to which nothing refers.
         unsafe { libc::madvise((self.start + page * PAGE) as *mut _, (pages * PAGE) as usize, advice) };
+    }
+
+    /// Has the pages in use swapped out: how many are then. None where the host does not swap.
+    fn swap_out(&self) -> u32 {
+        let before = self.kernels_entries();
+        self.advise(0, self.used, libc::MADV_PAGEOUT);
+        // A page that is protected and was never touched is told of as if it was swapped out.
+        let is_out = |(before, after): &(u64, u64)| before & PRESENT != 0 && after & (PRESENT | SWAPPED) == SWAPPED;
+        before.into_iter().zip(self.kernels_entries()).filter(is_out).count() as u32
+    }
+
+    /// What the kernel tells of each page in use.
+    fn kernels_entries(&self) -> Vec<u64> {
+        let mut bytes = vec![0; 8 * self.used as usize];
+        let pages = File::open("/proc/self/pagemap").expect("a process that is dumpable");
+        pages.read_exact_at(&mut bytes, self.start / PAGE * 8).expect("an entry for each page");
+        let entries = bytes.chunks_exact(8).map(|entry| u64::from_le_bytes(entry.try_into().expect("eight bytes")));
+        entries.collect()
     }
 
     fn page(&mut self, page: u64) -> &mut [u8] {
@@ -88,19 +116,26 @@ fn captures_with_those_before_them_are_what_memory_was() {
     captures_are_what_memory_was(None, Mappings::Any);
 }
 
-/// `doctor` says where the kernel cannot.
+/// The kernel tells what is written to. `doctor` says where it cannot.
+fn watch() -> Option<Arc<Watch>> {
+    let watch = PageMap::of_process().and_then(Watch::on);
+    let (can, must) = (watch.is_ok(), std::env::var_os(SWAPS).is_some());
+    assert!(can || !must, "the kernel does not tell what is written to: {:?}", watch.err());
+    watch.ok().map(Arc::new)
+}
+
 #[test]
 fn captures_are_what_memory_was_where_the_kernel_tells_what_is_written_to() {
-    if let Ok(watch) = PageMap::of_process().and_then(Watch::on) {
-        captures_are_what_memory_was(Some(Arc::new(watch)), Mappings::Any);
+    if let Some(watch) = watch() {
+        captures_are_what_memory_was(Some(watch), Mappings::Any);
     }
 }
 
 /// The same, as a heap is captured.
 #[test]
 fn captures_are_what_memory_was_that_shows_no_file() {
-    if let Ok(watch) = PageMap::of_process().and_then(Watch::on) {
-        captures_are_what_memory_was(Some(Arc::new(watch)), Mappings::Anonymous);
+    if let Some(watch) = watch() {
+        captures_are_what_memory_was(Some(watch), Mappings::Anonymous);
     }
 }
 
@@ -112,8 +147,10 @@ fn captures_are_what_memory_was(watch: Option<Arc<Watch>>, mappings: Mappings) {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     // What the last capture that was kept stands for.
     let mut kept: Option<Contents> = None;
-    let mut left_out = 0;
-    for step in 0..STEPS {
+    let (mut left_out, mut swapped_out) = (0, 0);
+    let swaps = std::env::var_os(SWAPS).is_some();
+    let steps = if swaps { STEPS_WITH_SWAP } else { STEPS };
+    for step in 0..steps {
         let page = random.below(region.used);
         match random.below(14) {
             0..=3 => {
@@ -122,7 +159,7 @@ fn captures_are_what_memory_was(watch: Option<Arc<Watch>>, mappings: Mappings) {
             }
             4 => region.page(page).fill(0),
             5 => region.advise(page, 1, libc::MADV_DONTNEED),
-            6 => region.advise(0, region.used, libc::MADV_PAGEOUT),
+            6 => swapped_out += region.swap_out(),
             7 => {
                 Region::map((region.start + page * PAGE) as *mut _, 1, libc::MAP_FIXED);
             }
@@ -176,7 +213,9 @@ fn captures_are_what_memory_was(watch: Option<Arc<Watch>>, mappings: Mappings) {
             }
         }
     }
-    assert!(left_out > STEPS / 2, "{left_out} pages were left out");
+    assert!(left_out > steps / 2, "{left_out} pages were left out");
+    println!("{swapped_out} pages were swapped out");
+    assert!(!swaps || swapped_out > steps / 10, "{swapped_out} pages were swapped out");
 }
 
 /// Memory on a huge page, of which a page is written to and one becomes zero, and that is zero as a whole in the end: then nothing of it is in a
