@@ -1,13 +1,30 @@
-//! The disk of a running server is full: each route that writes says so and changes nothing, what was acknowledged is there also after a kill, and the same
-//! request works once there is room. Routes of invocations that sleep are in `durable_full`.
+//! The disk of a running server is full, or has become read-only: each route that writes says so and changes nothing, what was acknowledged is there
+//! also after a kill, and the same request works once the disk takes it. Routes of invocations that sleep are in `durable_full`.
 
+#[path = "support/read_only.rs"]
+mod read_only;
 mod serve_support;
 
 use nix::sys::signal::Signal;
+use read_only::Disk;
 use serde_json::{Value, json};
 use serve_support::{Server, StateFolder, eventually, image_bytes, single};
 
 const OPTIONS: [&str; 2] = ["--suspend", "1s"];
+
+/// A server, and what lets its disk take nothing, or everything again.
+type OnDisk = (Server, Box<dyn Fn(&Server, bool)>);
+type Start = fn(&StateFolder, &[&str]) -> OnDisk;
+
+fn full(state: &StateFolder, options: &[&str]) -> OnDisk {
+    let server = Server::start_on(state, options, &[]);
+    (server, Box::new(|server: &Server, is_full: bool| server.limit_files(is_full.then_some(0))))
+}
+
+fn read_only(state: &StateFolder, options: &[&str]) -> OnDisk {
+    let (disk, server) = Disk::under(state.path(), || Server::start_on(state, options, &[]));
+    (server, Box::new(move |_: &Server, is_read_only: bool| disk.set_read_only(is_read_only)))
+}
 
 fn shown(server: &Server, id: &str) -> Value {
     server.get(&format!("/invocations/{id}")).expect(200).json()
@@ -28,8 +45,17 @@ fn waits_for_callback(server: &Server, id: &str) -> String {
 
 #[test]
 fn each_route_that_writes_says_so_and_works_later() {
+    each_route_that_writes_says_so(full);
+}
+
+#[test]
+fn each_route_that_writes_says_that_the_disk_is_read_only_and_works_later() {
+    each_route_that_writes_says_so(read_only);
+}
+
+fn each_route_that_writes_says_so(start: Start) {
     let state = StateFolder::new();
-    let server = Server::start_on(&state, &OPTIONS, &[]);
+    let (server, take_nothing) = start(&state, &OPTIONS);
     let counter = |reminders: u64| {
         let args = json!({ "confirm": true, "silence_s": 3600 + reminders });
         single("counter", "counter", &json!({ "args": args, "outputs": ["total"] })).to_string()
@@ -56,7 +82,7 @@ fn each_route_that_writes_says_so_and_works_later() {
     ];
     let all = || ids.iter().chain(&["moved"]).map(|id| shown(&server, id)).collect::<Vec<_>>();
     let before = all();
-    server.limit_files(Some(0));
+    take_nothing(&server, true);
     for (method, path, body, _) in &put {
         let answer = server.ask(method, path, body);
         let error = answer.json()["error"].clone();
@@ -78,14 +104,14 @@ fn each_route_that_writes_says_so_and_works_later() {
     server.get("/readyz").expect(200);
     server.signal(Signal::SIGKILL);
     server.wait();
-    let server = Server::start_on(&state, &OPTIONS, &[]);
+    let (server, take_nothing) = start(&state, &OPTIONS);
     for was in &before {
         let is = shown(&server, was["id"].as_str().expect("an id"));
         assert_eq!((&is["status"], &is["generation"]), (&was["status"], &was["generation"]), "{is:#}");
     }
-    server.limit_files(Some(0));
+    take_nothing(&server, true);
     server.ask("PUT", &put[2].1, put[2].2).error(507, "storage", "host");
-    server.limit_files(None);
+    take_nothing(&server, false);
     for (method, path, body, status) in &put {
         server.ask(method, path, body).expect(*status);
     }
@@ -95,20 +121,29 @@ fn each_route_that_writes_says_so_and_works_later() {
     }
 }
 
-/// It has done its work, and is not run again: its output is kept once there is room.
+/// It has done its work, and is not run again: its output is kept once the disk takes it.
 #[test]
 fn a_large_output_of_a_call_that_runs_once_waits_for_the_disk() {
-    let server = Server::start_with(&["--timeout", "120s"]);
+    a_large_output_waits(full);
+}
+
+#[test]
+fn a_large_output_of_a_call_that_runs_once_waits_for_a_disk_that_is_read_only() {
+    a_large_output_waits(read_only);
+}
+
+fn a_large_output_waits(start: Start) {
+    let (server, take_nothing) = start(&StateFolder::new(), &["--timeout", "120s"]);
     server.put_example("echo");
     let slow = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "wait_ms": 10_000, "say": "soon" } });
     server.put_workflow(&single("slow", "echo", &slow));
     let body: Vec<u8> = (0..3 << 20).map(|number: u32| (number % 251) as u8).collect();
     let location = server.post("/async-invoke/slow", &body).expect(202).headers["location"].clone();
     eventually("it runs", || server.get(&format!("{location}/logs")).expect(200).text().contains("soon"));
-    server.limit_files(Some(0));
-    eventually("it waits for room", || server.log().contains("outputs wait for the disk"));
+    take_nothing(&server, true);
+    eventually("it waits for the disk", || server.log().contains("outputs wait for the disk"));
     assert_eq!(server.get(&location).expect(200).json()["status"], "running");
-    server.limit_files(None);
+    take_nothing(&server, false);
     let shown = server.ended(&location);
     assert_eq!(shown["status"], "completed", "{shown:#}");
     assert_eq!(server.get(&format!("{location}/outputs/out")).expect(200).body, body);

@@ -1,6 +1,5 @@
 //! The checkpoint of a run that waits: its file, and the commit that names it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use monohull_durable::{Adding, Checkpoint, Commit, InvocationId, Wait};
@@ -15,6 +14,7 @@ use crate::http::error::{ApiError, Blame};
 use crate::invocations::ledger::{Ledger, now};
 use crate::invocations::report::Report;
 use crate::registry::documents::plan_once_registered;
+use crate::store::error::takes_nothing;
 
 /// The most waits that are kept of one invocation, and the most bytes of a text in them: they are a worker's own words.
 const WAITS_MAX: usize = 1000;
@@ -185,9 +185,8 @@ fn file_of(workflow: &str) -> PathBuf {
 }
 
 pub(crate) fn unwritten(error: FileError) -> ApiError {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match &error {
-        FileError::Unwritable { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge) => {
+        FileError::Unwritable { source, .. } if takes_nothing(source) => {
             ApiError::new(hyper::StatusCode::INSUFFICIENT_STORAGE, "storage", Blame::Host, error.to_string())
         }
         FileError::Continuation(_) => ApiError::monohull(error.to_string()),

@@ -32,8 +32,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The pause after the ledger could not be used.
 pub(crate) const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Pauses between attempts to keep what waits, each longer than the one before. A full disk is waited for; what the host can perhaps never take is given
-/// up after a minute, and what the operator's limits have no room for after some seconds.
+/// Pauses between attempts to keep what waits, each longer than the one before. A disk that is full or read-only is waited for; what the host can
+/// perhaps never take is given up after a minute, and what the operator's limits have no room for after some seconds.
 #[derive(Default)]
 pub(crate) struct Pauses {
     tries: u32,

@@ -242,7 +242,7 @@ impl ApiError {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", Blame::Monohull, message)
     }
 
-    /// What was sent could not be kept. A full disk is one that may have room later.
+    /// What was sent could not be kept. A disk that is full or read-only may take it later.
     pub(crate) fn not_kept(error: StateError) -> ApiError {
         if error.is_full() {
             return ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "storage", Blame::Host, error.to_string());

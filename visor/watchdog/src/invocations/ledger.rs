@@ -13,7 +13,6 @@ mod forget;
 mod room;
 
 use std::fs;
-use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,7 +32,7 @@ use tokio::sync::{Notify, broadcast};
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::stored::Start;
 use crate::invocations::together::Together;
-use crate::store::error::StateError;
+use crate::store::error::{StateError, takes_nothing};
 use crate::store::state_folder::StateFolder;
 use forget::Swept;
 use hyper::StatusCode;
@@ -522,9 +521,8 @@ pub(crate) fn now() -> u64 {
 
 /// What was sent could not be kept.
 pub(crate) fn kept(error: StoreError) -> ApiError {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     let full = match &error {
-        StoreError::File { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge),
+        StoreError::File { source, .. } => takes_nothing(source),
         StoreError::Meta(error) => error.is_full(),
         StoreError::Shared { .. } | StoreError::Foreign { .. } => false,
     };

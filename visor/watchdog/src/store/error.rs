@@ -40,11 +40,16 @@ pub enum StateError {
 }
 
 impl StateError {
-    /// Whether the disk, or what this server may have of it, is full.
+    /// Whether the disk takes nothing now, and may later.
     pub(crate) fn is_full(&self) -> bool {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        matches!(self, StateError::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+        matches!(self, StateError::Io { source, .. } if takes_nothing(source))
     }
+}
+
+/// Whether the disk takes nothing now and may later: it, or what this server may have of it, is full, or it has become read-only.
+pub(crate) fn takes_nothing(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem)
 }
 
 /// Why a folder is not taken for the state. The operator is at fault, and can do as the message says.
