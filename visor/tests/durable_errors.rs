@@ -11,7 +11,7 @@ mod program;
 mod stops;
 
 use extent::{is_exhaustive, some_of};
-use nix::libc::{EINTR, EIO, ENOMEM, ENOSPC};
+use nix::libc::{EINTR, EIO, ENOMEM, ENOSPC, EROFS};
 use program::{document, monohull, write_workflow_of};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 /// So many calls are tried, in equal steps. With `--full` it is each of them.
 const EACH: usize = 40;
 /// The errors. A call is tried with the next one each time.
-const ERRORS: [i32; 4] = [EIO, ENOSPC, EINTR, ENOMEM];
+const ERRORS: [i32; 5] = [EIO, ENOSPC, EINTR, ENOMEM, EROFS];
 
 /// A folder with `one`, which waits for `a` and then `b`, and has `a`; and `two`, which waits.
 fn prepared() -> TempDir {
