@@ -65,21 +65,25 @@ fn each_request_makes_new_copies_and_a_bounded_number_is_shown() {
     assert_eq!(names(&fork(&server, 1).expect(200)).len(), 1);
 }
 
-/// Calls without an id are counted too, which are in the ledger from their start and become durable when they wait.
+/// Calls without an id are counted too, which are in the ledger from their start and become durable when they wait: one that is accepted has room then.
 #[test]
 fn calls_that_become_durable_are_counted() {
     let server = Server::start_with(&["--suspend", "1s", "--max-durable", "2"]);
     server.put_example("inbox");
     let args = json!({ "events": ["a"], "fills": "result" });
     server.put_workflow(&single("inbox", "inbox", &json!({ "args": args, "outputs": ["result"] })));
-    let status = |location: &str| server.get(location).expect(200).json()["status"].as_str().expect("text").to_owned();
-    let mut all = Vec::new();
-    for _ in 0..5 {
-        let answer = server.post("/async-invoke/inbox", b"");
-        let Some(location) = answer.headers.get("location").filter(|_| answer.status == 202).cloned() else { continue };
-        eventually("it waits or was refused", || !["pending", "running"].contains(&status(&location).as_str()));
-        all.push(location);
-    }
-    let sleeping = all.iter().filter(|location| status(location) == "suspended").count();
-    assert_eq!(sleeping, 2, "{:?}", all.iter().map(|location| status(location)).collect::<Vec<_>>());
+    let begin = || server.post("/async-invoke/inbox", b"").expect(202).headers["location"].clone();
+    let waits = |location: &str| {
+        eventually("it waits", || server.get(location).expect(200).json()["status"] == "suspended");
+    };
+    let refused = || _ = server.post("/async-invoke/inbox", b"").error(429, "full", "host");
+    let all = [begin(), begin()];
+    // Before or behind their first waits.
+    refused();
+    all.iter().for_each(|location| waits(location));
+    refused();
+    server.post(&format!("{}/cancel", all[0]), b"").expect(200);
+    let another = begin();
+    refused();
+    waits(&another);
 }

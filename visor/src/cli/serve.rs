@@ -77,7 +77,7 @@ pub(super) struct Serve {
     /// The most such processes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().residence.map_or(1, |most| most.number)))]
     residents: u16,
-    /// Durable invocations that have not ended; more are answered 429
+    /// Durable invocations and asynchronous calls that have not ended; more are answered 429
     #[arg(long, value_name = "N", default_value_t = usual().durable)]
     max_durable: u64,
     /// How long running invocations may go on after SIGTERM

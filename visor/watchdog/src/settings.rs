@@ -68,7 +68,7 @@ pub struct Settings {
     /// another; 256 processes, since each also takes some descriptors and, where there are control groups, one of them. `None`: none stays.
     pub residence: Option<Residence>,
     /// The most durable invocations that have not ended. Default: 100 000. Each takes some tens of kilobytes on the disk. Beyond it
-    /// none is started that may wait for its first run, and a call that waits fails.
+    /// no asynchronous call is accepted, and another call that waits fails.
     pub durable: u64,
     /// How long what runs may go on after SIGTERM. Default: 25 s, within the 30 s that service managers commonly give.
     pub drain: Duration,

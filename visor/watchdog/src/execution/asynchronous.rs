@@ -13,6 +13,7 @@ use std::sync::Arc;
 use monohull_durable::{InvocationId, Left};
 use tokio::task::spawn_blocking;
 
+use crate::endpoints::durable::full;
 use crate::execution::basis::start_without_files;
 use crate::execution::came::{Accepted, NotBegun};
 use crate::execution::commit::{OwnRow, Pauses, later};
@@ -84,7 +85,11 @@ impl Watchdog {
             let kept = spawn_blocking(move || {
                 let id: InvocationId = invocation.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
                 let start = start_without_files(invocation.head(), &document, &workflow, url)?;
-                ledgers.ledger.change(|ledger| ledger.start_running(&id, &start, invocation.accepted_ns()))
+                let most = ledgers.settings.durable;
+                ledgers.ledger.change(|ledger| {
+                    let held = ledger.start_running(&id, &start, invocation.accepted_ns(), most)?;
+                    held.ok_or_else(|| full(most))
+                })
             });
             let held = kept.await.map_err(|error| ApiError::monohull(error.to_string()))??;
             task.row = Some(OwnRow { held, callback });

@@ -33,7 +33,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pauses between attempts to keep what waits, each longer than the one before. A disk that is full or read-only is waited for; what the host can
-/// perhaps never take is given up after a minute, and what the operator's limits have no room for after some seconds.
+/// perhaps never take is given up after a minute.
 #[derive(Default)]
 pub(crate) struct Pauses {
     tries: u32,
@@ -46,12 +46,7 @@ impl Pauses {
     /// Waits for the next attempt after one that was refused. False if there is none: there were enough, or the invocation is cancelled.
     pub(crate) async fn wait(&mut self, invocation: &Invocation, refused: StatusCode) -> bool {
         self.tries = Pauses::MOST.min(self.tries + 1);
-        self.in_vain += match refused {
-            StatusCode::INSUFFICIENT_STORAGE => 0,
-            // Others may end meanwhile, but as likely none does.
-            StatusCode::TOO_MANY_REQUESTS => 4,
-            _ => 1,
-        };
+        self.in_vain += u32::from(refused != StatusCode::INSUFFICIENT_STORAGE);
         if self.in_vain > Pauses::MOST || invocation.is_cancelled() {
             return false;
         }

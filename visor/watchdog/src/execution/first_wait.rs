@@ -88,9 +88,9 @@ impl Watchdog {
     ) -> Result<Option<NotYet>, ApiError> {
         self.ledger.change(|ledger| {
             let id: InvocationId = call.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
-            // One that is in the ledger is counted there.
-            let (more, most) = (u64::from(held.is_none()), self.settings.durable);
-            if !ledger.has_room(more, most)? {
+            let most = self.settings.durable;
+            // One that is in the ledger has its place there.
+            if held.is_none() && !ledger.has_room(1, most)? {
                 return Err(full(most));
             }
             // It is higher if another one of its name was removed.

@@ -36,7 +36,7 @@ use crate::store::error::{StateError, takes_nothing};
 use crate::store::state_folder::StateFolder;
 use forget::Swept;
 use hyper::StatusCode;
-use room::Counted;
+use room::Room;
 
 /// The folder of the store.
 const DURABLE: &str = "durable";
@@ -69,7 +69,7 @@ pub(crate) struct Ledger {
     has_ended: AtomicBool,
     swept: Mutex<Swept>,
     /// The last count of those that have not ended.
-    counted: Mutex<Option<Counted>>,
+    room: Room,
     /// What was counted last, when, and how long that took.
     tally: Mutex<Option<(Instant, Duration, Tally)>>,
     /// Something may be due sooner than it was.
@@ -159,7 +159,7 @@ impl Ledger {
             compared: files::Compared::default(),
             has_ended: AtomicBool::new(true),
             swept,
-            counted: Mutex::default(),
+            room: Room::default(),
             tally: Mutex::default(),
             hurry: Box::new(Within(Notify::new())),
             unsynced: AtomicU64::new(0),
@@ -323,15 +323,25 @@ impl Ledger {
         Ok(started)
     }
 
-    /// Adds a call that this server runs from now on.
-    pub(crate) fn start_running(&self, id: &InvocationId, start: &Start, accepted: u64) -> Result<Held, ApiError> {
+    /// Adds a call that this server runs from now on. `None` if there are `most`: its place is its own also when it comes to wait.
+    pub(crate) fn start_running(
+        &self,
+        id: &InvocationId,
+        start: &Start,
+        accepted: u64,
+        most: u64,
+    ) -> Result<Option<Held>, ApiError> {
         let (id, bytes, workflow) = (id.clone(), start.encode()?, start.head.workflow().to_owned());
-        let owner = self.owner.name().to_owned();
+        let (owner, room) = (self.owner.name().to_owned(), self.room.clone());
         let held = self.together.run(&self.meta, move |meta| {
+            if !room.is_there(meta, 1, most)? {
+                return Ok(None);
+            }
             let new = NewInvocation { id: &id, workflow: &workflow, start: &bytes, due: accepted };
-            meta.start_running(&new, &owner, [accepted, now()])
+            meta.start_running(&new, &owner, [accepted, now()]).map(Some)
         });
-        held.map_err(meta_kept)?.ok_or_else(|| ApiError::monohull("its id is another invocation's"))
+        let taken = || ApiError::monohull("its id is another invocation's");
+        held.map_err(meta_kept)?.map(|held| held.ok_or_else(taken)).transpose()
     }
 
     /// Adds an invocation that was run, and waits.
