@@ -288,7 +288,6 @@ mod tests {
     fn what_the_kernel_has_lost_sight_of_counts_as_written() {
         let mut swapped_out = false;
         with_page_map(|pages| swapped_out = (0..ROUNDS).any(|_| counts_what_is_lost_sight_of(pages)));
-        println!("pages were swapped out: {swapped_out}");
         assert!(swapped_out || std::env::var_os("MONOHULL_TEST_SWAP").is_none(), "no page was swapped out");
     }
 

@@ -214,7 +214,6 @@ fn captures_are_what_memory_was(watch: Option<Arc<Watch>>, mappings: Mappings) {
         }
     }
     assert!(left_out > steps / 2, "{left_out} pages were left out");
-    println!("{swapped_out} pages were swapped out");
     assert!(!swaps || swapped_out > steps / 10, "{swapped_out} pages were swapped out");
 }
 
