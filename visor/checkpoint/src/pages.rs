@@ -144,6 +144,11 @@ impl<'p> Pages<'p> {
         Ok(())
     }
 
+    /// Bytes of the contents that were given.
+    pub fn bytes(&self) -> u64 {
+        self.given.iter().map(|given| given.bytes.len() as u64).sum()
+    }
+
     /// What is to be stored, and where each page is.
     pub(crate) fn store(&self, packing: Packing) -> Result<Stored<'p>, Error> {
         let mut stored = Stored::new(packing);

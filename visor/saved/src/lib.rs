@@ -36,8 +36,8 @@ use monohull_abi::ABI_VERSION;
 use monohull_abi::layout::PAGE;
 use monohull_checkpoint::record::{CHAIN_MAX, ChainRecord, Contents, EngineRecord, FunctionRecord, Identity, Parent};
 use monohull_checkpoint::{
-    Chain, Checkpoint, CheckpointId, Error, Hash, Key, Layout, NewFile, Packing, Piece, Processor, ReadAt, Replace,
-    Run, Trust, check_unchanged, seal_bytes, write,
+    Chain, Checkpoint, CheckpointId, Error, Hash, Key, Layout, NewFile, Packing, Pages, Piece, Processor, ReadAt,
+    Replace, Run, Trust, check_unchanged, seal_bytes, write,
 };
 use monohull_domain::checkpoint::Continuation;
 use monohull_host_files::input;
@@ -259,6 +259,15 @@ impl<C> Saved<C> {
     }
 }
 
+/// Pages of a file with at most so many bytes of them are compressed.
+const PACKED_MOST: u64 = 256 << 10;
+
+/// How pages are stored. A small file is read as a whole, by a process that then has copies of its pages; those of a large one are mapped, or read when
+/// they are touched.
+fn packing_of(pages: &Pages<'_>) -> Packing {
+    if pages.bytes() <= PACKED_MOST { Packing::Lz4 } else { Packing::Raw }
+}
+
 impl Saved {
     /// Writes a new file into a folder, sealed. It is whole and on the disk, or it is not there.
     ///
@@ -292,7 +301,7 @@ impl Saved {
         let contents = self.contents(path.to_owned(), None)?;
         let pages = records::pages(&self.continuation).map_err(wrong)?;
         let mut bytes = Vec::new();
-        write(&mut bytes, &contents, &pages, Packing::Raw).map_err(wrong)?;
+        write(&mut bytes, &contents, &pages, packing_of(&pages)).map_err(wrong)?;
         // As with a file: what has been sealed can be resumed.
         seal_bytes(&mut bytes, seal).map_err(wrong)?;
         Ok(bytes)
@@ -318,7 +327,9 @@ impl Saved {
         let new = NewFile::beside(&path).map_err(unwritable)?;
         let plain = keys.plain_file().map_err(unwritable)?;
         let to = plain.as_ref().unwrap_or(new.file());
-        write(&mut &*to, &contents, &pages, Packing::Raw).map_err(wrong)?;
+        // How well pages are compressed would tell something of what is in them.
+        let packing = if keys.state.is_some() { Packing::Raw } else { packing_of(&pages) };
+        write(&mut &*to, &contents, &pages, packing).map_err(wrong)?;
         // Read back and checked: what has been sealed can be resumed.
         let read = Checkpoint::read(to, Trust::NotSealed).map_err(wrong)?;
         let digest = read.seal(to, keys.seal).map_err(wrong)?;
