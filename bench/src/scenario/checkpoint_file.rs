@@ -16,8 +16,7 @@ use crate::forks::{NAP, sleeper};
 use crate::harness::{Effort, Result, Row, Samples, Unit, take_turns};
 use crate::ours::{Workflow, image, scratch};
 use crate::peer;
-use monohull_checkpoint::record::Contents;
-use monohull_checkpoint::{Checkpoint, Content, Heat, Key, NewFile, Packing, Pages, Replace, Trust, write};
+use monohull_checkpoint::{Key, NewFile, Replace};
 use monohull_saved::{Engine, Saved};
 use monohull_visor::domain::checkpoint::Continuation;
 use serde_json::{Value, json};
@@ -31,7 +30,6 @@ const ALLOWED_COMPRESSED: f64 = 8.0 * 1024.0;
 /// Memory of the workflow that is restored, and the pages of it that it touches then.
 const HEAP: usize = 16 << 20;
 const TOUCHED: &str = "40";
-const PAGE: usize = 4096;
 /// The file of the key.
 const KEY: &str = "checkpoint.key";
 
@@ -46,7 +44,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// A small function that sleeps: its bytes if each page is compressed, and writing it.
+/// A small function that sleeps: the bytes of its file, whose pages are compressed, and writing it.
 fn small(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
     let document = json!({
         "name": "bench-sleeps",
@@ -57,7 +55,7 @@ fn small(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
     let workflow = Workflow::new(&document)?;
     let saved = saved(&workflow, &document, workflow.suspend()?);
     let bytes = saved.to_bytes(&folder.join("small.checkpoint"), key).map_err(said)?;
-    let size = compressed(&bytes, key)? as f64;
+    let size = bytes.len() as f64;
     let count = effort.size(50, 2);
     let ours = || {
         each_new(folder, count, |folder, number| {
@@ -74,7 +72,7 @@ fn small(effort: Effort, folder: &Path, key: &Key) -> Result<Vec<Row>> {
     let disk = || fdatasync(bytes.len(), count);
     let by = format!("write + fdatasync of {} KiB into a file with room", bytes.len().div_ceil(1024));
     let size = (Samples::of(vec![size]), Samples::of(vec![ALLOWED_COMPRESSED]));
-    let name = "checkpoint: bytes of a small sleeper, each page compressed";
+    let name = "checkpoint: bytes of a small sleeper, its pages compressed";
     let written = take_turns(effort, ours, disk)?;
     let floor = take_turns(effort, by_hand, disk)?;
     Ok(vec![
@@ -187,28 +185,6 @@ fn saved(workflow: &Workflow, document: &Value, continuation: Continuation) -> S
         engine: Engine { file: PathBuf::from("bench.json"), ..Engine::default() },
         continuation,
     }
-}
-
-/// How many bytes a checkpoint has whose pages are compressed.
-fn compressed(bytes: &[u8], key: &Key) -> Result<u64> {
-    let checkpoint = Checkpoint::read(bytes, Trust::Key(key)).map_err(said)?;
-    let contents: &Contents = checkpoint.contents();
-    let mut stored = vec![0; checkpoint.stored_pages() as usize * PAGE];
-    checkpoint.read_pages(0, &mut stored).map_err(said)?;
-    let mut pages = Pages::new();
-    for run in checkpoint.runs() {
-        match run.content {
-            Content::Zero => pages.zero(run.address, run.count),
-            Content::Base => pages.base(run.address, run.count),
-            Content::Parent => return Err("it is not whole".to_owned()),
-            Content::Here { stored: first } => {
-                let bytes = &stored[first as usize * PAGE..(first + run.count) as usize * PAGE];
-                pages.here(run.address, bytes, Heat::Rest)
-            }
-        }
-        .map_err(said)?;
-    }
-    write(&mut Vec::new(), contents, &pages, Packing::Lz4).map(|written| written.bytes).map_err(said)
 }
 
 /// The mean time of so many files that are made in a folder of their own.

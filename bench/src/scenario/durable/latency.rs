@@ -16,7 +16,7 @@ const SUSPEND: &str = "20ms";
 const ALLOWED_STEPS: f64 = 5e6;
 const ALLOWED_HALF: f64 = 1e6;
 /// Bytes of a checkpoint of the workflow with steps, about.
-const CHECKPOINT: usize = 24 << 10;
+const CHECKPOINT: usize = 4 << 10;
 /// How long a workflow is given to come to its wait.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -53,7 +53,7 @@ pub(crate) fn run(effort: Effort) -> Result<Vec<Row>> {
     rows.push(allowed("durable: 15 steps, each kept before the next", steps, ALLOWED_STEPS, Unit::Milliseconds));
     let synced = || Ok(KEPT_STEPS.count as f64 * fdatasync(CHECKPOINT, KEPT_STEPS.count as usize)?);
     let sides = take_turns(effort, || spent(&ours, &KEPT_STEPS), synced)?;
-    let floor = "15 × 24 KiB, each on the disk before the next";
+    let floor = "15 × 4 KiB, each on the disk before the next";
     rows.push(Row::new("durable: 15 steps, each kept before the next", sides, floor, Unit::Milliseconds, None));
     let late = samples(few.rounds, || called(&ours, &long))?;
     rows.push(allowed("durable: due, until the first instruction", late, ALLOWED_HALF, Unit::Milliseconds));
