@@ -1,6 +1,7 @@
 //! Both directions between a continuation and a checkpoint's records, and records that contradict themselves.
 
 mod files;
+mod packing;
 
 use super::*;
 use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, MAPPINGS_OFFSET, THREAD_STACKS_OFFSET, cell_base};
