@@ -143,7 +143,7 @@ impl Watchdog {
 }
 
 /// Whether an earlier attempt may have run a part of an invocation. Attempts are counted anew after a resume, epochs are not.
-fn may_have_begun(attempt: u32, epoch: u64, unbegun: u64) -> bool {
+pub(crate) fn may_have_begun(attempt: u32, epoch: u64, unbegun: u64) -> bool {
     attempt > 1 && epoch != unbegun + 1
 }
 

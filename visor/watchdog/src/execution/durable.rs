@@ -383,9 +383,7 @@ impl Watchdog {
             let files = match self.open_files(&ready).await {
                 Ok(files) => files,
                 // What it had when it began may be there again, or no longer in use, at a later attempt.
-                Err((refusal, prospect))
-                    if prospect == Prospect::Passing || is_resumed && prospect == Prospect::Wrong =>
-                {
+                Err((refusal, prospect)) if prospect == Prospect::Passing || is_resumed => {
                     return Some(Came::NotBegun(Box::new(NotBegun { refusal, inputs })));
                 }
                 Err((refusal, _)) => return Some(Came::Refused(Box::new(refusal))),

@@ -23,7 +23,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::endpoints::versions::Version;
-use crate::execution::basis::may_begin_again;
+use crate::execution::basis::{may_begin_again, may_have_begun};
 use crate::execution::came::Came;
 use crate::execution::checkpoints::{Waits, Written, take_sent};
 use crate::execution::commit::TROUBLE_PAUSE;
@@ -294,7 +294,7 @@ impl Ledger {
             return Ok(Moved::No("what it was started with cannot be read".to_owned()));
         };
         // What may have run already, and is not to be run again, is not run again in another version either.
-        let may_have_begun = row.attempts > 0 && row.epoch != start.unbegun;
+        let may_have_begun = may_have_begun(row.attempts + 1, row.epoch + 1, start.unbegun);
         if may_have_begun && !may_begin_again(target.ready.plan()) {
             return Ok(Moved::No("it may have begun, and the new version is run once at most".to_owned()));
         }
