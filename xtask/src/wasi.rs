@@ -108,13 +108,9 @@ fn runtime(workspace: &Workspace, to: &Path) -> Result {
 
 /// The programs in Rust, and their images.
 fn guests(workspace: &Workspace, to: &Path) -> Result {
-    let installed = shell::output(Command::new("rustup").args(["target", "list", "--installed"]))?;
-    let installed = String::from_utf8_lossy(&installed);
+    rust_for_guests()?;
     let images = root().join("target/images");
     for (package, target, built, name) in GUESTS {
-        if !installed.lines().any(|installed| installed == target) {
-            shell::run(Command::new("rustup").args(["target", "add", target]))?;
-        }
         let mut build = cargo(workspace, &["build", "--release", "--quiet", "-p", package, "--target", target]);
         shell::run(build.env_remove("RUSTFLAGS"))?;
         let program = to.join(name).with_extension("wasm");
@@ -130,10 +126,21 @@ fn guests(workspace: &Workspace, to: &Path) -> Result {
     })
 }
 
+/// Has rustup install std for what guests in Rust are compiled for, where it is not there.
+fn rust_for_guests() -> Result {
+    let installed = shell::output(Command::new("rustup").args(["target", "list", "--installed"]))?;
+    let installed = String::from_utf8_lossy(&installed);
+    let mut targets: Vec<&str> = GUESTS.iter().map(|(_, target, ..)| *target).collect();
+    targets.dedup();
+    targets.retain(|target| !installed.lines().any(|installed| installed == *target));
+    if targets.is_empty() { Ok(()) } else { shell::run(Command::new("rustup").args(["target", "add"]).args(targets)) }
+}
+
 /// Formatting and clippy; warnings are errors. With the profile that all of it was built with, so that dependencies are there.
 pub(crate) fn lint(workspace: &Workspace) -> Result {
     shell::heading("rustfmt and clippy of wasi");
     shell::run(&mut cargo(workspace, &["fmt", "--all", "--check"]))?;
+    rust_for_guests()?;
     PACKAGES.iter().try_for_each(|package| {
         let mut clippy = cargo(workspace, &["clippy", "--quiet", "-p", package, "--release"]);
         shell::run(clippy.args(["--", "-D", "warnings"]).env_remove("RUSTFLAGS"))
