@@ -263,9 +263,10 @@ impl<C> Saved<C> {
 const PACKED_MOST: u64 = 256 << 10;
 
 /// How pages are stored. A small file is read as a whole, by a process that then has copies of its pages; those of a large one are mapped, or read when
-/// they are touched.
-fn packing_of(pages: &Pages<'_>) -> Packing {
-    if pages.bytes() <= PACKED_MOST { Packing::Lz4 } else { Packing::Raw }
+/// they are touched. What is encrypted has a length that depends on nothing but how many pages there are: how well they are compressed would tell something
+/// of what is in them.
+fn packing_of(pages: &Pages<'_>, keys: Keys<'_>) -> Packing {
+    if pages.bytes() <= PACKED_MOST && keys.state.is_none() { Packing::Lz4 } else { Packing::Raw }
 }
 
 impl Saved {
@@ -294,16 +295,18 @@ impl Saved {
         self.write_as(folder, name, keys.into(), None, most)
     }
 
-    /// What a new file of this path is to have, sealed. It takes no pages from another, and is not encrypted.
-    pub fn to_bytes(&self, path: &Path, seal: &Key) -> Result<Vec<u8>, FileError> {
+    /// What a new file of this path is to have, sealed. It takes no pages from another. With a key for encryption it is made to be encrypted, which the
+    /// caller does.
+    pub fn to_bytes<'k>(&self, path: &Path, keys: impl Into<Keys<'k>>) -> Result<Vec<u8>, FileError> {
+        let keys = keys.into();
         let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
         self.check_unchanged(None)?;
         let contents = self.contents(path.to_owned(), None)?;
         let pages = records::pages(&self.continuation).map_err(wrong)?;
         let mut bytes = Vec::new();
-        write(&mut bytes, &contents, &pages, packing_of(&pages)).map_err(wrong)?;
+        write(&mut bytes, &contents, &pages, packing_of(&pages, keys)).map_err(wrong)?;
         // As with a file: what has been sealed can be resumed.
-        seal_bytes(&mut bytes, seal).map_err(wrong)?;
+        seal_bytes(&mut bytes, keys.seal).map_err(wrong)?;
         Ok(bytes)
     }
 
@@ -327,9 +330,7 @@ impl Saved {
         let new = NewFile::beside(&path).map_err(unwritable)?;
         let plain = keys.plain_file().map_err(unwritable)?;
         let to = plain.as_ref().unwrap_or(new.file());
-        // How well pages are compressed would tell something of what is in them.
-        let packing = if keys.state.is_some() { Packing::Raw } else { packing_of(&pages) };
-        write(&mut &*to, &contents, &pages, packing).map_err(wrong)?;
+        write(&mut &*to, &contents, &pages, packing_of(&pages, keys)).map_err(wrong)?;
         // Read back and checked: what has been sealed can be resumed.
         let read = Checkpoint::read(to, Trust::NotSealed).map_err(wrong)?;
         let digest = read.seal(to, keys.seal).map_err(wrong)?;

@@ -28,4 +28,7 @@ fn pages_of_small_files_are_compressed_and_of_large_or_encrypted_ones_not() {
     let pages = read(&written.path).stored_pages() * PAGE;
     let length = |path: &Path| fs::metadata(path).expect("it is there").len();
     assert!(length(&encrypted.path) > pages && length(&written.path) < pages, "{pages}");
+    // So does that of one that is encrypted afterwards.
+    let bytes = small.to_bytes(&folder.path().join("encrypted"), keys).expect("bytes");
+    assert_eq!(Checkpoint::read(&bytes[..], Trust::Key(&KEY)).expect("a checkpoint").packing(), Packing::Raw);
 }

@@ -116,12 +116,12 @@ impl Export {
         let mut plan = None;
         let planned =
             |document: &[u8], engine: &Engine| saved_plan(document, engine).inspect(|it| plan = Some(it.clone()));
-        let saved = Saved::read(&path, Keys { seal: &seal, state: store.key().map(|key| &**key) }, planned)
-            .map_err(Box::new)?;
+        let keys = Keys { seal: &seal, state: store.key().map(|key| &**key) };
+        let saved = Saved::read(&path, keys, planned).map_err(Box::new)?;
         let bounds = plan.map(|plan| Bounds::of(&plan)).ok_or_else(|| refused("it has no plan".to_owned()))?;
         let lost = |what: &str| Trouble::unreadable(what.to_owned(), &path);
         let saved = saved.with(|memory| copy_continuation(&memory, bounds)).map_err(lost("its memory"))?;
-        let checkpoint = saved.to_bytes(&path, &seal).map_err(Box::new)?;
+        let checkpoint = saved.to_bytes(&path, keys).map_err(Box::new)?;
         let code = Start::decode(&invocation.start).map(|start| start.code()).unwrap_or_default();
         let files = Start::files(&invocation.start).into_iter().map(|hash| {
             let mut bytes = Vec::new();

@@ -132,7 +132,7 @@ impl Ledger {
         let saved = Saved::read(&path, self.keys(), of_checkpoint).map_err(unread)?;
         let saved = saved.with(|memory| copy_continuation(&memory, Bounds::of(&plan)));
         let saved = saved.map_err(|error| lost("its memory", error))?;
-        let checkpoint = saved.to_bytes(&path, self.keys().seal).map_err(unread)?;
+        let checkpoint = saved.to_bytes(&path, self.keys()).map_err(unread)?;
         let mut files = vec![document];
         for (name, hash) in images(&start) {
             files.push(self.read(&hash).map_err(|error| lost(&format!("the image of {name}"), error))?);

@@ -115,7 +115,7 @@ impl Ledger {
         let most = self.unsynced_max();
         let base = waits.base.filter(|_| !saved.continuation.unchanged.is_empty());
         let may_be_content = base.is_none() && goes_on && run.bytes <= most && self.keys().state.is_none();
-        let content = may_be_content.then(|| saved.to_bytes(&folder.join(&name), self.keys().seal)).transpose();
+        let content = may_be_content.then(|| saved.to_bytes(&folder.join(&name), self.keys())).transpose();
         // The workflow's document is part of it, too.
         let content = content.map_err(unwritten)?.filter(|content| content.len() as u64 <= most);
         let (file, bytes, unsynced, next_base) = if let Some(content) = content {
