@@ -131,16 +131,26 @@ fn disk_image(path: &Path, access: Access) -> Result<File, (String, Prospect)> {
         _ => said(&error, Prospect::Wrong),
     })?;
     let bytes = Bytes::of(&file).map_err(|error| said(&error, prospect_of(&error)))?;
-    Geometry::read(&bytes).map_err(|error| said(&error, Prospect::Wrong))?;
+    Geometry::read(&bytes).map_err(|error| said(&error, prospect_of_image(&error)))?;
     Ok(file)
 }
 
 /// That of an error of the host's.
 fn prospect_of(error: &io::Error) -> Prospect {
-    use io::ErrorKind::{IsADirectory, NotADirectory, PermissionDenied, ReadOnlyFilesystem};
+    use io::ErrorKind::{IsADirectory, NotADirectory, PermissionDenied};
     match error.kind() {
-        PermissionDenied | NotADirectory | IsADirectory | ReadOnlyFilesystem => Prospect::Wrong,
+        PermissionDenied | NotADirectory | IsADirectory => Prospect::Wrong,
+        // A disk that the kernel has made read-only after an error is mended, as one that is away comes back.
         _ => Prospect::Passing,
+    }
+}
+
+/// That of an image in which there is something wrong.
+fn prospect_of_image(error: &Error) -> Prospect {
+    match error {
+        // It could not be read: what is in it is not known.
+        Error::Bytes => Prospect::Passing,
+        _ => Prospect::Wrong,
     }
 }
 
@@ -189,5 +199,27 @@ impl Image for Bytes<'_> {
 
     fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), Error> {
         self.file.read_exact_at(to, offset).map_err(|_| Error::Bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::errno::Errno;
+
+    #[test]
+    fn what_the_host_may_mend_is_waited_for() {
+        for (errno, prospect) in [
+            (Errno::ENOENT, Prospect::Passing),
+            (Errno::EIO, Prospect::Passing),
+            (Errno::ESTALE, Prospect::Passing),
+            (Errno::EROFS, Prospect::Passing),
+            (Errno::EACCES, Prospect::Wrong),
+            (Errno::ENOTDIR, Prospect::Wrong),
+        ] {
+            assert_eq!(prospect_of(&errno.into()), prospect, "{errno}");
+        }
+        assert_eq!(prospect_of_image(&Error::Bytes), Prospect::Passing);
+        assert_eq!(prospect_of_image(&Error::NotFat("no boot sector")), Prospect::Wrong);
     }
 }
