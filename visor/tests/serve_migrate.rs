@@ -264,10 +264,11 @@ fn what_may_have_begun_is_not_moved_to_a_version_that_runs_once() {
         }
         server.put_workflow(&document("new", 1));
         *refused.borrow_mut() = ask(&server, "w", &json!({ "id": "begun" })).expect(200).json()["results"][0].take();
-        refused.borrow()["came"] == "failed"
+        let refused = refused.borrow();
+        // It may be tried again at this moment, which is a reason of its own.
+        refused["came"] == "failed"
+            && refused["reason"].as_str().is_some_and(|reason| reason.contains("it may have begun"))
     });
-    let refused = refused.into_inner();
-    assert!(refused["reason"].as_str().is_some_and(|reason| reason.contains("it may have begun")), "{refused:#}");
     let before = &shown(&server, "begun")["version"];
     // The control: where it may be run again it is moved.
     server.put_workflow(&document("newer", 3));
