@@ -509,6 +509,10 @@ fn there_are_no_more_than_the_operator_allows() {
     }
     server.post("/async-invoke/inbox?id=three", b"").error(429, "full", "host");
     server.post("/invocations/one/fork", b"").error(429, "full", "host");
+    // One whose client waits finds out when it comes to wait itself. Part of it has run by then.
+    let refused = server.post("/invoke/inbox", b"");
+    assert!(!refused.headers.contains_key("retry-after"), "{:?}", refused.headers);
+    refused.error(502, "full", "host");
     named(&server, "inbox", "two");
     server.post("/invocations/one/cancel", b"").expect(200);
     named(&server, "inbox", "three");

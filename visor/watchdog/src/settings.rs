@@ -67,8 +67,8 @@ pub struct Settings {
     /// as many as templates of functions may have, and a quarter less after the first have been ended, so that not each further one ends
     /// another; 256 processes, since each also takes some descriptors and, where there are control groups, one of them. `None`: none stays.
     pub residence: Option<Residence>,
-    /// The most durable invocations that have not ended. Default: 100 000. Each takes some tens of kilobytes on the disk. Beyond it
-    /// no asynchronous call is accepted, and another call that waits fails.
+    /// The most durable invocations that have not ended. Default: 100 000. Each takes some kilobytes on the disk, or as
+    /// much memory as it has. Beyond it no asynchronous call is accepted, and another call ends when it comes to wait.
     pub durable: u64,
     /// How long what runs may go on after SIGTERM. Default: 25 s, within the 30 s that service managers commonly give.
     pub drain: Duration,

@@ -232,6 +232,14 @@ pub(crate) fn full(most: u64) -> ApiError {
     ApiError::full(format!("{most} durable invocations have not ended, as many as may"), 60)
 }
 
+/// There is no place for a call that has run until it came to wait.
+pub(crate) fn full_after(most: u64) -> ApiError {
+    let message = format!(
+        "the workflow has run until it came to wait, and ended there: {most} durable invocations have not ended, as many as may"
+    );
+    ApiError::full_after(message)
+}
+
 impl Ledger {
     /// What an invocation is now, and what it becomes at its next commit.
     fn control(

@@ -8,7 +8,7 @@ use monohull_engine::Ready;
 use monohull_worker::{Data, SuspendedRun};
 use tokio::task::spawn_blocking;
 
-use crate::endpoints::durable::full;
+use crate::endpoints::durable::full_after;
 use crate::execution::came::{NotYet, Waiting};
 use crate::execution::checkpoints::{Waits, Written};
 use crate::execution::commit::{OwnRow, Pauses};
@@ -91,7 +91,7 @@ impl Watchdog {
             let most = self.settings.durable;
             // One that is in the ledger has its place there.
             if held.is_none() && !ledger.has_room(1, most)? {
-                return Err(full(most));
+                return Err(full_after(most));
             }
             // It is higher if another one of its name was removed.
             let epoch = held.map_or(1, |held| held.epoch);

@@ -183,6 +183,11 @@ impl ApiError {
         ApiError { extra: Extra::RetryAfter(seconds), ..refusal }
     }
 
+    /// There was no place for the rest of a call, part of which has run. So it says nothing of another attempt.
+    pub(crate) fn full_after(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_GATEWAY, "full", Blame::Host, message)
+    }
+
     /// There is no room for an answer.
     pub(crate) fn answers_full() -> ApiError {
         let message = "answers that other clients are still taking have all the memory there is for them";
