@@ -5,9 +5,10 @@
 //! status is printed.
 
 use super::machine::Machine;
-use super::sample::runs_under;
+use super::sample::{is_chosen, runs_under};
 use super::suite::{
-    ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, SAMPLED, STARTED, Sampled, TOOLS, WITH_FULL,
+    ALONE, DAILY_SHARE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, SAMPLED, STARTED, Sampled,
+    TOOLS, WITH_FULL,
 };
 use super::swap::{SWAPPED, WITH_SWAP, is_swapped};
 use super::tally::{Item, in_guest, script};
@@ -17,6 +18,7 @@ use crate::extent::Extent;
 use crate::workspace::{Workspace, root};
 use crate::{Result, build, flaky, lint, shell};
 use serde::Deserialize;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -82,13 +84,20 @@ pub(crate) fn run(extent: Extent) -> Result<Count> {
     // Each kernel has a job of its own.
     files.script("/job", b"exec sh /job-$(uname -r | cut -d. -f1,2) \"$@\"\n")?;
     let mut jobs = Vec::new();
-    let mut elsewhere = 0;
+    let (mut elsewhere, mut natively) = (0, HashSet::new());
     for kernel in Kernel::ALL {
         let mut items = Vec::new();
         for program in &programs {
             let name = &program.target.name;
             let mut tests = program.tests()?;
             tests.retain(|test| !is_left_out(kernel, extent, name, test));
+            tests.retain(|test| {
+                let chosen = is_chosen(extent, name, test);
+                if !chosen {
+                    natively.insert(format!("{name}/{test}"));
+                }
+                chosen
+            });
             let all = tests.len();
             let only_here = |test: &str| is_left_out(kernel.other(), extent, name, test);
             tests.retain(|test| only_here(test) || runs_under(kernel, extent, name, test));
@@ -127,6 +136,12 @@ pub(crate) fn run(extent: Extent) -> Result<Count> {
     });
     let mut total = Count::default();
     counts.into_iter().for_each(|count| total.add(count));
+    if !natively.is_empty() {
+        total.notes.push(format!(
+            "{} tests that are not about keys ran natively alone, and {DAILY_SHARE} of a hundred such tests with keys too; `cargo xtask test --full` runs all with keys",
+            natively.len()
+        ));
+    }
     if elsewhere > 0 {
         total.notes.push(format!(
             "with keys, tests that both kernels can run were divided between them: {elsewhere} ran under the other one alone; `cargo xtask test --full` runs each under both, and with random addresses"

@@ -1,14 +1,23 @@
-//! Which kernel a test runs under when not every test runs under each of them.
+//! Which tests run with keys each time, and under which kernel.
 //!
 //! Under emulation the suite takes as long as all else together, and most of it is the same under both kernels. So by
 //! default each test runs under one of them, and `--full` runs each under both. A test always gets the same kernel, by
 //! its name: a failure is there again in the next run. What only one kernel can run is not a matter of choice, and a few
 //! programs that are about the kernel itself run under both in any case ([`EVERYWHERE`]), as do tests that have memory swapped out.
+//!
+//! Tests that run natively as well, without keys, are sampled, by their names too: [`DAILY_SHARE`] of a hundred run each time. Tests
+//! that are about keys, and unit tests, always do.
 
 use super::Kernel;
-use super::suite::{EVERYWHERE, OLDER_SHARE};
+use super::suite::{DAILY_SHARE, EVERYWHERE, OLDER_SHARE, SAMPLED_PROGRAMS};
 use super::swap::is_swapped;
 use crate::extent::Extent;
+
+/// Whether this test runs with keys at all.
+pub(super) fn is_chosen(extent: Extent, program: &str, test: &str) -> bool {
+    let sampled = || SAMPLED_PROGRAMS.iter().any(|prefix| program.starts_with(prefix)) && !is_swapped(program, test);
+    extent == Extent::Full || !sampled() || hash(&["daily/", program, "/", test].concat()) % 100 < DAILY_SHARE
+}
 
 /// Whether this test, which both kernels can run, runs under this one.
 pub(super) fn runs_under(kernel: Kernel, extent: Extent, program: &str, test: &str) -> bool {
@@ -45,5 +54,26 @@ mod tests {
         assert!(older.abs_diff(10 * OLDER_SHARE as usize) < 60, "{older}");
         assert_eq!(both(Extent::Full, "keys_attacks"), [1000, 1000]);
         assert_eq!(both(Extent::Sampled, EVERYWHERE[0]), [1000, 1000]);
+    }
+
+    #[test]
+    fn tests_that_run_natively_are_sampled_and_those_of_keys_not() {
+        let names: Vec<String> = (0..1000).map(|number| format!("module::test_{number}")).collect();
+        let chosen =
+            |extent: Extent, program: &str| names.iter().filter(|test| is_chosen(extent, program, test)).count();
+        for prefix in SAMPLED_PROGRAMS {
+            let program = [prefix, "some"].concat();
+            assert!(chosen(Extent::Sampled, &program).abs_diff(10 * DAILY_SHARE as usize) < 60, "{program}");
+            assert_eq!(chosen(Extent::Full, &program), 1000);
+        }
+        for program in ["keys_attacks", "cgroup_memory", "monohull_domain", "monohull_trampoline"] {
+            assert_eq!(chosen(Extent::Sampled, program), 1000);
+        }
+        // The two choices have nothing to do with each other: each kernel gets tests that are chosen.
+        let older = |test: &&String| {
+            is_chosen(Extent::Sampled, "e2e_some", test) && kernel_of("e2e_some", test) == Kernel::Older
+        };
+        let expected = (10 * DAILY_SHARE * OLDER_SHARE / 100) as usize;
+        assert!(names.iter().filter(older).count().abs_diff(expected) < 60);
     }
 }

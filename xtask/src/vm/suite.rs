@@ -41,6 +41,11 @@ pub(super) const EVERYWHERE: &[&str] = &["keys_untraced", "keys_service", "keys_
 /// How many of a hundred tests that both kernels can run are the older one's.
 pub(super) const OLDER_SHARE: u64 = 70;
 
+/// What the names of programs begin with that run natively too, without keys. Of their tests a part runs with keys each time, and all with `--full`.
+pub(super) const SAMPLED_PROGRAMS: &[&str] = &["domain_", "e2e_", "serve_", "process"];
+/// How many of a hundred of them.
+pub(super) const DAILY_SHARE: u64 = 50;
+
 /// Tests that run by themselves, after the others of their program: they use up all there is of something, which takes from
 /// their neighbours the time that those are given. A program, and what the tests' names begin with.
 pub(super) const ALONE: &[(&str, &str)] =
