@@ -1,4 +1,4 @@
-//! The test suites that C programs of other projects bring along, run as functions: Lua's, SQLite's, zlib's, jq's and
+//! The test suites that C programs of other projects bring along, run as functions: Lua's, SQLite's, zlib's, jq's, Oniguruma's and
 //! QuickJS's. All of it succeeds, but for what `docs/programs.md` lists with the reason.
 //!
 //! What is needed is built by `cargo xtask build --c-suites`, so the tests are ignored where they are not asked for:
@@ -88,13 +88,32 @@ fn lua() {
 #[test]
 #[ignore = "its source is unpacked: `cargo xtask build --c-suites`"]
 fn jq() {
-    for (file, tests) in [("jq.test", 447), ("man.test", 224), ("base64.test", 7), ("optional.test", 3)] {
+    const FILES: [(&str, u32); 6] = [
+        ("jq.test", 447),
+        ("man.test", 224),
+        ("manonig.test", 17),
+        ("onig.test", 40),
+        ("base64.test", 7),
+        ("optional.test", 3),
+    ];
+    for (file, tests) in FILES {
         let path = format!("/jq/tests/{file}");
         let arguments = ["-L", "/jq/tests/modules", "--run-tests", &path];
         // Two of the manual's examples show the variable of an author's shell.
         let report = run(&image("jq"), &arguments, &[mount("/jq", &part("jq"))], &json!({ "PAGER": "less" }));
         let last = format!("{tests} of {tests} tests passed (0 malformed, 0 skipped)");
         assert_eq!(printed(&report).last(), Some(&&*last), "{file}");
+    }
+}
+
+/// The library that jq's regular expressions are.
+#[test]
+#[ignore = "its programs are compiled: `cargo xtask build --c-suites`"]
+fn oniguruma() {
+    for (test, succeed) in [("utf8", 1516), ("syntax", 171), ("options", 47), ("regset", 13), ("back", 1225)] {
+        let report = run(&part(&format!("images/onig-{test}.so")), &[], &[], &json!({}));
+        let last = format!("RESULT   SUCC: {succeed:4},  FAIL: 0,  ERROR: 0 ");
+        assert!(printed(&report).last().is_some_and(|line| line.starts_with(&last)), "{test}: {:#?}", lines(&report));
     }
 }
 

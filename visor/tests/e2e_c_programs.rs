@@ -262,12 +262,22 @@ mod jq {
     }
 
     #[test]
-    fn what_is_no_json_or_not_compiled_in_is_an_error() {
+    fn regular_expressions() {
+        const FILTER: &str = r#"test("a.c"), [match("b+"; "g") | .offset], capture("(?<word>\\p{Lu}\\w+) (?<number>\\d+)"),
+                                sub("\\s+(?<rest>.)"; "-\(.rest)"), [splits(", *")]"#;
+        let report = run(&document("jq", &["-c", FILTER]), r#""abc bb  Ürgo 16, b""#);
+        let captured = r#"{"word":"Ürgo","number":"16"}"#;
+        let parts = r#"["abc bb  Ürgo 16","b"]"#;
+        assert_eq!(printed(&report), ["true", "[1,4,17]", captured, r#""abc-bb  Ürgo 16, b""#, parts]);
+    }
+
+    #[test]
+    fn what_is_no_json_or_no_expression_is_an_error() {
         let words = |report| failed(&report, "exited with status 5").concat();
         let cut = words(run(&document("jq", &["."]), "[1,"));
         assert!(cut.starts_with("jq: parse error: Unfinished JSON term"), "{cut}");
-        let pattern = words(run(&document("jq", &["test(\"a\")"]), "\"a\""));
-        assert!(pattern.contains("compiled without ONIGURUMA"), "{pattern}");
+        let pattern = words(run(&document("jq", &["test(\"(\")"]), "\"a\""));
+        assert!(pattern.contains("Regex failure: end pattern with unmatched parenthesis"), "{pattern}");
     }
 }
 

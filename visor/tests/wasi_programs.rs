@@ -291,7 +291,15 @@ mod jq {
     #[test]
     #[ignore = "its programs are compiled: `cargo xtask build --c-programs-wasi`"]
     fn its_own_tests() {
-        for (file, tests) in [("jq.test", 447), ("man.test", 224), ("base64.test", 7), ("optional.test", 3)] {
+        const FILES: [(&str, u32); 6] = [
+            ("jq.test", 447),
+            ("man.test", 224),
+            ("manonig.test", 17),
+            ("onig.test", 40),
+            ("base64.test", 7),
+            ("optional.test", 3),
+        ];
+        for (file, tests) in FILES {
             let path = format!("/tests/jq/tests/{file}");
             let arguments = ["-L", "/tests/jq/tests/modules", "--run-tests", &path];
             let ran = same("jq", &arguments, "", &Files::new()).well();
@@ -314,6 +322,11 @@ mod jq {
             &["-n", "env.GREETING, $__prog_args, now > 0"],
             &["--arg", "x", "1", "--argjson", "y", "{\"z\": 2}", "-n", "$x, $y, $ARGS.named"],
             &["-e", ".none"],
+            &[
+                "-c",
+                "-n",
+                "\"Argo, 16 t\" | capture(\"(?<name>\\\\w+), (?<mass>[0-9]+)\"), [scan(\"[a-z]+\")], test(\"(\")",
+            ],
             &["-f", "/work/program", "/work/data"],
             &[".a[0] | strftime(\"%A, %B %d, %Y\")"],
             &["-n", "\"2026-11-26T12:00:00Z\" | fromdate, strptime(\"%Y-%m-%dT%H:%M:%SZ\")"],

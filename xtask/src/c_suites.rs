@@ -4,11 +4,12 @@
 //! Lua           files that its image reads                                target/c-suites/lua
 //! jq, QuickJS   files that the images of `cargo xtask build` read         target/c-suites/jq, quickjs
 //! zlib          two programs                                              target/c-suites/images/example.so, infcover.so
+//! Oniguruma     five programs                                             target/c-suites/images/onig-*.so
 //! SQLite        an interpreter of Tcl, by the program's own makefile,     target/c-suites/images/testfixture.so
 //!               for which Tcl is built as well                            target/c-suites/sqlite, tcl
 //! ```
 
-use crate::c_programs::{JQ_SOURCE, QUICKJS_SOURCE, SQLITE_SOURCE, ZLIB_TESTS};
+use crate::c_programs::{JQ_SOURCE, ONIGURUMA_TESTS, QUICKJS_SOURCE, SQLITE_SOURCE, ZLIB_TESTS};
 use crate::sdist::Sdist;
 use crate::source::Source;
 use crate::workspace::{Workspace, root};
@@ -52,7 +53,7 @@ pub(crate) fn build() -> Result {
     }
     apt::remove(&folder.join("lua"))?;
     LUA_TESTS.unpack("third-party/lua54/testes", &folder.join("lua"))?;
-    for program in ZLIB_TESTS {
+    for program in ZLIB_TESTS.into_iter().chain(ONIGURUMA_TESTS) {
         program.build(&monohull, &folder, &images.join(program.name()).with_extension("so"))?;
     }
     let tcl = tcl(&monohull, &folder)?;

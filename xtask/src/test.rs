@@ -29,7 +29,7 @@ const WITH_IMAGES: [WithImages; 6] = [
     ("wasi_programs", build::c_programs_wasi),
 ];
 /// What of programs runs with `--full` alone.
-const PROGRAMS: &str = "libc-test, the own suites of C programs (Lua, SQLite, jq, QuickJS, zlib), C++, the crate image, Python but for seven tests, \
+const PROGRAMS: &str = "libc-test, the own suites of C programs (Lua, SQLite, jq, Oniguruma, QuickJS, zlib), C++, the crate image, Python but for seven tests, \
     and C programs of other projects as WebAssembly";
 /// What the closing lines say of the seven.
 const PYTHON_SAMPLED: &str = "of Python seven tests ran (how a program starts and ends, packages, threads with files, sockets and a database, \

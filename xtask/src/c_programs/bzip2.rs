@@ -18,8 +18,14 @@ const LIBRARY: &[&str] =
     &["blocksort.c", "bzlib.c", "compress.c", "crctable.c", "decompress.c", "huffman.c", "randtable.c"];
 
 /// The library.
-pub(crate) const BZIP2: Program =
-    Program { name: "libbz2", source: &BZIP2_SOURCE, before: &[], files: Files::These(LIBRARY), flags: &["-O2", "-w"] };
+pub(crate) const BZIP2: Program = Program {
+    name: "libbz2",
+    source: &BZIP2_SOURCE,
+    besides: &[],
+    before: &[],
+    files: Files::These(LIBRARY),
+    flags: &["-O2", "-w"],
+};
 
 /// The program.
 pub(super) const BZIP2_PROGRAM: Program = Program { name: "bzip2", files: Files::With(LIBRARY, "bzip2.c"), ..BZIP2 };

@@ -19,6 +19,7 @@ pub(super) const FFMPEG_SOURCE: Source = Source {
 pub(super) const FFMPEG: Program = Program {
     name: "ffmpeg",
     source: &FFMPEG_SOURCE,
+    besides: &[],
     before: &[
         "./configure --cc=\"$COMPILE\" --host-cc=\"$HOSTCC\" --enable-cross-compile --arch=generic --target-os=none --extra-cflags=-w \
          --disable-everything --disable-autodetect --disable-asm --disable-runtime-cpudetect --disable-pthreads --disable-network \

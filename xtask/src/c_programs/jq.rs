@@ -1,6 +1,7 @@
-//! jq, without its regular expressions, which are Oniguruma's. Debian's source has no `configure`, so what that would find in musl is
+//! jq, with Oniguruma for its regular expressions (`oniguruma.rs`). Debian's source has no `configure`, so what that would find in musl is
 //! written here: all mathematical functions but six, which glibc or other systems have.
 
+use super::oniguruma::{ONIGURUMA_SOURCE, with_flags, with_library};
 use super::{Files, Program};
 use crate::source::Source;
 
@@ -18,7 +19,11 @@ pub(crate) const JQ_SOURCE: Source = Source {
 pub(super) const JQ: Program = Program {
     name: "jq",
     source: &JQ_SOURCE,
+    besides: &[&ONIGURUMA_SOURCE],
     before: &[
+        "mkdir oniguruma
+            tar -xzf \"$SOURCES/oniguruma-6.9.9.tar.gz\" -C oniguruma --strip-components=2 --wildcards '*/src/*.[ch]'
+            : > oniguruma/config.h",
         // As its makefile has them.
         r##"echo '#define JQ_VERSION "1.7.1"' > src/version.h
             echo '#define JQ_CONFIG ""' > src/config_opts.inc
@@ -26,7 +31,8 @@ pub(super) const JQ: Program = Program {
         "sed -n 's/^AC_CHECK_MATH_FUNC(\\([a-z_0-9]*\\)).*/\\1/p' configure.ac \
          | grep -v -x -E '__exp10|pow10|gamma|drem|significand|scalb' | tr a-z A-Z | sed 's/^/-DHAVE_/' > functions",
     ],
-    files: Files::These(&[
+    files: Files::These(with_library![
+        "oniguruma",
         "src/builtin.c",
         "src/bytecode.c",
         "src/compile.c",
@@ -50,15 +56,16 @@ pub(super) const JQ: Program = Program {
         "src/decNumber/decContext.c",
         "src/decNumber/decNumber.c",
     ]),
-    flags: &[
+    flags: with_flags![
         "-O1",
         "-w",
         "-I.",
+        "-Ioniguruma",
+        "-DHAVE_LIBONIG",
         "-D_GNU_SOURCE",
         "-DIEEE_8087",
         "-DUSE_DECNUM=1",
         "-DDECUSE64=1",
-        "-DHAVE_ALLOCA_H",
         "-DHAVE_ISATTY",
         "-DHAVE_MEMMEM",
         "-DHAVE_STRFTIME",

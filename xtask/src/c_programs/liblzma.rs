@@ -6,6 +6,7 @@ use super::{Files, Program};
 pub(crate) const LIBLZMA: Program = Program {
     name: "liblzma",
     source: &XZ_SOURCE,
+    besides: &[],
     before: &[],
     files: Files::These(&[
         "src/liblzma/check/check.c",

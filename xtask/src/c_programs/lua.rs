@@ -14,6 +14,7 @@ pub(super) const LUA: Program = Program {
         ],
         sha256: "4f18ddae154e793e46eeab727c59ef1c0c0c2b744e7b94219710d76f530629ae",
     },
+    besides: &[],
     before: &[],
     // The compiler is a program of its own.
     files: Files::Of(&["src"], &["luac.c"]),

@@ -33,6 +33,7 @@ pub(super) const MINIGZIP: Program = Program {
         ],
         sha256: "60dd315c07f616887caa029408308a018ace66e3d142726a97db164b3b8f69fb",
     },
+    besides: &[],
     // It ends with an error if the compiler does not make a program.
     before: &["./configure --static"],
     files: Files::With(FILES, "test/minigzip.c"),

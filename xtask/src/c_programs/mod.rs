@@ -16,6 +16,7 @@ mod jq;
 mod liblzma;
 mod lua;
 mod minigzip;
+mod oniguruma;
 mod quickjs;
 mod sqlite;
 pub(crate) mod wasi;
@@ -39,6 +40,7 @@ pub(crate) use bzip2::BZIP2;
 pub(crate) use jq::JQ_SOURCE;
 pub(crate) use liblzma::LIBLZMA;
 pub(crate) use minigzip::{ZLIB, ZLIB_TESTS};
+pub(crate) use oniguruma::ONIGURUMA_TESTS;
 pub(crate) use quickjs::QUICKJS_SOURCE;
 pub(crate) use sqlite::{SQLITE_LIBRARY, SQLITE_SOURCE};
 
@@ -49,6 +51,8 @@ pub(crate) struct Program {
     name: &'static str,
     /// Where the source comes from.
     source: &'static Source,
+    /// Tarballs that its commands unpack, too.
+    besides: &'static [&'static Source],
     /// Commands of a shell that come first, in the source's folder. `CC` is `monohull cc` there, `COMPILE` the same with what it is always given, `HOSTCC` the
     /// host's compiler, and `SOURCES` the folder of all tarballs that were fetched.
     before: &'static [&'static str],
@@ -76,7 +80,7 @@ const PROGRAMS: [Program; 5] = [lua::LUA, sqlite::SQLITE, quickjs::QUICKJS, jq::
 
 /// Fetches the source of all.
 pub(crate) fn fetch() -> Result {
-    PROGRAMS.iter().try_for_each(|program| program.source.fetch())
+    PROGRAMS.iter().try_for_each(Program::fetch)
 }
 
 /// Builds those whose inputs have changed.
@@ -100,11 +104,18 @@ fn images(programs: &[Program], workspace: &Workspace, to: &Path) -> Result {
 }
 
 impl Program {
+    /// Fetches all that it is made of.
+    fn fetch(&self) -> Result {
+        self.source.fetch()?;
+        self.besides.iter().try_for_each(|source| source.fetch())
+    }
+
     /// A hash of everything that decides what the image is.
     fn inputs(&self) -> Result<u64> {
         let compiler = shell::output(Command::new("gcc").arg("--version"))?;
         let mut hasher = DefaultHasher::new();
         (self.source.sha256, self.before, &self.files, self.flags, compiler).hash(&mut hasher);
+        self.besides.iter().for_each(|source| source.sha256.hash(&mut hasher));
         let driver = DRIVER.map(|file| root().join(file));
         let libc = LIBC.map(|file| libc::folder().join("lib").join(file));
         for path in driver.iter().chain(&libc) {
@@ -136,6 +147,7 @@ impl Program {
     /// The same by another compiler: what it is called, and a command in the folder.
     pub(crate) fn compile_by(&self, name: &str, cc: impl Fn() -> Command, work: &Path) -> Result<Vec<PathBuf>> {
         apt::remove(work)?;
+        self.fetch()?;
         self.source.unpack(work)?;
         shell::heading(&format!("compile {} {}", self.source.name, self.source.version));
         let compile = words(&cc());

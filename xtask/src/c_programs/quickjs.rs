@@ -17,6 +17,7 @@ pub(crate) const QUICKJS_SOURCE: Source = Source {
 pub(super) const QUICKJS: Program = Program {
     name: "quickjs",
     source: &QUICKJS_SOURCE,
+    besides: &[],
     before: &[
         "$HOSTCC -O0 -w -fwrapv -D_GNU_SOURCE -DCONFIG_VERSION='\"2025-04-26\"' -DCONFIG_CC='\"cc\"' -DCONFIG_PREFIX='\"/usr\"' \
          qjsc.c quickjs.c dtoa.c libregexp.c libunicode.c cutils.c quickjs-libc.c -o host-qjsc -lm -ldl -lpthread\n\

@@ -15,6 +15,7 @@ pub(super) const SQLITE: Program = Program {
         ],
         sha256: "ec0836bee5727017809d827c5dafc32c6450c513a8fa18f678e0a6b494e51ab6",
     },
+    besides: &[],
     before: &[],
     files: Files::These(&["extsrc/sqlite3.c", "extsrc/shell.c"]),
     // With -O2 it takes twice as long to compile.
@@ -52,6 +53,7 @@ pub(crate) const SQLITE_SOURCE: Source = Source {
 pub(super) const FUZZCHECK: Program = Program {
     name: "fuzzcheck",
     source: &SQLITE_SOURCE,
+    besides: &[SQLITE.source],
     before: &FUZZCHECK_FILES,
     files: Files::These(&[
         "test/fuzzcheck.c",

@@ -78,8 +78,6 @@ pub(crate) fn build(workspace: &Workspace) -> Result {
 fn make(workspace: &Workspace, guests: &[Program], native: &[Program], tests: &[(Source, &str, &str)]) -> Result {
     let folder = root().join("target/wasi/programs");
     apt::make(&folder)?;
-    // `fuzzcheck` takes a file of it.
-    sqlite::SQLITE.source.fetch()?;
     images(native, workspace, &folder.join("native"))?;
     // Two builds at a time share the folder.
     let _held = apt::lock(&folder)?;
@@ -128,6 +126,7 @@ impl Guests {
         let to = self.program(program);
         let mut hasher = DefaultHasher::new();
         (program.source.sha256, program.before, &program.files, program.flags).hash(&mut hasher);
+        program.besides.iter().for_each(|source| source.sha256.hash(&mut hasher));
         (EMULATED, INTERPRETER_LINK, TABLE).hash(&mut hasher);
         for file in MISSING.iter().chain(&HEADERS) {
             read(&root().join(OURS).join(file))?.hash(&mut hasher);

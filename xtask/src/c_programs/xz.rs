@@ -66,6 +66,7 @@ macro_rules! flags {
 pub(super) const XZ: Program = Program {
     name: "xz",
     source: &XZ_SOURCE,
+    besides: &[],
     before: &[
         // All kinds of checks, filters and match finders.
         "for name in CHECK_CRC32 CHECK_CRC64 CHECK_SHA256 MF_BT2 MF_BT3 MF_BT4 MF_HC3 MF_HC4; do echo -DHAVE_$name; done >parts\n\

@@ -18,6 +18,7 @@ pub(crate) const ZSTD_SOURCE: Source = Source {
 pub(super) const ZSTD: Program = Program {
     name: "zstd",
     source: &ZSTD_SOURCE,
+    besides: &[],
     before: &[],
     files: Files::These(&[
         "lib/common/debug.c",
