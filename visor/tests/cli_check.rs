@@ -1,6 +1,7 @@
 //! `monohull check` as a user meets it, what `monohull build` does about accidents, and that both refuse what the loader refuses.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -313,8 +314,23 @@ pub extern "C" fn target() { unsafe { begin() } }
 #[test]
 fn build_reports_an_accident_that_is_in_every_layout() {
     let folder = crate_with("#[unsafe(no_mangle)]\npub extern \"C\" fn constant() -> u32 { 0x00ef_010f }\n");
-    let (code, _, message) = build(&folder);
+    let (cargo, calls) = (folder.path().join("cargo"), folder.path().join("calls"));
+    let script = format!("#!/bin/sh\necho \"$*\" >>'{}'\nexec cargo \"$@\"\n", calls.display());
+    fs::write(&cargo, script).expect("written");
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("made a program");
+    let output = Command::new(MONOHULL)
+        .env_remove("CARGO_TARGET_DIR")
+        .env("CARGO", &cargo)
+        .arg("build")
+        .arg(folder.path())
+        .output();
+    let output = output.expect("monohull starts");
+    let (code, message) = (output.status.code().expect("an exit code"), String::from_utf8_lossy(&output.stderr));
     assert_eq!(code, 2);
+    // What does not change from one layout to the next is asked once.
+    let calls = fs::read_to_string(calls).expect("what cargo was called with");
+    let count = |words: &str| calls.lines().filter(|call| call.starts_with(words)).count();
+    assert_eq!([count("rustc "), count("-Zunstable-options config get")], [11, 1], "{calls}");
     assert!(message.contains("happen to hold the bytes of forbidden ones, also in 10 other layouts"), "{message}");
     assert!(message.contains("WRPKRU at file offset") && message.contains("in constant + 0x"), "{message}");
     assert!(!folder.path().join("target/images/f.so").exists(), "a refused image was installed");

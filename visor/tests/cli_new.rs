@@ -150,8 +150,8 @@ fn build_names_the_dependency_that_brings_std_and_the_remedy() {
     let output = monohull(folder.path(), &hello, &["build"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(!said.contains("E0152") && !said.contains("lang item"), "{said}");
     for part in [
-        "error[E0152]: found duplicate lang item `panic_impl`",
         "monohull: the crate `indexmap` brings the real std along; a function has monohull-std in its place\n",
         "is compiled with its feature `std`\n    because hello takes the default features of indexmap\n",
     ] {
@@ -163,6 +163,51 @@ fn build_names_the_dependency_that_brings_std_and_the_remedy() {
     assert_eq!(line, "indexmap = { version = \"2\", default-features = false }");
     with(line).expect("written");
     done(monohull(folder.path(), &hello, &["build"]));
+}
+
+/// The crate itself links std, or a crate that it uses has a panic handler, over either std: the compiler's words for both are of no use
+/// to a function's author.
+#[test]
+fn what_cannot_be_linked_together_is_said_in_words() {
+    let folder = TempDir::new().expect("a folder");
+    let here = folder.path();
+    done(monohull(here, here, &["new", "--small", "small"]));
+    done(monohull(here, here, &["new", "plain"]));
+    fs::create_dir_all(here.join("halts/src")).expect("made");
+    fs::write(here.join("halts/Cargo.toml"), "[package]\nname = \"halts\"\nedition = \"2024\"\n").expect("written");
+    const HALTS: &str =
+        "#![no_std]\n#[panic_handler]\nfn halt(_: &core::panic::PanicInfo<'_>) -> ! {\n    loop {}\n}\n";
+    fs::write(here.join("halts/src/lib.rs"), HALTS).expect("written");
+    let change = |path: &str, from: &str, to: &str| {
+        let text = fs::read_to_string(here.join(path)).expect("a file");
+        assert!(text.contains(from), "{text}");
+        fs::write(here.join(path), text.replace(from, to)).expect("written");
+    };
+    let refused = |name: &str, words: &[&str]| {
+        let output = monohull(here, &here.join(name), &["build"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && !said.contains("E0152"), "{said}");
+        assert!(words.iter().all(|words| said.contains(words)), "{said}");
+    };
+    for name in ["small", "plain"] {
+        change(&format!("{name}/Cargo.toml"), "[dependencies]", "[dependencies]\nhalts = { path = \"../halts\" }");
+    }
+    let source = fs::read_to_string(here.join("small/src/lib.rs")).expect("a source");
+    fs::write(here.join("small/src/lib.rs"), format!("use halts as _;\n{source}")).expect("written");
+    let way = "it is used by the way of small → halts\n  To do: do without the crate";
+    refused("small", &["monohull: the crate `halts` has a panic handler of its own, and so has monohull-std", way]);
+    change("plain/src/main.rs", "fn main()", "use halts as _;\n\nfn main()");
+    refused("plain", &["monohull: the crate `halts` has a panic handler of its own, and so has Rust's own std"]);
+
+    // By another name, monohull-std stands beside std.
+    change("small/Cargo.toml", "std = { package = \"monohull-std\", ", "monohull-std = { ");
+    const BESIDE: &str = "#[monohull_std::main]\nfn main() {\n    println!(\"{:?}\", monohull_std::env::args());\n}\n";
+    fs::write(here.join("small/src/lib.rs"), BESIDE).expect("written");
+    refused("small", &["monohull: the crate `small` uses Rust's own std beside monohull-std", "To do: `#![no_std]`"]);
+    // What it says to write is right.
+    const ALONE: &str = "#![no_std]\nuse monohull_std::prelude::*;\n\n";
+    fs::write(here.join("small/src/lib.rs"), format!("{ALONE}{BESIDE}")).expect("written");
+    done(monohull(here, &here.join("small"), &["build"]));
 }
 
 /// The second crate compiles itself alone. Crates of one name in different folders stay apart, although they share the folder in which

@@ -27,27 +27,46 @@ use super::{cargo, output};
 /// each other rustc takes the latter: the first of these comes behind nearly all that users write.
 const ALWAYS: [&str; 3] = ["cfg(unix)", "cfg(not(windows))", "cfg(all())"];
 
-/// Sets the flags of a command of cargo for the crate with this manifest.
-pub(super) fn set(command: &mut Command, manifest: &Path, ours: Vec<OsString>) {
-    let theirs = match from_environment() {
-        Some(flags) => flags,
-        None => {
-            let configured = Configured::ask(manifest);
-            if configured.for_target {
-                if configured.is_unclear && !configured.build.is_empty() {
-                    output::note(
-                        "warning: `target.'cfg(…)'.rustflags` of cargo's configuration stand beside `build.rustflags`, which are not taken",
-                    );
-                }
-                let ours = ours.iter().map(|flag| Value::from(flag.to_string_lossy())).collect::<Vec<_>>();
-                command.arg("--config").arg(format!("target.'{}'.rustflags={}", configured.always, Value::from(ours)));
-                return;
-            }
-            configured.build
+/// What the user has set, and where Monohull's flags go.
+#[derive(Debug)]
+pub(super) enum Theirs {
+    /// These alone hold; with Monohull's they go into the environment.
+    Flags(Vec<String>),
+    /// Cargo takes those for the target, and joins them with what it is given under this condition.
+    Joined(&'static str),
+}
+
+impl Theirs {
+    /// Asks cargo for those of the crate with this manifest, unless the environment has some. This starts cargo, so it is done once.
+    pub(super) fn find(manifest: &Path) -> Theirs {
+        if let Some(flags) = from_environment() {
+            return Theirs::Flags(flags);
         }
-    };
-    let flags: Vec<OsString> = theirs.into_iter().map(OsString::from).chain(ours).collect();
-    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join(&OsString::from("\x1f"))).env_remove("RUSTFLAGS");
+        let configured = Configured::ask(manifest);
+        if !configured.for_target {
+            return Theirs::Flags(configured.build);
+        }
+        if configured.is_unclear && !configured.build.is_empty() {
+            output::note(
+                "warning: `target.'cfg(…)'.rustflags` of cargo's configuration stand beside `build.rustflags`, which are not taken",
+            );
+        }
+        Theirs::Joined(configured.always)
+    }
+
+    /// Sets the flags of a command of cargo.
+    pub(super) fn set(&self, command: &mut Command, ours: Vec<OsString>) {
+        match self {
+            Theirs::Flags(theirs) => {
+                let flags: Vec<OsString> = theirs.iter().map(OsString::from).chain(ours).collect();
+                command.env("CARGO_ENCODED_RUSTFLAGS", flags.join(&OsString::from("\x1f"))).env_remove("RUSTFLAGS");
+            }
+            Theirs::Joined(always) => {
+                let ours = ours.iter().map(|flag| Value::from(flag.to_string_lossy())).collect::<Vec<_>>();
+                command.arg("--config").arg(format!("target.'{always}'.rustflags={}", Value::from(ours)));
+            }
+        }
+    }
 }
 
 /// The flags of the environment, if it has any for every target.

@@ -1,21 +1,27 @@
 //! Which dependency brings the real std into a function, why, and what to write into Cargo.toml.
 //!
-//! The compiler only says that there are two of a *lang item* (E0152) and names the crate that linked std. Usually some crate's feature
-//! `std` is on because somewhere above it default features were not switched off. Cargo's resolved graph has the chain of requests:
+//! Whether a crate links std is in its source, which only the compiler reads. It says that there are two of a *lang item* (E0152), that which
+//! says what happens at a panic: a [`Clash`]. Usually some crate's feature `std` is on because somewhere above it default features were not
+//! switched off. Cargo's resolved graph has the chain of requests:
 //!
 //! ```text
 //!   hello ── default features ──▶ serde_yaml: `default` ── `std` ──▶ indexmap/std ──▶ std
 //! ```
 //!
-//! [`explain`] follows it from the crate that the compiler named up to the function, whose manifest can be changed.
+//! [`explain`] follows it from the crate that the compiler named up to the function, whose manifest can be changed. Its words stand in the place of
+//! the compiler's.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// The feature by which crates switch to std.
+/// Rust's std, and the feature by which most crates switch to it.
 const STD: &str = "std";
+/// The lang item that std has, and each crate that is made into an image without it.
+const PANIC_HANDLER: &str = "`panic_impl`";
 
 /// What `cargo metadata` says about a crate and all it depends on.
 #[derive(Deserialize)]
@@ -55,6 +61,15 @@ struct Package {
     version: String,
     features: BTreeMap<String, Vec<String>>,
     dependencies: Vec<Dependency>,
+    #[serde(default)]
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+    src_path: PathBuf,
 }
 
 #[derive(Deserialize)]
@@ -75,6 +90,23 @@ impl Dependency {
 }
 
 impl Package {
+    /// Whether code calls it this.
+    fn is_called(&self, name: &str) -> bool {
+        self.name.replace('-', "_") == name
+            || self.library().is_some_and(|library| library.name.replace('-', "_") == name)
+    }
+
+    fn library(&self) -> Option<&Target> {
+        self.targets.iter().find(|target| target.kind.iter().any(|kind| kind.ends_with("lib")))
+    }
+
+    /// The feature by which it switches to std, as the root of its library says.
+    fn switch(&self) -> String {
+        let root = self.library().and_then(|library| fs::read_to_string(&library.src_path).ok());
+        let named = root.as_deref().and_then(switch_in).filter(|name| self.features.contains_key(*name));
+        named.unwrap_or(STD).to_owned()
+    }
+
     /// All features that one of them switches on in the same crate, itself included.
     fn closure<'p>(&'p self, feature: &'p str) -> BTreeSet<&'p str> {
         let mut found = BTreeSet::from([feature]);
@@ -107,69 +139,80 @@ struct Link<'g> {
     cause: Cause<'g>,
 }
 
-/// The name of the crate that brings std, in what the compiler says about a lang item that is defined twice.
-pub(super) fn named_by(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once("first defined in crate `std` (which `")?;
-    rest.split_once("` depends on)").map(|(name, _)| name)
+/// The feature in the attribute that says when a library is `no_std`: `#![cfg_attr(not(feature = "std"), no_std)]`.
+fn switch_in(root: &str) -> Option<&str> {
+    let attribute =
+        root.lines().find(|line| line.trim_start().starts_with("#![cfg_attr(") && line.contains("no_std"))?;
+    let (_, name) = attribute.split_once("feature = \"")?;
+    name.split_once('"').map(|(name, _)| name)
 }
 
-/// What to do about a crate (by the name in code) that brings the real std along.
-pub(super) fn explain(graph: &Graph, crate_name: &str) -> String {
-    let mut text =
-        format!("the crate `{crate_name}` brings the real std along; a function has monohull-std in its place");
-    let found = graph.packages.iter().find(|package| package.name.replace('-', "_") == crate_name);
-    let (Some(package), Some(root)) = (found, graph.root()) else { return text };
-    let name = format!("{} {}", package.name, package.version);
-    // Writing to a string does not fail.
-    let chain = match graph.node(package).filter(|node| node.features.iter().any(|feature| feature == STD)) {
-        None => None,
-        Some(_) => {
-            let _ = write!(text, "\n  {name} is compiled with its feature `{STD}`");
-            graph.chain(package, root)
+/// Two crates that each say what happens at a panic, of which an image has one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Clash {
+    /// The crate that is known to say so: mostly std.
+    first: String,
+    /// The crate that links this one.
+    by: Option<String>,
+    /// The other that says so; None for the crate that was compiled.
+    second: Option<String>,
+}
+
+impl Clash {
+    /// Of what the compiler says about a lang item that is defined twice, and of its notes.
+    pub(super) fn of<'m>(message: &str, mut notes: impl Iterator<Item = &'m str>) -> Option<Clash> {
+        if !message.contains(PANIC_HANDLER) {
+            return None;
         }
-    };
-    let Some(chain) = chain else {
-        let way: Vec<&str> = graph.way(root, package).iter().map(|package| package.name.as_str()).collect();
-        let _ = write!(
-            text,
-            "\n  it is used by the way of {}\n  To do: {name} has no switch for it here. Use another crate, or a copy of it that is \
-             changed in one line (see \"Published crates\" in docs/std.md)",
-            way.join(" → ")
-        );
-        return text;
-    };
-    for link in &chain {
-        let by = &link.by.name;
-        let _ = match link.cause {
-            Cause::Feature(feature) => {
-                write!(
-                    text,
-                    "\n    because the feature `{feature}` of {by} asks for `{}/{}`",
-                    link.package.name, link.feature
-                )
-            }
-            Cause::Dependency(dependency) if dependency.features.iter().any(|asked| asked == link.feature) => {
-                write!(text, "\n    because {by} asks for its feature `{}`", link.feature)
-            }
-            Cause::Dependency(_) => {
-                write!(text, "\n    because {by} takes the default features of {}", link.package.name)
-            }
-        };
+        let (first, by) = notes.find_map(|note| named_after(note, "first defined in crate `"))?;
+        let second = named_after(message, "lang item in crate `").map(|(name, _)| name.to_owned());
+        Some(Clash { first: first.to_owned(), by: by.map(str::to_owned), second })
     }
-    match chain.last() {
-        Some(Link { package, feature, by, cause: Cause::Dependency(dependency) }) if by.id == root.id => {
-            let _ = write!(text, "\n  To do, in Cargo.toml:\n    {}", without(package, feature, dependency));
-        }
-        Some(Link { package, by, .. }) => {
-            let _ = write!(
-                text,
-                "\n  To do: {} {} always asks {} for that. Use another crate, or another version of it",
-                by.name, by.version, package.name
-            );
-        }
-        None => {}
+}
+
+/// The crate that a message names after these words, and the one that is said to depend on it.
+fn named_after<'m>(message: &'m str, words: &str) -> Option<(&'m str, Option<&'m str>)> {
+    let (_, rest) = message.split_once(words)?;
+    let (name, rest) = rest.split_once('`')?;
+    let by = rest.strip_prefix(" (which `").and_then(|rest| rest.split_once("` depends on)"));
+    Some((name, by.map(|(by, _)| by)))
+}
+
+/// What to do about two crates that cannot be in one image. `compiled` is the package for which the compiler has found them, and what code
+/// calls it.
+pub(super) fn explain(graph: &Graph, clash: &Clash, compiled: (&str, &str)) -> String {
+    let (id, compiled) = compiled;
+    let std = if graph.uses("monohull-std") { "monohull-std" } else { "Rust's own std" };
+    let package = |name: &str| graph.called(name);
+    if clash.first != STD || clash.second.is_some() {
+        let name = clash.second.as_deref().filter(|_| clash.first == STD).unwrap_or(&clash.first);
+        let mut text = format!("the crate `{name}` has a panic handler of its own, and so has {std}: an image has one");
+        text += &graph.way_to(package(name));
+        return text + "\n  To do: do without the crate, or without its feature for that";
     }
-    text
+    match clash.by.as_deref().filter(|by| *by != compiled) {
+        Some(by) if graph.uses("monohull-std") => graph.explain_std(
+            format!("the crate `{by}` brings the real std along; a function has monohull-std in its place"),
+            package(by),
+        ),
+        Some(by) => graph.explain_std(
+            format!("the crate `{by}` brings Rust's own std along, and `{compiled}` is `#![no_std]` and has a panic handler of its own"),
+            package(by),
+        ),
+        None if graph.uses("monohull-std") => {
+            let way = graph.way_to(graph.package(id).filter(|package| graph.root().is_some_and(|root| root.id != package.id)));
+            format!(
+                "the crate `{compiled}` uses Rust's own std beside monohull-std, which a function has in its place{way}\n  To do: \
+                 `#![no_std]` as the first line of its root, and no `extern crate std`. Or, in its Cargo.toml, give monohull-std the name of std:\n    \
+                 std = {{ package = \"monohull-std\", version = \"{}\" }}",
+                env!("CARGO_PKG_VERSION")
+            )
+        }
+        None => format!(
+            "the crate `{compiled}` has a panic handler of its own (`#[panic_handler]`), and uses Rust's own std, which has one: an image \
+             has one\n  To do: leave out the panic handler, or std"
+        ),
+    }
 }
 
 /// A line for the manifest: the dependency without a feature, and with all else that it had.
@@ -200,6 +243,80 @@ impl Graph {
         wanted.into_iter().any(|package| self.way(root, package).first().is_some_and(|first| first.id == root.id))
     }
 
+    /// The package that code calls this: of several, the one that the function links by its switch to std.
+    fn called(&self, name: &str) -> Option<&Package> {
+        let is_switched = |package: &&Package| self.is_on(package, &package.switch());
+        let mut called = self.packages.iter().filter(|package| package.is_called(name));
+        called.clone().find(is_switched).or_else(|| called.next())
+    }
+
+    fn is_on(&self, package: &Package, feature: &str) -> bool {
+        self.node(package).is_some_and(|node| node.features.iter().any(|on| on == feature))
+    }
+
+    /// By which crates the function comes to one, as a line.
+    fn way_to(&self, package: Option<&Package>) -> String {
+        let (Some(package), Some(root)) = (package, self.root()) else { return String::new() };
+        let way: Vec<&str> = self.way(root, package).iter().map(|package| package.name.as_str()).collect();
+        format!("\n  it is used by the way of {}", way.join(" → "))
+    }
+
+    /// Adds to a text why this crate brings std along, and what to do.
+    fn explain_std(&self, mut text: String, package: Option<&Package>) -> String {
+        let (Some(package), Some(root)) = (package, self.root()) else { return text };
+        let (name, switch) = (format!("{} {}", package.name, package.version), package.switch());
+        // Writing to a string does not fail.
+        let chain = match self.is_on(package, &switch) {
+            false => None,
+            true => {
+                let _ = write!(text, "\n  {name} is compiled with its feature `{switch}`");
+                self.chain(package, &switch, root)
+            }
+        };
+        let Some(chain) = chain else {
+            text += &self.way_to(Some(package));
+            let _ = write!(
+                text,
+                "\n  To do: {name} has no switch for it here. Use another crate, or a copy of it that is changed in one line (see \
+                 \"Published crates\" in docs/std.md), or let the function be over Rust's own std, as `monohull new` without `--small` makes it"
+            );
+            return text;
+        };
+        for link in &chain {
+            let by = &link.by.name;
+            let _ = match link.cause {
+                Cause::Feature(feature) => {
+                    write!(
+                        text,
+                        "\n    because the feature `{feature}` of {by} asks for `{}/{}`",
+                        link.package.name, link.feature
+                    )
+                }
+                Cause::Dependency(dependency) if dependency.features.iter().any(|asked| asked == link.feature) => {
+                    write!(text, "\n    because {by} asks for its feature `{}`", link.feature)
+                }
+                Cause::Dependency(_) => {
+                    write!(text, "\n    because {by} takes the default features of {}", link.package.name)
+                }
+            };
+        }
+        match chain.last() {
+            Some(Link { package, feature, by, cause: Cause::Dependency(dependency) }) if by.id == root.id => {
+                let _ = write!(text, "\n  To do, in Cargo.toml:\n    {}", without(package, feature, dependency));
+            }
+            Some(Link { package, by, .. }) => {
+                let _ = write!(
+                    text,
+                    "\n  To do: {} {} always asks {} for that. Use another crate, or another version of it, or let the function be over Rust's \
+                     own std, as `monohull new` without `--small` makes it",
+                    by.name, by.version, package.name
+                );
+            }
+            None => {}
+        }
+        text
+    }
+
     fn root(&self) -> Option<&Package> {
         self.package(self.resolve.root.as_deref()?)
     }
@@ -222,10 +339,10 @@ impl Graph {
     }
 
     /// The shortest chain of requests that ends at the root, or else one that ends where no feature could be switched off.
-    fn chain<'g>(&'g self, package: &'g Package, root: &Package) -> Option<Vec<Link<'g>>> {
-        let mut seen = BTreeSet::from([(package.id.as_str(), STD)]);
+    fn chain<'g>(&'g self, package: &'g Package, switch: &'g str, root: &Package) -> Option<Vec<Link<'g>>> {
+        let mut seen = BTreeSet::from([(package.id.as_str(), switch)]);
         let mut links: Vec<(Link<'g>, Option<usize>)> = Vec::new();
-        let mut open: VecDeque<(&'g Package, &'g str, Option<usize>)> = VecDeque::from([(package, STD, None)]);
+        let mut open: VecDeque<(&'g Package, &'g str, Option<usize>)> = VecDeque::from([(package, switch, None)]);
         let mut fixed = None;
         while let Some((package, feature, from)) = open.pop_front() {
             for (by, node) in self.dependents(package) {
@@ -324,11 +441,64 @@ mod tests {
         serde_json::from_value(document).expect("a graph")
     }
 
+    /// That a crate brings std along, as the compiler has found it for the function.
+    fn explain(graph: &Graph, by: &str) -> String {
+        let clash = Clash { first: "std".to_owned(), by: Some(by.to_owned()), second: None };
+        super::explain(graph, &clash, ("hello", "hello"))
+    }
+
     #[test]
-    fn the_compilers_note_names_the_crate() {
+    fn the_compilers_messages_name_the_crates() {
+        let clash = |first: &str, by: Option<&str>, second: Option<&str>| {
+            Some(Clash { first: first.to_owned(), by: by.map(str::to_owned), second: second.map(str::to_owned) })
+        };
+        let of = |message: &str, note: &str| {
+            Clash::of(message, ["second definition in `x` loaded from /x", note].into_iter())
+        };
+        const LOCAL: &str = "found duplicate lang item `panic_impl`";
         let note = "the lang item is first defined in crate `std` (which `some_crate` depends on)";
-        assert_eq!(named_by(note), Some("some_crate"));
-        assert_eq!(named_by("found duplicate lang item `panic_impl`"), None);
+        assert_eq!(of(LOCAL, note), clash("std", Some("some_crate"), None));
+        assert_eq!(of(LOCAL, "the lang item is first defined in crate `halts`"), clash("halts", None, None));
+        let other = "duplicate lang item in crate `halts` (which `g` depends on): `panic_impl`";
+        assert_eq!(of(other, note), clash("std", Some("some_crate"), Some("halts")));
+        assert_eq!(of("found duplicate lang item `sized`", note), None);
+        assert_eq!(of(LOCAL, "another note"), None);
+    }
+
+    #[test]
+    fn a_root_names_its_switch() {
+        assert_eq!(switch_in("//! A crate.\n#![cfg_attr(not(feature = \"use_std\"), no_std)]\n"), Some("use_std"));
+        assert_eq!(switch_in("#![cfg_attr(not(any(test, feature = \"full\")), no_std)]"), Some("full"));
+        assert_eq!(switch_in("#![cfg_attr(feature = \"nightly\", feature(test))]\n#![no_std]"), None);
+        assert_eq!(switch_in(""), None);
+    }
+
+    /// What is said where no feature of a dependency is the cause.
+    #[test]
+    fn the_crate_itself_and_panic_handlers_of_others() {
+        let packages = ["hello", "monohull-std", "halts"].map(|name| package(name, json!({}), json!([])));
+        let nodes = |deps: &[&str]| [node("hello", &[], deps), node("monohull-std", &[], &[]), node("halts", &[], &[])];
+        let (small, bare) =
+            (graph(&packages, &nodes(&["monohull-std", "halts"])), graph(&packages, &nodes(&["halts"])));
+        let said = |graph: &Graph, first: &str, by: &str, second: Option<&str>| {
+            let clash = Clash { first: first.to_owned(), by: Some(by.to_owned()), second: second.map(str::to_owned) };
+            super::explain(graph, &clash, ("hello", "hello"))
+        };
+        let text = said(&small, "std", "hello", None);
+        assert!(text.contains("the crate `hello` uses Rust's own std beside monohull-std"), "{text}");
+        assert!(text.contains("`#![no_std]` as the first line") && text.contains("\n    std = { package = "), "{text}");
+        let text = said(&bare, "std", "hello", None);
+        assert!(text.contains("the crate `hello` has a panic handler of its own") && text.contains("or std"), "{text}");
+        for (graph, first, second, std) in
+            [(&small, "halts", None, "monohull-std"), (&bare, "std", Some("halts"), "Rust's own std")]
+        {
+            let text = said(graph, first, "hello", second);
+            assert!(
+                text.starts_with(&format!("the crate `halts` has a panic handler of its own, and so has {std}")),
+                "{text}"
+            );
+            assert!(text.contains("by the way of hello → halts\n  To do: do without the crate"), "{text}");
+        }
     }
 
     #[test]
@@ -337,8 +507,13 @@ mod tests {
         let packages = [
             package("hello", json!({}), json!([dependency("some-crate", true, &["more"])])),
             package("some-crate", features, json!([])),
+            package("monohull-std", json!({}), json!([])),
         ];
-        let nodes = [node("hello", &[], &["some-crate"]), node("some-crate", &["default", "std", "fast"], &[])];
+        let nodes = [
+            node("hello", &[], &["some-crate", "monohull-std"]),
+            node("some-crate", &["default", "std", "fast"], &[]),
+            node("monohull-std", &[], &[]),
+        ];
         assert_eq!(
             explain(&graph(&packages, &nodes), "some_crate"),
             "the crate `some_crate` brings the real std along; a function has monohull-std in its place

@@ -27,7 +27,9 @@ use super::package::{self, Selection};
 use crate::cli::cache::cache;
 use crate::cli::lines::debug_file;
 use crate::cli::real_std::{self, TARGET};
-use crate::cli::{cargo, imports, missing, output, rust_flags, std_users};
+use crate::cli::rust_flags::Theirs;
+use crate::cli::std_users::{self, Clash};
+use crate::cli::{cargo, imports, missing, output};
 use monohull_checker::Report;
 use monohull_domain::image::Image;
 
@@ -86,7 +88,8 @@ pub(super) fn build_image(path: &Path, out: Option<&Path>, selection: &Selection
     };
     let tools = cache().unwrap_or_else(|| metadata.target_directory.join("monohull"));
     let (package, shared) = (package.name.clone(), metadata.shared_build_folder());
-    let recipe = Recipe { manifest, package, base, selection, shared, tools };
+    let flags = Theirs::find(&manifest);
+    let recipe = Recipe { manifest, package, base, selection, flags, shared, tools };
     let Linked { image, debug, report, layout } = link_clean(&recipe, &name)?;
     let refused = if matches!(recipe.base, Base::RealStd { .. }) { missing::warnings(&image) } else { Vec::new() };
     let folder = out.map_or_else(|| metadata.target_directory.join("images"), Path::to_path_buf);
@@ -148,6 +151,8 @@ struct Recipe<'a> {
     package: String,
     base: Base,
     selection: &'a Selection,
+    /// rustc's flags that the user has set.
+    flags: Theirs,
     /// The folder for what crates have in common.
     shared: Option<PathBuf>,
     /// The folder for the tools that cargo calls.
@@ -184,7 +189,7 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
         Base::MonohullStd => Vec::from(DEPENDENCIES.map(OsString::from)),
         Base::RealStd { .. } => real_std::prepare(&mut command, &recipe.tools)?,
     };
-    rust_flags::set(&mut command, manifest, flags);
+    recipe.flags.set(&mut command, flags);
     command.arg("--manifest-path").arg(manifest).arg("--");
     for option in codegen.iter().copied().chain(layout) {
         command.args(["-C", option]);
@@ -195,7 +200,7 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
         let place = Sha256::digest(manifest.as_os_str().as_encoded_bytes());
         command.args(["-C", &format!("metadata={place:x}")]);
     }
-    let (mut object, mut user_of_std, mut lacks_main) = (None, None, false);
+    let (mut object, mut clash, mut lacks_main) = (None, None, false);
     let read = |documents| -> Result<(), BuildError> {
         for line in BufReader::new(documents).split(b'\n') {
             match serde_json::from_slice(&line.map_err(BuildError::no_cargo)?)? {
@@ -203,11 +208,14 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
                     let library = filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "so"));
                     object = executable.or(library).or(object.take());
                 }
-                Event::CompilerMessage { message } => {
-                    let text = message.rendered.as_deref().unwrap_or_default();
-                    output::note_bytes(cargo::shown_text(text.as_bytes(), colours).as_bytes());
-                    user_of_std = user_of_std.take().or_else(|| message.user_of_std().map(str::to_owned));
+                Event::CompilerMessage { message, package_id, target } => {
                     lacks_main |= message.lacks_main();
+                    if let Some(found) = message.clash() {
+                        clash.get_or_insert((found, package_id, target.name.replace('-', "_")));
+                    } else if clash.is_none() || !message.message.contains(DUPLICATE_LANG_ITEM) {
+                        let text = message.rendered.as_deref().unwrap_or_default();
+                        output::note_bytes(cargo::shown_text(text.as_bytes(), colours).as_bytes());
+                    }
                 }
                 _ => {}
             }
@@ -216,10 +224,11 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
     };
     let (read, status) = cargo::run(&mut command, read).map_err(BuildError::no_cargo)?;
     read?;
-    match (status.success(), user_of_std) {
+    match (status.success(), clash) {
         (true, _) => Ok(object),
-        (false, Some(user)) => {
-            Err(BuildError::RealStd(std_users::explain(&package::graph(manifest, recipe.selection)?, &user)))
+        (false, Some((clash, package, name))) => {
+            let graph = package::graph(manifest, recipe.selection)?;
+            Err(BuildError::RealStd(std_users::explain(&graph, &clash, (&package, &name))))
         }
         (false, None) if lacks_main && matches!(recipe.base, Base::RealStd { program: None }) => {
             Err(BuildError::NoProgram(recipe.package.clone()))
@@ -252,11 +261,23 @@ enum Event {
         executable: Option<PathBuf>,
     },
     CompilerMessage {
+        package_id: String,
+        target: Compiled,
         message: Diagnostic,
     },
     #[serde(other)]
     Other,
 }
+
+/// What the compiler is called for.
+#[derive(Deserialize)]
+struct Compiled {
+    name: String,
+}
+
+/// The code of the compiler's error about a lang item that is defined twice. It is said in other words, and so is the remark by which the
+/// compiler would explain its code.
+const DUPLICATE_LANG_ITEM: &str = "E0152";
 
 /// What the compiler has to say.
 #[derive(Deserialize)]
@@ -273,11 +294,10 @@ struct Code {
 }
 
 impl Diagnostic {
-    /// The crate that brings the real std along, if that is what this is about.
-    fn user_of_std(&self) -> Option<&str> {
-        const DUPLICATE_LANG_ITEM: &str = "E0152";
+    /// The two crates that cannot be in one image, if that is what this is about.
+    fn clash(&self) -> Option<Clash> {
         self.code.as_ref().filter(|code| code.code == DUPLICATE_LANG_ITEM)?;
-        self.children.iter().find_map(|note| std_users::named_by(&note.message))
+        Clash::of(&self.message, self.children.iter().map(|note| &*note.message))
     }
 
     /// Whether the linker has found no `main`: a library without one is no program.
