@@ -293,6 +293,69 @@ fn c_compiles_and_runs() {
     assert_eq!(wrong.status.code(), Some(2));
 }
 
+/// Where Debian and Ubuntu have the host's libraries, and one of glibc's that has no place in an image.
+const HOSTS: &str = "/usr/lib/x86_64-linux-gnu";
+const HOSTS_LIBRARY: &str = "BrokenLocale";
+
+/// A static library of the host could be linked, and the image would fail when it runs: it is refused by name, wherever it is asked for.
+#[test]
+fn static_libraries_of_the_host_are_refused() {
+    let folder = TempDir::new().expect("a folder");
+    let here = folder.path();
+    let library = format!("{HOSTS}/lib{HOSTS_LIBRARY}.a");
+    assert!(Path::new(&library).is_file(), "the package libc6-dev has {library}");
+    let refused = |output: Output, words: &str| {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let words =
+            format!("monohull: {words}{library} is a static library of the host: it is compiled for the host's libc");
+        assert!(output.status.code() == Some(2) && said.contains(&words) && said.contains("\n  To do: "), "{said}");
+    };
+    fs::write(here.join("program.c"), "int main(void) { return 0; }\n").expect("written");
+    for asks in [&library, &format!("-l:lib{HOSTS_LIBRARY}.a")] {
+        refused(monohull(here, here, &["cc", "program.c", asks, "-o", "program.so"]), "");
+        assert!(!here.join("program.so").exists(), "nothing is left that a build system would take for a program");
+    }
+    // The same library is a program's own where it lies elsewhere: that is for its author to know.
+    fs::copy(&library, here.join("libown.a")).expect("copied");
+    done(monohull(here, here, &["cc", "program.c", "-L.", "-lown", "-o", "program.so"]));
+
+    let asks = format!(
+        "fn main() {{\n    println!(\"cargo:rustc-link-search=native={HOSTS}\");\n    \
+         println!(\"cargo:rustc-link-lib=static={HOSTS_LIBRARY}\");\n}}\n"
+    );
+    let manifest = |name: &str, more: &str| format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n\n{more}");
+    for (path, text) in [
+        ("app/Cargo.toml", manifest("app", "[dependencies]\nlinks = { path = \"../links\" }\n\n[workspace]\n")),
+        ("app/src/main.rs", "use links as _;\n\nfn main() {}\n".to_owned()),
+        ("links/Cargo.toml", manifest("links", "")),
+        ("links/build.rs", asks),
+        ("links/src/lib.rs", String::new()),
+    ] {
+        let path = here.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+    refused(monohull(here, here, &["build", "app"]), "the crate `links` asks for a library that it cannot have: ");
+    // The second time cargo has nothing to do.
+    refused(monohull(here, here, &["build", "app"]), "the crate `links` asks for a library that it cannot have: ");
+    assert!(!here.join("app/target/images/app.so").exists());
+    // What runs on the host links what is the host's.
+    let manifest = fs::read_to_string(here.join("app/Cargo.toml")).expect("a manifest");
+    fs::write(here.join("app/Cargo.toml"), manifest.replace("[dependencies]", "[build-dependencies]"))
+        .expect("written");
+    fs::write(here.join("app/build.rs"), "use links as _;\n\nfn main() {}\n").expect("written");
+    fs::write(here.join("app/src/main.rs"), "fn main() {}\n").expect("written");
+    done(monohull(here, here, &["build", "app"]));
+    // The root's own build script: the linker is asked.
+    fs::copy(here.join("links/build.rs"), here.join("app/build.rs")).expect("copied");
+    let output = monohull(here, here, &["build", "app"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(2) && said.contains(&format!("{library} is a static library of the host")),
+        "{said}"
+    );
+}
+
 /// A project with a library, a check of the system, a generated header and threads.
 const CMAKE: &[(&str, &str)] = &[
     (

@@ -76,6 +76,10 @@ impl Toolchain {
         Ok(content)
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.0
+    }
+
     /// Where a search for libraries begins and ends.
     pub(super) fn libraries(&self) -> PathBuf {
         self.0.join("lib")

@@ -20,6 +20,7 @@ use clap::Args;
 use super::build::BuildError;
 use super::c_toolchain::{Language, Toolchain, ToolchainError};
 use super::exit::Exit;
+use super::host_libraries::Opened;
 use super::smaller_std::SmallerStd;
 use super::{cargo, imports, missing};
 use monohull_domain::image::{Image, ImageError};
@@ -161,11 +162,18 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
         }
         return Ok(exit);
     }
-    command.args(toolchain.link_flags()?);
+    let opened = Opened::new();
+    command.args(toolchain.link_flags()?).args(opened.argument());
     command.args(arguments.iter().filter(|argument| !is_dropped(argument))).args(toolchain.link_end(language));
     let output = linked(arguments);
     let before = output.and_then(state);
     let exit = run(&mut command, program)?;
+    if let Some(library) = opened.of_host(arguments, toolchain.folder()) {
+        if let Some(output) = output.filter(|output| state(output) != before) {
+            let _ = std::fs::remove_file(output);
+        }
+        return Ok(super::fail(Exit::Usage, &library));
+    }
     match output {
         // A question such as `-###` has inputs, and links nothing.
         Some(path) if exit == Exit::Done && state(path) != before => Ok(judge(path)),
@@ -224,13 +232,18 @@ fn linked(arguments: &[OsString]) -> Option<&Path> {
 fn link(program: OsString, arguments: &[OsString]) -> Result<Exit, ToolchainError> {
     let toolchain = Toolchain::find()?;
     let mut command = Command::new(&program);
-    command.args(toolchain.link_flags()?);
+    let opened = Opened::new();
+    command.args(toolchain.link_flags()?).args(opened.argument());
     let output = arguments.iter().skip_while(|argument| *argument != "-o").nth(1);
     let smaller = output.and_then(|output| SmallerStd::make(arguments, Path::new(output)));
     for argument in arguments.iter().filter(|argument| !is_rustcs_own(argument) && !is_dropped(argument)) {
         command.arg(smaller.as_ref().map_or(argument.as_os_str(), |smaller| smaller.in_place_of(argument)));
     }
-    run(command.args(toolchain.link_end(Language::C)), program)
+    let exit = run(command.args(toolchain.link_end(Language::C)), program)?;
+    match opened.of_host(arguments, toolchain.folder()) {
+        Some(library) => Ok(super::fail(Exit::Usage, &library)),
+        None => Ok(exit),
+    }
 }
 
 /// The linker that rustc prefers, and its list of exports, which would hide the start of the image.

@@ -24,6 +24,7 @@ mod doctor;
 mod durable;
 pub mod exit;
 mod given;
+mod host_libraries;
 mod image;
 mod image_cache;
 mod imports;

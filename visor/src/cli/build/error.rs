@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::cargo;
 use crate::cli::exit::Exit;
+use crate::cli::host_libraries::HostLibrary;
 use crate::cli::real_std::PrepareError;
 use monohull_checker::Report;
 use monohull_domain::image::ImageError;
@@ -81,6 +82,9 @@ pub(in super::super) enum BuildError {
     /// a crate brings the real std along; the function's manifest is at fault
     #[error("{0}")]
     RealStd(String),
+    /// a crate links a static library of the host; the crate is at fault
+    #[error(transparent)]
+    HostLibrary(#[from] HostLibrary),
     /// cargo's answer cannot be read; Monohull is at fault
     #[error("cargo's answer is not understood: {0}")]
     Answer(#[from] serde_json::Error),

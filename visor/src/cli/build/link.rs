@@ -29,7 +29,7 @@ use crate::cli::lines::debug_file;
 use crate::cli::real_std::{self, TARGET};
 use crate::cli::rust_flags::Theirs;
 use crate::cli::std_users::{self, Clash};
-use crate::cli::{cargo, imports, missing, output};
+use crate::cli::{cargo, host_libraries, imports, missing, output};
 use monohull_checker::Report;
 use monohull_domain::image::Image;
 
@@ -200,7 +200,7 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
         let place = Sha256::digest(manifest.as_os_str().as_encoded_bytes());
         command.args(["-C", &format!("metadata={place:x}")]);
     }
-    let (mut object, mut clash, mut lacks_main) = (None, None, false);
+    let (mut object, mut clash, mut hosts, mut lacks_main) = (None, None, None, false);
     let read = |documents| -> Result<(), BuildError> {
         for line in BufReader::new(documents).split(b'\n') {
             match serde_json::from_slice(&line.map_err(BuildError::no_cargo)?)? {
@@ -217,6 +217,13 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
                         output::note_bytes(cargo::shown_text(text.as_bytes(), colours).as_bytes());
                     }
                 }
+                // What runs on the host may link what is the host's.
+                Event::BuildScriptExecuted { package_id, linked_libs, linked_paths, out_dir }
+                    if out_dir.components().any(|part| part.as_os_str() == TARGET) =>
+                {
+                    let found = || host_libraries::asked_for_by(name_of(&package_id), &linked_libs, &linked_paths);
+                    hosts = hosts.take().or_else(found);
+                }
                 _ => {}
             }
         }
@@ -225,7 +232,7 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
     let (read, status) = cargo::run(&mut command, read).map_err(BuildError::no_cargo)?;
     read?;
     match (status.success(), clash) {
-        (true, _) => Ok(object),
+        (true, _) => hosts.map_or(Ok(object), |library| Err(library.into())),
         (false, Some((clash, package, name))) => {
             let graph = package::graph(manifest, recipe.selection)?;
             Err(BuildError::RealStd(std_users::explain(&graph, &clash, (&package, &name))))
@@ -233,8 +240,14 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
         (false, None) if lacks_main && matches!(recipe.base, Base::RealStd { program: None }) => {
             Err(BuildError::NoProgram(recipe.package.clone()))
         }
-        (false, None) => Err(BuildError::Cargo(manifest.to_path_buf())),
+        (false, None) => Err(hosts.map_or_else(|| BuildError::Cargo(manifest.to_path_buf()), BuildError::HostLibrary)),
     }
+}
+
+/// The name of a package by what cargo calls it: `registry+…#NAME@VERSION`, or `path+file:///…/NAME#VERSION`.
+fn name_of(id: &str) -> &str {
+    let (place, version) = id.rsplit_once('#').unwrap_or((id, ""));
+    version.split_once('@').map_or_else(|| place.rsplit('/').next().unwrap_or(place), |(name, _)| name)
 }
 
 /// What binutils' objcopy makes of an image with this option.
@@ -264,6 +277,12 @@ enum Event {
         package_id: String,
         target: Compiled,
         message: Diagnostic,
+    },
+    BuildScriptExecuted {
+        package_id: String,
+        linked_libs: Vec<String>,
+        linked_paths: Vec<String>,
+        out_dir: PathBuf,
     },
     #[serde(other)]
     Other,
