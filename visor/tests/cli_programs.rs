@@ -143,6 +143,84 @@ fn a_program_of_a_workspace_builds_as_with_cargo() {
     }
 }
 
+/// Crates that cargo builds, and that are made in unusual ways. The folder's name has a space.
+const UNUSUAL: &[(&str, &str)] = &[
+    (
+        "Cargo.toml",
+        "[workspace]\nmembers = [\"app\", \"both\", \"small\"]\nresolver = \"3\"\n[workspace.dependencies]\nitoa = \"1\"\n\
+         [patch.crates-io]\nitoa = { path = \"itoa\" }\n[profile.release]\npanic = \"abort\"\nlto = \"thin\"\nstrip = true\n",
+    ),
+    (".cargo/config.toml", "[build]\ntarget-dir = \"out put\"\ntarget = \"x86_64-unknown-linux-musl\"\n"),
+    ("itoa/Cargo.toml", "[package]\nname = \"itoa\"\nversion = \"1.99.0\"\nedition = \"2021\"\n[workspace]\n"),
+    ("itoa/src/lib.rs", "pub const NAME: &str = \"patched\";\n"),
+    (
+        "app/Cargo.toml",
+        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\ndefault-run = \"app\"\n[features]\nloud = []\n\
+         [dependencies]\nboth = { path = \"../both\" }\nitoa.workspace = true\n\
+         [lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n[[bin]]\nname = \"app\"\npath = \"src/the app.rs\"\n\
+         [[bin]]\nname = \"c-main\"\n[[bin]]\nname = \"loud\"\nrequired-features = [\"loud\"]\n",
+    ),
+    ("app/src/lib.rs", "#[unsafe(no_mangle)]\npub extern \"C\" fn app_two() -> u8 {\n    2\n}\n"),
+    (
+        "app/src/the app.rs",
+        "#![cfg_attr(not(test), forbid(unsafe_code))]\n\nfn main() {\n    \
+         println!(\"{} {} {} {} {}\", file!(), app::app_two(), both::ANSWER, itoa::NAME, cfg!(panic = \"abort\"));\n}\n",
+    ),
+    (
+        "app/src/bin/c-main.rs",
+        "#![no_main]\n\n#[unsafe(no_mangle)]\npub extern \"C\" fn main(count: i32, _: *const *const u8) -> i32 {\n    \
+         println!(\"{count} arguments\");\n    0\n}\n",
+    ),
+    ("app/src/bin/loud.rs", "fn main() {\n    println!(\"loud {}\", cfg!(feature = \"loud\"));\n}\n"),
+    (
+        "both/Cargo.toml",
+        "[package]\nname = \"both\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"both\"\n[features]\nsmall = [\"dep:monohull-std\"]\n\
+         [dependencies]\nmonohull-std = { path = \"@SHIM@\", optional = true }\n",
+    ),
+    ("both/build.rs", "fn main() {\n    println!(\"cargo::rustc-env=ANSWER=42\");\n}\n"),
+    ("both/src/lib.rs", "#![no_std]\n\npub const ANSWER: &str = env!(\"ANSWER\");\n"),
+    (
+        "small/Cargo.toml",
+        "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+         [dependencies]\nboth = { path = \"../both\", features = [\"small\"] }\n",
+    ),
+    ("small/src/lib.rs", "#![no_std]\n"),
+    (
+        "bare/Cargo.toml",
+        "[package]\nname = \"bare\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[profile.release]\npanic = \"abort\"\n[workspace]\n",
+    ),
+    (
+        "bare/src/main.rs",
+        "#![no_std]\n#![no_main]\n\nuse core::ffi::{c_char, c_int};\n\nunsafe extern \"C\" {\n    fn puts(text: *const c_char) -> c_int;\n}\n\n\
+         #[panic_handler]\nfn panic(_: &core::panic::PanicInfo<'_>) -> ! {\n    loop {}\n}\n\n\
+         #[unsafe(no_mangle)]\nextern \"C\" fn main() -> c_int {\n    unsafe { puts(c\"without std\".as_ptr()) };\n    0\n}\n",
+    ),
+];
+
+#[test]
+fn unusual_crates_build_as_with_cargo() {
+    let folder = TempDir::with_prefix("of crates ").expect("a folder");
+    let here = folder.path();
+    let shim = Path::new(env!("CARGO_MANIFEST_DIR")).join("../std-shim");
+    for (path, text) in UNUSUAL {
+        let path = here.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text.replace("@SHIM@", &shim.to_string_lossy())).expect("written");
+    }
+    for (arguments, printed) in [
+        (&["app"][..], "app/src/the app.rs 2 42 patched true"),
+        (&["app", "--bin", "c-main"], "2 arguments"),
+        (&["app", "--bin", "loud", "--features", "loud"], "loud true"),
+        (&["bare"], "without std"),
+    ] {
+        let built = done(monohull(here, here, &[&["build"], arguments].concat()));
+        assert!(built.contains("/out put/images/"), "{built}");
+        workflow(here, "unusual", built.trim());
+        let output = monohull(here, here, &["run", "workflow.json"]);
+        assert_eq!(lines(&output), [printed], "{arguments:?}: {output:?}");
+    }
+}
+
 /// Each asks for something that a function has not, through std or not. The libraries that are in it as well ask for nothing.
 const REFUSED: &str = r#"
 use std::ffi::{c_char, c_int};

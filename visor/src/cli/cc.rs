@@ -21,6 +21,7 @@ use super::build::BuildError;
 use super::c_toolchain::{Language, Toolchain, ToolchainError};
 use super::exit::Exit;
 use super::host_libraries::Opened;
+use super::program_root::{BESIDES, LINKED};
 use super::smaller_std::SmallerStd;
 use super::{cargo, imports, missing};
 use monohull_domain::image::{Image, ImageError};
@@ -228,8 +229,11 @@ fn linked(arguments: &[OsString]) -> Option<&Path> {
     }
 }
 
-/// Links what rustc gives.
+/// Links what rustc gives. What is not the function is linked as on the host: it may have no `main`, and is not run.
 fn link(program: OsString, arguments: &[OsString]) -> Result<Exit, ToolchainError> {
+    if env::var_os(LINKED).is_some_and(|linked| linked == BESIDES) {
+        return run(Command::new(&program).args(arguments), program);
+    }
     let toolchain = Toolchain::find()?;
     let mut command = Command::new(&program);
     let opened = Opened::new();

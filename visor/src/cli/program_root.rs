@@ -31,6 +31,13 @@ const EXPORT: &str = r#"
 #[allow(warnings, clippy::all, unsafe_code)] const _: () = { unsafe extern "Rust" { #[link_name = "@START@"] fn monohull_lang_start(main: &(dyn Fn() -> i32 + Sync + ::std::panic::RefUnwindSafe), argc: isize, argv: *const *const u8, sigpipe: u8) -> isize; } #[unsafe(export_name = "main")] extern "C" fn start(argc: i32, argv: *const *const u8) -> i32 { let run = || { let code = ::std::process::Termination::report(main()); (0..=255u8).find(|status| ::std::process::ExitCode::from(*status) == code).map_or(1, i32::from) }; unsafe { monohull_lang_start(&run, argc as isize, argv, 0) as i32 } } };
 "#;
 
+/// Says to the linker, in the environment, what it is called for.
+pub(super) const LINKED: &str = "MONOHULL_LINKED";
+/// For the function.
+const IMAGE: &str = "image";
+/// For a library that cargo builds on the way, because its manifest says so (`crate-type = ["cdylib", "rlib"]`), and that is not looked at.
+pub(super) const BESIDES: &str = "besides";
+
 /// Compile for `monohull build`, in place of rustc
 #[derive(Debug, Args)]
 #[command(hide = true, disable_help_flag = true)]
@@ -68,13 +75,17 @@ fn compile(rustc: &Path, arguments: &[OsString]) -> Result<ExitStatus, RootError
         return Command::new(rustc).args(arguments).status().map_err(at(rustc));
     };
     let text = fs::read_to_string(&unit.root).map_err(at(&unit.root))?;
-    if !unit.is_program && !has_main(&text) {
-        return Command::new(rustc).args(arguments).status().map_err(at(rustc));
-    }
-    let start = start_of_std(rustc).map_err(at(rustc))?;
-    let copy =
-        Copy::make(&unit.root, &(text.replace("#![forbid(", "#![deny  (") + &EXPORT.replace("@START@", &start)))?;
     let mut command = Command::new(rustc);
+    command.env(LINKED, IMAGE);
+    if !unit.is_program && !has_main(&text) {
+        return command.args(arguments).status().map_err(at(rustc));
+    }
+    let copy = if has_mains_symbol(&text) {
+        Copy::make(&unit.root, &text)?
+    } else {
+        let start = start_of_std(rustc).map_err(at(rustc))?;
+        Copy::make(&unit.root, &(without_forbid(&text) + &EXPORT.replace("@START@", &start)))?
+    };
     let mut before = "";
     for argument in arguments {
         let text = argument.to_str().unwrap_or_default();
@@ -82,7 +93,8 @@ fn compile(rustc: &Path, arguments: &[OsString]) -> Result<ExitStatus, RootError
             "bin" if before == "--crate-type" => command.arg("cdylib"),
             _ if Path::new(argument) == unit.root => command.arg(&copy.0),
             // What cannot be allowed again further down would refuse the added line.
-            _ if text.starts_with("--forbid=") => command.arg(text.replacen("forbid", "deny", 1)),
+            _ if text.starts_with("--forbid") => command.arg(text.replacen("forbid", "deny", 1)),
+            _ if text.starts_with("-F") => command.arg(text.replacen("-F", "-D", 1)),
             _ => command.arg(argument),
         };
         before = text;
@@ -145,6 +157,25 @@ impl Unit {
         let text = if self.is_program { text.replace(&format!("lib{}.so", self.name), &self.name) } else { text };
         fs::write(&list, text)
     }
+}
+
+/// A root whose lints can be allowed again further down: the length of lines is the same. Only the attributes of the crate are changed, which
+/// come before all else.
+fn without_forbid(text: &str) -> String {
+    let is_item = |line: &str| line.starts_with(|first: char| first.is_ascii_alphabetic()) || line.starts_with("#[");
+    let mut end = 0;
+    for line in text.split_inclusive('\n').take_while(|line| !is_item(line)) {
+        end += line.len();
+    }
+    text[..end].replace("forbid(", "deny  (") + &text[end..]
+}
+
+/// Whether a program's root has C's function `main` itself: `#![no_main]`.
+fn has_mains_symbol(text: &str) -> bool {
+    let mut attributes = text.lines().map(str::trim_start).filter(|line| line.starts_with("#!["));
+    attributes.any(|line| {
+        line.starts_with("#![no_main]") || line.contains("no_main") && text.contains("extern \"C\" fn main(")
+    })
 }
 
 /// Whether a library's root has a function `main` of its own.
@@ -250,6 +281,23 @@ mod tests {
         ] {
             assert!(unit(&other).is_none(), "{other}");
         }
+    }
+
+    #[test]
+    fn lints_that_are_forbidden_are_denied() {
+        let root = "//! A program.\n#![cfg_attr(\n    not(test),\n    forbid(unsafe_code)\n)]\n#![forbid(warnings)]\n\nfn main() { forbid(1) }\n";
+        let denied = "//! A program.\n#![cfg_attr(\n    not(test),\n    deny  (unsafe_code)\n)]\n#![deny  (warnings)]\n\nfn main() { forbid(1) }\n";
+        assert_eq!(without_forbid(root), denied);
+        assert_eq!(without_forbid("#![forbid(unsafe_code)]"), "#![deny  (unsafe_code)]");
+    }
+
+    #[test]
+    fn a_root_may_have_the_main_of_c() {
+        const MAIN: &str = "#[unsafe(no_mangle)]\nextern \"C\" fn main() -> i32 { 0 }\n";
+        assert!(has_mains_symbol(&format!("#![no_std]\n#![no_main]\n{MAIN}")));
+        assert!(has_mains_symbol(&format!("#![cfg_attr(not(test), no_main)]\n{MAIN}")));
+        assert!(!has_mains_symbol("#![cfg_attr(fuzzing, no_main)]\nfn main() {}\n"));
+        assert!(!has_mains_symbol("fn main() {\n    println!(\"#![no_main]\");\n}\n"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::process::Command;
 use std::{fs, io};
 
 use super::c_toolchain::{Toolchain, ToolchainError};
-use super::program_root::this_program;
+use super::program_root::{BESIDES, LINKED, this_program};
 
 /// The target whose std is linked: the host's own, which every toolchain has.
 pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -100,7 +100,7 @@ pub(super) fn prepare(cargo: &mut Command, cache: &Path) -> Result<Vec<OsString>
     let mut linker = OsString::from("-Clinker=");
     linker.push(tools.path(LINKER));
     flags.push(linker);
-    cargo.env("RUSTC_WORKSPACE_WRAPPER", tools.of_libc.join(WRAPPER));
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", tools.of_libc.join(WRAPPER)).env(LINKED, BESIDES);
     cargo.env("CC_x86_64_unknown_linux_gnu", tools.path("cc"));
     cargo.env("CXX_x86_64_unknown_linux_gnu", tools.path("c++"));
     // The host's libraries are for another libc.

@@ -81,8 +81,15 @@ pub(super) fn build_image(path: &Path, out: Option<&Path>, selection: &Selection
     let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
     let package = package.ok_or_else(|| metadata.no_crate_of_its_own(path))?;
     let name = selection.bin.clone().unwrap_or_else(|| package.name.clone());
-    let graph = || package::graph(&manifest, selection).map_err(|error| package.failed(error));
-    let base = match package.is_bare() || graph()?.uses("monohull-std") {
+    let links_ours = || {
+        let graph = package::graph(&manifest, selection).map_err(|error| package.failed(error))?;
+        // Of a crate that is alone the graph is right.
+        let is_alone = metadata.packages.len() == 1;
+        Ok::<_, BuildError>(
+            graph.uses("monohull-std") && (is_alone || package::links(&manifest, selection, "monohull-std")?),
+        )
+    };
+    let base = match package.is_bare() || links_ours()? {
         true => Base::MonohullStd,
         false => Base::RealStd { program: package.program(selection.bin.as_deref())? },
     };

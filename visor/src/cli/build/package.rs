@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::error::BuildError;
 use crate::cli::cache::cache;
 use crate::cli::cargo;
+use crate::cli::real_std::TARGET;
 use crate::cli::std_users::Graph;
 use monohull_report::escape::shown;
 
@@ -114,15 +115,16 @@ impl Package {
         }
     }
 
-    /// Whether it is a library that uses no std at all: it has everything of an image itself.
+    /// Whether it is a library that uses no std at all: it has everything of an image itself. A program without std has the libc.
     pub(super) fn is_bare(&self) -> bool {
         let bare = |target: &Target| {
             let text = fs::read_to_string(&target.src_path).unwrap_or_default();
             text.lines().any(|line| line.trim_start().starts_with("#![no_std]"))
         };
-        let mut roots =
-            self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind.ends_with("lib") || kind == "bin"));
-        roots.all(bare)
+        let is_library = |target: &&Target| target.kind.iter().any(|kind| kind.ends_with("lib"));
+        let roots =
+            self.targets.iter().filter(|target| is_library(target) || target.kind.iter().any(|kind| kind == "bin"));
+        roots.clone().any(|target| is_library(&target)) && roots.into_iter().all(bare)
     }
 
     /// The program to build: the one that is asked for, the only one, or that of `default-run`. None if the crate has none: then its
@@ -161,6 +163,17 @@ pub(super) fn graph(manifest: &Path, selection: &Selection) -> Result<Graph, Bui
         "--manifest-path",
     ]);
     Ok(serde_json::from_slice(&run(manifest, ask.arg(manifest).args(selection.features()))?)?)
+}
+
+/// Whether the crate links one of this name. In a workspace the graph has the features that any of its crates asks for; cargo builds
+/// a crate with those that this one does.
+pub(super) fn links(manifest: &Path, selection: &Selection, name: &str) -> Result<bool, BuildError> {
+    let mut ask = cargo::command(manifest);
+    ask.args(["tree", "--edges=normal,no-proc-macro", "--prefix=none", "--format={p}", "--quiet"]);
+    ask.args(["--target", TARGET, "--manifest-path"]).arg(manifest).args(selection.features());
+    let tree = run(manifest, &mut ask)?;
+    let is_named = |line: &[u8]| line.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b" "));
+    Ok(tree.split(|byte| *byte == b'\n').any(is_named))
 }
 
 /// Runs cargo; what it prints is an answer.
