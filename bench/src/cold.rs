@@ -97,11 +97,11 @@ pub(crate) fn hello_document(program: &str) -> Value {
 /// Has a template made.
 fn make_template(spawner: &Spawner, ready: &Arc<Ready>) -> Result<Template> {
     let worker = spawner.idle_worker().map_err(|error| error.to_string())?;
-    let job = Job { template: JobTemplate::Make, ..Job::new(ready.clone(), Vec::new()) };
+    let job = Job { template: JobTemplate::Make(0), ..Job::new(ready.clone(), Vec::new()) };
     let mut running = worker.assign(&job).map_err(|error| error.to_string())?;
     listen(&mut running, |message| match message {
         Message::Suspended(made) => {
-            Some(Template::of(ready, &made.continuation, 1 << 30).map_err(|error| error.to_string()))
+            Some(Template::of(ready, 0, &made.continuation, 1 << 30).map_err(|error| error.to_string()))
         }
         Message::Ended { report, .. } => Some(Err(format!("there is no template: {:?}", report.error))),
         Message::Done { .. } => Some(Err("there is no template: it has ended".to_owned())),
@@ -128,7 +128,7 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
     let ready = Arc::new(Ready::new(plan).map_err(|error| wrong(&error))?);
     let template = match function {
         Function::FromTemplate | Function::PythonFromTemplate | Function::HelloFromTemplate => {
-            JobTemplate::From(Arc::new(make_template(&spawner, &ready)?))
+            JobTemplate::From(vec![Arc::new(make_template(&spawner, &ready)?)])
         }
         Function::Nothing | Function::Prepared | Function::Python | Function::Hello => JobTemplate::No,
     };

@@ -159,6 +159,37 @@ fn a_later_run_starts_from_what_the_first_has_kept_and_is_a_run_of_its_own() {
     assert_eq!(suspended.start, json!({ "kind": "template" }));
 }
 
+/// The second of three has the expensive start.
+#[test]
+fn a_later_step_starts_from_what_the_first_run_has_kept() {
+    let place = Place::new();
+    fs::write(place.path("pass.so"), image_bytes("sleeper")).expect("written");
+    let mut document = document("a", &json!({ "after": ["first"] }));
+    document["functions"]["pass"] = json!({ "image": "pass.so" });
+    let passes_on = |slot: &str| json!({ "naps": 0, "milliseconds": 0, "takes": slot, "fills": slot });
+    let steps = document["steps"].as_array_mut().expect("a list");
+    steps.push(json!({ "name": "first", "function": "pass", "args": passes_on("in") }));
+    steps.push(json!({ "name": "last", "function": "pass", "after": ["main"], "args": passes_on("out") }));
+    fs::write(place.path("test.json"), document.to_string()).expect("written");
+    let first = place.run_with(&[], "the first input");
+    assert_eq!((&first.start, first.is("template")), (&json!({ "kind": "main" }), "false"));
+    for _ in 0..2 {
+        let later = place.run_with(&[], "the first input");
+        assert_eq!((&later.start, later.is("template")), (&json!({ "kind": "template" }), "true"));
+        for same in ["sum", "label", "seen", "backwards"] {
+            assert_eq!(later.is(same), first.is(same), "{same}");
+        }
+        assert_ne!(later.is("random"), first.is("random"));
+    }
+    let text = place.monohull(&[], "some text").expect(0);
+    assert!(text.out.contains("start       main[0] from a template\n"), "{}", text.out);
+    // The image of that step counts, and that of no other.
+    fs::write(place.path("pass.so"), [&image_bytes("sleeper")[..], b"x"].concat()).expect("written");
+    assert!(place.is_from_template());
+    fs::write(place.path("f.so"), [&image_bytes("prepared")[..], b"x"].concat()).expect("written");
+    assert!(!place.is_from_template());
+}
+
 #[test]
 fn a_workflow_of_several_steps_starts_from_a_template_of_the_first() {
     let place = Place::new();

@@ -43,7 +43,9 @@ fn domain(load_all: bool) -> Domain {
         published: Default::default(),
         lineage: Default::default(),
         template: Default::default(),
-        template_instance: None,
+        template_instances: Arc::new([]),
+        first_begins_alone: false,
+        template_finds_no_files: false,
         template_at_first_wait: false,
     };
     Domain::new(options).expect("the host can hold a domain")

@@ -108,6 +108,108 @@ fn a_workflow_of_several_steps_starts_from_a_template_of_the_first() {
     }
 }
 
+/// Three steps, of which the second has the expensive start, and two of them at once. It alone has a template then, and each its own.
+#[test]
+fn later_steps_and_several_at_once_start_from_their_templates() {
+    for process in ["per-invocation", "reused"] {
+        let server = Server::start_with(&["--prefork", "2", "--process", process]);
+        server.put_example("prepared");
+        server.put_example("sleeper");
+        let mut document = workflow("steps", "", "a");
+        document["functions"]["pass"] = json!({ "image": "function:sleeper" });
+        let passes_on = |slot: &str| json!({ "naps": 0, "milliseconds": 0, "takes": slot, "fills": slot });
+        let mut heavy = document["steps"][0].clone();
+        heavy["after"] = json!(["first"]);
+        document["steps"] = json!([
+            { "name": "first", "function": "pass", "args": passes_on("in") },
+            heavy,
+            { "name": "last", "function": "pass", "after": ["main"], "args": passes_on("out") },
+        ]);
+        server.put_workflow(&document);
+        let start = |id: &str, step: usize| {
+            let report = server.get(&format!("/invocations/{id}")).expect(200).json()["report"].clone();
+            (report["steps"][step]["name"].clone(), report["steps"][step]["instances"][0]["start"].clone())
+        };
+        let (ordinary, kind) = invoke(&server, "steps", "the first input");
+        assert_eq!((&kind, &ordinary["template"]), (&main_start(), &"false".into()), "{process}");
+        starts_from_template(&server, "steps");
+        has_templates(&server, 1);
+        let mut drawn = vec![ordinary["random"].clone(), ordinary["invocation"].clone()];
+        for _ in 0..3 {
+            let answer = server.post("/invoke/steps", b"the first input").expect(200);
+            let id = answer.headers["x-invocation-id"].clone();
+            assert!(answer.text().contains("template=true"), "{process}: {}", answer.text());
+            for (step, name, kind) in
+                [(0, "first", Value::Null), (1, "main", template_start()), (2, "last", Value::Null)]
+            {
+                assert_eq!(start(&id, step), (name.into(), kind), "{process}");
+            }
+            let (later, kind) = invoke(&server, "steps", "the first input");
+            assert_eq!((&kind, &later["template"]), (&template_start(), &"true".into()), "{process}");
+            for same in ["sum", "label", "seen", "backwards"] {
+                assert_eq!(later[same], ordinary[same], "{process}: {same}");
+            }
+            for own in ["random", "invocation"] {
+                assert!(!drawn.contains(&later[own]), "{process}: {own} is each invocation's own");
+                drawn.push(later[own].clone());
+            }
+        }
+        let other = invoke(&server, "steps", "another input").0;
+        assert_ne!(other["sum"], ordinary["sum"], "the input is the later invocation's");
+        // Another version has nothing of this one.
+        document["steps"][1]["args"]["label"] = json!("another");
+        server.put_workflow(&document);
+        let (told, kind) = invoke(&server, "steps", "the first input");
+        assert_eq!((&kind, &told["label"]), (&main_start(), &"another".into()), "{process}");
+    }
+}
+
+/// No function of it says that it is ready. What counts words does so in three instances at once.
+#[test]
+fn all_instances_of_a_fan_out_start_from_templates() {
+    for process in ["per-invocation", "reused"] {
+        let server = Server::start_with(&["--prefork", "2", "--process", process]);
+        for function in ["split", "map", "reduce", "merge"] {
+            server.put_example(&format!("word-count-{function}"));
+        }
+        let image = |name: &str| json!({ "image": format!("function:word-count-{name}") });
+        server.put_workflow(&json!({
+            "name": "words",
+            "template": "after-first-wait",
+            "functions": {
+                "split": image("split"), "map": image("map"), "reduce": image("reduce"), "merge": image("merge"),
+            },
+            "steps": [
+                { "name": "split", "function": "split", "args": { "parts": 3 } },
+                { "name": "map", "function": "map", "after": ["split"], "instances": 3, "args": { "shards": 1 } },
+                { "name": "reduce", "function": "reduce", "after": ["map"] },
+                { "name": "merge", "function": "merge", "after": ["reduce"] },
+            ],
+            "inputs": ["text"],
+            "outputs": ["counts"],
+        }));
+        let run = |text: &str| {
+            let answer = server.post("/invoke/words", text.as_bytes()).expect(200);
+            let id = &answer.headers["x-invocation-id"];
+            let report = server.get(&format!("/invocations/{id}")).expect(200).json()["report"].clone();
+            let steps = report["steps"].as_array().expect("steps").clone();
+            let instances = steps.iter().flat_map(|step| step["instances"].as_array().expect("instances").clone());
+            (answer.text(), instances.map(|instance| instance["start"].clone()).collect::<Vec<_>>())
+        };
+        let (text, other) = ("the fox and the dog and the bird", "one more text, of more words");
+        let (counts, starts) = run(text);
+        assert_eq!(starts, vec![main_start(); 6], "{process}");
+        eventually("all start from templates", || run(text).1 == vec![template_start(); 6]);
+        has_templates(&server, 6);
+        let (others, _) = run(other);
+        for _ in 0..3 {
+            assert_eq!(run(text), (counts.clone(), vec![template_start(); 6]), "{process}");
+            assert_eq!(run(other).0, others, "{process}");
+        }
+        assert_ne!(counts, others);
+    }
+}
+
 /// The libc starts before `main`, and reads arguments and the environment there: they are those of the workflow's version.
 #[test]
 fn programs_in_c_have_templates() {

@@ -38,27 +38,59 @@ fn full() -> Plan {
     workflow::load_str(Path::new("dir/full.json"), FULL).unwrap_or_else(|error| panic!("{error}"))
 }
 
+fn plan_of(steps: Value, files: Value) -> Plan {
+    let functions = json!({ "f": { "image": "f.so" } });
+    let text = json!({ "name": "w", "functions": functions, "files": files, "steps": steps }).to_string();
+    workflow::load_str(Path::new("w.json"), &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn step(name: &str, more: &Value) -> Value {
+    let mut step = json!({ "name": name, "function": "f" });
+    step.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    step
+}
+
 #[test]
-fn one_instance_with_which_a_workflow_begins_may_have_a_template() {
-    let step_of = |steps: Value| {
-        let functions = json!({ "f": { "image": "f.so" } });
-        let text = json!({ "name": "w", "functions": functions, "steps": steps }).to_string();
-        let plan = workflow::load_str(Path::new("w.json"), &text).unwrap_or_else(|error| panic!("{error}"));
-        plan.template_step().map(|step| plan.steps[step].name.clone())
+fn the_first_instances_of_each_step_may_have_templates() {
+    let of = |steps: Value| {
+        let plan = plan_of(steps, json!([]));
+        let name = |(step, index): (usize, u32)| format!("{}{index}", plan.steps[step].name);
+        plan.template_instances().into_iter().map(name).collect::<Vec<_>>().join(" ")
     };
-    let step = |name: &str, more: Value| {
-        let mut step = json!({ "name": name, "function": "f" });
-        step.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        step
+    let first = || step("a", &json!({}));
+    assert_eq!(of(json!([first()])), "a0");
+    assert_eq!(of(json!([step("b", &json!({ "after": ["a"], "instances": 3 })), first()])), "a0 b0 b1 b2");
+    let beside = step("b", &json!({ "instances": 2 }));
+    assert_eq!(
+        of(json!([first(), beside, step("c", &json!({ "after": ["a"], "instances": 3 }))])),
+        "a0 b0 c0 b1 c1 c2"
+    );
+    let each = step("b", &json!({ "after": ["a"], "instances": { "each": "part.*", "max": 3 } }));
+    let handler = step("c", &json!({ "handles": "effect" }));
+    assert_eq!(of(json!([first(), each, handler])), "a0", "how many those have is not known before");
+    let many = json!([step("a", &json!({ "instances": 1000 })), step("b", &json!({ "after": ["a"] }))]);
+    assert_eq!(of(many), "a0 b0 a1 a2 a3 a4 a5 a6");
+    let steps = (0..20).map(|number| step(&format!("s{number}-"), &json!({}))).collect();
+    assert_eq!(of(steps), "s0-0 s1-0 s2-0 s3-0 s4-0 s5-0 s6-0 s7-0");
+}
+
+#[test]
+fn where_a_workflow_begins_alone_there_are_no_files_yet_and_elsewhere_only_where_none_are_seen() {
+    let of = |steps: &Value, files: Value| {
+        let plan = plan_of(steps.clone(), files);
+        let one = |name: &str| (plan.steps.iter().position(|step| step.name == name).expect("a step"), 0);
+        let both = |name: &str| (plan.begins_alone(one(name)), plan.finds_no_files(one(name)));
+        [both("a"), both("b")]
     };
-    let first = || step("first", json!({}));
-    let then = || step("then", json!({ "after": ["first"], "instances": 3 }));
-    assert_eq!(step_of(json!([first()])).as_deref(), Some("first"));
-    assert_eq!(step_of(json!([then(), first()])).as_deref(), Some("first"));
-    let handler = step("handler", json!({ "handles": "effect" }));
-    assert_eq!(step_of(json!([handler, first(), then()])).as_deref(), Some("first"));
-    assert_eq!(step_of(json!([first(), then(), step("other", json!({}))])), None);
-    assert_eq!(step_of(json!([step("first", json!({ "instances": 2 })), then()])), None);
+    let memory = || json!([{ "at": "/", "memory": "1MiB" }]);
+    let then = json!([step("a", &json!({})), step("b", &json!({ "after": ["a"] }))]);
+    assert_eq!(of(&then, json!([])), [(true, true), (false, true)]);
+    assert_eq!(of(&then, memory()), [(true, true), (false, false)], "the first may have made some");
+    assert_eq!(of(&then, json!([{ "at": "/", "directory": "d" }])), [(true, false), (false, false)]);
+    let beside = json!([step("a", &json!({})), step("b", &json!({}))]);
+    assert_eq!(of(&beside, memory()), [(false, false), (false, false)]);
+    let blind = json!([step("a", &json!({ "instances": 2 })), step("b", &json!({ "after": ["a"], "files": [] }))]);
+    assert_eq!(of(&blind, memory()), [(false, false), (false, true)]);
 }
 
 #[test]

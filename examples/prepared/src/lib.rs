@@ -10,7 +10,7 @@ use monohull_std::prelude::*;
 use monohull_std::slot::SlotString;
 use monohull_std::sync::Mutex;
 use monohull_std::time::Instant;
-use monohull_std::{durable, env, fs, random, ready, thread};
+use monohull_std::{durable, env, fs, generation, random, ready, thread};
 
 /// What this memory has seen of inputs.
 static SEEN: Mutex<String> = Mutex::new(String::new());
@@ -42,6 +42,7 @@ fn main(entries: u64, before: String, label: String) {
         "missing" => assert!(fs::metadata("/missing").is_err() && fs::read("missing").is_err()),
         "invocation" => earlier = durable::invocation_id(),
         "migration" => earlier = durable::handed_over("state").unwrap_or_default(),
+        "generation" => assert_eq!(generation(), 0),
         "publish" => durable::publish("state", "too early").expect("it is published"),
         "panic" if env::var("MAY_PANIC").is_ok() => panic!("before it was ready"),
         // No page is equal to another one.

@@ -11,6 +11,8 @@
 //!
 //! Some cells of an ended domain are kept for the next one of their process, which takes a kept cell for an empty one: its
 //! instances get the cells, and the keys, that they would get in a new process.
+//!
+//! An instance that starts from a template needs the cell in which that was made. Such cells are reserved: others get them last.
 #![allow(clippy::vec_box, reason = "a cell is leased as a box, and is not moved")]
 
 use super::address_space::{AddressSpace, AddressSpaceError, SMALL};
@@ -37,6 +39,8 @@ struct States {
     capacity: usize,
     /// Counts the cells that have been wiped.
     wiped: u64,
+    /// Cells, of the first ones, in which instances are to start from templates: a bit for each. Others get them if there is no other.
+    reserved: u64,
 }
 
 /// What a cell is used for.
@@ -73,7 +77,13 @@ impl CellPool {
             space.keys().claim(cell.key());
         }
         let cells = kept.into_iter().map(CellState::Kept).collect();
-        CellPool { space, states: Mutex::new(States { cells, capacity: CELL_COUNT, wiped: 0 }) }
+        CellPool { space, states: Mutex::new(States { cells, capacity: CELL_COUNT, wiped: 0, reserved: 0 }) }
+    }
+
+    /// Leaves these cells to instances that need the very one, as far as there are others.
+    pub(crate) fn reserve(&self, cells: impl IntoIterator<Item = usize>) {
+        let bits = cells.into_iter().map(bit);
+        self.lock().reserved |= bits.fold(0, |bits, bit| bits | bit);
     }
 
     /// Wipes the first cells, so that another domain may use them; all others become part of the bare reservation. No instance
@@ -132,7 +142,7 @@ impl CellPool {
             return Some(if cell.suits(image, stack_size) { CellLease::Warm(cell) } else { CellLease::Other(cell) });
         }
         if let Some(index) = empty
-            && let Some(key) = self.space.keys().acquire()
+            && let Some(key) = self.space.keys().acquire_for(index)
         {
             states.set(index, CellState::Leased);
             return Some(CellLease::Empty(index, key));
@@ -140,16 +150,39 @@ impl CellPool {
         states.take_warm(|_| true, |since| u64::MAX - since).map(CellLease::Other)
     }
 
+    /// The same, but the cell with this index; `None` if that is in use, or has not been wiped.
+    pub(crate) fn lease_reserved(&self, index: usize, image: &Arc<LoadedImage>, stack_size: u64) -> Option<CellLease> {
+        let mut states = self.lock();
+        states.reserved &= !bit(index);
+        match states.cells.get(index) {
+            None if index >= states.capacity => return None,
+            None | Some(CellState::Empty) => {
+                let key = self.space.keys().acquire_for(index)?;
+                states.set(index, CellState::Leased);
+                return Some(CellLease::Empty(index, key));
+            }
+            Some(CellState::Kept(_) | CellState::Warm { .. }) => {}
+            Some(CellState::Leased | CellState::Dirty(_) | CellState::Failed(_)) => return None,
+        }
+        match std::mem::replace(&mut states.cells[index], CellState::Leased) {
+            CellState::Kept(cell) | CellState::Warm { cell, .. } if cell.suits(image, stack_size) => {
+                Some(CellLease::Warm(cell))
+            }
+            CellState::Kept(cell) | CellState::Warm { cell, .. } => Some(CellLease::Other(cell)),
+            _ => None,
+        }
+    }
+
     /// Takes the cell with this index, which has never been used. `None` if it has, or if there is no key for it.
     pub(crate) fn lease_at(&self, index: usize) -> Option<CellLease> {
         let mut states = self.lock();
-        while states.cells.len() <= index.min(states.capacity - 1) {
-            states.cells.push(CellState::Empty);
+        if index >= states.capacity {
+            return None;
         }
         if let Some(cell) = states.take_kept(index) {
             return Some(CellLease::Other(cell));
         }
-        if !matches!(states.cells.get(index), Some(CellState::Empty)) {
+        if !matches!(states.cells.get(index), None | Some(CellState::Empty)) {
             return None;
         }
         let key = self.space.keys().acquire()?;
@@ -266,13 +299,17 @@ impl CellPool {
     }
 }
 
+/// Of the cell with this index, among those that can be reserved.
+fn bit(index: usize) -> u64 {
+    u32::try_from(index).ok().and_then(|index| 1_u64.checked_shl(index)).unwrap_or(0)
+}
+
 impl States {
     fn set(&mut self, index: usize, state: CellState) {
-        if index == self.cells.len() {
-            self.cells.push(state);
-        } else {
-            self.cells[index] = state;
+        if index >= self.cells.len() {
+            self.cells.resize_with(index + 1, || CellState::Empty);
         }
+        self.cells[index] = state;
     }
 
     fn set_warm(&mut self, cell: Box<Cell>) {
@@ -281,11 +318,13 @@ impl States {
         self.set(cell.index(), CellState::Warm { cell, since });
     }
 
-    /// The index of an empty cell, or of a kept one. One that has never been used is the last choice: its page tables are new as
-    /// well.
+    /// The index of an empty cell, or of a kept one. One that has never been used is a late choice: its page tables are new as well. One that is
+    /// reserved is the last.
     fn empty(&self) -> Option<usize> {
-        let used = self.cells.iter().position(|state| matches!(state, CellState::Empty | CellState::Kept(_)));
-        used.or((self.cells.len() < self.capacity).then_some(self.cells.len()))
+        let is_empty = |index: &usize| matches!(self.cells[*index], CellState::Empty | CellState::Kept(_));
+        let mut empty = (0..self.cells.len()).filter(is_empty).chain(self.cells.len()..self.capacity);
+        let first = empty.clone().next();
+        empty.find(|index| self.reserved & bit(*index) == 0).or(first)
     }
 
     /// Leases the warm cell with the highest `rank` among those that are `wanted`.
@@ -403,6 +442,51 @@ mod tests {
         pool.give_back(pool.lease(&image, STACK).expect("a warm cell"));
         pool.wipe_dirty();
         assert!(matches!(pool.lease(&image, STACK), Some(CellLease::Warm(_))));
+    }
+
+    /// Which cell a lease is of.
+    fn index_of(lease: Option<CellLease>) -> Option<usize> {
+        lease.map(|lease| match lease {
+            CellLease::Empty(index, _) => index,
+            CellLease::Warm(cell) | CellLease::Other(cell) => cell.index(),
+        })
+    }
+
+    #[test]
+    fn a_reserved_cell_goes_to_the_one_that_asks_for_it_and_to_others_last() {
+        let _one = one_at_a_time();
+        let (pool, image, other) = (pool(4), image(), image());
+        pool.reserve([0, 2, 100]);
+        assert_eq!([1, 3].map(Some), [(); 2].map(|()| index_of(pool.lease(&image, STACK))));
+        let lease = pool.lease_reserved(2, &image, STACK).expect("it was left to this one");
+        assert!(matches!(&lease, CellLease::Empty(2, _)) && pool.lease_reserved(2, &image, STACK).is_none());
+        assert_eq!(index_of(pool.lease(&image, STACK)), Some(0), "there is no other");
+        assert!(pool.lease_reserved(0, &image, STACK).is_none() && pool.lease_reserved(4, &image, STACK).is_none());
+        // One that others have had.
+        let cell = pool.prepare(lease, &image, STACK).expect("memory");
+        pool.release(cell);
+        assert!(pool.lease_reserved(2, &image, STACK).is_none(), "it is not wiped");
+        pool.wipe_dirty();
+        let lease = pool.lease_reserved(2, &image, STACK);
+        assert!(matches!(&lease, Some(CellLease::Warm(cell)) if cell.index() == 2));
+        pool.give_back(lease.expect("a lease"));
+        pool.wipe_dirty();
+        let lease = pool.lease_reserved(2, &other, STACK);
+        assert!(matches!(&lease, Some(CellLease::Other(cell)) if cell.index() == 2));
+    }
+
+    #[test]
+    fn a_cell_gets_its_key_in_whatever_order_they_are_leased() {
+        let _one = one_at_a_time();
+        let space = Arc::new(AddressSpace::reserve(Keys::scarce(3)).expect("address space"));
+        let (pool, image) = (CellPool::new(space.clone(), Vec::new()), image());
+        pool.reserve([0, 1]);
+        for index in [2, 0, 1] {
+            let lease = if index == 2 { pool.lease(&image, STACK) } else { pool.lease_reserved(index, &image, STACK) };
+            let is_own = matches!(&lease, Some(CellLease::Empty(at, key)) if (*at, *key) == (index, space.keys().of_cell(index)));
+            assert!(is_own, "{index}");
+        }
+        assert!(pool.lease(&image, STACK).is_none(), "there is no key left");
     }
 
     /// A byte on the main stack of a cell.

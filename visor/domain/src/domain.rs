@@ -3,7 +3,7 @@
 use super::address_space::AddressSpace;
 use super::carrier::Carrier;
 use super::cell_pool::CellPool;
-use super::checkpoint::{Changes, Suspension, TemplateState};
+use super::checkpoint::{Changes, Suspension, TemplateState, TemplateUse};
 use super::clock::DomainClock;
 use super::dispatcher::Dispatcher;
 use super::driver::Driver;
@@ -75,6 +75,9 @@ impl Domain {
             effects: Effects::default(),
             options,
         });
+        if let TemplateUse::From(templates) = &shared.options.template {
+            shared.cells.reserve(templates.iter().map(|(cell, _)| *cell));
+        }
         hostcall::bind_core(&shared);
         shared.bind_not_ready(None);
         if shared.options.load_all {

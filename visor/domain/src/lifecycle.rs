@@ -15,6 +15,7 @@
 //!
 //! Pending instances get cell and key strictly in their order.
 
+use super::address_space::AddressSpaceError;
 use super::cell::Cell;
 use super::cell_pool::CellLease;
 use super::checkpoint::Begun;
@@ -42,6 +43,11 @@ fn too_much_data(data: u64, limit: u64) -> Failure {
     Failure::blamed(FailureKind::MemoryLimit, Blame::Workflow, text)
 }
 
+/// The host has no room for the image of an instance.
+fn unmapped(error: &AddressSpaceError) -> Failure {
+    Failure::blamed(FailureKind::Load, Blame::Host, format!("its image cannot be mapped: {error}"))
+}
+
 impl Shared {
     /// Starts an instance in a cell that has been leased for it: its main thread is in the ready queue afterwards.
     pub(super) fn launch(&self, config: InstanceConfig, lease: CellLease) {
@@ -55,11 +61,7 @@ impl Shared {
         }
         let mut cell = match self.cells.prepare(lease, &config.image, config.stack_size) {
             Ok(cell) => cell,
-            Err(error) => {
-                let failure =
-                    Failure::blamed(FailureKind::Load, Blame::Host, format!("its image cannot be mapped: {error}"));
-                return self.not_launched(token, failure);
-            }
+            Err(error) => return self.not_launched(token, unmapped(&error)),
         };
         let index = cell.index();
         let image_base = cell.image_base();
@@ -69,11 +71,18 @@ impl Shared {
             Ok(begun) => begun,
             Err(error) => {
                 // What has been written to the cell is of no use to anyone.
-                self.cells.release(cell);
-                self.template_unfit(error);
-                return self.not_launched(token, cancelled());
+                if !self.template_unfit(&config, error) {
+                    self.cells.release(cell);
+                    return self.not_launched(token, cancelled());
+                }
+                cell = match self.cells.prepare(CellLease::Other(cell), &config.image, config.stack_size) {
+                    Ok(emptied) => emptied,
+                    Err(error) => return self.not_launched(token, unmapped(&error)),
+                };
+                None
             }
         };
+        self.note_beginning(&config, begun.is_some());
         let begun = begun.unwrap_or_else(|| Begun {
             user_rsp: cell.prepare_stack(None, image_base + config.image.image.start),
             value: 0,
@@ -293,7 +302,9 @@ mod tests {
             published: Default::default(),
             lineage: Default::default(),
             template: Default::default(),
-            template_instance: None,
+            template_instances: Arc::new([]),
+            first_begins_alone: false,
+            template_finds_no_files: false,
             template_at_first_wait: false,
         };
         Domain::on(ReservedDomain { carrier, space, cells: Vec::new() }, options)

@@ -68,8 +68,12 @@ pub struct Options {
     pub lineage: Lineage,
     /// Whether a template is to be made, or an instance starts from one.
     pub template: TemplateUse,
-    /// The token of the instance that it is of: the first of the domain. Without one no instance has a template.
-    pub template_instance: Option<u64>,
+    /// The tokens of the instances that may have one, by the cell in which each begins; 64 at most.
+    pub template_instances: Arc<[u64]>,
+    /// Whether the first of these begins before any other instance, so that the run can begin again without templates.
+    pub first_begins_alone: bool,
+    /// Whether the instance of which a template is made may ask for files before it is ready: the answer is that there are none.
+    pub template_finds_no_files: bool,
     /// A template may be before the first call that is an instance's own: the function need not say when it is ready.
     pub template_at_first_wait: bool,
     /// Gets every line of output as it is written.

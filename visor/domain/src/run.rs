@@ -517,7 +517,9 @@ impl Resources for Shared {
         if self.cells_kept_for_handlers(config) > 0 && !self.has_lease(config) {
             return None;
         }
-        self.cells.lease(&config.image, config.stack_size)
+        let own = self.cell_for_template(config);
+        let own = own.and_then(|cell| self.cells.lease_reserved(cell, &config.image, config.stack_size));
+        own.or_else(|| self.cells.lease(&config.image, config.stack_size))
     }
 
     fn has_lease(&self, config: &InstanceConfig) -> bool {

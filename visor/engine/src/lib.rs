@@ -75,6 +75,9 @@ pub enum HostError {
     /// The job has fewer files than the workflow.
     #[error("the job lacks files of the workflow; this is a bug in Monohull")]
     FilesMissing,
+    /// A template was asked for of an instance that cannot have one.
+    #[error("the workflow has no such instance that could have a template; this is a bug in Monohull")]
+    NoTemplate,
     /// The rest of a run cannot be gone on with.
     #[error("the checkpoint cannot be gone on with: {0}")]
     Restore(#[from] RestoreError),
@@ -187,7 +190,7 @@ pub struct RunResources {
     pub continuation: Option<Continuation<CapturedPages>>,
     /// Events for functions that wait for them.
     pub events: Vec<Event>,
-    /// Whether the run makes a template, or the instance of its first step starts from one.
+    /// Whether the run makes a template, or instances start from some.
     pub template: TemplateUse,
 }
 
@@ -365,10 +368,17 @@ impl Ready {
         if let Some(continuation) = &continuation {
             scheduler.restore(continuation)?;
         }
-        let makes_template = matches!(resources.template, TemplateUse::Make);
-        if makes_template && let Some(step) = self.plan.template_step() {
-            scheduler.runs_only(step);
+        let template_instances = self.plan.template_instances();
+        let tokens: Arc<[u64]> = template_instances.iter().map(|one| step_scheduler::token_of(*one)).collect();
+        let first_begins_alone = template_instances.first().is_some_and(|first| self.plan.begins_alone(*first));
+        let mut makes_template = None;
+        if let TemplateUse::Make(cell) = resources.template {
+            let instance = *template_instances.get(cell).ok_or(HostError::NoTemplate)?;
+            scheduler.runs_only(instance);
+            makes_template = Some(instance);
         }
+        let template_finds_no_files = makes_template.is_some_and(|instance| self.plan.finds_no_files(instance));
+        let makes_template = makes_template.is_some();
         context.dispatched_ns.map(|at| scheduler.note("dispatched", at));
         let mut published = context.published.clone();
         let mounts = mounts::build(&self.plan, resources.files).ok_or(HostError::FilesMissing)?;
@@ -406,7 +416,9 @@ impl Ready {
                 published: published.clone(),
                 lineage,
                 template: resources.template.clone(),
-                template_instance: self.plan.template_step().map(step_scheduler::first_instance),
+                template_instances: tokens.clone(),
+                first_begins_alone,
+                template_finds_no_files,
                 template_at_first_wait: self.plan.template == TemplatePoint::AfterFirstWait,
             };
             let mut domain = Domain::on(fresh, options);

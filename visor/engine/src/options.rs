@@ -38,7 +38,7 @@ pub struct RunOptions {
     pub skip_time: bool,
     /// The id of the invocation; without it a new one is drawn.
     pub invocation: Option<String>,
-    /// Whether the run makes a template, with which it ends, or the instance of its first step starts from one.
+    /// Whether the run makes a template, with which it ends, or instances start from some.
     pub template: TemplateUse,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,

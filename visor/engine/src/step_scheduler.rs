@@ -9,7 +9,7 @@ mod timeline;
 
 pub(crate) use effects::effects;
 pub use record::StateError;
-pub(crate) use starts::first_instance;
+pub(crate) use starts::token_of;
 
 use super::clock::{Clock, Scale};
 use super::{Delay, Latest};
@@ -93,6 +93,8 @@ struct State {
     cold_start_us: Option<u64>,
     /// When the run has to end, if that is before its own timeout.
     latest: Option<(Instant, Delay)>,
+    /// The instance of the one step that starts, if it is to be the only one.
+    only: Option<u32>,
 }
 
 struct StepState {
@@ -177,6 +179,7 @@ impl StepScheduler {
             timeline: Timeline::default(),
             cold_start_us: None,
             latest,
+            only: None,
         };
         StepScheduler { state: Arc::new(Mutex::new(state)) }
     }

@@ -70,10 +70,17 @@ pub struct RunReport {
     /// The server's process that ran the workflow; absent outside of a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessReport>,
-    /// Where the instance began with which the workflow begins; absent if its function does not say when it is ready, and if the workflow begins
-    /// with several.
+    /// Where the first instance began, in the order of the steps, that says when it is ready or need not say it; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<StartReport>,
+}
+
+impl RunReport {
+    /// Takes over what the first of the instances says of its start that says something.
+    pub fn note_start(&mut self) {
+        let mut instances = self.steps.iter().flat_map(|step| &step.instances);
+        self.start = instances.find_map(|instance| instance.start.as_deref().cloned());
+    }
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -134,7 +141,7 @@ pub struct ProcessReport {
     pub before: u64,
 }
 
-/// Where the first instance of a run began, whose function says when it is ready.
+/// Where an instance began whose function says when it is ready.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StartReport {
     /// At its beginning, or at the template.
@@ -248,6 +255,9 @@ pub struct InstanceReport {
     /// What it printed, all attempts together, up to the workflow's limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<Line>,
+    /// Where it began; absent if its function does not say when it is ready, and if it is none that may have a template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Box<StartReport>>,
 }
 
 /// An attempt that failed.

@@ -7,8 +7,8 @@
 //!   entry    | pages and record, as a worker has sent them | kind, time (16 bytes) | seal (32 bytes) |
 //! ```
 //!
-//! The name is the hash of what is known without reading an image: the plan, this program, the processor, the isolation. The seal is one of the
-//! user's key ([`image_cache`](super::image_cache)) over the content, the name and the hash of the image that the template is of. So an entry of an
+//! Each is of one instance of the workflow. The name is the hash of what is known without reading an image: the plan, which instance it is, this
+//! program, the processor, the isolation. The seal is one of the user's key ([`image_cache`](super::image_cache)) over the content, the name and the hash of the image that the template is of. So an entry of an
 //! image that has changed is found, refused and replaced.
 //!
 //! A template is used on the host that has made it until that starts again: a time that the function has noted must not be in the future, or of
@@ -37,8 +37,9 @@ use monohull_ipc::sealed::{seal, seal_written};
 use monohull_report::{RunReport, StartKind, Status};
 use monohull_sys::sealed_bytes::SealedBytes;
 use monohull_worker::cgroup::CgroupMode;
-use monohull_worker::{KeptTemplates, NotMade, Template, make_template};
+use monohull_worker::{KeptTemplates, NotMade, Template, make_template, template_instances};
 use monohull_workflow::Plan;
+use monohull_workflow::plan::TemplateInstance;
 
 /// The folder in the cache, and what its key is called by.
 const KIND: &str = "templates";
@@ -58,15 +59,20 @@ const END: usize = NOTE + 32;
 pub(super) struct RunTemplates {
     /// Of each function, a hash of its image that is known already.
     known: Vec<Option<[u8; 32]>>,
-    sought: Option<Sought>,
+    /// Of each instance that may have one.
+    sought: Vec<Sought>,
 }
 
 /// What was sought.
 struct Sought {
     workflow: Arc<Ready>,
+    cell: usize,
+    instance: TemplateInstance,
     names: Names,
     path: PathBuf,
     found: Found,
+    /// Whether it is to be made after the run.
+    is_wanted: bool,
 }
 
 /// What there was.
@@ -112,27 +118,37 @@ impl Note {
 impl RunTemplates {
     /// Those of a workflow whose functions have these images, as far as that is known.
     pub(super) fn new(known: Vec<Option<[u8; 32]>>) -> RunTemplates {
-        RunTemplates { known, sought: None }
+        RunTemplates { known, sought: Vec::new() }
     }
 
-    /// Says in the report why there can be no template. Whether one is to be made.
-    pub(super) fn complete(&self, report: &mut RunReport) -> bool {
-        let (Some(sought), Some(start)) = (&self.sought, &mut report.start) else { return false };
-        // Whatever the process of the workflow says of it.
-        start.no_template = None;
-        if let Found::Never(why) = &sought.found {
-            start.no_template = Some(why.clone());
+    /// Says in the report why there can be no templates. Whether any are to be made.
+    pub(super) fn complete(&mut self, report: &mut RunReport) -> bool {
+        for sought in &mut self.sought {
+            let (step, index) = sought.instance;
+            let instance = report.steps.get_mut(step).and_then(|step| step.instances.get_mut(index as usize));
+            let Some(start) = instance.and_then(|instance| instance.start.as_deref_mut()) else { continue };
+            // Whatever the process of the workflow says of it.
+            let unfit = start.no_template.take();
+            match (&sought.found, unfit) {
+                (Found::Never(why), _) => start.no_template = Some(why.clone()),
+                (Found::Template, Some(why)) if start.kind == StartKind::Main => drop_entry(&sought.path, &why),
+                _ => {}
+            }
+            sought.is_wanted = start.kind == StartKind::Main && sought.found == Found::Nothing;
         }
-        start.kind == StartKind::Main && sought.found == Found::Nothing && report.status == Status::Done
+        report.note_start();
+        report.status == Status::Done && self.sought.iter().any(|sought| sought.is_wanted)
     }
 
-    /// Makes the template and keeps it, for a run that has taken so long. What fails does so in silence: the next run starts from the image.
+    /// Makes those that are wanted and keeps them, for a run that has taken so long. What fails does so in silence: the next run starts from the
+    /// image.
     pub(super) fn make(&self, options: &RunOptions, cgroup: CgroupMode, took: Duration) {
-        let Some(sought) = &self.sought else { return };
-        match self.try_make(sought, options, cgroup, took) {
-            Ok(Some(bytes)) => tracing::debug!(bytes, "a template is kept"),
-            Ok(None) => tracing::debug!("no template is made: what the program is told differs from run to run"),
-            Err(why) => tracing::debug!("no template is kept: {why}"),
+        for sought in self.sought.iter().filter(|sought| sought.is_wanted) {
+            match self.try_make(sought, options, cgroup, took) {
+                Ok(Some(bytes)) => tracing::debug!(bytes, "a template is kept"),
+                Ok(None) => tracing::debug!("no template is made: what the program is told differs from run to run"),
+                Err(why) => tracing::debug!("no template is kept: {why}"),
+            }
         }
     }
 
@@ -165,11 +181,12 @@ impl RunTemplates {
         took: Duration,
     ) -> Result<u64, String> {
         let within = took.saturating_add(SLACK).min(READY_WITHIN);
-        let (content, is_template) = match make_template(&sought.workflow, options, cgroup, BYTES_MAX, within) {
-            Ok(template) => (template.file().try_clone(), true),
-            Err(NotMade::Never(why)) => (seal(why.as_bytes(), 0), false),
-            Err(error) => return Err(error.to_string()),
-        };
+        let (content, is_template) =
+            match make_template((&sought.workflow, sought.cell), options, cgroup, BYTES_MAX, within) {
+                Ok(template) => (template.file().try_clone(), true),
+                Err(NotMade::Never(why)) => (seal(why.as_bytes(), 0), false),
+                Err(error) => return Err(error.to_string()),
+            };
         let content = content.and_then(SealedBytes::map).map_err(|error| error.to_string())?;
         let note = Note { is_template, made_ns: monotonic_ns() };
         let seal = entry.key.seal_entry(&bound(&entry.made_from, note), &content);
@@ -185,7 +202,7 @@ impl RunTemplates {
     fn entry(&self, sought: &Sought) -> Option<Entry> {
         let mut hash = Sha256::new().chain_update(sought.names.template);
         let plan = sought.workflow.plan();
-        let function = plan.steps[plan.template_step()?].function;
+        let function = plan.steps.get(sought.instance.0)?.function;
         match self.known.get(function)? {
             Some(known) => hash.update([b"known".as_slice(), known].concat()),
             None => hash.update([b"image".as_slice(), &sought.workflow.images().get(function)?.hash().ok()?].concat()),
@@ -209,33 +226,42 @@ impl RunTemplates {
             let why = SealedBytes::map(content)?;
             return Ok((Found::Never(String::from_utf8_lossy(&why).into_owned()), None));
         }
-        let template = Template::kept(&sought.workflow, content).map_err(|error| wrong(&error.to_string()))?;
+        let template =
+            Template::kept(&sought.workflow, sought.cell, content).map_err(|error| wrong(&error.to_string()))?;
         Ok((Found::Template, Some(template)))
     }
 }
 
 impl KeptTemplates for RunTemplates {
-    fn find(&mut self, workflow: &Arc<Ready>, keys: bool) -> Option<Arc<Template>> {
-        let names = Names::of(workflow, keys)?;
-        let path = path_of(KIND, &names.template)?;
-        let sought = Sought { workflow: workflow.clone(), names, path, found: Found::Nothing };
-        let (found, template) = match self.look(&sought) {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                drop_entry(&sought.path, &error.to_string());
-                (Found::Nothing, None)
-            }
-            Err(error) => {
-                tracing::debug!("a template is not used: {error}");
-                return None;
-            }
-        };
-        self.sought = Some(Sought { found, ..sought });
-        template.map(Arc::new)
+    fn find(&mut self, workflow: &Arc<Ready>, keys: bool) -> Vec<Arc<Template>> {
+        let instances = template_instances(workflow);
+        let names = if instances.is_empty() { None } else { Names::of(workflow, keys) };
+        let Some(names) = names else { return Vec::new() };
+        let mut templates = Vec::new();
+        for (cell, instance) in instances.into_iter().enumerate() {
+            let names = names.of_cell(cell);
+            let Some(path) = path_of(KIND, &names.template) else { continue };
+            let workflow = workflow.clone();
+            let sought = Sought { workflow, cell, instance, names, path, found: Found::Nothing, is_wanted: false };
+            let (found, template) = match self.look(&sought) {
+                Ok(found) => found,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    drop_entry(&sought.path, &error.to_string());
+                    (Found::Nothing, None)
+                }
+                Err(error) => {
+                    tracing::debug!("a template is not used: {error}");
+                    continue;
+                }
+            };
+            self.sought.push(Sought { found, ..sought });
+            templates.extend(template.map(Arc::new));
+        }
+        templates
     }
 
     fn refuse(&mut self, why: &str) {
-        if let Some(sought) = &mut self.sought {
+        for sought in self.sought.iter_mut().filter(|sought| sought.found == Found::Template) {
             drop_entry(&sought.path, why);
             sought.found = Found::Nothing;
         }
@@ -366,5 +392,11 @@ impl Names {
             step.env.clear();
         }
         Some(Names { template, program: with(&plan, "program")? })
+    }
+
+    /// The same of the instance of this cell.
+    fn of_cell(&self, cell: usize) -> Names {
+        let of = |name: &[u8; 32]| Sha256::new().chain_update(name).chain_update((cell as u64).to_le_bytes());
+        Names { template: of(&self.template).finalize().into(), program: of(&self.program).finalize().into() }
     }
 }

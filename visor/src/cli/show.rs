@@ -38,13 +38,7 @@ pub(super) fn report(report: &RunReport) -> String {
     let _ = writeln!(text, "workflow    {} {}", report.workflow, report.status.name());
     let _ = writeln!(text, "total       {}", time(report.duration_us));
     let _ = writeln!(text, "cold start  {}", time(report.cold_start_us));
-    match &report.start {
-        Some(StartReport { kind: StartKind::Template, .. }) => text.push_str("start       from a template\n"),
-        Some(StartReport { no_template: Some(why), .. }) => {
-            let _ = writeln!(text, "start       from the image, without a template: {}", quoted_lines(why));
-        }
-        _ => {}
-    }
+    starts(&mut text, report);
     if let Some(Suspensions { times, away_us }) = report.suspended {
         let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
         let away = humantime::format_duration(Duration::from_millis(away_us / 1000));
@@ -65,6 +59,25 @@ pub(super) fn report(report: &RunReport) -> String {
         let _ = writeln!(text, "process     {}", process_use(process));
     }
     text
+}
+
+/// Where instances began that may have templates.
+fn starts(text: &mut String, report: &RunReport) {
+    let is_one = report.steps.iter().map(|step| step.instances.len()).sum::<usize>() == 1;
+    for step in &report.steps {
+        for instance in &step.instances {
+            let which = if is_one { String::new() } else { format!("{}[{}] ", step.name, instance.index) };
+            let _ = match instance.start.as_deref() {
+                Some(StartReport { kind: StartKind::Template, .. }) => {
+                    writeln!(text, "start       {which}from a template")
+                }
+                Some(StartReport { no_template: Some(why), .. }) => {
+                    writeln!(text, "start       {which}from the image, without a template: {}", quoted_lines(why))
+                }
+                _ => Ok(()),
+            };
+        }
+    }
 }
 
 /// What the process of a workflow has given up, and what it has not.
@@ -233,6 +246,7 @@ mod tests {
             error: None,
             failed_attempts: Vec::new(),
             lines: Vec::new(),
+            start: None,
         }
     }
 

@@ -77,7 +77,7 @@ pub(super) fn run(
     let Some(folder) = folder else {
         let ran = worker::run_from(plan, options, cgroup, watcher, continuing, kept_templates);
         return ran.map(|ran| match ran {
-            Ran::Ended(report) => ended_and_kept(*report, plan, json, templates.as_ref(), (options, cgroup, begun)),
+            Ran::Ended(report) => ended_and_kept(*report, plan, json, templates.as_mut(), (options, cgroup, begun)),
             Ran::Suspended(_) => super::fail(Exit::Host, &"the workflow was suspended, which was not asked for"),
         });
     };
@@ -88,21 +88,21 @@ pub(super) fn run(
     };
     let report = worker::run_until_kept(plan, options, cgroup, watcher, continuing, &mut keep, kept_templates)?;
     Ok(match (report, kept) {
-        (Some(report), _) => ended_and_kept(*report, plan, json, templates.as_ref(), (options, cgroup, begun)),
+        (Some(report), _) => ended_and_kept(*report, plan, json, templates.as_mut(), (options, cgroup, begun)),
         (None, Some(kept)) => suspended(&kept, plan, json),
         (None, None) => super::fail(Exit::Host, &"the workflow was stopped, which was not asked for"),
     })
 }
 
-/// Prints the report of a workflow that has ended now, and then has the template made from which its later runs start.
+/// Prints the report of a workflow that has ended now, and then has the templates made from which its later runs start.
 fn ended_and_kept(
     mut report: RunReport,
     plan: &Plan,
     json: bool,
-    templates: Option<&RunTemplates>,
+    templates: Option<&mut RunTemplates>,
     (options, cgroup, begun): (&RunOptions, CgroupMode, Instant),
 ) -> Exit {
-    let templates = templates.filter(|templates| templates.complete(&mut report));
+    let templates = templates.and_then(|templates| templates.complete(&mut report).then_some(templates));
     let exit = ended(report, plan, json);
     if let Some(templates) = templates {
         templates.make(options, cgroup, begun.elapsed());

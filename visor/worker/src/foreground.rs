@@ -7,7 +7,7 @@ pub use making::{NotMade, make_template};
 use super::cgroup::{CgroupMode, Membership};
 use super::{
     Data, Job, JobTemplate, Message, Notice, ProcessError, Rest, Running, Settings, Spawner, StartingWorker,
-    SuspendedRun, Template, may_have_template,
+    SuspendedRun, Template,
 };
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::keys;
@@ -66,10 +66,10 @@ pub enum Ran {
 
 /// Templates that are kept from one run to the next.
 pub trait KeptTemplates {
-    /// That of this workflow, of which there [can](may_have_template) be one, if it is there. Whether its functions have protection keys.
-    fn find(&mut self, workflow: &Arc<Ready>, keys: bool) -> Option<Arc<Template>>;
+    /// Those of this workflow that are there. Whether its functions have protection keys.
+    fn find(&mut self, workflow: &Arc<Ready>, keys: bool) -> Vec<Arc<Template>>;
 
-    /// The one that was found cannot be used, for this reason. The run begins without it.
+    /// Those that were found cannot be used, for this reason. The run begins without them.
     fn refuse(&mut self, why: &str);
 }
 
@@ -228,12 +228,8 @@ fn run_in(
         }
     };
     let ready = workflow.clone();
-    let mut template = JobTemplate::No;
-    if let Some(templates) = templates.as_mut().filter(|_| continuation.is_none() && may_have_template(&workflow))
-        && let Some(found) = templates.find(&workflow, settings.keys)
-    {
-        template = JobTemplate::From(found);
-    }
+    let kept_templates = templates.as_mut().filter(|_| continuation.is_none());
+    let template = kept_templates.map_or(JobTemplate::No, |kept| kept.find(&workflow, settings.keys).into());
     let mut job = Job::new(workflow, inputs);
     job.template = template;
     job.files = files;

@@ -153,7 +153,7 @@ pub struct Job {
     pub continuation: Option<Rest>,
     /// Events for functions that wait for them.
     pub events: Vec<Event>,
-    /// Whether it makes a template, or the instance of its first step starts from one.
+    /// Whether it makes a template, or instances start from some.
     pub template: JobTemplate,
     /// Whether [`Notice::Line`](super::Notice::Line) is wanted. If not, the report has all lines.
     pub lines: bool,
@@ -198,7 +198,7 @@ impl Job {
     /// Whether a process may serve other jobs of the workflow after this one. Connections, brokers and files of the host are the job's
     /// own: they go with its process.
     pub fn may_stay(&self) -> bool {
-        let makes_template = matches!(self.template, JobTemplate::Make);
+        let makes_template = matches!(self.template, JobTemplate::Make(_));
         let goes_on = self.halt.is_some() || self.continuation.is_some() || !self.events.is_empty();
         let once = makes_template || self.listens || goes_on;
         !once && self.files.is_empty() && self.workflow.is_self_contained()
@@ -207,7 +207,7 @@ impl Job {
     /// Whether its process may stay when it only waits.
     pub(super) fn may_be_resident(&self) -> bool {
         let asked = self.resident && self.suspend.is_some() && !self.goes_on;
-        let makes_template = matches!(self.template, JobTemplate::Make);
+        let makes_template = matches!(self.template, JobTemplate::Make(_));
         asked && !makes_template && self.files.is_empty() && self.workflow.is_self_contained()
     }
 
@@ -277,7 +277,7 @@ impl Job {
         files.extend(later.iter().map(AsFd::as_fd));
         let events = (!self.events.is_empty()).then(|| seal_events(&self.events)).transpose().map_err(failed)?;
         files.extend(events.iter().map(AsFd::as_fd));
-        files.extend(self.template.template().map(|template| template.file().as_fd()));
+        files.extend(self.template.templates().iter().map(|template| template.file().as_fd()));
         let network = self.workflow.plan().network.open().map_err(HostError::from)?;
         let workflow = match has_workflow {
             true => Vec::new(),

@@ -87,7 +87,7 @@ pub use protocol::Notice;
 pub use running::{CleanWorker, IdleWorker, Running};
 pub use sandbox::allowed_calls;
 pub use spawner::{Spawner, StartingWorker};
-pub use template::{JobTemplate, Template, may_have_template};
+pub use template::{JobTemplate, Template, template_instances};
 
 use cgroup::Membership;
 use monohull_domain::keys;

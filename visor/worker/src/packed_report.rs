@@ -161,6 +161,7 @@ impl Instance {
             error: None,
             failed_attempts,
             lines,
+            start: None,
         } = report
         else {
             return None;
@@ -192,6 +193,7 @@ impl Instance {
             error: None,
             failed_attempts: Vec::new(),
             lines: Vec::new(),
+            start: None,
         }
     }
 }
@@ -333,6 +335,8 @@ mod tests {
         assert!(!with(&|report| report.not_suspended = Some("why".to_owned())));
         assert!(!with(&|report| drop(report.published.insert("a".to_owned(), "b".to_owned()))));
         assert!(!with(&|report| report.start = Some(StartReport { kind: StartKind::Main, no_template: None })));
+        let main = || Box::new(StartReport { kind: StartKind::Main, no_template: None });
+        assert!(!with(&|report| report.steps[0].instances[1].start = Some(main())));
         let line = || Line { stream: Stream::Stdout, text: "a line that was not sent".to_owned() };
         assert!(!with(&|report| report.steps[1].instances[1].lines.push(line())));
         assert!(!with(&|report| report.modules = vec![String::new(); PACKED_MAX]));

@@ -82,18 +82,18 @@ impl IdleWorker {
     pub fn assign(mut self, job: &Job) -> Result<Running, ProcessError> {
         let plan = job.workflow.plan();
         self.worker.plan = Some(plan.clone());
-        self.worker.suspendable = job.suspend.is_some() || matches!(job.template, JobTemplate::Make);
+        self.worker.suspendable = job.suspend.is_some() || matches!(job.template, JobTemplate::Make(_));
         self.worker.residence = residence_of(job);
         self.worker.captures = if job.goes_on { Captures::Next } else { Captures::Never };
         self.worker.sends = job.sends;
         self.worker.listens = job.may_listen();
-        self.worker.continues = job.continuation.is_some() || job.template.template().is_some();
+        self.worker.continues = job.continuation.is_some() || !job.template.templates().is_empty();
         self.worker.rest = job.continuation.as_ref().and_then(|rest| sealed_size(&rest.memory).ok()).unwrap_or(0);
         if let Some(cgroup) = &mut self.worker.cgroup {
             // A capture on its way: as it was made, and as sealed memory.
             let copies = match job.template {
                 _ if job.goes_on => 2,
-                JobTemplate::Make => 2,
+                JobTemplate::Make(_) => 2,
                 JobTemplate::From(_) => 1,
                 JobTemplate::No => 0,
             };
@@ -163,8 +163,8 @@ impl CleanWorker {
             return Err(ProcessError::Unfit("a process cannot serve another workflow than before".to_owned()));
         }
         self.worker.answered = false;
-        self.worker.continues = job.template.template().is_some();
-        self.worker.suspendable = job.suspend.is_some() || matches!(job.template, JobTemplate::Make);
+        self.worker.continues = !job.template.templates().is_empty();
+        self.worker.suspendable = job.suspend.is_some() || matches!(job.template, JobTemplate::Make(_));
         self.worker.residence = residence_of(job);
         self.worker.sends = job.sends;
         self.worker.send(job, true)?;

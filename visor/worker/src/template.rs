@@ -1,11 +1,12 @@
 //! Templates: what a process has made for later ones of the same workflow.
 //!
 //! ```text
-//!   Job { template: Make }, no inputs ──▶ worker ── Suspended: sealed memory ──▶ Template::of: copied, bound to the workflow
-//!   Job { template: From(…) }         ──▶ worker, if it is the job's own workflow
+//!   Job { template: Make(cell) }, no inputs ──▶ worker ── Suspended: sealed memory ──▶ Template::of: copied, bound to the workflow
+//!   Job { template: From(…) }               ──▶ worker, if they are of the job's own workflow
 //! ```
 //!
-//! It is of the instance of the step with which the workflow begins; all others start from their images.
+//! Each is of one instance, known by the cell in which that begins in every process
+//! ([`Plan::template_instances`](monohull_workflow::Plan::template_instances)). All others start from their images.
 //!
 //! A template belongs to one version of one workflow: it is never sent with another one, not even an equal one. Its bytes are sealed, so no
 //! process that has got it can change it for the next. They are a copy, so that they are charged to this process, and not to the one that
@@ -16,6 +17,7 @@ use super::error::ProcessError;
 use monohull_domain::checkpoint::{TemplateMemory, TemplateUse};
 use monohull_engine::Ready;
 use monohull_ipc::sealed::{read_sealed, seal, sealed_size};
+use monohull_workflow::plan::TemplateInstance;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,23 +27,30 @@ use std::sync::{Arc, Weak};
 #[derive(Debug)]
 pub struct Template {
     of: Weak<Ready>,
+    cell: usize,
     file: OwnedFd,
     bytes: u64,
 }
 
 impl Template {
-    /// The template that a process of this workflow has made, the continuation with which it ended, if it has no more than so many bytes.
-    pub fn of(workflow: &Arc<Ready>, continuation: &OwnedFd, most: u64) -> io::Result<Template> {
+    /// The template that a process of this workflow has made of the instance of this cell: the continuation with which it ended, if it has no more
+    /// than so many bytes.
+    pub fn of(workflow: &Arc<Ready>, cell: usize, continuation: &OwnedFd, most: u64) -> io::Result<Template> {
         let bytes = read_sealed(continuation, most)?;
         let file = seal(&bytes, 0)?;
-        Ok(Template { of: Arc::downgrade(workflow), file, bytes: bytes.len() as u64 })
+        Ok(Template { of: Arc::downgrade(workflow), cell, file, bytes: bytes.len() as u64 })
     }
 
     /// One that was kept, as sealed memory. An error if it is none.
-    pub fn kept(workflow: &Arc<Ready>, file: OwnedFd) -> io::Result<Template> {
+    pub fn kept(workflow: &Arc<Ready>, cell: usize, file: OwnedFd) -> io::Result<Template> {
         read_template(file.try_clone()?).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
         let bytes = sealed_size(&file)?;
-        Ok(Template { of: Arc::downgrade(workflow), file, bytes })
+        Ok(Template { of: Arc::downgrade(workflow), cell, file, bytes })
+    }
+
+    /// The cell of the instance that it is of.
+    pub fn cell(&self) -> usize {
+        self.cell
     }
 
     /// Bytes of memory that it takes.
@@ -71,10 +80,10 @@ pub enum JobTemplate {
     /// Instances start from their images.
     #[default]
     No,
-    /// It makes one, and ends with it ([`Message::Suspended`](super::Message::Suspended)). It has no inputs.
-    Make,
-    /// The instance of its first step starts from this one.
-    From(Arc<Template>),
+    /// It makes one of the instance of this cell, and ends with it ([`Message::Suspended`](super::Message::Suspended)). It has no inputs.
+    Make(usize),
+    /// Instances start from these.
+    From(Vec<Arc<Template>>),
 }
 
 impl JobTemplate {
@@ -82,54 +91,64 @@ impl JobTemplate {
     pub(super) fn wire(&self) -> WireTemplate {
         match self {
             JobTemplate::No => WireTemplate::No,
-            JobTemplate::Make => WireTemplate::Make,
-            JobTemplate::From(_) => WireTemplate::Attached,
+            JobTemplate::Make(cell) => WireTemplate::Make(*cell),
+            JobTemplate::From(templates) => WireTemplate::Attached(templates.iter().map(|one| one.cell()).collect()),
         }
     }
 
-    /// The template to be attached.
-    pub(super) fn template(&self) -> Option<&Arc<Template>> {
+    /// The templates to be attached.
+    pub(super) fn templates(&self) -> &[Arc<Template>] {
         match self {
-            JobTemplate::From(template) => Some(template),
-            _ => None,
+            JobTemplate::From(templates) => templates,
+            JobTemplate::No | JobTemplate::Make(_) => &[],
         }
     }
 
     /// Refuses one of another workflow.
     pub(super) fn check(&self, workflow: &Arc<Ready>) -> Result<(), ProcessError> {
-        match self.template() {
-            Some(template) if !template.is_of(workflow) => {
-                Err(ProcessError::Unfit("a template is of another workflow, or of another version".to_owned()))
-            }
-            _ => Ok(()),
+        match self.templates().iter().all(|template| template.is_of(workflow)) {
+            true => Ok(()),
+            false => Err(ProcessError::Unfit("a template is of another workflow, or of another version".to_owned())),
         }
     }
 }
 
+impl From<Vec<Arc<Template>>> for JobTemplate {
+    fn from(templates: Vec<Arc<Template>>) -> JobTemplate {
+        if templates.is_empty() { JobTemplate::No } else { JobTemplate::From(templates) }
+    }
+}
+
 /// What a job in a message has to do with templates.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum WireTemplate {
     /// Nothing.
     No,
-    /// It makes one.
-    Make,
-    /// The instance of its first step starts from the one that is attached, behind the events.
-    Attached,
+    /// It makes one, of the instance of this cell.
+    Make(usize),
+    /// The instances of these cells start from those that are attached, behind the events.
+    Attached(Vec<usize>),
 }
 
 impl WireTemplate {
     /// The form that the engine takes. `read` reads what is attached.
-    pub(super) fn unpack(self, read: impl FnOnce() -> Result<TemplateMemory, String>) -> Result<TemplateUse, String> {
+    pub(super) fn unpack(
+        &self,
+        mut read: impl FnMut() -> Result<TemplateMemory, String>,
+    ) -> Result<TemplateUse, String> {
         Ok(match self {
             WireTemplate::No => TemplateUse::No,
-            WireTemplate::Make => TemplateUse::Make,
-            WireTemplate::Attached => TemplateUse::From(Arc::new(read()?)),
+            WireTemplate::Make(cell) => TemplateUse::Make(*cell),
+            WireTemplate::Attached(cells) => {
+                let templates = cells.iter().map(|cell| Ok((*cell, Arc::new(read()?))));
+                TemplateUse::From(templates.collect::<Result<_, String>>()?)
+            }
         })
     }
 }
 
-/// Whether there can be a template of a workflow: it begins with one instance, whose cell is the same in each process, and needs nothing of the
-/// host before its inputs.
-pub fn may_have_template(workflow: &Ready) -> bool {
-    workflow.plan().template_step().is_some() && workflow.is_self_contained()
+/// The instances of a workflow that may have templates, by the cells in which they begin: none if the workflow needs something of the host besides
+/// its inputs.
+pub fn template_instances(workflow: &Ready) -> Vec<TemplateInstance> {
+    if workflow.is_self_contained() { workflow.plan().template_instances() } else { Vec::new() }
 }

@@ -168,7 +168,7 @@ pub(super) fn run(
         sends: wire.sends,
         published: wire.published,
     };
-    let has_template = matches!(wire.template, WireTemplate::Attached);
+    let has_template = matches!(wire.template, WireTemplate::Attached(_));
     let outputs = RefCell::default();
     let (inputs_in, outputs_in) = memory.map(|memory| (&mut memory.inputs, &mut memory.outputs)).unzip();
     let mut workflow_io = Slots { inputs, once: wire.resident, inputs_in, outputs: &outputs, outputs_in };
@@ -183,7 +183,7 @@ pub(super) fn run(
                 (if stays { After::Stay } else { After::End }, held)
             }
             RunEnd::Suspended(suspended) => {
-                reporter.answer_suspended(*suspended, wire.template)?;
+                reporter.answer_suspended(*suspended, &wire.template)?;
                 (After::End, None)
             }
             RunEnd::HandedOver => {
@@ -401,12 +401,12 @@ impl Reporter {
     }
 
     /// Sends the rest of the workflow instead.
-    fn answer_suspended(&self, suspended: Suspended, template: WireTemplate) -> io::Result<()> {
+    fn answer_suspended(&self, suspended: Suspended, template: &WireTemplate) -> io::Result<()> {
         // Lines that were not sent while it ran are in the continuation, for the report.
         self.notices.finish();
         let (answer, files) = match template {
-            WireTemplate::Make => reply::template(suspended)?,
-            WireTemplate::No | WireTemplate::Attached => reply::suspended(suspended, false)?,
+            WireTemplate::Make(_) => reply::template(suspended)?,
+            WireTemplate::No | WireTemplate::Attached(_) => reply::suspended(suspended, false)?,
         };
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         self.send(&answer, &files)
@@ -461,6 +461,7 @@ mod tests {
             error: None,
             failed_attempts: Vec::new(),
             lines: (0..*count).map(line).collect(),
+            start: None,
         });
         RunReport {
             workflow: "w".to_owned(),

@@ -116,16 +116,47 @@ pub struct Step {
     pub stack: u64,
 }
 
+/// The most instances of a workflow that may start from templates: each has a cell of its own for that, and a process has few that it keeps for its
+/// next invocation.
+pub const TEMPLATES_MAX: usize = 8;
+
+/// An instance that may start from a template: its step, as an index into [`Plan::steps`], and its own index.
+pub type TemplateInstance = (usize, u32);
+
 impl Plan {
-    /// The step whose instance may start from a template: the one with which the workflow begins, if there is one alone and it has one instance.
-    /// Nothing has filled a slot, made a file or had a cell before it.
-    pub fn template_step(&self) -> Option<usize> {
+    /// The instances that may start from templates, in the order of the cells in which they do: the first of each step, then the second of each that
+    /// has two, and so on. There are none of a step whose instances are as many as there are slots, which is not known before, nor of one that
+    /// handles an effect.
+    pub fn template_instances(&self) -> Vec<TemplateInstance> {
+        let counts = self.steps.iter().map(|step| match step.instances {
+            Instances::Fixed(count) if step.handles.is_none() => count,
+            Instances::Fixed(_) | Instances::Each { .. } => 0,
+        });
+        let counts: Vec<u32> = counts.collect();
+        // No step has more than its first ones.
+        let rounds = 0..TEMPLATES_MAX as u32;
+        let of_round = |index: u32| {
+            let steps = counts.iter().enumerate().filter(move |(_, count)| index < **count);
+            steps.map(move |(step, _)| (step, index))
+        };
+        rounds.flat_map(of_round).take(TEMPLATES_MAX).collect()
+    }
+
+    /// Whether this is the instance with which the workflow begins: nothing has filled a slot, made a file or had a cell before it, and nothing runs
+    /// beside it.
+    pub fn begins_alone(&self, (step, _): TemplateInstance) -> bool {
         let steps = self.steps.iter().enumerate();
         let mut first = steps.filter(|(_, step)| step.after.is_empty() && step.handles.is_none());
-        match (first.next(), first.next()) {
-            (Some((index, step)), None) if step.instances == Instances::Fixed(1) => Some(index),
-            _ => None,
-        }
+        let is_first = first.next().is_some_and(|(first, _)| first == step);
+        is_first && first.next().is_none() && self.steps[step].instances == Instances::Fixed(1)
+    }
+
+    /// Whether questions about files have one answer for this instance whatever has been before it: it sees file systems in memory alone, which are
+    /// empty at first, and none if others may have made files there.
+    pub fn finds_no_files(&self, instance: TemplateInstance) -> bool {
+        let in_memory = self.files.iter().all(|mount| matches!(mount.source, MountSource::Memory { .. }));
+        let sees_none = self.files.is_empty() || self.steps[instance.0].files.as_ref().is_some_and(Vec::is_empty);
+        in_memory && (sees_none || self.begins_alone(instance))
     }
 
     /// The instances of all steps, as many as there can be.

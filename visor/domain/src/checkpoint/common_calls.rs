@@ -7,9 +7,9 @@
 //!                                                template is, and a later domain serves the call
 //! ```
 //!
-//! **Questions about files** have the same answer for each instance only where all file systems are memory: these are empty at first, and
-//! the calls that would change them are not common. Programs ask before their first line: for a description of the time zone, for settings
-//! beside them.
+//! **Questions about files** have the same answer for each instance only where there are none, whatever has been before it: the instance sees no
+//! file system; or all are memory, which is empty at first, and it is the one with which the workflow begins. The calls that would change them are
+//! not common. Programs ask before their first line: for a description of the time zone, for settings beside them.
 
 use super::template_use::TemplateUse;
 use crate::files::Source;
@@ -17,11 +17,11 @@ use crate::shared::Shared;
 use monohull_abi::Errno;
 use monohull_abi::module::{Call, Outcome};
 use monohull_abi::number::{self, SYSTEM_ONLY};
-use monohull_abi::types::{InfoString, RANDOM_SHARED};
+use monohull_abi::types::{Info, InfoString, RANDOM_SHARED};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-/// They are common in every domain. The handlers of `GET_STRING`, `GET_STRING_LEN` and `GETRANDOM` refuse a part of theirs.
+/// They are common in every domain. The handlers of `GET_STRING`, `GET_STRING_LEN`, `GET_INFO` and `GETRANDOM` refuse a part of theirs.
 const COMMON: [u32; 24] = [
     number::NULL,
     number::EXIT,
@@ -49,8 +49,13 @@ const COMMON: [u32; 24] = [
     number::NANOSLEEP,
 ];
 
-/// They are common where all file systems are memory.
+/// They are common where there are no files.
 const OF_EMPTY_FILES: [u32; 3] = [number::FILE_STAT, number::FILE_GETCWD, number::FILE_REALPATH];
+
+/// Whether a number is one of how often the workflow has gone on, and of which copy it is.
+fn is_lineage(info: u64) -> bool {
+    matches!(Info::from_raw(info), Some(Info::Generation | Info::ForkIndex | Info::ForkCount))
+}
 
 /// Serves the calls that are not common.
 unsafe extern "C" fn not_ready(state: *mut c_void, call: *mut Call) -> Outcome {
@@ -59,7 +64,7 @@ unsafe extern "C" fn not_ready(state: *mut c_void, call: *mut Call) -> Outcome {
     domain.not_common(call)
 }
 
-/// Serves `FILE_OPEN` where all file systems are memory.
+/// Serves `FILE_OPEN` where there are no files.
 unsafe extern "C" fn open_nothing(state: *mut c_void, call: *mut Call) -> Outcome {
     // SAFETY: as above.
     let (domain, call) = unsafe { (&*state.cast::<Shared>(), &mut *call) };
@@ -69,7 +74,7 @@ unsafe extern "C" fn open_nothing(state: *mut c_void, call: *mut Call) -> Outcom
 impl Shared {
     /// Whether the run ends with a template.
     pub(crate) fn makes_template(&self) -> bool {
-        matches!(self.options.template, TemplateUse::Make)
+        matches!(self.options.template, TemplateUse::Make(_))
     }
 
     /// In a domain that makes a template: binds the calls that are not common to their refusal. Once more after each module that is loaded,
@@ -80,9 +85,10 @@ impl Shared {
         }
         let table = &self.hostcalls.table;
         let is_memory = self.options.mounts.iter().all(|mount| matches!(mount.source, Source::Memory { .. }));
-        let common = COMMON.iter().chain(OF_EMPTY_FILES.iter().filter(|_| is_memory));
-        let common: Vec<u32> = common.copied().chain(is_memory.then_some(number::FILE_OPEN)).collect();
-        if is_memory {
+        let are_none = self.options.template_finds_no_files && is_memory;
+        let common = COMMON.iter().chain(OF_EMPTY_FILES.iter().filter(|_| are_none));
+        let common: Vec<u32> = common.copied().chain(are_none.then_some(number::FILE_OPEN)).collect();
+        if are_none {
             if loaded.is_some() && loaded == number::module_of(number::FILE_OPEN) {
                 let opens = table.get(number::FILE_OPEN as usize).flatten();
                 self.template
@@ -125,13 +131,18 @@ impl Shared {
         Outcome { tag: Outcome::ENDED, value: 0 }
     }
 
+    /// Whether a template is made of the instance with which the workflow begins. Until that is ready the workflow has not gone on from anywhere.
+    fn is_first_alone(&self) -> bool {
+        self.options.first_begins_alone && matches!(self.options.template, TemplateUse::Make(0))
+    }
+
     /// Ends a run that makes a template, without one.
     pub(crate) fn no_template(&self, why: String) {
         self.suspension.refuse(why);
         self.abort();
     }
 
-    /// Refuses those texts and random numbers before READY that instances do not have in common.
+    /// Refuses those texts, numbers and random numbers before READY that instances do not have in common.
     pub(crate) fn refuse_own(&self, call: &Call) -> Option<Outcome> {
         let name = match u32::try_from(call.number).ok()? {
             number::GETRANDOM if call.args[2] & RANDOM_SHARED == 0 => "GETRANDOM",
@@ -140,6 +151,9 @@ impl Shared {
             }
             number::GET_STRING | number::GET_STRING_LEN if call.args[0] == InfoString::HandedOver as u64 => {
                 "GET_STRING for what was handed over to the invocation"
+            }
+            number::GET_INFO if is_lineage(call.args[0]) && !self.is_first_alone() => {
+                "GET_INFO for how often the workflow has gone on or was copied"
             }
             _ => return None,
         };

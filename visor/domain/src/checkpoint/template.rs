@@ -10,8 +10,10 @@
 //! **Where it is.** At READY; or, if the workflow file has the template after the first wait, also at the first call that is an instance's own.
 //! Such a call is not served by the domain that makes the template. It is the first thing that happens in a later one, which serves it as any call.
 //!
-//! **Which instance.** One of each workflow, the first of its domain, so that it gets the same cell in each process: addresses in its memory are
-//! of that cell. All others start from their images, and may say that they are ready without an effect.
+//! **Which instances.** The first few of a workflow. Addresses in the memory of a template are of one cell, so each of them has a cell of its own,
+//! the same in each process: the one that has a template gets it, and others get it only where there is no other
+//! ([`CellPool`](crate::cell_pool::CellPool)). All others start from their images, and may say that they are ready without an effect. The domain
+//! that makes a template has that one instance alone, whichever step it is of: what comes before it in the workflow has not been.
 //!
 //! **What a template has** is the memory of one instance with one thread, and nothing else. No slot, open file, module, timer or time of
 //! the domain that made it is used: the later instance gets its own from its own domain, as in a start from the image.
@@ -20,7 +22,8 @@
 //! place, arguments and environment in one version of a workflow. The domain that makes the template has no inputs and serves no other
 //! call before READY than [common ones](super::common_calls). So it has no effect, and nothing of an invocation can be in its memory.
 //!
-//! **A template is untrusted**, like any continuation: each field is checked when it is used.
+//! **A template is untrusted**, like any continuation: each field is checked when it is used. One that does not fit is left out, and the instance
+//! starts from its image. Where nothing has run yet, the run ends instead, so that it can be begun again without.
 
 use super::adopt::adopt_memory;
 use super::check::{Rejected, check_instance, check_runs};
@@ -28,16 +31,16 @@ use super::pages;
 use super::putting_back::{Mappable, put_back};
 use super::record::{Continuation, ThreadState};
 use super::restore_error::RestoreError;
-use super::template_use::TemplateUse;
+use super::template_memory::TemplateMemory;
+use super::template_use::{Beginning, TemplateUse};
 use crate::cell::Cell;
 use crate::fault::FaultHandler;
 use crate::instance::{InstanceConfig, cell_of};
 use crate::shared::Shared;
 use monohull_abi::Errno;
 use monohull_abi::module::{Call, Outcome};
-use monohull_report::StartKind;
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use monohull_report::{StartKind, StartReport};
+use std::sync::{Arc, PoisonError};
 
 /// How long a domain that makes a template may take to come to rest. No invocation waits for it, and a busy host must not leave a
 /// version of a workflow without a template for good.
@@ -60,10 +63,8 @@ pub(crate) struct Begun {
 /// Serves READY.
 pub(crate) fn ready(domain: &Shared, call: &mut Call) -> Outcome {
     let Some(instance) = domain.caller(call) else { return Outcome::error(Errno::Invalid) };
-    if !domain.may_have_template(&instance.config) {
-        return Outcome::ready(0);
-    }
-    domain.template.is_ready.store(true, Ordering::Relaxed);
+    let Some(cell) = domain.template_cell(&instance.config) else { return Outcome::ready(0) };
+    domain.begins(cell, |beginning| beginning.is_ready = true);
     match domain.makes_template() {
         true => domain.rest_for_template(),
         false => Outcome::ready(0),
@@ -71,9 +72,31 @@ pub(crate) fn ready(domain: &Shared, call: &mut Call) -> Outcome {
 }
 
 impl Shared {
-    /// Whether it is the instance that a template is of.
-    fn may_have_template(&self, config: &InstanceConfig) -> bool {
-        self.options.template_instance == Some(config.token)
+    /// The cell in which an instance begins that may have a template.
+    fn template_cell(&self, config: &InstanceConfig) -> Option<usize> {
+        self.options.template_instances.iter().position(|token| *token == config.token)
+    }
+
+    /// The template from which an instance is to start, and its cell. A later attempt starts from the image.
+    fn template_of(&self, config: &InstanceConfig) -> Option<(usize, &Arc<TemplateMemory>)> {
+        let TemplateUse::From(templates) = &self.options.template else { return None };
+        let cell = self.template_cell(config).filter(|_| config.attempt == 1)?;
+        templates.iter().find(|(of, _)| *of == cell).map(|(_, template)| (cell, template))
+    }
+
+    /// The cell that an instance must have so that it can start from its template, or so that one is made of it.
+    pub(crate) fn cell_for_template(&self, config: &InstanceConfig) -> Option<usize> {
+        match &self.options.template {
+            TemplateUse::No => None,
+            TemplateUse::Make(cell) => self.template_cell(config).filter(|of| of == cell),
+            TemplateUse::From(_) => self.template_of(config).map(|(cell, _)| cell),
+        }
+    }
+
+    /// Notes something of an instance that may have a template.
+    fn begins(&self, cell: usize, note: impl FnOnce(&mut Beginning)) {
+        let mut beginnings = self.template.beginnings.lock().unwrap_or_else(PoisonError::into_inner);
+        note(beginnings.entry(cell).or_default());
     }
 
     /// Comes to rest in a call of the one thread, which goes on in other domains. There READY returns 1.
@@ -102,15 +125,17 @@ impl Shared {
         }
     }
 
-    /// Where the instance began that may have a template, if it has said that it is ready or need not say it.
-    pub fn start_kind(&self) -> Option<StartKind> {
-        self.options.template_instance?;
-        let is_ready = self.options.template_at_first_wait || self.template.is_ready.load(Ordering::Relaxed);
-        match (self.template.is_used.load(Ordering::Relaxed), is_ready) {
-            (true, _) => Some(StartKind::Template),
-            (false, true) => Some(StartKind::Main),
-            (false, false) => None,
-        }
+    /// Where the instances have begun that may have templates, by their tokens, of those that have said that they are ready or need not say it;
+    /// and why one could not start from the template that there was.
+    pub fn starts(&self) -> Vec<(u64, StartReport)> {
+        let beginnings = self.template.beginnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let starts = beginnings.iter().filter_map(|(cell, beginning)| {
+            let kind = beginning.kind?;
+            let is_ready = self.options.template_at_first_wait || beginning.is_ready || beginning.unfit.is_some();
+            let start = StartReport { kind, no_template: beginning.unfit.clone() };
+            (kind == StartKind::Template || is_ready).then_some((self.options.template_instances[*cell], start))
+        });
+        starts.collect()
     }
 
     /// Why no instance could start from the template. The run has ended then, before any of its instructions.
@@ -118,10 +143,29 @@ impl Shared {
         self.template.unfit.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The run ends, for this reason.
-    pub(crate) fn template_unfit(&self, error: RestoreError) {
-        *self.template.unfit.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        self.finish();
+    /// An instance cannot start from its template. Whether it can start from its image: the run ends, for this reason, if nothing of it has run.
+    pub(crate) fn template_unfit(&self, config: &InstanceConfig, error: RestoreError) -> bool {
+        match self.template_cell(config) {
+            Some(cell) if cell > 0 || !self.options.first_begins_alone => {
+                tracing::warn!(step = config.labels.step, %error, "a template is not used");
+                self.begins(cell, |beginning| beginning.unfit = Some(error.to_string()));
+                true
+            }
+            _ => {
+                *self.template.unfit.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                self.finish();
+                false
+            }
+        }
+    }
+
+    /// An instance has begun.
+    pub(crate) fn note_beginning(&self, config: &InstanceConfig, is_templates: bool) {
+        if let Some(cell) = self.template_cell(config) {
+            let kind = if is_templates { StartKind::Template } else { StartKind::Main };
+            // A later attempt of one that has started from a template is no reason to make one.
+            self.begins(cell, |beginning| beginning.kind = beginning.kind.or(Some(kind)));
+        }
     }
 
     /// Puts the memory of a template into the fresh cell of an instance that is to start from it.
@@ -130,18 +174,15 @@ impl Shared {
         cell: &mut Cell,
         config: &InstanceConfig,
     ) -> Result<Option<Begun>, RestoreError> {
-        let TemplateUse::From(template) = &self.options.template else { return Ok(None) };
-        // A later attempt starts from the image, like those of functions without a template and those of other steps.
-        if config.attempt != 1 || !self.may_have_template(config) {
+        let Some((own, template)) = self.template_of(config) else { return Ok(None) };
+        // Others had its cell.
+        if cell.index() != own {
             return Ok(None);
         }
         let [record] = &template.instances[..] else { return Err(RestoreError::UnknownInstance) };
-        if record.token != config.token {
-            return Err(RestoreError::UnknownInstance);
-        }
         // Addresses in its memory are of the cell in which it was made.
-        if cell_of(record.id) != cell.index() {
-            return Ok(None);
+        if record.token != config.token || cell_of(record.id) != own {
+            return Err(RestoreError::UnknownInstance);
         }
         check_instance(record, config)?;
         let [thread] = &record.threads[..] else { return Err(Rejected::Stacks.into()) };
@@ -166,7 +207,6 @@ impl Shared {
         if charged > config.memory_limit {
             return Err(Rejected::MemoryLimit.into());
         }
-        self.template.is_used.store(true, Ordering::Relaxed);
         Ok(Some(Begun { user_rsp: thread.user_rsp, value, call, charged, fault_handler: record.fault_handler }))
     }
 }

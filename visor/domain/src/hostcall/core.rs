@@ -54,7 +54,7 @@ pub(crate) fn bind(domain: &Shared) {
         FUTEX_WAKE => |domain, call| futex_wake(domain, call).into(),
         GET_STRING_LEN => |domain, call| common(domain, call, |domain, call| Ok(text(domain, call)?.len() as u64)),
         GET_STRING => |domain, call| common(domain, call, text_read),
-        GET_INFO => |domain, call| info(domain, call).into(),
+        GET_INFO => |domain, call| common(domain, call, info),
         GETRANDOM => |domain, call| common(domain, call, random),
         LAST_ERROR_MESSAGE => |domain, call| explain(domain, call).into(),
         EVENTS_OPEN => |domain, _| Outcome::ready(domain.options.may_wait_for_events.into()),

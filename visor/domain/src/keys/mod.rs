@@ -125,6 +125,18 @@ impl Keys {
         }
     }
 
+    /// The same: the one that this cell gets in a new domain, if it is free.
+    pub fn acquire_for(&self, cell: usize) -> Option<Key> {
+        let Some(free) = self.free.as_ref().filter(|_| !fault_injection::disabled(Mitigation::SeparateKeys)) else {
+            return self.acquire();
+        };
+        let mut free = free.lock().expect("keys");
+        match free.iter().position(|key| *key == self.of_cell(cell)) {
+            Some(own) => Some(free.remove(own)),
+            None => free.pop(),
+        }
+    }
+
     /// The key that the cell with this index gets in a new domain in which nothing has failed.
     pub fn of_cell(&self, index: usize) -> Key {
         match self.free {

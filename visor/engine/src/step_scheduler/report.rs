@@ -1,10 +1,10 @@
 //! What a run comes to, for its report: times, attempts and output of every instance.
 
-use super::{Attempt, InstanceState, State, StepScheduler, StepState, of_instance};
+use super::{Attempt, InstanceState, State, StepScheduler, StepState, of_instance, parts};
 use crate::clock::{Clock, Scale};
 use monohull_domain::Domain;
 use monohull_report::failure::FailureKind;
-use monohull_report::{Failure, InstanceReport, MappedFiles, Point, RunReport, StartReport, Status, StepReport};
+use monohull_report::{Failure, InstanceReport, MappedFiles, Point, RunReport, Status, StepReport};
 
 impl StepScheduler {
     /// The report of a run.
@@ -21,7 +21,12 @@ impl StepScheduler {
         report.not_suspended = domain.suspension_refused();
         report.published = domain.published();
         report.sent = domain.sent();
-        report.start = domain.start_kind().map(|kind| StartReport { kind, no_template: None });
+        for (token, start) in domain.starts() {
+            let (step, index) = parts(token);
+            let instance = report.steps.get_mut(step).and_then(|step| step.instances.get_mut(index as usize));
+            instance.into_iter().for_each(|instance| instance.start = Some(Box::new(start.clone())));
+        }
+        report.note_start();
         let scale = clock.scale();
         let state = self.lock();
         report.timeline = state.timeline.with(&scale, domain).points();
@@ -119,6 +124,7 @@ impl InstanceState {
             error: None,
             failed_attempts: Vec::new(),
             lines: self.lines.clone(),
+            start: None,
         };
         let Some(Attempt { usage, result, .. }) = &self.last else { return report };
         report.start_us = match (self.before, usage.started) {

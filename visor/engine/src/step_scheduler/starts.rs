@@ -9,20 +9,21 @@ use monohull_domain::instance::InstanceConfig;
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::text::quoted;
 use monohull_report::{Failure, Line};
-use monohull_workflow::plan::Instances;
+use monohull_workflow::plan::{Instances, TemplateInstance};
 use std::collections::VecDeque;
 
 /// The most instances that the domain has at a time. It runs fewer at once; the others are kept here as numbers, which take less.
 const HANDED_OVER_MAX: usize = 2 * CELL_COUNT;
 
 impl StepScheduler {
-    /// The run ends with this step: all others wait for ever.
-    pub(crate) fn runs_only(&self, step: usize) {
+    /// The run has this instance alone, and ends with it: the others of its step do not start, and all other steps wait for ever.
+    pub(crate) fn runs_only(&self, (step, index): TemplateInstance) {
         let mut state = self.lock();
-        for (_, other) in state.steps.iter_mut().enumerate().filter(|(index, _)| *index != step) {
-            other.blocked_by = usize::MAX;
+        for (other, of_step) in state.steps.iter_mut().enumerate() {
+            of_step.blocked_by = if other == step { 0 } else { usize::MAX };
         }
         state.open_steps = 1;
+        state.only = Some(index);
     }
 }
 
@@ -53,7 +54,7 @@ impl State {
     pub(super) fn start_step(&mut self, step: usize, count: u32) {
         let state = &mut self.steps[step];
         state.started = true;
-        state.open = count;
+        state.open = self.only.map_or(count, |_| 1);
         state.instances.resize_with(count as usize, InstanceState::default);
         if count > 0 {
             self.queue.push_back(step);
@@ -68,9 +69,9 @@ impl State {
             && let Some(&step) = self.queue.front()
         {
             let state = &mut self.steps[step];
-            let index = state.next;
-            state.next += 1;
-            if state.next as usize >= state.instances.len() {
+            let index = self.only.unwrap_or(state.next);
+            state.next = index + 1;
+            if self.only.is_some() || state.next as usize >= state.instances.len() {
                 self.queue.pop_front();
             }
             self.start_instance(step, index, domain);
@@ -119,9 +120,9 @@ impl State {
     }
 }
 
-/// The token of a step's first instance.
-pub(crate) fn first_instance(step: usize) -> u64 {
-    token(step, 0)
+/// The token of an instance that may start from a template.
+pub(crate) fn token_of((step, index): TemplateInstance) -> u64 {
+    token(step, index)
 }
 
 /// How many slots `PREFIX0`, `PREFIX1`, … are filled; an error if there are more than `max`, or others of that prefix.

@@ -273,7 +273,7 @@ impl Watchdog {
             // One that may be run again has a plan of its own then.
             resident: wait == Some(Wait::Durable) && self.residents.is_on() && !needs_inputs_later(workflow.plan()),
             invocation: invocation.id.clone(),
-            template: self.template_for(&workflow),
+            template: self.templates_for(&workflow),
             ..Job::new(workflow, inputs)
         };
         self.metrics.started(matches!(job.template, JobTemplate::From(_)));
@@ -282,8 +282,8 @@ impl Watchdog {
         let workflow = job.workflow.clone();
         let mut came = self.run_job(invocation, (process, used, permit), job, deadline, None).await;
         match &mut came {
-            Came::Ended(ended) => ended.0.iter_mut().for_each(|report| self.note_start(&workflow, report)),
-            Came::Unfit(why) => self.drop_template(&workflow, why),
+            Came::Ended(ended) => ended.0.iter_mut().for_each(|report| self.note_starts(&workflow, report)),
+            Came::Unfit(why) => self.drop_templates(&workflow, why),
             Came::Suspended(_) | Came::NotBegun(_) | Came::Refused(_) => {}
         }
         came

@@ -1,8 +1,8 @@
 //! Makes templates of functions, and gives them to invocations.
 //!
-//! The first invocation whose instance says that it is ready starts a process besides, which makes the template: without inputs, and
-//! for no invocation. Until it is there, and whenever it is not, instances start from their image. That process is one of those that may run, and ends
-//! when its workflow has another version, or when calls wait for its place.
+//! The first invocation in which an instance says that it is ready starts a process besides, which makes the template of that instance: without
+//! inputs, and for no invocation. Until it is there, and whenever it is not, instances start from their image. That process is one of those that may
+//! run, and ends when its workflow has another version, or when calls wait for its place.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::service::Watchdog;
 use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_report::{StartKind, StartReport};
-use monohull_worker::{Job, JobTemplate, Message, Template, may_have_template};
+use monohull_worker::{Job, JobTemplate, Message, Template, template_instances};
 
 /// How long a function may take until it is ready. One that takes longer has no template.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -43,72 +43,90 @@ enum NotMade {
 }
 
 impl Watchdog {
-    /// The template for an invocation of a workflow, if there is one.
-    pub(crate) fn template_for(&self, workflow: &Arc<Ready>) -> JobTemplate {
-        match self.templates.find(workflow) {
-            Found::Template(template) => JobTemplate::From(template),
-            Found::Nothing | Found::Making | Found::Refused(_) => JobTemplate::No,
-        }
+    /// The templates for an invocation of a workflow, as far as there are any.
+    pub(crate) fn templates_for(&self, workflow: &Arc<Ready>) -> JobTemplate {
+        self.templates.made(workflow).into()
     }
 
-    /// Completes what a report says of the start, and has a template made if there is none.
-    pub(crate) fn note_start(self: &Arc<Self>, workflow: &Arc<Ready>, report: &mut Report) {
+    /// Completes what a report says of the starts of instances, and has templates made that are not there yet.
+    pub(crate) fn note_starts(self: &Arc<Self>, workflow: &Arc<Ready>, report: &mut Report) {
         // One that is packed says nothing of a start.
-        let Some(report) = report.whole_mut() else { return };
-        let Some(start) = &mut report.start else { return };
-        if !may_have_template(workflow) {
-            report.start = None;
-            return;
+        let Some(report) = report.whole_mut().filter(|report| report.start.is_some()) else { return };
+        let may_have = template_instances(workflow);
+        for (step, of_step) in report.steps.iter_mut().enumerate() {
+            for instance in &mut of_step.instances {
+                let Some(start) = instance.start.as_deref_mut() else { continue };
+                match may_have.iter().position(|of| *of == (step, instance.index)) {
+                    Some(cell) => self.note_start((workflow, cell), start),
+                    None => instance.start = None,
+                }
+            }
         }
+        report.note_start();
+    }
+
+    fn note_start(self: &Arc<Self>, of: (&Arc<Ready>, usize), start: &mut StartReport) {
         if start.kind == StartKind::Template {
             return;
         }
         // The reason is this server's, and not what a process says.
-        *start = StartReport { kind: StartKind::Main, no_template: None };
-        match self.templates.find(workflow) {
+        let unfit = start.no_template.take();
+        match self.templates.find(of) {
+            Found::Template if unfit.is_some() => {
+                let why = "it does not fit";
+                self.drop_template(of, why);
+                start.no_template = Some(why.to_owned());
+            }
             Found::Refused(why) => start.no_template = Some(why.to_string()),
             Found::Nothing
                 if !self.is_ending()
                     && self.has_place()
-                    && self.registry.is_current(workflow)
-                    && self.templates.begin(workflow) =>
+                    && self.registry.is_current(of.0)
+                    && self.templates.begin(of) =>
             {
-                tokio::spawn(self.clone().make_template(workflow.clone()));
+                tokio::spawn(self.clone().make_template(of.0.clone(), of.1));
             }
             _ => {}
         }
     }
 
-    /// A template could not be used: what came with it is wrong. It is not used again.
-    pub(crate) fn drop_template(&self, workflow: &Arc<Ready>, why: &str) {
-        tracing::error!(workflow = workflow.plan().name, why, "a template cannot be used");
-        self.templates.refuse(workflow, why);
+    /// What came with templates is wrong, and not even the first could be used. None of them is used again.
+    pub(crate) fn drop_templates(&self, workflow: &Arc<Ready>, why: &str) {
+        for template in self.templates.made(workflow) {
+            self.drop_template((workflow, template.cell()), why);
+        }
     }
 
-    async fn make_template(self: Arc<Self>, workflow: Arc<Ready>) {
+    fn drop_template(&self, of: (&Arc<Ready>, usize), why: &str) {
+        tracing::error!(workflow = of.0.plan().name, cell = of.1, why, "a template cannot be used");
+        self.templates.refuse(of, why);
+    }
+
+    async fn make_template(self: Arc<Self>, workflow: Arc<Ready>, cell: usize) {
         let name = workflow.plan().name.clone();
+        let of = (&workflow, cell);
         let made = tokio::select! {
             biased;
-            made = self.take_place(&workflow) => made,
+            made = self.take_place(of) => made,
             () = self.is_not_needed(&workflow) => Err(NotMade::Now("it is not needed any more".to_owned())),
         };
         match made {
             Ok(template) => {
-                tracing::info!(workflow = name, bytes = template.bytes(), "a template has been made");
-                self.templates.put(&workflow, template);
+                tracing::info!(workflow = name, cell, bytes = template.bytes(), "a template has been made");
+                self.templates.put(of, template);
             }
             Err(NotMade::Never(why)) => {
                 let why = self.secrets.redactor().text(why);
-                tracing::info!(workflow = name, why, "there is no template");
-                self.templates.refuse(&workflow, &why);
+                tracing::info!(workflow = name, cell, why, "there is no template");
+                self.templates.refuse(of, &why);
             }
             Err(NotMade::Later) => {
                 tracing::info!(workflow = name, "a template is made later: calls wait");
-                self.templates.put_off(&workflow);
+                self.templates.put_off(of);
             }
             Err(NotMade::Now(why)) => {
                 tracing::warn!(workflow = name, why, "a template could not be made");
-                self.templates.forget(&workflow);
+                self.templates.forget(of);
             }
         }
     }
@@ -126,7 +144,7 @@ impl Watchdog {
     }
 
     /// Makes one in a place of those that may run, until calls wait for that.
-    async fn take_place(&self, workflow: &Arc<Ready>) -> Result<Template, NotMade> {
+    async fn take_place(&self, of: (&Arc<Ready>, usize)) -> Result<Template, NotMade> {
         let _permit = self.admission.permit().await;
         let is_wanted = async {
             if self.admission.concurrency() > 1 {
@@ -138,13 +156,13 @@ impl Watchdog {
         };
         tokio::select! {
             biased;
-            made = self.try_template(workflow) => made,
+            made = self.try_template(of) => made,
             () = is_wanted => Err(NotMade::Later),
         }
     }
 
     /// Makes one. Dropping the future ends the process.
-    async fn try_template(&self, workflow: &Arc<Ready>) -> Result<Template, NotMade> {
+    async fn try_template(&self, (workflow, cell): (&Arc<Ready>, usize)) -> Result<Template, NotMade> {
         let latest = Instant::now() + READY_WITHIN;
         let late = |_| NotMade::Never(format!("it was not ready within {READY_WITHIN:?}"));
         let refused = |refusal: crate::http::error::ApiError| NotMade::Now(refusal.error.message);
@@ -152,7 +170,7 @@ impl Watchdog {
         let worker = timeout_at(latest, worker).await.map_err(|_| NotMade::Now("no process was available".into()))?;
         let job = Job {
             latest: Some(Latest { at_ns: monotonic_ns() + READY_WITHIN.as_nanos() as u64, delay: Delay::Queue }),
-            template: JobTemplate::Make,
+            template: JobTemplate::Make(cell),
             ..Job::new(workflow.clone(), Vec::new())
         };
         let mut run = Run::start(worker.map_err(refused)?, &job).map_err(|error| refused(failed(&error)))?;
@@ -164,7 +182,7 @@ impl Watchdog {
                         let why = format!("it has {} bytes when it is ready, and at most {limit} are kept", made.bytes);
                         return Err(NotMade::Never(why));
                     }
-                    let template = Template::of(workflow, &made.continuation, limit);
+                    let template = Template::of(workflow, cell, &made.continuation, limit);
                     return template.map_err(|error| NotMade::Now(error.to_string()));
                 }
                 Message::Ended { report, .. } => {

@@ -106,8 +106,9 @@ fn of_instance(instance: &InstanceReport) -> usize {
         error,
         failed_attempts,
         lines,
+        start,
     } = instance;
     let lines = lines.iter().map(|Line { stream: _, text }| size_of::<Line>() + text.len());
     let failed = Some(failed_attempts).filter(|failed| !failed.is_empty());
-    size_of::<InstanceReport>() + lines.sum::<usize>() + rare(error.as_ref()) + rare(failed)
+    size_of::<InstanceReport>() + lines.sum::<usize>() + rare(error.as_ref()) + rare(failed) + rare(start.as_ref())
 }

@@ -1,4 +1,4 @@
-//! Templates of functions: at most one for each version of a workflow, in memory.
+//! Templates of functions: at most one for each instance that may have one of each version of a workflow, in memory.
 //!
 //! ```text
 //!   an instance has said that it is ready ─▶ Wanted ─▶ a process makes one ─▶ [ least recently used | … | most recently used ]
@@ -16,7 +16,7 @@ use monohull_engine::Ready;
 use monohull_worker::Template;
 
 /// The most entries. One without a template is a reason, or that one is being made.
-const ENTRIES_MAX: usize = 256;
+const ENTRIES_MAX: usize = 1024;
 
 /// The most that are made at a time. Each takes a process for as long as its function takes to be ready.
 const MAKING_MAX: usize = 4;
@@ -33,8 +33,12 @@ pub(crate) struct Templates {
     making_max: usize,
 }
 
+/// Whose a template is: a workflow's, and there the instance's of this cell.
+type Of<'w> = (&'w Arc<Ready>, usize);
+
 struct Entry {
     workflow: Weak<Ready>,
+    cell: usize,
     state: State,
 }
 
@@ -50,21 +54,25 @@ enum State {
     Refused(Arc<str>),
 }
 
-/// What there is of a workflow.
+/// What there is of an instance of a workflow.
 pub(crate) enum Found {
     /// Nothing: one may be made.
     Nothing,
     /// One is being made, or will be later.
     Making,
     /// One that instances start from.
-    Template(Arc<Template>),
+    Template,
     /// Why there is none.
     Refused(Arc<str>),
 }
 
 impl Entry {
-    fn is_of(&self, workflow: &Arc<Ready>) -> bool {
+    fn is_of_workflow(&self, workflow: &Arc<Ready>) -> bool {
         std::ptr::eq(self.workflow.as_ptr(), Arc::as_ptr(workflow))
+    }
+
+    fn is_of(&self, (workflow, cell): Of<'_>) -> bool {
+        self.cell == cell && self.is_of_workflow(workflow)
     }
 
     fn is_making(&self) -> bool {
@@ -90,32 +98,41 @@ impl Templates {
         Templates { entries: Mutex::default(), limit, making_max: concurrency.saturating_sub(1).clamp(1, MAKING_MAX) }
     }
 
-    /// What there is of this version of a workflow.
-    pub(crate) fn find(&self, workflow: &Arc<Ready>) -> Found {
+    /// Those of this version of a workflow. They are used now.
+    pub(crate) fn made(&self, workflow: &Arc<Ready>) -> Vec<Arc<Template>> {
         let mut entries = self.lock();
-        let Some(index) = entries.iter().rposition(|entry| entry.is_of(workflow)) else { return Found::Nothing };
-        let Some(entry) = entries.remove(index) else { return Found::Nothing };
-        let state = entry.state.clone();
-        entries.push_back(entry);
-        match state {
-            State::Later(at) if at <= Instant::now() => Found::Nothing,
-            State::Making | State::Later(_) => Found::Making,
-            State::Made(template) => Found::Template(template),
-            State::Refused(why) => Found::Refused(why),
+        if !entries.iter().any(|entry| entry.is_of_workflow(workflow)) {
+            return Vec::new();
+        }
+        used(&mut entries, workflow);
+        let own = entries.iter().filter(|entry| entry.is_of_workflow(workflow));
+        own.filter_map(|entry| if let State::Made(template) = &entry.state { Some(template.clone()) } else { None })
+            .collect()
+    }
+
+    /// What there is of an instance of this version of a workflow.
+    pub(crate) fn find(&self, of: Of<'_>) -> Found {
+        let entries = self.lock();
+        match entries.iter().rfind(|entry| entry.is_of(of)).map(|entry| &entry.state) {
+            None => Found::Nothing,
+            Some(State::Later(at)) if *at <= Instant::now() => Found::Nothing,
+            Some(State::Making | State::Later(_)) => Found::Making,
+            Some(State::Made(_)) => Found::Template,
+            Some(State::Refused(why)) => Found::Refused(why.clone()),
         }
     }
 
     /// One is to be made; false if that is done already, none is wanted, or too many others are being made.
-    pub(crate) fn begin(&self, workflow: &Arc<Ready>) -> bool {
+    pub(crate) fn begin(&self, of: Of<'_>) -> bool {
         let mut entries = self.lock();
         entries.retain(|entry| entry.workflow.strong_count() > 0 && !entry.is_due());
-        if self.limit == 0 || entries.iter().any(|entry| entry.is_of(workflow)) {
+        if self.limit == 0 || entries.iter().any(|entry| entry.is_of(of)) {
             return false;
         }
         if entries.iter().filter(|entry| entry.is_making()).count() >= self.making_max {
             return false;
         }
-        entries.push_back(Entry { workflow: Arc::downgrade(workflow), state: State::Making });
+        entries.push_back(Entry { workflow: Arc::downgrade(of.0), cell: of.1, state: State::Making });
         self.shrink(&mut entries);
         true
     }
@@ -125,24 +142,33 @@ impl Templates {
         self.limit
     }
 
-    /// It has been made.
-    pub(crate) fn put(&self, workflow: &Arc<Ready>, template: Template) {
-        self.set(workflow, State::Made(Arc::new(template)));
+    /// It has been made. One for which there is no room beside the others of its workflow is not kept: each would be made again and again in the place
+    /// of another.
+    pub(crate) fn put(&self, of: Of<'_>, template: Template) {
+        let own: u64 = {
+            let entries = self.lock();
+            entries.iter().filter(|entry| entry.is_of_workflow(of.0) && !entry.is_of(of)).map(Entry::bytes).sum()
+        };
+        if own + template.bytes() > self.limit {
+            let why = format!("with those of the workflow's other instances it has more than {} bytes", self.limit);
+            return self.refuse(of, &why);
+        }
+        self.set(of, State::Made(Arc::new(template)));
     }
 
-    /// There is none of this version of the workflow, for this reason.
-    pub(crate) fn refuse(&self, workflow: &Arc<Ready>, why: &str) {
-        self.set(workflow, State::Refused(why.into()));
+    /// There is none of this instance, in this version of the workflow, for this reason.
+    pub(crate) fn refuse(&self, of: Of<'_>, why: &str) {
+        self.set(of, State::Refused(why.into()));
     }
 
     /// Calls waited for the place in which it was made: it is tried again after a pause.
-    pub(crate) fn put_off(&self, workflow: &Arc<Ready>) {
-        self.set(workflow, State::Later(Instant::now() + PAUSE));
+    pub(crate) fn put_off(&self, of: Of<'_>) {
+        self.set(of, State::Later(Instant::now() + PAUSE));
     }
 
     /// None is being made any more, for a reason that has nothing to do with the workflow: it may be tried again.
-    pub(crate) fn forget(&self, workflow: &Arc<Ready>) {
-        self.lock().retain(|entry| !entry.is_of(workflow));
+    pub(crate) fn forget(&self, of: Of<'_>) {
+        self.lock().retain(|entry| !entry.is_of(of));
     }
 
     /// Drops those whose workflow is gone or has another version.
@@ -157,10 +183,12 @@ impl Templates {
         made.fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.bytes()))
     }
 
-    fn set(&self, workflow: &Arc<Ready>, state: State) {
+    fn set(&self, of: Of<'_>, state: State) {
         let mut entries = self.lock();
-        if let Some(entry) = entries.iter_mut().find(|entry| entry.is_of(workflow)) {
-            entry.state = state;
+        if let Some(index) = entries.iter().position(|entry| entry.is_of(of)) {
+            entries[index].state = state;
+            // What has just been made is not what goes for it, nor are the others of its workflow.
+            used(&mut entries, of.0);
             self.shrink(&mut entries);
         }
     }
@@ -182,6 +210,17 @@ impl Templates {
     }
 }
 
+/// Those of a workflow are the ones that were used last.
+fn used(entries: &mut VecDeque<Entry>, workflow: &Arc<Ready>) {
+    let is_own = |entry: &Entry| entry.is_of_workflow(workflow);
+    if !entries.iter().rev().skip_while(|entry| is_own(entry)).any(is_own) {
+        return;
+    }
+    let (own, others): (VecDeque<_>, VecDeque<_>) = entries.drain(..).partition(is_own);
+    *entries = others;
+    entries.extend(own);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,19 +237,19 @@ mod tests {
         let templates = Templates::new(1 << 20, 100);
         let all: Vec<_> = (0..ENTRIES_MAX + 8).map(|_| workflow()).collect();
         let (making, others) = all.split_at(MAKING_MAX);
-        assert!(making.iter().all(|workflow| templates.begin(workflow)));
-        assert!(!templates.begin(&others[0]), "as many as may be are being made");
+        assert!(making.iter().all(|workflow| templates.begin((workflow, 0))));
+        assert!(!templates.begin((&others[0], 0)), "as many as may be are being made");
         // However many reasons there are: what is being made is not forgotten for them.
-        templates.refuse(&making[0], "for a reason");
+        templates.refuse((&making[0], 0), "for a reason");
         for workflow in others {
-            assert!(templates.begin(workflow));
-            templates.refuse(workflow, "for a reason");
+            assert!(templates.begin((workflow, 0)));
+            templates.refuse((workflow, 0), "for a reason");
         }
-        assert!(making[1..].iter().all(|workflow| matches!(templates.find(workflow), Found::Making)));
+        assert!(making[1..].iter().all(|workflow| matches!(templates.find((workflow, 0)), Found::Making)));
         let more = [workflow(), workflow()];
-        assert!(templates.begin(&more[0]) && !templates.begin(&more[1]));
-        templates.forget(&making[1]);
-        assert!(templates.begin(&more[1]));
+        assert!(templates.begin((&more[0], 0)) && !templates.begin((&more[1], 0)));
+        templates.forget((&making[1], 0));
+        assert!(templates.begin((&more[1], 0)));
     }
 
     #[test]
@@ -218,11 +257,14 @@ mod tests {
         for (concurrency, most) in [(1, 1), (2, 1), (3, 2), (64, MAKING_MAX)] {
             let templates = Templates::new(1 << 20, concurrency);
             let all: Vec<_> = (0..=most).map(|_| workflow()).collect();
-            let begun = all.iter().filter(|workflow| templates.begin(workflow)).count();
+            let begun = all.iter().filter(|workflow| templates.begin((workflow, 0))).count();
             assert_eq!(begun, most, "{concurrency}");
-            templates.put_off(&all[0]);
-            assert!(matches!(templates.find(&all[0]), Found::Making) && !templates.begin(&all[0]), "it is to be later");
-            assert!(templates.begin(&all[most]), "it takes no place");
+            templates.put_off((&all[0], 0));
+            assert!(
+                matches!(templates.find((&all[0], 0)), Found::Making) && !templates.begin((&all[0], 0)),
+                "it is to be later"
+            );
+            assert!(templates.begin((&all[most], 0)), "it takes no place");
         }
     }
 }

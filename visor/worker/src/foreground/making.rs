@@ -1,4 +1,4 @@
-//! Makes the template of a workflow, from which its later runs start.
+//! Makes the templates of a workflow, from which its later runs start.
 
 use super::super::cgroup::{CgroupMode, Membership};
 use super::super::{Job, JobTemplate, Message, ProcessError, Running, Settings, Template};
@@ -30,24 +30,24 @@ pub enum NotMade {
     Died(String),
 }
 
-/// Runs a workflow without inputs, in a process of its own, to where its function is ready: the template, if it has at most so many bytes and is
-/// there within this time. The calling process must have one thread and no children.
+/// Runs the instance of a workflow that begins in this cell, alone and without inputs, in a process of its own, to where its function is ready: the
+/// template, if it has at most so many bytes and is there within this time. The calling process must have one thread and no children.
 pub fn make_template(
-    workflow: &Arc<Ready>,
+    (workflow, cell): (&Arc<Ready>, usize),
     options: &RunOptions,
     cgroup: CgroupMode,
     most: u64,
     within: Duration,
 ) -> Result<Template, NotMade> {
     let groups = Membership::set_up(cgroup)?;
-    let made = make_in(&groups, workflow, options, most, within);
+    let made = make_in(&groups, (workflow, cell), options, most, within);
     groups.end();
     made
 }
 
 fn make_in(
     groups: &Membership,
-    workflow: &Arc<Ready>,
+    (workflow, cell): (&Arc<Ready>, usize),
     options: &RunOptions,
     most: u64,
     within: Duration,
@@ -58,7 +58,7 @@ fn make_in(
     let settings = Settings { modules, keys, preload: Vec::new(), groups: groups.clone() };
     let Forked { worker, spawner: _spawner } = Forked::new(&settings, groups)?;
     let mut job = Job::new(workflow.clone(), Vec::new());
-    job.template = JobTemplate::Make;
+    job.template = JobTemplate::Make(cell);
     job.latest = Some(Latest { at_ns: monotonic_ns() + within.as_nanos() as u64, delay: Delay::Queue });
     let mut running = worker.wait()?.assign(&job)?;
     let late = || NotMade::Late(within);
@@ -71,7 +71,7 @@ fn make_in(
                 return Err(NotMade::Never(why));
             }
             Message::Suspended(made) => {
-                let template = Template::kept(workflow, made.continuation);
+                let template = Template::kept(workflow, cell, made.continuation);
                 return template.map_err(|error| NotMade::Now(ProcessError::Refused(error.to_string())));
             }
             Message::Ended { report, .. } => {

@@ -26,7 +26,7 @@ fn metadata(file: &OwnedFd) -> std::fs::Metadata {
 #[test]
 fn its_pages_are_made_by_the_process_that_keeps_it() {
     let (bytes, made) = sent();
-    let template = Template::of(&version(), &made, bytes.len() as u64).expect("a template");
+    let template = Template::of(&version(), 0, &made, bytes.len() as u64).expect("a template");
     let [theirs, kept] = [metadata(&made), metadata(template.file())];
     assert_ne!((theirs.dev(), theirs.ino()), (kept.dev(), kept.ino()), "the maker's memory goes with it");
     assert!(kept.blocks() * 512 >= bytes.len() as u64, "{} blocks", kept.blocks());
@@ -38,7 +38,7 @@ fn its_pages_are_made_by_the_process_that_keeps_it() {
 #[test]
 fn one_that_is_too_long_is_not_kept() {
     let (bytes, made) = sent();
-    Template::of(&version(), &made, bytes.len() as u64 - 1).expect_err("it has a byte too many");
+    Template::of(&version(), 0, &made, bytes.len() as u64 - 1).expect_err("it has a byte too many");
 }
 
 /// Two workflows that are equal in each byte may be two tenants'.
@@ -46,8 +46,12 @@ fn one_that_is_too_long_is_not_kept() {
 fn it_is_used_for_no_other_workflow_however_equal() {
     let (own, equal) = (version(), version());
     let (bytes, made) = sent();
-    let template = Arc::new(Template::of(&own, &made, bytes.len() as u64).expect("a template"));
-    let of = |workflow: &Arc<Ready>| JobTemplate::From(template.clone()).check(workflow);
+    let template = Arc::new(Template::of(&own, 1, &made, bytes.len() as u64).expect("a template"));
+    let of = |workflow: &Arc<Ready>| JobTemplate::From(vec![template.clone()]).check(workflow);
+    // Nor beside one that is of that one.
+    let others = Arc::new(Template::of(&equal, 0, &made, bytes.len() as u64).expect("a template"));
+    JobTemplate::From(vec![others.clone(), template.clone()]).check(&equal).expect_err("the second is of another one");
+    JobTemplate::From(vec![others.clone()]).check(&equal).expect("it is of this one");
     of(&own).expect("it is of this one");
     let refusal = of(&equal).expect_err("it is of another one").to_string();
     assert!(refusal.contains("a template is of another workflow, or of another version"), "{refusal}");
@@ -63,8 +67,8 @@ fn it_is_used_for_no_other_workflow_however_equal() {
 #[test]
 fn what_was_kept_and_is_none_is_refused() {
     let (_, bytes) = sent();
-    let why = Template::kept(&version(), bytes).expect_err("it is none").to_string();
+    let why = Template::kept(&version(), 0, bytes).expect_err("it is none").to_string();
     assert!(why.contains("the template cannot be used"), "{why}");
     let open = tempfile::tempfile().expect("a file");
-    Template::kept(&version(), open.into()).expect_err("it may change");
+    Template::kept(&version(), 0, open.into()).expect_err("it may change");
 }
