@@ -147,6 +147,11 @@ impl CellPool {
             states.set(index, CellState::Leased);
             return Some(CellLease::Empty(index, key));
         }
+        // No key is left but those of cells that were kept.
+        let kept = states.cells.iter().position(|state| matches!(state, CellState::Kept(_)));
+        if let Some(cell) = kept.and_then(|index| states.take_kept(index)) {
+            return Some(if cell.suits(image, stack_size) { CellLease::Warm(cell) } else { CellLease::Other(cell) });
+        }
         states.take_warm(|_| true, |since| u64::MAX - since).map(CellLease::Other)
     }
 
@@ -193,9 +198,8 @@ impl CellPool {
     /// Whether [`Self::lease`] would find one.
     pub(crate) fn has_free(&self) -> bool {
         let states = self.lock();
-        let warm = states.cells.iter().any(|state| matches!(state, CellState::Warm { .. }));
-        let is_kept = |index: usize| matches!(states.cells.get(index), Some(CellState::Kept(_)));
-        warm || states.empty().is_some_and(|index| is_kept(index) || self.space.keys().has_free())
+        let has_key = |state: &CellState| matches!(state, CellState::Warm { .. } | CellState::Kept(_));
+        states.cells.iter().any(has_key) || states.empty().is_some() && self.space.keys().has_free()
     }
 
     /// How many leases [`Self::lease`] would find, one after the other.
@@ -487,6 +491,27 @@ mod tests {
             assert!(is_own, "{index}");
         }
         assert!(pool.lease(&image, STACK).is_none(), "there is no key left");
+    }
+
+    #[test]
+    fn reserved_cells_that_were_kept_go_to_others_when_no_key_is_left() {
+        let _one = one_at_a_time();
+        let space = Arc::new(AddressSpace::reserve(Keys::scarce(3)).expect("address space"));
+        let (first, image) = (CellPool::new(space.clone(), Vec::new()), image());
+        let leases: Vec<_> = (0..2).map(|_| first.lease(&image, STACK).expect("a cell")).collect();
+        for lease in leases {
+            let cell = first.prepare(lease, &image, STACK).expect("memory");
+            first.release(cell);
+        }
+        first.wipe_dirty();
+        let kept = first.keep().expect("they are wiped");
+        assert_eq!(kept.len(), 2);
+        // Another domain of the process, in which two instances are to start from templates and others come before them.
+        let pool = CellPool::new(space, kept);
+        pool.reserve([0, 1]);
+        let indices: Vec<_> = (0..3).map(|_| (pool.has_free(), index_of(pool.lease(&image, STACK)))).collect();
+        assert_eq!(indices, [(true, Some(2)), (true, Some(0)), (true, Some(1))]);
+        assert!(!pool.has_free() && pool.lease(&image, STACK).is_none());
     }
 
     /// A byte on the main stack of a cell.

@@ -75,6 +75,7 @@ impl Shared {
                     self.cells.release(cell);
                     return self.not_launched(token, cancelled());
                 }
+                cell.forget_ranges(&self.space);
                 cell = match self.cells.prepare(CellLease::Other(cell), &config.image, config.stack_size) {
                     Ok(emptied) => emptied,
                     Err(error) => return self.not_launched(token, unmapped(&error)),

@@ -517,6 +517,8 @@ impl MappedMemory {
     ) -> Result<bool, AddressSpaceError> {
         for (range, state) in ranges {
             if range.start < room.start || range.end > room.end {
+                // What is not counted is not there.
+                self.ranges = MappedRanges::default();
                 return Ok(false);
             }
             self.ranges.set(range.clone(), Some(*state));

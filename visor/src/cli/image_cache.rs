@@ -27,7 +27,7 @@ const SEAL_BYTES: usize = 32;
 /// Largest entry that is read; a larger one is nothing that the loader would take.
 const ENTRY_MAX: u64 = SEAL_BYTES as u64 + (1 << 30);
 /// Bounds of all entries of a kind. A workflow seldom names more than a few programs.
-const ENTRIES_MAX: usize = 64;
+const ENTRIES_MAX: usize = 256;
 const CACHE_BYTES_MAX: u64 = 2 << 30;
 
 /// The user's folder of settings. The state folder may be a server's, which refuses files that it does not know.

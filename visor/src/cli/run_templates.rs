@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::geteuid;
@@ -140,10 +140,15 @@ impl RunTemplates {
         report.status == Status::Done && self.sought.iter().any(|sought| sought.is_wanted)
     }
 
-    /// Makes those that are wanted and keeps them, for a run that has taken so long. What fails does so in silence: the next run starts from the
-    /// image.
+    /// Makes those that are wanted and keeps them, for a run that has taken so long, and begins none after as long again. What fails does so in silence: the
+    /// next run starts from the image.
     pub(super) fn make(&self, options: &RunOptions, cgroup: CgroupMode, took: Duration) {
+        let latest = Instant::now() + took.saturating_add(SLACK).min(READY_WITHIN);
         for sought in self.sought.iter().filter(|sought| sought.is_wanted) {
+            if Instant::now() >= latest {
+                tracing::debug!("other templates are made by later runs");
+                return;
+            }
             match self.try_make(sought, options, cgroup, took) {
                 Ok(Some(bytes)) => tracing::debug!(bytes, "a template is kept"),
                 Ok(None) => tracing::debug!("no template is made: what the program is told differs from run to run"),

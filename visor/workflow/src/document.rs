@@ -89,7 +89,7 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ProcessUse")]
     pub process: Option<ProcessUse>,
-    /// Where the workflow's template is, from which later invocations of a server and later runs start. Default: `when-ready`, where the
+    /// Where the templates of the workflow's instances are, from which later invocations of a server and later runs start. Default: `when-ready`, where the
     /// function says that it is ready, because only its author knows what it has made by then that all invocations may have in common.
     /// With `after-first-wait` also a function has one that does not say so: before its first call that waits for, asks for or
     /// changes what is an invocation's own, such as an input, a file, a random number or a line of output.

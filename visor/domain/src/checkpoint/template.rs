@@ -148,7 +148,10 @@ impl Shared {
         match self.template_cell(config) {
             Some(cell) if cell > 0 || !self.options.first_begins_alone => {
                 tracing::warn!(step = config.labels.step, %error, "a template is not used");
-                self.begins(cell, |beginning| beginning.unfit = Some(error.to_string()));
+                // What the host lacks now is not the template's fault.
+                if !error.is_hosts() {
+                    self.begins(cell, |beginning| beginning.unfit = Some(error.to_string()));
+                }
                 true
             }
             _ => {
@@ -182,6 +185,10 @@ impl Shared {
         let [record] = &template.instances[..] else { return Err(RestoreError::UnknownInstance) };
         // Addresses in its memory are of the cell in which it was made.
         if record.token != config.token || cell_of(record.id) != own {
+            return Err(RestoreError::UnknownInstance);
+        }
+        // Its memory may say which attempt it is of.
+        if record.attempt != config.attempt {
             return Err(RestoreError::UnknownInstance);
         }
         check_instance(record, config)?;

@@ -90,10 +90,14 @@ impl Watchdog {
         }
     }
 
-    /// What came with templates is wrong, and not even the first could be used. None of them is used again.
+    /// The template of the instance with which the workflow begins cannot be used, or what came with it is wrong. It is not used again, and others are
+    /// made anew.
     pub(crate) fn drop_templates(&self, workflow: &Arc<Ready>, why: &str) {
         for template in self.templates.made(workflow) {
-            self.drop_template((workflow, template.cell()), why);
+            match template.cell() {
+                0 => self.drop_template((workflow, 0), why),
+                cell => self.templates.forget((workflow, cell)),
+            }
         }
     }
 

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use monohull_engine::Ready;
 use monohull_worker::Template;
+use monohull_workflow::plan::TEMPLATES_MAX;
 
-/// The most entries. One without a template is a reason, or that one is being made.
-const ENTRIES_MAX: usize = 1024;
+/// The most entries, those of 1024 workflows with as many as there may be. One without a template is a reason, or that one is being made.
+const ENTRIES_MAX: usize = 1024 * TEMPLATES_MAX;
 
 /// The most that are made at a time. Each takes a process for as long as its function takes to be ready.
 const MAKING_MAX: usize = 4;
