@@ -338,16 +338,19 @@ impl Watchdog {
         let mut ticks = interval(SWEEP);
         loop {
             tokio::select! {
-                _ = ticks.tick() => {}
-                () = self.ledger.many_unsynced() => {}
+                _ = ticks.tick() => self.sync_files_once().await,
+                () = self.ledger.many_unsynced() => self.sync_files_by(Ledger::sync_files_if_many).await,
             }
-            self.sync_files_once().await;
         }
     }
 
     async fn sync_files_once(self: &Arc<Self>) {
+        self.sync_files_by(Ledger::sync_files).await;
+    }
+
+    async fn sync_files_by(self: &Arc<Self>, sync: fn(&Ledger) -> Result<(), StoreError>) {
         let watchdog = self.clone();
-        if let Ok(Err(error)) = spawn_blocking(move || watchdog.ledger.sync_files()).await {
+        if let Ok(Err(error)) = spawn_blocking(move || sync(&watchdog.ledger)).await {
             tracing::warn!(%error, "files of checkpoints are not on the disk yet");
         }
     }

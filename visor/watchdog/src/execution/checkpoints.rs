@@ -1,5 +1,6 @@
 //! The checkpoint of a run that waits: its file, and the commit that names it.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use monohull_durable::{Adding, Checkpoint, Commit, InvocationId, Wait};
@@ -110,16 +111,19 @@ impl Ledger {
         };
         let adding = self.adding()?;
         let folder = self.store().checkpoints();
-        let name = self.new_name(&folder, waits.id, waits.epoch);
         let goes_on = waits.may_go_on && deadline.is_kept().is_some() && is_due(due, &run.sent);
         let most = self.unsynced_max();
         let base = waits.base.filter(|_| !saved.continuation.unchanged.is_empty());
-        let may_be_content = base.is_none() && goes_on && run.bytes <= most && self.keys().state.is_none();
+        // Its process has all that is in it, and stays: as a rule the file is not read before the next one is written.
+        let may_be_content = base.is_none() && run.stays && run.bytes <= most && self.keys().state.is_none();
+        let name = match may_be_content && !waits.is_first {
+            true => unique_name(waits.id, waits.epoch),
+            false => self.new_name(&folder, waits.id, waits.epoch),
+        };
         let content = may_be_content.then(|| saved.to_bytes(&folder.join(&name), self.keys())).transpose();
         // The workflow's document is part of it, too.
         let content = content.map_err(unwritten)?.filter(|content| content.len() as u64 <= most);
         let (file, bytes, unsynced, next_base) = if let Some(content) = content {
-            // Its process has all that is in it: as a rule the file is not read before the next one is written.
             (format!("{name}.checkpoint"), content.len() as u64, Some(content), None)
         } else {
             let written = match base {
@@ -163,6 +167,11 @@ impl Ledger {
         };
         names.find(is_free).unwrap_or(name)
     }
+}
+
+/// A name that no other file has, without a look at those that are there.
+fn unique_name(id: &InvocationId, epoch: u64) -> String {
+    format!("{id}.{epoch}-{:016x}", RandomState::new().hash_one(epoch))
 }
 
 /// What leaves with the end of a run. It is no part of its report.

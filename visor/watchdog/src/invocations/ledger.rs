@@ -46,8 +46,10 @@ const KEY: &str = "checkpoint.key";
 const CHECKED_MAX: u64 = 16 << 20;
 /// Bytes of a checkpoint that is part of its commit, so that the disk is waited for once.
 const UNSYNCED_BYTES: u64 = 128 << 10;
-/// So many are synced as soon as possible, and no more than so many are waited for by none.
-const UNSYNCED: Range<u64> = 64..256;
+/// If there are so many they are synced as soon as possible, and no more than so many are waited for by none.
+const UNSYNCED: Range<u64> = 256..512;
+/// Commits after which they are counted again if they seem to be many.
+const COUNT_EVERY: u64 = 32;
 /// Changes that one who waits may have missed before it looks at all of its invocation again.
 const CHANGES: usize = 1024;
 
@@ -74,7 +76,7 @@ pub(crate) struct Ledger {
     tally: Mutex<Option<(Instant, Duration, Tally)>>,
     /// Something may be due sooner than it was.
     hurry: Box<dyn Hints>,
-    /// Checkpoints that were written since their files were synced last.
+    /// Checkpoints whose files the disk may lack: as many as there were when they were counted last, and those that were written since.
     unsynced: AtomicU64,
     /// They are many.
     many_unsynced: Notify,
@@ -188,6 +190,13 @@ impl Ledger {
         synced.map(drop)
     }
 
+    /// The same if they are many. Those of steps and short waits are not needed for long: most of what was written may be gone.
+    pub(crate) fn sync_files_if_many(&self) -> Result<(), StoreError> {
+        let count = self.reader().count_unsynced()?;
+        self.unsynced.store(count, Ordering::Relaxed);
+        if count < UNSYNCED.start { Ok(()) } else { self.sync_files() }
+    }
+
     /// Where the file of a checkpoint is, to be read. An error is the host's: the checkpoint itself is not lost.
     pub(crate) fn checkpoint(&self, file: &str) -> Result<PathBuf, StoreError> {
         self.store.make_file(&self.meta, file)?;
@@ -200,13 +209,13 @@ impl Ledger {
         if unsynced >= UNSYNCED.end {
             return 0;
         }
-        if unsynced >= UNSYNCED.start {
+        if unsynced >= UNSYNCED.start && (unsynced - UNSYNCED.start).is_multiple_of(COUNT_EVERY) {
             self.many_unsynced.notify_one();
         }
         UNSYNCED_BYTES
     }
 
-    /// Returns when many files are not on the disk.
+    /// Returns when many files may not be on the disk.
     pub(crate) async fn many_unsynced(&self) {
         self.many_unsynced.notified().await;
     }
