@@ -58,6 +58,7 @@ use crate::store::state_folder::StateFolder;
 use crate::store::state_watch::StateWatch;
 use crate::task_tracker::TaskTracker;
 use monohull_domain::keys;
+use monohull_durable::StoreError;
 use monohull_report::escape::shown;
 use monohull_sys::arenas;
 use monohull_worker::cgroup::Membership;

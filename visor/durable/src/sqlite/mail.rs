@@ -1,7 +1,7 @@
 //! The mailbox: a row for each event that waits, and for each key of one that was taken.
 
 use super::encrypted::digest as kept_digest;
-use super::{Sqlite, find, find_sound, integer, time};
+use super::{Sqlite, find, find_sound, integer, time, told};
 use crate::mail::{KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
 use crate::meta::MetaError;
 use crate::{ExportedMail, Invocation, InvocationId, Wait};
@@ -170,7 +170,8 @@ pub(super) fn import(connection: &Connection, id: &InvocationId, all: &[Exported
 /// one waits for it.
 pub(super) fn take(connection: &Connection, row: &mut Invocation, taken: &[u64], now: u64) -> Result<(), MetaError> {
     let id = row.id.as_str();
-    for number in taken {
+    let taken: Vec<u64> = taken.iter().copied().filter(|number| *number != told::NUMBER).collect();
+    for number in &taken {
         super::children::joined(connection, row, *number)?;
         let number = integer(*number);
         connection

@@ -19,16 +19,17 @@ use rusqlite::{Connection, OptionalExtension, params};
 pub(super) const WENT_ON: [u8; 1] = [0];
 
 /// The number of such an event: none of the mailbox has it.
-const NUMBER: u64 = 0;
+pub(super) const NUMBER: u64 = 0;
 
 impl Sqlite {
     /// What a claimed invocation is given when it goes on: what waits in its mailbox, and what it is told of its checkpoint. Refused with
     /// [`MetaError::Stale`] if it is not the holder's any more.
     pub fn given(&self, held: &Held) -> Result<Vec<Mail>, MetaError> {
-        let transaction = self.connection.unchecked_transaction()?;
-        let row = super::held_row(&transaction, held)?;
-        let mut given = mail::waiting(&transaction, &held.id, 0)?;
-        let told = of(&transaction, &held.id, row.generation)?;
+        // One transaction of several is read as the whole of them is.
+        let _snapshot = (!self.is_shared).then(|| self.connection.unchecked_transaction()).transpose()?;
+        let row = super::held_row(&self.connection, held)?;
+        let mut given = mail::waiting(&self.connection, &held.id, 0)?;
+        let told = of(&self.connection, &held.id, row.generation)?;
         if told.as_deref().is_some_and(|name| !is_event_name(name)) {
             return Err(MetaError::Damaged { id: held.id.to_string(), what: "event" });
         }

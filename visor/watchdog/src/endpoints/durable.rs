@@ -123,6 +123,7 @@ impl Watchdog {
             let came = ledger.control(&id, control, what)?;
             watchdog.end_resident(&id);
             if control == Control::Cancel {
+                ledger.mark();
                 // One that waits in the queue has nothing to come to a wait with.
                 if let Some(queued) = watchdog.history.find(id.as_str()).filter(|it| it.status() == Status::Pending) {
                     queued.cancel();

@@ -90,6 +90,9 @@ impl Watchdog {
         };
         match marked() {
             Ok(marked) => {
+                if marked.iter().any(|(_, ends)| *ends) {
+                    self.ledger.mark();
+                }
                 for (relative, ends) in marked {
                     if let Some(invocation) = self.history.find(relative.as_str()).filter(|_| ends) {
                         invocation.cancel();

@@ -236,9 +236,13 @@ impl Watchdog {
         Ok((commit, left, adding))
     }
 
-    /// Shows what has a row to those that may stop it. What was cancelled between its start or claim and this is stopped, too.
-    pub(crate) fn show(self: &Arc<Self>, held: &Held, invocation: &Arc<Invocation>) {
+    /// Shows what has a row to those that may stop it. What was cancelled between its start or claim and this is stopped, too. `marked` is what
+    /// [`Ledger::marked`] said before the claim, if that is known: as a rule none was cancelled since.
+    pub(crate) fn show(self: &Arc<Self>, held: &Held, invocation: &Arc<Invocation>, marked: Option<u64>) {
         self.history.begin(invocation.clone());
+        if marked == Some(self.ledger.marked()) {
+            return;
+        }
         let (watchdog, held, invocation) = (self.clone(), held.clone(), invocation.clone());
         spawn_blocking(move || {
             if watchdog.ledger.is_marked(&held) {

@@ -39,7 +39,7 @@ use crate::execution::process::Process;
 use crate::http::error::{ApiError, Blame};
 use crate::invocations::admission::{RunPermit, Turn};
 use crate::invocations::invocation::Invocation;
-use crate::invocations::ledger::{Ledger, meta_kept, now};
+use crate::invocations::ledger::{Ledger, Next, meta_kept, now};
 use crate::invocations::residents::Ended;
 use crate::invocations::status::Status;
 use crate::invocations::stored::encode_printed;
@@ -56,6 +56,7 @@ impl Watchdog {
     /// Cancels what has a row, and stops its process. One that has ended stays as it is.
     pub(crate) fn cancel_at_once(&self, ledger: &Ledger, id: &InvocationId) -> Result<Controlled, ApiError> {
         let came = ledger.meta().control(id, Control::Cancel, now()).map_err(meta_kept)?;
+        ledger.mark();
         self.end_resident(id);
         if came != Controlled::Unknown {
             // It is marked, and so it is not taken for one that failed.
@@ -112,7 +113,7 @@ impl Watchdog {
         }
         let (watchdog, runtime) = (self.clone(), Handle::current());
         let claim = spawn_blocking(move || {
-            let mut turns = vec![turn];
+            let (mut turns, marked) = (vec![turn], watchdog.ledger.marked());
             let claimed = watchdog.ledger.claim(|| {
                 let turn = watchdog.admission.turn().filter(|_| turns.len() < TOGETHER);
                 let is_one = turn.is_some();
@@ -123,7 +124,7 @@ impl Watchdog {
             for claimed in claimed {
                 match (claimed, turns.pop()) {
                     (Claimed::Yes(claim), Some(turn)) => {
-                        let here = watchdog.resident_of(&claim);
+                        let here = watchdog.resident_of(&claim, marked);
                         let (watchdog, guard) = (watchdog.clone(), watchdog.work.track());
                         // Without waiting for the others.
                         runtime.spawn(async move {
@@ -367,7 +368,7 @@ impl Watchdog {
         permit: RunPermit,
     ) -> Option<Came> {
         let Leg { ready, inputs, continuation, events, handed_over, resident } = leg;
-        self.show(&claim.held, invocation);
+        self.show(&claim.held, invocation, None);
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
         let arrivals = Arrivals::new(self, &claim.held, &events);
         let is_resumed = continuation.is_some();
@@ -477,6 +478,7 @@ impl Watchdog {
         process: (Run, bool),
         adding: Adding,
     ) -> KeptWait {
+        let (changes, marked) = (self.ledger.changes(), self.ledger.marked());
         let committed = catch_unwind(AssertUnwindSafe(|| self.ledger.commit_and_claim(&claim.held, &both)));
         let Ok(Ok((committed, next))) = committed else {
             return KeptWait::NotYet(NotYet { both, resident: None, adding });
@@ -485,8 +487,8 @@ impl Watchdog {
             self.settle(&claim.held.id);
         }
         match next {
-            Some(next) => {
-                let here = self.here(&next, process, begun);
+            Some(Next { claim: next, mail }) => {
+                let here = mail.and_then(|mail| Watchdog::here((&next, mail), (changes, marked), process, begun));
                 KeptWait::GoesOn(next, here.map(Box::new))
             }
             None => {

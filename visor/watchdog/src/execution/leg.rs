@@ -50,6 +50,8 @@ pub(crate) struct Here {
     pub(crate) order: GoOn,
     /// What has changed since before the mailbox was read.
     pub(crate) changes: Receiver<Option<InvocationId>>,
+    /// What [`Ledger::marked`](crate::invocations::ledger::Ledger::marked) said before its claim.
+    pub(crate) marked: u64,
 }
 
 /// How far a leg has come.

@@ -16,6 +16,7 @@ use monohull_durable::{Claim, Commit, Held, InvocationId, Mail, Status as RowSta
 use monohull_engine::{Event, Ready};
 use monohull_saved::Base;
 use monohull_worker::Message;
+use tokio::sync::broadcast::Receiver;
 use tokio::time::Instant;
 
 use crate::execution::arrivals::Arrivals;
@@ -77,7 +78,8 @@ impl Watchdog {
     }
 
     /// The process that has stayed with a claimed invocation, if there is one. What is wrong with the invocation's row, its checkpoint tells.
-    pub(crate) fn resident_of(&self, claim: &Claim) -> Option<Here> {
+    /// `marked` is of before the claim.
+    pub(crate) fn resident_of(&self, claim: &Claim, marked: u64) -> Option<Here> {
         let since = std::time::Instant::now();
         let (resident, ended) = self.residents.take(claim);
         self.count_ended(ended);
@@ -85,18 +87,24 @@ impl Watchdog {
         let start = Start::decode(&claim.start)?;
         let (callback, again) = (start.callback.clone(), start.again);
         let begun = Begun { callback, again, document, ready, copy, base, since };
-        self.here(claim, (process, keeps_deadline), begun)
-    }
-
-    /// The process of an invocation that has been claimed again.
-    pub(crate) fn here(&self, claim: &Claim, (process, keeps_deadline): (Run, bool), begun: Begun) -> Option<Here> {
-        let start = Start::decode(&claim.start)?;
         let changes = self.ledger.changes();
         let mail = self.ledger.reader().given(&claim.held).ok()?;
+        Watchdog::here((claim, mail), (changes, marked), (process, keeps_deadline), begun)
+    }
+
+    /// The process of an invocation that has been claimed again, and its mailbox. `changes` is there since before that was read, and `marked` is of before the
+    /// claim.
+    pub(crate) fn here(
+        (claim, mail): (&Claim, Vec<Mail>),
+        (changes, marked): (Receiver<Option<InvocationId>>, u64),
+        (process, keeps_deadline): (Run, bool),
+        begun: Begun,
+    ) -> Option<Here> {
+        let start = Start::decode(&claim.start)?;
         let lineage = Lineage { generation: claim.generation, copy: begun.copy.0, copies: begun.copy.1 };
         let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
         let order = GoOn { lineage, keeps_deadline, may_leave: begun.base.is_some(), events };
-        Some(Here { process, begun, start, order, changes })
+        Some(Here { process, begun, start, order, changes, marked })
     }
 
     /// Runs a leg of a claimed invocation in its process; how far it came. If the process does not go on nothing has happened, and the permit is
@@ -107,7 +115,7 @@ impl Watchdog {
         here: Here,
         permit: RunPermit,
     ) -> Result<Far, RunPermit> {
-        let Here { mut process, begun, start, order, changes } = here;
+        let Here { mut process, begun, start, order, changes, marked } = here;
         if !goes_on(&mut process, &order).await {
             tracing::info!(id = %claim.held.id, pid = process.pid(), "restored: its process does not go on");
             self.count_ended(Ended { died: 1, ..Ended::default() });
@@ -118,7 +126,7 @@ impl Watchdog {
         let invocation = Arc::new(Invocation::durable(id, start.head.clone(), Status::Running));
         invocation.point("dispatched");
         let arrivals = Arrivals::since(changes, self, &claim.held, &order.events);
-        self.show(&claim.held, &invocation);
+        self.show(&claim.held, &invocation, Some(marked));
         let came = self.run_resident(&invocation, (process, permit), arrivals).await;
         Ok(self.arrive(claim.clone(), begun, invocation, came).await)
     }

@@ -88,7 +88,7 @@ impl Watchdog {
     /// Starts an invocation. It runs in a task of its own, independent of the client's connection.
     pub(crate) fn begin(self: &Arc<Self>, task: Task) {
         match &task.row {
-            Some(row) => self.show(&row.held, &task.invocation),
+            Some(row) => self.show(&row.held, &task.invocation, None),
             None => self.history.begin(task.invocation.clone()),
         }
         let guard = self.work.track();

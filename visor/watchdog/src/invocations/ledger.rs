@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use monohull_checkpoint::{Key, KeyError};
 use monohull_durable::{
     Claim, Claimed, Clock, Commit, Committed, Export, ExportError, Filter, Fired, Held, Hints, InvocationId, Left,
-    Listed, Meta, MetaError, Moving, NewInvocation, Outbox, Owner, Poked, Schedule, Sqlite, Started, Step, Store,
+    Listed, Mail, Meta, MetaError, Moving, NewInvocation, Outbox, Owner, Poked, Schedule, Sqlite, Started, Step, Store,
     StoreError, Tally, Undelivered, WallClock,
 };
 use monohull_saved::Keys;
@@ -82,10 +82,19 @@ pub(crate) struct Ledger {
     many_unsynced: Notify,
     /// Schedules have changed.
     rescheduled: Notify,
+    /// How often invocations that run were marked as cancelled.
+    marked: AtomicU64,
     /// The invocations that have changed; `None` stands for all.
     changes: broadcast::Sender<Option<InvocationId>>,
     /// The invocations that wait from now on, for clients that wait no longer than that.
     waits: broadcast::Sender<Option<InvocationId>>,
+}
+
+/// An invocation that was claimed again with its commit.
+pub(crate) struct Next {
+    pub(crate) claim: Claim,
+    /// What it is given. `None` if that cannot be read: it is read once more, and then an error is told.
+    pub(crate) mail: Option<Vec<Mail>>,
 }
 
 /// The ledger cannot be opened.
@@ -167,6 +176,7 @@ impl Ledger {
             unsynced: AtomicU64::new(0),
             many_unsynced: Notify::new(),
             rescheduled: Notify::new(),
+            marked: AtomicU64::new(0),
             changes,
             waits,
         };
@@ -294,6 +304,16 @@ impl Ledger {
     /// The invocations that wait from now on.
     pub(crate) fn waits(&self) -> broadcast::Receiver<Option<InvocationId>> {
         self.waits.subscribe()
+    }
+
+    /// One that runs has been marked as cancelled. This is said after its transaction, and before it is looked for among those that run.
+    pub(crate) fn mark(&self) {
+        self.marked.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often that was said. If it is as much when an invocation is shown as it was before its claim, it has not been marked in between.
+    pub(crate) fn marked(&self) -> u64 {
+        self.marked.load(Ordering::SeqCst)
     }
 
     /// Returns when something may be due sooner than it was.
@@ -426,21 +446,25 @@ impl Ledger {
         Ok(committed)
     }
 
-    /// The same, and claims the invocation again if it is due at once. Others cannot claim it in between.
+    /// The same, and claims the invocation again if it is due at once, with what it is given then. Others cannot claim it in between.
     pub(crate) fn commit_and_claim(
         &self,
         held: &Held,
         all: &Arc<(Commit, Left)>,
-    ) -> Result<(Committed, Option<Claim>), MetaError> {
+    ) -> Result<(Committed, Option<Next>), MetaError> {
         let (of, with, owner) = (held.clone(), all.clone(), self.owner.name().to_owned());
-        let (committed, claim) =
-            self.together.run(&self.meta, move |meta| meta.commit_and_claim(&of, &with.0, &with.1, &owner, now()))?;
+        let (committed, next) = self.together.run(&self.meta, move |meta| {
+            let (committed, claim) = meta.commit_and_claim(&of, &with.0, &with.1, &owner, now())?;
+            // By the same connection, which has in memory what it reads.
+            let next = claim.map(|claim| (meta.given(&claim.held), claim));
+            Ok((committed, next.map(|(mail, claim)| Next { mail: mail.ok(), claim })))
+        })?;
         // One that goes on at once is nothing that anybody waits for.
-        match &claim {
+        match &next {
             Some(_) => self.follow(held, &all.1, &committed),
             None => self.committed(held, &all.1, &committed),
         }
-        Ok((committed, claim))
+        Ok((committed, next))
     }
 
     /// The same of one that has come so far in another version of its workflow, in which it counts as started from now on.
