@@ -147,6 +147,8 @@ pub enum Commit {
 pub struct Committed {
     /// Where the invocation is now.
     pub status: Status,
+    /// When it goes on by itself, if it waits.
+    pub due: Option<u64>,
     /// The checkpoints that no history names any more, and no checkpoint takes pages from.
     pub obsolete: Vec<Checkpoint>,
     /// Events for other invocations that were not sent.

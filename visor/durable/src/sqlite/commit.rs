@@ -79,12 +79,13 @@ pub(super) fn commit_in(
     }
     row.leave_out();
     let status = row.status;
+    let due = row.due.filter(|_| status == Status::Suspended);
     let is_due = status == Status::Suspended && row.due.is_some_and(|due| due <= now);
     let claimer = more.claimer.filter(|_| is_due);
     if let Some(owner) = claimer {
         claim::take(&mut row, owner);
     }
     obsolete.extend(store(transaction, &before, &row)?);
-    let committed = Committed { status, obsolete, undelivered: Vec::new() };
+    let committed = Committed { status, due, obsolete, undelivered: Vec::new() };
     Ok((committed, claimer.map(|_| claim::of(row))))
 }

@@ -196,11 +196,12 @@ impl Model {
         let_go(&mut row);
         row.owner = owner;
         let status = row.status;
+        let due = row.due.filter(|_| status == Status::Suspended);
         let is_due = status == Status::Suspended && row.due.is_some_and(|due| due <= now);
         let claim = more.claimer.filter(|_| is_due).map(|owner| take_over(&mut row, owner));
         self.rows.insert(held.id.clone(), row);
         obsolete.extend(self.settle(&held.id, now));
-        Ok((Committed { status, obsolete, undelivered: Vec::new() }, claim))
+        Ok((Committed { status, due, obsolete, undelivered: Vec::new() }, claim))
     }
 
     /// What a claim for a move is given back as.

@@ -72,11 +72,13 @@ impl Watchdog {
     /// Goes on with what is due, as much at a time as may run.
     pub(crate) async fn wake(self: &Arc<Self>) -> Infallible {
         let alarm = Alarm::new().inspect_err(|error| tracing::warn!(%error, "what is due goes on a moment later")).ok();
-        let mut known = None;
+        let (mut known, mut read_at) = (None, Instant::now());
         loop {
             let next = match known.take() {
-                Some(due) => Ok(Ok(Some(due))),
-                None => {
+                // Hints may be lost.
+                Some(due) if read_at.elapsed() < NAP => Ok(Ok(Some(due))),
+                _ => {
+                    read_at = Instant::now();
                     let watchdog = self.clone();
                     spawn_blocking(move || watchdog.ledger.next_due()).await
                 }
@@ -100,7 +102,7 @@ impl Watchdog {
                 due => tokio::select! {
                     // Whether it is due is looked at by the clock; that it is there, by the claim.
                     () = after(alarm.as_ref(), nap(due, now(), NAP)) => known = due.filter(|due| *due <= now()),
-                    () = self.ledger.hurried() => {}
+                    () = self.ledger.hurried() => known = self.ledger.sooner(due),
                 },
             }
         }

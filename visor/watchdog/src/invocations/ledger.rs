@@ -23,7 +23,7 @@ use monohull_checkpoint::{Key, KeyError};
 use monohull_durable::{
     Claim, Claimed, Clock, Commit, Committed, Export, ExportError, Filter, Fired, Held, Hints, InvocationId, Left,
     Listed, Mail, Meta, MetaError, Moving, NewInvocation, Outbox, Owner, Poked, Schedule, Sqlite, Started, Step, Store,
-    StoreError, Tally, Undelivered, WallClock,
+    Status as RowStatus, StoreError, Tally, Undelivered, WallClock,
 };
 use monohull_saved::Keys;
 use monohull_state_key::{KeyFile, KeyFileError};
@@ -76,6 +76,8 @@ pub(crate) struct Ledger {
     tally: Mutex<Option<(Instant, Duration, Tally)>>,
     /// Something may be due sooner than it was.
     hurry: Box<dyn Hints>,
+    /// When that is, if those are meant that have come to a wait; 0 if something else has changed.
+    soonest: AtomicU64,
     /// Checkpoints whose files the disk may lack: as many as there were when they were counted last, and those that were written since.
     unsynced: AtomicU64,
     /// They are many.
@@ -173,6 +175,7 @@ impl Ledger {
             room: Room::default(),
             tally: Mutex::default(),
             hurry: Box::new(Within(Notify::new())),
+            soonest: AtomicU64::new(0),
             unsynced: AtomicU64::new(0),
             many_unsynced: Notify::new(),
             rescheduled: Notify::new(),
@@ -288,7 +291,7 @@ impl Ledger {
     pub(crate) fn changed(&self, id: &InvocationId) {
         // Without receivers there is no wait.
         let _ = self.changes.send(Some(id.clone()));
-        self.hurry.poke();
+        self.may_be_due(0);
     }
 
     /// All who wait look again.
@@ -319,6 +322,21 @@ impl Ledger {
     /// Returns when something may be due sooner than it was.
     pub(crate) async fn hurried(&self) {
         self.hurry.poked().await;
+    }
+
+    /// Something is due then; 0 if that is not known.
+    fn may_be_due(&self, at: u64) {
+        self.soonest.fetch_min(at, Ordering::AcqRel);
+        self.hurry.poke();
+    }
+
+    /// When the first is due, if it was this before the last hints. `None` if that has to be read.
+    pub(crate) fn sooner(&self, than: Option<u64>) -> Option<u64> {
+        match self.soonest.swap(u64::MAX, Ordering::AcqRel) {
+            0 => None,
+            u64::MAX => than,
+            at => Some(than.map_or(at, |than| than.min(at))),
+        }
     }
 
     /// Schedules have changed: what is due by them is looked at.
@@ -491,7 +509,12 @@ impl Ledger {
             // Most clients wait for the end.
             false => {
                 let _ = self.waits.send(Some(held.id.clone()));
-                self.hurry.poke();
+                match (committed.status, committed.due) {
+                    (RowStatus::Suspended, Some(due)) => self.may_be_due(due),
+                    // It goes on when an event has come, which is said then.
+                    (RowStatus::Suspended, None) => {}
+                    _ => self.may_be_due(0),
+                }
             }
         }
     }
