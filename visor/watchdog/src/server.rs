@@ -329,7 +329,8 @@ impl Watchdog {
                 tracing::warn!(%error, "old invocations could not be removed");
             }
             self.kept.sweep();
-            self.count_ended(self.residents.sweep());
+            let watchdog = self.clone();
+            let _ = spawn_blocking(move || watchdog.count_ended(watchdog.residents.sweep())).await;
             self.templates.sweep();
         }
     }

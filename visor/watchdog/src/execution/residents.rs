@@ -182,6 +182,10 @@ impl Process for Run {
         Run::processor_ticks(self)
     }
 
+    fn seen(&mut self) -> &mut Option<(std::time::Instant, u64)> {
+        &mut self.seen
+    }
+
     fn gauge(&self) -> Gauge {
         let gauge = Run::gauge(self);
         Box::new(move || gauge.map_or((0, 0), |gauge| (gauge.private_memory(), gauge.processor_ticks())))

@@ -5,14 +5,15 @@
 //!                          ended first: until the low watermark, once all have more memory than the high one
 //! ```
 //!
-//! Bounds of memory are looked at once the commit is made: to ask for the memory of a process takes some hundred microseconds.
+//! Bounds of memory are looked at once the commit is made: to ask for the memory of a process takes some hundred microseconds. So that of one which was looked at a
+//! moment ago counts as it was then, until a sweep.
 //!
 //! Nothing is lost with a process that is ended: what it stays with is its checkpoint, which is on the disk or is being written. So a process
 //! is given up whenever there is a doubt, and the invocation is restored.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use monohull_durable::{Claim, InvocationId};
@@ -32,6 +33,9 @@ pub(crate) trait Process {
     /// Its processor time so far, in ticks of 10 ms.
     fn processor_ticks(&self) -> u64;
 
+    /// When its memory was looked at last, and what it was then.
+    fn seen(&mut self) -> &mut Option<(Instant, u64)>;
+
     /// What gives both, also without the process at hand.
     fn gauge(&self) -> Gauge;
 }
@@ -42,6 +46,9 @@ pub(crate) type Gauge = Box<dyn FnOnce() -> (u64, u64) + Send>;
 /// The most processor time of a process that stands still: it is not asked to do anything, and sends nothing. What runs all the same is not
 /// what it says it is, and no limit of an invocation would end it.
 const TICKS_MAX: u64 = 20;
+
+/// One that goes on again and again is not looked at more often: that would take a tenth of the time of its waits.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A wait of an invocation. No two waits are the same, also if an id is used again.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -163,17 +170,36 @@ impl<P: Process> Residents<P> {
     /// Looks at the memory of a process that is kept, if it is here still. If all have too much then, those that were not used for longest are
     /// ended.
     pub(crate) fn weigh(&self, wait: &WaitOf) -> Ended {
+        self.look(wait, LOOK_EVERY)
+    }
+
+    /// The same. What was seen of it less than `again` ago counts.
+    fn look(&self, wait: &WaitOf, again: Duration) -> Ended {
         let Some(bounds) = &self.bounds else { return Ended::default() };
-        let gauge = {
-            let held = self.lock();
-            held.find(&wait.id).filter(|resident| resident.of == *wait).map(|resident| resident.process.gauge())
+        let known = {
+            let mut held = self.lock();
+            let Some(process) = held.process_of(wait) else { return Ended::default() };
+            match *process.seen() {
+                Some((at, bytes)) if at.elapsed() < again => Ok(bytes),
+                _ => Err(process.gauge()),
+            }
         };
-        let Some(gauge) = gauge else { return Ended::default() };
-        let (bytes, ticks) = gauge();
+        let (bytes, ticks) = match known {
+            Ok(bytes) => (bytes, None),
+            Err(gauge) => {
+                let (bytes, ticks) = gauge();
+                (bytes, Some(ticks))
+            }
+        };
         let mut ended = Ended::default();
         let mut gone = Vec::new();
         let mut held = self.lock();
-        held.note(wait, Looked { bytes, ticks: Some(ticks), may_be_less: true });
+        if ticks.is_some()
+            && let Some(process) = held.process_of(wait)
+        {
+            *process.seen() = Some((Instant::now(), bytes));
+        }
+        held.note(wait, Looked { bytes, ticks, may_be_less: true });
         if held.bytes > bounds.high {
             held.look_again(wait);
         }
@@ -218,7 +244,8 @@ impl<P: Process> Residents<P> {
         Ended { changed: found.is_some().into(), ..Ended::default() }
     }
 
-    /// Forgets those that have ended by themselves, and ends those that have spoken or do not stand still.
+    /// Forgets those that have ended by themselves, and ends those that have spoken or do not stand still. Those that were not looked at since they wait are
+    /// looked at.
     pub(crate) fn sweep(&self) -> Ended {
         let mut held = self.lock();
         let rests = |(resident, looked): &(Resident<P>, Looked)| {
@@ -227,8 +254,11 @@ impl<P: Process> Residents<P> {
         };
         let gone: Vec<u64> = held.by_use.iter().filter(|(_, held)| !rests(held)).map(|(used, _)| *used).collect();
         let gone: Vec<_> = gone.into_iter().filter_map(|used| held.remove(used)).collect();
+        let is_unseen = |(_, looked): &&(Resident<P>, Looked)| looked.ticks.is_none();
+        let unseen: Vec<_> = held.by_use.values().filter(is_unseen).map(|(resident, _)| resident.of.clone()).collect();
         drop(held);
-        Ended { died: gone.len() as u64, ..Ended::default() }
+        let memory = unseen.iter().map(|wait| self.look(wait, Duration::ZERO).memory).sum();
+        Ended { died: gone.len() as u64, memory, ..Ended::default() }
     }
 
     /// Whether all were ended after `since`: what has been read before that must not be used any longer.
@@ -278,6 +308,12 @@ impl<P: Process> Held<P> {
             self.bytes = self.bytes - looked.bytes + seen.bytes;
             *looked = seen;
         }
+    }
+
+    fn process_of(&mut self, wait: &WaitOf) -> Option<&mut P> {
+        let used = self.by_id.get(&wait.id)?;
+        let (resident, _) = self.by_use.get_mut(used)?;
+        (resident.of == *wait).then_some(&mut resident.process)
     }
 
     fn find(&self, id: &InvocationId) -> Option<&Resident<P>> {

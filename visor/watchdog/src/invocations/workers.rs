@@ -237,6 +237,8 @@ pub(crate) struct Run {
     pid: i32,
     /// The last message was a long one, and this is what others wait for that come with one.
     permit: Option<LargeMessagePermit>,
+    /// When its memory was looked at last, and what it was.
+    pub(crate) seen: Option<(Instant, u64)>,
 }
 
 impl Run {
@@ -248,7 +250,7 @@ impl Run {
         let watched = worker.as_fd().try_clone_to_owned().and_then(Watched::new).map_err(unwatched)?;
         let running = worker.assign(job)?;
         let pid = running.pid();
-        Ok(Run { running: Some(running), watched, pid, permit: None })
+        Ok(Run { running: Some(running), watched, pid, permit: None, seen: None })
     }
 
     /// Whether it may have another job after an answer with these outputs.
@@ -376,7 +378,7 @@ impl KeptRun {
         let KeptRun { worker, watched } = self;
         let pid = worker.pid();
         let running = worker.assign(job)?;
-        Ok(Run { running: Some(running), watched, pid, permit: None })
+        Ok(Run { running: Some(running), watched, pid, permit: None, seen: None })
     }
 }
 

@@ -11,6 +11,7 @@ struct Fake {
     is_there: bool,
     ends: Arc<Mutex<Vec<String>>>,
     name: String,
+    seen: Option<(Instant, u64)>,
 }
 
 impl Process for Fake {
@@ -24,6 +25,10 @@ impl Process for Fake {
 
     fn processor_ticks(&self) -> u64 {
         self.ticks.load(Ordering::Relaxed)
+    }
+
+    fn seen(&mut self) -> &mut Option<(Instant, u64)> {
+        &mut self.seen
     }
 
     fn gauge(&self) -> Gauge {
@@ -60,7 +65,7 @@ impl Test {
 
     fn put_since(&self, of: WaitOf, memory: Arc<AtomicU64>, is_there: bool, since: Instant) -> Ended {
         let process =
-            Fake { memory, ticks: self.ticks.clone(), is_there, ends: self.ends.clone(), name: of.id.to_string() };
+            Fake { seen: None, memory, ticks: self.ticks.clone(), is_there, ends: self.ends.clone(), name: of.id.to_string() };
         let put = self.residents.put(Resident {
             of: of.clone(),
             process,
@@ -196,6 +201,20 @@ fn one_that_does_not_stand_still_is_ended() {
     test.ticks.store(1001 + TICKS_MAX, Ordering::Relaxed);
     assert_eq!(test.residents.sweep(), Ended { died: 1, ..Ended::default() });
     assert_eq!((test.ends(), test.residents.totals()), (vec!["a".to_owned()], (1, 1)));
+}
+
+#[test]
+fn one_that_goes_on_again_at_once_is_looked_at_by_the_next_sweep() {
+    let test = Test::new(10, 100, 10);
+    let memory = Arc::new(AtomicU64::new(50));
+    test.put_with(wait("a"), memory.clone(), true);
+    memory.store(200, Ordering::Relaxed);
+    let (again, _) = test.residents.take(&claim("a"));
+    assert_eq!(test.residents.put(again.expect("it is there")), Ended::default());
+    assert_eq!(test.residents.weigh(&wait("a")), Ended::default());
+    assert_eq!((test.residents.totals(), test.ends()), ((1, 50), vec![]), "as it was a moment ago");
+    assert_eq!(test.residents.sweep(), Ended { memory: 1, ..Ended::default() });
+    assert_eq!((test.residents.totals(), test.ends()), ((0, 0), vec!["a".to_owned()]));
 }
 
 #[test]
