@@ -3,8 +3,11 @@
 //! A process that maps or reads memory from one that it does not trust relies on two properties: the size stays the same, and so
 //! does the content after it was checked. The kernel guarantees both for a file with these seals (memfd_create(2)).
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::fstat;
+use nix::sys::uio::pread;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -57,7 +60,7 @@ pub fn sealed_size(file: impl AsFd) -> io::Result<u64> {
     if !seals.contains(SEALS) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the memory that was sent is not sealed"));
     }
-    Ok(File::from(file.as_fd().try_clone_to_owned()?).metadata()?.len())
+    Ok(fstat(file.as_fd())?.st_size.try_into().unwrap_or(0))
 }
 
 /// The bytes of a sealed file, if there are at most `limit`.
@@ -68,7 +71,15 @@ pub fn read_sealed(file: impl AsFd, limit: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     let mut bytes = vec![0; size as usize];
-    File::from(file.as_fd().try_clone_to_owned()?).read_exact_at(&mut bytes, 0)?;
+    let mut read = 0;
+    while read < bytes.len() {
+        match pread(file.as_fd(), &mut bytes[read..], read as i64) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(more) => read += more,
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     Ok(bytes)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The supervisor sends no others until these have been acknowledged, so that a worker which reads nothing blocks no sender.
 
-use super::job::read_events;
+use super::job::{decode_events, read_events};
 use super::protocol::{FromWorker, SupervisorChannel, ToWorker};
 use super::reply;
 use monohull_domain::checkpoint::{GoOn, Order};
@@ -33,8 +33,8 @@ fn pass_on(channel: &SupervisorChannel, inbox: &Inbox, order: &dyn Fn(Result<Ord
                     return;
                 }
             }
-            (Ok(ToWorker::GoOn { lineage, keeps_deadline, may_leave, .. }), file) => {
-                let events = file.map_or_else(|| Ok(Vec::new()), |file| read_events(&file));
+            (Ok(ToWorker::GoOn { lineage, keeps_deadline, may_leave, few, .. }), file) => {
+                let events = file.map_or_else(|| decode_events(&few), |file| read_events(&file));
                 order(events.map(|events| Order::GoOn(GoOn { lineage, keeps_deadline, may_leave, events })));
             }
             (Ok(ToWorker::Confirmed { unkept }), _) => order(Ok(unkept.map_or(Order::End, Order::Unkept))),

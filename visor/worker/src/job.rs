@@ -412,10 +412,17 @@ impl Received {
 }
 
 pub(super) fn seal_events(events: &[Event]) -> io::Result<OwnedFd> {
-    seal(&postcard::to_extend(events, Vec::new()).map_err(io::Error::other)?, 0)
+    seal(&encode_events(events)?, 0)
+}
+
+pub(super) fn encode_events(events: &[Event]) -> io::Result<Vec<u8>> {
+    postcard::to_extend(events, Vec::new()).map_err(io::Error::other)
+}
+
+pub(super) fn decode_events(bytes: &[u8]) -> Result<Vec<Event>, String> {
+    postcard::from_bytes(bytes).map_err(|error| format!("the events cannot be read: {error}"))
 }
 
 pub(super) fn read_events(file: &OwnedFd) -> Result<Vec<Event>, String> {
-    let bytes = read_sealed(file, EVENTS_MAX).map_err(|error| format!("the events: {error}"))?;
-    postcard::from_bytes(&bytes).map_err(|error| format!("the events cannot be read: {error}"))
+    decode_events(&read_sealed(file, EVENTS_MAX).map_err(|error| format!("the events: {error}"))?)
 }

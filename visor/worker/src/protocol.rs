@@ -98,8 +98,11 @@ pub(super) enum ToWorker {
         keeps_deadline: bool,
         /// Whether its next continuation may leave out what is as in the last one.
         may_leave: bool,
-        /// Whether its mailbox is attached; else that is empty.
+        /// Whether its mailbox is attached.
         events: bool,
+        /// Otherwise the mailbox: that is short.
+        #[serde(with = "serde_bytes")]
+        few: Vec<u8>,
     },
     /// What became of the continuation of a workflow that stands still for this answer.
     Confirmed {
@@ -208,6 +211,9 @@ pub(super) enum FromWorker {
         published: BTreeMap<String, String>,
         /// Whether events for other invocations are attached, behind the continuation.
         sent: bool,
+        /// Otherwise these, if there are some: they are short.
+        #[serde(with = "serde_bytes")]
+        few: Vec<u8>,
         /// Whether the process stays with it, and nothing happens there until [`ToWorker::GoOn`].
         stays: bool,
     },

@@ -2,7 +2,7 @@
 
 use super::captured::{seal_continuation, seal_template};
 use super::protocol::{FromWorker, SupervisorChannel};
-use super::sent::seal_sent;
+use super::sent::short_or_sealed_sent;
 use monohull_domain::checkpoint::Suspended;
 use monohull_ipc::channel::is_shortage;
 use std::io;
@@ -32,10 +32,10 @@ fn is_of_others(error: &io::Error) -> bool {
 /// The answer of a workflow that only waits, and its files: the rest of it, and what it sends to others. Whether its process `stays`.
 pub(super) fn suspended(suspended: Suspended, stays: bool) -> io::Result<(FromWorker, Vec<OwnedFd>)> {
     let Suspended { continuation, waits, until, events_taken, published, sent, .. } = suspended;
-    let attached = seal_sent(&sent)?;
+    let (few, attached) = short_or_sealed_sent(&sent)?;
     let file = seal_continuation(continuation)?;
     let sent = attached.is_some();
-    let answer = FromWorker::Suspended { waits, until, events_taken, published, sent, stays };
+    let answer = FromWorker::Suspended { waits, until, events_taken, published, sent, few, stays };
     Ok((answer, [file].into_iter().chain(attached).collect()))
 }
 
@@ -44,7 +44,7 @@ pub(super) fn template(suspended: Suspended) -> io::Result<(FromWorker, Vec<Owne
     let Suspended { continuation, waits, until, .. } = suspended;
     let file = seal_template(continuation)?;
     let (events_taken, published) = Default::default();
-    let answer = FromWorker::Suspended { waits, until, events_taken, published, sent: false, stays: false };
+    let answer = FromWorker::Suspended { waits, until, events_taken, published, sent: false, few: Vec::new(), stays: false };
     Ok((answer, vec![file]))
 }
 

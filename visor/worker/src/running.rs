@@ -14,6 +14,7 @@ use crate::message::{Message, WorkerMessage};
 use crate::packed_report::PackedReport;
 use crate::post::Post;
 use crate::protocol::ToWorker;
+use crate::sent::short_or_sealed;
 use crate::supervised::{Captures, Reaper, Residence, Stay, Worker};
 use crate::template::JobTemplate;
 use monohull_domain::checkpoint::GoOn;
@@ -300,12 +301,12 @@ impl Running {
             return Ok(false);
         }
         let GoOn { lineage, keeps_deadline, may_leave, events } = order;
-        let events = (!events.is_empty()).then(|| job::seal_events(events)).transpose();
-        let events = events.map_err(host("passing on events"))?;
-        let files: Vec<_> = events.iter().map(AsFd::as_fd).collect();
-        let events = events.is_some();
+        let encoded = job::encode_events(events).and_then(short_or_sealed);
+        let (few, attached) = encoded.map_err(host("passing on events"))?;
+        let files: Vec<_> = attached.iter().map(AsFd::as_fd).collect();
+        let events = attached.is_some();
         let (lineage, keeps_deadline, may_leave) = (*lineage, *keeps_deadline, *may_leave);
-        let order = ToWorker::GoOn { lineage, keeps_deadline, may_leave, events };
+        let order = ToWorker::GoOn { lineage, keeps_deadline, may_leave, events, few };
         let sent = match self.worker.channel.try_send(&order, &files) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => false,
             sent => sent.map_err(host("ordering a process to go on"))?,

@@ -11,18 +11,41 @@ use std::os::fd::OwnedFd;
 /// The most bytes of all of them, with their names.
 const SENT_MAX: u64 = OUTBOX_BYTES as u64 + OUTBOX_EVENTS as u64 * 1024;
 
-/// As a file, if there are some.
-pub(super) fn seal_sent(sent: &[Outgoing]) -> io::Result<Option<OwnedFd>> {
-    let encode = || postcard::to_extend(sent, Vec::new()).map_err(io::Error::other);
-    (!sent.is_empty()).then(|| seal(&encode()?, 0)).transpose()
+/// So many bytes are a part of a message: memory of their own costs more.
+const SHORT: usize = 4096;
+
+/// What goes with a message: bytes that are a part of it, or a file with them.
+pub(super) fn short_or_sealed(bytes: Vec<u8>) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    match bytes.len() {
+        ..=SHORT => Ok((bytes, None)),
+        _ => Ok((Vec::new(), Some(seal(&bytes, 0)?))),
+    }
 }
 
-/// What a worker has sent. An event takes more memory than its bytes in the file, so they are counted first.
+fn encode(sent: &[Outgoing]) -> io::Result<Vec<u8>> {
+    postcard::to_extend(sent, Vec::new()).map_err(io::Error::other)
+}
+
+/// As a file, if there are some.
+pub(super) fn seal_sent(sent: &[Outgoing]) -> io::Result<Option<OwnedFd>> {
+    (!sent.is_empty()).then(|| seal(&encode(sent)?, 0)).transpose()
+}
+
+/// As a part of a message, if they are short, or a file. Both are empty if there are none.
+pub(super) fn short_or_sealed_sent(sent: &[Outgoing]) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    if sent.is_empty() { Ok((Vec::new(), None)) } else { short_or_sealed(encode(sent)?) }
+}
+
+/// What a worker has sent, in a file.
 pub(super) fn read_sent(file: &OwnedFd) -> Result<Vec<Outgoing>, ChannelError> {
+    decode_sent(&read_sealed(file, SENT_MAX)?)
+}
+
+/// What a worker has sent. An event takes more memory than its bytes, so they are counted first.
+pub(super) fn decode_sent(bytes: &[u8]) -> Result<Vec<Outgoing>, ChannelError> {
     let wrong = |what: &str| ChannelError::Malformed(format!("the events that it has sent: {what}"));
-    let bytes = read_sealed(file, SENT_MAX)?;
     let unreadable = |error: postcard::Error| wrong(&error.to_string());
-    let (count, mut rest) = postcard::take_from_bytes::<u64>(&bytes).map_err(unreadable)?;
+    let (count, mut rest) = postcard::take_from_bytes::<u64>(bytes).map_err(unreadable)?;
     if count > OUTBOX_EVENTS as u64 {
         return Err(wrong("too many"));
     }

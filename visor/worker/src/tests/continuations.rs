@@ -88,6 +88,16 @@ fn events_are_acknowledged_before_others_are_sent() {
     impostor.refuses("an acknowledgement of nothing");
 }
 
+/// Its events for others, as it says: in the message.
+fn sends_few(impostor: &Impostor, few: &[u8]) {
+    let continuation = seal(b"a continuation", 0).expect("memory");
+    let (waits, events_taken, published) = (Vec::new(), Vec::new(), Default::default());
+    let few = few.to_vec();
+    let message =
+        FromWorker::Suspended { waits, until: None, events_taken, published, sent: false, few, stays: false };
+    impostor.message(&message, &[continuation.as_fd()]);
+}
+
 /// Its events for others, as it says: in sealed memory, with a continuation.
 fn sends(impostor: &Impostor, sent: &[u8]) {
     let [continuation, sent] = [b"a continuation", sent].map(|bytes| seal(bytes, 0).expect("memory"));
@@ -98,6 +108,7 @@ fn sends(impostor: &Impostor, sent: &[u8]) {
         events_taken: Vec::new(),
         published,
         sent: true,
+        few: Vec::new(),
         stays: false,
     };
     impostor.message(&message, &[continuation.as_fd(), sent.as_fd()]);
@@ -138,10 +149,23 @@ fn what_a_worker_has_sent_is_not_believed() {
         (Vec::new(), "sent"),
     ];
     for (bytes, why) in wrong {
-        let impostor = impostor(true);
-        sends(&impostor, &bytes);
-        impostor.refuses(why);
+        let other = impostor(true);
+        sends(&other, &bytes);
+        other.refuses(why);
+        // What is too long for a message comes as it does. None at all are in the message if there are none.
+        if (1..60_000).contains(&bytes.len()) {
+            let other = impostor(true);
+            sends_few(&other, &bytes);
+            other.refuses(why);
+        }
     }
+    let mut allowed = impostor(true);
+    sends_few(&allowed, &encoded(&[event("r", 3)]));
+    let received = allowed.running.next_message().expect("receiving");
+    assert!(matches!(&received, Some(Message::Suspended(run)) if run.sent == [event("r", 3)]), "{received:?}");
+    let not_allowed = impostor(false);
+    sends_few(&not_allowed, &encoded(&[event("r", 3)]));
+    not_allowed.refuses("which it may not send");
     let impostor = impostor(true);
     let published = Default::default();
     let message = FromWorker::Suspended {
@@ -150,6 +174,7 @@ fn what_a_worker_has_sent_is_not_believed() {
         events_taken: Vec::new(),
         published,
         sent: true,
+        few: Vec::new(),
         stays: false,
     };
     impostor.message(&message, &[]);
@@ -160,7 +185,7 @@ fn what_a_worker_has_sent_is_not_believed() {
 fn waits(impostor: &Impostor, stays: bool) {
     let continuation = seal(b"a continuation", 0).expect("memory");
     let (waits, events_taken, published) = (Vec::new(), Vec::new(), Default::default());
-    let message = FromWorker::Suspended { waits, until: None, events_taken, published, sent: false, stays };
+    let message = FromWorker::Suspended { waits, until: None, events_taken, published, sent: false, few: Vec::new(), stays };
     impostor.message(&message, &[continuation.as_fd()]);
 }
 
