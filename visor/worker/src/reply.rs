@@ -44,7 +44,8 @@ pub(super) fn template(suspended: Suspended) -> io::Result<(FromWorker, Vec<Owne
     let Suspended { continuation, waits, until, .. } = suspended;
     let file = seal_template(continuation)?;
     let (events_taken, published) = Default::default();
-    let answer = FromWorker::Suspended { waits, until, events_taken, published, sent: false, few: Vec::new(), stays: false };
+    let answer =
+        FromWorker::Suspended { waits, until, events_taken, published, sent: false, few: Vec::new(), stays: false };
     Ok((answer, vec![file]))
 }
 

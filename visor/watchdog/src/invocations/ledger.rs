@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use monohull_checkpoint::{Key, KeyError};
 use monohull_durable::{
     Claim, Claimed, Clock, Commit, Committed, Export, ExportError, Filter, Fired, Held, Hints, InvocationId, Left,
-    Listed, Mail, Meta, MetaError, Moving, NewInvocation, Outbox, Owner, Poked, Schedule, Sqlite, Started, Step, Store,
-    Status as RowStatus, StoreError, Tally, Undelivered, WallClock,
+    Listed, Mail, Meta, MetaError, Moving, NewInvocation, Outbox, Owner, Poked, Schedule, Sqlite, Started,
+    Status as RowStatus, Step, Store, StoreError, Tally, Undelivered, WallClock,
 };
 use monohull_saved::Keys;
 use monohull_state_key::{KeyFile, KeyFileError};
@@ -183,9 +183,9 @@ impl Ledger {
             changes,
             waits,
         };
-        // Before anything is read of them. What the disk has no room for now it may have later.
-        if let Err(error) = ledger.sync_files() {
-            tracing::warn!(%error, "files of checkpoints are not on the disk yet");
+        // The files of checkpoints that an earlier server has not brought to the disk: each is looked at before it is read, and all of them soon.
+        if let Ok(count) = ledger.meta().count_unsynced() {
+            ledger.unsynced.store(count, Ordering::Relaxed);
         }
         if let Err(error) = ledger.meta().lengthen_log() {
             tracing::warn!(%error, "the log of the ledger is not made longer beforehand");

@@ -93,8 +93,7 @@ fn sends_few(impostor: &Impostor, few: &[u8]) {
     let continuation = seal(b"a continuation", 0).expect("memory");
     let (waits, events_taken, published) = (Vec::new(), Vec::new(), Default::default());
     let few = few.to_vec();
-    let message =
-        FromWorker::Suspended { waits, until: None, events_taken, published, sent: false, few, stays: false };
+    let message = FromWorker::Suspended { waits, until: None, events_taken, published, sent: false, few, stays: false };
     impostor.message(&message, &[continuation.as_fd()]);
 }
 
@@ -185,7 +184,8 @@ fn what_a_worker_has_sent_is_not_believed() {
 fn waits(impostor: &Impostor, stays: bool) {
     let continuation = seal(b"a continuation", 0).expect("memory");
     let (waits, events_taken, published) = (Vec::new(), Vec::new(), Default::default());
-    let message = FromWorker::Suspended { waits, until: None, events_taken, published, sent: false, few: Vec::new(), stays };
+    let message =
+        FromWorker::Suspended { waits, until: None, events_taken, published, sent: false, few: Vec::new(), stays };
     impostor.message(&message, &[continuation.as_fd()]);
 }
 
@@ -197,19 +197,28 @@ fn a_worker_stays_only_if_it_may_and_goes_on_only_if_it_is_told_to() {
         impostor
     };
     let event = monohull_engine::Event { number: 7, name: "paid".to_owned(), bytes: b"17".to_vec() };
-    let order =
-        GoOn { lineage: Default::default(), keeps_deadline: true, may_leave: false, events: vec![event.clone()] };
+    let order = |events: &[monohull_engine::Event]| {
+        let events = events.to_vec();
+        GoOn { lineage: Default::default(), keeps_deadline: true, may_leave: false, events }
+    };
+    // What is long is attached.
+    let (few, many) = (vec![event.clone()], vec![event; 1000]);
     // The control: it waits, goes on, and waits again.
     let mut allowed = impostor(Residence::May);
-    assert!(!allowed.running.go_on(&order).expect("no error"), "it does not wait");
-    for _ in 0..2 {
+    assert!(!allowed.running.go_on(&order(&few)).expect("no error"), "it does not wait");
+    for events in [&few, &many, &Vec::new()] {
+        let order = order(events);
         waits(&allowed, true);
         assert!(matches!(allowed.running.next_message(), Ok(Some(Message::Suspended(run))) if run.stays));
         assert!(allowed.running.is_resident());
         assert!(allowed.running.go_on(&order).expect("sent") && !allowed.running.go_on(&order).expect("no error"));
         let packet = allowed.theirs.receive().expect("received").expect("a message");
-        assert!(matches!(packet.read(), Ok(ToWorker::GoOn { keeps_deadline: true, events: true, .. })));
-        assert_eq!(job::read_events(&packet.files[0]), Ok(vec![event.clone()]));
+        let Ok(ToWorker::GoOn { keeps_deadline: true, events: attached, few, .. }) = packet.read() else {
+            panic!("an order")
+        };
+        assert_eq!((attached, packet.files.len()), (events.len() == 1000, usize::from(events.len() == 1000)));
+        let given = packet.files.first().map_or_else(|| job::decode_events(&few), job::read_events);
+        assert_eq!(given.as_ref(), Ok(events));
         allowed.message(&FromWorker::WentOn { goes_on: true }, &[]);
         assert!(matches!(allowed.running.next_message(), Ok(Some(Message::WentOn(true)))));
         assert!(!allowed.running.is_resident());
@@ -231,7 +240,7 @@ fn a_worker_stays_only_if_it_may_and_goes_on_only_if_it_is_told_to() {
     let mut impostor = impostor(Residence::May);
     waits(&impostor, true);
     assert!(matches!(impostor.running.next_message(), Ok(Some(Message::Suspended(_)))));
-    assert!(impostor.running.go_on(&order).expect("sent"));
+    assert!(impostor.running.go_on(&order(&few)).expect("sent"));
     impostor.message(&with_report(Vec::new()), &[]);
     impostor.refuses("a second answer");
 }

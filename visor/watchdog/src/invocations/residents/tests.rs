@@ -64,8 +64,14 @@ impl Test {
     }
 
     fn put_since(&self, of: WaitOf, memory: Arc<AtomicU64>, is_there: bool, since: Instant) -> Ended {
-        let process =
-            Fake { seen: None, memory, ticks: self.ticks.clone(), is_there, ends: self.ends.clone(), name: of.id.to_string() };
+        let process = Fake {
+            seen: None,
+            memory,
+            ticks: self.ticks.clone(),
+            is_there,
+            ends: self.ends.clone(),
+            name: of.id.to_string(),
+        };
         let put = self.residents.put(Resident {
             of: of.clone(),
             process,
