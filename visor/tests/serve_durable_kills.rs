@@ -166,9 +166,11 @@ fn a_kill_at_any_moment_loses_no_start_event_or_result() {
 /// After a loss of power the disk may lack a file that no commit has waited for. Its content is in the commit.
 #[test]
 fn a_checkpoint_that_the_disk_has_lost_is_in_its_commit() {
+    // What has no process has a file.
+    let options = [&OPTIONS[..], &["--resident-memory", "0"]].concat();
     for _ in 0..ROUNDS.0 {
         let state = StateFolder::new();
-        let server = Server::start_on(&state, &OPTIONS, &[]);
+        let server = Server::start_on(&state, &options, &[]);
         server.put_example("inbox");
         let args = json!({ "events": ["a"], "fills": "result" });
         server.put_workflow(&single("inbox", "inbox", &json!({ "args": args, "outputs": ["result"] })));
@@ -181,7 +183,7 @@ fn a_checkpoint_that_the_disk_has_lost_is_in_its_commit() {
         for checkpoint in checkpoints {
             std::fs::write(checkpoint.expect("a file").path(), b"").expect("written");
         }
-        let server = Server::start_on(&state, &OPTIONS, &[]);
+        let server = Server::start_on(&state, &options, &[]);
         server.post("/invocations/one/events/a", b"1").expect(202);
         eventually("it goes on", || status(&server) != "suspended" && status(&server) != "running");
         if status(&server) == "completed" {
