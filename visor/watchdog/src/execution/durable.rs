@@ -101,7 +101,7 @@ impl Watchdog {
                 }
                 due => tokio::select! {
                     // Whether it is due is looked at by the clock; that it is there, by the claim.
-                    () = after(alarm.as_ref(), nap(due, now(), NAP)) => known = due.filter(|due| *due <= now()),
+                    () = after(alarm.as_ref(), nap(due, now(), NAP.saturating_sub(read_at.elapsed()))) => known = due.filter(|due| *due <= now()),
                     () = self.ledger.hurried() => known = self.ledger.sooner(due),
                 },
             }

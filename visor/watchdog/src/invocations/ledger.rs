@@ -25,6 +25,7 @@ use monohull_durable::{
     Listed, Mail, Meta, MetaError, Moving, NewInvocation, Outbox, Owner, Poked, Schedule, Sqlite, Started,
     Status as RowStatus, Step, Store, StoreError, Tally, Undelivered, WallClock,
 };
+use monohull_report::What;
 use monohull_saved::Keys;
 use monohull_state_key::{KeyFile, KeyFileError};
 use tokio::sync::{Notify, broadcast};
@@ -407,7 +408,7 @@ impl Ledger {
             Started::Same(_) | Started::Taken => return Err(ApiError::monohull("its id is another invocation's")),
         }
         self.changed(id);
-        self.arrived(&left.sent);
+        self.arrived(&left.sent, false);
         Ok(())
     }
 
@@ -479,7 +480,7 @@ impl Ledger {
         })?;
         // One that goes on at once is nothing that anybody waits for.
         match &next {
-            Some(_) => self.follow(held, &all.1, &committed),
+            Some(_) => self.follow(held, &all.1, &committed, true),
             None => self.committed(held, &all.1, &committed),
         }
         Ok((committed, next))
@@ -503,7 +504,7 @@ impl Ledger {
     /// What follows from a commit.
     fn committed(&self, held: &Held, left: &Left, committed: &Committed) {
         // Before clients are told of an end: one may remove the invocation and use its id for another, whose files have these names.
-        self.follow(held, left, committed);
+        self.follow(held, left, committed, false);
         match committed.status.is_end() {
             true => self.changed(&held.id),
             // Most clients wait for the end.
@@ -511,7 +512,7 @@ impl Ledger {
                 let _ = self.waits.send(Some(held.id.clone()));
                 match (committed.status, committed.due) {
                     (RowStatus::Suspended, Some(due)) => self.may_be_due(due),
-                    // It goes on when an event has come, which is said then.
+                    // It goes on when an event has come, which is said then: of those that this commit has sent, by `arrived`.
                     (RowStatus::Suspended, None) => {}
                     _ => self.may_be_due(0),
                 }
@@ -520,7 +521,7 @@ impl Ledger {
     }
 
     /// The same for others than those who wait for the invocation itself.
-    fn follow(&self, held: &Held, left: &Left, committed: &Committed) {
+    fn follow(&self, held: &Held, left: &Left, committed: &Committed, goes_on: bool) {
         for obsolete in &committed.obsolete {
             // One that stays is removed by the next sweep.
             let _ = fs::remove_file(self.store.checkpoints().join(&obsolete.file));
@@ -528,7 +529,7 @@ impl Ledger {
         if committed.status.is_end() {
             self.has_ended.store(true, Ordering::Relaxed);
         }
-        self.arrived(&left.sent);
+        self.arrived(&left.sent, goes_on);
         note_undelivered(&held.id, &committed.undelivered);
     }
 
@@ -542,21 +543,35 @@ impl Ledger {
     /// Sends the events of an invocation that has ended and is not in the ledger.
     pub(crate) fn send_all(&self, sender: &InvocationId, sent: &Outbox) -> Result<(), ApiError> {
         let undelivered = self.change(|ledger| ledger.meta().send_all(sender, sent, now()).map_err(meta_kept))?;
-        self.arrived(sent);
+        self.arrived(sent, false);
         note_undelivered(sender, &undelivered);
         Ok(())
     }
 
-    /// Events may be in the mailboxes of their receivers now.
-    fn arrived(&self, sent: &Outbox) {
+    /// Events may be in the mailboxes of their receivers now, and others may be due by what was sent: children, and the sender itself.
+    fn arrived(&self, sent: &Outbox, goes_on: bool) {
         for receiver in sent.receivers() {
             self.changed(&receiver);
+        }
+        if makes_due(sent, goes_on) {
+            self.may_be_due(0);
         }
     }
 
     /// A page of the list.
     pub(crate) fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<Listed>, MetaError> {
         self.reader().newest(filter, limit)
+    }
+}
+
+/// Whether something may be due by what was sent besides events: a child, or the sender, which is told what has become of it. When `goes_on`, the sender
+/// was claimed by the same commit, and has been told of its only save point with that.
+fn makes_due(sent: &Outbox, goes_on: bool) -> bool {
+    let mut others = sent.events.iter().map(|event| event.what).filter(|what| *what != What::Event);
+    match (others.next(), others.next()) {
+        (None, _) => false,
+        (Some(What::Checkpoint), None) => !goes_on,
+        _ => true,
     }
 }
 
@@ -601,3 +616,6 @@ pub(crate) fn kept(error: StoreError) -> ApiError {
 pub(crate) fn meta_kept(error: MetaError) -> ApiError {
     kept(error.into())
 }
+
+#[cfg(test)]
+mod tests;
