@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 /// The most bytes of all of them, with their names.
 const SENT_MAX: u64 = OUTBOX_BYTES as u64 + OUTBOX_EVENTS as u64 * 1024;
 
-/// So many bytes are a part of a message: memory of their own costs more.
+/// So many bytes are a part of a message, and no more: memory of their own costs more.
 const SHORT: usize = 4096;
 
 /// What goes with a message: bytes that are a part of it, or a file with them.
@@ -41,8 +41,17 @@ pub(super) fn read_sent(file: &OwnedFd) -> Result<Vec<Outgoing>, ChannelError> {
     decode_sent(&read_sealed(file, SENT_MAX)?)
 }
 
+/// What a worker has sent, as a part of its message.
+pub(super) fn decode_few(bytes: &[u8]) -> Result<Vec<Outgoing>, ChannelError> {
+    match bytes.len() {
+        0 => Ok(Vec::new()),
+        ..=SHORT => decode_sent(bytes),
+        _ => Err(ChannelError::Malformed("more events in a message than may be a part of it".to_owned())),
+    }
+}
+
 /// What a worker has sent. An event takes more memory than its bytes, so they are counted first.
-pub(super) fn decode_sent(bytes: &[u8]) -> Result<Vec<Outgoing>, ChannelError> {
+fn decode_sent(bytes: &[u8]) -> Result<Vec<Outgoing>, ChannelError> {
     let wrong = |what: &str| ChannelError::Malformed(format!("the events that it has sent: {what}"));
     let unreadable = |error: postcard::Error| wrong(&error.to_string());
     let (count, mut rest) = postcard::take_from_bytes::<u64>(bytes).map_err(unreadable)?;

@@ -7,7 +7,7 @@ use crate::job::Job;
 use crate::message::{Message, SuspendedRun, WorkerMessage, suspended_run, take_outputs};
 use crate::post::Unanswered;
 use crate::protocol::{FromWorker, WorkerChannel};
-use crate::sent::{decode_sent, read_sent};
+use crate::sent::{decode_few, read_sent};
 use crate::slot_memory::SlotMemory;
 use monohull_domain::may_be_published;
 use monohull_engine::Ready;
@@ -228,8 +228,7 @@ impl Worker {
                 return Err(unexpected("events for others, which it may not send"));
             }
             true => read_sent(&files.pop().ok_or_else(|| unexpected("the events that it has sent are missing"))?)?,
-            false if few.is_empty() => Vec::new(),
-            false => decode_sent(few)?,
+            false => decode_few(few)?,
         };
         Ok(WorkerMessage::Message(match message {
             FromWorker::Ready { sandbox, silent } => {

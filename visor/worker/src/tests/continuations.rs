@@ -152,7 +152,7 @@ fn what_a_worker_has_sent_is_not_believed() {
         sends(&other, &bytes);
         other.refuses(why);
         // What is too long for a message comes as it does. None at all are in the message if there are none.
-        if (1..60_000).contains(&bytes.len()) {
+        if (1..=4096).contains(&bytes.len()) {
             let other = impostor(true);
             sends_few(&other, &bytes);
             other.refuses(why);
@@ -165,6 +165,21 @@ fn what_a_worker_has_sent_is_not_believed() {
     let not_allowed = impostor(false);
     sends_few(&not_allowed, &encoded(&[event("r", 3)]));
     not_allowed.refuses("which it may not send");
+    // As many bytes as may be a part of a message, and more.
+    let [most, more] = [4096, 4097].map(|length| {
+        let without = encoded(&[event("r", 4000)]).len() - 4000;
+        encoded(&[event("r", length - without)])
+    });
+    assert_eq!([most.len(), more.len()], [4096, 4097]);
+    let mut allowed = impostor(true);
+    sends_few(&allowed, &most);
+    let received = allowed.running.next_message().expect("receiving");
+    assert!(matches!(&received, Some(Message::Suspended(run)) if run.sent.len() == 1), "{received:?}");
+    for bytes in [more, encoded(&[event("r", 50_000)])] {
+        let other = impostor(true);
+        sends_few(&other, &bytes);
+        other.refuses("more events in a message than may be a part of it");
+    }
     let impostor = impostor(true);
     let published = Default::default();
     let message = FromWorker::Suspended {
