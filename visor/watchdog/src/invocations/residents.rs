@@ -201,7 +201,8 @@ impl<P: Process> Residents<P> {
         }
         held.note(wait, Looked { bytes, ticks, may_be_less: true });
         if held.bytes > bounds.high {
-            held.look_again(wait);
+            // What counts as it was a moment ago was not looked at.
+            held.look_again(wait, ticks.is_some());
         }
         if held.bytes > bounds.high {
             while held.bytes > bounds.low
@@ -338,12 +339,18 @@ impl<P: Process> Held<P> {
         self.remove(used)
     }
 
-    /// Looks at the memory of those once more that may have less than they had; but for this one, which has just been looked at, and for those that
-    /// were not looked at yet.
-    fn look_again(&mut self, but: &WaitOf) {
-        let others = self.by_use.values_mut().filter(|(resident, _)| resident.of != *but);
-        for (resident, looked) in others.filter(|(_, looked)| looked.may_be_less && looked.ticks.is_some()) {
-            *looked = Looked { bytes: resident.process.memory(), may_be_less: false, ..*looked };
+    /// Looks at the memory of those once more that may have less than they had; but for those that were not looked at yet, which count as nothing, and for
+    /// that of this wait, which has just come here, if it `was_looked_at` now.
+    fn look_again(&mut self, wait: &WaitOf, was_looked_at: bool) {
+        for (resident, looked) in self.by_use.values_mut() {
+            let is_this = resident.of == *wait;
+            if !looked.may_be_less || looked.bytes == 0 || (is_this && was_looked_at) {
+                continue;
+            }
+            let bytes = resident.process.memory();
+            *resident.process.seen() = Some((Instant::now(), bytes));
+            // That which has just come here may not have freed its copy yet.
+            *looked = Looked { bytes, may_be_less: is_this, ..*looked };
         }
         self.bytes = self.by_use.values().map(|(_, looked)| looked.bytes).sum();
     }

@@ -224,6 +224,35 @@ fn one_that_goes_on_again_at_once_is_looked_at_by_the_next_sweep() {
 }
 
 #[test]
+fn memory_as_it_was_a_moment_ago_is_looked_at_before_processes_are_ended_for_it() {
+    let again = |test: &Test| {
+        let (taken, _) = test.residents.take(&claim("a"));
+        assert_eq!(test.residents.put(taken.expect("it is there")), Ended::default());
+        test.residents.weigh(&wait("a"))
+    };
+    // That of another one.
+    let test = Test::new(10, 100, 10);
+    let memory = Arc::new(AtomicU64::new(50));
+    test.put_with(wait("a"), memory.clone(), true);
+    memory.store(5, Ordering::Relaxed);
+    assert_eq!((again(&test), test.residents.totals()), (Ended::default(), (1, 50)));
+    assert_eq!((test.put("b", 60), test.residents.totals()), (Ended::default(), (2, 65)));
+    // What was seen then counts from now on.
+    assert_eq!((again(&test), test.residents.totals()), (Ended::default(), (2, 65)));
+    // Its own.
+    let test = Test::new(10, 100, 10);
+    memory.store(50, Ordering::Relaxed);
+    test.put_with(wait("a"), memory.clone(), true);
+    test.put("b", 40);
+    let (taken, _) = test.residents.take(&claim("a"));
+    test.put("c", 20);
+    memory.store(5, Ordering::Relaxed);
+    assert_eq!(test.residents.put(taken.expect("it is there")), Ended::default());
+    assert_eq!((test.residents.weigh(&wait("a")), test.residents.totals()), (Ended::default(), (3, 65)));
+    assert_eq!(test.ends(), Vec::<String>::new());
+}
+
+#[test]
 fn one_that_has_died_or_whose_invocation_changes_is_given_up() {
     let test = Test::new(100, 100, 10);
     test.put_with(wait("a"), Arc::default(), false);
