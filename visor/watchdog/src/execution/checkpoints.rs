@@ -21,6 +21,9 @@ use crate::store::error::takes_nothing;
 const WAITS_MAX: usize = 1000;
 const WAIT_TEXT_MAX: usize = 256;
 
+/// So many names are looked at that may be free, before one is made that is.
+const NAMES_MAX: u32 = 100;
+
 /// What is needed to write the checkpoint of a run that waits.
 pub(crate) struct Waits<'w> {
     pub(crate) id: &'w InvocationId,
@@ -116,7 +119,7 @@ impl Ledger {
         let base = waits.base.filter(|_| !saved.continuation.unchanged.is_empty());
         // Its process has all that is in it, and stays: as a rule the file is not read before the next one is written.
         let may_be_content = base.is_none() && run.stays && run.bytes <= most && self.keys().state.is_none();
-        let name = match may_be_content && !waits.is_first {
+        let name = match may_be_content {
             true => unique_name(waits.id, waits.epoch),
             false => self.new_name(&folder, waits.id, waits.epoch),
         };
@@ -159,13 +162,14 @@ impl Ledger {
     /// A name for a checkpoint that no file has: copies may still have files of an invocation that was removed and whose id is used again.
     pub(crate) fn new_name(&self, folder: &Path, id: &InvocationId, epoch: u64) -> String {
         let name = format!("{id}.{epoch}");
-        let others = (2..).map(|number: u64| format!("{name}-{number}"));
+        let others = (2..NAMES_MAX).map(|number| format!("{name}-{number}"));
         let mut names = std::iter::once(name.clone()).chain(others);
         let is_free = |name: &String| {
             let file = format!("{name}.checkpoint");
-            !folder.join(&file).exists() && !self.reader().is_unsynced(&file).unwrap_or(false)
+            // In this order: a content leaves the database once the folder has its file.
+            !self.reader().is_unsynced(&file).unwrap_or(true) && !folder.join(&file).exists()
         };
-        names.find(is_free).unwrap_or(name)
+        names.find(is_free).unwrap_or_else(|| unique_name(id, epoch))
     }
 }
 

@@ -85,3 +85,24 @@ fn all_but_events_and_the_only_save_point_of_one_that_goes_on_may_make_something
         assert_eq!([false, true].map(|goes_on| makes_due(&left.sent, goes_on)), expected, "{sent:?}");
     }
 }
+
+#[test]
+fn a_name_that_a_file_or_a_content_has_is_not_new() {
+    let (_folder, ledger, held) = claimed();
+    let folder = ledger.store().checkpoints();
+    let new = || ledger.new_name(&folder, &held.id, held.epoch);
+    let name = format!("one.{}", held.epoch);
+    assert_eq!(new(), name);
+    let (commit, _) = &*waits_for("paid", &held, &[]);
+    let unsynced = Some((format!("{name}.checkpoint"), b"content".to_vec()));
+    let all = Arc::new((commit.clone(), Left { unsynced, ..Left::default() }));
+    ledger.commit(&held, &all).expect("it is ours");
+    assert_eq!(new(), format!("{name}-2"), "the database has a content of that name");
+    fs::write(folder.join(format!("{name}-2.checkpoint")), b"").expect("written");
+    assert_eq!(new(), format!("{name}-3"));
+    for number in 3..100 {
+        fs::write(folder.join(format!("{name}-{number}.checkpoint")), b"").expect("written");
+    }
+    let [one, other] = [new(), new()];
+    assert!(one != other && one.starts_with(&format!("{name}-")), "{one} {other}");
+}
