@@ -45,7 +45,7 @@ pub(super) fn read_sent(file: &OwnedFd) -> Result<Vec<Outgoing>, ChannelError> {
 pub(super) fn decode_few(bytes: &[u8]) -> Result<Vec<Outgoing>, ChannelError> {
     match bytes.len() {
         0 => Ok(Vec::new()),
-        ..=SHORT => decode_sent(bytes),
+        1..=SHORT => decode_sent(bytes),
         _ => Err(ChannelError::Malformed("more events in a message than may be a part of it".to_owned())),
     }
 }
