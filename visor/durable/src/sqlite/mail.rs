@@ -1,7 +1,7 @@
 //! The mailbox: a row for each event that waits, and for each key of one that was taken.
 
 use super::encrypted::digest as kept_digest;
-use super::{Sqlite, find, find_sound, integer, time, told};
+use super::{Sqlite, find, find_sound, integer, time};
 use crate::mail::{KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
 use crate::meta::MetaError;
 use crate::{ExportedMail, Invocation, InvocationId, Wait};
@@ -93,6 +93,9 @@ fn knows_key(connection: &Connection, id: &InvocationId, key: &str) -> Result<bo
     Ok(query.query_row(params![id.as_str(), key], |row| row.get(0))?)
 }
 
+/// The number of an event that is none of the mailbox.
+pub(super) const NO_NUMBER: u64 = 0;
+
 impl Sqlite {
     /// Whether an event with this key was sent to an invocation, as far as that is remembered.
     pub fn knows_key(&self, id: &InvocationId, key: &str) -> Result<bool, MetaError> {
@@ -170,7 +173,7 @@ pub(super) fn import(connection: &Connection, id: &InvocationId, all: &[Exported
 /// one waits for it.
 pub(super) fn take(connection: &Connection, row: &mut Invocation, taken: &[u64], now: u64) -> Result<(), MetaError> {
     let id = row.id.as_str();
-    let taken: Vec<u64> = taken.iter().copied().filter(|number| *number != told::NUMBER).collect();
+    let taken: Vec<u64> = taken.iter().copied().filter(|number| *number != NO_NUMBER).collect();
     for number in &taken {
         super::children::joined(connection, row, *number)?;
         let number = integer(*number);

@@ -18,9 +18,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 /// What is told: it went on.
 pub(super) const WENT_ON: [u8; 1] = [0];
 
-/// The number of such an event: none of the mailbox has it.
-pub(super) const NUMBER: u64 = 0;
-
 impl Sqlite {
     /// What a claimed invocation is given when it goes on: what waits in its mailbox, and what it is told of its checkpoint. Refused with
     /// [`MetaError::Stale`] if it is not the holder's any more.
@@ -33,7 +30,7 @@ impl Sqlite {
         if told.as_deref().is_some_and(|name| !is_event_name(name)) {
             return Err(MetaError::Damaged { id: held.id.to_string(), what: "event" });
         }
-        given.extend(told.map(|name| Mail { number: NUMBER, name, bytes: WENT_ON.to_vec() }));
+        given.extend(told.map(|name| Mail { number: mail::NO_NUMBER, name, bytes: WENT_ON.to_vec() }));
         Ok(given)
     }
 }
@@ -55,7 +52,7 @@ pub(super) fn next(
     taken: &[u64],
     new: Option<&str>,
 ) -> Result<Option<String>, MetaError> {
-    let old = match taken.contains(&NUMBER) {
+    let old = match taken.contains(&mail::NO_NUMBER) {
         true => None,
         false => of(connection, &before.id, before.generation)?,
     };
