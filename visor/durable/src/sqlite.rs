@@ -260,13 +260,15 @@ impl Meta for Sqlite {
         let transaction = self.begin()?;
         let owned = format!("WHERE {RUNNING} AND owner = ?1");
         for row in listed(&transaction, COLUMNS, &owned, &[owner.to_owned().into()])? {
-            let before = match row {
+            let row = match row {
                 Ok(row) => row,
                 Err(damaged) => {
                     pause_damaged(&transaction, &damaged.id, damaged.what, now)?;
                     continue;
                 }
             };
+            // The end of one before it may have marked this one.
+            let Some(before) = find(&transaction, &row.id)? else { continue };
             let mut row = before.clone();
             row.changed = now;
             row.owner = None;

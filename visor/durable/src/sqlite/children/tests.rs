@@ -135,6 +135,24 @@ fn a_damaged_parent_is_told_nothing_and_does_not_hold_up_its_child() {
 }
 
 #[test]
+fn a_cancelled_parent_and_its_child_end_together_with_their_owner() {
+    // Whichever of them comes first.
+    for name in ["a", "z"] {
+        let mut world = World::new();
+        world.wait("p", &["x"], &[], vec![start_of(name, "1")]);
+        let x = NewMail::new("x", b"", None).expect("it can be sent");
+        world.meta.send(&id("p"), &x, world.now).expect("sent");
+        let child = of("p", name);
+        world.claim("p");
+        world.claim(&child);
+        world.cancel("p");
+        assert_eq!([world.status("p"), world.status(&child)], [Some(Status::Running); 2]);
+        world.meta.expire("o", world.now).expect("done");
+        assert_eq!([world.status("p"), world.status(&child)], [Some(Status::Cancelled); 2], "{name}");
+    }
+}
+
+#[test]
 fn a_child_is_started_once_and_its_end_is_told_once() {
     let mut world = World::new();
     let lost = world.claim("p").0;
