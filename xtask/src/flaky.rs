@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A test that fails and passes when it is run again, alone, is flaky: the machine was busy, say. The closing lines name it, since it
-//! should be fixed; the run does not fail for it. Attacks are not run again: one that succeeds once has succeeded.
+//! should be fixed; the run does not fail for it. Attacks are not run again: one that succeeds once has succeeded. Neither is anything of a
+//! program in which a property does not hold for values that were found: other values would be tried.
 
 use crate::{Result, shell};
 use std::ffi::OsString;
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 pub(crate) const AT_MOST: usize = 3;
 /// In front of the name of a test that has passed after all.
 pub(crate) const MARK: &str = "@flaky ";
+/// What proptest says of the values for which a property does not hold.
+pub(crate) const COUNTEREXAMPLE: &str = "minimal failing input";
 /// In front of how many seconds a program took, and its name.
 const TOOK: &str = "@took ";
 /// What ends a program that hangs, and names it. The slowest takes half a minute on two free processors.
@@ -65,10 +68,10 @@ pub(crate) fn took(line: &str) -> Option<(Duration, String)> {
 
 /// The same, showing everything there.
 fn run_to(program: &Path, arguments: &[OsString], shown: &mut dyn Write) -> Result<ExitCode> {
-    let (status, failed) = run_once(program, arguments, "", shown)?;
+    let Came { status, failed, counterexample } = run_once(program, arguments, "", shown)?;
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let mut flaky = 0;
-    if status != 0 && may_run_again(&name) && failed.len() <= AT_MOST {
+    if status != 0 && may_run_again(&name) && failed.len() <= AT_MOST && !counterexample {
         // Which tests take part, ignored ones say, is as before; filters and threads are not.
         let kept =
             arguments.iter().filter(|argument| ["--ignored", "--include-ignored"].iter().any(|kept| argument == kept));
@@ -76,7 +79,7 @@ fn run_to(program: &Path, arguments: &[OsString], shown: &mut dyn Write) -> Resu
         for test in &failed {
             let _ = writeln!(shown, "{test} IS RUN AGAIN.");
             let alone = [&kept[..], &["--exact".into(), test.into()]].concat();
-            if run_once(program, &alone, "  again: ", shown)?.0 == 0 {
+            if run_once(program, &alone, "  again: ", shown)?.status == 0 {
                 let _ = writeln!(shown, "{MARK}{test}");
                 flaky += 1;
             }
@@ -86,20 +89,33 @@ fn run_to(program: &Path, arguments: &[OsString], shown: &mut dyn Write) -> Resu
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(status) })
 }
 
-/// Shows what the program says, each line behind a prefix. Its exit status, and the tests that failed.
-fn run_once(program: &Path, arguments: &[OsString], prefix: &str, shown: &mut dyn Write) -> Result<(u8, Vec<String>)> {
+/// What came of a program.
+struct Came {
+    /// Its exit status.
+    status: u8,
+    /// The tests that failed.
+    failed: Vec<String>,
+    /// Whether one of them has found values for which a property does not hold.
+    counterexample: bool,
+}
+
+/// Shows what the program says, each line behind a prefix.
+fn run_once(program: &Path, arguments: &[OsString], prefix: &str, shown: &mut dyn Write) -> Result<Came> {
     let mut command = Command::new("timeout");
     command.args(TIMEOUT).arg(program).args(arguments).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
-    let mut failed = Vec::new();
+    let (mut failed, mut counterexample) = (Vec::new(), false);
     for line in BufReader::new(child.stdout.take().expect("piped")).split(b'\n') {
         let line = line.map_err(|error| format!("cannot read the output of {}: {error}", program.display()))?;
         // A reader that closes our output early must not stop the tests: what cannot be written is left out.
         let _ = shown.write_all(&[prefix.as_bytes(), &line, b"\n"].concat());
-        failed.extend(failed_test(&String::from_utf8_lossy(&line)));
+        let line = String::from_utf8_lossy(&line);
+        failed.extend(failed_test(&line));
+        counterexample |= line.contains(COUNTEREXAMPLE);
     }
     let status = child.wait().map_err(|error| format!("cannot wait for {}: {error}", program.display()))?;
-    Ok((status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1), failed))
+    let status = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    Ok(Came { status, failed, counterexample })
 }
 
 /// The name of a failed test, if that is what the line says. Names of examples in documentation have spaces, and are not run again.
@@ -119,7 +135,8 @@ here=$(dirname "$0")
 fails() { case "$1" in always) ;; once) [ ! -e "$here/run-before" ] ;; *) false ;; esac; }
 ended=0
 for test in ${2:-$(cat "$here/tests")}; do
-    if fails "$test"; then echo "test $test ... FAILED"; ended=101; else echo "test $test ... ok"; fi
+    if fails "${test%.*}"; then echo "test $test ... FAILED"; ended=101; else echo "test $test ... ok"; fi
+    case "$test" in *.property) echo 'minimal failing input: steps = [' ;; esac
 done
 touch "$here/run-before"
 exit $ended
@@ -150,7 +167,9 @@ exit $ended
         let (status, shown) = ran("fails-again", "once always");
         assert_eq!(status, ExitCode::from(101));
         assert!(shown.ends_with("@flaky once\nalways IS RUN AGAIN.\n  again: test always ... FAILED\n"), "{shown}");
-        for (name, tests) in [("many", "once once once once"), ("keys_attacks-0123", "once")] {
+        for (name, tests) in
+            [("many", "once once once once"), ("keys_attacks-0123", "once"), ("values", "fine once.property")]
+        {
             let (status, shown) = ran(name, tests);
             assert!(status == ExitCode::from(101) && !shown.contains("AGAIN"), "{shown}");
         }

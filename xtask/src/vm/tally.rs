@@ -56,9 +56,10 @@ fn with_second_run(command: &str, again: &str) -> String {
         "{{ ( {command} ); echo $? >/tmp/status; }} 2>&1 | tee /tmp/said\n\
          status=$(cat /tmp/status)\n\
          failed=$(sed -n 's/^test \\([^ ]*\\) \\.\\.\\. FAILED.*$/\\1/p' /tmp/said)\n\
-         if [ \"$(echo $failed | wc -w)\" -le {most} ]; then\n\
+         if [ \"$(echo $failed | wc -w)\" -le {most} ] && ! grep -q '{counterexample}' /tmp/said; then\n\
          for test in $failed; do\necho \"{AGAIN}$test\"\n( {again} $test )\necho \"{AGAIN_STATUS}$?\"\ndone\nfi\n",
-        most = flaky::AT_MOST
+        most = flaky::AT_MOST,
+        counterexample = flaky::COUNTEREXAMPLE
     )
 }
 
