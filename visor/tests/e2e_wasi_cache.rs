@@ -114,18 +114,18 @@ fn entries_used_least_recently_are_removed() {
     let place = Place::new(&program("one"));
     assert_eq!(place.run(), "one");
     let first = place.entry();
-    let old: Vec<PathBuf> = (0..70).map(|n| old_entry(&place, &format!("{n:064x}"), 10, 1_000 + n)).collect();
+    let old: Vec<PathBuf> = (0..262).map(|n| old_entry(&place, &format!("{n:064x}"), 10, 1_000 + n)).collect();
     let foreign = old_entry(&place, "notes", 10, 1);
     // The first entry is now the oldest, and taking it makes it the newest: no entry is removed by that.
     fs::File::open(&first).expect("there").set_modified(UNIX_EPOCH).expect("dated");
     assert_eq!(place.run(), "one");
-    assert_eq!(place.entries().len(), 72);
+    assert_eq!(place.entries().len(), 264);
     fs::write(place.path("app.wasm"), program("two")).expect("written");
     assert_eq!(place.run(), "two");
-    assert_eq!(place.entries().len(), 65, "64 entries and a file that is none");
+    assert_eq!(place.entries().len(), 257, "256 entries and a file that is none");
     assert!(first.exists() && foreign.exists());
     let kept: Vec<bool> = old.iter().map(|path| path.exists()).collect();
-    assert!(kept == (0..70).map(|n| n >= 8).collect::<Vec<bool>>(), "{kept:?}");
+    assert!(kept == (0..262).map(|n| n >= 8).collect::<Vec<bool>>(), "{kept:?}");
 }
 
 #[test]
