@@ -163,8 +163,8 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
         }
         return Ok(exit);
     }
-    let opened = Opened::new();
-    command.args(toolchain.link_flags()?).args(opened.argument());
+    let opened = Opened::new(arguments);
+    command.args(toolchain.link_flags()?).args(opened.arguments().into_iter().flatten());
     command.args(arguments.iter().filter(|argument| !is_dropped(argument))).args(toolchain.link_end(language));
     let output = linked(arguments);
     let before = output.and_then(state);
@@ -183,7 +183,7 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
 }
 
 /// Which file this is, and when it was last changed.
-fn state(path: &Path) -> Option<[i64; 5]> {
+pub(super) fn state(path: &Path) -> Option<[i64; 5]> {
     let file = std::fs::metadata(path).ok()?;
     Some([file.dev() as i64, file.ino() as i64, file.size() as i64, file.mtime(), file.mtime_nsec()])
 }
@@ -236,8 +236,8 @@ fn link(program: OsString, arguments: &[OsString]) -> Result<Exit, ToolchainErro
     }
     let toolchain = Toolchain::find()?;
     let mut command = Command::new(&program);
-    let opened = Opened::new();
-    command.args(toolchain.link_flags()?).args(opened.argument());
+    let opened = Opened::new(arguments);
+    command.args(toolchain.link_flags()?).args(opened.arguments().into_iter().flatten());
     let output = arguments.iter().skip_while(|argument| *argument != "-o").nth(1);
     let smaller = output.and_then(|output| SmallerStd::make(arguments, Path::new(output)));
     for argument in arguments.iter().filter(|argument| !is_rustcs_own(argument) && !is_dropped(argument)) {

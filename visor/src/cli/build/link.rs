@@ -228,7 +228,8 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
                 Event::BuildScriptExecuted { package_id, linked_libs, linked_paths, out_dir }
                     if out_dir.components().any(|part| part.as_os_str() == TARGET) =>
                 {
-                    let found = || host_libraries::asked_for_by(name_of(&package_id), &linked_libs, &linked_paths);
+                    let by = name_of(&package_id);
+                    let found = || host_libraries::asked_for_by(by, &linked_libs, &linked_paths, &out_dir);
                     hosts = hosts.take().or_else(found);
                 }
                 _ => {}
