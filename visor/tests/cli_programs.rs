@@ -393,6 +393,15 @@ fn static_libraries_of_the_host_are_refused() {
         refused(monohull(here, here, &["cc", "program.c", asks, "-o", "program.so"]), "");
         assert!(!here.join("program.so").exists(), "nothing is left that a build system would take for a program");
     }
+    // CMake asks for the linker's list itself, and folders may have names that `-Wl,` and make would split.
+    let lists = ["cc", "program.c", &library, "-Wl,--dependency-file,program.d", "-o", "program.so"];
+    refused(monohull(here, here, &lists), "");
+    assert!(fs::read_to_string(here.join("program.d")).is_ok_and(|list| list.contains(&library)));
+    fs::create_dir(here.join("a, b")).expect("made");
+    fs::copy(here.join("program.c"), here.join("a, b/program.c")).expect("copied");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    command.current_dir(here).args(["cc", "a, b/program.c", &library, "-o", "program.so"]);
+    refused(command.env("TMPDIR", here.join("a, b")).output().expect("it starts"), "");
     // The same library is a program's own where it lies elsewhere: that is for its author to know.
     fs::copy(&library, here.join("libown.a")).expect("copied");
     done(monohull(here, here, &["cc", "program.c", "-L.", "-lown", "-o", "program.so"]));

@@ -163,7 +163,7 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
         }
         return Ok(exit);
     }
-    let opened = Opened::new(arguments);
+    let opened = Opened::new(&program, arguments);
     command.args(toolchain.link_flags()?).args(opened.arguments().into_iter().flatten());
     command.args(arguments.iter().filter(|argument| !is_dropped(argument))).args(toolchain.link_end(language));
     let output = linked(arguments);
@@ -236,11 +236,13 @@ fn link(program: OsString, arguments: &[OsString]) -> Result<Exit, ToolchainErro
     }
     let toolchain = Toolchain::find()?;
     let mut command = Command::new(&program);
-    let opened = Opened::new(arguments);
+    let is_for_images = |argument: &&OsString| !is_rustcs_own(argument) && !is_dropped(argument);
+    let given: Vec<OsString> = arguments.iter().filter(is_for_images).cloned().collect();
+    let opened = Opened::new(&program, &given);
     command.args(toolchain.link_flags()?).args(opened.arguments().into_iter().flatten());
     let output = arguments.iter().skip_while(|argument| *argument != "-o").nth(1);
     let smaller = output.and_then(|output| SmallerStd::make(arguments, Path::new(output)));
-    for argument in arguments.iter().filter(|argument| !is_rustcs_own(argument) && !is_dropped(argument)) {
+    for argument in &given {
         command.arg(smaller.as_ref().map_or(argument.as_os_str(), |smaller| smaller.in_place_of(argument)));
     }
     let exit = run(command.args(toolchain.link_end(Language::C)), program)?;

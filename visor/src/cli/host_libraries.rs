@@ -13,6 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use monohull_report::escape::{Line, shown};
 use tempfile::NamedTempFile;
@@ -53,16 +54,19 @@ pub(super) enum Opened {
     Ours(NamedTempFile),
     /// The file that the arguments name: a linker writes one. It was in this state before the call.
     Theirs(PathBuf, Option<[i64; 5]>),
-    /// There is no folder for a file, so nothing is listed.
+    /// Nothing is listed: there is no folder for a file, or the linker cannot do it.
     Nothing,
 }
 
 impl Opened {
-    /// For a call of a linker with these arguments.
-    pub(super) fn new(arguments: &[OsString]) -> Opened {
+    /// For a call of a linker by this compiler with these arguments.
+    pub(super) fn new(compiler: &OsStr, arguments: &[OsString]) -> Opened {
         if let Some(path) = dependency_file(arguments) {
             let before = state(&path);
             return Opened::Theirs(path, before);
+        }
+        if !lists_files(compiler, arguments) {
+            return Opened::Nothing;
         }
         NamedTempFile::with_prefix("monohull-linked-").map_or(Opened::Nothing, Opened::Ours)
     }
@@ -91,6 +95,18 @@ impl Opened {
         })?;
         Some(HostLibrary { path, by: None })
     }
+}
+
+/// Whether the linker of a compiler knows the option: that of GNU before binutils 2.35 does not, and would not link. What cannot be asked
+/// is taken to know it.
+fn lists_files(compiler: &OsStr, arguments: &[OsString]) -> bool {
+    let which = arguments.iter().filter(|argument| argument.as_bytes().starts_with(b"-fuse-ld="));
+    let help = Command::new(compiler).args(which).arg("-Wl,--help").stdin(Stdio::null()).output();
+    help.map_or(true, |help| {
+        !help.status.success()
+            || help.stdout.is_empty()
+            || String::from_utf8_lossy(&help.stdout).contains("dependency-file")
+    })
 }
 
 /// The arguments of a compiler, with those for its linker as the linker has them.
@@ -286,11 +302,14 @@ mod tests {
         ] {
             assert_eq!(dependency_file(&arguments(line)), file.map(PathBuf::from), "{line}");
         }
+        // A linker that does not know the option has no such word in its help.
+        assert!(Opened::new("echo".as_ref(), &arguments("a.c")).arguments().is_none());
+        assert!(Opened::new("cc".as_ref(), &arguments("a.c")).arguments().is_some());
         let folder = tempfile::tempdir().expect("a folder");
         let list = folder.path().join("a.d");
         let asks = arguments(&format!("a.c -Wl,--dependency-file={}", list.to_string_lossy()));
         fs::write(&list, format!("a: \\\n  {HOSTS}/libBrokenLocale.a\n")).expect("written");
-        let opened = Opened::new(&asks);
+        let opened = Opened::new("cc".as_ref(), &asks);
         assert!(opened.arguments().is_none());
         assert!(opened.of_host(&asks, Path::new("/t")).is_none(), "that of an earlier call was read");
         fs::write(&list, format!("a: \\\n  a.o \\\n  {HOSTS}/libBrokenLocale.a\n")).expect("written");
