@@ -115,16 +115,16 @@ impl Package {
         }
     }
 
-    /// Whether it is a library that uses no std at all: it has everything of an image itself. A program without std has the libc.
+    /// Whether it is a library that uses no std at all: it has everything of an image itself. A program has the libc, with std or without.
     pub(super) fn is_bare(&self) -> bool {
         let bare = |target: &Target| {
             let text = fs::read_to_string(&target.src_path).unwrap_or_default();
             text.lines().any(|line| line.trim_start().starts_with("#![no_std]"))
         };
         let is_library = |target: &&Target| target.kind.iter().any(|kind| kind.ends_with("lib"));
-        let roots =
-            self.targets.iter().filter(|target| is_library(target) || target.kind.iter().any(|kind| kind == "bin"));
-        roots.clone().any(|target| is_library(&target)) && roots.into_iter().all(bare)
+        let has_program = self.targets.iter().any(|target| target.kind.iter().any(|kind| kind == "bin"));
+        let mut libraries = self.targets.iter().filter(is_library);
+        !has_program && libraries.next().is_some_and(bare)
     }
 
     /// The program to build: the one that is asked for, the only one, or that of `default-run`. None if the crate has none: then its
@@ -185,4 +185,36 @@ fn run(manifest: &Path, command: &mut Command) -> Result<Vec<u8>, BuildError> {
     let (answer, status) = cargo::run(command, read).map_err(BuildError::no_cargo)?;
     let answer = answer.map_err(BuildError::no_cargo)?;
     if status.success() { Ok(answer) } else { Err(BuildError::Cargo(manifest.to_path_buf())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_without_std_is_bare_if_it_has_no_program() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = |name: &str, kind: &str, text: &str| {
+            let src_path = folder.path().join(name);
+            fs::write(&src_path, text).expect("written");
+            Target { name: name.to_owned(), kind: vec![kind.to_owned()], src_path }
+        };
+        let library = || target("lib.rs", "lib", "#![no_std]\n");
+        let program = || target("main.rs", "bin", "#![no_std]\n#![no_main]\n");
+        for (targets, is_bare) in [
+            (vec![library()], true),
+            (vec![program()], false),
+            (vec![library(), program()], false),
+            (vec![target("std.rs", "lib", "")], false),
+        ] {
+            let package = Package {
+                name: "a".to_owned(),
+                manifest_path: PathBuf::new(),
+                targets,
+                default_run: None,
+                dependencies: Vec::new(),
+            };
+            assert_eq!(package.is_bare(), is_bare);
+        }
+    }
 }
