@@ -159,23 +159,30 @@ impl Unit {
     }
 }
 
-/// A root whose lints can be allowed again further down: the length of lines is the same. Only the attributes of the crate are changed, which
-/// come before all else.
-fn without_forbid(text: &str) -> String {
+/// How much of a root comes before its first item: comments, and the attributes of the crate.
+fn head(text: &str) -> &str {
     let is_item = |line: &str| line.starts_with(|first: char| first.is_ascii_alphabetic()) || line.starts_with("#[");
-    let mut end = 0;
-    for line in text.split_inclusive('\n').take_while(|line| !is_item(line)) {
+    let (mut end, mut in_comment) = (0, false);
+    for line in text.split_inclusive('\n') {
+        if !in_comment && is_item(line) {
+            break;
+        }
+        in_comment = (in_comment || line.trim_start().starts_with("/*")) && !line.contains("*/");
         end += line.len();
     }
-    text[..end].replace("forbid(", "deny  (") + &text[end..]
+    &text[..end]
 }
 
-/// Whether a program's root has C's function `main` itself: `#![no_main]`.
+/// A root whose lints can be allowed again further down: the length of lines is the same.
+fn without_forbid(text: &str) -> String {
+    let head = head(text);
+    head.replace("forbid(", "deny  (") + &text[head.len()..].replace("#![forbid(", "#![deny  (")
+}
+
+/// Whether a program's root has C's function `main` itself: `#![no_main]`. Where that depends on a condition, Rust's `main` stands for another.
 fn has_mains_symbol(text: &str) -> bool {
-    let mut attributes = text.lines().map(str::trim_start).filter(|line| line.starts_with("#!["));
-    attributes.any(|line| {
-        line.starts_with("#![no_main]") || line.contains("no_main") && text.contains("extern \"C\" fn main(")
-    })
+    let mut attributes = head(text).lines().map(str::trim_start).filter(|line| line.starts_with("#!["));
+    attributes.any(|line| line.starts_with("#![no_main]") || line.contains("no_main") && !has_main(text))
 }
 
 /// Whether a library's root has a function `main` of its own.
@@ -289,6 +296,11 @@ mod tests {
         let denied = "//! A program.\n#![cfg_attr(\n    not(test),\n    deny  (unsafe_code)\n)]\n#![deny  (warnings)]\n\nfn main() { forbid(1) }\n";
         assert_eq!(without_forbid(root), denied);
         assert_eq!(without_forbid("#![forbid(unsafe_code)]"), "#![deny  (unsafe_code)]");
+        // An attribute may come after what looks like an item.
+        for before in ["/*\nmod of words\n*/\n", "/* a */ /*\nmod of words\n*/\n"] {
+            let denied = format!("{before}#![deny  (unsafe_code)]\nfn main() {{}}\n");
+            assert_eq!(without_forbid(&denied.replace("deny  (", "forbid(")), denied);
+        }
     }
 
     #[test]
@@ -296,7 +308,10 @@ mod tests {
         const MAIN: &str = "#[unsafe(no_mangle)]\nextern \"C\" fn main() -> i32 { 0 }\n";
         assert!(has_mains_symbol(&format!("#![no_std]\n#![no_main]\n{MAIN}")));
         assert!(has_mains_symbol(&format!("#![cfg_attr(not(test), no_main)]\n{MAIN}")));
+        assert!(has_mains_symbol(&format!("/*\nLicense\n*/\n#![no_main]\n{MAIN}")));
         assert!(!has_mains_symbol("#![cfg_attr(fuzzing, no_main)]\nfn main() {}\n"));
+        assert!(!has_mains_symbol(&format!("#![cfg_attr(fuzzing, no_main)]\n#[cfg(fuzzing)]\n{MAIN}fn main() {{}}\n")));
+        assert!(!has_mains_symbol("fn main() {\n    print(TEXT);\n}\nconst TEXT: &str = \"\n#![no_main]\n\";\n"));
         assert!(!has_mains_symbol("fn main() {\n    println!(\"#![no_main]\");\n}\n"));
     }
 
