@@ -252,9 +252,11 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
     }
 }
 
-/// The name of a package by what cargo calls it: `registry+…#NAME@VERSION`, or `path+file:///…/NAME#VERSION`.
+/// The name of a package by what cargo calls it: `registry+…#NAME@VERSION`, `path+file:///…/NAME#VERSION` or
+/// `git+https://…/NAME?rev=…#VERSION`.
 fn name_of(id: &str) -> &str {
     let (place, version) = id.rsplit_once('#').unwrap_or((id, ""));
+    let place = place.split_once('?').map_or(place, |(place, _)| place);
     version.split_once('@').map_or_else(|| place.rsplit('/').next().unwrap_or(place), |(name, _)| name)
 }
 
@@ -331,5 +333,22 @@ impl Diagnostic {
     fn lacks_main(&self) -> bool {
         let mut texts = self.rendered.iter().chain(self.children.iter().map(|note| &note.message));
         texts.any(|text| text.contains("undefined reference to `main'"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_has_its_name_in_each_form_of_its_id() {
+        for id in [
+            "registry+https://github.com/rust-lang/crates.io-index#links@1.0.0",
+            "path+file:///t/links#0.1.0",
+            "git+https://example.com/a/links?branch=a/b#0.1.0",
+            "git+https://example.com/a/links.git?rev=1f#links@0.1.0",
+        ] {
+            assert_eq!(name_of(id), "links", "{id}");
+        }
     }
 }
