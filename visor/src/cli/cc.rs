@@ -11,7 +11,6 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -20,6 +19,7 @@ use clap::Args;
 use super::build::BuildError;
 use super::c_toolchain::{Language, Toolchain, ToolchainError};
 use super::exit::Exit;
+use super::file_state::state;
 use super::host_libraries::Opened;
 use super::program_root::{BESIDES, LINKED};
 use super::smaller_std::SmallerStd;
@@ -180,12 +180,6 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
         Some(path) if exit == Exit::Done && state(path) != before => Ok(judge(path)),
         _ => Ok(exit),
     }
-}
-
-/// Which file this is, and when it was last changed.
-pub(super) fn state(path: &Path) -> Option<[i64; 5]> {
-    let file = std::fs::metadata(path).ok()?;
-    Some([file.dev() as i64, file.ino() as i64, file.size() as i64, file.mtime(), file.mtime_nsec()])
 }
 
 /// Judges a new image as the loader will, so that the checks of a build system for a library find none that cannot be loaded. What is refused

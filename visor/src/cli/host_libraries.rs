@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 use monohull_report::escape::{Line, shown};
 use tempfile::NamedTempFile;
 
-use super::cc::state;
+use super::file_state::{State, state};
 
 /// Where a host has libraries that its packages bring.
 const FOLDERS: [&str; 8] =
@@ -53,7 +53,7 @@ pub(super) enum Opened {
     /// A file for one call of a linker.
     Ours(NamedTempFile),
     /// The file that the arguments name: a linker writes one. It was in this state before the call.
-    Theirs(PathBuf, Option<[i64; 5]>),
+    Theirs(PathBuf, Option<State>),
     /// Nothing is listed: there is no folder for a file, or the linker cannot do it.
     Nothing,
 }

@@ -23,6 +23,7 @@ mod deploy;
 mod doctor;
 mod durable;
 pub mod exit;
+mod file_state;
 mod given;
 mod host_libraries;
 mod image;
