@@ -4,6 +4,8 @@
 //! What is needed is built by `cargo xtask build --c-suites`, so the tests are ignored where they are not asked for:
 //! `cargo test -p monohull-visor --test c_suites -- --ignored`. `cargo xtask test --full` does both.
 
+#[path = "support/jq_tests.rs"]
+mod jq_tests;
 mod support;
 
 use monohull_visor::report::{RunReport, Status};
@@ -88,15 +90,7 @@ fn lua() {
 #[test]
 #[ignore = "its source is unpacked: `cargo xtask build --c-suites`"]
 fn jq() {
-    const FILES: [(&str, u32); 6] = [
-        ("jq.test", 447),
-        ("man.test", 224),
-        ("manonig.test", 17),
-        ("onig.test", 40),
-        ("base64.test", 7),
-        ("optional.test", 3),
-    ];
-    for (file, tests) in FILES {
+    for (file, tests) in jq_tests::FILES {
         let path = format!("/jq/tests/{file}");
         let arguments = ["-L", "/jq/tests/modules", "--run-tests", &path];
         // Two of the manual's examples show the variable of an author's shell.

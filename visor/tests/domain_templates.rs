@@ -1,6 +1,8 @@
 //! Templates in one process: an instance begins where another one was ready, and a template that is not what it should be is refused.
 
 mod support;
+#[path = "support/words.rs"]
+mod words;
 
 use monohull_abi::number::{
     EXIT, FILE_OPEN, GET_INFO, GET_STRING_LEN, GETRANDOM, PUBLISH, SLOT_TAKE, STDIO_WRITE, SYSTEM_ONLY, THREAD_SPAWN,
@@ -335,25 +337,11 @@ fn template_in_vain(ready: &Ready, cell: usize) -> String {
     end.error.expect("there is none").message
 }
 
-/// Splits a text into three, counts the words of the parts at once, and puts the counts together: no function says that it is ready.
+/// The workflow of [`words`] with this isolation.
 fn fan_out(isolation: &str) -> Ready {
-    let image = |name: &str| json!({ "image": format!("word-count-{name}") });
-    ready(&json!({
-        "name": "words",
-        "template": "after-first-wait",
-        "isolation": isolation,
-        "functions": {
-            "split": image("split"), "map": image("map"), "reduce": image("reduce"), "merge": image("merge"),
-        },
-        "steps": [
-            { "name": "split", "function": "split", "args": { "parts": 3 } },
-            { "name": "map", "function": "map", "after": ["split"], "instances": 3, "args": { "shards": 1 } },
-            { "name": "reduce", "function": "reduce", "after": ["map"] },
-            { "name": "merge", "function": "merge", "after": ["reduce"] },
-        ],
-        "inputs": ["text"],
-        "outputs": ["counts"],
-    }))
+    let mut document = words::document(|name| json!({ "image": format!("word-count-{name}") }));
+    document["isolation"] = isolation.into();
+    ready(&document)
 }
 
 /// All instances of a fan-out have templates, each its own: addresses in its memory are of its cell, and it knows which of them it is.

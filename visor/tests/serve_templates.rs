@@ -1,6 +1,8 @@
 //! A server's templates: who gets one, who makes one, and that nothing of an invocation is in it.
 
 mod serve_support;
+#[path = "support/words.rs"]
+mod words;
 
 use serde_json::{Value, json};
 use serve_support::{Server, eventually, image_bytes, single};
@@ -172,22 +174,7 @@ fn all_instances_of_a_fan_out_start_from_templates() {
         for function in ["split", "map", "reduce", "merge"] {
             server.put_example(&format!("word-count-{function}"));
         }
-        let image = |name: &str| json!({ "image": format!("function:word-count-{name}") });
-        server.put_workflow(&json!({
-            "name": "words",
-            "template": "after-first-wait",
-            "functions": {
-                "split": image("split"), "map": image("map"), "reduce": image("reduce"), "merge": image("merge"),
-            },
-            "steps": [
-                { "name": "split", "function": "split", "args": { "parts": 3 } },
-                { "name": "map", "function": "map", "after": ["split"], "instances": 3, "args": { "shards": 1 } },
-                { "name": "reduce", "function": "reduce", "after": ["map"] },
-                { "name": "merge", "function": "merge", "after": ["reduce"] },
-            ],
-            "inputs": ["text"],
-            "outputs": ["counts"],
-        }));
+        server.put_workflow(&words::document(|name| json!({ "image": format!("function:word-count-{name}") })));
         let run = |text: &str| {
             let answer = server.post("/invoke/words", text.as_bytes()).expect(200);
             let id = &answer.headers["x-invocation-id"];

@@ -8,6 +8,8 @@
 mod assemblyscript;
 #[path = "wasi_programs/ffmpeg.rs"]
 mod ffmpeg;
+#[path = "support/jq_tests.rs"]
+mod jq_tests;
 mod support;
 
 use monohull_visor::engine::RunOptions;
@@ -291,15 +293,7 @@ mod jq {
     #[test]
     #[ignore = "its programs are compiled: `cargo xtask build --c-programs-wasi`"]
     fn its_own_tests() {
-        const FILES: [(&str, u32); 6] = [
-            ("jq.test", 447),
-            ("man.test", 224),
-            ("manonig.test", 17),
-            ("onig.test", 40),
-            ("base64.test", 7),
-            ("optional.test", 3),
-        ];
-        for (file, tests) in FILES {
+        for (file, tests) in super::jq_tests::FILES {
             let path = format!("/tests/jq/tests/{file}");
             let arguments = ["-L", "/tests/jq/tests/modules", "--run-tests", &path];
             let ran = same("jq", &arguments, "", &Files::new()).well();
