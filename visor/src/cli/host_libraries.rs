@@ -81,20 +81,28 @@ impl Opened {
 
     /// The first library of the host. `own` is the folder of the libc.
     pub(super) fn of_host(&self, arguments: &[OsString], own: &Path) -> Option<HostLibrary> {
+        let own = own.canonicalize().ok();
+        let path = self.libraries().into_iter().find(|path| is_refused(path, arguments, own.as_deref()))?;
+        Some(HostLibrary { path, by: None })
+    }
+
+    /// All static libraries that the linker has opened, where they really lie.
+    fn libraries(&self) -> Vec<PathBuf> {
         let path = match self {
             Opened::Ours(file) => file.path(),
             // One that has not changed is of an earlier call.
             Opened::Theirs(path, before) if state(path) != *before => path,
-            _ => return None,
+            _ => return Vec::new(),
         };
-        let inputs = inputs(&fs::read(path).ok()?);
-        let own = own.canonicalize().ok();
-        let is_own = |path: &PathBuf| own.as_ref().is_some_and(|own| path.starts_with(own));
-        let path = inputs.iter().filter_map(|path| place(path).or_else(|| place(&unescaped(path)))).find(|path| {
-            !is_own(path) && (is_hosts(path) || is_local(path) && !is_asked_for(path, &asked_for(arguments)))
-        })?;
-        Some(HostLibrary { path, by: None })
+        let Ok(rules) = fs::read(path) else { return Vec::new() };
+        inputs(&rules).iter().filter_map(|path| place(path).or_else(|| place(&unescaped(path)))).collect()
     }
+}
+
+/// Whether a library is the host's, by where it really lies. That in the folder of the libc, `own`, is not.
+fn is_refused(path: &Path, arguments: &[OsString], own: Option<&Path>) -> bool {
+    !own.is_some_and(|own| path.starts_with(own))
+        && (is_hosts(path) || is_local(path) && !is_asked_for(path, &asked_for(arguments)))
 }
 
 /// Whether the linker of a compiler knows the option: that of GNU before binutils 2.35 does not, and would not link. What cannot be asked
@@ -158,6 +166,12 @@ fn is_asked_for(path: &Path, asked_for: &[PathBuf]) -> bool {
 /// The library of the host that a build script asks for, by cargo's words for what is linked and where it is searched for. The script
 /// writes into `out`.
 pub(super) fn asked_for_by(by: &str, libraries: &[String], folders: &[String], out: &Path) -> Option<HostLibrary> {
+    let path = found(libraries, folders, out).into_iter().find(|path| is_hosts(path))?;
+    Some(HostLibrary { path, by: Some(by.to_owned()) })
+}
+
+/// All static libraries that a build script asks for, where rustc finds them.
+fn found(libraries: &[String], folders: &[String], out: &Path) -> Vec<PathBuf> {
     let folders = folders.iter().map(|folder| {
         let name = SEARCHED.iter().find_map(|kind| folder.strip_prefix(kind));
         Path::new(name.unwrap_or(folder))
@@ -165,11 +179,13 @@ pub(super) fn asked_for_by(by: &str, libraries: &[String], folders: &[String], o
     // Cargo puts the script's own folders before the others.
     let (mut folders, others): (Vec<_>, Vec<_>) = folders.partition(|folder| folder.starts_with(out));
     folders.extend(others);
-    let path = libraries.iter().filter_map(|library| static_name(library)).find_map(|name| {
-        let path = folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file())?;
-        place(&path).filter(|path| is_hosts(path))
-    })?;
-    Some(HostLibrary { path, by: Some(by.to_owned()) })
+    let names = libraries.iter().filter_map(|library| static_name(library));
+    names
+        .filter_map(|name| {
+            let path = folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file())?;
+            place(&path)
+        })
+        .collect()
 }
 
 /// The name of the file of a static library: of `static=z`, `static:-bundle=z`, `static:+verbatim=libz.a`.
@@ -225,9 +241,6 @@ fn unescaped(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// Where Debian and Ubuntu have the host's libraries, and one that comes with each of their compilers.
-    const HOSTS: &str = "/usr/lib/x86_64-linux-gnu";
-
     fn arguments(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
     }
@@ -260,6 +273,9 @@ mod tests {
         ] {
             assert!(!is_hosts(Path::new(path)), "{path}");
         }
+        let packaged = Path::new("/usr/lib/monohull/libc.a");
+        assert!(is_refused(packaged, &[], None));
+        assert!(!is_refused(packaged, &[], Some(Path::new("/usr/lib/monohull"))), "the libc of functions");
         for path in ["/usr/local/lib/libz.a", "/usr/local/lib64/libz.a", "/usr/local/lib/gcc/x86_64/14/libgomp.a"] {
             assert!(is_local(Path::new(path)), "{path}");
         }
@@ -279,12 +295,19 @@ mod tests {
         ] {
             assert_eq!(is_asked_for(library, &[PathBuf::from(folder)]), is_asked, "{folder}");
         }
-        for asks in
-            ["-L/usr/local/lib", "-L /usr/local/lib/../lib", "-Wl,-L/usr/local/lib", "-Xlinker -L/usr/local/lib"]
-        {
-            let folder = Path::new("/usr/local/lib").canonicalize().expect("a folder that each host has");
-            assert!(asked_for(&arguments(asks)).contains(&folder), "{asks}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("a place");
+        let name = folder.to_string_lossy();
+        for asks in [
+            format!("-L{name}"),
+            format!("-L {name}/../{}", folder.file_name().expect("a name").to_string_lossy()),
+            format!("-Wl,-L{name}"),
+            format!("-Xlinker -L{name}"),
+            format!("-Wl,--library-path={name}"),
+        ] {
+            assert!(asked_for(&arguments(&asks)).contains(&folder), "{asks}");
         }
+        assert!(is_refused(library, &[], None));
         let message = |path: &str| HostLibrary { path: path.into(), by: None }.to_string();
         assert!(message("/usr/local/lib/libz.a").contains("if it has compiled this one, name its folder with `-L`"));
         assert!(!message("/usr/lib/libz.a").contains("`-L`"));
@@ -304,44 +327,45 @@ mod tests {
         }
         // A linker that does not know the option has no such word in its help.
         assert!(Opened::new("echo".as_ref(), &arguments("a.c")).arguments().is_none());
-        assert!(Opened::new("cc".as_ref(), &arguments("a.c")).arguments().is_some());
         let folder = tempfile::tempdir().expect("a folder");
-        let list = folder.path().join("a.d");
+        let folder = folder.path().canonicalize().expect("a place");
+        let (list, library) = (folder.join("a.d"), folder.join("libz.a"));
+        fs::write(&library, "").expect("written");
         let asks = arguments(&format!("a.c -Wl,--dependency-file={}", list.to_string_lossy()));
-        fs::write(&list, format!("a: \\\n  {HOSTS}/libBrokenLocale.a\n")).expect("written");
+        fs::write(&list, format!("a: \\\n  {}\n", library.to_string_lossy())).expect("written");
         let opened = Opened::new("cc".as_ref(), &asks);
         assert!(opened.arguments().is_none());
-        assert!(opened.of_host(&asks, Path::new("/t")).is_none(), "that of an earlier call was read");
-        fs::write(&list, format!("a: \\\n  a.o \\\n  {HOSTS}/libBrokenLocale.a\n")).expect("written");
-        assert!(opened.of_host(&asks, Path::new("/t")).is_some());
-        assert!(opened.of_host(&asks, Path::new(HOSTS)).is_none());
+        assert!(opened.libraries().is_empty(), "that of an earlier call was read");
+        fs::write(&list, format!("a: \\\n  a.o \\\n  {}\n", library.to_string_lossy())).expect("written");
+        assert_eq!(opened.libraries(), [library]);
     }
 
     #[test]
     fn a_build_scripts_library_is_searched_for_as_rustc_does() {
         let folder = tempfile::tempdir().expect("a folder");
-        let out = folder.path().join("out");
-        fs::create_dir(&out).expect("made");
-        let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let own = format!("native={}", out.to_string_lossy());
-        let hosts = format!("native={HOSTS}");
-        let asked = |libraries: &[&str], folders: &[&str]| {
-            asked_for_by("links", &strings(libraries), &strings(folders), &out).map(|library| library.path)
-        };
-        let library = Some(PathBuf::from(format!("{HOSTS}/libBrokenLocale.a")));
-        fs::write(out.join("libown.a"), "").expect("written");
-        assert_eq!(asked(&["static=BrokenLocale"], &[&hosts]), library);
-        assert_eq!(asked(&["static=BrokenLocale"], &[HOSTS]), library);
-        assert_eq!(
-            asked(&["static=own", "static=BrokenLocale"], &[&own, &hosts]),
-            library,
-            "the second is judged, too"
-        );
-        for kind in ["dependency", "crate"] {
-            assert_eq!(asked(&["static=BrokenLocale"], &[&format!("{kind}={HOSTS}")]), None);
+        let folder = folder.path().canonicalize().expect("a place");
+        let (out, host) = (folder.join("out"), folder.join("host"));
+        for made in [&out, &host] {
+            fs::create_dir(made).expect("made");
         }
-        fs::write(out.join("libBrokenLocale.a"), "").expect("written");
-        assert_eq!(asked(&["static=BrokenLocale"], &[&hosts, &own]), None, "the script's own comes first");
+        let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let (host, own) = (host.to_string_lossy(), format!("native={}", out.to_string_lossy()));
+        let hosts = format!("native={host}");
+        let asked = |libraries: &[&str], folders: &[&str]| found(&strings(libraries), &strings(folders), &out);
+        let library = PathBuf::from(format!("{host}/libz.a"));
+        fs::write(&library, "").expect("written");
+        assert_eq!(asked(&["static=z"], &[&hosts]), [library.as_path()]);
+        assert_eq!(asked(&["static=z"], &[&host]), [library.as_path()]);
+        assert!(asked(&["dylib=z", "static=other"], &[&hosts]).is_empty());
+        let scripts = out.join("libown.a");
+        fs::write(&scripts, "").expect("written");
+        assert_eq!(asked(&["static=own", "static=z"], &[&own, &hosts]), [scripts, library]);
+        for kind in ["dependency", "crate"] {
+            assert!(asked(&["static=z"], &[&format!("{kind}={host}")]).is_empty());
+        }
+        let scripts = out.join("libz.a");
+        fs::write(&scripts, "").expect("written");
+        assert_eq!(asked(&["static=z"], &[&hosts, &own]), [scripts], "the script's own comes first");
     }
 
     #[test]
