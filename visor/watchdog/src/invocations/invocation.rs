@@ -22,6 +22,7 @@ use crate::http::content::Content;
 use crate::http::error::ApiError;
 use crate::http::trace::Trace;
 use crate::ids::random_id;
+use crate::invocations::lines::Lines;
 use crate::invocations::record::{End, Head, LogLine, OVERHEAD, Point, Printed};
 use crate::invocations::report::Report;
 use crate::invocations::status::{Mode, Status};
@@ -29,9 +30,6 @@ use crate::invocations::workers::LargeMessagePermit;
 use monohull_report::Stream;
 use monohull_workflow::Plan;
 
-/// Bytes of printed lines that are kept of one invocation. Each instance's output is limited by its workflow; this bounds
-/// all of them together.
-const LINES_MAX: usize = 1 << 20;
 /// The most points of a timeline.
 const POINTS_MAX: usize = 1024;
 /// The longest name of a point. A worker's own are shorter.
@@ -74,9 +72,7 @@ pub(crate) struct Invocation {
 pub(super) struct Inner {
     pub(super) status: Status,
     points: Vec<Point>,
-    pub(super) lines: Vec<LogLine>,
-    line_bytes: usize,
-    pub(super) lines_dropped: u64,
+    pub(super) lines: Lines,
     pub(super) end: Option<Arc<End>>,
     is_cancelled: bool,
 }
@@ -133,9 +129,7 @@ impl Invocation {
             inner: Mutex::new(Inner {
                 status: Status::Pending,
                 points: Vec::new(),
-                lines: Vec::new(),
-                line_bytes: 0,
-                lines_dropped: 0,
+                lines: Lines::default(),
                 end: None,
                 is_cancelled: false,
             }),
@@ -172,8 +166,8 @@ impl Invocation {
     /// Restores what its row has.
     pub(crate) fn print(&self, printed: Printed) {
         let mut inner = self.lock();
-        inner.line_bytes = printed.lines.iter().map(LogLine::size).sum();
-        Printed { points: inner.points, lines: inner.lines, lines_dropped: inner.lines_dropped } = printed;
+        inner.points = printed.points;
+        inner.lines = Lines::restored(printed.lines, printed.lines_dropped);
     }
 
     /// The permit to write a long report; there is one, as each needs memory for a copy of its text.
@@ -225,17 +219,10 @@ impl Invocation {
     /// Keeps a line, as long as there is room.
     pub(crate) fn line(&self, step: String, instance: u32, stream: Stream, text: String) {
         let at_us = self.elapsed_us();
-        let mut inner = self.lock();
-        let line = LogLine { at_us, step, instance, stream, text };
-        let bytes = line.size();
-        if inner.line_bytes + bytes > LINES_MAX {
-            inner.lines_dropped += 1;
-            return;
+        let is_kept = self.lock().lines.add(LogLine { at_us, step, instance, stream, text });
+        if is_kept {
+            self.changed.notify_waiters();
         }
-        inner.line_bytes += bytes;
-        inner.lines.push(line);
-        drop(inner);
-        self.changed.notify_waiters();
     }
 
     /// What came of it, now.
@@ -329,8 +316,8 @@ impl Invocation {
             changed.as_mut().enable();
             {
                 let inner = self.lock();
-                if inner.lines.len() > from {
-                    return Some(LogLine::piece_of(&inner.lines[from..]).to_vec());
+                if let Some(lines @ [_, ..]) = inner.lines.kept().get(from..) {
+                    return Some(LogLine::piece_of(lines).to_vec());
                 }
                 if inner.end.is_some() {
                     return None;
@@ -343,7 +330,7 @@ impl Invocation {
     /// The lines there are, and how many there was no room for.
     pub(crate) fn lines(&self) -> (Vec<LogLine>, u64) {
         let inner = self.lock();
-        (inner.lines.clone(), inner.lines_dropped)
+        (inner.lines.kept().to_vec(), inner.lines.dropped())
     }
 
     /// When it was accepted (ns since 1970).
@@ -376,7 +363,7 @@ impl Invocation {
             Err(refusal) => refusal.error.message.len() as u64,
         };
         let points: usize = inner.points.iter().map(|point| point.name.len() + OVERHEAD).sum();
-        (size_of::<Invocation>() + points + inner.line_bytes + report) as u64 + result
+        (size_of::<Invocation>() + points + inner.lines.bytes() + report) as u64 + result
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod history;
 pub(crate) mod invocation;
 pub(crate) mod kept;
 pub(crate) mod ledger;
+mod lines;
 pub(crate) mod record;
 pub(crate) mod redact;
 pub(crate) mod report;

@@ -68,8 +68,8 @@ impl Invocation {
         let mut shown = self.summary();
         shown.insert("points".to_owned(), json!(self.points()));
         let inner = self.lock();
-        shown.insert("lines".to_owned(), json!(inner.lines.len()));
-        shown.insert("lines_dropped".to_owned(), json!(inner.lines_dropped));
+        shown.insert("lines".to_owned(), json!(inner.lines.kept().len()));
+        shown.insert("lines_dropped".to_owned(), json!(inner.lines.dropped()));
         let end = inner.end.clone().filter(|end| end.status.is_final());
         drop(inner);
         let Some(end) = end else { return Shown { rest: shown, end: None } };
