@@ -1,11 +1,13 @@
 //! `core::arch`, and which instructions the processor has ([`is_x86_feature_detected!`](crate::is_x86_feature_detected)).
 //!
-//! The answer is the processor's own (CPUID). Instructions on wide registers also need a kernel that saves these registers; XGETBV shows
+//! The system has asked the processor (CPUID). Instructions on wide registers also need a kernel that saves these registers; XGETBV shows
 //! which it saves.
 
-use core::arch::x86_64::__cpuid_count;
 pub use core::arch::*;
 use core::sync::atomic::{AtomicU64, Ordering};
+use monohull_abi::types::CPUID_LEAVES as LEAVES;
+
+use crate::sys;
 
 #[doc(inline)]
 pub use crate::is_x86_feature_detected;
@@ -79,11 +81,7 @@ const OSXSAVE: u32 = 1 << 27;
 /// The same among the features.
 const XSAVE: usize = feature("xsave");
 
-/// Leaves and subleaves that features are in, the one that the others need first.
-const LEAVES: [(u32, u32); 5] = [(1, 0), (7, 0), (7, 1), (0xd, 1), (0x8000_0001, 0)];
-
-/// One bit per feature, and above these one per leaf, once the processor has been asked for it. In a virtual machine the host answers, which
-/// takes some microseconds each time: a leaf is asked for when one of its features is, and no leaf for what another one has said.
+/// One bit per feature, and above these one per leaf, once it has been asked for.
 static FOUND: AtomicU64 = AtomicU64::new(0);
 const _: () = assert!(FEATURES.len() + LEAVES.len() <= u64::BITS as usize);
 
@@ -127,38 +125,23 @@ fn found_in(place: usize, has_xsave: bool) -> u64 {
     if found & asked != 0 {
         return found;
     }
-    let (leaf, subleaf) = LEAVES[place];
-    let found = asked | ask(leaf, subleaf, has_xsave);
+    let found = asked | ask(place, has_xsave);
     FOUND.fetch_or(found, Ordering::Relaxed) | found
 }
 
 /// The features of a leaf that the processor has. `has_xsave` is what the first leaf has said, if this is another one.
-fn ask(leaf: u32, subleaf: u32, has_xsave: bool) -> u64 {
-    let said = answer(leaf, subleaf, has_xsave);
-    let has_xsave = has_xsave || leaf == 1 && said[ECX] & OSXSAVE != 0;
+fn ask(place: usize, has_xsave: bool) -> u64 {
+    let said = [EAX, EBX, ECX, EDX].map(|register| sys::cpuid(place, register));
+    let has_xsave = has_xsave || place == 0 && said[ECX] & OSXSAVE != 0;
     let saved = if has_xsave { saved() } else { 0 };
     let mut found = 0;
     for (index, &(_, in_leaf, in_subleaf, register, bit, needed)) in FEATURES.iter().enumerate() {
-        let is_here = (in_leaf, in_subleaf) == (leaf, subleaf);
+        let is_here = (in_leaf, in_subleaf) == LEAVES[place];
         if is_here && said[register] >> bit & 1 == 1 && saved & needed == needed {
             found |= 1 << index;
         }
     }
     found
-}
-
-/// The output of CPUID; zeros for a leaf that the processor does not have.
-fn answer(leaf: u32, subleaf: u32, has_xsave: bool) -> [u32; 4] {
-    #[allow(unused_unsafe, reason = "it is safe in newer compilers")]
-    // SAFETY: every processor of this architecture has the instruction.
-    let ask = |leaf, subleaf| unsafe { __cpuid_count(leaf, subleaf) };
-    // Leaf 0x8000_0001 has long mode, in which this runs, and leaf 0xd is about XSAVE.
-    let is_there = matches!(leaf, 1 | 0x8000_0001) || has_xsave && leaf <= 0xd || ask(0, 0).eax >= leaf;
-    if !is_there || subleaf > 0 && leaf == 7 && ask(7, 0).eax < subleaf {
-        return [0; 4];
-    }
-    let said = ask(leaf, subleaf);
-    [said.eax, said.ebx, said.ecx, said.edx]
 }
 
 /// The registers that the kernel saves (XCR0).

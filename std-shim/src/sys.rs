@@ -11,7 +11,7 @@ use crate::vec::Vec;
 use core::sync::atomic::AtomicU32;
 use monohull_abi::errno::Errno;
 use monohull_abi::number;
-use monohull_abi::types::{AbortKind, Clock, Info, InfoString, RANDOM_SHARED};
+use monohull_abi::types::{AbortKind, CPUID_FIRST, Clock, Info, InfoString, RANDOM_SHARED};
 
 pub(crate) mod files;
 pub(crate) mod socket;
@@ -96,6 +96,12 @@ pub(crate) fn futex_wake(word: *const AtomicU32, most: u32) {
 /// One of the instance's numbers.
 pub(crate) fn info(what: Info) -> u64 {
     call(number::GET_INFO, [what as u64]).unwrap_or_else(|errno| refused("read instance information", errno))
+}
+
+/// What CPUID answers in a register for one of [`CPUID_LEAVES`](monohull_abi::types::CPUID_LEAVES).
+pub(crate) fn cpuid(place: usize, register: usize) -> u32 {
+    let what = CPUID_FIRST + (4 * place + register) as u64;
+    call(number::GET_INFO, [what]).unwrap_or_else(|errno| refused("ask what the processor has", errno)) as u32
 }
 
 /// One of the instance's texts.

@@ -14,11 +14,13 @@ mod sockets;
 pub(crate) use sockets::{Network, connection};
 
 use crate::addresses::{Addresses, Want};
+use core::arch::x86_64::__cpuid_count;
 use monohull_abi::Errno::{self, Exists, Fault, Invalid, NoSuchCall, NotPermitted, OutOfMemory};
 use monohull_abi::event::{EVENT_LIST_MAX, EVENT_LIST_NAMES, EVENT_NAME_MAX};
 use monohull_abi::number::*;
 use monohull_abi::types::{
-    BYTES_FINGERPRINT, Info, InfoString, MemoryStats, PUBLISHED_BYTES, PUBLISHED_NAMES, SlotView, TAKE_NOW, TypeDesc,
+    BYTES_FINGERPRINT, CPUID_FIRST, CPUID_LEAVES, Info, InfoString, MemoryStats, PUBLISHED_BYTES, PUBLISHED_NAMES,
+    SlotView, TAKE_NOW, TypeDesc,
 };
 use monohull_std::prelude::*;
 use monohull_trampoline::user::hostcall;
@@ -146,6 +148,12 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     cases.list
 }
 
+/// What the processor answers itself. Which one of them answers is not said.
+fn cpuid((leaf, subleaf): (u32, u32)) -> [u32; 4] {
+    let said = __cpuid_count(leaf, subleaf);
+    [said.eax, if leaf == 1 { said.ebx & 0x00ff_ffff } else { said.ebx }, said.ecx, said.edx]
+}
+
 fn core(cases: &mut Cases<'_>, own: &Own) {
     let function = InfoString::Function as u64;
     cases.add("does nothing", NULL, &[MAX, MAX, MAX, MAX, MAX, MAX], 0);
@@ -172,6 +180,10 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
         cases.refused("no such text", GET_STRING, &[what, own.bytes, 512], Invalid);
         cases.refused("no such fact", GET_INFO, &[what], Invalid);
     }
+    for (index, answer) in CPUID_LEAVES.into_iter().flat_map(cpuid).enumerate() {
+        cases.add("what the processor has", GET_INFO, &[CPUID_FIRST + index as u64], answer.into());
+    }
+    cases.refused("no such register", GET_INFO, &[CPUID_FIRST + 4 * CPUID_LEAVES.len() as u64], Invalid);
     cases.add("the thread", GET_INFO, &[Info::Thread as u64], 0);
     for what in [Info::Generation, Info::ForkIndex, Info::ForkCount] {
         cases.add("of a workflow that was never suspended", GET_INFO, &[what as u64], 0);

@@ -8,6 +8,7 @@
 //! What a program does with itself is there: memory, threads, locks, clocks, randomness, its output. What a workflow gives (arguments,
 //! files, networks, slots) is not, and its calls fail.
 
+use core::arch::x86_64::__cpuid_count;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use host_std::collections::HashMap;
 use host_std::io::{Read, Write};
@@ -16,7 +17,7 @@ use host_std::thread::{self, JoinHandle};
 use host_std::time::{Duration, Instant, SystemTime};
 use monohull_abi::errno::Errno;
 use monohull_abi::number;
-use monohull_abi::types::{Info, InfoString};
+use monohull_abi::types::{CPUID_FIRST, CPUID_LEAVES, Info, InfoString};
 
 /// What a call that fails says about it.
 const WHY: &str = "it is not there in a unit test, which runs on the host: call it in a workflow";
@@ -109,12 +110,28 @@ fn wait(word: &AtomicU32, expected: u32, timeout: u64) -> Result<u64, Errno> {
 
 /// Numbers of an instance that is alone.
 fn info(what: u64) -> u64 {
+    if let Some(index) = what.checked_sub(CPUID_FIRST) {
+        return cpuid(CPUID_LEAVES[index as usize / 4])[index as usize % 4].into();
+    }
     match Info::from_raw(what) {
         Some(Info::InstanceCount | Info::Attempt) => 1,
         Some(Info::Parallelism) => thread::available_parallelism().map_or(1, |count| count.get() as u64),
         Some(Info::StackSize | Info::MemoryLimit) => u64::MAX,
         _ => 0,
     }
+}
+
+/// What the processor has; zeros for a leaf that there is not.
+#[allow(unsafe_code, reason = "the processor is asked by an instruction")]
+fn cpuid((leaf, subleaf): (u32, u32)) -> [u32; 4] {
+    #[allow(unused_unsafe, reason = "it is safe in newer compilers")]
+    // SAFETY: every processor of this architecture has the instruction.
+    let ask = |leaf, subleaf| unsafe { __cpuid_count(leaf, subleaf) };
+    if leaf > ask(leaf & 0x8000_0000, 0).eax || leaf == 7 && subleaf > ask(7, 0).eax {
+        return [0; 4];
+    }
+    let said = ask(leaf, subleaf);
+    [said.eax, said.ebx, said.ecx, said.edx]
 }
 
 /// Texts of an instance without arguments.

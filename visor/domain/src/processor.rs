@@ -1,7 +1,9 @@
 //! What the processor has: vector registers, and where the kernel's signal frames keep them.
 
+use monohull_abi::types::{CPUID_FIRST, CPUID_LEAVES};
 use monohull_trampoline::system::interrupted::XsaveLayout;
 use monohull_trampoline::system::{VectorState, clear_x87};
+use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::sync::OnceLock;
 
 /// Queries the processor's features now; processes forked later inherit the answers. On a virtual machine each CPUID traps to
@@ -10,6 +12,38 @@ pub(super) fn detect_processor() {
     vector_state();
     clear_x87();
     xsave_layout();
+    cpuid();
+}
+
+/// What CPUID answers, by the number of `GET_INFO`.
+pub(crate) fn cpuid_fact(what: u64) -> Option<u64> {
+    let index = usize::try_from(what.checked_sub(CPUID_FIRST)?).ok()?;
+    let answers = cpuid().get(index / 4)?;
+    Some(answers[index % 4].into())
+}
+
+/// EAX, EBX, ECX and EDX of each of the leaves that functions can read.
+fn cpuid() -> &'static [[u32; 4]; CPUID_LEAVES.len()] {
+    static ANSWERS: OnceLock<[[u32; 4]; CPUID_LEAVES.len()]> = OnceLock::new();
+    ANSWERS.get_or_init(|| {
+        // The last leaf of each range, and the last subleaf of leaf 7.
+        let [last, last_extended] = [__cpuid(0).eax, __cpuid(0x8000_0000).eax];
+        let last_of_7 = if last >= 7 { __cpuid_count(7, 0).eax } else { 0 };
+        CPUID_LEAVES.map(|(leaf, subleaf)| {
+            let is_there = match leaf {
+                7 => last >= 7 && subleaf <= last_of_7,
+                0x8000_0000.. => leaf <= last_extended,
+                _ => leaf <= last,
+            };
+            if !is_there {
+                return [0; 4];
+            }
+            let said = __cpuid_count(leaf, subleaf);
+            // The first byte of leaf 1 is the number of the processor that was asked.
+            let ebx = if leaf == 1 { said.ebx & 0x00ff_ffff } else { said.ebx };
+            [said.eax, ebx, said.ecx, said.edx]
+        })
+    })
 }
 
 /// Where the kernel's signal frames have which registers.

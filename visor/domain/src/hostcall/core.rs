@@ -7,6 +7,7 @@ use crate::checkpoint;
 use crate::dispatcher::SchedulerGuard;
 use crate::fault::{FaultHandler, add_place_of_call};
 use crate::instance::Instance;
+use crate::processor;
 use crate::sched::wait_key;
 use crate::shared::Shared;
 use monohull_abi::layout::MAPPINGS_OFFSET;
@@ -296,6 +297,9 @@ fn info(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let config = &instance.config;
     let init = config.image.image.init_array;
     let tls = config.image.image.tls;
+    if let Some(answer) = processor::cpuid_fact(call.args[0]) {
+        return Ok(answer);
+    }
     Ok(match Info::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
         Info::InstanceIndex => config.index.into(),
         Info::InstanceCount => config.count.into(),
