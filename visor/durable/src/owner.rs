@@ -1,9 +1,9 @@
 //! Processes that run invocations, and whether they are alive.
 
 use monohull_checkpoint::CheckpointId;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// This process as an owner of invocations: a locked file in the state folder. The lock ends with the process.
@@ -15,14 +15,17 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// A new owner, whose file is in `folder`.
+    /// A new owner, whose file is in `folder`. Files that owners have left there which were killed are removed.
     pub(crate) fn new(folder: &Path) -> io::Result<Owner> {
-        let name = CheckpointId::random().map_err(io::Error::from)?.to_string();
-        let path = folder.join(&name);
-        let locked = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        // Between the two lines the file is there and free; but no process knows its name before this owner claims something.
-        locked.lock()?;
-        Ok(Owner { name, path, _locked: locked })
+        remove_the_dead(folder);
+        loop {
+            let name = CheckpointId::random().map_err(io::Error::from)?.to_string();
+            let path = folder.join(&name);
+            let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            if let Some(locked) = lock(new)? {
+                return Ok(Owner { name, path, _locked: locked });
+            }
+        }
     }
 
     /// Its name.
@@ -34,7 +37,27 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         // One that stays is taken for one of an owner that has died, which is right.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Locks the file of a new owner. Before that it was free, and another process may have removed it as that of a dead one.
+fn lock(new: File) -> io::Result<Option<File>> {
+    new.lock()?;
+    Ok((new.metadata()?.nlink() > 0).then_some(new))
+}
+
+/// Removes the files of owners that have died. What these have claimed is found as before: an owner without a file is as dead.
+fn remove_the_dead(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_none_or(|name| name.parse::<CheckpointId>().is_err()) {
+            continue;
+        }
+        let Ok(file) = File::open(entry.path()) else { continue };
+        // Held until the file has no name: a new owner that waits for its lock sees then that it is gone.
+        if file.try_lock_shared().is_ok() {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -53,5 +76,21 @@ pub(crate) fn is_alive(folder: &Path, name: &str) -> io::Result<bool> {
         Ok(()) => Ok(false),
         Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_gone_before_it_is_locked_is_no_owners() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("new");
+        let new = || File::create_new(&path).expect("made");
+        let removed = new();
+        fs::remove_file(&path).expect("removed");
+        assert!(lock(removed).expect("locked").is_none());
+        assert!(lock(new()).expect("locked").is_some());
     }
 }

@@ -214,6 +214,23 @@ fn an_owner_lives_as_long_as_its_lock() {
 }
 
 #[test]
+fn files_of_owners_that_were_killed_do_not_stay() {
+    let (_folder, store) = store();
+    let owners = store.folder.join(OWNERS);
+    let (dead, other) = (owners.join("0123456789abcdef0123456789abcdef"), owners.join("other"));
+    let alive = store.owner().expect("an owner");
+    for file in [&dead, &other] {
+        fs::write(file, "").expect("written");
+    }
+    let second = store.owner().expect("an owner");
+    assert!(!dead.exists(), "no process has locked it");
+    assert!(other.exists(), "it is no owner's");
+    for owner in [&alive, &second] {
+        assert!(is_alive(&owners, owner.name()).expect("looked"));
+    }
+}
+
+#[test]
 fn a_name_of_an_owner_leads_nowhere_else() {
     let (folder, store) = store();
     fs::write(folder.path().join("outside"), "").expect("written");
