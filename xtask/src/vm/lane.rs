@@ -7,8 +7,8 @@
 use super::machine::Machine;
 use super::sample::{is_chosen, runs_under};
 use super::suite::{
-    ALONE, DAILY_SHARE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, SAMPLED, STARTED, Sampled,
-    TOOLS, WITH_FULL,
+    ALONE, DAILY, DAILY_SHARE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, SAMPLED, STARTED,
+    Sampled, TOOLS, WITH_FULL,
 };
 use super::swap::{SWAPPED, WITH_SWAP, is_swapped};
 use super::tally::{Item, in_guest, script};
@@ -206,7 +206,7 @@ fn programs(workspace: &Workspace, extent: Extent) -> Result<(Vec<Artifact>, Vec
     let tests = built.iter().map(Artifact::tests).collect::<Result<Vec<_>>>()?;
     let left_out_ones = LEFT_OUT.iter().chain(WITH_FULL).map(|out| (out.program, out.tests));
     let sampled_ones = SAMPLED.iter().map(|part| (part.program, part.tests));
-    for (name, named) in left_out_ones.chain(sampled_ones).chain(SWAPPED.iter().copied()) {
+    for (name, named) in left_out_ones.chain(sampled_ones).chain(SWAPPED.iter().chain(DAILY).copied()) {
         let mut known = built.iter().zip(&tests).filter(|(program, _)| program.target.name == name);
         let is_known = |tests: &[String]| named.iter().all(|test| tests.iter().any(|known| known == test));
         if !known.any(|(_, tests)| is_known(tests)) {

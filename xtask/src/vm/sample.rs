@@ -5,18 +5,22 @@
 //! its name: a failure is there again in the next run. What only one kernel can run is not a matter of choice, and a few
 //! programs that are about the kernel itself run under both in any case ([`EVERYWHERE`]), as do tests that have memory swapped out.
 //!
-//! Tests that run natively as well, without keys, are sampled, by their names too: [`DAILY_SHARE`] of a hundred run each time. Tests
-//! that are about keys, and unit tests, always do.
+//! Tests that run natively as well, without keys, are sampled, by their names too: [`DAILY_SHARE`] of a hundred run each time, and
+//! those of [`DAILY`]. Tests that are about keys, and unit tests, always do.
 
 use super::Kernel;
-use super::suite::{DAILY_SHARE, EVERYWHERE, OLDER_SHARE, SAMPLED_PROGRAMS};
+use super::suite::{DAILY, DAILY_SHARE, EVERYWHERE, OLDER_SHARE, SAMPLED_PROGRAMS};
 use super::swap::is_swapped;
 use crate::extent::Extent;
 
 /// Whether this test runs with keys at all.
 pub(super) fn is_chosen(extent: Extent, program: &str, test: &str) -> bool {
     let sampled = || SAMPLED_PROGRAMS.iter().any(|prefix| program.starts_with(prefix)) && !is_swapped(program, test);
-    extent == Extent::Full || !sampled() || hash(&["daily/", program, "/", test].concat()) % 100 < DAILY_SHARE
+    let daily = || DAILY.iter().any(|(name, tests)| *name == program && tests.contains(&test));
+    extent == Extent::Full
+        || !sampled()
+        || daily()
+        || hash(&["daily/", program, "/", test].concat()) % 100 < DAILY_SHARE
 }
 
 /// Whether this test, which both kernels can run, runs under this one.
@@ -54,6 +58,21 @@ mod tests {
         assert!(older.abs_diff(10 * OLDER_SHARE as usize) < 60, "{older}");
         assert_eq!(both(Extent::Full, "keys_attacks"), [1000, 1000]);
         assert_eq!(both(Extent::Sampled, EVERYWHERE[0]), [1000, 1000]);
+    }
+
+    /// What [`WITH_FULL`](super::super::suite::WITH_FULL) says is made after a restore instead, and what interrupts the gates.
+    #[test]
+    fn what_keys_make_another_test_of_always_runs() {
+        for test in ["every_abuse", "what_changes_during_a_call"] {
+            let test = DAILY.iter().flat_map(|(_, tests)| tests.iter()).find(|name| name.starts_with(test));
+            assert!(test.is_some_and(|test| test.contains("after_a_restore")), "{test:?}");
+        }
+        for (program, tests) in DAILY {
+            for test in *tests {
+                assert!(is_chosen(Extent::Sampled, program, test), "{program} {test}");
+            }
+        }
+        assert!(is_chosen(Extent::Sampled, "domain_stepped", "a_function_can_be_interrupted_at_every_instruction"));
     }
 
     #[test]

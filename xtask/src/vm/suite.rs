@@ -45,6 +45,25 @@ pub(super) const OLDER_SHARE: u64 = 70;
 pub(super) const SAMPLED_PROGRAMS: &[&str] = &["domain_", "e2e_", "serve_", "process"];
 /// How many of a hundred of them.
 pub(super) const DAILY_SHARE: u64 = 50;
+/// Tests of these that run with keys each time. Natively they go through other gates, or are an attack on other walls: an interruption at each instruction
+/// of the gates, and the registers after it; and every abuse of a hostcall, in a domain that goes on from a continuation.
+pub(super) const DAILY: &[(&str, &[&str])] = &[
+    ("domain_stepped", &["a_function_can_be_interrupted_at_every_instruction"]),
+    (
+        "domain_preempted",
+        &[
+            "an_interrupted_function_finds_all_its_registers_as_they_were",
+            "hostcalls_are_made_once_and_rightly_whenever_they_are_interrupted",
+        ],
+    ),
+    (
+        "e2e_hostcalls",
+        &[
+            "every_abuse_after_a_restore_is_refused_and_explained_and_harmless",
+            "what_changes_during_a_call_after_a_restore_is_read_once",
+        ],
+    ),
+];
 
 /// Tests that run by themselves, after the others of their program: they use up all there is of something, which takes from
 /// their neighbours the time that those are given. A program, and what the tests' names begin with.
