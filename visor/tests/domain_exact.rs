@@ -173,16 +173,20 @@ fn nor_does_one_that_is_halted_at_random_moments() {
     };
     let expected = result(&expected);
     let folder = TempDir::new().expect("a folder");
-    let granted = folder.path().join("granted");
+    let (image, granted) = (folder.path().join("disk.img"), folder.path().join("granted"));
     let memory = json!({ "at": "/work", "memory": "1MiB" });
     let directory = json!({ "at": "/work", "directory": granted, "access": "write" });
+    let (disk, copy) =
+        (json!({ "at": "/work", "image": image, "access": "write" }), json!({ "at": "/work", "image": image }));
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    for (mount, carriers) in [(&memory, 1), (&memory, 2), (&memory, 4), (&memory, 8), (&directory, 2)] {
+    let in_memory = [1, 2, 4, 8].map(|carriers| (&memory, carriers));
+    for (mount, carriers) in in_memory.into_iter().chain([(&directory, 2), (&disk, 2), (&copy, 4)]) {
         let (mut times, mut runs) = (0, 0);
         while times < some_of(LEAST_HALTS, 10 * LEAST_HALTS) {
             assert!(runs < some_of(MOST_RUNS, 10 * MOST_RUNS), "halted {times} times in {runs} runs");
             let _ = fs::remove_dir_all(&granted);
             fs::create_dir(&granted).expect("a folder");
+            Disk::create(&image, 4 << 20, true).expect("an image");
             let (mut report, halts) = halted(&ready(&workflow_on(mount, 2, carriers)), &mut random);
             // On a machine that is busy it may not come to rest in time, and goes on.
             report.not_suspended = None;
