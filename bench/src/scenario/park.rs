@@ -3,6 +3,8 @@
 //! there is reason to wait. The peer is a pair of swapcontext, out of a context and back into it. Two turns, there
 //! and back, have a row of their own. The price must not depend on how much memory
 //! the instance has.
+//!
+//! A turn leaves its thread twice, to wait and to wake the other. What two hostcalls take that do nothing is a row beside it: the limit.
 
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use crate::machine::on_one_core;
@@ -26,5 +28,17 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
         rows.push(Row::new(format!("park, cell of {size}"), sides, PEER, Unit::Nanoseconds, Some(0.3)));
         rows.push(Row::new(format!("park, {size}, two turns"), twice, PEER, Unit::Nanoseconds, None));
     }
+    let probe = Workflow::probes(&[json!({"what": "hostcall", "count": count})])?;
+    let sides = on_one_core(|| {
+        take_turns(effort, || probe.run()?.figure("hostcall"), || peer::measure("swapcontext", &[&peer_count]))
+    })?;
+    let twice = (sides.0.scaled(2.0), sides.1);
+    rows.push(Row::new(
+        "the limit of a park: its two hostcalls, which do nothing",
+        twice,
+        PEER,
+        Unit::Nanoseconds,
+        None,
+    ));
     Ok(rows)
 }
