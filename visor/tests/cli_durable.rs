@@ -113,8 +113,9 @@ fn what_is_damaged_pauses_and_goes_on_once_it_is_whole() {
     let checkpoint = path.join("state/checkpoints/one.1.1.checkpoint");
     let whole = fs::read(&checkpoint).expect("the checkpoint");
     let image = fs::read_dir(path.join("state/files")).expect("files").next().expect("the image").expect("it").path();
+    let whole_image = fs::read(&image).expect("the image");
     let elsewhere = path.join("elsewhere");
-    let spoil: [(Action<'_>, Action<'_>, &str); 3] = [
+    let spoil: [(Action<'_>, Action<'_>, &str); 4] = [
         (
             &|| fs::write(&checkpoint, &whole[..whole.len() / 2]).expect("written"),
             &|| fs::write(&checkpoint, &whole).expect("written"),
@@ -129,6 +130,11 @@ fn what_is_damaged_pauses_and_goes_on_once_it_is_whole() {
             &|| fs::rename(&image, &elsewhere).expect("renamed"),
             &|| fs::rename(&elsewhere, &image).expect("renamed"),
             "the image of its function `sleeper` is missing",
+        ),
+        (
+            &|| fs::write(&image, &whole_image[..1000]).expect("written"),
+            &|| fs::write(&image, &whole_image).expect("written"),
+            "its images are not those of the run: the image sleeper is refused",
         ),
     ];
     for (spoil, restore, reason) in spoil {

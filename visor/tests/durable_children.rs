@@ -138,6 +138,31 @@ fn an_album_has_a_child_for_each_picture_and_one_that_fails_is_handled() {
     assert!(text.contains("started by  boats, as its child hull\n"), "{text}");
 }
 
+/// What has not begun has no checkpoint that could tell.
+#[test]
+fn changed_code_of_a_child_that_has_not_begun_is_not_run() {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("pictures"), "hull\n12345\n").expect("written");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows/durable/album.json");
+    let shipped = shipped.to_str().expect("a path");
+    let args = ["run", shipped, "--state", "state", "--id", "boats", "--input", "pictures=pictures", "--detach"];
+    assert_eq!(monohull(folder.path(), &args).status.code(), Some(4));
+    let files = fs::read_dir(folder.path().join("state/files")).expect("files");
+    let code = fs::read(image("thumbnail")).expect("an image");
+    let mut paths = files.map(|file| file.expect("a file").path());
+    let kept = paths.find(|path| fs::read(path).is_ok_and(|bytes| bytes == code)).expect("the child's image");
+    // It is still an image.
+    fs::write(&kept, [&code[..], b"more"].concat()).expect("written");
+    assert_eq!(wake(folder.path(), "state").status.code(), Some(0));
+    let hull = show(folder.path(), "state", &child_of(folder.path(), "boats", "hull"));
+    assert_eq!(hull["status"], "paused", "{hull:#}");
+    assert!(hull["reason"].as_str().is_some_and(|why| why.ends_with("it was changed")), "{hull:#}");
+    fs::write(&kept, code).expect("written");
+    done(folder.path(), &["resume", hull["id"].as_str().expect("an id")]);
+    assert_eq!(wake(folder.path(), "state").status.code(), Some(0));
+    assert_eq!(show(folder.path(), "state", "boats")["status"], "completed");
+}
+
 #[test]
 fn a_parent_sleeps_without_a_process_until_its_child_has_ended() {
     let folder = folder();

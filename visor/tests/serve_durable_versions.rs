@@ -11,6 +11,7 @@ use serve_support::verbs::run_verb;
 use serve_support::{Server, eventually, image_bytes, root, single};
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::io::Write;
 
 const OPTIONS: [&str; 6] = ["--suspend", "1s", "--concurrency", "8", "--prefork", "4"];
 /// How many sleepers, and how many with `--full`.
@@ -199,4 +200,20 @@ fn deploy_tells_how_many_go_on_in_older_versions() {
     other["limits"] = json!({ "timeout": "720h" });
     let said = "approval: deployed (functions: 1)\napproval: invocations that go on in older versions: 2\n";
     assert_eq!(deploy(&other.to_string()), said);
+}
+
+#[test]
+fn changed_code_of_an_older_version_is_not_run() {
+    let server = Server::start_with(&OPTIONS);
+    server.ask("PUT", "/functions/f", &image_bytes("inbox")).expect(201);
+    server.put_workflow(&document("first"));
+    server.post("/async-invoke/w?id=later&delay=1s", b"").expect(202);
+    server.ask("DELETE", "/workflows/w", b"").expect(204);
+    server.ask("DELETE", "/functions/f", b"").expect(204);
+    let image = format!("{:x}", Sha256::digest(image_bytes("inbox")));
+    let kept = server.state().path().join("durable/files").join(image);
+    fs::OpenOptions::new().append(true).open(kept).and_then(|mut kept| kept.write_all(b"more")).expect("written");
+    let shown = || server.get("/invocations/later").expect(200).json();
+    eventually("it is paused", || shown()["status"] == "paused");
+    assert_eq!(shown()["reason"], "the image of its function `f` was changed");
 }

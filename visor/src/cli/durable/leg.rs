@@ -199,10 +199,21 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, keys: Key
         let (_, hash) = known.ok_or_else(|| format!("there is no image of its function `{}`", function.name))?;
         function.image = store.file(hash);
         let (name, file) = (&function.name, shown(&function.image));
-        match function.image.try_exists() {
-            Ok(true) => {}
-            Ok(false) => return Err(format!("the image of its function `{name}` is missing: {file}").into()),
-            Err(error) => return Err(Unusable::Host(format!("the image of its function `{name}`: {file}: {error}"))),
+        // What goes on is compared with its checkpoint where it is run.
+        let found = match claim.checkpoint {
+            Some(_) => function.image.metadata().map(drop),
+            None => store.check_code(hash),
+        };
+        match found {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(format!("the image of its function `{name}` is missing: {file}").into());
+            }
+            Err(error) => {
+                let why = format!("the image of its function `{name}`: {file}: {error}");
+                let is_changed = error.kind() == io::ErrorKind::InvalidData;
+                return Err(if is_changed { Unusable::Kept(why) } else { Unusable::Host(why) });
+            }
         }
     }
     let read = |file: &str| {

@@ -262,7 +262,13 @@ impl Registry {
             let (_, hash) = named.ok_or_else(|| format!("there is no image of its function {}", quoted(function)))?;
             match known.iter().find(|image| image.hash().is_ok_and(|known| known == *hash)) {
                 Some(image) => Ok(image.clone()),
-                None => load(function, hash).map(Arc::new).map_err(|error| error.to_string()),
+                None => {
+                    let image = load(function, hash).map_err(|error| error.to_string())?;
+                    match image.hash().is_ok_and(|read| read == *hash) {
+                        true => Ok(Arc::new(image)),
+                        false => Err(format!("the image of its function {} was changed", quoted(function))),
+                    }
+                }
             }
         };
         let images = plan.functions.iter().map(|function| of(&function.name)).collect::<Result<_, _>>()?;
