@@ -167,6 +167,8 @@ fn a_checkpoint_is_inspected_with_the_key_of_its_folder() {
         refused(&without, 2, "it is encrypted: `--state-key FILE` names the file of the key of its state folder");
         refused(&checkpoint(path, verb, files, Some("other.key")), 2, "other.key is not the key of the state folder");
     }
+    let resumed = monohull(path, &["resume", one.to_str().expect("UTF-8")]);
+    refused(&resumed, 2, "it is encrypted: `monohull wake --state DIR --state-key FILE` goes on with it");
     let described = checkpoint(path, "describe", &[one], key);
     assert_eq!(described.status.code(), Some(0), "{described:?}");
     assert!(String::from_utf8_lossy(&described.stdout).contains("sleeper"), "{described:?}");

@@ -3,7 +3,7 @@
 //! The seal is inside: what is encrypted is a whole sealed checkpoint. It is written and read in memory.
 
 use monohull_checkpoint::{Key, ReadAt};
-use monohull_state_key::{Error, Place, StateKey};
+use monohull_state_key::{Error, Place, StateKey, is_encrypted};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
 use std::io;
@@ -44,6 +44,12 @@ impl Source {
         key.decrypt_file(Place { kind: CHECKPOINT, name }, &mut file, &mut plain)?;
         Ok(Source::Plain(plain))
     }
+}
+
+/// Whether a file is one of an encrypted state folder. One that cannot be read is none: the next to read it says why.
+pub fn begins_encrypted(file: &File) -> bool {
+    let mut head = [0; 8];
+    ReadAt::read_exact_at(file, &mut head, 0).is_ok() && is_encrypted(&head)
 }
 
 impl ReadAt for Source {

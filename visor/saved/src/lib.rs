@@ -22,7 +22,7 @@ mod records;
 mod unread;
 
 pub use engine::{Confined, Engine, OwnCgroup};
-pub use keys::{Keys, Source, as_io};
+pub use keys::{Keys, Source, as_io, begins_encrypted};
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -146,6 +146,11 @@ pub enum FileError {
     Continuation(String),
     #[error("{}: {error}", shown(path))]
     Encrypted { path: PathBuf, error: monohull_state_key::Error },
+    #[error(
+        "{}: it is encrypted: `monohull wake --state DIR --state-key FILE` goes on with it in its state folder",
+        shown(path)
+    )]
+    Locked { path: PathBuf },
     #[error("{} cannot be written: {source}", shown(path))]
     Unwritable { path: PathBuf, source: io::Error },
 }
@@ -243,6 +248,9 @@ fn open(path: &Path, keys: Keys<'_>) -> Result<Chain<Source>, FileError> {
     let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
     let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
     let file = input::open_regular(path, false).map_err(|error| unreadable(error.into()))?;
+    if keys.state.is_none() && begins_encrypted(&file) {
+        return Err(FileError::Locked { path: path.to_owned() });
+    }
     let source = keys.source(file, &file_name(path));
     let source = source.map_err(|error| FileError::Encrypted { path: path.to_owned(), error })?;
     let beside = |name: &str| keys.source(open_beside(path, name)?, name).map_err(as_io);

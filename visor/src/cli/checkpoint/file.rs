@@ -9,9 +9,8 @@ use super::{Chain, Read, Trouble};
 use monohull_checkpoint::{self as format, Key, Trust};
 use monohull_durable::Store;
 use monohull_host_files::input;
-use monohull_saved::{Source, as_io, open_beside};
-use monohull_state_key::{KeyFile, StateKey, is_encrypted};
-use std::fs::File;
+use monohull_saved::{Source, as_io, begins_encrypted, open_beside};
+use monohull_state_key::{KeyFile, StateKey};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,10 +72,4 @@ impl<'p> CheckpointFile<'p> {
 fn state_folder(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     path.ancestors().nth(2).unwrap_or(Path::new("/")).to_owned()
-}
-
-/// A file that cannot be read is no encrypted one: the next to read it says why.
-fn begins_encrypted(file: &File) -> bool {
-    let mut head = [0; 8];
-    format::ReadAt::read_exact_at(file, &mut head, 0).is_ok() && is_encrypted(&head)
 }
