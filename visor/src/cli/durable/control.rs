@@ -142,6 +142,7 @@ fn change(store: &Store, id: &InvocationId, control: Control) -> Result<String, 
     let came = match meta.control(id, control, now())? {
         Controlled::Now(status) => status.name().to_owned(),
         Controlled::AtNextCommit(status) => format!("running, then {}", status.name()),
+        Controlled::Ended(status @ Status::Cancelled) if control == Control::Cancel => status.name().to_owned(),
         Controlled::Ended(status) => return Err(Trouble::Ended { id: id.clone(), status: status.name() }),
         Controlled::Unknown => return Err(Trouble::Unknown(id.clone())),
     };
