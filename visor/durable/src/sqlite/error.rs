@@ -22,8 +22,13 @@ impl From<Error> for MetaError {
 fn trouble(error: &Error) -> Trouble {
     match error.sqlite_error() {
         Some(error) if matches!(error.code, DatabaseCorrupt | NotADatabase) => Trouble::Damage,
-        // Of a limit of this process only it says that a write has failed.
-        Some(error) if error.code == DiskFull || error.extended_code == ffi::SQLITE_IOERR_WRITE => Trouble::Full,
+        // Of a limit of this process only it says that a write has failed; where there is no room for its index of the log, that it cannot become longer.
+        Some(error)
+            if error.code == DiskFull
+                || matches!(error.extended_code, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE) =>
+        {
+            Trouble::Full
+        }
         _ => Trouble::Other,
     }
 }
@@ -40,6 +45,7 @@ mod tests {
             (ffi::SQLITE_NOTADB, true, false),
             (ffi::SQLITE_FULL, false, true),
             (ffi::SQLITE_IOERR_WRITE, false, true),
+            (ffi::SQLITE_IOERR_SHMSIZE, false, true),
             (ffi::SQLITE_IOERR_READ, false, false),
             (ffi::SQLITE_BUSY, false, false),
         ] {
