@@ -98,9 +98,15 @@ fn a_memory_without_pages_and_calls_of_nothing_are_traps() {
 
 #[test]
 fn a_memory_larger_than_the_limit_is_an_error_that_says_so() {
-    let text = "(module (memory (export \"memory\") 4096) (func (export \"_start\")))";
+    let module = "(module (memory (export \"memory\") 4096) (func (export \"_start\")))";
+    let component = "(component (core module $m (memory 4096)) (core instance (instantiate $m)))";
+    for text in [module, component] {
+        let report = Function::new(text).run(json!({ "memory": "16MiB" }), json!({}));
+        let message = report["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("out of memory: the program begins with 256 MiB"), "{report:#}");
+    }
     for options in CHECKS {
-        let function = Function::built(text, options);
+        let function = Function::built(module, options);
         let report = function.run(json!({ "memory": "16MiB" }), json!({}));
         assert_eq!(
             (&report["status"], &report["error"]["blame"]),

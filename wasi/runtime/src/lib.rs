@@ -110,7 +110,8 @@ fn run_module(engine: &Engine, module: &Module, attachment: &'static [u8]) -> wa
     one_shot::link(&mut imports)?;
     // What it has goes with the instance, all at once: to give back linear memory here takes more than a hundred system calls.
     let mut store = ManuallyDrop::new(Store::new(engine, State::new()?));
-    let instance = imports.instantiate(&mut *store)?;
+    let instance =
+        imports.instantiate(&mut *store).map_err(|error| memory::explain(error, Some(module.resources_required())))?;
     let start = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
     start.call(&mut *store, ())
 }

@@ -3,6 +3,8 @@
 //! A linear memory is one reservation, which costs nothing. Its pages are charged to the step's `memory` when they become accessible, at the
 //! start and by `memory.grow`. What it holds at first is mapped there from the image of the function, and a page takes memory when it is written to.
 
+use alloc::format;
+use alloc::string::ToString;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, Ordering};
 use monohull_abi::Errno;
@@ -10,6 +12,7 @@ use monohull_abi::layout::PAGE;
 use monohull_abi::number::{DISCARD, MAP, MAP_IMAGE, PROTECT, UNMAP};
 use monohull_abi::types::MapAccess;
 use monohull_trampoline::user::hostcall;
+use wasmtime::{Error, ResourcesRequired, format_err};
 
 /// Wasmtime's flags for what pages may be used for.
 const READ: u32 = 1 << 0;
@@ -70,6 +73,18 @@ static COPIES: AtomicBool = AtomicBool::new(false);
 /// To be called before the program is instantiated: it has a copy of its data.
 pub(crate) fn copy_data() {
     COPIES.store(true, Ordering::Relaxed);
+}
+
+/// Why a program that needs this could not be instantiated. If its memory is larger at the start than the step's, Wasmtime knows the error's number alone.
+pub(crate) fn explain(error: Error, needs: Option<ResourcesRequired>) -> Error {
+    let lacks = error.root_cause().to_string() == format!("os error {}", Errno::OutOfMemory as i32);
+    match needs.and_then(|needs| needs.max_initial_memory_size) {
+        Some(pages) if lacks => {
+            let mib = pages / 16;
+            format_err!("out of memory: the program begins with {mib} MiB, for which the step's `memory` has no room")
+        }
+        _ => error,
+    }
 }
 
 /// An image is what a program's memory holds at first: whole pages of the compiled program, which lies in the function's image.

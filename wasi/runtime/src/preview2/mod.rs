@@ -41,6 +41,7 @@ mod streams;
 mod types;
 
 use crate::exit::Exit;
+use crate::memory;
 use core::mem::{self, ManuallyDrop};
 use wasmtime::component::{
     Component, ComponentExportIndex, Instance, Linker, LinkerInstance, Resource, ResourceTable, ResourceType,
@@ -82,7 +83,9 @@ pub(crate) fn run(engine: &Engine, component: &Component) -> Result<()> {
         .context("the component needs what Monohull does not have, or has in another version")?;
     // As with a module, what it has goes with the instance; but what was written to connections is delivered.
     let mut store = ManuallyDrop::new(Store::new(engine, State { table: ResourceTable::new(), answered: None }));
-    let ended = ready.instantiate(&mut *store).and_then(|instance| call(&instance, &mut store));
+    let instance =
+        ready.instantiate(&mut *store).map_err(|error| memory::explain(error, component.resources_required()));
+    let ended = instance.and_then(|instance| call(&instance, &mut store));
     drop(mem::take(&mut store.data_mut().table));
     ended
 }
