@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -106,9 +106,12 @@ fn directory(text: &OsStr) -> Result<Value, String> {
     let wrong = |why: &str| format!("--dir {}: {why}", text.to_string_lossy());
     let host = PathBuf::from(OsString::from_vec(host.to_vec()));
     let guest = std::str::from_utf8(guest).map_err(|_| wrong("where the program finds it is UTF-8"))?;
-    if !guest.starts_with('/') {
-        return Err(wrong("the program finds it at an absolute path: HOST::/GUEST"));
+    let guest = Path::new(guest);
+    if !guest.is_absolute() || guest.components().any(|part| part == Component::ParentDir) {
+        return Err(wrong("the program finds it at an absolute path without `..`: HOST::/GUEST"));
     }
+    // A slash at the end, which a shell writes when it completes a name, doubled ones and `.` mean nothing.
+    let guest: PathBuf = guest.components().collect();
     let host = std::path::absolute(&host).map_err(|error| wrong(&error.to_string()))?;
     let host = host.to_str().ok_or_else(|| wrong("its path is UTF-8"))?;
     if !Path::new(host).is_dir() {
@@ -134,6 +137,10 @@ mod tests {
         assert_eq!(json("/proc").map(|mount| mount["at"].clone()), Ok(json!("/proc")));
         assert!(json("data").is_err_and(|why| why.contains("HOST::/GUEST")));
         assert!(json("/proc::in").is_err());
+        for (text, at) in [("/proc/", "/proc"), ("/proc::/in//put/./", "/in/put"), ("/proc::///", "/")] {
+            assert_eq!(json(text).map(|mount| mount["at"].clone()), Ok(json!(at)), "{text}");
+        }
+        assert!(json("/proc::/in/../out").is_err_and(|why| why.contains("without `..`")));
         assert!(json("/none::/in").is_err_and(|why| why.contains("no such directory")));
     }
 }
