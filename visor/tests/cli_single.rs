@@ -98,8 +98,12 @@ fn an_image_is_a_program() {
 fn what_does_not_fit_is_refused() {
     let folder = folder();
     fs::write(folder.path().join("w.json"), "{}").expect("written");
+    fs::write(folder.path().join("t.c"), "int main(void) { return 0; }").expect("written");
     for (args, why) in [
-        (&["w.json", "--dir", "/tmp"][..], "w.json: --dir is for a program"),
+        (&["app.so", "--", "x"][..], "app.so: No such file"),
+        (&["app.so", "--dir", "host::/data"], "app.so: No such file"),
+        (&["t.c", "--", "x"], "t.c is source and no program"),
+        (&["w.json", "--dir", "/tmp"], "w.json: --dir is for a program"),
         (&["w.json", "--", "x"], "w.json: an argument is for a program"),
         (&["app.wasm", "--watch"], "--watch is for workflow files"),
         (&["app.wasm", "--dir", "host"], "HOST::/GUEST"),

@@ -330,11 +330,17 @@ impl Run {
     /// The workflow file, or the workflow of a program.
     fn document(&self) -> Result<Vec<u8>, InvocationError> {
         match (single::is_program(&self.file), self.program.first()) {
-            (false, Some(option)) => Err(InvocationError::NoProgram { path: self.file.clone(), option }),
-            (false, None) => match single::looks_like_a_program(&self.file) {
-                Some(why) => Err(InvocationError::NoImage { path: self.file.clone(), why }),
-                None => Ok(workflow::read_file(&self.file)?),
-            },
+            (false, option) => {
+                if let Some(why) = single::looks_like_a_program(&self.file) {
+                    return Err(InvocationError::NoImage { path: self.file.clone(), why });
+                }
+                // Where there is no such file, that is what is wrong.
+                let document = workflow::read_file(&self.file)?;
+                match option {
+                    Some(option) => Err(InvocationError::NoProgram { path: self.file.clone(), option }),
+                    None => Ok(document),
+                }
+            }
             (true, _) if self.watch => Err(InvocationError::Watched(self.file.clone())),
             (true, _) => {
                 let has_input = self.inputs.iter().any(|(slot, _)| Given::is_input(slot));
