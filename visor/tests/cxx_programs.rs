@@ -86,6 +86,24 @@ fn an_exception_that_nothing_catches_ends_the_instance() {
     assert!(said.contains("uncaught exception of type std::logic_error: nothing catches it"), "{said}");
 }
 
+#[test]
+fn without_the_library_its_lack_is_told() {
+    let folder = folder("app.cpp", "#include <iostream>\nint main() { std::cout << \"hello\\n\"; }\n");
+    let libc = folder.path().join("libc");
+    fs::create_dir(&libc).expect("made");
+    for part in ["include", "lib"] {
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/libc").join(part);
+        std::os::unix::fs::symlink(built, libc.join(part)).expect("made");
+    }
+    for arguments in [&["c++", "app.cpp", "-o", "app.so"][..], &["c++", "-c", "app.cpp", "-o", "app.o"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        let output = command.current_dir(folder.path()).args(arguments).env("MONOHULL_LIBC", &libc).output();
+        let output = output.expect("monohull starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("`cargo xtask build --cxx`"), "{arguments:?}: {said}");
+    }
+}
+
 /// cc-rs calls `monohull c++`, and asks rustc to link `stdc++`.
 #[test]
 #[ignore = "the library takes minutes to compile: `cargo xtask build --cxx`"]

@@ -156,11 +156,7 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
     command.args(toolchain.compile_flags(&program, language)?);
     if request == Request::Compile {
         let exit = run(command.args(arguments), program)?;
-        if exit != Exit::Done && language == Language::Cxx && toolchain.cxx().is_none() {
-            super::output::note(
-                "there is no C++ standard library beside the libc: `cargo xtask build --cxx` makes one",
-            );
-        }
+        note_missing_library(exit, language, &toolchain);
         return Ok(exit);
     }
     let opened = Opened::new(&program, arguments);
@@ -175,10 +171,18 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
         }
         return Ok(super::fail(Exit::Usage, &library));
     }
+    note_missing_library(exit, language, &toolchain);
     match output {
         // A question such as `-###` has inputs, and links nothing.
         Some(path) if exit == Exit::Done && state(path) != before => Ok(judge(path)),
         _ => Ok(exit),
+    }
+}
+
+/// Says what a failure of the compiler or the linker may come from.
+fn note_missing_library(exit: Exit, language: Language, toolchain: &Toolchain) {
+    if exit != Exit::Done && language == Language::Cxx && toolchain.cxx().is_none() {
+        super::output::note("there is no C++ standard library beside the libc: `cargo xtask build --cxx` makes one");
     }
 }
 
