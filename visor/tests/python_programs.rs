@@ -213,18 +213,24 @@ fn a_folder_with_packages_and_a_wheel() {
 #[test]
 #[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
 fn requirements_are_wheels_in_the_image() {
-    let metadata = "Metadata-Version: 2.1\nName: greet\nVersion: 1.2\n";
     let tags = "Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n";
-    let wheel = wheel(&[
-        ("greet/__init__.py", "WORD = 'hello from a requirement'\n"),
-        ("greet-1.2.dist-info/METADATA", metadata),
-        ("greet-1.2.dist-info/WHEEL", tags),
-        ("greet-1.2.dist-info/RECORD", ""),
-    ]);
+    let wheel_of = |version: &str, needs: &str| {
+        let information = |file: &str| format!("greet-{version}.dist-info/{file}");
+        wheel(&[
+            ("greet/__init__.py", "WORD = 'hello from a requirement'\n"),
+            (&information("METADATA"), &format!("Metadata-Version: 2.1\nName: greet\nVersion: {version}\n{needs}")),
+            (&information("WHEEL"), tags),
+            (&information("RECORD"), ""),
+        ])
+    };
+    let [wheel, third, fourth] = [("1.2", ""), ("1.3", "Requires-Dist: native\n"), ("1.4", "Requires-Dist: native\n")]
+        .map(|(version, needs)| wheel_of(version, needs));
     let folder = folder(&[
         ("app/main.py", b"import greet\nprint(greet.WORD)\n"),
         ("app/requirements.txt", b"# what is needed\ngreet >= 1.0\n"),
         ("index/greet-1.2-py3-none-any.whl", &wheel),
+        ("index-of-later-ones/greet-1.3-py3-none-any.whl", &third),
+        ("index-of-later-ones/greet-1.4-py3-none-any.whl", &fourth),
     ]);
     let path = folder.path();
     let build = |index: &str| {
@@ -248,6 +254,10 @@ fn requirements_are_wheels_in_the_image() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let said = words(&output.stderr);
     assert!(said.contains("requirements.txt cannot be built:\npip has found no wheels"), "{said}");
+    // What leads to a package that has no such wheel is told.
+    fs::write(path.join("app/requirements.txt"), "greet >= 1.3\n").expect("written");
+    let said = words(&build("index-of-later-ones").stderr);
+    assert!(said.contains("greet 1.4 depends on native") && !said.contains("To fix this"), "{said}");
     fs::write(path.join("app/requirements.txt"), "greet @ https://example.com/greet.tar.gz\n").expect("written");
     let output = build("index");
     assert_eq!(output.status.code(), Some(2), "{output:?}");

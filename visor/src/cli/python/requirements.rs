@@ -23,6 +23,10 @@ use monohull_report::escape::shown;
 const FILE: &str = "requirements.txt";
 /// The interpreter's version, and what its wheels are made for.
 const VERSION: &str = "3.13";
+/// What pip begins with where it tells which packages lead to what it cannot find, of which it says nothing with `--quiet`.
+const CONFLICT: &str = "The conflict is caused by:";
+/// How many of these lines are shown, with that one: there is one for each version of a package.
+const CONFLICT_LINES: usize = 4;
 /// The most bytes of what pip says that are shown.
 const SAID_MAX: usize = 2000;
 
@@ -54,15 +58,18 @@ pub(super) fn wheels(folder: &Path, has_wheels: bool) -> Result<Vec<(String, Vec
 fn download(file: &Path) -> Result<Vec<(String, Vec<u8>)>, String> {
     let folder = tempfile::TempDir::new().map_err(|error| format!("no folder can be made for its wheels: {error}"))?;
     let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir"]);
-    pip.args(["--only-binary=:all:", "--implementation=py", "--abi=none", "--platform=any"]);
+    pip.args(["-m", "pip", "download", "--no-input", "--disable-pip-version-check", "--no-cache-dir"]);
+    pip.args(["--progress-bar=off", "--only-binary=:all:", "--implementation=py", "--abi=none", "--platform=any"]);
     pip.arg(format!("--python-version={VERSION}")).arg("--dest").arg(folder.path()).arg("--requirement").arg(file);
     let output = pip.stdin(Stdio::null()).output();
     let output = output
         .map_err(|error| format!("its wheels are downloaded by `python3 -m pip`, which does not start: {error}"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said: String = said.trim().chars().take(SAID_MAX).collect();
+        let [said, steps] = [&output.stderr, &output.stdout].map(|bytes| String::from_utf8_lossy(bytes));
+        let conflict = steps.find(CONFLICT).map_or("", |begin| &steps[begin..]);
+        let conflict = conflict.lines().take_while(|line| !line.is_empty()).take(CONFLICT_LINES);
+        let said: Vec<&str> = said.trim().lines().chain(conflict).collect();
+        let said: String = said.join("\n").chars().take(SAID_MAX).collect();
         return Err(format!("pip has found no wheels for it that are pure Python: {said}"));
     }
     let mut wheels = Vec::new();
