@@ -29,6 +29,8 @@ pub struct SymbolTable {
 struct Place {
     address: u64,
     size: u64,
+    /// Where a symbol without a size ends, unless another begins before.
+    section_end: u64,
     name: (u32, u32),
 }
 
@@ -69,11 +71,15 @@ impl SymbolTable {
                     && let Some(names) = section(symbols.sh_link as usize)
                 {
                     // Symbols of an object count from their section, whose address is its place in the file.
-                    let base = |index: u16| match header.e_type {
-                        ET_REL => section(usize::from(index)).map(|section| section.sh_offset),
-                        _ => Some(0),
+                    let base_and_end = |index: u16| {
+                        let section = section(usize::from(index))?;
+                        let (base, start) = match header.e_type {
+                            ET_REL => (section.sh_offset, section.sh_offset),
+                            _ => (0, section.sh_addr),
+                        };
+                        Some((base, start.saturating_add(section.sh_size)))
                     };
-                    table.add_section(contents(bytes, &symbols), contents(bytes, &names), base);
+                    table.add_section(contents(bytes, &symbols), contents(bytes, &names), base_and_end);
                 }
             }
         }
@@ -83,36 +89,39 @@ impl SymbolTable {
         table
     }
 
-    fn add_section(&mut self, symbols: &[u8], names: &[u8], base: impl Fn(u16) -> Option<u64>) {
+    fn add_section(&mut self, symbols: &[u8], names: &[u8], base_and_end: impl Fn(u16) -> Option<(u64, u64)>) {
         for symbol in symbols.chunks_exact(SIZEOF_SYM).filter_map(|chunk| record::<Sym>(chunk, 0)) {
             let named = matches!(st_type(symbol.st_info), STT_FUNC | STT_OBJECT | STT_NOTYPE);
             // Special section numbers (0xff00 and above) are no places; 0 is "defined elsewhere".
             if named
                 && (1..0xff00).contains(&symbol.st_shndx)
                 && self.places.len() < MAX_SYMBOLS
-                && let Some(address) = base(symbol.st_shndx).and_then(|base| base.checked_add(symbol.st_value))
+                && let Some((base, section_end)) = base_and_end(symbol.st_shndx)
+                && let Some(address) = base.checked_add(symbol.st_value)
             {
-                self.add(address, symbol.st_size, name(names, symbol.st_name));
+                self.add(address, symbol.st_size, section_end, name(names, symbol.st_name));
             }
         }
     }
 
-    fn add(&mut self, address: u64, size: u64, name: Option<&str>) -> Option<()> {
+    fn add(&mut self, address: u64, size: u64, section_end: u64, name: Option<&str>) -> Option<()> {
         let name = name.filter(|name| !name.is_empty() && self.names.len() + name.len() <= MAX_NAMES)?;
         let start = u32::try_from(self.names.len()).ok()?;
         let end = u32::try_from(self.names.len() + name.len()).ok()?;
         self.names.push_str(name);
-        self.places.push(Place { address, size, name: (start, end) });
+        self.places.push(Place { address, size, section_end, name: (start, end) });
         Some(())
     }
 
-    /// The symbol that `address` (relative to the load base) lies in. A symbol without a size reaches to the next one.
+    /// The symbol that `address` (relative to the load base) lies in. A symbol without a size reaches to the next one, within its section:
+    /// the linker's `__ehdr_start` at the image's start is no name of the code behind it.
     pub fn find(&self, address: u64) -> Option<Symbol<'_>> {
         let after = self.places.partition_point(|place| place.address <= address);
         let place = self.places[..after].last()?;
         let offset = address - place.address;
         let mangled = &self.names[place.name.0 as usize..place.name.1 as usize];
-        (place.size == 0 || offset < place.size).then_some(Symbol { mangled, offset })
+        let reaches = if place.size == 0 { address < place.section_end } else { offset < place.size };
+        reaches.then_some(Symbol { mangled, offset })
     }
 
     /// Number of named places.

@@ -90,6 +90,19 @@ fn an_object_is_judged_by_its_sections() {
     assert_eq!((context.class, context.evidence), (Class::Instruction, Evidence::Symbol));
 }
 
+/// A linker's symbol at the start of an image, such as `__ehdr_start`, is no name of the code behind it.
+#[test]
+fn a_symbol_without_a_size_ends_with_its_section() {
+    let named = |size| {
+        let code = [section(PROGBITS, CODE, &[0x90; 4]), section(PROGBITS, CODE, &WRPKRU)];
+        let table = Section { link: 4, ..section(SYMTAB, 0, &symbol(1, 0, size)) };
+        let report = judge(&object(0, 64, &[&code[..], &[table, section(STRTAB, 0, b"\0first\0")]].concat()));
+        explained(&report).0.symbol.clone()
+    };
+    assert_eq!(named(0), None);
+    assert_eq!(named(7).as_deref(), Some("first + 0x4"));
+}
+
 /// Wasmtime's runtime maps whole pages, so what lies around the section counts, too.
 #[test]
 fn compiled_wasm_is_judged_by_its_pages() {
