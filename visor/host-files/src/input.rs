@@ -6,7 +6,7 @@
 //! pipe is refused too ([`open_regular`]).
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
@@ -175,7 +175,11 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
     }
 }
 
-fn read_whole(file: File, limit: u64) -> Result<Vec<u8>, InputError> {
+fn read_whole(mut file: File, limit: u64) -> Result<Vec<u8>, InputError> {
+    // Of standard input another may have read a part.
+    if file.metadata()?.len().saturating_sub(file.stream_position()?) > limit {
+        return Err(InputError::TooLong(limit));
+    }
     let mut bytes = Vec::new();
     // A file may grow while it is read.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -284,6 +288,14 @@ mod tests {
         std::fs::write(&path, b"0123456789").expect("written");
         assert_eq!(read(&path, 10).expect("it fits"), b"0123456789");
         assert_eq!(read(&path, 9).expect_err("too long").to_string(), "it has more than 9 bytes, the limit");
+    }
+
+    #[test]
+    fn nothing_is_read_of_a_file_that_is_too_long() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.set_len(11).expect("it becomes longer");
+        let error = read_whole(file.try_clone().expect("one position for both"), 10).expect_err("too long");
+        assert!(matches!(error, InputError::TooLong(10)) && file.stream_position().is_ok_and(|at| at == 0), "{error}");
     }
 
     #[test]
