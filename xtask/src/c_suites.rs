@@ -9,17 +9,12 @@
 //!               for which Tcl is built as well                            target/c-suites/sqlite, tcl
 //! ```
 
-use crate::c_programs::{JQ_SOURCE, ONIGURUMA_TESTS, QUICKJS_SOURCE, SQLITE_SOURCE, ZLIB_TESTS};
-use crate::sdist::Sdist;
+use crate::c_programs::{JQ_SOURCE, ONIGURUMA_TESTS, QUICKJS_SOURCE, SQLITE_SOURCE, ZLIB_TESTS, unpack_lua_tests};
 use crate::source::Source;
 use crate::workspace::{Workspace, root};
 use crate::{Result, apt, build, libc, shell};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-/// Lua's tests are not in Debian's source of it. This package has a copy of Lua's own repository.
-const LUA_TESTS: Sdist =
-    Sdist { name: "lupa", version: "2.8", sha256: "d8022641b9ec8ecf2c5ecbe9f47e5a70e0b87c4b5ae921b92cb02a638e0acd08" };
 
 const TCL: Source = Source {
     name: "tcl",
@@ -51,8 +46,7 @@ pub(crate) fn build() -> Result {
         apt::remove(&folder.join(name))?;
         source.unpack(&folder.join(name))?;
     }
-    apt::remove(&folder.join("lua"))?;
-    LUA_TESTS.unpack("third-party/lua54/testes", &folder.join("lua"))?;
+    unpack_lua_tests(&folder.join("lua"))?;
     for program in ZLIB_TESTS.into_iter().chain(ONIGURUMA_TESTS) {
         program.build(&monohull, &folder, &images.join(program.name()).with_extension("so"))?;
     }

@@ -1,7 +1,14 @@
 //! Lua's interpreter, with the flags of its own makefile.
 
 use super::{Files, Program};
+use crate::sdist::Sdist;
 use crate::source::Source;
+use crate::{Result, apt};
+use std::path::Path;
+
+/// Lua's tests are not in Debian's source of it. This package has a copy of Lua's own repository.
+const TESTS: Sdist =
+    Sdist { name: "lupa", version: "2.8", sha256: "d8022641b9ec8ecf2c5ecbe9f47e5a70e0b87c4b5ae921b92cb02a638e0acd08" };
 
 pub(super) const LUA: Program = Program {
     name: "lua",
@@ -24,3 +31,9 @@ pub(super) const LUA: Program = Program {
 /// For WASI: without `LUA_USE_POSIX`, which stands for processes and signals too, and with our definitions of what Lua leaves to a system.
 pub(super) const LUA_WASI: Program =
     Program { flags: &["-O2", "-w", "-DLUA_COMPAT_5_3", "-include", "lua_wasi.h"], ..LUA };
+
+/// Unpacks its own tests into a folder that has nothing else.
+pub(crate) fn unpack_lua_tests(to: &Path) -> Result {
+    apt::remove(to)?;
+    TESTS.unpack("third-party/lua54/testes", to)
+}

@@ -39,6 +39,7 @@ const LIBC: [&str; 4] = ["cc-flags", "ld-flags", "image.map", "libmonohull_c.a"]
 pub(crate) use bzip2::BZIP2;
 pub(crate) use jq::JQ_SOURCE;
 pub(crate) use liblzma::LIBLZMA;
+pub(crate) use lua::unpack_lua_tests;
 pub(crate) use minigzip::{ZLIB, ZLIB_TESTS};
 pub(crate) use oniguruma::ONIGURUMA_TESTS;
 pub(crate) use quickjs::QUICKJS_SOURCE;

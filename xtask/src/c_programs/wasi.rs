@@ -72,7 +72,10 @@ pub(crate) fn build_first(workspace: &Workspace) -> Result {
 
 /// Builds all of them, and what they are compared with. The native programs in `target/images` are there already.
 pub(crate) fn build(workspace: &Workspace) -> Result {
-    make(workspace, &GUESTS, &NATIVE, &TESTS)
+    make(workspace, &GUESTS, &NATIVE, &TESTS)?;
+    let folder = root().join("target/wasi/programs");
+    let _held = apt::lock(&folder)?;
+    lua::unpack_lua_tests(&folder.join("tests/lua"))
 }
 
 fn make(workspace: &Workspace, guests: &[Program], native: &[Program], tests: &[(Source, &str, &str)]) -> Result {
