@@ -312,7 +312,7 @@ fn repeated_fields_are_found_at_any_depth() {
     let text =
         r#"{"name":"w","functions":{"f":{"image":"a"},"f":{"image":"b"}},"steps":[{"name":"s","function":"f"}]}"#;
     let found = mistakes(text);
-    assert_eq!(found[0], "1:44: the field `f` is given twice (expected each field once)");
+    assert_eq!(found, ["1:44: the field `f` is given twice (expected each field once)"]);
 }
 
 #[test]

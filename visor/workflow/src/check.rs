@@ -124,7 +124,8 @@ fn resolve<'a>(reader: &mut Reader<'_>, shape: &Shape<'a>) -> Vec<Resolved<'a>> 
         resolved.push(Resolved { function: function.unwrap_or_default(), after });
     }
     for (index, function) in shape.functions.iter().enumerate() {
-        if !used.contains(&index) {
+        // One that is given twice is an error already.
+        if functions.get(function.name.value) == Some(&index) && !used.contains(&index) {
             reader.warning(function.name.at, format!("no step runs the function {}", quoted(function.name.value)));
         }
     }
