@@ -199,7 +199,9 @@ fn fields_of_steps_are_set_from_outside() {
     plan.set_field("s", "timeout", "30s").expect("a field");
     plan.set_field("s", "memory", "64MiB").expect("a field");
     plan.set_field("s", "retry", r#"{"max_attempts": 3, "on": ["panic"]}"#).expect("a field");
+    plan.set_field("s", "stack", "8MiB").expect("a field");
     let step = &plan.steps[0];
+    assert_eq!(step.stack, 8 << 20);
     assert_eq!((&step.instances, &step.args["instances"]), (&Instances::Fixed(8), &json!(9)));
     assert_eq!((step.timeout, step.memory), (Some(Duration::from_secs(30)), 64 << 20));
     assert_eq!((step.retry.max_attempts, &*step.retry.on), (3, &[FailureKind::Panic][..]));
@@ -209,11 +211,12 @@ fn fields_of_steps_are_set_from_outside() {
         ("instances", "many", "s:instances:1:1: `instances` is a string"),
         ("timeout", "30", "s:timeout:1:1: `timeout` is a number"),
         ("memory", "64MB", "s:memory:1:1: `memory` is `64MB`"),
+        ("stack", "3MiB", "s:stack:1:1: `stack` is 3145728 bytes (expected a power of two, such as \"1MiB\")"),
         ("retry", r#"{"tries": 3}"#, "s:retry:1:2: `retry` has no field `tries`"),
         (
             "after",
             "[]",
-            "a step has no field `after` that can be set (expected one of `instances`, `timeout`, `memory`, `retry`)",
+            "a step has no field `after` that can be set (expected one of `instances`, `timeout`, `memory`, `retry`, `stack`)",
         ),
         ("instance", "3", "a step has no field `instance` that can be set, did you mean `instances`?"),
     ] {

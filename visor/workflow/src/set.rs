@@ -53,7 +53,7 @@ pub enum SetError {
 }
 
 /// The fields of a step that can be set.
-const FIELDS: &[&str] = &["instances", "timeout", "memory", "retry"];
+const FIELDS: &[&str] = &["instances", "timeout", "memory", "retry", "stack"];
 
 impl Plan {
     /// Sets an argument that the file gives a step: as JSON if `value` is valid JSON, else as a string.
@@ -116,6 +116,7 @@ fn read_field(reader: &mut Reader<'_>, step: &mut Step, field: &str, value: &Val
         "timeout" => step.timeout = reader.timeout(value),
         "memory" => step.memory = reader.memory(value).unwrap_or(step.memory),
         "retry" => step.retry = reader.retry(Some(value)),
+        "stack" => step.stack = reader.stack(value).unwrap_or(step.stack),
         _ => {
             let hint = suggestion(field, FIELDS.iter().copied());
             let known = reader::list(FIELDS);

@@ -259,7 +259,8 @@ impl Reader<'_> {
         self.each_once(names, "`on`").iter().filter_map(|name| parse_word(name.value)).collect()
     }
 
-    fn stack(&mut self, value: &Value<'_>) -> Option<u64> {
+    /// Reads how large each stack of an instance is.
+    pub(crate) fn stack(&mut self, value: &Value<'_>) -> Option<u64> {
         let size = self.size(value, "`stack`", layout::MIN_STACK_SIZE, layout::MAX_STACK_SIZE)?;
         if !size.is_power_of_two() {
             self.error(
