@@ -180,5 +180,6 @@ pub trait Served: Meta {
     fn forget(&mut self, bounds: Bounds) -> Result<usize, MetaError>;
 }
 
-/// The most bytes that are kept of what one invocation has printed. The oldest goes first.
-pub const PRINTED_MAX: u64 = 2 << 20;
+/// The most bytes that are kept of what one invocation has printed: twice what a server has of one between two checkpoints. The oldest
+/// goes first.
+pub const PRINTED_MAX: u64 = 5 << 19;

@@ -178,7 +178,7 @@ impl Invocation {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Each change is one statement.
+        // No change ends in its midst.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -245,6 +245,7 @@ impl Invocation {
         let mut inner = self.lock();
         if inner.end.is_none() {
             inner.status = end.status;
+            inner.lines.end();
             inner.end = Some(end);
         }
         drop(inner);

@@ -40,8 +40,7 @@ impl Lines {
     /// Keeps a line if there is room, and says whether it did.
     pub(super) fn add(&mut self, line: LogLine) -> bool {
         let of_instance = self.of_instances.get(&line.step).and_then(|step| step.get(&line.instance)).unwrap_or(&0);
-        let has_less = of_instance + line.size() <= SHARE;
-        let room = if has_less { ROOM + RESERVED } else { ROOM };
+        let room = if *of_instance < SHARE { ROOM + RESERVED } else { ROOM };
         if self.bytes + line.size() > room {
             self.dropped += 1;
             return false;
@@ -58,6 +57,11 @@ impl Lines {
             None => _ = self.of_instances.insert(line.step.clone(), HashMap::from([(line.instance, bytes)])),
         }
         self.kept.push(line);
+    }
+
+    /// There will be no more: which instance has how much is forgotten.
+    pub(super) fn end(&mut self) {
+        self.of_instances = HashMap::new();
     }
 
     /// All of them.
@@ -101,8 +105,10 @@ mod tests {
         while lines.add(line("quiet", 0)) {
             more += 1;
         }
-        assert_eq!(more, SHARE / line("quiet", 0).size() - 1);
-        for instance in 1..100_000 {
+        assert_eq!(more, (SHARE - 1) / line("quiet", 0).size());
+        let long = LogLine { text: "x".repeat(3 * SHARE), ..line("quiet", 1) };
+        assert!(lines.add(long), "the first line of an instance, however long");
+        for instance in 2..100_000 {
             lines.add(line("quiet", instance));
         }
         assert!(lines.bytes() <= ROOM + RESERVED, "they have a limit together");
