@@ -1,6 +1,7 @@
 //! Processes that run invocations, and whether they are alive.
 
 use monohull_checkpoint::CheckpointId;
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -22,7 +23,7 @@ impl Owner {
             let name = CheckpointId::random().map_err(io::Error::from)?.to_string();
             let path = folder.join(&name);
             let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-            if let Some(locked) = lock(new)? {
+            if let Some(locked) = lock(new, &path)? {
                 return Ok(Owner { name, path, _locked: locked });
             }
         }
@@ -42,9 +43,14 @@ impl Drop for Owner {
 }
 
 /// Locks the file of a new owner. Before that it was free, and another process may have removed it as that of a dead one.
-fn lock(new: File) -> io::Result<Option<File>> {
+fn lock(new: File, path: &Path) -> io::Result<Option<File>> {
     new.lock()?;
-    Ok((new.metadata()?.nlink() > 0).then_some(new))
+    let ours = new.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(there) => Ok(((there.dev(), there.ino()) == (ours.dev(), ours.ino())).then_some(new)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Removes the files of owners that have died. What these have claimed is found as before: an owner without a file is as dead.
@@ -53,7 +59,9 @@ fn remove_the_dead(folder: &Path) {
         if entry.file_name().to_str().is_none_or(|name| name.parse::<CheckpointId>().is_err()) {
             continue;
         }
-        let Ok(file) = File::open(entry.path()) else { continue };
+        // What is no file of an owner's, such as a link or a pipe, is neither followed nor waited for.
+        let flags = O_NOFOLLOW | O_NONBLOCK;
+        let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(entry.path()) else { continue };
         // Held until the file has no name: a new owner that waits for its lock sees then that it is gone.
         if file.try_lock_shared().is_ok() {
             let _ = fs::remove_file(entry.path());
@@ -90,7 +98,11 @@ mod tests {
         let new = || File::create_new(&path).expect("made");
         let removed = new();
         fs::remove_file(&path).expect("removed");
-        assert!(lock(removed).expect("locked").is_none());
-        assert!(lock(new()).expect("locked").is_some());
+        assert!(lock(removed, &path).expect("locked").is_none());
+        let replaced = new();
+        fs::remove_file(&path).expect("removed");
+        let second = new();
+        assert!(lock(replaced, &path).expect("locked").is_none());
+        assert!(lock(second, &path).expect("locked").is_some());
     }
 }

@@ -205,8 +205,6 @@ impl Store {
         for owner in meta.owners()? {
             if !is_alive(&folder, &owner).map_err(at(&folder))? {
                 meta.expire(&owner, WallClock.now())?;
-                // Its file is not needed: an owner without one is as dead.
-                let _ = fs::remove_file(folder.join(&owner));
             }
         }
         Ok(())
