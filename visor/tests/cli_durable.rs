@@ -134,7 +134,7 @@ fn what_is_damaged_pauses_and_goes_on_once_it_is_whole() {
         (
             &|| fs::write(&image, &whole_image[..1000]).expect("written"),
             &|| fs::write(&image, &whole_image).expect("written"),
-            "its images are not those of the run: the image sleeper is refused",
+            "its images cannot be gone on with: the image sleeper is refused",
         ),
     ];
     for (spoil, restore, reason) in spoil {

@@ -144,7 +144,7 @@ fn other_images_and_damaged_files_are_refused() {
     fs::copy(image("no-op"), folder.path().join("sleeper.so")).expect("copied");
     refused("function `sleeper` is not the one that the workflow was suspended with");
     fs::write(folder.path().join("sleeper.so"), "cut off").expect("written");
-    refused("its images are not those of the run: the image sleeper is refused");
+    refused("its images cannot be gone on with: the image sleeper is refused");
     fs::copy(image("sleeper"), folder.path().join("sleeper.so")).expect("copied");
     let good = fs::read(&checkpoint).expect("a file");
     for (section, at) in sections(&checkpoint) {

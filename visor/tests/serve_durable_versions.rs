@@ -207,7 +207,7 @@ fn changed_code_of_an_older_version_is_not_run() {
     let server = Server::start_with(&OPTIONS);
     server.ask("PUT", "/functions/f", &image_bytes("inbox")).expect(201);
     server.put_workflow(&document("first"));
-    server.post("/async-invoke/w?id=later&delay=1s", b"").expect(202);
+    server.post("/async-invoke/w?id=later&delay=5s", b"").expect(202);
     server.ask("DELETE", "/workflows/w", b"").expect(204);
     server.ask("DELETE", "/functions/f", b"").expect(204);
     let image = format!("{:x}", Sha256::digest(image_bytes("inbox")));

@@ -191,9 +191,9 @@ fn run_in(
     let worker = Forked::new(&settings, groups);
     let workflow = match Ready::new(plan.clone()) {
         Ok(ready) => Arc::new(ready),
-        // It was accepted when the run began, so it is another one, or damaged.
+        // It was accepted when the run began, so it is another one, or damaged, or this Monohull is stricter.
         Err(error) if continuing.continuation.is_some() && !error.is_hosts() => {
-            return Err(ProcessError::Unfit(format!("its images are not those of the run: {error}")));
+            return Err(ProcessError::Unfit(format!("its images cannot be gone on with: {error}")));
         }
         Err(error) => return failed(error.into()),
     };

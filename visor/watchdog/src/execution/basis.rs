@@ -86,11 +86,14 @@ impl Watchdog {
         let unreadable = OnceCell::new();
         let load = |name: &str, hash: &[u8; 32]| {
             let loaded = LoadedImage::open(name, &ledger.store().file(hash));
-            loaded.inspect_err(|error| {
-                if error.is_hosts() {
-                    let _ = unreadable.set(error.to_string());
-                }
-            })
+            let cannot_read = match &loaded {
+                Ok(image) => image.hash().err().map(|error| error.to_string()),
+                Err(error) => error.is_hosts().then(|| error.to_string()),
+            };
+            if let Some(why) = cannot_read {
+                let _ = unreadable.set(why);
+            }
+            loaded
         };
         let plan = Arc::new(plan_once_registered(start.head.workflow(), &document).map_err(NoBasis::Pause)?);
         let ready = self.registry.prepare_again(start.head.workflow(), &plan, &start.functions, load);

@@ -264,9 +264,11 @@ impl Registry {
                 Some(image) => Ok(image.clone()),
                 None => {
                     let image = load(function, hash).map_err(|error| error.to_string())?;
-                    match image.hash().is_ok_and(|read| read == *hash) {
-                        true => Ok(Arc::new(image)),
-                        false => Err(format!("the image of its function {} was changed", quoted(function))),
+                    match image.hash() {
+                        Ok(read) if read != *hash => {
+                            Err(format!("the image of its function {} was changed", quoted(function)))
+                        }
+                        _ => Ok(Arc::new(image)),
                     }
                 }
             }
