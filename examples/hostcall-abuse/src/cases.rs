@@ -148,8 +148,11 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     cases.list
 }
 
-/// What the processor answers itself. Which one of them answers is not said.
+/// What the processor answers itself, with zeros for a leaf that there is not. Which one of them answers is not said.
 fn cpuid((leaf, subleaf): (u32, u32)) -> [u32; 4] {
+    if leaf > __cpuid_count(leaf & 0x8000_0000, 0).eax || leaf == 7 && subleaf > __cpuid_count(7, 0).eax {
+        return [0; 4];
+    }
     let said = __cpuid_count(leaf, subleaf);
     [said.eax, if leaf == 1 { said.ebx & 0x00ff_ffff } else { said.ebx }, said.ecx, said.edx]
 }

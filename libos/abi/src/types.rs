@@ -137,8 +137,8 @@ impl Info {
 /// The first number of `GET_INFO` that is what the processor has: EAX, EBX, ECX and EDX of each of [`CPUID_LEAVES`]. In a virtual machine
 /// the host answers CPUID, which takes some microseconds each time; a process is asked once, before it runs functions.
 pub const CPUID_FIRST: u64 = 16;
-/// Leaves and subleaves of CPUID, in the order of their numbers. All answers of a leaf that the processor does not have are 0, and so is the
-/// number of the processor that was asked, which leaf 1 has in EBX.
+/// Leaves and subleaves of CPUID, in the order of their numbers. A leaf that the processor does not have is 0. The highest byte of leaf 1's
+/// EBX, which names the processor that was asked, is 0 too.
 pub const CPUID_LEAVES: [(u32, u32); 5] = [(1, 0), (7, 0), (7, 1), (0xd, 1), (0x8000_0001, 0)];
 
 /// Which clock `CLOCK_GETTIME` reads.

@@ -39,7 +39,7 @@ fn cpuid() -> &'static [[u32; 4]; CPUID_LEAVES.len()] {
                 return [0; 4];
             }
             let said = __cpuid_count(leaf, subleaf);
-            // The first byte of leaf 1 is the number of the processor that was asked.
+            // The highest byte of leaf 1's EBX names the processor that was asked.
             let ebx = if leaf == 1 { said.ebx & 0x00ff_ffff } else { said.ebx };
             [said.eax, ebx, said.ecx, said.edx]
         })

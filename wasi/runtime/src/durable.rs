@@ -266,7 +266,7 @@ fn invocation(imports: &mut Imports<'_, State>) -> Result<()> {
     })?;
     imports.provide(MODULE, "number", |what: u32| -> i64 {
         match Info::from_raw(what.into()) {
-            // What else there is are addresses in the runtime.
+            // What else there is are addresses in the runtime, and what the processor has.
             Some(what) if KNOWN.contains(&what) => {
                 plain(GET_INFO, [what as u64]).map_or_else(Errno::to_value, |is| is as i64)
             }

@@ -45,8 +45,8 @@ pub(super) const OLDER_SHARE: u64 = 70;
 pub(super) const SAMPLED_PROGRAMS: &[&str] = &["domain_", "e2e_", "serve_", "process"];
 /// How many of a hundred of them.
 pub(super) const DAILY_SHARE: u64 = 50;
-/// Tests of these that run with keys each time. Natively they go through other gates, or are an attack on other walls: an interruption at each instruction
-/// of the gates, and the registers after it; and every abuse of a hostcall, in a domain that goes on from a continuation.
+/// Tests of these that run with keys each time. With keys they go through gates of their own, or try what keys must stop: an interruption at each
+/// instruction of the gates, and the registers after it; and every abuse of a hostcall, in a domain that goes on from a continuation.
 pub(super) const DAILY: &[(&str, &[&str])] = &[
     ("domain_stepped", &["a_function_can_be_interrupted_at_every_instruction"]),
     (
