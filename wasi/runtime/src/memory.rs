@@ -80,8 +80,10 @@ pub(crate) fn explain(error: Error, needs: Option<ResourcesRequired>) -> Error {
     let lacks = error.root_cause().to_string() == format!("os error {}", Errno::OutOfMemory as i32);
     match needs.and_then(|needs| needs.max_initial_memory_size) {
         Some(pages) if lacks => {
-            let mib = pages / 16;
-            format_err!("out of memory: the program begins with {mib} MiB, for which the step's `memory` has no room")
+            let begins = if pages % 16 == 0 { format!("{} MiB", pages / 16) } else { format!("{} KiB", pages * 64) };
+            format_err!(
+                "out of memory: the program begins with {begins} beside its tables, for which the step's `memory` has no room"
+            )
         }
         _ => error,
     }
