@@ -307,7 +307,7 @@ mod tests {
         ] {
             assert!(asked_for(&arguments(&asks)).contains(&folder), "{asks}");
         }
-        assert!(is_refused(library, &[], None));
+        assert!(is_local(library) && !is_asked_for(library, &[]));
         let message = |path: &str| HostLibrary { path: path.into(), by: None }.to_string();
         assert!(message("/usr/local/lib/libz.a").contains("if it has compiled this one, name its folder with `-L`"));
         assert!(!message("/usr/lib/libz.a").contains("`-L`"));
