@@ -48,8 +48,8 @@ pub(super) struct Run {
     /// Write an output slot to a file; one that is there keeps its rights, and a symbolic link what it leads to
     #[arg(long = "output", value_name = "SLOT=PATH", value_parser = slots::output())]
     outputs: Vec<(String, PathBuf)>,
-    /// Set an argument of a step (STEP.ARG=VALUE), or its field instances, timeout, memory or retry (STEP:FIELD=VALUE); a
-    /// value that is not JSON is taken as a string
+    /// Set an argument of a step (STEP.ARG=VALUE), or its field instances, timeout, memory, retry or stack (STEP:FIELD=VALUE);
+    /// a value that is not JSON is taken as a string
     #[arg(long = "set", value_name = "STEP.ARG=VALUE", value_parser = Setting::parse)]
     settings: Vec<Setting>,
     /// How functions are isolated from the system
@@ -334,11 +334,12 @@ impl Run {
                 if let Some(why) = single::looks_like_a_program(&self.file) {
                     return Err(InvocationError::NoImage { path: self.file.clone(), why });
                 }
-                // Where there is no such file, that is what is wrong.
-                let document = workflow::read_file(&self.file)?;
                 match option {
-                    Some(option) => Err(InvocationError::NoProgram { path: self.file.clone(), option }),
-                    None => Ok(document),
+                    // Where there is no such file, that is what is wrong.
+                    Some(option) if self.file.exists() || self.file == Path::new("-") => {
+                        Err(InvocationError::NoProgram { path: self.file.clone(), option })
+                    }
+                    _ => Ok(workflow::read_file(&self.file)?),
                 }
             }
             (true, _) if self.watch => Err(InvocationError::Watched(self.file.clone())),
