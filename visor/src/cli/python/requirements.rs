@@ -68,7 +68,7 @@ fn download(file: &Path) -> Result<Vec<(String, Vec<u8>)>, String> {
         let [said, steps] = [&output.stderr, &output.stdout].map(|bytes| String::from_utf8_lossy(bytes));
         let conflict = steps.find(CONFLICT).map_or("", |begin| &steps[begin..]);
         let conflict = conflict.lines().take_while(|line| !line.is_empty()).take(CONFLICT_LINES);
-        let said: Vec<&str> = said.trim().lines().chain(conflict).collect();
+        let said: Vec<&str> = conflict.chain(said.trim().lines()).collect();
         let said: String = said.join("\n").chars().take(SAID_MAX).collect();
         return Err(format!("pip has found no wheels for it that are pure Python: {said}"));
     }
