@@ -579,7 +579,7 @@ fn encrypted_files_are_read_with_their_key_in_their_own_place() {
         assert!(!error.is_hosts(), "{error}");
         error.to_string()
     };
-    assert!(refused(&first.path, (&KEY).into()).contains("it does not begin as one"));
+    assert!(refused(&first.path, (&KEY).into()).contains("it is encrypted: `monohull wake"));
     let changed = "it was changed or cut off";
     assert!(refused(&first.path, Keys { state: Some(&other), ..keys }).contains(changed));
     // The one that another needs is changed, is another, and is not encrypted.
