@@ -38,7 +38,11 @@ fn a_process_that_is_used_again_has_nothing_of_the_last_invocation() {
         let id = answer.headers["x-invocation-id"].clone();
         let report = server.get(&format!("/invocations/{id}")).expect(200).json()["report"].clone();
         assert_eq!(report["process"], json!({ "kind": "reused", "before": before }), "{report:#}");
-        eventually("the process is reset", || server.get("/healthz").json()["kept_workers"] == 1);
+        eventually("the process is reset", || {
+            let log = server.log();
+            assert!(!log.contains("could not be used again"), "{log}");
+            server.get("/healthz").json()["kept_workers"] == 1
+        });
     }
 }
 
