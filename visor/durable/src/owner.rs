@@ -59,14 +59,17 @@ fn remove_the_dead(folder: &Path) {
         if entry.file_name().to_str().is_none_or(|name| name.parse::<CheckpointId>().is_err()) {
             continue;
         }
-        // What is no file of an owner's, such as a link or a pipe, is neither followed nor waited for.
-        let flags = O_NOFOLLOW | O_NONBLOCK;
-        let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(entry.path()) else { continue };
+        let Ok(file) = open(&entry.path()) else { continue };
         // Held until the file has no name: a new owner that waits for its lock sees then that it is gone.
         if file.try_lock_shared().is_ok() {
             let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// Opens the file of an owner. What is none, such as a link or a pipe, is neither followed nor waited for.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path)
 }
 
 /// Whether an owner is alive.
@@ -75,7 +78,7 @@ pub(crate) fn is_alive(folder: &Path, name: &str) -> io::Result<bool> {
         // No owner has such a name, and none may lead out of the folder.
         return Ok(false);
     }
-    let file = match File::open(folder.join(name)) {
+    let file = match open(&folder.join(name)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
