@@ -118,14 +118,21 @@ fn pair<const N: usize>(children: [(&str, &str); N]) -> BTreeMap<String, String>
     children.map(|(name, status)| (name.to_owned(), status.to_owned())).into()
 }
 
-#[test]
-fn an_album_has_a_child_for_each_picture_and_one_that_fails_is_handled() {
+/// Begins the shipped workflow `album` in a new folder, as the invocation `boats`.
+fn begin_album(pictures: &str, more: &[&str]) -> (TempDir, Output) {
     let folder = TempDir::new().expect("a folder");
-    fs::write(folder.path().join("pictures"), "hull\n12345\n.....\n67890\n\nempty\n\nsail\nab\n").expect("written");
+    fs::write(folder.path().join("pictures"), pictures).expect("written");
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows/durable/album.json");
     let shipped = shipped.to_str().expect("a path");
     let args = ["run", shipped, "--state", "state", "--id", "boats", "--input", "pictures=pictures"];
-    let output = monohull(folder.path(), &[&args[..], &["--output", "album=album"]].concat());
+    let output = monohull(folder.path(), &[&args[..], more].concat());
+    (folder, output)
+}
+
+#[test]
+fn an_album_has_a_child_for_each_picture_and_one_that_fails_is_handled() {
+    let pictures = "hull\n12345\n.....\n67890\n\nempty\n\nsail\nab\n";
+    let (folder, output) = begin_album(pictures, &["--output", "album=album"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let album = fs::read_to_string(folder.path().join("album")).expect("the output");
     assert_eq!(album, "hull\n135\n680\n\nempty: Failed: the picture is empty\n\nsail\na\n\n");
@@ -141,12 +148,8 @@ fn an_album_has_a_child_for_each_picture_and_one_that_fails_is_handled() {
 /// What has not begun has no checkpoint that could tell.
 #[test]
 fn changed_code_of_a_child_that_has_not_begun_is_not_run() {
-    let folder = TempDir::new().expect("a folder");
-    fs::write(folder.path().join("pictures"), "hull\n12345\n").expect("written");
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows/durable/album.json");
-    let shipped = shipped.to_str().expect("a path");
-    let args = ["run", shipped, "--state", "state", "--id", "boats", "--input", "pictures=pictures", "--detach"];
-    assert_eq!(monohull(folder.path(), &args).status.code(), Some(4));
+    let (folder, output) = begin_album("hull\n12345\n", &["--detach"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
     let files = fs::read_dir(folder.path().join("state/files")).expect("files");
     let code = fs::read(image("thumbnail")).expect("an image");
     let mut paths = files.map(|file| file.expect("a file").path());
