@@ -3,6 +3,7 @@
 use crate::extent::Extent;
 use crate::workspace::{FUZZ_WORKSPACES, Workspace, root};
 use crate::{Result, bench, build, demo, flaky, lint, miri, python, shell, space, test, wasi};
+use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -19,8 +20,13 @@ const FUZZED: [(&str, &str, &str); 3] = [
 ];
 /// How long each of them. They have what tests leave of the processors.
 const FUZZ_SECONDS: u32 = 30;
+/// How long they may take for one input, in seconds of the clock. An input takes a fraction of a second of a processor, and beside tests
+/// they get a hundredth of one at times. What never ends is found all the same.
+const STUCK_SECONDS: u32 = 150;
 /// What they are compiled for.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+/// How much of it is shown. The report of a fuzzer, with its stack, is some forty lines.
+const LAST_LINES: usize = 60;
 /// Cases of each of the checker's properties.
 const CASES: u32 = 250_000;
 
@@ -45,7 +51,7 @@ fn steps(times: &Times, extent: Extent) -> Result {
             *times.slowest.lock().expect(UNHURT) = count.slowest();
             count.close()
         });
-        tests.and(beside.join().expect("it does not panic"))
+        both(tests, beside.join().expect("it does not panic"))
     })?;
     times.step("demo", &|| {
         shell::heading("demo");
@@ -57,14 +63,36 @@ fn steps(times: &Times, extent: Extent) -> Result {
     })
 }
 
-/// Tests wait for much of their time. Meanwhile [`beside_tests`] has the processors, in a process that leaves them to tests.
+/// The errors of both, if both have failed.
+fn both(first: Result, second: Result) -> Result {
+    match (first, second) {
+        (Err(first), Err(second)) => Err(format!("{first}\n{second}")),
+        (first, second) => first.and(second),
+    }
+}
+
+/// Tests wait for much of their time. Meanwhile [`beside_tests`] has the processors, in a process that leaves them to tests. What it prints
+/// goes to a file, and not between the lines of tests. An error has the end of it.
 fn start_beside_tests(extent: Extent) -> Result {
+    let log = Workspace::load()?.target().join("beside-tests.log");
+    let unwritable = |error| format!("cannot write {}: {error}", log.display());
+    let output = File::create(&log).map_err(unwritable)?;
     let mut beside = Command::new("nice");
     beside.args(["-n", "19", &flaky::this_program()?, "beside-tests"]);
     if extent == Extent::Full {
         beside.arg("--full");
     }
-    shell::run(&mut beside)
+    beside.stdout(output.try_clone().map_err(unwritable)?).stderr(output);
+    shell::run(&mut beside).map_err(|error| {
+        let printed = std::fs::read(&log).unwrap_or_default();
+        format!("{error}. The last lines of {}:\n{}", log.display(), last_lines(&String::from_utf8_lossy(&printed)))
+    })
+}
+
+/// Of all that a program has printed, what says why it failed.
+fn last_lines(printed: &str) -> String {
+    let lines: Vec<&str> = printed.lines().collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
 
 /// What needs none of the folders that tests build in, or for a moment only, each to its end. The last tests wait for the interpreter of Python. If it cannot be
@@ -77,7 +105,7 @@ pub(crate) fn beside_tests(extent: Extent) -> Result {
         eprintln!("the interpreter of Python programs: {why}");
     }
     let fuzzed = fuzz();
-    miri.and(fuzzed).and(properties())
+    both(both(miri, fuzzed), properties())
 }
 
 /// Where the time goes.
@@ -133,7 +161,8 @@ fn run_fuzzer(mut fuzzer: Command, program: &str, seeds: &str, target: &Path) ->
     std::fs::create_dir_all(&found).map_err(|error| format!("cannot make {}: {error}", found.display()))?;
     fuzzer.arg(&found).arg(root().join(seeds));
     fuzzer.arg(format!("-max_total_time={FUZZ_SECONDS}"));
-    fuzzer.args(["-max_len=32768", "-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"]);
+    fuzzer.arg(format!("-timeout={STUCK_SECONDS}"));
+    fuzzer.args(["-max_len=32768", "-rss_limit_mb=1024", "-verbosity=0"]);
     fuzzer.arg(format!("-artifact_prefix={}/", target.display()));
     shell::run(&mut fuzzer)
 }
@@ -144,4 +173,25 @@ fn properties() -> Result {
     let mut tests = shell::cargo(["test", "--release", "--package", "monohull-checker", "--test", "planted"]);
     tests.arg("--target-dir").arg(Workspace::load()?.target().join("fuzz"));
     shell::run(tests.env("PROPTEST_CASES", CASES.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LAST_LINES, both, last_lines};
+
+    #[test]
+    fn an_error_has_the_end_of_what_was_printed() {
+        assert_eq!(last_lines(""), "");
+        assert_eq!(last_lines("one\ntwo\n"), "one\ntwo");
+        let all: Vec<String> = (0..LAST_LINES + 1).map(|line| line.to_string()).collect();
+        assert_eq!(last_lines(&all.join("\n")), all[1..].join("\n"));
+    }
+
+    #[test]
+    fn neither_of_two_errors_is_lost() {
+        let (first, second) = (|| Err("first".to_owned()), || Err("second".to_owned()));
+        assert_eq!(both(Ok(()), Ok(())), Ok(()));
+        assert_eq!((both(first(), Ok(())), both(Ok(()), second())), (first(), second()));
+        assert_eq!(both(first(), second()), Err("first\nsecond".to_owned()));
+    }
 }
