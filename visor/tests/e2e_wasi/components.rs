@@ -2,7 +2,7 @@
 //!
 //! Components here are written as text. One that gets what it must not get ends with the trap `unreachable`.
 
-use super::programs::{refused, tour};
+use super::programs::{built, refused, tour};
 use super::support::{CHECKS, Function, monohull, run_with, words};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -586,6 +586,13 @@ fn what_is_no_component_is_refused() {
     // What a type checker finds: `run` returns what it must not.
     let text = plain("(i64.const 0)").replace("(result i32) (i64", "(result i64) (i64");
     refused("app.wasm", &wat::parse_str(text).expect("parses"));
+    // A component within it of which the end is missing, where a section of that one ends.
+    let unnamed = section(0, b"\x01a");
+    let within = [whole.clone(), section(4, &[HEADER, &unnamed].concat())].concat();
+    let control = built(&TempDir::new().expect("a folder"), "app.wasm", &within);
+    assert_eq!(control.status.code(), Some(0), "{}", words(&control.stderr));
+    let said = refused("app.wasm", &within[..within.len() - unnamed.len()]);
+    assert!(said.contains("ends before a section of it does"), "{said}");
     // Types whose size doubles sixty times.
     let types: String = (1..60).map(|step| format!("(type $t{step} (tuple $t{} $t{}))", step - 1, step - 1)).collect();
     let text = format!("(component (type $t0 (tuple u64 u64)) {types})");

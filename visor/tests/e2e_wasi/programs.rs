@@ -4,7 +4,7 @@ use super::support::{CHECKS, Function, monohull, printed, run_with, words};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 #[test]
@@ -214,13 +214,18 @@ fn code_has_the_instructions_of_the_level_that_it_is_built_for() {
     }
 }
 
+/// What `monohull build` says of these bytes in a file of this name in this folder.
+pub(super) fn built(folder: &TempDir, name: &str, bytes: &[u8]) -> Output {
+    let program: PathBuf = folder.path().join(name);
+    fs::write(&program, bytes).expect("written");
+    monohull(&["build", program.to_str().expect("UTF-8")])
+}
+
 /// What `monohull build` says of a file that is no program.
 #[track_caller]
 pub(super) fn refused(name: &str, bytes: &[u8]) -> String {
     let folder = TempDir::new().expect("a folder");
-    let program: PathBuf = folder.path().join(name);
-    fs::write(&program, bytes).expect("written");
-    let built = monohull(&["build", program.to_str().expect("UTF-8")]);
+    let built = built(&folder, name, bytes);
     assert_eq!(built.status.code(), Some(2), "{}", words(&built.stderr));
     assert!(!folder.path().join("app.so").exists(), "no image is made");
     let said = words(&built.stderr);

@@ -3,7 +3,7 @@
 use monohull_wasi_settings::{Checks, Level};
 use wasmtime::{Config, Engine, OptLevel};
 
-use crate::rewrite::{Constants, rewrite};
+use crate::rewrite::{Constants, is_whole, rewrite};
 
 /// A way of generating code: Cranelift's settings, by name, and the constants that are moved out of the code first.
 pub(crate) type Variant = (&'static [(&'static str, &'static str)], Option<Constants>);
@@ -41,9 +41,15 @@ pub(crate) fn compile(
         set(&mut config, feature, "true");
     }
     let engine = Engine::new(&config)?;
-    match program.starts_with(COMPONENT) {
-        true => engine.precompile_component(program),
-        false => engine.precompile_module(program),
+    let compiled = match program.starts_with(COMPONENT) {
+        true => engine.precompile_component(program)?,
+        false => engine.precompile_module(program)?,
+    };
+    match is_whole(program) {
+        true => Ok(compiled),
+        false => Err(wasmtime::Error::msg(
+            "the file ends before a section of it does: it is damaged, or a part of it is missing",
+        )),
     }
 }
 

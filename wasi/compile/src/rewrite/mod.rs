@@ -71,6 +71,21 @@ pub(crate) fn rewrite(program: &[u8], constants: Constants) -> Result<Vec<u8>, B
     any(program, constants, DEPTH)
 }
 
+/// Whether each section ends before what it is in does, so that nothing has been cut off. Wasmtime takes a component without the end of the last
+/// one within it.
+pub(crate) fn is_whole(program: &[u8]) -> bool {
+    fn is_whole(bytes: &[u8], depth: u32) -> bool {
+        sections(bytes).is_ok_and(|(_, sections)| {
+            bytes.starts_with(MODULE)
+                || sections.iter().all(|(kind, contents)| match (*kind, depth.checked_sub(1)) {
+                    (CORE_MODULE | COMPONENT, Some(depth)) => is_whole(contents, depth),
+                    _ => true,
+                })
+        })
+    }
+    is_whole(program, DEPTH)
+}
+
 /// A module or a component.
 fn any(bytes: &[u8], constants: Constants, depth: u32) -> Result<Vec<u8>, BinaryReaderError> {
     if bytes.starts_with(MODULE) {
