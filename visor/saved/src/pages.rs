@@ -129,8 +129,10 @@ fn read_all<S: ReadAt + Sync>(chain: &Chain<S>, parts: &[Part], memory: &PagesFi
         }
         Ok(())
     };
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let others = cores.min(parts.len() / PARTS_EACH).clamp(1, THREADS_MOST) - 1;
+    let most = (parts.len() / PARTS_EACH).min(THREADS_MOST);
+    // A dozen system calls, which take as long as to read twenty pages.
+    let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+    let others = if most > 1 { cores().min(most) - 1 } else { 0 };
     thread::scope(|scope| {
         // One that cannot be started leaves its work to the others.
         let start = |_| thread::Builder::new().name("pages".to_owned()).spawn_scoped(scope, work).ok();
