@@ -39,6 +39,9 @@ fn each_request_makes_new_copies_and_a_bounded_number_is_shown() {
     server.post("/async-invoke/inbox?id=one", b"").expect(202);
     eventually("it waits", || server.get("/invocations/one").expect(200).json()["status"] == "suspended");
 
+    // A list without a name asks for no copy, and gets none.
+    let json = [("Content-Type", "application/json")];
+    server.ask_with("POST", "/invocations/one/fork", &json, br#"{"ids": []}"#).error(400, "bad-request", "client");
     let mut all = HashSet::new();
     for _ in 0..3 {
         all.extend(names(&fork(&server, COPIES).expect(200)));

@@ -30,7 +30,7 @@ const COPIES_MAX: u32 = 1000;
 #[serde(default, deny_unknown_fields)]
 struct ForkOrder {
     count: Option<u32>,
-    ids: Vec<String>,
+    ids: Option<Vec<String>>,
     at: Option<Point>,
     paused: bool,
 }
@@ -123,10 +123,17 @@ impl Watchdog {
         let id = id_of(&call.name)?;
         let key = idempotency_key(call.request.headers())?.map(str::to_owned);
         let order: ForkOrder = self.order(call).await?;
-        if order.count.is_some() && !order.ids.is_empty() {
+        if order.count.is_some() && order.ids.is_some() {
             return Err(ApiError::bad_request("a fork has `count` or `ids`, not both"));
         }
-        let ids = order.ids.iter().map(|id| id.parse().map_err(|error: monohull_durable::InvalidId| error.to_string()));
+        if order.ids.as_ref().is_some_and(Vec::is_empty) {
+            return Err(ApiError::bad_request("`ids` is empty: leave it out for one copy"));
+        }
+        let ids = order
+            .ids
+            .iter()
+            .flatten()
+            .map(|id| id.parse().map_err(|error: monohull_durable::InvalidId| error.to_string()));
         let ids = ids.collect::<Result<Vec<InvocationId>, _>>().map_err(ApiError::bad_request)?;
         let count = order.count.unwrap_or(1);
         if !(1..=COPIES_MAX).contains(&count) || ids.len() > COPIES_MAX as usize {
