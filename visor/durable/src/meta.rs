@@ -190,6 +190,14 @@ pub enum MetaError {
         /// What the database says.
         source: Box<dyn Error + Send + Sync>,
     },
+    /// It lies where this user, or no user, may write.
+    #[error("the database of the state folder cannot be written, {}: {source}", shown(path))]
+    Unwritable {
+        /// Its file, or the folder of that.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// It has a version that this program does not know.
     #[error("the database of the state folder has version {found}; this Monohull knows version {known}")]
     Version {
@@ -285,7 +293,8 @@ impl MetaError {
         match self {
             MetaError::Database { trouble, .. } => *trouble == Trouble::Damage,
             MetaError::Damaged { .. } | MetaError::Schedule { .. } | MetaError::Check(_) => true,
-            MetaError::Foreign
+            MetaError::Unwritable { .. }
+            | MetaError::Foreign
             | MetaError::Version { .. }
             | MetaError::Other { .. }
             | MetaError::KeyMissing { .. }

@@ -35,6 +35,7 @@ use crate::meta::{
 use crate::{Checkpoint, Invocation, InvocationId, Listed, Status};
 use claim::{claim_in, pause_damaged};
 use commit::{More, commit_in};
+use error::not_opened;
 use group::Step;
 use listed::listed;
 use monohull_state_key::{KeyFile, StateKey};
@@ -117,22 +118,29 @@ pub struct Sqlite {
     begins_again: fn(&[u8]) -> bool,
 }
 
+/// A connection to the file, which is made if there is none.
+fn connect(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_prepared_statement_cache_capacity(PREPARED);
+    // A damaged schema must not make the program do anything but fail.
+    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    // A plan does not depend on what is asked for: otherwise a statement on a table with a partial index is prepared anew for each value.
+    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
 impl Sqlite {
     /// Opens the file, or makes it. A file of another program or of a newer version is refused and stays as it is; so is a server's, unless
     /// it is opened by one (`served`), and the other way round; and one that this key does not open, or that has none.
     pub fn open(path: &Path, served: bool, unlock: Unlock<'_>) -> Result<Sqlite, MetaError> {
         let (own, others) = if served { (SERVED, APPLICATION) } else { (APPLICATION, SERVED) };
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(PATIENCE)?;
-        connection.set_prepared_statement_cache_capacity(PREPARED);
-        // A damaged schema must not make the program do anything but fail.
-        connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-        connection.pragma_update(None, "trusted_schema", false)?;
-        // A plan does not depend on what is asked for: otherwise a statement on a table with a partial index is prepared anew for each value.
-        connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let unopened = |error| not_opened(path, error);
+        let mut connection = connect(path).map_err(unopened)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(unopened)?;
         let pragma = |name| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let folder = path.parent().unwrap_or(Path::new("."));
         let key = match (pragma("application_id")?, pragma("user_version")?) {

@@ -2,8 +2,10 @@
 
 use crate::meta::{MetaError, Trouble};
 use crate::value::{self, INPUTS};
-use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase};
+use nix::unistd::{AccessFlags, access};
+use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, DiskFull, NotADatabase, ReadOnly};
 use rusqlite::{Error, ffi};
+use std::path::Path;
 
 impl From<Error> for MetaError {
     fn from(error: Error) -> MetaError {
@@ -17,6 +19,21 @@ impl From<Error> for MetaError {
             None => MetaError::Database { trouble: trouble(&error), source: error.into() },
         }
     }
+}
+
+/// Why the file at a path has not been opened. Of one that may not be written SQLite does not tell the reason: the system is asked, but does not open it,
+/// because to close it would end the locks that this process has on it.
+pub(super) fn not_opened(path: &Path, error: Error) -> MetaError {
+    if !matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly)) {
+        return error.into();
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The database has further files beside its own.
+    let refused = [folder, path].into_iter().find_map(|path| {
+        let errno = access(path, AccessFlags::R_OK | AccessFlags::W_OK).err()?;
+        Some(MetaError::Unwritable { path: path.to_owned(), source: errno.into() })
+    });
+    refused.unwrap_or_else(|| error.into())
 }
 
 fn trouble(error: &Error) -> Trouble {
@@ -56,5 +73,21 @@ mod tests {
         let source = std::error::Error::source(&error).expect("what SQLite says").to_string();
         assert!(source.contains("database is locked"), "{source}");
         assert_eq!(error.to_string(), format!("the database of the state folder: {source}"));
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_told_with_the_reason_of_the_system() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let path = folder.path().join("meta.sqlite");
+        let said = |path: &Path, code| not_opened(path, Error::SqliteFailure(ffi::Error::new(code), None)).to_string();
+        let missing = folder.path().join("missing");
+        let error = said(&missing.join("meta.sqlite"), ffi::SQLITE_CANTOPEN);
+        assert!(error.contains(&format!("{}: No such file", missing.display())), "{error}");
+        let error = said(&path, ffi::SQLITE_READONLY);
+        assert!(error.contains(&format!("{}: No such file", path.display())), "{error}");
+        // What may be written is not the reason, and neither is it one of other errors.
+        std::fs::write(&path, "").expect("written");
+        assert!(said(&path, ffi::SQLITE_CANTOPEN).contains("unable to open"));
+        assert!(said(&missing.join("meta.sqlite"), ffi::SQLITE_BUSY).contains("is locked"));
     }
 }
