@@ -85,6 +85,29 @@ fn a_damaged_database_is_left_as_it_is_and_a_backup_goes_on() {
     assert_eq!(result, "a: it\n");
 }
 
+/// Without the key of checkpoints a server does not start and makes no other key, while invocations have checkpoints that it has sealed.
+#[test]
+fn a_key_that_is_missing_is_not_made_anew_while_invocations_wait() {
+    let state = StateFolder::new();
+    let server = server_on(&state, &[]);
+    assert_eq!(server.stop().0, Some(0));
+    let (key, away) = (state.path().join("checkpoint.key"), state.path().join("away.key"));
+    fs::rename(&key, &away).expect("moved");
+    let said = refusal(&state);
+    let named =
+        said.contains(key.to_str().expect("UTF-8")) && said.contains("missing") && said.contains("1 invocation");
+    assert!(named && !key.exists(), "{said}");
+    fs::rename(&away, &key).expect("moved");
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    server.post("/invocations/one/events/a", b"it").expect(202);
+    assert_eq!(server.get("/invocations/one/outputs/result?wait=120s").expect(200).text(), "a: it\n");
+    // The control: once none waits, a key is made.
+    assert_eq!(server.stop().0, Some(0));
+    fs::remove_file(&key).expect("removed");
+    assert_eq!(Server::start_on(&state, &OPTIONS, &[]).stop().0, Some(0));
+    assert!(key.exists());
+}
+
 /// Each route of an invocation, with a body that it takes.
 const ROUTES: [(&str, &str, &str); 12] = [
     ("GET", "", ""),

@@ -208,6 +208,12 @@ impl Sqlite {
         if found == "ok" { Ok(()) } else { Err(MetaError::Check(found)) }
     }
 
+    /// How many invocations have a checkpoint that they go on from.
+    pub fn with_checkpoints(&self) -> Result<u64, MetaError> {
+        let sql = "SELECT count(*) FROM invocation WHERE checkpoint IS NOT NULL";
+        Ok(self.connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map(time)?)
+    }
+
     /// Ends an invocation at once. Of one that runs, what its owner commits from now on is refused.
     pub fn kill(&mut self, id: &InvocationId, now: u64) -> Result<Controlled, MetaError> {
         let transaction = self.begin()?;

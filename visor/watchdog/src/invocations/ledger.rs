@@ -13,6 +13,7 @@ mod forget;
 mod room;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -114,6 +115,14 @@ pub enum LedgerError {
     Damaged { folder: PathBuf, error: MetaError },
     #[error("the key of checkpoints, {}: {error}", monohull_report::escape::shown(path))]
     Key { path: PathBuf, error: KeyError },
+    #[error(
+        "the key of checkpoints, {}, is missing: it has sealed those of {count} invocation{}. Nothing was changed. Put it back from a backup, or \
+         move {} away: then the server starts without its durable invocations and schedules",
+        monohull_report::escape::shown(path),
+        if *count == 1 { "" } else { "s" },
+        monohull_report::escape::shown(folder)
+    )]
+    NoKey { path: PathBuf, folder: PathBuf, count: u64 },
     #[error(transparent)]
     StateKey(#[from] KeyFileError),
 }
@@ -142,22 +151,27 @@ impl Ledger {
         let state_key = state_key.map(KeyFile::load).transpose()?;
         let folder_of_store = durable_folder(root);
         let path = root.join(KEY);
-        let key = Key::load_or_create(&path).map_err(|error| LedgerError::Key { path, error })?;
-        let opened = || -> Result<_, StoreError> {
+        let has_key = !matches!(fs::symlink_metadata(&path), Err(error) if error.kind() == ErrorKind::NotFound);
+        let opened = || -> Result<_, LedgerError> {
             let store = Store::open_served(&folder_of_store, state_key.as_ref())?;
             let mut meta = store.meta()?;
-            meta.check(CHECKED_MAX)?;
+            meta.check(CHECKED_MAX).map_err(StoreError::from)?;
+            let sealed = if has_key { 0 } else { meta.with_checkpoints().map_err(StoreError::from)? };
+            if sealed > 0 {
+                return Err(LedgerError::NoKey { path: path.clone(), folder: folder_of_store.clone(), count: sealed });
+            }
             meta.begins_again(Start::begins_again);
             store.expire_the_dead(&mut meta)?;
-            let reader = store.meta()?.only_reads()?;
+            let reader = store.meta()?.only_reads().map_err(StoreError::from)?;
             Ok((store, meta, reader))
         };
         let (store, meta, reader) = opened().map_err(|error| match error {
-            StoreError::Meta(error) if error.is_damage() => {
+            LedgerError::Store(StoreError::Meta(error)) if error.is_damage() => {
                 LedgerError::Damaged { folder: folder_of_store.clone(), error }
             }
-            error => error.into(),
+            error => error,
         })?;
+        let key = Key::load_or_create(&path).map_err(|error| LedgerError::Key { path, error })?;
         let owner = store.owner()?;
         let swept = Mutex::new(Swept::at_start());
         let (meta, changes, waits) = (Mutex::new(meta), broadcast::channel(CHANGES).0, broadcast::channel(CHANGES).0);
