@@ -176,6 +176,9 @@ fn a_checkpoint_is_inspected_with_the_key_of_its_folder() {
     assert_eq!(verified.status.code(), Some(0), "{verified:?}");
     assert_eq!(checkpoint(path, "diff", &[one, one], key).status.code(), Some(0), "the same");
     assert_eq!(checkpoint(path, "diff", &[one, two], key).status.code(), Some(1), "another id");
+    fs::copy(one, path.join("copy.checkpoint")).expect("copied");
+    let elsewhere = checkpoint(path, "describe", &[Path::new("copy.checkpoint")], key);
+    refused(&elsewhere, 2, "copy.checkpoint: it lies in no state folder");
     // One in the place of another, and one that is not encrypted, are no good ones.
     fs::copy(two, one).expect("copied");
     for (verb, code) in [("describe", 2), ("verify", 1)] {

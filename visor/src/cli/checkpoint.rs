@@ -250,6 +250,11 @@ pub(super) enum Trouble {
     Key { path: PathBuf, error: KeyError },
     #[error("{}: it is encrypted: `--state-key FILE` names the file of the key of its state folder", shown(path))]
     Encrypted { path: PathBuf },
+    #[error(
+        "{}: it lies in no state folder, and so there is nothing that the key opens: an encrypted checkpoint is read in the folder `checkpoints` of its own",
+        shown(path)
+    )]
+    Elsewhere { path: PathBuf },
     #[error("{}: {error}", shown(path))]
     Decrypt { path: PathBuf, error: monohull_state_key::Error },
     #[error(transparent)]

@@ -7,10 +7,11 @@
 
 use super::{Chain, Read, Trouble};
 use monohull_checkpoint::{self as format, Key, Trust};
-use monohull_durable::Store;
+use monohull_durable::{Store, StoreError};
 use monohull_host_files::input;
 use monohull_saved::{Source, as_io, begins_encrypted, open_beside};
 use monohull_state_key::{KeyFile, StateKey};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,7 +26,12 @@ impl<'p> CheckpointFile<'p> {
     /// `key` is the file of its state folder's key. With one, what is not encrypted is refused.
     pub(super) fn find(path: &'p Path, key: Option<&Path>) -> Result<CheckpointFile<'p>, Trouble> {
         let key = match key {
-            Some(key) => Store::state_key(&state_folder(path), &KeyFile::load(key)?)?,
+            Some(key) => match Store::state_key(&state_folder(path), &KeyFile::load(key)?) {
+                Err(StoreError::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                    return Err(Trouble::Elsewhere { path: path.to_owned() });
+                }
+                found => found?,
+            },
             None => None,
         };
         Ok(CheckpointFile { path, key })
