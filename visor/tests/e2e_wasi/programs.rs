@@ -242,6 +242,14 @@ fn what_is_no_program_is_refused() {
     for len in [4, 7, whole.len() - 1] {
         refused("app.wasm", &whole[..len]);
     }
+    // Right modules, but no programs.
+    for text in ["(module)", "(module (func (export \"run\")))", "(module (memory (export \"_start\") 1))"] {
+        let said = refused("app.wasm", &wat::parse_str(text).expect("a right module"));
+        assert!(said.contains("`_start`") && said.contains("a library"), "{text}: {said}");
+    }
+    let text = "(module (import \"env\" \"log\" (func $log)) (func (export \"_start\") (call $log)))";
+    let said = refused("app.wasm", &wat::parse_str(text).expect("a right module"));
+    assert!(said.contains("`env::log`") && said.contains("wasi_snapshot_preview1 and monohull"), "{said}");
     // The right magic number, another version.
     refused("app.wasm", b"\0asm\x02\0\0\0");
     // What a type checker finds.
@@ -253,8 +261,8 @@ fn what_is_no_program_is_refused() {
 #[test]
 fn a_program_without_what_it_needs_says_what() {
     for (text, expected) in [
-        ("(module (memory (export \"memory\") 1))", "_start"),
-        ("(module (import \"env\" \"launch\" (func)) (func (export \"_start\")))", "launch"),
+        ("(module (func (export \"_start\") (param i32)))", "_start"),
+        ("(module (import \"monohull\" \"launch\" (func)) (func (export \"_start\")))", "launch"),
         (
             "(module (import \"wasi_snapshot_preview1\" \"sched_yield\" (func (result i32)))
                      (func (export \"_start\") (drop (call 0))))",

@@ -12,6 +12,8 @@ mod code;
 mod image;
 #[path = "../src/lines/mod.rs"]
 mod lines;
+#[path = "../src/program.rs"]
+mod program;
 #[path = "../src/rewrite/mod.rs"]
 mod rewrite;
 

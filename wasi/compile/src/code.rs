@@ -3,6 +3,7 @@
 use monohull_wasi_settings::{Checks, Level};
 use wasmtime::{Config, Engine, OptLevel};
 
+use crate::program::no_program;
 use crate::rewrite::{Constants, is_whole, rewrite};
 
 /// A way of generating code: Cranelift's settings, by name, and the constants that are moved out of the code first.
@@ -41,15 +42,20 @@ pub(crate) fn compile(
         set(&mut config, feature, "true");
     }
     let engine = Engine::new(&config)?;
-    let compiled = match program.starts_with(COMPONENT) {
+    let is_component = program.starts_with(COMPONENT);
+    let compiled = match is_component {
         true => engine.precompile_component(program)?,
         false => engine.precompile_module(program)?,
     };
-    match is_whole(program) {
-        true => Ok(compiled),
-        false => Err(wasmtime::Error::msg(
+    // Of what is not valid either, Wasmtime has said more.
+    if !is_whole(program) {
+        return Err(wasmtime::Error::msg(
             "the file ends before a section of it does: it is damaged, or a part of it is missing",
-        )),
+        ));
+    }
+    match if is_component { None } else { no_program(program)? } {
+        None => Ok(compiled),
+        Some(why) => Err(why.into()),
     }
 }
 

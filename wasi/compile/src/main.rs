@@ -20,6 +20,7 @@ mod attachment;
 mod code;
 mod image;
 mod lines;
+mod program;
 mod rewrite;
 
 use std::io::{self, Read, Write};
