@@ -175,6 +175,14 @@ fn a_process_ends_with_an_invocation_that_does_not_end_as_done() {
             assert_eq!(report["process"], reused(0), "{report:#}");
         }
     }
+    // An attempt that failed is a failure, too, though the next one succeeds.
+    let retry =
+        json!({ "args": { "how": "flaky" }, "retry": { "max_attempts": 3, "interval": "1ms" }, "outputs": ["result"] });
+    server.put_workflow(&single("flaky", "misbehave", &retry));
+    for _ in 0..2 {
+        assert_eq!(process(&server, "flaky", b""), reused(0));
+        no_more_than_kept(&server, 0);
+    }
     server.put_workflow(&echo("late", &json!({ "args": { "wait_ms": 60_000 }, "limits": { "timeout": "50ms" } })));
     server.post("/invoke/late", b"x").expect(504);
     no_more_than_kept(&server, 0);

@@ -76,6 +76,15 @@ pub struct RunReport {
 }
 
 impl RunReport {
+    /// Whether it did its work, and nothing on the way failed: neither an attempt that another one followed, nor an instance that the others did without.
+    pub fn is_without_failure(&self) -> bool {
+        let instances = || self.steps.iter().flat_map(|step| &step.instances);
+        let has_failed = |instance: &InstanceReport| {
+            instance.status == Status::Failed || instance.error.is_some() || !instance.failed_attempts.is_empty()
+        };
+        self.status == Status::Done && self.error.is_none() && !instances().any(has_failed)
+    }
+
     /// Takes over what the first of the instances says of its start that says something.
     pub fn note_start(&mut self) {
         let mut instances = self.steps.iter().flat_map(|step| &step.instances);

@@ -13,7 +13,7 @@ use monohull_domain::may_be_published;
 use monohull_engine::Ready;
 use monohull_ipc as ipc;
 use monohull_ipc::ChannelError;
-use monohull_report::{RunReport, Status};
+use monohull_report::RunReport;
 use monohull_workflow::Plan;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -259,7 +259,7 @@ impl Worker {
                 }
                 report.sent = sent;
                 self.answered = true;
-                if report.status != Status::Done || report.error.is_some() {
+                if !report.is_without_failure() {
                     self.stay = Stay::No;
                 }
                 Message::Ended { report, outputs }

@@ -20,7 +20,7 @@ use monohull_ipc::channel::BODY_MAX;
 use monohull_ipc::sealed::seal;
 use monohull_ipc::{ChannelError, Recycled, Room};
 use monohull_report::failure::{Blame, FailureKind};
-use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Status, Stream};
+use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
 use monohull_sys::fork::KEPT;
 use monohull_workflow::plan::Input;
 use std::cell::RefCell;
@@ -178,7 +178,7 @@ pub(super) fn run(
         let (after, held) = match end {
             RunEnd::Report(report) => {
                 let has_stayed = resident.as_ref().is_some_and(|resident| resident.has_stayed());
-                let stays = wire.stay && !has_stayed && report.status == Status::Done && report.error.is_none();
+                let stays = wire.stay && !has_stayed && report.is_without_failure();
                 let held = reporter.answer(*report, outputs.take(), stays)?;
                 (if stays { After::Stay } else { After::End }, held)
             }
@@ -444,7 +444,7 @@ impl Progress for Reporter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monohull_report::{InstanceReport, StepReport};
+    use monohull_report::{InstanceReport, Status, StepReport};
 
     fn report(lines: &[usize]) -> RunReport {
         let line = |number: usize| Line { stream: Stream::Stdout, text: format!("line \u{1} {number}") };
