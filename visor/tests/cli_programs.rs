@@ -446,11 +446,36 @@ fn static_libraries_of_the_host_are_refused() {
     );
 }
 
+/// What build systems add for an ordinary program, and what would place its thread-local variables, changes nothing.
+#[test]
+fn flags_for_another_kind_of_program_are_overruled() {
+    const SOURCE: &str = r#"
+        #include <stdio.h>
+        __thread int number = 41;
+        static const char *const words[] = { "it", "runs" };
+        int main(void) { number++; printf("%s %s %d\n", words[0], words[1], number); return 0; }
+    "#;
+    let folder = TempDir::new().expect("a folder");
+    let here = folder.path();
+    fs::write(here.join("program.c"), SOURCE).expect("written");
+    workflow(here, "fleet", "program.so");
+    let flags =
+        ["-fPIE -pie", "-fpie", "-fno-pie -no-pie", "-fno-pic", "-ftls-model=initial-exec", "-mtls-dialect=gnu2"];
+    for flags in flags {
+        let flags: Vec<&str> = flags.split(' ').collect();
+        done(monohull(here, here, &[&["cc", "-O2"], &flags[..], &["program.c", "-o", "program.so"]].concat()));
+        assert_eq!(lines(&monohull(here, here, &["run", "workflow.json"])), ["it runs 42"], "{flags:?}");
+        done(monohull(here, here, &[&["cc"], &flags[..], &["-c", "program.c", "-o", "program.o"]].concat()));
+        done(monohull(here, here, &[&["cc"], &flags[..], &["program.o", "-o", "program.so"]].concat()));
+        assert_eq!(lines(&monohull(here, here, &["run", "workflow.json"])), ["it runs 42"], "{flags:?}");
+    }
+}
+
 /// A project with a library, a check of the system, a generated header and threads.
 const CMAKE: &[(&str, &str)] = &[
     (
         "CMakeLists.txt",
-        "cmake_minimum_required(VERSION 3.20)\nproject(fleet C)\ninclude(CheckFunctionExists)\ninclude(CheckIncludeFile)\n\
+        "cmake_minimum_required(VERSION 3.20)\nproject(fleet C)\nset(CMAKE_POSITION_INDEPENDENT_CODE ON)\ninclude(CheckFunctionExists)\ninclude(CheckIncludeFile)\n\
          check_function_exists(strlcpy HAVE_STRLCPY)\ncheck_function_exists(getrandom_of_another_system HAVE_OTHER)\n\
          check_include_file(pthread.h HAVE_PTHREAD_H)\nfind_package(Threads REQUIRED)\nfind_package(ZLIB)\n\
          configure_file(config.h.in config.h)\nadd_library(ships ships.c)\nadd_executable(fleet fleet.c)\n\
@@ -465,7 +490,7 @@ const CMAKE: &[(&str, &str)] = &[
     (
         "fleet.c",
         "#include <pthread.h>\n#include <stdio.h>\n#include \"config.h\"\n\ndouble mass(int ships);\n\n\
-         static void *weigh(void *of) { *(double *)of = mass(16); return 0; }\n\n\
+         static _Thread_local int ships = 16;\n\nstatic void *weigh(void *of) { *(double *)of = mass(ships); return 0; }\n\n\
          int main(void) {\n    double sum = 0;\n    pthread_t thread;\n    pthread_create(&thread, 0, weigh, &sum);\n    \
          pthread_join(thread, 0);\n    \
          printf(\"%g %d%d%d%d\\n\", sum, HAVE_STRLCPY, HAVE_OTHER, HAVE_PTHREAD_H, ZLIB_FOUND);\n    return 0;\n}\n",

@@ -83,6 +83,9 @@ fn finish(done: Result<Exit, ToolchainError>) -> Exit {
 /// What the headers of the libc are for.
 const SYSTEM: &str = "x86_64-linux-musl";
 
+/// What an image needs, whatever a build system asks for: its place is chosen when it is loaded, and its thread-local variables are found by a call.
+const INSISTED: [&str; 3] = ["-fPIC", "-ftls-model=global-dynamic", "-mtls-dialect=gnu"];
+
 /// What an image begins with.
 const ELF: &[u8] = b"\x7fELF";
 
@@ -155,13 +158,14 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
     command.args(cargo::has_colours().then_some("-fdiagnostics-color=always"));
     command.args(toolchain.compile_flags(&program, language)?);
     if request == Request::Compile {
-        let exit = run(command.args(arguments), program)?;
+        let exit = run(command.args(arguments).args(INSISTED), program)?;
         note_missing_library(exit, language, &toolchain);
         return Ok(exit);
     }
     let opened = Opened::new(&program, arguments);
     command.args(toolchain.link_flags()?).args(opened.arguments().into_iter().flatten());
-    command.args(arguments.iter().filter(|argument| !is_dropped(argument))).args(toolchain.link_end(language));
+    command.args(arguments.iter().filter(|argument| !is_dropped(argument))).args(INSISTED);
+    command.args(toolchain.link_end(language));
     let output = linked(arguments);
     let before = output.and_then(state);
     let exit = run(&mut command, program)?;
