@@ -2,7 +2,7 @@
 //!
 //! `examples/misbehave` prints one of each class (see `terminal` there); names come from files, disk images and a server.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -154,10 +154,18 @@ fn names_in_a_disk_image_are_escaped() {
 }
 
 /// Runs a program whose standard output is a terminal, and gives what the terminal received.
-fn in_a_terminal(mut command: Command) -> Vec<u8> {
-    use nix::pty::{OpenptyResult, openpty};
+fn in_a_terminal(command: Command) -> Vec<u8> {
+    in_a_terminal_of(None, command)
+}
+
+/// The same with a terminal that knows how many columns it has.
+fn in_a_terminal_of(columns: Option<u16>, mut command: Command) -> Vec<u8> {
+    use nix::pty::{OpenptyResult, Winsize, openpty};
     use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
-    let OpenptyResult { master: terminal, slave: end } = openpty(None, None).expect("a terminal");
+    let OpenptyResult { master: terminal, slave: end } = {
+        let size = columns.map(|ws_col| Winsize { ws_row: 24, ws_col, ws_xpixel: 0, ws_ypixel: 0 });
+        openpty(size.as_ref(), None).expect("a terminal")
+    };
     let mut settings = tcgetattr(&end).expect("settings");
     cfmakeraw(&mut settings);
     tcsetattr(&end, SetArg::TCSANOW, &settings).expect("settings");
@@ -187,6 +195,28 @@ fn data_is_escaped_on_a_terminal_only() {
     assert_eq!(cat(&[]).output().expect("monohull starts").stdout, TEXT.as_bytes());
     assert_eq!(harmless(&in_a_terminal(cat(&[]))), SHOWN);
     assert_eq!(in_a_terminal(cat(&["--raw"])), TEXT.as_bytes());
+}
+
+/// In a pipe each row is a line. On a terminal no line is longer than that, and the name is still in one piece.
+#[test]
+fn tables_fit_the_terminal() {
+    let long = "fifty-words-of-which-none-is-short-".repeat(3);
+    let invocation = json!({ "id": "an-id-of-some-thirty-characters", "workflow": long, "call_id": "c", "mode": "synchronous",
+        "status": "done", "duration_us": 1_234_567 });
+    let server = server("200 OK", &json!({ "invocations": [invocation] }).to_string());
+    let list = || {
+        let mut command = monohull();
+        command.args(["list", "invocations", "--server", &server]);
+        command
+    };
+    let piped = list().output().expect("monohull starts").stdout;
+    assert!(String::from_utf8(piped).expect("UTF-8").lines().any(|line| line.contains(&long)), "one line");
+    for columns in [80, 120] {
+        let shown = String::from_utf8(in_a_terminal_of(Some(columns), list())).expect("UTF-8");
+        let widest = shown.lines().map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|widest| widest <= columns.into()), "{widest:?} of {columns}:\n{shown}");
+        assert!(shown.contains("an-id-of-some-thirty-characters"), "{shown}");
+    }
 }
 
 /// A server that gives every request the same answer, and the address it has.

@@ -5,10 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use super::exit::Exit;
+use super::{exit::Exit, table};
 use monohull_domain::fault_injection;
 use monohull_domain::gadgets::{self, Gadget, GadgetsError};
 use monohull_domain::hostcall::NAMES;
@@ -169,10 +168,12 @@ impl Doctor {
     }
 }
 
+/// Columns of the table where standard output is no terminal.
+const WIDTH: u16 = 120;
+
 fn show(findings: &[Finding], isolation: &str, ready: bool) {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(120);
-    table.set_header(["", "state", "found", "consequence and remedy"]);
+    let head = ["", "state", "found", "consequence and remedy"];
+    let mut table = table::of_width(head, Some(table::terminal_width().unwrap_or(WIDTH)));
     for finding in findings {
         let advice: Vec<&str> = finding.consequence.into_iter().chain(finding.remedy).collect();
         table.add_row([&*finding.name, finding.state.name(), &finding.found, &advice.join("; ")]);

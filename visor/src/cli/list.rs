@@ -1,11 +1,11 @@
 //! `monohull list`: what a server knows, and what it has done lately.
 
 use clap::{Args, ValueEnum};
-use comfy_table::{Table, presets};
 use serde_json::Value;
 
 use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
+use super::table;
 use monohull_report::escape::Line;
 
 /// List the workflows, functions, invocations or schedules of a server
@@ -60,8 +60,7 @@ impl List {
             super::output::json(&listed);
             return Ok(());
         }
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(columns);
+        let mut table = table::new(columns);
         for entry in listed[what].as_array().into_iter().flatten() {
             table.add_row(columns.iter().map(|column| cell(&entry[*column])));
         }

@@ -63,6 +63,7 @@ mod slots;
 mod smaller_std;
 mod std_users;
 mod suspend;
+mod table;
 mod trust;
 mod undeploy;
 mod validate;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Table};
 
 use monohull_report::escape::{Line, quoted_lines, shown};
 use monohull_report::{
@@ -93,9 +93,7 @@ fn given_up(sandbox: &Sandbox) -> String {
 }
 
 fn table(report: &RunReport) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header([
+    let mut table = super::table::new([
         "step",
         "instance",
         "status",
