@@ -29,6 +29,12 @@ impl Clock for WallClock {
     }
 }
 
+/// A time as RFC 3339 has it, with any offset from UTC, in ns since 1970. What is earlier than that is 0. `None` if the text is none.
+pub fn time_of(text: &str) -> Option<u64> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(u64::try_from(time.as_nanosecond().max(0)).unwrap_or(u64::MAX))
+}
+
 /// One that shows what it was set to: for tests, in which thirty days pass at once.
 #[derive(Debug, Default)]
 pub struct SetClock(AtomicU64);
@@ -64,6 +70,17 @@ pub fn nap(due: Option<u64>, now: u64, longest: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_may_have_any_offset() {
+        assert_eq!(time_of("1970-01-01T00:00:01.5Z"), Some(1_500_000_000));
+        assert_eq!(time_of("1970-01-01T01:00:01+01:00"), Some(1_000_000_000));
+        assert_eq!(time_of("1969-12-31T19:00:02-05:00"), Some(2_000_000_000));
+        assert_eq!(time_of("1969-12-31T00:00:00Z"), Some(0));
+        for wrong in ["", "soon", "1970-01-01", "1970-01-01T00:00:00", "1970-13-01T00:00:00Z"] {
+            assert_eq!(time_of(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn a_nap_ends_when_something_is_due_and_before_the_clock_can_matter() {

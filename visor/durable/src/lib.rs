@@ -76,7 +76,7 @@ mod versions;
 
 pub use children::{Child, Children, Family, Lost, OUTCOMES_MAX, Outcome};
 pub use chunks::{Chunk, ChunkError, ChunkKind, Chunks, named_chunks};
-pub use clock::{Clock, SetClock, WallClock, nap};
+pub use clock::{Clock, SetClock, WallClock, nap, time_of};
 pub use exported::{Export, ExportError, Exported, ExportedMail};
 pub use hints::{Hints, NoHints, Poked};
 pub use history::{

@@ -28,7 +28,8 @@ const BYTES_TYPE: &str = "application/octet-stream";
 #[command(after_help = super::concat_help!(
     "monohull invoke word-count --input book.txt --output counts.txt",
     "echo hello | monohull invoke echo --input -",
-    "monohull invoke word-count --input book.txt --async --follow"
+    "monohull invoke word-count --input book.txt --async --follow",
+    "monohull invoke approval --input order.txt --async --id order-17 --delay 1d"
 ))]
 pub(super) struct Invoke {
     /// The workflow's name
@@ -49,6 +50,15 @@ pub(super) struct Invoke {
     /// Do not wait: print the invocation's id
     #[arg(long = "async")]
     is_async: bool,
+    /// Give the invocation this id, with --async or --follow. The same again starts no other one
+    #[arg(long, conflicts_with = "key")]
+    id: Option<String>,
+    /// Start it so much later, for example 10s or 1d, with --async or --follow
+    #[arg(long, value_name = "DURATION", conflicts_with = "at")]
+    delay: Option<String>,
+    /// Start it at this time, for example 2027-01-31T09:00:00Z, with --async or --follow
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
     /// Show its id and what functions print while it runs, then the result
     #[arg(long)]
     follow: bool,
@@ -82,13 +92,20 @@ impl Invoke {
         if self.is_async && !self.follow && (self.output.is_some() || self.slot.is_some()) {
             return Err(ClientError::Usage("with --async there is no result yet; --follow waits for it".to_owned()));
         }
+        let chosen = [("id", &self.id), ("delay", &self.delay), ("at", &self.at)];
+        let chosen = chosen.map(|(name, value)| Some(format!("{name}={}", encoded(value.as_ref()?))));
+        let chosen: Vec<String> = chosen.into_iter().flatten().collect();
+        if !(chosen.is_empty() || self.is_async || self.follow) {
+            return Err(ClientError::Usage("--id, --delay and --at need --async or --follow".to_owned()));
+        }
         if let Some(path) = self.output_file() {
             output_file::check(path).map_err(|why| ClientError::Usage(format!("--output: {why}")))?;
         }
         let client = Client::new(&self.server)?;
         let (media, body) = self.body()?;
         if self.is_async || self.follow {
-            let path = format!("/async-invoke/{}", encoded(&self.name));
+            let choice = if chosen.is_empty() { String::new() } else { format!("?{}", chosen.join("&")) };
+            let path = format!("/async-invoke/{}{choice}", encoded(&self.name));
             let accepted = client.send_keyed(self.ask(&path, media, body))?.json()?;
             let id = accepted["id"].as_str().unwrap_or_default();
             if self.follow {

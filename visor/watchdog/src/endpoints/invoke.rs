@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::clock::{Moment, ns_since_1970};
+use crate::clock::Moment;
 use crate::endpoints::durable::{full, id_of_key, idempotency_key};
 use crate::endpoints::invocations::output as output_of;
 use crate::endpoints::invoke_once::KeyedCall;
@@ -343,8 +343,8 @@ fn due(delay: Option<&str>, at: Option<&str>) -> Result<Option<u64>, ApiError> {
             Ok(Some(now().saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX))))
         }
         (None, Some(at)) => {
-            let at = humantime::parse_rfc3339(at);
-            Ok(Some(ns_since_1970(at.map_err(|_| ApiError::bad_request("at is a time as RFC 3339 has it"))?)))
+            let at = monohull_durable::time_of(at);
+            Ok(Some(at.ok_or_else(|| ApiError::bad_request("at is a time such as 2027-01-31T09:00:00Z"))?))
         }
         (Some(_), Some(_)) => Err(ApiError::bad_request("a call has `delay` or `at`, not both")),
     }
