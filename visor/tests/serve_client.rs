@@ -262,6 +262,57 @@ fn what_runs_can_be_followed() {
     assert_eq!(listed["invocations"].as_array().map(Vec::len), Some(2));
 }
 
+#[test]
+fn one_is_started_by_name_and_later() {
+    let server = Server::start();
+    server.put_shipped("echo.json");
+    let start =
+        |more: &[&str]| monohull_with(&server, &[&["invoke", "echo", "--input", "-"], more].concat(), "data", &[]);
+    assert_eq!(start(&["--async", "--id", "order 17/a"]).code, 2, "no id");
+    for _ in 0..2 {
+        assert_eq!(start(&["--async", "--id", "order-17"]).expect(0).out, "order-17\n");
+    }
+    assert_eq!(start(&["--follow", "--id", "order-18"]).expect(0).out, "data");
+    assert_eq!(start(&["--async", "--id", "later", "--delay", "1d"]).expect(0).out, "later\n");
+    assert_eq!(
+        start(&["--async", "--id", "much-later", "--at", "2099-01-31T09:00:00+01:00"]).expect(0).out,
+        "much-later\n"
+    );
+    for id in ["later", "much-later"] {
+        assert_eq!(server.get(&format!("/invocations/{id}")).expect(200).json()["status"], "pending");
+    }
+    let listed = monohull(&server, &["list", "invocations", "--json"]).expect(0).json();
+    assert_eq!(listed["invocations"].as_array().map(Vec::len), Some(4));
+    for wrong in [
+        &["--id", "order-19"][..],
+        &["--delay", "1d"],
+        &["--async", "--delay", "soon"],
+        &["--async", "--delay", "1d", "--at", "2099-01-31T09:00:00Z"],
+        &["--async", "--id", "a", "--key", "b"],
+    ] {
+        assert_eq!(start(wrong).code, 2, "{wrong:?}");
+    }
+}
+
+/// One that has not begun, or waits, is followed from its next line on, until it ends or waits again.
+#[test]
+fn what_does_not_run_yet_is_followed_once_it_does() {
+    let server = Server::start();
+    server.put_example("echo");
+    let more = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "say": "hello from inside", "wait_ms": 100 } });
+    server.put_workflow(&single("talk", "echo", &more));
+    let start = |more: &[&str]| {
+        monohull_with(&server, &[&["invoke", "talk", "--input", "-", "--async"], more].concat(), "data", &[]).expect(0)
+    };
+    for (id, delay) in [("soon", "1s"), ("now", "0s")] {
+        start(&["--id", id, "--delay", delay]);
+        assert_eq!(monohull(&server, &["logs", id, "--follow"]).expect(0).out, "main[0] | hello from inside\n", "{id}");
+    }
+    let followed = monohull_with(&server, &["invoke", "talk", "--input", "-", "--follow", "--id", "a"], "data", &[]);
+    let followed = followed.expect(0);
+    assert_eq!((&*followed.out, &*followed.err), ("data", "invocation a\nmain[0] | hello from inside\n"));
+}
+
 /// Results are passed on as they come, and an invocation that fails leaves what was there.
 #[test]
 fn results_go_where_they_are_wanted() {

@@ -13,7 +13,6 @@ use monohull_report::text::quoted;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::clock::ns_since_1970;
 use crate::endpoints::durable::waits;
 use crate::endpoints::known::{Known, row_fields, unknown};
 use crate::endpoints::versions::{Version, version_name};
@@ -172,7 +171,11 @@ impl Watchdog {
     /// What functions have printed so far, or also what they are going to.
     pub(crate) async fn show_logs(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
         let [follow, format] = call.parameters(["follow", "format"])?;
-        let Known { invocation, earlier, .. } = self.find(&call.name, None).await?;
+        // Before it is looked at, so that no change is missed.
+        let changes = self.ledger.changes();
+        let known = self.find(&call.name, None).await?;
+        let rests = known.rests();
+        let Known { invocation, earlier, .. } = known;
         let (format, content_type) = match format.as_deref() {
             None | Some("text") => (Format::Text, "text/plain; charset=utf-8"),
             Some("raw") => (Format::Raw, "text/plain; charset=utf-8"),
@@ -186,9 +189,12 @@ impl Watchdog {
             }
             Some("true" | "") => {
                 let (stream, farewell) = (call.stream.clone(), self.settings.clients.farewell);
+                let earlier = if rests { invocation.lines().0 } else { earlier };
+                let begins = rests.then(|| self.clone().begun(call.name.clone(), changes));
                 let bytes: usize = earlier.iter().map(LogLine::size).sum();
                 let room = self.transit.room_of(bytes as u64, &stream).map_err(|NoRoom| ApiError::answers_full())?;
-                follow_lines(invocation, (earlier, room), format, async move { stream.gone(farewell).await })
+                let gone = async move { stream.gone(farewell).await };
+                follow_lines(invocation, begins, (earlier, room), format, gone)
             }
             Some(_) => return Err(ApiError::bad_request("follow is true or false")),
         };
@@ -290,9 +296,8 @@ impl Wanted {
         };
         let statuses = status.into_iter().flat_map(|status| status.split(',')).map(named).collect::<Result<_, _>>()?;
         let time = |text: &str| {
-            let time = humantime::parse_rfc3339(text);
-            let time = time.map_err(|_| ApiError::bad_request("started_after is a time as RFC 3339 has it"));
-            time.map(ns_since_1970)
+            let time = monohull_durable::time_of(text);
+            time.ok_or_else(|| ApiError::bad_request("started_after is a time such as 2027-01-31T09:00:00Z"))
         };
         let started_after = started_after.map(time).transpose()?;
         Ok(Wanted { workflow, statuses, started_after, before: cursor.map(Place::of).transpose()? })
@@ -339,9 +344,10 @@ pub(crate) fn output(content: Content, content_type: &str) -> Response<Answer> {
     response
 }
 
-/// Sends lines as they are printed, until the invocation ends or the client goes away.
+/// Sends lines as they are printed, until the invocation ends, comes to a wait, or the client goes away. One that does not run yet is what `begins` gives.
 fn follow_lines(
-    invocation: Arc<Invocation>,
+    mut invocation: Arc<Invocation>,
+    begins: Option<impl Future<Output = Option<Known>> + Send + 'static>,
     (earlier, room): (Vec<LogLine>, Option<Room>),
     format: Format,
     gone: impl Future<Output = ()> + Send + 'static,
@@ -356,8 +362,25 @@ fn follow_lines(
             }
             rest = &rest[piece.len()..];
         }
+        let shown = earlier.len();
         drop((earlier, room));
         let mut gone = std::pin::pin!(gone);
+        if let Some(begins) = begins {
+            let begun = tokio::select! {
+                begun = begins => begun,
+                () = sender.closed() => return,
+                () = &mut gone => return,
+            };
+            let Some(known) = begun else { return };
+            // What it has printed since it was looked at, and before it came to run.
+            let missed = known.earlier.get(shown..).unwrap_or_default();
+            if sender.send(format.write(missed)).await.is_err() {
+                return;
+            }
+            // One that has ended meanwhile has all lines.
+            sent = if known.earlier.is_empty() && known.invocation.ended().is_some() { shown } else { 0 };
+            invocation = known.invocation;
+        }
         loop {
             // A client may go away while nothing is printed, and another come.
             let lines = tokio::select! {
@@ -421,6 +444,9 @@ mod tests {
     use monohull_workflow as workflow;
     use std::path::Path;
 
+    /// It runs already.
+    const NEVER: Option<std::future::Ready<Option<Known>>> = None;
+
     fn invocation() -> Arc<Invocation> {
         const NO_OP: &str = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[{"name":"s","function":"f"}]}"#;
         let plan = workflow::load_str(Path::new("w.json"), NO_OP).expect("a workflow");
@@ -441,7 +467,7 @@ mod tests {
             invocation.line(step.clone(), instance, stream, line(number));
         }
         invocation.end(invocation.ending(Status::Completed, None, Ok(Vec::new())));
-        let answer = follow_lines(invocation, (earlier, None), Format::Text, std::future::pending());
+        let answer = follow_lines(invocation, NEVER, (earlier, None), Format::Text, std::future::pending());
         let Answer::Stream(mut lines) = answer else { panic!("it comes bit by bit") };
         let mut all = Vec::new();
         while let Some(piece) = lines.recv().await {
@@ -456,7 +482,8 @@ mod tests {
     async fn a_client_that_stops_following_leaves_nothing_behind() {
         let invocation = invocation();
         for _ in 0..100 {
-            let answer = follow_lines(invocation.clone(), Default::default(), Format::Text, std::future::pending());
+            let answer =
+                follow_lines(invocation.clone(), NEVER, Default::default(), Format::Text, std::future::pending());
             tokio::task::yield_now().await;
             drop(answer);
         }

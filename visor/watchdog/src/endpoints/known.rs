@@ -10,8 +10,9 @@ use monohull_durable::{
     Status as RowStatus, Wait,
 };
 use serde_json::{Map, Value, json};
+use tokio::sync::broadcast;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::endpoints::versions::Version;
 use crate::http::content::SMALL;
@@ -37,9 +38,16 @@ pub(crate) struct Known {
     pub(crate) earlier: Vec<LogLine>,
 }
 
+/// How often it is looked whether an invocation that a client follows has begun.
+const LOOK: Duration = Duration::from_millis(200);
+/// The same of one that has, and whose row is read again.
+const BRIEF: Duration = Duration::from_millis(5);
+
 /// The row of a durable invocation, and what belongs to it.
 pub(crate) struct DurableRow {
     pub(crate) row: Row,
+    /// A process of this server runs it.
+    is_live: bool,
     mail: u64,
     lineage: Lineage,
     forks: Forks,
@@ -161,6 +169,13 @@ fn family_fields(family: &Family, redactor: &Redactor) -> [(String, Value); 3] {
     ]
 }
 
+impl Known {
+    /// Whether it neither runs nor has ended, so that nothing comes of it by itself. A durable one is claimed a moment before a process runs it.
+    pub(crate) fn rests(&self) -> bool {
+        self.row.as_ref().is_some_and(|durable| !durable.row.status.is_end() && !durable.is_live)
+    }
+}
+
 impl Ledger {
     /// What is known of an invocation; `live` is the one that a process runs. Of the outputs that are files only that of this slot is opened: each
     /// may be large, and takes memory if it is encrypted.
@@ -188,8 +203,10 @@ impl Ledger {
         let is_stored = |output: &Output| matches!(output.at, OutputAt::File(_)) && Some(&*output.slot) != slot;
         let (stored, outputs): (Vec<_>, Vec<_>) = outputs.into_iter().partition(is_stored);
         let stored = stored.into_iter().map(|output| (output.slot, output.bytes)).collect();
-        let durable = |row| Some(Box::new(DurableRow { row, mail, lineage, forks, family }));
-        if let Some(invocation) = live.filter(|_| row.status == RowStatus::Running) {
+        let live = live.filter(|_| row.status == RowStatus::Running);
+        let is_live = live.is_some();
+        let durable = |row| Some(Box::new(DurableRow { row, is_live, mail, lineage, forks, family }));
+        if let Some(invocation) = live {
             return Ok(Some(Known { invocation, row: durable(row), earlier: said.into_lines() }));
         }
         let start = Start::decode(&row.start);
@@ -251,6 +268,36 @@ impl Watchdog {
             return self.recall(id, slot).await?.ok_or_else(unknown);
         }
         Ok(known)
+    }
+
+    /// A durable one that does not run, once it does, or has ended. `None` if it cannot be read, or the server ends.
+    pub(crate) async fn begun(
+        self: Arc<Self>,
+        id: String,
+        mut changes: broadcast::Receiver<Option<InvocationId>>,
+    ) -> Option<Known> {
+        loop {
+            let known = self.find(&id, None).await.ok()?;
+            if !known.rests() {
+                return Some(known);
+            }
+            loop {
+                if self.is_ending() {
+                    return None;
+                }
+                if self.history.find(&id).is_some_and(|live| live.ended().is_none()) {
+                    // Its row may not say so yet.
+                    sleep(BRIEF).await;
+                    break;
+                }
+                // Ends are told of, and beginnings are not.
+                match timeout(LOOK, changes.recv()).await {
+                    Ok(Ok(Some(changed))) if changed.as_str() != id => {}
+                    Ok(_) => break,
+                    Err(_) => {}
+                }
+            }
+        }
     }
 
     /// The same, once it has ended or `wait` is over, whichever comes first.
