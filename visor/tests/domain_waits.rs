@@ -69,10 +69,17 @@ fn they_are_halted_anywhere_and_go_on() {
         let _one = support::one_at_a_time();
         let begin = Instant::now();
         holds(&report(run(&ready, None, None, None)));
-        // Some eight times in a run, however fast the machine is.
-        let (report, parts) = run_in_parts(&ready, None, Some(begin.elapsed() / 8));
-        holds(&report);
-        assert!(parts >= 2, "halted {parts} times");
+        // Some eight times in a run, however fast the machine is. Another run may be faster than this one was.
+        let mut after = begin.elapsed() / 8;
+        loop {
+            let (report, parts) = run_in_parts(&ready, None, Some(after));
+            holds(&report);
+            if parts >= 2 {
+                break;
+            }
+            after /= 2;
+            assert!(!after.is_zero(), "halted {parts} times");
+        }
     }
 }
 
