@@ -34,6 +34,7 @@ mod pointers;
 mod program;
 mod programs;
 mod reused;
+mod rights;
 #[path = "../serve_support/mod.rs"]
 mod serve_support;
 mod sockets;

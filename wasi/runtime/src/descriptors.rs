@@ -12,6 +12,7 @@
 use crate::errno::WasiError;
 use crate::host::call;
 use crate::path::{Ending, beneath};
+use crate::rights::Rights;
 use crate::sockets::Socket;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -62,40 +63,10 @@ pub(crate) struct Descriptor {
     pub(crate) target: Target,
     /// Flags of WASI (`fdflags`), as last set.
     pub(crate) flags: u16,
-    /// What may be done with it. A program can only take rights away. Kept for `fd_fdstat_get`; what a file lets itself be used for was
-    /// decided when it was opened.
+    /// What may be done with it.
     pub(crate) rights: Rights,
     /// The entries of a directory, as they were when it was last read from its start, once it was read.
     pub(crate) listing: Option<Vec<Entry>>,
-}
-
-/// Rights of WASI: of the descriptor itself, and of what is opened beneath it.
-#[derive(Clone, Copy)]
-pub(crate) struct Rights {
-    /// Of the descriptor.
-    pub(crate) base: u64,
-    /// Of what is opened beneath it.
-    pub(crate) inheriting: u64,
-}
-
-impl Rights {
-    /// All that there are.
-    pub(crate) const ALL: Rights = Rights { base: (1 << 30) - 1, inheriting: (1 << 30) - 1 };
-    /// Reading.
-    pub(crate) const FD_READ: u64 = 1 << 1;
-    /// Moving the position.
-    const FD_SEEK: u64 = 1 << 2;
-    /// Asking for the position.
-    const FD_TELL: u64 = 1 << 5;
-    /// Writing.
-    pub(crate) const FD_WRITE: u64 = 1 << 6;
-    /// Those of a socket.
-    pub(crate) const SOCKET: Rights =
-        Rights { base: Rights::ALL.base & !(Rights::FD_SEEK | Rights::FD_TELL), inheriting: 0 };
-    /// Those of standard input.
-    pub(crate) const INPUT: Rights = Rights { base: Rights::FD_READ, inheriting: Rights::FD_READ };
-    /// Those of standard output and error.
-    pub(crate) const OUTPUT: Rights = Rights { base: Rights::FD_WRITE, inheriting: Rights::FD_WRITE };
 }
 
 /// An entry of a directory.
@@ -126,6 +97,15 @@ impl Descriptor {
     /// A new one, with these flags and rights.
     pub(crate) fn new(target: Target, flags: u16, rights: Rights) -> Descriptor {
         Descriptor { target, flags, rights, listing: None }
+    }
+
+    /// Refuses to read or write (`right`) it if that was taken away, or if it was not opened for it.
+    pub(crate) fn allow_transfer(&self, right: u64) -> Result<(), WasiError> {
+        self.rights.allow(right)?;
+        match self.target {
+            Target::File(_) | Target::Device(_) => self.rights.opened_for(right),
+            _ => Ok(()),
+        }
     }
 
     /// The libos's descriptor of a file.
@@ -261,6 +241,13 @@ impl Descriptors {
     /// One of them.
     pub(crate) fn get(&self, fd: u32) -> Result<&Descriptor, WasiError> {
         self.0.get(fd as usize).and_then(Option::as_ref).ok_or(WasiError::BADF)
+    }
+
+    /// One of them, for what needs all of these rights.
+    pub(crate) fn allowed(&self, fd: u32, rights: u64) -> Result<&Descriptor, WasiError> {
+        let descriptor = self.get(fd)?;
+        descriptor.rights.allow(rights)?;
+        Ok(descriptor)
     }
 
     /// One of them, to be changed.

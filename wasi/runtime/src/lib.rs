@@ -47,6 +47,7 @@ mod preview2;
 mod program;
 mod ready;
 mod refusal;
+mod rights;
 mod slots;
 mod sockets;
 mod stack;

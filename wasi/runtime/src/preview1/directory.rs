@@ -2,9 +2,10 @@
 
 use super::Call;
 use super::file::{filestat, flag, flags_of, stream, times};
-use crate::descriptors::{Descriptor, Entry, Place, Rights, Target, filetype};
+use crate::descriptors::{Descriptor, Entry, Place, Target, filetype};
 use crate::errno::WasiError;
 use crate::files;
+use crate::rights::Rights;
 use alloc::vec;
 use monohull_abi::file::open;
 use monohull_abi::number;
@@ -43,27 +44,22 @@ impl Call<'_> {
         if matches!(self.state.descriptors.get(fd)?.target, Target::Root) { Ok(()) } else { Err(WasiError::BADF) }
     }
 
-    /// A path beneath the directory `fd`.
-    fn place(&self, fd: u32, path: u32, len: u32) -> Result<Place, WasiError> {
+    /// A path beneath the directory `fd`, for what needs these rights.
+    fn place(&self, fd: u32, path: u32, len: u32, rights: u64) -> Result<Place, WasiError> {
         let path = self.guest.text(path, len)?;
-        self.state.descriptors.get(fd)?.at(path)
-    }
-
-    /// A call with one path.
-    fn by_path(&mut self, number: u32, fd: u32, path: u32, len: u32) -> Result<(), WasiError> {
-        files::by_path(number, &self.place(fd, path, len)?)
+        self.state.descriptors.allowed(fd, rights)?.at(path)
     }
 
     pub(super) fn path_create_directory(&mut self, fd: u32, path: u32, len: u32) -> Result<(), WasiError> {
-        self.by_path(number::FILE_MKDIR, fd, path, len)
+        files::by_path(number::FILE_MKDIR, &self.place(fd, path, len, Rights::PATH_CREATE_DIRECTORY)?)
     }
 
     pub(super) fn path_remove_directory(&mut self, fd: u32, path: u32, len: u32) -> Result<(), WasiError> {
-        self.by_path(number::FILE_RMDIR, fd, path, len)
+        files::by_path(number::FILE_RMDIR, &self.place(fd, path, len, Rights::PATH_REMOVE_DIRECTORY)?)
     }
 
     pub(super) fn path_unlink_file(&mut self, fd: u32, path: u32, len: u32) -> Result<(), WasiError> {
-        self.by_path(number::FILE_UNLINK, fd, path, len)
+        files::by_path(number::FILE_UNLINK, &self.place(fd, path, len, Rights::PATH_UNLINK_FILE)?)
     }
 
     pub(super) fn path_rename(
@@ -75,7 +71,8 @@ impl Call<'_> {
         to_path: u32,
         to_len: u32,
     ) -> Result<(), WasiError> {
-        files::rename(&self.place(fd, path, len)?, &self.place(to, to_path, to_len)?)
+        let from = self.place(fd, path, len, Rights::PATH_RENAME_SOURCE)?;
+        files::rename(&from, &self.place(to, to_path, to_len, Rights::PATH_RENAME_TARGET)?)
     }
 
     pub(super) fn path_filestat_get(
@@ -86,7 +83,7 @@ impl Call<'_> {
         len: u32,
         out: u32,
     ) -> Result<(), WasiError> {
-        let place = self.place(fd, path, len)?;
+        let place = self.place(fd, path, len, Rights::PATH_FILESTAT_GET)?;
         let bytes = match place.device() {
             Some(target) => stream(&Descriptor::new(target, 0, Rights::ALL)),
             None => filestat(&place.stat()?),
@@ -106,7 +103,7 @@ impl Call<'_> {
         which: u32,
     ) -> Result<(), WasiError> {
         let (accessed, modified) = times(accessed, modified, which)?;
-        files::set_times(&self.place(fd, path, len)?, accessed, modified)
+        files::set_times(&self.place(fd, path, len, Rights::PATH_FILESTAT_SET_TIMES)?, accessed, modified)
     }
 
     /// No mount has links.
@@ -121,8 +118,9 @@ impl Call<'_> {
         to_path: u32,
         to_len: u32,
     ) -> Result<(), WasiError> {
-        let new = self.place(to, to_path, to_len)?;
-        if files::kind(&self.place(fd, path, len)?.stat()?) == filetype::DIRECTORY {
+        let new = self.place(to, to_path, to_len, Rights::PATH_LINK_TARGET)?;
+        let old = self.place(fd, path, len, Rights::PATH_LINK_SOURCE)?;
+        if files::kind(&old.stat()?) == filetype::DIRECTORY {
             return Err(WasiError::PERM);
         }
         Err(files::no_link(&new))
@@ -138,7 +136,7 @@ impl Call<'_> {
         len: u32,
     ) -> Result<(), WasiError> {
         self.guest.text(target, target_len)?;
-        Err(files::no_link(&self.place(fd, path, len)?))
+        Err(files::no_link(&self.place(fd, path, len, Rights::PATH_SYMLINK)?))
     }
 
     /// What is there is no link.
@@ -151,7 +149,7 @@ impl Call<'_> {
         _most: u32,
         _out: u32,
     ) -> Result<(), WasiError> {
-        self.place(fd, path, len)?.stat()?;
+        self.place(fd, path, len, Rights::PATH_READLINK)?.stat()?;
         Err(WasiError::INVAL)
     }
 
@@ -169,14 +167,16 @@ impl Call<'_> {
         out: u32,
     ) -> Result<(), WasiError> {
         let flags = flags_of(flags)?;
-        let place = self.place(fd, path, len)?;
+        let needed = [(CREATE, Rights::PATH_CREATE_FILE), (TRUNCATE, Rights::PATH_FILESTAT_SET_SIZE)];
+        let needed =
+            needed.iter().filter(|(bit, _)| how & bit != 0).fold(Rights::PATH_OPEN, |all, (_, right)| all | right);
+        let place = self.place(fd, path, len, needed)?;
         // Nothing is made or emptied that the program gets no descriptor of.
         self.guest.bytes(out, 4)?;
         if !self.state.descriptors.has_room() {
             return Err(WasiError::MFILE);
         }
-        let parent = self.state.descriptors.get(fd)?.rights.inheriting;
-        let mut rights = Rights { base: base & parent, inheriting: inheriting & parent };
+        let mut rights = self.state.descriptors.get(fd)?.rights.beneath(base, inheriting);
         let bits = [
             (rights.base & Rights::FD_READ != 0, open::READ),
             (rights.base & Rights::FD_WRITE != 0, open::WRITE),
@@ -213,6 +213,7 @@ impl Call<'_> {
         out: u32,
     ) -> Result<(), WasiError> {
         let descriptor = self.state.descriptors.get_mut(fd)?;
+        descriptor.rights.allow(Rights::FD_READDIR)?;
         if cookie == 0 || descriptor.listing.is_none() {
             let own = |name: &str| Entry { name: name.into(), kind: filetype::DIRECTORY, node: 0 };
             let mut entries = vec![own("."), own("..")];

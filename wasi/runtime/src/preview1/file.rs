@@ -7,6 +7,7 @@ use crate::descriptors::{Descriptor, Device, Target};
 use crate::errno::WasiError;
 use crate::files;
 use crate::host::{call, now};
+use crate::rights::Rights;
 use alloc::vec::Vec;
 use core::ops::Range;
 use monohull_abi::file::{AT_POSITION, FileStat, IoVec, KEEP_TIME, Whence};
@@ -58,7 +59,9 @@ impl Call<'_> {
     pub(super) fn fd_read(&mut self, fd: u32, buffers: u32, count: u32, out: u32) -> Result<(), WasiError> {
         let ranges = self.guest.buffers(buffers, count)?;
         self.guest.bytes(out, 4)?;
-        let bytes = match &self.state.descriptors.get(fd)?.target {
+        let descriptor = self.state.descriptors.get(fd)?;
+        descriptor.allow_transfer(Rights::FD_READ)?;
+        let bytes = match &descriptor.target {
             Target::Stdin => self.read_stdin(&ranges)?,
             Target::Output(_) => return Err(WasiError::BADF),
             &Target::Device(device) => self.read_device(device, &ranges),
@@ -106,7 +109,9 @@ impl Call<'_> {
     ) -> Result<(), WasiError> {
         let ranges = self.guest.buffers(buffers, count)?;
         self.guest.bytes(out, 4)?;
-        if let Target::Output(_) = self.state.descriptors.get(fd)?.target {
+        let descriptor = self.state.descriptors.allowed(fd, Rights::FD_READ | Rights::FD_SEEK)?;
+        descriptor.allow_transfer(Rights::FD_READ)?;
+        if let Target::Output(_) = descriptor.target {
             return Err(WasiError::BADF);
         }
         let bytes = self.vector(number::FILE_READV, fd, &ranges, offset_of(offset, &ranges)?)?;
@@ -116,7 +121,9 @@ impl Call<'_> {
     pub(super) fn fd_write(&mut self, fd: u32, buffers: u32, count: u32, out: u32) -> Result<(), WasiError> {
         let ranges = self.guest.buffers(buffers, count)?;
         self.guest.bytes(out, 4)?;
-        let bytes = match self.state.descriptors.get(fd)?.target {
+        let descriptor = self.state.descriptors.get(fd)?;
+        descriptor.allow_transfer(Rights::FD_WRITE)?;
+        let bytes = match descriptor.target {
             Target::Output(stream) => {
                 let mut total = 0;
                 for range in ranges {
@@ -148,7 +155,9 @@ impl Call<'_> {
     ) -> Result<(), WasiError> {
         let ranges = self.guest.buffers(buffers, count)?;
         self.guest.bytes(out, 4)?;
-        if let Target::Stdin = self.state.descriptors.get(fd)?.target {
+        let descriptor = self.state.descriptors.allowed(fd, Rights::FD_WRITE | Rights::FD_SEEK)?;
+        descriptor.allow_transfer(Rights::FD_WRITE)?;
+        if let Target::Stdin = descriptor.target {
             return Err(WasiError::BADF);
         }
         let bytes = self.vector(number::FILE_WRITEV, fd, &ranges, offset_of(offset, &ranges)?)?;
@@ -170,6 +179,10 @@ impl Call<'_> {
     pub(super) fn fd_seek(&mut self, fd: u32, offset: i64, whence: u32, out: u32) -> Result<(), WasiError> {
         let whence = Whence::from_raw(whence.into()).ok_or(WasiError::INVAL)?;
         let descriptor = self.state.descriptors.get(fd)?;
+        match (offset, whence) {
+            (0, Whence::Current) => descriptor.rights.allow_one(Rights::FD_SEEK | Rights::FD_TELL)?,
+            _ => descriptor.rights.allow(Rights::FD_SEEK)?,
+        }
         let position = match descriptor.target {
             // It has no position.
             Target::Device(_) => 0,
@@ -191,20 +204,20 @@ impl Call<'_> {
     }
 
     pub(super) fn fd_sync(&mut self, fd: u32) -> Result<(), WasiError> {
-        files::sync(self.state.descriptors.get(fd)?)
+        files::sync(self.state.descriptors.allowed(fd, Rights::FD_SYNC)?)
     }
 
     pub(super) fn fd_datasync(&mut self, fd: u32) -> Result<(), WasiError> {
-        self.fd_sync(fd)
+        files::sync(self.state.descriptors.allowed(fd, Rights::FD_DATASYNC)?)
     }
 
     pub(super) fn fd_advise(&mut self, fd: u32, _offset: u64, _len: u64, advice: u32) -> Result<(), WasiError> {
-        self.state.descriptors.get(fd)?.file()?;
+        self.state.descriptors.allowed(fd, Rights::FD_ADVISE)?.file()?;
         if advice > ADVICE_MAX { Err(WasiError::INVAL) } else { Ok(()) }
     }
 
     pub(super) fn fd_allocate(&mut self, fd: u32, offset: u64, len: u64) -> Result<(), WasiError> {
-        let file = self.state.descriptors.get(fd)?.file()?;
+        let file = self.state.descriptors.allowed(fd, Rights::FD_ALLOCATE)?.file()?;
         let end = offset.checked_add(len).filter(|_| len > 0).ok_or(WasiError::INVAL)?;
         if files::stat(file)?.size < end {
             call(number::FILE_FTRUNCATE, [file, end])?;
@@ -225,6 +238,7 @@ impl Call<'_> {
     pub(super) fn fd_fdstat_set_flags(&mut self, fd: u32, flags: u32) -> Result<(), WasiError> {
         let flags = flags_of(flags)?;
         let descriptor = self.state.descriptors.get_mut(fd)?;
+        descriptor.rights.allow(Rights::FD_FDSTAT_SET_FLAGS)?;
         match &descriptor.target {
             Target::File(handle) => files::set_append(handle.0, flags & flag::APPEND != 0)?,
             Target::Socket(socket) => socket.set_non_blocking(flags & flag::NONBLOCK != 0)?,
@@ -235,22 +249,17 @@ impl Call<'_> {
     }
 
     pub(super) fn fd_fdstat_set_rights(&mut self, fd: u32, base: u64, inheriting: u64) -> Result<(), WasiError> {
-        let rights = &mut self.state.descriptors.get_mut(fd)?.rights;
-        if base & !rights.base != 0 || inheriting & !rights.inheriting != 0 {
-            return Err(WasiError::NOTCAPABLE);
-        }
-        (rights.base, rights.inheriting) = (base, inheriting);
-        Ok(())
+        self.state.descriptors.get_mut(fd)?.rights.reduce(base, inheriting)
     }
 
     pub(super) fn fd_filestat_get(&mut self, fd: u32, out: u32) -> Result<(), WasiError> {
-        let descriptor = self.state.descriptors.get(fd)?;
+        let descriptor = self.state.descriptors.allowed(fd, Rights::FD_FILESTAT_GET)?;
         let bytes = files::stat_of(descriptor)?.map_or_else(|| stream(descriptor), |stat| filestat(&stat));
         self.guest.store(out, &bytes)
     }
 
     pub(super) fn fd_filestat_set_size(&mut self, fd: u32, size: u64) -> Result<(), WasiError> {
-        let file = self.state.descriptors.get(fd)?.file()?;
+        let file = self.state.descriptors.allowed(fd, Rights::FD_FILESTAT_SET_SIZE)?.file()?;
         call(number::FILE_FTRUNCATE, [file, size])?;
         Ok(())
     }
@@ -262,7 +271,7 @@ impl Call<'_> {
         modified: u64,
         which: u32,
     ) -> Result<(), WasiError> {
-        let descriptor = self.state.descriptors.get(fd)?;
+        let descriptor = self.state.descriptors.allowed(fd, Rights::FD_FILESTAT_SET_TIMES)?;
         let (accessed, modified) = times(accessed, modified, which)?;
         files::set_times_of(descriptor, accessed, modified)
     }

@@ -14,6 +14,7 @@ use crate::descriptors::Target;
 use crate::errno::WasiError;
 use crate::files;
 use crate::host::{call, now};
+use crate::rights::Rights;
 use crate::sockets::{self, READ as READABLE, WRITE as WRITABLE};
 use alloc::vec::Vec;
 use monohull_abi::file::Whence;
@@ -125,7 +126,10 @@ impl Call<'_> {
             }
             READ | WRITE => {
                 let fd = self.guest.load_u32(at + 16)?;
-                let ready = match self.state.descriptors.get(fd).map(|descriptor| &descriptor.target) {
+                let right = if tag == READ { Rights::FD_READ } else { Rights::FD_WRITE };
+                let descriptor = self.state.descriptors.allowed(fd, right | Rights::POLL_FD_READWRITE);
+                let ready = match descriptor.map(|descriptor| &descriptor.target) {
+                    Err(error) => Err(error),
                     Ok(Target::Socket(_)) => {
                         let wanted = if tag == READ { READABLE } else { WRITABLE };
                         return Ok(Event { socket: Some((fd, wanted)), ..event(Ok(1), NEVER) });

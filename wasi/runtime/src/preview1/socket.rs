@@ -16,9 +16,10 @@
 
 use super::Call;
 use super::file::{flag, flags_of};
-use crate::descriptors::{Descriptor, Descriptors, Rights, Target};
+use crate::descriptors::{Descriptor, Descriptors, Target};
 use crate::errno::WasiError;
 use crate::host::explanation;
+use crate::rights::Rights;
 use crate::sockets::{self, Socket};
 use alloc::format;
 use alloc::string::String;
@@ -73,7 +74,7 @@ pub(super) fn open(descriptors: &mut Descriptors, environment: &mut alloc::vec::
             let why = if why.is_empty() { format!("{error}") } else { why };
             format_err!("`{ADDRESSES}` in the step's `env`: {text}: {why}")
         })?;
-        let inserted = descriptors.insert(Descriptor::new(Target::Socket(socket), 0, Rights::SOCKET));
+        let inserted = descriptors.insert(Descriptor::new(Target::Socket(socket), 0, Rights::LISTENER));
         inserted.map_err(|_| format_err!("`{ADDRESSES}` in the step's `env` names too many addresses"))?;
         count += 1;
     }
@@ -89,11 +90,12 @@ impl Call<'_> {
         if !self.state.descriptors.has_room() {
             return Err(WasiError::MFILE);
         }
-        let accepted = self.state.descriptors.get(fd)?.socket()?.accept()?;
+        let listener = self.state.descriptors.allowed(fd, Rights::SOCK_ACCEPT)?;
+        let (accepted, rights) = (listener.socket()?.accept()?, listener.rights.beneath(Rights::CONNECTION_BASE, 0));
         if flags & flag::NONBLOCK != 0 {
             accepted.set_non_blocking(true)?;
         }
-        let new = self.state.descriptors.insert(Descriptor::new(Target::Socket(accepted), flags, Rights::SOCKET))?;
+        let new = self.state.descriptors.insert(Descriptor::new(Target::Socket(accepted), flags, rights))?;
         self.guest.store_u32(out, new)
     }
 
@@ -121,7 +123,7 @@ impl Call<'_> {
     /// Reads what has arrived into the first buffer, and waits for one byte alone; with [`WAIT_ALL`] until all buffers are full.
     pub(super) fn receive(&mut self, fd: u32, ranges: &[Range<usize>], flags: u32) -> Result<u64, WasiError> {
         let Call { guest, state } = self;
-        let socket = state.descriptors.get(fd)?.socket()?;
+        let socket = state.descriptors.allowed(fd, Rights::FD_READ)?.socket()?;
         let how = if flags & PEEK != 0 { LEAVE } else { 0 };
         let mut total = 0;
         for range in ranges.iter().filter(|range| !range.is_empty()) {
@@ -166,7 +168,7 @@ impl Call<'_> {
 
     /// Writes buffers as far as there is room.
     pub(super) fn send(&mut self, fd: u32, ranges: &[Range<usize>]) -> Result<u64, WasiError> {
-        let socket = self.state.descriptors.get(fd)?.socket()?;
+        let socket = self.state.descriptors.allowed(fd, Rights::FD_WRITE)?.socket()?;
         let mut total = 0;
         for range in ranges.iter().filter(|range| !range.is_empty()) {
             match socket.send(&self.guest.0[range.clone()]) {
@@ -184,7 +186,7 @@ impl Call<'_> {
     }
 
     pub(super) fn sock_shutdown(&mut self, fd: u32, how: u32) -> Result<(), WasiError> {
-        let socket = self.state.descriptors.get(fd)?.socket()?;
+        let socket = self.state.descriptors.allowed(fd, Rights::SOCK_SHUTDOWN)?.socket()?;
         socket.shut_down(match how {
             READING => SocketShutdown::Read,
             WRITING => SocketShutdown::Write,
@@ -211,7 +213,7 @@ impl Call<'_> {
             return Err(WasiError::MFILE);
         }
         let socket = Socket::connect_later(to).inspect_err(|_| self.state.explanation = explanation())?;
-        let descriptor = Descriptor::new(Target::Socket(socket), flag::NONBLOCK, Rights::SOCKET);
+        let descriptor = Descriptor::new(Target::Socket(socket), flag::NONBLOCK, Rights::CONNECTION);
         let new = self.state.descriptors.insert(descriptor)?;
         self.guest.store_u32(out, new)
     }

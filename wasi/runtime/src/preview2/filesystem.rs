@@ -7,10 +7,11 @@ use super::types::{
     PathFlags, StreamFailure,
 };
 use super::{Caller, State, resource};
-use crate::descriptors::{Descriptor, Entry, Place, Rights, Target};
+use crate::descriptors::{Descriptor, Entry, Place, Target};
 use crate::errno::WasiError;
 use crate::files;
 use crate::host::{call, now};
+use crate::rights::Rights;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
