@@ -4,6 +4,7 @@
 //! The compiler and the runtime come from `cargo xtask build`; `cargo xtask test` does both.
 
 mod accidents;
+mod addresses;
 mod attacks;
 mod callbacks;
 mod calls;

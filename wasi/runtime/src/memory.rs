@@ -6,12 +6,13 @@
 use alloc::format;
 use alloc::string::ToString;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::layout::PAGE;
 use monohull_abi::number::{DISCARD, MAP, MAP_IMAGE, PROTECT, UNMAP};
 use monohull_abi::types::MapAccess;
 use monohull_trampoline::user::hostcall;
+use monohull_wasi_settings::ADDRESSES;
 use wasmtime::{Error, ResourcesRequired, format_err};
 
 /// Wasmtime's flags for what pages may be used for.
@@ -47,6 +48,13 @@ extern "C" fn wasmtime_page_size() -> usize {
 #[unsafe(no_mangle)]
 extern "C" fn wasmtime_mmap_new(size: usize, flags: u32, to: &mut *mut u8) -> i32 {
     let mapped = access(flags).and_then(|access| call(MAP, [size as u64, 0, access]));
+    if flags == 0 && size as u64 >= ADDRESSES {
+        match mapped {
+            Ok(_) => _ = RESERVED.fetch_add(1, Ordering::Relaxed),
+            // What cannot be read or written takes addresses and no memory.
+            Err(_) => LACKS_ADDRESSES.store(true, Ordering::Relaxed),
+        }
+    }
     status(mapped.map(|address| *to = address as *mut u8))
 }
 
@@ -75,9 +83,22 @@ pub(crate) fn copy_data() {
     COPIES.store(true, Ordering::Relaxed);
 }
 
-/// Why a program that needs this could not be instantiated. If its memory is larger at the start than the step's, Wasmtime knows the error's number alone.
+/// Linear memories with guards that were made, and whether there were no addresses for another one.
+static RESERVED: AtomicU32 = AtomicU32::new(0);
+static LACKS_ADDRESSES: AtomicBool = AtomicBool::new(false);
+
+/// Why a program that needs this could not be instantiated. If there are no addresses for all of its memories, or one is larger at the start than the
+/// step's, Wasmtime knows the error's number alone.
 pub(crate) fn explain(error: Error, needs: Option<ResourcesRequired>) -> Error {
     let lacks = error.root_cause().to_string() == format!("os error {}", Errno::OutOfMemory as i32);
+    if lacks && LACKS_ADDRESSES.load(Ordering::Relaxed) {
+        let fit = RESERVED.load(Ordering::Relaxed);
+        let all = needs.map_or_else(|| "more".to_string(), |needs| needs.num_memories.to_string());
+        return format_err!(
+            "out of addresses: the program has {all} memories, each of which reserves 4 GiB of addresses, and there is room for {fit}. \
+             Built with `--explicit-checks` they reserve none"
+        );
+    }
     match needs.and_then(|needs| needs.max_initial_memory_size) {
         Some(pages) if lacks => {
             let begins = if pages % 16 == 0 { format!("{} MiB", pages / 16) } else { format!("{} KiB", pages * 64) };

@@ -57,6 +57,8 @@ impl Level {
 const RESERVATION: u64 = 4 << 30;
 /// Addresses without access before and behind it. Accesses with a larger constant offset are checked by instructions.
 const GUARD: u64 = 32 << 20;
+/// Addresses that a linear memory with guards takes, or a few more.
+pub const ADDRESSES: u64 = RESERVATION + GUARD;
 
 /// What a memory that is moved to grow has beyond what was asked for.
 const GROWTH: u64 = 1 << 20;
