@@ -206,7 +206,7 @@ fn wrong_handles_and_addresses_of_components_are_failures() {
 }
 
 /// `error-code` of `wasi:filesystem`.
-const CODES: [&str; 37] = [
+pub(super) const CODES: [&str; 37] = [
     "access",
     "would-block",
     "already",

@@ -43,4 +43,5 @@ mod sockets;
 mod stops;
 mod streams;
 mod support;
+mod synced;
 mod traps;

@@ -54,6 +54,54 @@ pub(crate) fn traced(folder: &Path, args: &[&str], kill_at: usize) -> usize {
     }
 }
 
+/// Runs the program to its end, with all processes that it starts: how often they make this system call.
+pub(crate) fn counted(folder: &Path, args: &[&str], call: i64) -> usize {
+    let mut command = command(folder, args);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: one system call between fork and exec; it takes no lock and no memory.
+    unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
+    let mut child = command.spawn().expect("the program starts");
+    let program = Pid::from_raw(child.id() as i32);
+    assert!(matches!(waitpid(program, None), Ok(WaitStatus::Stopped(_, Signal::SIGTRAP))), "it stops at its start");
+    let processes = Options::PTRACE_O_TRACEFORK | Options::PTRACE_O_TRACEVFORK | Options::PTRACE_O_TRACECLONE;
+    let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL | processes;
+    ptrace::setoptions(program, options).expect("options");
+    ptrace::syscall(program, None).expect("it goes on");
+    let mut count = 0;
+    let ended = loop {
+        let mut status = 0;
+        // Of this thread alone: others wait for programs of theirs. There are signals that nix has no name of.
+        // SAFETY: it writes a number.
+        let stopped = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
+        assert!(stopped > 0, "{}", std::io::Error::last_os_error());
+        if !libc::WIFSTOPPED(status) {
+            match stopped == program.as_raw() {
+                true => break status,
+                false => continue,
+            }
+        }
+        let signal = match libc::WSTOPSIG(status) {
+            // A system call, before it or behind it, where there is a result instead of this.
+            stop if stop == libc::SIGTRAP | 0x80 => {
+                let begins = |registers: libc::user_regs_struct| {
+                    registers.orig_rax as i64 == call && registers.rax as i64 == -i64::from(libc::ENOSYS)
+                };
+                count += usize::from(ptrace::getregs(Pid::from_raw(stopped)).is_ok_and(begins));
+                0
+            }
+            // A new process or thread, and its start.
+            libc::SIGTRAP | libc::SIGSTOP => 0,
+            other => other,
+        };
+        // SAFETY: it is stopped; if it was killed meanwhile, this fails.
+        unsafe { libc::ptrace(libc::PTRACE_SYSCALL, stopped, 0, signal) };
+    };
+    // There is nothing to wait for any more.
+    let _ = child.wait();
+    assert_eq!(ended, 0);
+    count
+}
+
 /// What became of a program one of whose system calls has failed.
 pub(crate) struct Failed {
     /// How many it has made that can fail.

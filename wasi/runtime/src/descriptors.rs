@@ -57,6 +57,10 @@ impl Drop for Handle {
     }
 }
 
+/// The flags of WASI (`fdflags`) with which every write reaches the host's storage before it returns: `DSYNC`, `RSYNC` and `SYNC`. They do the
+/// same here.
+pub(crate) const WRITE_THROUGH: u16 = 1 << 1 | 1 << 3 | 1 << 4;
+
 /// One descriptor of the program.
 pub(crate) struct Descriptor {
     /// What it stands for.

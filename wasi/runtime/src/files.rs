@@ -1,7 +1,7 @@
 //! What both versions of WASI do with files and streams: each function here takes descriptors and bytes, and knows nothing of how a
 //! version passes them.
 
-use crate::descriptors::{Descriptor, Entry, Handle, Place, Target, filetype};
+use crate::descriptors::{Descriptor, Entry, Handle, Place, Target, WRITE_THROUGH, filetype};
 use crate::errno::WasiError;
 use crate::host::call;
 use crate::path::Ending;
@@ -36,9 +36,16 @@ pub(crate) fn read_at(file: u64, buffer: &mut [u8], offset: u64) -> Result<u64, 
 }
 
 /// Writes a part of a file: how many bytes.
-pub(crate) fn write_at(file: u64, bytes: &[u8], offset: u64) -> Result<u64, WasiError> {
+pub(crate) fn write_at(descriptor: &Descriptor, bytes: &[u8], offset: u64) -> Result<u64, WasiError> {
     let vector = IoVec { address: bytes.as_ptr() as u64, len: bytes.len() as u64 };
-    call(number::FILE_WRITEV, [file, &raw const vector as u64, 1, offset])
+    let written = call(number::FILE_WRITEV, [descriptor.file()?, &raw const vector as u64, 1, offset])?;
+    finish_write(descriptor)?;
+    Ok(written)
+}
+
+/// To be called behind each write to a file: with a flag for that, what was written has reached the host's storage then.
+pub(crate) fn finish_write(descriptor: &Descriptor) -> Result<(), WasiError> {
+    if descriptor.flags & WRITE_THROUGH == 0 { Ok(()) } else { sync(descriptor) }
 }
 
 /// Whether every write to the open file goes to its end, from now on.

@@ -20,7 +20,7 @@ pub(super) mod flag {
     pub(crate) const APPEND: u16 = 1;
     /// What would wait is [`WasiError::AGAIN`](super::WasiError::AGAIN): of sockets. Nothing else waits.
     pub(crate) const NONBLOCK: u16 = 1 << 2;
-    /// All of them. The others change nothing: every write has reached the file system when it returns.
+    /// All of them. The others are [`WRITE_THROUGH`](crate::descriptors::WRITE_THROUGH).
     pub(crate) const ALL: u16 = 0b11111;
 }
 
@@ -166,14 +166,16 @@ impl Call<'_> {
 
     /// One call for several buffers.
     fn vector(&mut self, number: u32, fd: u32, ranges: &[Range<usize>], offset: u64) -> Result<u64, WasiError> {
-        let file = match &self.state.descriptors.get(fd)? {
-            Descriptor { target: Target::Root | Target::Directory(_), .. } if number == number::FILE_READV => {
-                return Err(WasiError::ISDIR);
-            }
-            descriptor => descriptor.positioned()?,
-        };
-        let vectors = vectors(self.guest.0, ranges);
-        call(number, [file, vectors.as_ptr() as u64, vectors.len() as u64, offset])
+        let descriptor = self.state.descriptors.get(fd)?;
+        if number == number::FILE_READV && matches!(descriptor.target, Target::Root | Target::Directory(_)) {
+            return Err(WasiError::ISDIR);
+        }
+        let (file, vectors) = (descriptor.positioned()?, vectors(self.guest.0, ranges));
+        let bytes = call(number, [file, vectors.as_ptr() as u64, vectors.len() as u64, offset])?;
+        if number == number::FILE_WRITEV {
+            files::finish_write(descriptor)?;
+        }
+        Ok(bytes)
     }
 
     pub(super) fn fd_seek(&mut self, fd: u32, offset: i64, whence: u32, out: u32) -> Result<(), WasiError> {

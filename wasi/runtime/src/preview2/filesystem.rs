@@ -7,7 +7,7 @@ use super::types::{
     PathFlags, StreamFailure,
 };
 use super::{Caller, State, resource};
-use crate::descriptors::{Descriptor, Entry, Place, Target};
+use crate::descriptors::{Descriptor, Entry, Place, Target, WRITE_THROUGH};
 use crate::errno::WasiError;
 use crate::files;
 use crate::host::{call, now};
@@ -87,7 +87,11 @@ impl Opened {
         let place = if changes { self.changing(path)? } else { self.at(path)? };
         let target = files::open(&place, wanted)?;
         let may_change = self.may_change && matches!(target, Target::Directory(_));
-        Ok(Opened { descriptor: Arc::new(Descriptor::new(target, 0, Rights::ALL)), flags, may_change })
+        let sync = DescriptorFlags::FILE_INTEGRITY_SYNC
+            | DescriptorFlags::DATA_INTEGRITY_SYNC
+            | DescriptorFlags::REQUESTED_WRITE_SYNC;
+        let kept = if flags.intersects(sync) { WRITE_THROUGH } else { 0 };
+        Ok(Opened { descriptor: Arc::new(Descriptor::new(target, kept, Rights::ALL)), flags, may_change })
     }
 }
 
@@ -219,9 +223,9 @@ pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
     types.func_wrap(
         "[method]descriptor.write",
         |caller: Caller<'_>, (this, bytes, offset): (Resource<Opened>, WasmList<u8>, u64)| {
-            let file = caller.data().table.get(&this)?.descriptor.file();
+            let descriptor = &caller.data().table.get(&this)?.descriptor;
             let bytes = bytes.as_le_slice(&caller);
-            let written = file.and_then(|file| files::write_at(file, bytes, position(offset)?));
+            let written = position(offset).and_then(|offset| files::write_at(descriptor, bytes, offset));
             Ok((written.map_err(ErrorCode::from),))
         },
     )?;

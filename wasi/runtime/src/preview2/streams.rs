@@ -123,11 +123,11 @@ impl OutputStream {
             let written = match self {
                 OutputStream::Output(stream) => files::write_output(*stream, bytes)?,
                 OutputStream::File(descriptor, position) => {
-                    let written = files::write_at(descriptor.file()?, bytes, *position)?;
+                    let written = files::write_at(descriptor, bytes, *position)?;
                     *position = position.saturating_add(written);
                     written
                 }
-                OutputStream::Append(descriptor) => append(descriptor.file()?, bytes)?,
+                OutputStream::Append(descriptor) => append(descriptor, bytes)?,
                 OutputStream::Body(sink) => match sink.write(bytes) {
                     true => bytes.len() as u64,
                     false => return Err(End::Closed),
@@ -153,9 +153,10 @@ impl OutputStream {
 }
 
 /// Writes to the end of a file. Other streams of the same file have positions, so it is not opened for that.
-fn append(file: u64, bytes: &[u8]) -> Answer<u64, WasiError> {
+fn append(descriptor: &Descriptor, bytes: &[u8]) -> Answer<u64, WasiError> {
+    let file = descriptor.file()?;
     files::set_append(file, true)?;
-    let written = files::write_at(file, bytes, AT_POSITION);
+    let written = files::write_at(descriptor, bytes, AT_POSITION);
     files::set_append(file, false)?;
     written
 }
