@@ -56,7 +56,6 @@ pub(super) fn generated(number: u64) -> Vec<u8> {
         custom_page_sizes_enabled: false,
         // They include `externref`, for which Wasmtime has a collector.
         reference_types_enabled: false,
-        relaxed_simd_enabled: false,
         shared_everything_threads_enabled: false,
         threads_enabled: false,
         wide_arithmetic_enabled: false,

@@ -34,6 +34,7 @@ mod pointers;
 #[path = "../support/program.rs"]
 mod program;
 mod programs;
+mod relaxed;
 mod reused;
 mod rights;
 #[path = "../serve_support/mod.rs"]

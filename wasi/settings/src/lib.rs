@@ -107,5 +107,7 @@ pub fn configure(config: &mut Config, checks: Checks) {
         .memory_guaranteed_dense_image_size(0)
         .gc_support(false)
         .concurrency_support(false)
-        .wasm_relaxed_simd(false);
+        .wasm_relaxed_simd(true)
+        // What it leaves open is the same on every processor.
+        .relaxed_simd_deterministic(true);
 }
