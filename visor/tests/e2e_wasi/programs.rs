@@ -50,6 +50,8 @@ pub(super) fn tour(image: &str, connection: &str, exit: &str) {
             "missing: Some(NotFound)",
             "not empty: Some(Some(55))",
             "left: 0",
+            "to a stream",
+            "devices: 0 true true false Some(NotFound)",
             &format!("connected: Some({connection})"),
             "standard input: \"typed\\n\"",
             "standard error",

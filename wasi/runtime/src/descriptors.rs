@@ -48,6 +48,18 @@ pub(crate) enum Device {
     Random,
 }
 
+impl Device {
+    /// Reads from it: how many bytes.
+    pub(crate) fn read(self, buffer: &mut [u8]) -> usize {
+        match self {
+            Device::Null => return 0,
+            Device::Zero => buffer.fill(0),
+            Device::Random => monohull_std::random::fill(buffer),
+        }
+        buffer.len()
+    }
+}
+
 /// A descriptor of the libos, closed when it is dropped.
 pub(crate) struct Handle(pub(crate) u64);
 
@@ -152,7 +164,14 @@ impl Descriptor {
 
     /// `filetype` of what it stands for.
     pub(crate) fn kind(&self) -> u8 {
-        match self.target {
+        self.target.kind()
+    }
+}
+
+impl Target {
+    /// Its `filetype`.
+    pub(crate) fn kind(&self) -> u8 {
+        match self {
             Target::Stdin | Target::Output(_) => filetype::UNKNOWN,
             Target::Device(_) => filetype::CHARACTER_DEVICE,
             Target::Root | Target::Directory(_) => filetype::DIRECTORY,

@@ -90,8 +90,15 @@ pub(crate) fn sync(descriptor: &Descriptor) -> Result<(), WasiError> {
     }
 }
 
-/// Opens what may be a file or a directory, with the libos's flags.
+/// Opens what may be a file, a directory, a device or a stream, with the libos's flags.
 pub(crate) fn open(place: &Place, mut flags: u64) -> Result<Target, WasiError> {
+    if let Some(target) = place.device() {
+        return match flags {
+            flags if flags & flag::DIRECTORY != 0 => Err(WasiError::NOTDIR),
+            flags if flags & flag::CREATE != 0 && flags & flag::EXCLUSIVE != 0 => Err(WasiError::EXIST),
+            _ => Ok(target),
+        };
+    }
     if flags & flag::DIRECTORY != 0 {
         if flags & (flag::CREATE | flag::EXCLUSIVE | flag::TRUNCATE) != 0 {
             return Err(WasiError::INVAL);

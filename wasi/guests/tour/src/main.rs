@@ -26,6 +26,7 @@ fn main() -> std::io::Result<()> {
     println!("fish: {}", words["fish"]);
 
     files()?;
+    println!("devices: {}", devices()?);
     println!("connected: {:?}", TcpStream::connect(("127.0.0.1", 1)).map_err(|error| error.kind()).err());
     let mut input = String::new();
     std::io::stdin().read_to_string(&mut input)?;
@@ -77,4 +78,20 @@ fn files() -> std::io::Result<()> {
     fs::remove_dir_all("/work/tree")?;
     println!("left: {}", fs::read_dir("/work")?.count());
     Ok(())
+}
+
+/// What is read from devices: null has nothing, zero has zeros, and random bytes are others each time.
+fn devices() -> std::io::Result<String> {
+    fs::write("/dev/null", "gone")?;
+    let nothing = fs::read("/dev/null")?;
+    let some = |name: &str| -> std::io::Result<[u8; 16]> {
+        let mut bytes = [1; 16];
+        File::open(name)?.read_exact(&mut bytes)?;
+        Ok(bytes)
+    };
+    let random = some("/dev/urandom")? != some("/dev/random")?;
+    let is_file = fs::metadata("/dev/null")?.is_file() || File::open("/dev/zero")?.metadata()?.is_file();
+    let missing = File::open("/dev/none").map_err(|error| error.kind()).err();
+    OpenOptions::new().append(true).open("/dev/stdout")?.write_all(b"to a stream\n")?;
+    Ok(format!("{} {:?} {random} {is_file} {missing:?}", nothing.len(), some("/dev/zero")? == [0; 16]))
 }

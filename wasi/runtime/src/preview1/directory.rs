@@ -187,12 +187,7 @@ impl Call<'_> {
             (how & DIRECTORY != 0, open::DIRECTORY),
         ];
         let wanted = bits.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, bit)| all | bit);
-        let target = match place.device() {
-            Some(_) if how & DIRECTORY != 0 => return Err(WasiError::NOTDIR),
-            Some(_) if how & CREATE != 0 && how & EXCLUSIVE != 0 => return Err(WasiError::EXIST),
-            Some(target) => target,
-            None => files::open(&place, wanted)?,
-        };
+        let target = files::open(&place, wanted)?;
         match target {
             Target::Stdin => rights.base &= Rights::INPUT.base,
             Target::Output(_) => rights.base &= Rights::OUTPUT.base,

@@ -59,12 +59,35 @@ impl Opened {
         files::stat_of(&self.descriptor)?.ok_or(WasiError::BADF)
     }
 
-    /// At most so many bytes of a file, and whether it ends there.
+    /// What it is.
+    fn kind(&self) -> DescriptorType {
+        DescriptorType::from_kind(self.descriptor.kind())
+    }
+
+    /// At most so many bytes of a file or a device, and whether it ends there.
     fn read(&self, len: u64, offset: u64) -> Answer<(Vec<u8>, bool), WasiError> {
         let mut bytes = vec![0; len.min(READ_MAX) as usize];
-        let read = files::read_at(self.descriptor.file()?, &mut bytes, position(offset)?)?;
-        bytes.truncate(read as usize);
+        let read = match self.descriptor.target {
+            Target::Device(device) => device.read(&mut bytes),
+            _ => files::read_at(self.descriptor.file()?, &mut bytes, position(offset)?)? as usize,
+        };
+        bytes.truncate(read);
         Ok((bytes, read == 0 && len > 0))
+    }
+
+    /// A stream into it: into a file as this says.
+    fn output(
+        &self,
+        into_file: impl FnOnce(Arc<Descriptor>) -> Answer<OutputStream, WasiError>,
+    ) -> Answer<OutputStream, WasiError> {
+        match self.descriptor.target {
+            Target::Output(stream) => Ok(OutputStream::Output(stream)),
+            Target::Device(_) => Ok(OutputStream::Device),
+            _ => {
+                self.descriptor.file()?;
+                into_file(self.descriptor.clone())
+            }
+        }
     }
 
     fn set_size(&self, size: u64) -> Answer<(), WasiError> {
@@ -225,7 +248,10 @@ pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
         |caller: Caller<'_>, (this, bytes, offset): (Resource<Opened>, WasmList<u8>, u64)| {
             let descriptor = &caller.data().table.get(&this)?.descriptor;
             let bytes = bytes.as_le_slice(&caller);
-            let written = position(offset).and_then(|offset| files::write_at(descriptor, bytes, offset));
+            let written = match descriptor.target {
+                Target::Device(_) => Ok(bytes.len() as u64),
+                _ => position(offset).and_then(|offset| files::write_at(descriptor, bytes, offset)),
+            };
             Ok((written.map_err(ErrorCode::from),))
         },
     )?;
@@ -237,30 +263,39 @@ pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
 /// What is done with an open file or directory.
 fn of_files(methods: &mut Methods<'_>) -> Result<()> {
     methods.add_making("[method]descriptor.read-via-stream", |this, (offset,)| {
-        this.descriptor.file()?;
-        Ok(InputStream::File(this.descriptor.clone(), position(offset)?))
+        Ok(match this.descriptor.target {
+            Target::Stdin => InputStream::Stdin,
+            Target::Device(device) => InputStream::Device(device),
+            _ => {
+                this.descriptor.file()?;
+                InputStream::File(this.descriptor.clone(), position(offset)?)
+            }
+        })
     })?;
     methods.add_making("[method]descriptor.write-via-stream", |this, (offset,)| {
-        this.descriptor.file()?;
-        Ok(OutputStream::File(this.descriptor.clone(), position(offset)?))
+        this.output(|file| Ok(OutputStream::File(file, position(offset)?)))
     })?;
     methods.add_making("[method]descriptor.append-via-stream", |this, ()| {
-        this.descriptor.file()?;
-        Ok(OutputStream::Append(this.descriptor.clone()))
+        this.output(|file| Ok(OutputStream::Append(file)))
     })?;
     methods.add("[method]descriptor.advise", |this, (_, _, _): (u64, u64, Advice)| this.descriptor.file().map(drop))?;
     for name in ["[method]descriptor.sync", "[method]descriptor.sync-data"] {
         methods.add(name, |this, ()| files::sync(&this.descriptor))?;
     }
     methods.add("[method]descriptor.get-flags", |this, ()| Ok(this.flags))?;
-    methods.add("[method]descriptor.get-type", |this, ()| Ok(DescriptorType::from_kind(this.descriptor.kind())))?;
+    methods.add("[method]descriptor.get-type", |this, ()| Ok(this.kind()))?;
     methods.add("[method]descriptor.set-size", |this, (size,)| this.set_size(size))?;
     methods.add("[method]descriptor.set-times", |this, (accessed, modified)| {
         files::set_times_of(&this.descriptor, time(accessed)?, time(modified)?)
     })?;
     methods.add("[method]descriptor.read", |this, (len, offset)| this.read(len, offset))?;
-    methods.add("[method]descriptor.stat", |this, ()| this.stat().map(DescriptorStat::from))?;
-    methods.add("[method]descriptor.metadata-hash", |this, ()| this.stat().map(MetadataHash::from))
+    methods.add("[method]descriptor.stat", |this, ()| {
+        let stat = files::stat_of(&this.descriptor)?;
+        Ok(stat.map_or_else(|| DescriptorStat::of_kind(this.kind()), DescriptorStat::from))
+    })?;
+    methods.add("[method]descriptor.metadata-hash", |this, ()| {
+        Ok(files::stat_of(&this.descriptor)?.map_or(MetadataHash::NONE, MetadataHash::from))
+    })
 }
 
 /// What is done with paths beneath a directory. No mount has links, so it does not matter whether they are followed.
@@ -280,10 +315,15 @@ fn of_directories(methods: &mut Methods<'_>) -> Result<()> {
         methods.add(name, move |this, (path,): (String,)| files::by_path(number, &this.changing(&path)?))?;
     }
     methods.add("[method]descriptor.stat-at", |this, (_, path): (PathFlags, String)| {
-        this.at(&path)?.stat().map(DescriptorStat::from)
+        let place = this.at(&path)?;
+        match place.device() {
+            Some(target) => Ok(DescriptorStat::of_kind(DescriptorType::from_kind(target.kind()))),
+            None => place.stat().map(DescriptorStat::from),
+        }
     })?;
     methods.add("[method]descriptor.metadata-hash-at", |this, (_, path): (PathFlags, String)| {
-        this.at(&path)?.stat().map(MetadataHash::from)
+        let place = this.at(&path)?;
+        if place.device().is_some() { Ok(MetadataHash::NONE) } else { place.stat().map(MetadataHash::from) }
     })?;
     methods.add(
         "[method]descriptor.set-times-at",

@@ -10,7 +10,7 @@ use super::poll::Pollable;
 use super::readiness::Readable;
 use super::types::{StreamError, StreamFailure};
 use super::{Caller, State, resource};
-use crate::descriptors::Descriptor;
+use crate::descriptors::{Descriptor, Device};
 use crate::errno::WasiError;
 use crate::files;
 use alloc::string::ToString;
@@ -36,6 +36,8 @@ pub(super) enum InputStream {
     Stdin,
     /// A file, from a position on.
     File(Arc<Descriptor>, u64),
+    /// A device.
+    Device(Device),
     /// The content of a message.
     Body(Source),
     /// What the peer of a connection sends.
@@ -51,6 +53,8 @@ pub(super) enum OutputStream {
     File(Arc<Descriptor>, u64),
     /// The end of a file.
     Append(Arc<Descriptor>),
+    /// A device, which takes everything.
+    Device,
     /// The content of a message.
     Body(Sink),
     /// To the peer of a connection.
@@ -81,6 +85,7 @@ impl InputStream {
                 *position = position.saturating_add(bytes);
                 bytes as usize
             }
+            InputStream::Device(device) => device.read(&mut buffer),
             InputStream::Body(source) => source.read(&mut buffer)?,
             InputStream::Connection(connection) => match connection.read(&mut buffer, waits)? {
                 Some(bytes) => bytes,
@@ -128,6 +133,7 @@ impl OutputStream {
                     written
                 }
                 OutputStream::Append(descriptor) => append(descriptor, bytes)?,
+                OutputStream::Device => bytes.len() as u64,
                 OutputStream::Body(sink) => match sink.write(bytes) {
                     true => bytes.len() as u64,
                     false => return Err(End::Closed),
@@ -201,7 +207,7 @@ fn input(streams: &mut LinkerInstance<'_, State>) -> Result<()> {
         let table = &mut caller.data_mut().table;
         let pollable = match table.get(&this)? {
             InputStream::Stdin => Pollable::Input,
-            InputStream::File(..) | InputStream::Body(_) => Pollable::Ready,
+            InputStream::File(..) | InputStream::Device(_) | InputStream::Body(_) => Pollable::Ready,
             InputStream::Connection(connection) => {
                 Pollable::Socket(Arc::new(Readable(Arc::clone(connection.socket()))))
             }

@@ -148,6 +148,13 @@ impl From<FileStat> for DescriptorStat {
     }
 }
 
+impl DescriptorStat {
+    /// Of a stream or a device: its kind, and nothing else.
+    pub(super) fn of_kind(kind: DescriptorType) -> DescriptorStat {
+        DescriptorStat { kind, links: 0, size: 0, accessed: None, modified: None, changed: None }
+    }
+}
+
 /// Which time a file is to have.
 #[derive(ComponentType, Lift, Lower, Clone, Copy)]
 #[component(variant)]
@@ -200,6 +207,11 @@ impl From<Entry> for DirectoryEntry {
 pub(super) struct MetadataHash {
     lower: u64,
     upper: u64,
+}
+
+impl MetadataHash {
+    /// Of streams and devices, which no number tells apart.
+    pub(super) const NONE: MetadataHash = MetadataHash { lower: 0, upper: 0 };
 }
 
 impl From<FileStat> for MetadataHash {
