@@ -107,6 +107,72 @@ fn killed_invocations_end_at_once() {
 
 /// A checkpoint gets a label from outside, and can be gone back to by it.
 #[test]
+fn forks_and_rewinds_with_a_key_are_done_once() {
+    let state = StateFolder::new();
+    let server = start_on(&state);
+    sleeper(&server, "one");
+    let ask = |server: &Server, path: &str, body: &Value| {
+        server.ask_with("POST", &format!("/invocations/one/{path}"), &[KEY], body.to_string().as_bytes())
+    };
+    let names = |made: &Value, came: &str| -> Vec<String> {
+        keeps_to("Forked", made);
+        let copies = made["copies"].as_array().expect("a list").iter();
+        copies.filter(|copy| copy["came"] == came).map(|copy| copy["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    let two = json!({ "count": 2, "paused": true });
+    let made = names(&ask(&server, "fork", &two).expect(200).json(), "new");
+    assert_eq!(made.len(), 2);
+    // Another body, or another path, is another request.
+    for other in
+        [json!({ "count": 1, "paused": true }), json!({ "count": 2 }), json!({ "count": 2, "at": 1, "paused": true })]
+    {
+        ask(&server, "fork", &other).error(422, "invalid", "client");
+    }
+    ask(&server, "rewind", &json!({ "to": 1 })).error(422, "invalid", "client");
+    let rewind = |server: &Server, to: u64| {
+        let key = [("Idempotency-Key", "back")];
+        server.ask_with("POST", "/invocations/one/rewind", &key, json!({ "to": to }).to_string().as_bytes())
+    };
+    for _ in 0..2 {
+        let back = rewind(&server, 1).expect(200).json();
+        keeps_to("Rewound", &back);
+        assert_eq!((&back["generation"], &back["status"]), (&json!(2), &json!("suspended")));
+    }
+    rewind(&server, 2).error(422, "invalid", "client");
+    // It has gone on since, one of the copies was removed, and there is another server.
+    for verb in ["cancel", "purge"] {
+        server.post(&format!("/invocations/{}/{verb}", made[0]), b"");
+    }
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    let server = start_on(&state);
+    let again = ask(&server, "fork", &two).expect(200).json();
+    assert_eq!((names(&again, "gone"), names(&again, "same")), (vec![made[0].clone()], vec![made[1].clone()]));
+    assert_eq!((&again["generation"], &again["copies"][1]["status"]), (&json!(1), &json!("paused")));
+    assert_eq!(rewind(&server, 1).expect(200).json()["generation"], 2);
+    assert_eq!(server.get("/invocations/one").expect(200).json()["generation"], 2);
+    server.get(&format!("/invocations/{}", made[0])).error(410, "gone", "client");
+}
+
+/// Where a repeated request does something twice a key is refused, and where it does not it is taken.
+#[test]
+fn a_key_is_refused_where_it_would_mean_nothing() {
+    let server = start_on(&StateFolder::new());
+    sleeper(&server, "one");
+    let ask = |path: &str, body: &str| server.ask_with("POST", path, &[KEY], body.as_bytes());
+    ask("/invocations/one/checkpoints", r#"{"label": "here"}"#).error(400, "bad-request", "client");
+    ask("/workflows/agent/migrate", "{}").error(400, "bad-request", "client");
+    ask("/invocations", "an invocation").error(400, "bad-request", "client");
+    ask("/run", "{}").error(400, "bad-request", "client");
+    assert_eq!(server.get("/invocations/one/checkpoints").json()["checkpoints"][0]["label"], Value::Null);
+    for verb in ["pause", "pause", "resume", "resume", "cancel", "cancel"] {
+        ask(&format!("/invocations/one/{verb}"), "").expect(200);
+    }
+    ask("/invocations/one/kill", "").expect(200);
+    ask("/invocations/one/purge", "").expect(204);
+}
+
+#[test]
 fn a_checkpoint_is_made_a_save_point_from_outside() {
     let server = start_on(&StateFolder::new());
     sleeper(&server, "one");

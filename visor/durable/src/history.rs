@@ -159,6 +159,29 @@ pub enum Branched<T> {
     NoCheckpoint(Vec<u64>),
 }
 
+/// A request that is done once, however often it is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request<'a> {
+    /// Its key, which the client has chosen.
+    pub key: &'a str,
+    /// All that it asks for.
+    pub asks: &'a [u8],
+}
+
+/// As many requests with keys are remembered for each invocation.
+pub const REQUESTS_KEPT: u32 = 1000;
+
+/// What came of a request with a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Once<T> {
+    /// It was not made before, and this came of it.
+    Now(T),
+    /// It was done before, at this generation.
+    Before(u64),
+    /// The key is that of a request which asks for something else.
+    KeyTaken,
+}
+
 /// What became of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Copied {

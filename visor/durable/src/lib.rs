@@ -80,8 +80,8 @@ pub use clock::{Clock, SetClock, WallClock, nap, time_of};
 pub use exported::{Export, ExportError, Exported, ExportedMail};
 pub use hints::{Hints, NoHints, Poked};
 pub use history::{
-    Branched, Copied, Fork, Forks, History, KEEP, KEEP_MAX, Kept, Lineage, NoCheckpoint, Point, free_numbers,
-    has_branches,
+    Branched, Copied, Fork, Forks, History, KEEP, KEEP_MAX, Kept, Lineage, NoCheckpoint, Once, Point, REQUESTS_KEPT,
+    Request, free_numbers, has_branches,
 };
 pub use id::{InvalidId, InvocationId};
 pub use invocation::{Checkpoint, DamagedRow, Invocation, Listed, Status, Wait};

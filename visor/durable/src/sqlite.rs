@@ -24,6 +24,7 @@ mod outbox;
 mod pages;
 mod purge;
 mod reader;
+mod request;
 mod told;
 mod undelivered;
 mod unsynced;
@@ -174,6 +175,7 @@ impl Sqlite {
         transaction.execute_batch(versions::SCHEMA)?;
         transaction.execute_batch(unsynced::SCHEMA)?;
         transaction.execute_batch(purge::SCHEMA)?;
+        transaction.execute_batch(request::SCHEMA)?;
         add_column(&transaction, "unsynced", "filled", "BLOB")?;
         transaction.execute_batch(LIVING)?;
         transaction.commit()?;

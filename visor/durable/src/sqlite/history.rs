@@ -87,52 +87,24 @@ impl History for Sqlite {
 
     fn fork(&mut self, fork: Fork<'_>, now: u64) -> Result<Branched<Vec<Copied>>, MetaError> {
         let transaction = self.begin()?;
-        let (row, kept) = match branch(&transaction, fork.id, fork.at)? {
-            Branched::Done(found) => found,
-            Branched::Unknown => return Ok(Branched::Unknown),
-            Branched::Refused(status) => return Ok(Branched::Refused(status)),
-            Branched::NoCheckpoint(has) => return Ok(Branched::NoCheckpoint(has)),
-        };
-        let waits_in_it = row.status != Status::Failed && kept.generation == row.generation;
-        let kept = if waits_in_it { kept } else { kept.anew(now) };
-        let made = copy(&transaction, &row, &kept, (fork.copies, fork.paused), now)?;
-        for (id, _) in fork.copies.iter().zip(&made).filter(|(_, came)| **came == Copied::New) {
-            super::branches::tell_again(&transaction, id, &row.id, &kept.waits, now)?;
-        }
-        transaction.commit()?;
-        Ok(Branched::Done(made))
+        Ok(match fork_in(&transaction, fork, now)? {
+            Branched::Done((_, made)) => {
+                transaction.commit()?;
+                Branched::Done(made)
+            }
+            Branched::Unknown => Branched::Unknown,
+            Branched::Refused(status) => Branched::Refused(status),
+            Branched::NoCheckpoint(has) => Branched::NoCheckpoint(has),
+        })
     }
 
     fn rewind(&mut self, id: &InvocationId, to: u64, paused: bool, now: u64) -> Result<Branched<u64>, MetaError> {
         let transaction = self.begin()?;
-        let (before, kept) = match branch(&transaction, id, Some(to))? {
-            Branched::Done(found) => found,
-            Branched::Unknown => return Ok(Branched::Unknown),
-            Branched::Refused(status) => return Ok(Branched::Refused(status)),
-            Branched::NoCheckpoint(has) => return Ok(Branched::NoCheckpoint(has)),
-        };
-        let mut row = before.clone();
-        row.generation += 1;
-        let kept = Kept { generation: row.generation, rewound_to: Some(to), ..kept.anew(now) };
-        row.status = if paused { Status::Paused } else { Status::Suspended };
-        row.reason = paused.then(|| BY_HAND.to_owned());
-        row.changed = now;
-        row.attempts = 0;
-        row.report = None;
-        row.due = kept.due;
-        row.waits.clone_from(&kept.waits);
-        row.published.clone_from(&kept.published);
-        row.checkpoint = Some(kept.checkpoint.clone());
-        insert(&transaction, id, &kept, None)?;
-        // An event that it waits for again may be there.
-        super::mail::take(&transaction, &mut row, &[], now)?;
-        // The oldest may go, and its file is swept later.
-        unsynced::exchange(&transaction, &trim(&transaction, id)?, None)?;
-        super::store(&transaction, &before, &row)?;
-        super::children::rewound(&transaction, id, to, row.generation, now)?;
-        super::branches::tell_again(&transaction, id, id, &kept.waits, now)?;
-        transaction.commit()?;
-        Ok(Branched::Done(row.generation))
+        let came = rewind_in(&transaction, id, to, paused, now)?;
+        if let Branched::Done(_) = came {
+            transaction.commit()?;
+        }
+        Ok(came)
     }
 
     fn files(&self) -> Result<Vec<String>, MetaError> {
@@ -172,6 +144,64 @@ impl Sqlite {
     pub fn kept(&self, id: &InvocationId, generation: u64) -> Result<Option<Kept>, MetaError> {
         kept_at(&self.connection, id, generation)
     }
+}
+
+/// Makes copies of an invocation: the generation that they are of, and what became of each.
+pub(super) fn fork_in(
+    connection: &Connection,
+    fork: Fork<'_>,
+    now: u64,
+) -> Result<Branched<(u64, Vec<Copied>)>, MetaError> {
+    let (row, kept) = match branch(connection, fork.id, fork.at)? {
+        Branched::Done(found) => found,
+        Branched::Unknown => return Ok(Branched::Unknown),
+        Branched::Refused(status) => return Ok(Branched::Refused(status)),
+        Branched::NoCheckpoint(has) => return Ok(Branched::NoCheckpoint(has)),
+    };
+    let waits_in_it = row.status != Status::Failed && kept.generation == row.generation;
+    let kept = if waits_in_it { kept } else { kept.anew(now) };
+    let made = copy(connection, &row, &kept, (fork.copies, fork.paused), now)?;
+    for (id, _) in fork.copies.iter().zip(&made).filter(|(_, came)| **came == Copied::New) {
+        super::branches::tell_again(connection, id, &row.id, &kept.waits, now)?;
+    }
+    Ok(Branched::Done((kept.generation, made)))
+}
+
+/// Takes an invocation back to a checkpoint: the generation that it has now.
+pub(super) fn rewind_in(
+    connection: &Connection,
+    id: &InvocationId,
+    to: u64,
+    paused: bool,
+    now: u64,
+) -> Result<Branched<u64>, MetaError> {
+    let (before, kept) = match branch(connection, id, Some(to))? {
+        Branched::Done(found) => found,
+        Branched::Unknown => return Ok(Branched::Unknown),
+        Branched::Refused(status) => return Ok(Branched::Refused(status)),
+        Branched::NoCheckpoint(has) => return Ok(Branched::NoCheckpoint(has)),
+    };
+    let mut row = before.clone();
+    row.generation += 1;
+    let kept = Kept { generation: row.generation, rewound_to: Some(to), ..kept.anew(now) };
+    row.status = if paused { Status::Paused } else { Status::Suspended };
+    row.reason = paused.then(|| BY_HAND.to_owned());
+    row.changed = now;
+    row.attempts = 0;
+    row.report = None;
+    row.due = kept.due;
+    row.waits.clone_from(&kept.waits);
+    row.published.clone_from(&kept.published);
+    row.checkpoint = Some(kept.checkpoint.clone());
+    insert(connection, id, &kept, None)?;
+    // An event that it waits for again may be there.
+    super::mail::take(connection, &mut row, &[], now)?;
+    // The oldest may go, and its file is swept later.
+    unsynced::exchange(connection, &trim(connection, id)?, None)?;
+    super::store(connection, &before, &row)?;
+    super::children::rewound(connection, id, to, row.generation, now)?;
+    super::branches::tell_again(connection, id, id, &kept.waits, now)?;
+    Ok(Branched::Done(row.generation))
 }
 
 /// Makes copies of an invocation, with these ids, that go on from a checkpoint.

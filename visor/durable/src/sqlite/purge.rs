@@ -1,6 +1,6 @@
 //! An invocation is removed, with all that is kept of it.
 
-use super::{Sqlite, children, find, history, mail, number, served, undelivered, unsynced};
+use super::{Sqlite, children, find, history, mail, number, request, served, undelivered, unsynced};
 use crate::meta::MetaError;
 use crate::{InvocationId, Status};
 use rusqlite::{Connection, params};
@@ -73,6 +73,7 @@ fn remove(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
     history::purge(connection, id)?;
     served::remove(connection, id)?;
     undelivered::remove(connection, id)?;
+    request::remove(connection, id)?;
     children::purge(connection, id)
 }
 

@@ -6,17 +6,18 @@ use hyper::StatusCode;
 use hyper::http::Response;
 use monohull_abi::branch::is_label;
 use monohull_durable::{
-    Branched, Copied, Fork, History as _, InvocationId, Kept, Meta, NoCheckpoint, Point, free_numbers, has_branches,
+    Branched, Copied, Fork, History as _, InvocationId, Kept, Meta, NoCheckpoint, Once, Point, Request, Sqlite,
+    free_numbers, has_branches,
 };
 use monohull_report::text::quoted;
 use monohull_saved::{Engine, Saved};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::endpoints::durable::{full, id_of, id_of_key, idempotency_key, in_vain};
+use crate::endpoints::durable::{full, id_of, id_of_key, idempotency_key, in_vain, refuse_key};
 use crate::endpoints::known::{date, parent, unknown, waiting_for};
 use crate::http::answer::Answer;
-use crate::http::error::{ApiError, json};
+use crate::http::error::{ApiError, Blame, json};
 use crate::http::routes::Call;
 use crate::invocations::ledger::{Ledger, kept, meta_kept, now};
 use crate::registry::documents::plan_once_registered;
@@ -94,6 +95,10 @@ impl Watchdog {
     pub(crate) async fn label_checkpoint(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let [] = call.parameters([])?;
         self.refuse_if_not_durable(&call.name)?;
+        refuse_key(
+            call.request.headers(),
+            "the newest checkpoint gets the label: `GET …/checkpoints` says which has it",
+        )?;
         let id = id_of(&call.name)?;
         let LabelOrder { label } = self.order(call).await?;
         if let Some(label) = label.as_deref().filter(|label| !is_label(label)) {
@@ -140,7 +145,18 @@ impl Watchdog {
             return Err(ApiError::bad_request(format!("a fork makes 1 to {COPIES_MAX} copies")));
         }
         let most = self.settings.durable;
+        let at = order.at.as_ref().map(Point::to_string);
+        let asks =
+            json!({ "fork": { "count": count, "ids": order.ids, "at": at, "paused": order.paused } }).to_string();
         let document = self.with_ledger(move |_, ledger| {
+            let request = key.as_deref().map(|key| Request { key, asks: asks.as_bytes() });
+            let of_key = |key: &str| if ids.is_empty() { names_of_key(&id, key, count) } else { Ok(ids.clone()) };
+            if let Some(request) = request {
+                let meta = ledger.meta();
+                if let Some(generation) = before(meta.requested(&id, request).map_err(meta_kept)?)? {
+                    return copied_before(&meta, &id, generation, &of_key(request.key)?);
+                }
+            }
             // Held until the copies name the files too.
             let _adding = ledger.adding()?;
             let kept = ledger.branch(&id, order.at.as_ref(), "forked")?;
@@ -149,14 +165,18 @@ impl Watchdog {
             if !ledger.has_room_in(&meta, named as u64, most)? {
                 return Err(full(most));
             }
-            let ids = match (ids.is_empty(), &key) {
-                (false, _) => ids,
-                (true, Some(key)) => names_of_key(&id, key, count)?,
-                (true, None) => new_names(&*meta, &id, count)?,
+            let ids = match &key {
+                Some(key) => of_key(key)?,
+                None if ids.is_empty() => new_names(&*meta, &id, count)?,
+                None => ids,
             };
             let fork = Fork { id: &id, at: Some(kept.generation), copies: &ids, paused: order.paused };
-            let made = meta.fork(fork, now()).map_err(meta_kept)?;
-            let made = done(made, &id, kept.generation, "forked")?;
+            let made = match meta.fork_once(fork, request, now()).map_err(meta_kept)? {
+                Once::Now(made) => done(made, &id, kept.generation, "forked")?,
+                // Another request was faster.
+                Once::Before(generation) => return copied_before(&meta, &id, generation, &ids),
+                Once::KeyTaken => return Err(key_taken()),
+            };
             let mut copies = Vec::new();
             for (copy, came) in ids.iter().zip(made) {
                 let row = if came == Copied::Taken { None } else { meta.get(copy).map_err(meta_kept)? };
@@ -181,8 +201,23 @@ impl Watchdog {
         self.refuse_if_not_durable(&call.name)?;
         self.refuse_if_draining()?;
         let id = id_of(&call.name)?;
+        let key = idempotency_key(call.request.headers())?.map(str::to_owned);
         let order: RewindOrder = self.order(call).await?;
+        let to = order.to.to_string();
+        let asks = json!({ "rewind": { "to": to, "from": order.from, "paused": order.paused } }).to_string();
         let document = self.with_ledger(move |watchdog, ledger| {
+            let request = key.as_deref().map(|key| Request { key, asks: asks.as_bytes() });
+            let rewound = |meta: &Sqlite, generation: u64| {
+                let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
+                let (status, due) = (row.status.name(), row.due.map(date));
+                Ok(json!({ "id": id.as_str(), "status": status, "generation": generation, "due": due }))
+            };
+            if let Some(request) = request {
+                let meta = ledger.meta();
+                if let Some(generation) = before(meta.requested(&id, request).map_err(meta_kept)?)? {
+                    return rewound(&meta, generation);
+                }
+            }
             let to = ledger.branch(&id, Some(&order.to), "rewound")?.generation;
             let mut meta = ledger.meta();
             let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
@@ -190,14 +225,17 @@ impl Watchdog {
                 let message = format!("the invocation {id} has generation {} now", row.generation);
                 return Err(ApiError::conflict(message));
             }
-            let came = meta.rewind(&id, to, order.paused, now()).map_err(meta_kept)?;
-            let generation = done(came, &id, to, "rewound")?;
-            let row = meta.get(&id).map_err(meta_kept)?.ok_or_else(unknown)?;
+            let generation = match meta.rewind_once((&id, to, order.paused), request, now()).map_err(meta_kept)? {
+                Once::Now(came) => done(came, &id, to, "rewound")?,
+                // Another request was faster.
+                Once::Before(generation) => return rewound(&meta, generation),
+                Once::KeyTaken => return Err(key_taken()),
+            };
+            let document = rewound(&meta, generation)?;
             drop(meta);
             watchdog.end_resident(&id);
             ledger.changed(&id);
-            let (status, due) = (row.status.name(), row.due.map(date));
-            Ok(json!({ "id": id.as_str(), "status": status, "generation": generation, "due": due }))
+            Ok(document)
         });
         Ok(json(Response::builder(), &document.await?))
     }
@@ -239,6 +277,44 @@ pub(crate) fn done<T>(came: Branched<T>, id: &InvocationId, at: u64, what: &str)
         Branched::Refused(status) => Err(in_vain(id, status, what)),
         Branched::NoCheckpoint(has) => Err(no_checkpoint(id, &NoCheckpoint { point: Point::Generation(at), has })),
     }
+}
+
+/// At which generation a request was done before, if it was.
+fn before(found: Once<()>) -> Result<Option<u64>, ApiError> {
+    match found {
+        Once::Now(()) => Ok(None),
+        Once::Before(generation) => Ok(Some(generation)),
+        Once::KeyTaken => Err(key_taken()),
+    }
+}
+
+fn key_taken() -> ApiError {
+    let message = "the Idempotency-Key is that of another request to fork or to rewind this invocation";
+    ApiError::invalid(Blame::Client, message)
+}
+
+/// What became of the copies that the same request has made before.
+fn copied_before(
+    meta: &Sqlite,
+    id: &InvocationId,
+    generation: u64,
+    copies: &[InvocationId],
+) -> Result<Value, ApiError> {
+    let count = copies.len() as u32;
+    let mut shown = Vec::new();
+    for (number, copy) in (1..).zip(copies) {
+        let row = meta.get(copy).map_err(meta_kept)?;
+        let lineage = meta.lineage(copy).map_err(meta_kept)?;
+        let is_same = lineage.parent.is_some_and(|(of, at)| of == *id && at == generation)
+            && (lineage.copy, lineage.copies) == (number, count);
+        let (came, status) = match row {
+            None => ("gone", None),
+            Some(row) if is_same => ("same", Some(row.status.name())),
+            Some(_) => ("taken", None),
+        };
+        shown.push(json!({ "id": copy.as_str(), "came": came, "status": status }));
+    }
+    Ok(json!({ "id": id.as_str(), "generation": generation, "copies": shown }))
 }
 
 /// A name for a copy: the invocation's own with an ending, as long as that is a name.

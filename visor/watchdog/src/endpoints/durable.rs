@@ -35,6 +35,14 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiEr
     text.map(Some).ok_or_else(|| ApiError::bad_request(format!("Idempotency-Key: 1 to {KEY_MAX} visible characters")))
 }
 
+/// Refuses a key where none is taken and a request that is repeated does something twice.
+pub(crate) fn refuse_key(headers: &HeaderMap, instead: &str) -> Result<(), ApiError> {
+    match headers.contains_key(IDEMPOTENCY_KEY) {
+        true => Err(ApiError::bad_request(format!("this path takes no Idempotency-Key: {instead}"))),
+        false => Ok(()),
+    }
+}
+
 /// The id that a key stands for.
 pub(crate) fn id_of_key(workflow: &str, key: &str) -> String {
     let mut hash = Sha256::new();

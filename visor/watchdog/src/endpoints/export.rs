@@ -19,7 +19,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::endpoints::branches::done;
-use crate::endpoints::durable::{full, id_of};
+use crate::endpoints::durable::{full, id_of, refuse_key};
 use crate::execution::checkpoints::unwritten;
 use crate::http::answer::Answer;
 use crate::http::content::Content;
@@ -78,6 +78,7 @@ impl Watchdog {
             Some("true") => true,
             Some(_) => return Err(ApiError::bad_request("paused is true or false")),
         };
+        refuse_key(call.request.headers(), "one with the same id is imported once, and the next time is 409")?;
         self.refuse_if_draining()?;
         let received = self.body_of(call, self.settings.body).await?;
         let most = self.settings.durable;

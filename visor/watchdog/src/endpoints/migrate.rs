@@ -7,7 +7,7 @@ use monohull_durable::{InvocationId, Meta};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::endpoints::durable::{id_of, in_vain};
+use crate::endpoints::durable::{id_of, in_vain, refuse_key};
 use crate::endpoints::known::unknown;
 use crate::endpoints::versions::{Version, version_name};
 use crate::execution::migrate::{Moved, Target};
@@ -42,6 +42,7 @@ impl Watchdog {
     /// `POST /workflows/NAME/migrate`.
     pub(crate) async fn migrate(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let [] = call.parameters([])?;
+        refuse_key(call.request.headers(), "one that names its invocation (`id`) moves it once")?;
         self.refuse_if_draining()?;
         let name = call.name.clone();
         let order: MigrateOrder = self.order(call).await?;

@@ -70,7 +70,7 @@ impl Route {
             | Route::InvocationKill
             | Route::InvocationPurge => &[NAME, USE, STATE],
             Route::InvocationCheckpoints if post => &[NAME, BODY, USE, STATE],
-            Route::InvocationFork | Route::InvocationRewind => &[NAME, BODY, USE, STATE],
+            Route::InvocationFork | Route::InvocationRewind => &[NAME, BODY, CHECK, USE, STATE],
             Route::InvocationCheckpoints | Route::InvocationState => &[NAME, STATE],
             Route::Function => &[NAME, ROOM],
             Route::Functions | Route::Workflows => &[ROOM],
