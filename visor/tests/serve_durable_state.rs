@@ -5,6 +5,7 @@ mod serve_support;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use serve_support::{Answer, Server, StateFolder, eventually, image_bytes, single};
+use std::time::{Duration, Instant};
 
 const OPTIONS: [&str; 2] = ["--suspend", "1s"];
 const TOKEN: (&str, &str) = ("MONOHULL_TOKEN", "secret");
@@ -104,11 +105,7 @@ fn only_a_callbacks_token_completes_it() {
     let reject = format!("/callbacks/visits/{token}/reject");
     server.ask_with("POST", &reject, &[], b"no").error(409, "conflict", "client");
     server.ask_with("POST", &format!("/callbacks/visits/{token}"), &[], b"other").error(409, "conflict", "client");
-    server.ask_with("POST", &format!("/callbacks/visits/{token}/heartbeat"), &[], b"").error(
-        404,
-        "not-found",
-        "client",
-    );
+    server.ask_with("POST", &format!("/callbacks/visits/{token}/heartbeat"), &[], b"").error(410, "gone", "client");
     assert_eq!(ask(&server, "GET", "/invocations/visits/outputs/total", b"").expect(200).text(), "0\n");
 }
 
@@ -155,5 +152,37 @@ fn a_client_that_falls_silent_is_noticed() {
     eventually("it has ended", || shown(&server, "visits")["status"] == "completed");
     let logs = ask(&server, "GET", "/invocations/visits/logs", b"").expect(200).text();
     assert!(logs.contains("not confirmed: no answer"), "{logs}");
-    server.ask_with("POST", &beat, &[], b"").error(404, "not-found", "client");
+    for late in [beat, format!("/callbacks/visits/{token}"), format!("/callbacks/visits/{token}/reject")] {
+        server.ask_with("POST", &late, &[], b"").error(410, "gone", "client");
+    }
+}
+
+/// An answer is held for a moment if nothing waits for it, as a function sends its token before it waits; one that comes later is said to be late.
+#[test]
+fn an_answer_may_come_before_its_wait_and_not_after_it() {
+    let server = server_on(&StateFolder::new());
+    let answer = |id: &str, token: &str| server.ask_with("POST", &format!("/callbacks/{id}/{token}"), &[], b"yes");
+    let token = closed(&server, "visits");
+    std::thread::scope(|scope| {
+        let early = scope.spawn(|| answer("copy", &token));
+        // A copy waits for what the original waits for.
+        std::thread::sleep(Duration::from_millis(200));
+        ask(&server, "POST", "/invocations/visits/fork", br#"{"ids": ["copy"]}"#).expect(200);
+        assert_eq!(early.join().expect("an answer").expect(202).json()["event"], *token);
+    });
+    eventually("it has ended", || shown(&server, "copy")["status"] == "completed");
+    // What is not there takes as long as what does not wait yet.
+    let forged = format!("callback-{:032x}", 7);
+    for id in ["visits", "unknown"] {
+        let begun = Instant::now();
+        answer(id, &forged).error(404, "not-found", "client");
+        assert!(begun.elapsed() >= Duration::from_secs(2), "{id}: {:?}", begun.elapsed());
+    }
+    // The wait is over: it was taken back to before it.
+    ask(&server, "POST", "/invocations/visits/rewind", br#"{"to": 1}"#).expect(200);
+    answer("visits", &token).error(410, "gone", "client");
+    ask(&server, "POST", "/invocations/visits/cancel", b"").expect(200);
+    answer("visits", &token).error(410, "gone", "client");
+    ask(&server, "POST", "/invocations/visits/purge", b"").expect(204);
+    answer("visits", &token).error(404, "not-found", "client");
 }

@@ -16,6 +16,7 @@ mod error;
 mod exported;
 mod family;
 mod group;
+mod late;
 mod listed;
 mod mail;
 mod migrate;
@@ -176,6 +177,7 @@ impl Sqlite {
         transaction.execute_batch(unsynced::SCHEMA)?;
         transaction.execute_batch(purge::SCHEMA)?;
         transaction.execute_batch(request::SCHEMA)?;
+        transaction.execute_batch(late::SCHEMA)?;
         add_column(&transaction, "unsynced", "filled", "BLOB")?;
         transaction.execute_batch(LIVING)?;
         transaction.commit()?;
@@ -522,6 +524,7 @@ fn store(connection: &Connection, before: &Invocation, row: &Invocation) -> Resu
         mail::remove_events(connection, &row.id)?;
     }
     changes::write(connection, before, row)?;
+    late::note(connection, before, row)?;
     if row.status.is_end() {
         children::ended(connection, &row.id, row.status, row.changed)?;
     }

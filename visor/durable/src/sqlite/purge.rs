@@ -1,6 +1,6 @@
 //! An invocation is removed, with all that is kept of it.
 
-use super::{Sqlite, children, find, history, mail, number, request, served, undelivered, unsynced};
+use super::{Sqlite, children, find, history, late, mail, number, request, served, undelivered, unsynced};
 use crate::meta::MetaError;
 use crate::{InvocationId, Status};
 use rusqlite::{Connection, params};
@@ -74,6 +74,7 @@ fn remove(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
     served::remove(connection, id)?;
     undelivered::remove(connection, id)?;
     request::remove(connection, id)?;
+    late::remove(connection, id)?;
     children::purge(connection, id)
 }
 

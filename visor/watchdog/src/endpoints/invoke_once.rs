@@ -35,7 +35,7 @@ pub(super) struct KeyedCall {
 }
 
 /// Returns when something is said of an invocation, or may have been missed.
-async fn said_of(changes: &mut Receiver<Option<InvocationId>>, id: &str) {
+pub(super) async fn said_of(changes: &mut Receiver<Option<InvocationId>>, id: &str) {
     while matches!(changes.recv().await, Ok(Some(other)) if other.as_str() != id) {}
 }
 

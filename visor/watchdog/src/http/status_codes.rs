@@ -13,7 +13,7 @@ const HEAD: &[u16] = &[400];
 const SENDER: &[u16] = &[401, 403];
 /// The name is not there.
 const NAME: &[u16] = &[404];
-/// It was removed.
+/// It was removed, or is not waited for any more.
 const GONE: &[u16] = &[410];
 /// The body does not arrive, or is not understood.
 const BODY: &[u16] = &[400, 408, 413, 415, 429, 500];
@@ -62,8 +62,9 @@ impl Route {
             Route::Invocations if post => &[BODY, CHECK, USE, PLACE, STATE],
             Route::InvocationCheckpoint | Route::InvocationContents => &[NAME, USE, STATE],
             Route::Invocations => &[ANSWER],
-            Route::CallbackHeartbeat => &[NAME, USE, STATE],
-            Route::Callback | Route::CallbackReject | Route::InvocationEvent => &[NAME, BODY, USE, CHECK, STATE],
+            Route::CallbackHeartbeat => &[NAME, GONE, USE, STATE],
+            Route::Callback | Route::CallbackReject => &[NAME, GONE, BODY, USE, CHECK, STATE],
+            Route::InvocationEvent => &[NAME, BODY, USE, CHECK, STATE],
             Route::InvocationPause
             | Route::InvocationResume
             | Route::InvocationCancel
