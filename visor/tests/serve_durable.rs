@@ -466,7 +466,13 @@ fn an_end_is_waited_for() {
     let answer = server.get(&format!("{location}/outputs/result?wait=1s")).expect(202);
     keeps_to("Waiting", &answer.json());
     assert_eq!(answer.headers["retry-after"], "1");
-    server.get(&format!("{location}/outputs/result")).error(404, "not-found", "client");
+    let answer = server.get(&format!("{location}/outputs/result")).expect(202);
+    assert_eq!((answer.json(), &*answer.headers["retry-after"]), (json!({ "id": "one", "status": "suspended" }), "1"));
+    let cancelled = named(&server, "inbox", "cancelled");
+    server.post(&format!("{cancelled}/cancel"), b"").expect(200);
+    is_at(&server, &cancelled, "cancelled");
+    let without = server.get(&format!("{cancelled}/outputs/result")).error(404, "not-found", "client");
+    assert_eq!(without["message"], "the invocation was cancelled: it has no result");
     server.get(&format!("{location}?wait=never")).error(400, "bad-request", "client");
     server.get(&format!("{location}?wait=301s")).error(400, "bad-request", "client");
     std::thread::scope(|scope| {

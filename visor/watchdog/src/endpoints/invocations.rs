@@ -38,7 +38,7 @@ const LISTED_MAX: usize = 10_000;
 const ROWS: usize = 500;
 /// Where a report has the reason why its invocation failed ([`Told`](crate::invocations::stored::Told)).
 const REFUSAL: &str = "$.refusal";
-/// When a client that has waited for a result may ask again.
+/// When a client that has asked for a result may ask again.
 const RETRY_SECONDS: u64 = 1;
 
 /// How lines are written.
@@ -202,19 +202,14 @@ impl Watchdog {
         response.map_err(|error| ApiError::monohull(error.to_string()))
     }
 
-    /// One output slot of an invocation that has ended, as it is.
+    /// One output slot of an invocation, as it is; of one that has not ended what it is now.
     pub(crate) async fn show_output(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
         let [wait] = call.parameters(["wait"])?;
         let invocation = self.find_ended(call, waits(wait.as_deref())?).await?.invocation;
         let Some(end) = invocation.ended().filter(|end| end.status.is_final()) else {
-            if wait.is_some() {
-                let document = json!({ "id": invocation.id, "status": invocation.status() });
-                return Ok(json(
-                    Response::builder().status(StatusCode::ACCEPTED).header(RETRY_AFTER, RETRY_SECONDS),
-                    &document,
-                ));
-            }
-            return Err(ApiError::not_found("the invocation has not ended yet, so there is no result"));
+            let document = json!({ "id": invocation.id, "status": invocation.status() });
+            let response = Response::builder().status(StatusCode::ACCEPTED).header(RETRY_AFTER, RETRY_SECONDS);
+            return Ok(json(response, &document));
         };
         if let Some((_, bytes)) = end.stored.iter().find(|(name, _)| *name == call.slot) {
             let room = self.transit.room_for_parts(*bytes, &call.stream).map_err(|NoRoom| ApiError::answers_full())?;
@@ -234,7 +229,11 @@ impl Watchdog {
 
 /// The output in this slot.
 fn output_in(end: &End, slot: &str, of: &Invocation) -> Result<Response<Answer>, ApiError> {
-    let outputs = end.result.as_ref().map_err(|_| ApiError::not_found("the invocation failed: it has no result"))?;
+    let without = match end.status {
+        Status::Cancelled => "the invocation was cancelled: it has no result",
+        _ => "the invocation failed: it has no result",
+    };
+    let outputs = end.result.as_ref().map_err(|_| ApiError::not_found(without))?;
     let found = outputs.iter().find(|(name, _)| name == slot);
     let (name, content) = found.ok_or_else(|| ApiError::not_found("the invocation has no such output slot"))?;
     Ok(output(content.clone(), of.content_type(name)))
