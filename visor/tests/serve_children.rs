@@ -101,7 +101,7 @@ fn a_parent_sleeps_until_its_child_has_ended_and_runs_on_when_it_does() {
     deploy(&server, &[child, parent]);
     start(&server, "parent", "p");
     let waits = shown(&server, "p")["waiting_for"].clone();
-    assert_eq!(waits[1]["kind"], "child", "{waits}");
+    assert_eq!((&waits[1]["kind"], &waits[1]["name"]), (&json!("child"), &json!("a")), "{waits}");
     assert_eq!((&waits[1]["what"], &waits[0]["kind"]), (&json!("for child `a`"), &json!("event")), "{waits}");
     let a = child_of(&server, "p", "a");
     eventually("the child waits", || is(&server, &a, "suspended"));

@@ -128,7 +128,8 @@ fn events_wake_it_in_order_and_a_key_makes_sending_safe_to_repeat() {
     let server = start();
     let location = named(&server, "inbox", "order-17");
     let shown = is_at(&server, &location, "suspended");
-    assert_eq!(shown["waiting_for"][0]["event"], "a", "{shown:#}");
+    let wait = &shown["waiting_for"][0];
+    assert_eq!((&wait["event"], &wait["name"]), (&json!("a"), &json!("a")), "{shown:#}");
     let send = |event: &str, key: &str, body: &[u8]| {
         server.ask_with("POST", &format!("{location}/events/{event}"), &[("Idempotency-Key", key)], body)
     };
@@ -281,6 +282,8 @@ fn copies_are_made_and_it_goes_back() {
     keeps_to("Checkpoints", &listed);
     assert_eq!(listed["checkpoints"].as_array().map(Vec::len), Some(1));
     let rewind = |body: Value| server.post(&format!("{location}/rewind"), body.to_string().as_bytes());
+    let checkpoint = server.get(&location).json()["checkpoint"].take();
+    assert_eq!((&checkpoint["generation"], &checkpoint["at"]), (&json!(1), &listed["checkpoints"][0]["at"]));
     let back = rewind(json!({ "to": 1, "from": 1 })).expect(200).json();
     keeps_to("Rewound", &back);
     assert_eq!(back["generation"], 2);

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use monohull_abi::event::is_reserved_event;
+use monohull_abi::event::{CHILD_EVENT, is_reserved_event};
 use monohull_durable::{
     Child, Family, Forks, History as _, Invocation as Row, InvocationId, Lineage, Lost, Meta, Output, OutputAt, Sqlite,
     Status as RowStatus, Wait,
@@ -48,6 +48,8 @@ pub(crate) struct DurableRow {
     pub(crate) row: Row,
     /// A process of this server runs it.
     is_live: bool,
+    /// When its checkpoint was committed.
+    suspended: Option<u64>,
     mail: u64,
     lineage: Lineage,
     forks: Forks,
@@ -78,10 +80,16 @@ pub(crate) fn waiting_for(waits: &[Wait], redactor: &Redactor) -> Vec<Value> {
             "instance": wait.instance,
             "what": redactor.text(wait.what.clone()),
             "event": wait.event.clone().map(|event| redactor.text(event)),
+            "name": wait.event.as_deref().map(|event| redactor.text(named(event).to_owned())),
             "until": wait.until.map(date),
         })
     });
     waits.collect()
+}
+
+/// What an event is called by functions: a child's end by the child's own name.
+fn named(event: &str) -> &str {
+    event.strip_prefix(CHILD_EVENT).unwrap_or(event)
 }
 
 /// What a list has of a durable invocation besides what it has of each.
@@ -95,7 +103,9 @@ pub(crate) fn row_fields(row: &Row, redactor: &Redactor) -> Map<String, Value> {
         "waiting_for": waiting_for(&row.waits, redactor),
         "generation": row.generation,
         "attempts": row.attempts,
-        "checkpoint": row.checkpoint.as_ref().map(|checkpoint| json!({ "bytes": checkpoint.bytes })),
+        "checkpoint": row.checkpoint.as_ref().map(|checkpoint| {
+            json!({ "bytes": checkpoint.bytes, "generation": row.generation })
+        }),
     });
     match fields {
         Value::Object(fields) => fields,
@@ -124,6 +134,9 @@ impl Known {
         let mut fields = row_fields(&durable.row, redactor);
         // One that this server runs may wait in the queue.
         fields.remove("status");
+        if let Some(Value::Object(checkpoint)) = fields.get_mut("checkpoint") {
+            checkpoint.insert("at".to_owned(), durable.suspended.map(date).into());
+        }
         fields.insert("mail".to_owned(), durable.mail.into());
         fields.insert("published".to_owned(), json!(redactor.published(&durable.row.published)));
         fields.insert("parent".to_owned(), parent(&durable.lineage));
@@ -185,13 +198,15 @@ impl Ledger {
         live: Option<Arc<Invocation>>,
         slot: Option<&str>,
     ) -> Result<Option<Known>, ApiError> {
-        let (row, mail, lineage, forks, family, outputs, printed) = {
+        let (row, suspended, mail, lineage, forks, family, outputs, printed) = {
             let all = |meta: &Sqlite| {
                 let Some(row) = meta.get(id)? else { return Ok(None) };
                 let outputs = if row.status == RowStatus::Completed { meta.outputs(id)? } else { Vec::new() };
                 let printed = meta.printed(id)?;
                 let (lineage, forks, family) = (meta.lineage(id)?, meta.forks(id, FORKS_SHOWN)?, meta.family(id)?);
-                Ok(Some((row, meta.mail_count(id)?, lineage, forks, family, outputs, printed)))
+                // What is damaged of its history is told where that is asked for.
+                let suspended = meta.kept(id, row.generation).ok().flatten().map(|kept| kept.at);
+                Ok(Some((row, suspended, meta.mail_count(id)?, lineage, forks, family, outputs, printed)))
             };
             match self.reader().at_one_time(all).map_err(meta_kept)? {
                 Some(found) => found,
@@ -205,7 +220,7 @@ impl Ledger {
         let stored = stored.into_iter().map(|output| (output.slot, output.bytes)).collect();
         let live = live.filter(|_| row.status == RowStatus::Running);
         let is_live = live.is_some();
-        let durable = |row| Some(Box::new(DurableRow { row, is_live, mail, lineage, forks, family }));
+        let durable = |row| Some(Box::new(DurableRow { row, is_live, suspended, mail, lineage, forks, family }));
         if let Some(invocation) = live {
             return Ok(Some(Known { invocation, row: durable(row), earlier: said.into_lines() }));
         }
