@@ -68,6 +68,7 @@ fn verbs_do_with_a_server_what_they_do_with_a_state_folder() {
 
     says(done(&["fork", "agent", "--count", "2"]), "agent-2: suspended");
     run(&["fork", "agent", "--id", "agent-1,new"]).expect(0);
+    says(done(&["fork", "agent"]), "agent-3: suspended");
     says(done(&["checkpoints", "agent", "--label", "here"]), "checkpoint 1 is `here`");
     says(done(&["rewind", "agent", "--to", "here"]), "agent: suspended, generation 2 (= here)");
     says(done(&["checkpoints", "agent"]), "2 (= 1)");

@@ -104,9 +104,11 @@ impl Fork {
         let forked = self.place.open().and_then(|place| match place {
             Place::Folder(store) => self.fork(&store),
             Place::Server(client) => {
+                let ids: Vec<_> = self.names.iter().map(InvocationId::as_str).collect();
                 let order = json!({
                     "count": self.count,
-                    "ids": self.names.iter().map(InvocationId::as_str).collect::<Vec<_>>(),
+                    // An empty list asks for no copy.
+                    "ids": (!ids.is_empty()).then_some(ids),
                     "at": self.at.as_ref().map(point),
                     "paused": self.paused,
                 });
