@@ -105,7 +105,6 @@ fn killed_invocations_end_at_once() {
     server.post("/invocations/unknown/kill", b"").error(404, "not-found", "client");
 }
 
-/// A checkpoint gets a label from outside, and can be gone back to by it.
 #[test]
 fn forks_and_rewinds_with_a_key_are_done_once() {
     let state = StateFolder::new();
@@ -172,6 +171,7 @@ fn a_key_is_refused_where_it_would_mean_nothing() {
     ask("/invocations/one/purge", "").expect(204);
 }
 
+/// A checkpoint gets a label from outside, and can be gone back to by it.
 #[test]
 fn a_checkpoint_is_made_a_save_point_from_outside() {
     let server = start_on(&StateFolder::new());

@@ -173,7 +173,7 @@ const WIDTH: u16 = 120;
 
 fn show(findings: &[Finding], isolation: &str, ready: bool) {
     let head = ["", "state", "found", "consequence and remedy"];
-    let mut table = table::of_width(head, Some(table::terminal_width().unwrap_or(WIDTH)));
+    let mut table = table::of_width(head, Some(super::output::terminal_width().unwrap_or(WIDTH)));
     for finding in findings {
         let advice: Vec<&str> = finding.consequence.into_iter().chain(finding.remedy).collect();
         table.add_row([&*finding.name, finding.state.name(), &finding.found, &advice.join("; ")]);

@@ -59,6 +59,12 @@ pub(super) fn note_bytes(bytes: &[u8]) {
     let _ = stderr().lock().write_all(bytes);
 }
 
+/// The width of the terminal that standard output is; `None` if it is none, or does not know.
+pub(super) fn terminal_width() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(stdout()).ok()?;
+    Some(size.ws_col).filter(|columns| *columns > 0)
+}
+
 /// Whether standard error is a terminal.
 pub(super) fn notes_go_to_a_terminal() -> bool {
     stderr().is_terminal()

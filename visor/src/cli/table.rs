@@ -1,11 +1,12 @@
 //! Tables for people. In a pipe or a file each row is one line, however long; on a terminal a table is no wider than that, and what does not fit goes on in the
 //! next line of its cell.
 
+use super::output;
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
 
 /// A table with these names of its columns. The first column is a name that is copied into the next command, so it is not broken.
 pub(super) fn new(head: impl Into<Row>) -> Table {
-    let mut table = of_width(head, terminal_width());
+    let mut table = of_width(head, output::terminal_width());
     if let Some(name) = table.column_mut(0) {
         name.set_constraint(ColumnConstraint::ContentWidth);
     }
@@ -20,10 +21,4 @@ pub(super) fn of_width(head: impl Into<Row>, width: Option<u16>) -> Table {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
     table
-}
-
-/// The width of the terminal that standard output is; `None` if it is none, or does not know.
-pub(super) fn terminal_width() -> Option<u16> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    Some(size.ws_col).filter(|columns| *columns > 0)
 }
