@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 
 /// Copies what is in a folder.
 pub(crate) fn copy(from: &Path, to: &Path) {
@@ -24,15 +24,21 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Starts the program to be traced by this thread. It has stopped before its first instruction.
+fn begin(command: &mut Command) -> (Child, Pid) {
+    // SAFETY: one system call between fork and exec; it takes no lock and no memory.
+    unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
+    let child = command.spawn().expect("the program starts");
+    let program = Pid::from_raw(child.id() as i32);
+    assert!(matches!(waitpid(program, None), Ok(WaitStatus::Stopped(_, Signal::SIGTRAP))), "it stops at its start");
+    (child, program)
+}
+
 /// Runs the program, and kills it at its stop of this number: one before and one behind each system call. The number of stops.
 pub(crate) fn traced(folder: &Path, args: &[&str], kill_at: usize) -> usize {
     let mut command = command(folder, args);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: one system call between fork and exec; it takes no lock and no memory.
-    unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
-    let mut child = command.spawn().expect("the program starts");
-    let program = Pid::from_raw(child.id() as i32);
-    assert!(matches!(waitpid(program, None), Ok(WaitStatus::Stopped(_, Signal::SIGTRAP))), "it stops at its start");
+    let (mut child, program) = begin(&mut command);
     ptrace::setoptions(program, Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL).expect("options");
     let (mut stops, mut signal) = (0, None);
     loop {
@@ -58,11 +64,7 @@ pub(crate) fn traced(folder: &Path, args: &[&str], kill_at: usize) -> usize {
 pub(crate) fn counted(folder: &Path, args: &[&str], call: i64) -> usize {
     let mut command = command(folder, args);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: one system call between fork and exec; it takes no lock and no memory.
-    unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
-    let mut child = command.spawn().expect("the program starts");
-    let program = Pid::from_raw(child.id() as i32);
-    assert!(matches!(waitpid(program, None), Ok(WaitStatus::Stopped(_, Signal::SIGTRAP))), "it stops at its start");
+    let (mut child, program) = begin(&mut command);
     let processes = Options::PTRACE_O_TRACEFORK | Options::PTRACE_O_TRACEVFORK | Options::PTRACE_O_TRACECLONE;
     let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL | processes;
     ptrace::setoptions(program, options).expect("options");
@@ -199,17 +201,13 @@ fn takes_no_lock(program: Pid, registers: &libc::user_regs_struct) -> bool {
 pub(crate) fn failed(folder: &Path, args: &[&str], fail_at: usize, error: i32) -> Failed {
     let mut command = command(folder, args);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
-    // SAFETY: one system call between fork and exec; it takes no lock and no memory.
-    unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
-    let mut child = command.spawn().expect("the program starts");
+    let (mut child, program) = begin(&mut command);
     let mut pipe = child.stderr.take().expect("piped");
     let said = std::thread::spawn(move || {
         let mut text = Vec::new();
         let _ = std::io::Read::read_to_end(&mut pipe, &mut text);
         String::from_utf8_lossy(&text).into_owned()
     });
-    let program = Pid::from_raw(child.id() as i32);
-    assert!(matches!(waitpid(program, None), Ok(WaitStatus::Stopped(_, Signal::SIGTRAP))), "it stops at its start");
     ptrace::setoptions(program, Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL).expect("options");
     let (mut calls, mut call, mut signal) = (0, None, None);
     // Whether the next stop is behind a call, and whether that is the one that fails.
