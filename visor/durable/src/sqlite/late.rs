@@ -59,32 +59,11 @@ pub(super) fn remove(connection: &Connection, id: &InvocationId) -> Result<(), M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Branched, Checkpoint, Claim, Claimed, Commit, Control, History, Meta, NewInvocation, Store, Wait, Want,
-    };
-    use tempfile::TempDir;
-
-    fn one() -> InvocationId {
-        "one".parse().expect("a name")
-    }
+    use crate::sqlite::told::tests::{claim, claimed, one};
+    use crate::{Branched, Checkpoint, Claim, Commit, Control, History, Meta, Wait};
 
     fn token(number: u128) -> String {
         format!("callback-{number:032x}")
-    }
-
-    fn claimed() -> (TempDir, Sqlite, Claim) {
-        let folder = TempDir::new().expect("a folder");
-        let mut meta = Store::open_served(folder.path(), None).and_then(|store| store.meta()).expect("a new one");
-        meta.start(&NewInvocation { id: &one(), workflow: "w", start: b"start", due: 1 }, 1).expect("started");
-        let claim = claim(&mut meta);
-        (folder, meta, claim)
-    }
-
-    fn claim(meta: &mut Sqlite) -> Claim {
-        match meta.claim("o", Want::Due, 5) {
-            Ok(Claimed::Yes(claim)) => *claim,
-            other => panic!("it is due: {other:?}"),
-        }
     }
 
     /// Waits for these events, and is due at once.

@@ -67,7 +67,7 @@ pub(super) fn of(connection: &Connection, id: &InvocationId, generation: u64) ->
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::{
         Branched, Checkpoint, Claim, Claimed, Commit, Control, Fork, History, Left, Meta, NewInvocation, Status, Store,
@@ -78,12 +78,12 @@ mod tests {
 
     const OWNER: &str = "owner";
 
-    fn one() -> InvocationId {
+    pub(in crate::sqlite) fn one() -> InvocationId {
         "one".parse().expect("a name")
     }
 
     /// A server's store, with an invocation that is claimed.
-    fn claimed() -> (TempDir, Sqlite, Claim) {
+    pub(in crate::sqlite) fn claimed() -> (TempDir, Sqlite, Claim) {
         let folder = TempDir::new().expect("a folder");
         let mut meta = Store::open_served(folder.path(), None).and_then(|store| store.meta()).expect("a new one");
         meta.start(&NewInvocation { id: &one(), workflow: "w", start: b"start", due: 1 }, 1).expect("started");
@@ -91,7 +91,7 @@ mod tests {
         (folder, meta, claim)
     }
 
-    fn claim(meta: &mut Sqlite) -> Claim {
+    pub(in crate::sqlite) fn claim(meta: &mut Sqlite) -> Claim {
         match meta.claim(OWNER, Want::Due, 5) {
             Ok(Claimed::Yes(claim)) => *claim,
             other => panic!("it is due: {other:?}"),
