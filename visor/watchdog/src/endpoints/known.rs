@@ -127,6 +127,11 @@ pub(crate) fn unknown() -> ApiError {
 }
 
 impl Known {
+    /// Whether it neither runs nor has ended, so that nothing comes of it by itself. A durable one is claimed a moment before a process runs it.
+    pub(crate) fn rests(&self) -> bool {
+        self.row.as_ref().is_some_and(|durable| !durable.row.status.is_end() && !durable.is_live)
+    }
+
     /// Its document.
     pub(crate) fn show(&self, redactor: &Redactor) -> Shown {
         let shown = self.invocation.show();
@@ -180,13 +185,6 @@ fn family_fields(family: &Family, redactor: &Redactor) -> [(String, Value); 3] {
         ("children".to_owned(), family.children.iter().map(child).collect()),
         ("undelivered".to_owned(), family.undelivered.iter().map(lost).collect()),
     ]
-}
-
-impl Known {
-    /// Whether it neither runs nor has ended, so that nothing comes of it by itself. A durable one is claimed a moment before a process runs it.
-    pub(crate) fn rests(&self) -> bool {
-        self.row.as_ref().is_some_and(|durable| !durable.row.status.is_end() && !durable.is_live)
-    }
 }
 
 impl Ledger {
