@@ -2,6 +2,7 @@
 #include "check.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -248,6 +249,26 @@ static void pairs(void)
 	CHECK(sendmsg(ends[1], &(struct msghdr){.msg_iov = parts, .msg_iovlen = 2}, 0) == 4);
 	CHECK(recvmsg(ends[0], &(struct msghdr){.msg_iov = &room, .msg_iovlen = 1}, 0) == 4 && !memcmp(text, "back", 4));
 	FAILS(recv(ends[0], text, 1, MSG_DONTWAIT), EAGAIN);
+	/* Descriptors are not sent, and that is said; neither are the bytes that would come with them. */
+	union {
+		struct cmsghdr header;
+		char bytes[2 * CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
+	control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = IPPROTO_IP, .cmsg_type = IP_TOS};
+	struct cmsghdr *second = CMSG_NXTHDR(&message, &control.header);
+	*second = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+	FAILS(sendmsg(ends[1], &message, 0), EOPNOTSUPP);
+	FAILS(sendmsg(ends[1], &message, 0), EOPNOTSUPP);
+	second->cmsg_level = IPPROTO_UDP;
+	FAILS(sendmsg(ends[1], &message, 0), EINVAL);
+	second->cmsg_len = 1000;
+	FAILS(sendmsg(ends[1], &message, 0), EINVAL);
+	FAILS(recv(ends[0], text, 1, MSG_DONTWAIT), EAGAIN);
+	message.msg_controllen = CMSG_SPACE(sizeof(int));
+	CHECK(sendmsg(ends[1], &message, 0) == 4);
+	message = (struct msghdr){.msg_iov = &room, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	CHECK(recvmsg(ends[0], &message, 0) == 4 && message.msg_controllen == 0 && !CMSG_FIRSTHDR(&message));
 	FAILS(sendto(ends[0], "x", 1, 0, &address, sizeof address), EISCONN);
 
 	pthread_t thread = start(answers, &ends[1]);

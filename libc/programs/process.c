@@ -23,9 +23,27 @@ __attribute__((constructor)) static void construct(int count, char **arguments, 
 	constructed = count + (arguments[count] == 0) + (environment[0] != 0);
 }
 
+/* What ends a thread-local variable of C++, by the name that glibc has for it. */
+int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
+
+static void of_the_thread(void *text)
+{
+	puts(text);
+}
+
 static void at_exit(void)
 {
 	puts("at exit");
+}
+
+__attribute__((destructor(101))) static void last(void)
+{
+	puts("last");
+}
+
+__attribute__((destructor(102))) static void destruct(void)
+{
+	puts("destructed");
 }
 
 static int compare(const void *a, const void *b)
@@ -103,6 +121,7 @@ int main(int count, char **arguments)
 	time_t moment = 86400 * 365;
 	CHECK(strftime(text, sizeof text, "%Y-%m-%d", gmtime(&moment)) == 10 && !strcmp(text, "1971-01-01"));
 	CHECK(scanf("%63s", text) == 1 && !strcmp(text, "input") && getchar() == '\n' && getchar() == EOF);
+	CHECK(__cxa_thread_atexit_impl(of_the_thread, "of the thread", 0) == 0);
 	atexit(at_exit);
 	return end();
 }

@@ -23,6 +23,12 @@ impl Drop for Dropped {
     }
 }
 
+/// Uses as many KiB of the stack.
+fn deep(kib: usize) -> usize {
+    let used = std::hint::black_box([kib; 1024 / size_of::<usize>()]);
+    if kib == 1 { used[0] } else { deep(kib - 1) + 1 + 0 * used[1] }
+}
+
 fn threads() {
     let (sender, receiver) = mpsc::channel();
     let threads: Vec<_> = (0..8)
@@ -42,6 +48,12 @@ fn threads() {
     assert_eq!((names[7].as_str(), receiver.iter().take(8).sum::<u32>(), COUNT.get()), ("worker 7", 52, 3));
     assert_eq!(DROPPED.load(std::sync::atomic::Ordering::Relaxed), 8);
     assert!(thread::available_parallelism().is_ok());
+    for (size, depth) in [(8 << 20, 7000), (64 << 10, 30)] {
+        let sized = thread::Builder::new().stack_size(size).spawn(move || deep(depth));
+        assert_eq!(sized.unwrap().join().unwrap(), depth);
+    }
+    let refused = thread::Builder::new().stack_size(1 << 40).spawn(|| ()).map(drop);
+    assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     let mut numbers = vec![1, 2, 3];
     thread::scope(|scope| {
         scope.spawn(|| numbers.push(4));

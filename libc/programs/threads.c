@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <threads.h>
@@ -22,6 +23,43 @@ static int total, ready, made, destroyed;
 static void make(void)
 {
 	made++;
+}
+
+/* What ends a thread-local variable of C++, by the name that glibc has for it. */
+int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
+static char order[8];
+
+static void append(void *letter)
+{
+	order[strlen(order)] = (long)letter;
+	/* One that is registered meanwhile is next. */
+	if ((long)letter == 'c') CHECK(__cxa_thread_atexit_impl(append, (void *)'b', 0) == 0);
+}
+
+/* Its name is its own. */
+static void *has_a_name(void *how)
+{
+	char name[16];
+	CHECK(pthread_getname_np(pthread_self(), name, sizeof name) == 0 && !strcmp(name, "program"));
+	CHECK(pthread_setname_np(pthread_self(), "fifteen letters") == 0);
+	CHECK(pthread_getname_np(pthread_self(), name, sizeof name) == 0 && !strcmp(name, "fifteen letters"));
+	CHECK(prctl(PR_SET_NAME, "a name of more letters") == 0 && prctl(PR_GET_NAME, name) == 0 && !strcmp(name, "a name of more "));
+	CHECK(__cxa_thread_atexit_impl(append, (void *)'a', 0) == 0 && __cxa_thread_atexit_impl(append, (void *)'c', 0) == 0);
+	if (how) pthread_exit(0);
+	return 0;
+}
+
+static void names_and_destructors(void)
+{
+	char name[16];
+	pthread_t thread;
+	for (long how = 0; how < 2; how++) {
+		memset(order, 0, sizeof order);
+		CHECK(pthread_create(&thread, 0, has_a_name, (void *)how) == 0 && pthread_join(thread, 0) == 0 && !strcmp(order, "cba"));
+	}
+	CHECK(prctl(PR_SET_NAME, "main") == 0 && pthread_getname_np(pthread_self(), name, sizeof name) == 0 && !strcmp(name, "main"));
+	FAILS(prctl(PR_GET_NAME, 0), EFAULT);
+	FAILS(prctl(PR_SET_PDEATHSIG, 9), EINVAL);
 }
 
 static void destroy(void *value)
@@ -52,6 +90,32 @@ static void *count(void *number)
 	return (void *)(long)(with_a_value + without[4998] + (pthread_self() == 0) + (gettid() == getpid()));
 }
 
+/* Uses so many KiB of the stack. */
+static long deep(long kib)
+{
+	volatile char used[1024];
+	used[0] = kib;
+	return kib <= 1 ? used[0] : deep(kib - 1) + 1 + 0 * used[0];
+}
+
+static void *recurse(void *kib)
+{
+	pthread_attr_t attributes;
+	void *stack;
+	size_t size;
+	int has = pthread_getattr_np(pthread_self(), &attributes) == 0 && pthread_attr_getstack(&attributes, &stack, &size) == 0;
+	with_a_value++;
+	has &= __builtin_thread_pointer() == (void *)pthread_self();
+	*(volatile char *)stack = 1;
+	void *result = (void *)(has && (char *)&size > (char *)stack && (char *)&size < (char *)stack + size && size >= (size_t)kib << 10 ?
+		deep((long)kib) + with_a_value : 0);
+	pthread_mutex_lock(&lock);
+	ready++;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
 static void wait_for(int wanted)
 {
 	pthread_mutex_lock(&lock);
@@ -74,6 +138,38 @@ static void *dies(void *mutex)
 {
 	pthread_mutex_lock(mutex);
 	return 0;
+}
+
+/* Stacks of another size than the step's. Joined or detached, they are given back: together they are more memory than there is. */
+static void stacks(void)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	void *result;
+	CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, 8 << 20) == 0);
+	for (int at = 0; at < 200; at++) {
+		CHECK(pthread_create(&thread, &attributes, recurse, (void *)7500) == 0);
+		CHECK(pthread_join(thread, &result) == 0 && (long)result == 7500 + 8);
+	}
+	CHECK(pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0);
+	ready = 0;
+	for (int at = 1; at <= 200; at++) {
+		/* One that has said its last may be there for a moment yet. */
+		int tries = 0, error;
+		while ((error = pthread_create(&thread, &attributes, recurse, (void *)100)) == EAGAIN && tries++ < 1000) sched_yield();
+		CHECK(error == 0);
+		wait_for(at);
+	}
+	CHECK(pthread_attr_setguardsize(&attributes, 0) == 0 && pthread_create(&thread, &attributes, recurse, (void *)100) == 0);
+	wait_for(201);
+	/* More than the step's memory, and than there are addresses. */
+	CHECK(pthread_attr_setguardsize(&attributes, 4096) == 0 && pthread_attr_setstacksize(&attributes, 2ul << 30) == 0);
+	CHECK(pthread_create(&thread, &attributes, recurse, (void *)1) == EAGAIN);
+	CHECK(pthread_attr_setstacksize(&attributes, 1ul << 40) == 0 && pthread_create(&thread, &attributes, recurse, (void *)1) == EAGAIN);
+	/* A small one has at least what it asks for. */
+	CHECK(pthread_attr_setstacksize(&attributes, 16384) == 0 && pthread_create(&thread, &attributes, recurse, (void *)12) == 0);
+	wait_for(202);
+	ready = 0;
 }
 
 static void robust(void)
@@ -115,8 +211,43 @@ static void many(void)
 	CHECK(at == 33000);
 }
 
-int main(void)
+/* So many at the same time, with stacks of 64 KiB, and one with 8 MiB. */
+static int thousands(long count)
 {
+	pthread_attr_t attributes;
+	pthread_t *threads = calloc(count, sizeof *threads), large;
+	void *result;
+	pthread_mutex_lock(&lock);
+	CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, 65536) == 0);
+	long made = 0;
+	while (made < count && pthread_create(&threads[made], &attributes, recurse, (void *)40) == 0) made++;
+	CHECK(made == count);
+	CHECK(pthread_attr_setstacksize(&attributes, 8 << 20) == 0 && pthread_create(&large, &attributes, recurse, (void *)7500) == 0);
+	pthread_mutex_unlock(&lock);
+	CHECK(pthread_join(large, &result) == 0 && (long)result == 7500 + 8);
+	while (made > 0) CHECK(pthread_join(threads[--made], &result) == 0 && (long)result == 48);
+	return end();
+}
+
+static void *endless(void *before)
+{
+	volatile long here[128];
+	here[0] = (long)before;
+	return endless((void *)&here[0]) + here[0];
+}
+
+static int overflow(void)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, 8 << 20) == 0);
+	CHECK(pthread_create(&thread, &attributes, endless, 0) == 0 && pthread_join(thread, 0) == 0);
+	return end();
+}
+
+int main(int count_of, char **arguments)
+{
+	if (count_of > 1) return arguments[1][0] == 'o' ? overflow() : thousands(atol(arguments[1]));
 	many();
 	pthread_t threads[8];
 	CHECK(pthread_key_create(&key, destroy) == 0);
@@ -137,7 +268,9 @@ int main(void)
 	void *result;
 	CHECK(pthread_create(&threads[0], 0, leave, &result) == 0);
 	CHECK(pthread_join(threads[0], &result) == 0 && result == &result);
+	names_and_destructors();
 	robust();
+	stacks();
 	thrd_t other;
 	int value = 41, more;
 	CHECK(thrd_create(&other, c11, &value) == thrd_success && thrd_join(other, &more) == thrd_success && more == 42);

@@ -1,6 +1,7 @@
 /* Threads that wait for each other in every way that lies within a program, while its first thread naps: `waits NAPS MILLISECONDS`. Each finds
  * what it waited for as it was left, whoever goes on with the program. `waits listens MILLISECONDS` waits for a socket in `epoll`, and
- * `waits connects MILLISECONDS` for a connection. */
+ * `waits connects MILLISECONDS` for a connection. `waits owns MILLISECONDS` naps with sockets that listen and get datagrams, while another thread
+ * waits in `epoll`, and uses them afterwards. */
 #include "check.h"
 #include <arpa/inet.h>
 #include <poll.h>
@@ -203,12 +204,61 @@ static void waits_for_a_socket(int connects)
 	CHECK(epoll_wait(list, &event, 1, milliseconds) == 0);
 }
 
+/* Where no other program is likely to listen. */
+#define OWN "127.83.61.47"
+
+/* The number of its own, 0 for one that is free. */
+static in_port_t number;
+
+/* A socket of this kind with this number, and the address that it has. */
+static int own_socket(int kind, struct sockaddr_in *at)
+{
+	socklen_t length = sizeof *at;
+	int made = socket(AF_INET, kind, 0);
+	*at = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(number), .sin_addr.s_addr = inet_addr(OWN)};
+	CHECK(bind(made, (struct sockaddr *)at, sizeof *at) == 0);
+	if (kind == SOCK_STREAM) CHECK(listen(made, 4) == 0);
+	CHECK(getsockname(made, (struct sockaddr *)at, &length) == 0 && at->sin_port != 0);
+	return made;
+}
+
+/* Both are there after a nap, at the addresses that they had; and so is the thread that waits. */
+static void owns_sockets(void)
+{
+	struct sockaddr_in at[2], now[2];
+	char got[8] = {0};
+	int kinds[] = {SOCK_STREAM, SOCK_DGRAM}, own[2], other[2];
+	pthread_t waiting;
+	for (int i = 0; i < 2; i++) own[i] = own_socket(kinds[i], &at[i]);
+	list = epoll_create1(0);
+	counter = eventfd(0, 0);
+	CHECK(control(list, EPOLL_CTL_ADD, counter, EPOLLIN) == 0);
+	CHECK(pthread_create(&waiting, 0, in_the_list, 0) == 0);
+	nap(milliseconds);
+	for (int i = 0; i < 2; i++) {
+		socklen_t length = sizeof now[i];
+		CHECK(getsockname(own[i], (struct sockaddr *)&now[i], &length) == 0);
+		CHECK(now[i].sin_port == at[i].sin_port && now[i].sin_addr.s_addr == at[i].sin_addr.s_addr);
+		other[i] = socket(AF_INET, kinds[i], 0);
+		CHECK(connect(other[i], (struct sockaddr *)&at[i], sizeof at[i]) == 0);
+		CHECK(write(other[i], "after", 5) == 5);
+	}
+	CHECK(read(accept(own[0], 0, 0), got, sizeof got) == 5 && memcmp(got, "after", 5) == 0);
+	CHECK(recv(own[1], got + 1, 7, 0) == 5 && memcmp(got + 1, "after", 5) == 0);
+	CHECK(eventfd_write(counter, 1) == 0);
+	void *right = 0;
+	CHECK(pthread_join(waiting, &right) == 0);
+	CHECK(right != 0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "1";
 	milliseconds = argc > 2 ? atol(argv[2]) : 10;
+	number = argc > 3 ? atoi(argv[3]) : 0;
 	naps = atol(what);
 	if (naps > 0) waits_for_each_other();
+	else if (strcmp(what, "owns") == 0) owns_sockets();
 	else waits_for_a_socket(strcmp(what, "connects") == 0);
 	return end();
 }

@@ -14,6 +14,7 @@ pub(crate) mod table;
 pub(crate) use table::{Kind, MOST, get};
 
 use crate::errno::{Answer, EBADF, EINVAL};
+use crate::files::proc;
 use crate::{epoll, host, local, sockets};
 use monohull_abi::file::LOWEST_FREE;
 use monohull_abi::number;
@@ -43,6 +44,7 @@ pub(crate) fn release(kind: Kind) -> Answer {
             0
         }
         Kind::Epoll(epoll) => epoll::release(epoll),
+        Kind::Text(text) => proc::release(text),
         Kind::Input | Kind::Output(_) | Kind::Null | Kind::Zero | Kind::Random => 0,
     }
 }
@@ -57,6 +59,7 @@ fn duplicate(kind: Kind) -> Result<Kind, Answer> {
         Kind::Socket(socket) => sockets::retain(socket).map(|()| kind),
         Kind::Local(local) => local::retain(local).map(|()| kind),
         Kind::Epoll(epoll) => epoll::retain(epoll).map(|()| kind),
+        Kind::Text(text) => proc::retain(text).map(|()| kind),
         other => Ok(other),
     }
 }

@@ -153,7 +153,9 @@ fn control_with(epoll: u64, operation: u64, descriptor: u64, event: u64) -> Resu
             done
         }
         Kind::Epoll(_) => Err(refuse(Missing::Nested, EINVAL)),
-        Kind::Input | Kind::Output(_) | Kind::File(_) | Kind::Null | Kind::Zero | Kind::Random => Err(EPERM),
+        Kind::Input | Kind::Output(_) | Kind::File(_) | Kind::Null | Kind::Zero | Kind::Random | Kind::Text(_) => {
+            Err(EPERM)
+        }
     }
 }
 

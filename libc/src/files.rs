@@ -5,6 +5,7 @@
 
 mod directories;
 mod flags;
+pub(crate) mod proc;
 mod status;
 mod times;
 mod transfer;
@@ -21,13 +22,13 @@ pub(crate) use times::utimensat;
 pub(crate) use transfer::{pread, preadv, preadv2, pwrite, pwritev, pwritev2, read, readv, write, writev};
 
 use crate::descriptors::{self, Kind};
-use crate::errno::{Answer, EEXIST, EFAULT, EINVAL, ENOENT, ENOSYS, ENOTDIR, EOPNOTSUPP, ESPIPE};
+use crate::errno::{Answer, EACCES, EEXIST, EFAULT, EINVAL, ENOENT, ENOSYS, ENOTDIR, EOPNOTSUPP, ESPIPE};
 use crate::local::{self, Local};
 use crate::{host, memory};
 use core::ffi::{CStr, c_char};
 use monohull_abi::file::{WORKING_DIRECTORY, open};
 use monohull_abi::number;
-use status::known;
+use status::{S_IFREG, Stat, known};
 
 /// `AT_FDCWD`.
 const WORKING: i32 = -100;
@@ -112,6 +113,11 @@ fn with_local(at: usize, act: impl FnOnce(&Local) -> Answer) -> Answer {
     local::get(at).map_or_else(|error| error, |local| act(&local))
 }
 
+/// Does something with a text of `/proc`.
+fn with_text(at: usize, act: impl FnOnce(&proc::Text) -> Answer) -> Answer {
+    proc::get(at).map_or_else(|error| error, |text| act(&text))
+}
+
 const HERE: u64 = WORKING as i64 as u64;
 
 /// `open(path, flags, mode)`.
@@ -153,8 +159,18 @@ pub(crate) fn openat([directory, path, flags, ..]: [u64; 6]) -> Answer {
         if wanted & open::CREATE == 0 {
             wanted &= !open::EXCLUSIVE;
         }
+        if let Some(other) = proc::descriptor(path.bytes) {
+            return descriptors::dup([other, 0, 0, 0, 0, 0]);
+        }
         let opened = if access == open::READ { open_to_read(&path, wanted) } else { path.open(wanted) };
         match opened {
+            ENOENT if let Some(text) = proc::open(path.bytes) => match access {
+                open::READ => descriptors::add(text),
+                _ => {
+                    descriptors::release(text);
+                    EACCES
+                }
+            },
             error @ ..0 => error,
             file => descriptors::add(Kind::File(file as u64)),
         }
@@ -191,6 +207,7 @@ pub(crate) fn lseek([descriptor, offset, whence, ..]: [u64; 6]) -> Answer {
         Ok(Kind::File(file)) => host::call(number::FILE_SEEK, [file, offset, whence]),
         // They have no position, and none is missed.
         Ok(Kind::Null | Kind::Zero | Kind::Random) => 0,
+        Ok(Kind::Text(text)) => with_text(text, |text| text.seek(offset as i64, whence).unwrap_or(EINVAL)),
         Ok(_) => ESPIPE,
         Err(error) => error,
     }

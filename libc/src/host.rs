@@ -4,7 +4,7 @@ use crate::errno::{Answer, of_host};
 use alloc::string::String;
 use alloc::vec;
 use monohull_abi::number;
-use monohull_abi::types::{AbortKind, Info, InfoString};
+use monohull_abi::types::{AbortKind, Info, InfoString, MemoryStats};
 use monohull_trampoline::user::hostcall;
 
 /// Makes a hostcall; the answer has Linux's error numbers.
@@ -27,6 +27,13 @@ pub(crate) fn text(what: InfoString) -> String {
     let copied = call(number::GET_STRING, [what as u64, bytes.as_mut_ptr() as u64, len as u64]).max(0) as usize;
     bytes.truncate(copied);
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// What the instance has of memory.
+pub(crate) fn memory_stats() -> MemoryStats {
+    let mut stats = MemoryStats::default();
+    call(number::MEMORY_STATS, [(&raw mut stats) as u64]);
+    stats
 }
 
 /// Writes to stream 1 or 2: bytes taken.

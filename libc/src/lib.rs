@@ -58,6 +58,7 @@ mod sorting;
 mod standard;
 mod start;
 pub mod table;
+mod thread_locals;
 mod threads;
 mod unwind;
 

@@ -34,6 +34,7 @@ const PROT_EXEC: u64 = 4;
 const MAP_SHARED: u64 = 1;
 const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_STACK: u64 = 0x20000;
 const MREMAP_MAYMOVE: u64 = 1;
 const MADV_DONTNEED: u64 = 4;
 const MADV_FREE: u64 = 8;
@@ -58,7 +59,9 @@ pub(crate) fn mmap([address, len, protection, flags, descriptor, offset]: [u64; 
         return if is_anonymous && address.is_multiple_of(PAGE) { over(address, pages, protection) } else { EINVAL };
     }
     if flags & MAP_ANONYMOUS != 0 {
-        return anonymous(pages, protection);
+        // A stack that has a guard has it for certain.
+        let has_guard = flags & MAP_STACK != 0 && protection == 0;
+        return if has_guard { mapped::take(pages, protection) } else { anonymous(pages, protection) };
     }
     let kind = match descriptors::get(descriptor) {
         Ok(kind) => kind,

@@ -2,9 +2,10 @@
 
 use crate::errno::{Answer, ECHILD, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM, ESRCH};
 use crate::refuse::{Missing, refuse};
-use crate::{clocks, files, host, memory, threads};
+use crate::{clocks, files, header, host, memory, threads};
+use core::ffi::{CStr, c_char};
 use monohull_abi::number;
-use monohull_abi::types::{Info, MemoryStats, RANDOM_SHARED};
+use monohull_abi::types::{Info, RANDOM_SHARED};
 
 const SIGABRT: u64 = 6;
 /// `getrandom` flag: the bytes are not for keys.
@@ -181,8 +182,7 @@ pub(crate) fn sysinfo([out, ..]: [u64; 6]) -> Answer {
     if out == 0 {
         return EFAULT;
     }
-    let mut stats = MemoryStats::default();
-    host::call(number::MEMORY_STATS, [(&raw mut stats) as u64]);
+    let stats = host::memory_stats();
     clear(out, 112);
     let uptime = clocks::now(clocks::MONOTONIC) / 1_000_000_000;
     let free = stats.limit.saturating_sub(stats.heap + stats.owned);
@@ -196,14 +196,37 @@ pub(crate) fn sysinfo([out, ..]: [u64; 6]) -> Answer {
     0
 }
 
-/// `prctl`: a thread's name is accepted; others are refused.
-pub(crate) fn prctl([what, ..]: [u64; 6]) -> Answer {
-    const SET_NAME: u64 = 15;
+/// `prctl(what, text)`: the name of the calling thread, which is that of the function until it is given another. Other requests are refused.
+pub(crate) fn prctl([what, text, ..]: [u64; 6]) -> Answer {
     const GET_DUMPABLE: u64 = 3;
+    const SET_NAME: u64 = 15;
+    const GET_NAME: u64 = 16;
     match what {
-        SET_NAME | GET_DUMPABLE => 0,
+        GET_DUMPABLE => 0,
+        SET_NAME | GET_NAME if text == 0 => EFAULT,
+        SET_NAME => {
+            // SAFETY: the caller's text, which ends with a zero.
+            let text = unsafe { CStr::from_ptr(text as *const c_char) };
+            header::own().rare_or_new().name.set(Some(thread_name(text.to_bytes())));
+            0
+        }
+        GET_NAME => {
+            let name = header::own().rare().and_then(|rare| rare.name.get());
+            let name = name.unwrap_or_else(|| thread_name(files::proc::command().as_bytes()));
+            // SAFETY: the caller's room for 16 bytes.
+            unsafe { (text as *mut [u8; 16]).write_unaligned(name) };
+            0
+        }
         _ => EINVAL,
     }
+}
+
+/// A name as Linux keeps it: the first 15 bytes, and zeros.
+fn thread_name(text: &[u8]) -> [u8; 16] {
+    let mut name = [0; 16];
+    let length = text.len().min(name.len() - 1);
+    name[..length].copy_from_slice(&text[..length]);
+    name
 }
 
 /// `fork`, `vfork`, `clone`, `clone3`.

@@ -38,6 +38,8 @@ pub(crate) enum Missing {
     Move,
     /// Sockets with a path for an address.
     UnixSocket,
+    /// Descriptors in a message.
+    SendDescriptor,
 }
 
 impl Missing {
@@ -57,6 +59,9 @@ impl Missing {
             Missing::Nested => "an epoll descriptor cannot itself be watched (epoll_ctl, poll)",
             Missing::Move => "memory moves where the system has room for it (MREMAP_FIXED, MREMAP_DONTUNMAP)",
             Missing::UnixSocket => "there are no Unix sockets with names (AF_UNIX); socketpair makes a pair without",
+            Missing::SendDescriptor => {
+                "the threads of a function have the same descriptors, which cannot be sent (sendmsg, SCM_RIGHTS)"
+            }
             Missing::Timer => "there are no timers that signal (timer_create, setitimer, alarm)",
         }
     }
@@ -85,8 +90,6 @@ const NAMES: &[(i64, &str)] = &[
     (70, "msgrcv"),
     (71, "msgctl"),
     (101, "ptrace"),
-    (161, "chroot"),
-    (165, "mount"),
     (166, "umount2"),
     (240, "mq_open"),
     (272, "unshare"),
@@ -96,7 +99,6 @@ const NAMES: &[(i64, &str)] = &[
     (317, "seccomp"),
     (321, "bpf"),
     (323, "userfaultfd"),
-    (434, "pidfd_open"),
 ];
 
 /// Writes the line for a system call that no row of the table serves.

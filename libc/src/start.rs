@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   gate ─▶ monohull_start ─▶ argc, argv, envp, auxv from the step's texts ─▶ __libc_start_main (musl)
-//!             ─▶ thread-local storage ─▶ __libc_start_init: .init_array ─▶ main ─▶ exit
+//!             ─▶ thread-local storage ─▶ __libc_start_init: .init_array ─▶ main
+//!             ─▶ exit ─▶ atexit ─▶ __libc_exit_fini: .fini_array ─▶ streams
 //! ```
 //!
 //! `argv` is the function's name, then the elements of the argument `argv` if the step has one that is a list, then
@@ -13,7 +14,7 @@ use crate::json::{self, Value};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use monohull_abi::layout::PAGE;
 use monohull_abi::types::{ImageHeader, Info, InfoString};
@@ -27,6 +28,17 @@ pub static MONOHULL_IMAGE: ImageHeader =
 /// `argc` and `argv`, for the constructors.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static WORDS: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The words of `argv`.
+pub(crate) fn arguments() -> Vec<&'static str> {
+    let words = WORDS.load(Ordering::Relaxed).cast::<*const c_char>();
+    let word = |at| {
+        // SAFETY: `begin` put as many texts there, which live as long as the instance.
+        let text = unsafe { CStr::from_ptr(words.add(at).read()) };
+        text.to_str().unwrap_or_default()
+    };
+    (0..COUNT.load(Ordering::Relaxed)).map(word).collect()
+}
 
 type Main = extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 
@@ -132,4 +144,10 @@ pub extern "C" fn __libc_start_init() {
         // SAFETY: the loader found the array in the image's dynamic section and has relocated it.
         unsafe { first.add(at).read()(count as c_int, arguments, environment) };
     }
+}
+
+/// Runs the image's destructors, in musl's stead: `exit` calls it behind the functions of `atexit`, and before it writes what is buffered.
+#[unsafe(no_mangle)]
+pub extern "C" fn __libc_exit_fini() {
+    monohull_trampoline::ends::run_destructors();
 }

@@ -74,6 +74,8 @@ pub(crate) fn fail(kind: AbortKind, error: fmt::Arguments<'_>) -> ! {
 
 /// Ends the instance, all its threads included. Status 0 is success; destructors do not run.
 pub fn exit(status: i32) -> ! {
+    #[cfg(not(panic = "unwind"))]
+    monohull_trampoline::ends::run_destructors();
     io::flush_before_the_end();
     sys::exit(status)
 }

@@ -21,6 +21,8 @@
 #![no_std]
 
 #[cfg(feature = "user")]
+pub mod ends;
+#[cfg(feature = "user")]
 pub mod memory;
 #[cfg(feature = "user")]
 pub mod search;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Its members that are built each time.
-const USUAL: [&str; 4] = ["database", "hello", "libraries", "servers"];
+const USUAL: [&str; 5] = ["database", "hello", "libraries", "servers", "system"];
 /// Those that take too long for that: their tests are ignored, and run by name.
 const LARGE: [&str; 1] = ["pictures"];
 

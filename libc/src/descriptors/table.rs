@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Zero,
     /// `/dev/random`, `/dev/urandom`.
     Random,
+    /// A file of `/proc`, by its place in the table of those.
+    Text(usize),
 }
 
 static TABLE: Lock<[Option<Kind>; MOST]> = Lock::new([None; MOST]);

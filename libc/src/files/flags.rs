@@ -68,6 +68,7 @@ pub(crate) fn flags(kind: Kind) -> Answer {
         Kind::Output(_) => 1,
         Kind::Input => 0,
         Kind::Null | Kind::Zero | Kind::Random | Kind::Epoll(_) => 2,
+        Kind::Text(_) => 0,
     }
 }
 

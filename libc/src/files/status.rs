@@ -1,16 +1,16 @@
 //! What is known of files, in the forms that Linux has for it. There are no owners and no permissions but read-only mounts.
 
-use super::{BLOCK, HERE, Path, WORKING};
+use super::{BLOCK, HERE, Path, WORKING, proc};
 use crate::clocks::Timespec;
 use crate::descriptors::{self, Kind};
-use crate::errno::{Answer, EACCES, EFAULT, EINVAL};
+use crate::errno::{Answer, EACCES, EFAULT, EINVAL, ENOENT};
 use crate::{host, local};
 use monohull_abi::file::{FileKind, FileStat, NAME_MAX};
 use monohull_abi::number;
 
 pub(super) const AT_EMPTY_PATH: u64 = 0x1000;
 const S_IFDIR: u32 = 0o040_000;
-const S_IFREG: u32 = 0o100_000;
+pub(super) const S_IFREG: u32 = 0o100_000;
 const S_IFCHR: u32 = 0o020_000;
 const S_IFIFO: u32 = 0o010_000;
 const S_IFSOCK: u32 = 0o140_000;
@@ -77,13 +77,14 @@ impl Stat {
             }
             // As Linux has it of what is neither a file nor a device.
             Kind::Epoll(at) => (0o600, 2 * PLACES + at as u64, 0),
+            Kind::Text(_) => return Ok(proc::stat()),
             Kind::File(_) => return Err(EINVAL),
         };
         Ok(Stat { device: NO_MOUNT, node, special, ..Stat::of(mode, &FileStat::default()) })
     }
 
     /// Of what has this mode.
-    fn of(mode: u32, file: &FileStat) -> Stat {
+    pub(super) fn of(mode: u32, file: &FileStat) -> Stat {
         Stat {
             device: u64::from(file.mount) + 1,
             node: file.node,
@@ -135,9 +136,13 @@ fn known_by_path(directory: u64, path: u64, flags: u64) -> Result<(Stat, FileSta
     if let Some(device) = path.device() {
         return Stat::of_other(device).map(|stat| (stat, FileStat::default()));
     }
+    if let Some(other) = proc::descriptor(path.bytes) {
+        return known(other);
+    }
     let mut file = FileStat::default();
     let (bytes, len) = (path.bytes.as_ptr() as u64, path.bytes.len() as u64);
     match host::call(number::FILE_STAT, [path.from, bytes, len, (&raw mut file) as u64]) {
+        ENOENT if let Some(stat) = proc::known(path.bytes) => Ok((stat, FileStat { read_only: 1, ..file })),
         error @ ..0 => Err(error),
         _ => Ok((Stat::of_file(&file), file)),
     }
@@ -220,14 +225,28 @@ pub(crate) fn statx([directory, path, flags, _, out, ..]: [u64; 6]) -> Answer {
     0
 }
 
-/// `readlink(path, …)`: nothing is a link.
-pub(crate) fn readlink([path, ..]: [u64; 6]) -> Answer {
-    readlinkat([HERE, path, 0, 0, 0, 0])
+/// `readlink(path, buffer, length)`.
+pub(crate) fn readlink([path, buffer, len, ..]: [u64; 6]) -> Answer {
+    readlinkat([HERE, path, buffer, len, 0, 0])
 }
 
-/// `readlinkat(directory, path, …)`.
-pub(crate) fn readlinkat([directory, path, ..]: [u64; 6]) -> Answer {
-    known_by_path(directory, path, 0).map_or_else(|error| error, |_| EINVAL)
+/// `readlinkat(directory, path, buffer, length)`: nothing is a link but some names of `/proc`.
+pub(crate) fn readlinkat([directory, path, buffer, len, ..]: [u64; 6]) -> Answer {
+    let known = known_by_path(directory, path, 0);
+    let target = match known {
+        Err(ENOENT) => Path::read(directory, path).ok().and_then(|path| proc::link(path.bytes)),
+        _ => None,
+    };
+    match (known, target) {
+        (_, Some(target)) => {
+            let bytes = &target.as_bytes()[..target.len().min(len as usize)];
+            // SAFETY: the caller's buffer.
+            unsafe { (buffer as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+            bytes.len() as Answer
+        }
+        (Ok(_), None) => EINVAL,
+        (Err(error), None) => error,
+    }
 }
 
 /// `access(path, mode)`.

@@ -1,6 +1,6 @@
 //! Reading and writing, of whatever a descriptor stands for.
 
-use super::{O_APPEND, flags, with_local};
+use super::{O_APPEND, flags, with_local, with_text};
 use crate::descriptors::{self, Kind};
 use crate::errno::{Answer, EBADF, EINVAL, EOPNOTSUPP, ESPIPE};
 use crate::local::WHOLE;
@@ -29,6 +29,7 @@ pub(crate) fn read([descriptor, buffer, len, ..]: [u64; 6]) -> Answer {
             len as Answer
         }
         Ok(Kind::Random) => process::getrandom([buffer, len, 0, 0, 0, 0]),
+        Ok(Kind::Text(text)) => with_text(text, |text| text.read(buffer, len)),
         Ok(Kind::Epoll(_)) => EINVAL,
         Ok(Kind::Output(_)) => EBADF,
         Err(error) => error,
@@ -49,7 +50,7 @@ pub(crate) fn write([descriptor, bytes, len, ..]: [u64; 6]) -> Answer {
         Ok(Kind::Local(local)) => with_local(local, |local| local.write(bytes, len, true)),
         Ok(Kind::Null | Kind::Zero | Kind::Random) => len as Answer,
         Ok(Kind::Epoll(_)) => EINVAL,
-        Ok(Kind::Input) => EBADF,
+        Ok(Kind::Input | Kind::Text(_)) => EBADF,
         Err(error) => error,
     }
 }
@@ -123,7 +124,10 @@ pub(crate) fn pread([descriptor, buffer, len, offset, ..]: [u64; 6]) -> Answer {
                 host::call(number::FILE_PREAD, [file, buffer + done, left, offset + done])
             })
         },
-        |_| read([descriptor, buffer, len, 0, 0, 0]),
+        |device| match device {
+            Kind::Text(text) => with_text(text, |text| text.read_at(buffer, len, offset)),
+            _ => read([descriptor, buffer, len, 0, 0, 0]),
+        },
     )
 }
 
@@ -151,7 +155,7 @@ fn read_at(
     match descriptors::get(descriptor) {
         Ok(_) if (offset as i64) < 0 => EINVAL,
         Ok(Kind::File(file)) => from_file(file, || of_file(file)),
-        Ok(device @ (Kind::Null | Kind::Zero | Kind::Random)) => of_device(device),
+        Ok(device @ (Kind::Null | Kind::Zero | Kind::Random | Kind::Text(_))) => of_device(device),
         Ok(_) => ESPIPE,
         Err(error) => error,
     }
@@ -167,6 +171,7 @@ fn write_at(
     match descriptors::get(descriptor) {
         Ok(_) if (offset as i64) < 0 => EINVAL,
         Ok(Kind::File(file)) => memory::writing(file, || to_file(file), |_| offset),
+        Ok(Kind::Text(_)) => EBADF,
         Ok(device @ (Kind::Null | Kind::Zero | Kind::Random)) => to_device(device),
         Ok(_) => ESPIPE,
         Err(error) => error,
@@ -256,7 +261,17 @@ fn gathered(list: u64, count: u64) -> Option<([u8; WHOLE], usize)> {
 
 /// `preadv(descriptor, list, count, offset, high half)`.
 pub(crate) fn preadv([descriptor, list, count, offset, ..]: [u64; 6]) -> Answer {
-    let device = |_| readv([descriptor, list, count, 0, 0, 0]);
+    let device = |device| match device {
+        Kind::Text(text) => with_text(text, |text| {
+            let mut at = offset;
+            each(list, count, |buffer, len| {
+                let read = text.read_at(buffer, len, at);
+                at += read as u64;
+                read
+            })
+        }),
+        _ => readv([descriptor, list, count, 0, 0, 0]),
+    };
     read_at(descriptor, offset, |file| file_readv(file, list, count, offset), device)
 }
 

@@ -6,8 +6,9 @@
 use super::address::{read_address, write_address};
 use super::numbers::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, MSG_WAITALL};
 use super::{Socket, get, of, pair};
-use crate::errno::{Answer, EAGAIN, EINVAL, EMSGSIZE, ENOMEM};
+use crate::errno::{Answer, EAGAIN, EINVAL, EMSGSIZE, ENOMEM, EOPNOTSUPP};
 use crate::host;
+use crate::refuse::{Missing, refuse};
 use alloc::vec::Vec;
 use monohull_abi::file::IoVec;
 use monohull_abi::network::{DONT_WAIT, PEEK, SocketAddress};
@@ -305,6 +306,39 @@ pub(crate) fn recvmsg([descriptor, message, flags, ..]: [u64; 6]) -> Answer {
     }
 }
 
+/// What a control message begins with; the next one is at a multiple of eight bytes.
+#[repr(C)]
+struct ControlHeader {
+    len: u64,
+    level: i32,
+    kind: i32,
+}
+
+/// Whether a message may go without what it has besides bytes: the answer if not.
+///
+/// Where a datagram comes from, and its marks (`IP_PKTINFO`, `IP_TOS`), are the system's affair, and credentials are the same for all.
+fn check_control(message: &Message) -> Result<(), Answer> {
+    const SOL_SOCKET: i32 = 1;
+    const SCM_RIGHTS: i32 = 1;
+    const SOL_UDP: i32 = 17;
+    let mut at = 0;
+    while message.control != 0 && message.control_len - at >= size_of::<ControlHeader>() as u64 {
+        // SAFETY: inside of the caller's control messages.
+        let header = unsafe { ((message.control + at) as *const ControlHeader).read_unaligned() };
+        if header.len < size_of::<ControlHeader>() as u64 || header.len > message.control_len - at {
+            return Err(EINVAL);
+        }
+        match (header.level, header.kind) {
+            (SOL_SOCKET, SCM_RIGHTS) => return Err(refuse(Missing::SendDescriptor, EOPNOTSUPP)),
+            // `UDP_SEGMENT` would make several datagrams of one.
+            (SOL_UDP, _) => return Err(EINVAL),
+            _ => {}
+        }
+        at = (at + header.len.next_multiple_of(8)).min(message.control_len);
+    }
+    Ok(())
+}
+
 /// `sendmsg(socket, message, flags)`.
 pub(crate) fn sendmsg([descriptor, message, flags, ..]: [u64; 6]) -> Answer {
     // SAFETY: the caller's `struct msghdr`, and its list of buffers.
@@ -313,6 +347,9 @@ pub(crate) fn sendmsg([descriptor, message, flags, ..]: [u64; 6]) -> Answer {
         (message, buffers(message.list, message.count))
     };
     let name_len = u64::from(message.name_len);
+    if let Err(error) = check_control(&message) {
+        return error;
+    }
     if let Some(pair) = pair::of(descriptor) {
         return send_parts(list, true, |bytes, len| pair::send(&pair, bytes, len, flags, message.name));
     }

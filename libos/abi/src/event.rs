@@ -46,9 +46,11 @@ pub const CHILD_EVENT: &str = "child:";
 pub const CHECKPOINT_EVENT: &str = "checkpoint:";
 /// What the name of an event begins with that tells of a fork.
 pub const FORK_EVENT: &str = "fork:";
-/// What the names of events begin with that only the system may send: the [ends of children](crate::child), and what is told of
-/// [save points and forks](crate::branch).
-pub const RESERVED_EVENTS: [&str; 3] = [CHILD_EVENT, CHECKPOINT_EVENT, FORK_EVENT];
+/// The name of the event that tells an invocation to end.
+pub const CANCEL_EVENT: &str = "cancel:";
+/// What the names of events begin with that only the system may send: the [ends of children](crate::child), what is told of
+/// [save points and forks](crate::branch), and that an invocation is to end.
+pub const RESERVED_EVENTS: [&str; 4] = [CHILD_EVENT, CHECKPOINT_EVENT, FORK_EVENT, CANCEL_EVENT];
 
 /// Whether only the system may send events of this name.
 pub fn is_reserved_event(name: &str) -> bool {

@@ -52,6 +52,8 @@ pub enum InfoString {
     Invocation = 6,
     /// What the version before has [handed over](crate::handed); empty if the invocation was not migrated.
     HandedOver = 7,
+    /// What begins addresses by which clients reach the server, such as `https://ships.example`; empty if it is not known.
+    PublicUrl = 8,
 }
 
 impl InfoString {
@@ -66,6 +68,7 @@ impl InfoString {
             5 => Some(InfoString::Stdin),
             6 => Some(InfoString::Invocation),
             7 => Some(InfoString::HandedOver),
+            8 => Some(InfoString::PublicUrl),
             _ => None,
         }
     }

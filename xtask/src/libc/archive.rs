@@ -9,8 +9,10 @@ use std::process::Command;
 
 /// The only symbols that the image exports.
 const VERSION_SCRIPT: &str = "{ global: MONOHULL_IMAGE; monohull_start; local: *; };\n";
-/// What C is compiled with, one argument a line.
+/// What C is compiled with, one argument a line. The compiler's own `__builtin_thread_pointer` would read `fs:0`, which is the system's; the
+/// thread pointer is the first word of the thread's header (`libc/src/header.rs`).
 const CC_FLAGS: &str = "\
+-D__builtin_thread_pointer()=__extension__({void*__monohull_own;__asm__(\"movq %%gs:16,%0;movq (%0),%0\":\"=r\"(__monohull_own));__monohull_own;})
 -nostdinc
 -isystem
 @FOLDER@/include

@@ -64,12 +64,37 @@ const SET_ASIDE: [&str; 38] = [
 ];
 
 /// Lines that become others: the file, the text, what takes its place.
-const EDITS: [(&str, &str, &str); 8] = [
-    // A thread runs on a stack of Monohull's. musl's own mapping holds what it passes to the thread, and its variables.
+const EDITS: [(&str, &str, &str); 12] = [
+    // A thread runs on a stack of Monohull's, and musl's own mapping holds what it passes to the thread, and its variables. One that asks for
+    // more than Monohull's has runs on musl's.
     (
         "src/thread/pthread_create.c",
         "guard = ROUND(attr._a_guardsize);\n\t\tsize = guard + ROUND(attr._a_stacksize\n",
-        "guard = 0;\n\t\tsize = guard + ROUND(PAGE_SIZE / 4\n",
+        "guard = large ? ROUND(attr._a_guardsize) : 0;\n\t\tsize = guard + ROUND((large ? attr._a_stacksize + PAGE_SIZE : PAGE_SIZE / 4)\n",
+    ),
+    (
+        "src/thread/pthread_create.c",
+        "\tif (attr._a_stackaddr) {\n",
+        "\thidden int __monohull_large_stack(size_t);\n\
+         \tint large = __monohull_large_stack(attr._a_stackaddr ? 0 : attr._a_stacksize);\n\
+         \tif (attr._a_stackaddr) {\n",
+    ),
+    // The stack's protection counts, so it has to be memory that has one.
+    (
+        "src/thread/pthread_create.c",
+        "map = __mmap(0, size, PROT_NONE, MAP_PRIVATE|MAP_ANON, -1, 0);",
+        "map = __mmap(0, size, PROT_NONE, MAP_PRIVATE|MAP_ANON|MAP_STACK, -1, 0);",
+    ),
+    // Destructors of thread-local variables run before all else that runs at the end of a thread, and of the program, as glibc has it.
+    (
+        "src/thread/pthread_create.c",
+        "\t__pthread_tsd_run_dtors();\n",
+        "\thidden void __monohull_thread_locals(void);\n\t__monohull_thread_locals();\n\t__pthread_tsd_run_dtors();\n",
+    ),
+    (
+        "src/exit/exit.c",
+        "\tstatic volatile int exit_lock[1];\n",
+        "\tstatic volatile int exit_lock[1];\n\thidden void __monohull_thread_locals(void);\n\t__monohull_thread_locals();\n",
     ),
     // `_init` and `_fini` would become DT_INIT and DT_FINI of the image.
     ("src/env/__libc_start_main.c", "weak_alias(dummy, _init);", "#define _init dummy"),

@@ -35,6 +35,8 @@ fn c(source: &Path, object: &Path) -> Result<PathBuf> {
     let own = shell::output(Command::new("gcc").arg("-print-file-name=include"))?;
     let mut gcc = Command::new("gcc");
     gcc.args(flags("cc-flags")?).arg("-isystem").arg(String::from_utf8_lossy(&own).trim());
+    // With a guarded stack, as distributions compile, and as `monohull cc` has it guarded.
+    gcc.args(["-fstack-protector-strong", "-mstack-protector-guard=global"]);
     gcc.args(["-O2", "-w", "-fno-builtin", "-c", "-o"]).arg(object).arg(source);
     shell::run(&mut gcc)?;
     Ok(object.to_owned())
