@@ -98,15 +98,7 @@ impl Here {
             options.extend(["--isolation".to_owned(), "mpk".to_owned()]);
         }
         fs::write(&file, document.to_string()).map_err(|error| error.to_string())?;
-        let ended = monohull(&options);
-        let report: Value = serde_json::from_slice(&ended.stdout)
-            .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&ended.stderr)))?;
-        let instance = &report["steps"][0]["instances"][0];
-        let lines = |stream: &str| -> Vec<String> {
-            let of = instance["lines"].as_array().into_iter().flatten().filter(|line| line["stream"] == stream);
-            of.filter_map(|line| line["text"].as_str()).map(str::to_owned).collect()
-        };
-        Ok(Outcome { output: lines("stdout"), errors: lines("stderr"), end: end_of(&report), files: Vec::new() })
+        Ok(outcome(&report(&options)?))
     }
 
     fn build(&self) -> Result<PathBuf, String> {
@@ -122,7 +114,24 @@ impl Here {
     }
 }
 
-fn monohull(arguments: &[String]) -> Output {
+/// The report of a run.
+pub(super) fn report(options: &[String]) -> Result<Value, String> {
+    let ended = monohull(options);
+    serde_json::from_slice(&ended.stdout)
+        .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&ended.stderr)))
+}
+
+/// What the only instance has printed, and how it has ended.
+pub(super) fn outcome(report: &Value) -> Outcome {
+    let instance = &report["steps"][0]["instances"][0];
+    let lines = |stream: &str| -> Vec<String> {
+        let of = instance["lines"].as_array().into_iter().flatten().filter(|line| line["stream"] == stream);
+        of.filter_map(|line| line["text"].as_str()).map(str::to_owned).collect()
+    };
+    Outcome { output: lines("stdout"), errors: lines("stderr"), end: end_of(report), files: Vec::new() }
+}
+
+pub(super) fn monohull(arguments: &[String]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
     command.args(arguments).stdin(Stdio::null()).output().expect("monohull starts")
 }

@@ -30,17 +30,7 @@ impl Wasmtime {
     pub(super) fn outcome(&self, subjects: &[Subject], subject: &Subject, case: &Case) -> Result<Outcome, String> {
         self.ran.get_or_init(|| self.run_all(subjects)).clone()?;
         let folder = self.folder(subject, case.settings.as_ref().map(|_| case));
-        let read = |name: &str| {
-            let path = folder.join(name);
-            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-        };
-        let lines = |text: String| text.lines().map(str::to_owned).collect();
-        let end = match read("end")? {
-            status if status.starts_with("status ") => status,
-            message => trap(&message),
-        };
-        let whole = Outcome { output: lines(read("stdout")?), errors: lines(read("stderr")?), end, files: Vec::new() };
-        whole.of_case(&case.name, &folder, case.settings.is_some())
+        whole(&folder)?.of_case(&case.name, &folder, case.settings.is_some())
     }
 
     /// The folder of a run: of one case, or of those of a subject that run together.
@@ -60,23 +50,39 @@ impl Wasmtime {
                 }
             }
         }
-        let wasmtime = fetched();
-        if !wasmtime.exists() {
-            return Err(format!(
-                "there is no {}: Wasmtime is fetched first, run `cargo xtask test`",
-                wasmtime.display()
-            ));
-        }
-        let mut python = Command::new("python3");
-        python.arg(super::cases::folder().join("in_wasmtime.py"));
-        python.env("PYTHONPATH", wasmtime).env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::piped());
-        let mut python = python.stderr(Stdio::piped()).spawn().map_err(|error| format!("python3: {error}"))?;
-        let asked = json!({ "module": program(), "returned": RETURNED, "runs": runs }).to_string();
-        // If it ends early it says why.
-        let _ = python.stdin.take().expect("piped").write_all(asked.as_bytes());
-        let ended = python.wait_with_output().map_err(|error| error.to_string())?;
-        if ended.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&ended.stderr).into_owned()) }
+        run_all(&runs)
     }
+}
+
+/// Has Wasmtime run all of these, of which each says what and in which folder.
+pub(super) fn run_all(runs: &[Value]) -> Result<(), String> {
+    let wasmtime = fetched();
+    if !wasmtime.exists() {
+        return Err(format!("there is no {}: Wasmtime is fetched first, run `cargo xtask test`", wasmtime.display()));
+    }
+    let mut python = Command::new("python3");
+    python.arg(super::cases::folder().join("in_wasmtime.py"));
+    python.env("PYTHONPATH", wasmtime).env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::piped());
+    let mut python = python.stderr(Stdio::piped()).spawn().map_err(|error| format!("python3: {error}"))?;
+    let asked = json!({ "module": program(), "returned": RETURNED, "runs": runs }).to_string();
+    // If it ends early it says why.
+    let _ = python.stdin.take().expect("piped").write_all(asked.as_bytes());
+    let ended = python.wait_with_output().map_err(|error| error.to_string())?;
+    if ended.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&ended.stderr).into_owned()) }
+}
+
+/// What a run has printed, and how it has ended.
+pub(super) fn whole(folder: &Path) -> Result<Outcome, String> {
+    let read = |name: &str| {
+        let path = folder.join(name);
+        fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let lines = |text: String| text.lines().map(str::to_owned).collect();
+    let end = match read("end")? {
+        status if status.starts_with("status ") => status,
+        message => trap(&message),
+    };
+    Ok(Outcome { output: lines(read("stdout")?), errors: lines(read("stderr")?), end, files: Vec::new() })
 }
 
 /// Makes the folder of a run, and says what is to be run there.

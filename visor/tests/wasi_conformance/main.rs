@@ -7,6 +7,8 @@
 //!          └────────────▶ conformance.wasm, in Wasmtime  in a directory            ──▶ lines, end, files  ──┘
 //! ```
 //!
+//! What no compiler here makes of WebAssembly is compared in the same way, in programs of its own (`proposals`).
+//!
 //! The program is `wasi/guests/c/conformance.c`, which reads such a file; each case has a directory of its own in it. Wasmtime is the module
 //! of Python that `cargo xtask test` fetches. What may differ, and why, is in a table of `docs/wasi.md`: a difference that is not there fails,
 //! and so does a row without a difference.
@@ -16,6 +18,7 @@ mod here;
 mod in_wasmtime;
 mod known;
 mod outcome;
+mod proposals;
 
 use cases::{Case, Subject};
 use here::{Here, Mount};
@@ -23,6 +26,7 @@ use in_wasmtime::Wasmtime;
 use known::Known;
 use libtest_mimic::{Arguments, Failed, Trial};
 use outcome::{Outcome, first_difference};
+use proposals::Proposals;
 use std::path::Path;
 use std::process::ExitCode;
 use tempfile::TempDir;
@@ -35,6 +39,7 @@ struct Tests {
     known: Known,
     here: Here,
     wasmtime: Wasmtime,
+    proposals: Proposals,
 }
 
 fn main() -> ExitCode {
@@ -45,6 +50,7 @@ fn main() -> ExitCode {
     let tests: &'static Tests = Box::leak(Box::new(Tests {
         here: Here::new(here, &subjects),
         wasmtime: Wasmtime::new(wasmtime),
+        proposals: Proposals::new(place.path().join("proposals")),
         known: Known::read(),
         subjects,
     }));
@@ -67,6 +73,9 @@ fn main() -> ExitCode {
             trials.extend(cases.map(trial));
         }
     }
+    trials.extend(
+        Proposals::names().map(|name| Trial::test(format!("proposals::{name}"), move || tests.proposals.compare(name))),
+    );
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

@@ -3,7 +3,7 @@
 use monohull_wasi_settings::{Checks, Level};
 use wasmtime::{Config, Engine, OptLevel};
 
-use crate::program::no_program;
+use crate::program::{no_program, with_remedy};
 use crate::rewrite::{Constants, is_whole, rewrite};
 
 /// A way of generating code: Cranelift's settings, by name, and the constants that are moved out of the code first.
@@ -44,9 +44,10 @@ pub(crate) fn compile(
     let engine = Engine::new(&config)?;
     let is_component = program.starts_with(COMPONENT);
     let compiled = match is_component {
-        true => engine.precompile_component(program)?,
-        false => engine.precompile_module(program)?,
+        true => engine.precompile_component(program),
+        false => engine.precompile_module(program),
     };
+    let compiled = compiled.map_err(with_remedy)?;
     // Of what is not valid either, Wasmtime has said more.
     if !is_whole(program) {
         return Err(wasmtime::Error::msg(

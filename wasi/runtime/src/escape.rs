@@ -1,6 +1,6 @@
 //! A way out of nested calls: what `setjmp` and `longjmp` do in C, for interpreters whose errors end many calls at once.
 //!
-//! WebAssembly has no such thing without its exceptions, which the runtime does not have. So the runtime makes the call that may be left: an error
+//! WebAssembly has no such thing without its exceptions, which not all compilers make. So the runtime makes the call that may be left: an error
 //! of a function of the host ends all calls of the program up to the one that the host has made.
 //!
 //! ```text
@@ -9,7 +9,8 @@
 //!           ◀── 1: it was left                       ◀── the error `Escape` ────────────────────────────────────┘
 //! ```
 //!
-//! A trap and an exit are other errors and go on to the caller of the program. What a program keeps of its stack in its own memory, it sets right itself.
+//! A trap, an exit and an exception are other errors and go on to the caller of the program. What a program keeps of its stack in its own
+//! memory, it sets right itself.
 
 use crate::imports::Imports;
 use crate::preview1::State;
@@ -40,7 +41,12 @@ fn protect(mut caller: Caller<'_, State>, index: u32, argument: u32) -> Result<u
     let Some(Ref::Func(Some(function))) = table.get(&mut caller, index.into()) else {
         bail!("the program's table has no function {index} for `protect`");
     };
-    match function.typed::<u32, ()>(&caller)?.call(&mut caller, argument) {
+    let Ok(function) = function.typed::<u32, ()>(&caller) else {
+        bail!(
+            "function {index} of the program's table is none for `protect`, which calls one with one parameter, an `i32`, and no result"
+        );
+    };
+    match function.call(&mut caller, argument) {
         Ok(()) => Ok(0),
         Err(error) if error.downcast_ref::<Escape>().is_some() => Ok(1),
         Err(error) => Err(error),

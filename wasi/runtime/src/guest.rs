@@ -65,19 +65,26 @@ impl Guest<'_> {
         self.store(pointer, &value.to_le_bytes())
     }
 
-    /// The buffers of an array of (pointer, length) pairs, as ranges of the memory. At most [`BUFFERS_MAX`] of them are used, which a
-    /// call that may read or write less than asked is free to do.
+    /// The buffers of an array of (pointer, length) pairs, as ranges of the memory. At most [`BUFFERS_MAX`] of them are used, and of these
+    /// [`BYTES_MAX`] bytes, which a call that may read or write less than asked is free to do.
     pub(crate) fn buffers(&self, pointer: u32, count: u32) -> Result<alloc::vec::Vec<Range<usize>>, WasiError> {
         let count = count.min(BUFFERS_MAX);
+        let mut left = BYTES_MAX;
         (0..count)
             .map(|index| {
                 let entry = pointer.checked_add(index * 8).ok_or(WasiError::FAULT)?;
                 let len = self.load_u32(entry.checked_add(4).ok_or(WasiError::FAULT)?)?;
-                self.range(self.load_u32(entry)?, len.into())
+                let range = self.range(self.load_u32(entry)?, len.into())?;
+                let used = range.len().min(left);
+                left -= used;
+                Ok(range.start..range.start + used)
             })
             .collect()
     }
 }
 
+/// Most bytes of the buffers of one call. Buffers may overlap, so that they can have more than a program has, and a call tells how many bytes it has
+/// transferred in 32 bits.
+const BYTES_MAX: usize = i32::MAX as usize;
 /// Most buffers of one call.
 const BUFFERS_MAX: u32 = monohull_abi::file::VECTOR_MAX as u32;

@@ -27,11 +27,14 @@ mod descriptors;
 mod durable;
 mod errno;
 mod escape;
+mod exception;
 mod exit;
 mod files;
 mod guest;
 mod host;
 mod imports;
+#[allow(unsafe_code, reason = "Wasmtime is told that what is mapped here is memory")]
+mod in_place;
 #[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
 mod memory;
 mod moves;
@@ -112,7 +115,10 @@ fn run_module(engine: &Engine, module: &Module, attachment: &'static [u8]) -> wa
     // What it has goes with the instance, all at once: to give back linear memory here takes more than a hundred system calls.
     let mut store = ManuallyDrop::new(Store::new(engine, State::new()?));
     let instance =
-        imports.instantiate(&mut *store).map_err(|error| memory::explain(error, Some(module.resources_required())))?;
-    let start = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
-    start.call(&mut *store, ())
+        imports.instantiate(&mut *store).map_err(|error| memory::explain(error, Some(module.resources_required())));
+    let ended = instance.and_then(|instance| {
+        let start = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
+        start.call(&mut *store, ())
+    });
+    ended.map_err(|error| exception::explain(error, &mut store))
 }

@@ -1,4 +1,5 @@
 //! Memory with guard pages for Wasmtime: its functions for virtual memory, over the hostcalls on mapped memory.
+//! Without guards it is [`crate::in_place`].
 //!
 //! A linear memory is one reservation, which costs nothing. Its pages are charged to the step's `memory` when they become accessible, at the
 //! start and by `memory.grow`. What it holds at first is mapped there from the image of the function, and a page takes memory when it is written to.
@@ -87,16 +88,21 @@ pub(crate) fn copy_data() {
 static RESERVED: AtomicU32 = AtomicU32::new(0);
 static LACKS_ADDRESSES: AtomicBool = AtomicBool::new(false);
 
+/// The error of memory that the system refuses, as Wasmtime makes it of what the functions above return.
+pub(crate) fn refused(errno: Errno) -> Error {
+    format_err!("os error {}", errno as i32)
+}
+
 /// Why a program that needs this could not be instantiated. If there are no addresses for all of its memories, or one is larger at the start than the
 /// step's, Wasmtime knows the error's number alone.
 pub(crate) fn explain(error: Error, needs: Option<ResourcesRequired>) -> Error {
-    let lacks = error.root_cause().to_string() == format!("os error {}", Errno::OutOfMemory as i32);
+    let lacks = error.root_cause().to_string() == refused(Errno::OutOfMemory).to_string();
     if lacks && LACKS_ADDRESSES.load(Ordering::Relaxed) {
         let fit = RESERVED.load(Ordering::Relaxed);
         let all = needs.map_or_else(|| "more".to_string(), |needs| needs.num_memories.to_string());
         return format_err!(
             "out of addresses: the program has {all} memories, each of which reserves 4 GiB of addresses, and there is room for {fit}. \
-             Built with `--explicit-checks` they reserve none"
+             With `\"checks\": \"explicit\"` of its function in the workflow file, or `--explicit-checks`, there is room for more"
         );
     }
     match needs.and_then(|needs| needs.max_initial_memory_size) {

@@ -1,7 +1,7 @@
 //! Slots without copies: the pages of a buffer become pages of the program's memory, and the other way round.
 //!
 //! That needs a place that begins with a page, and enough bytes for it to be quicker than a copy. Whatever else is asked for is copied, with
-//! the same result. So is everything in a program with explicit checks, whose memory is a part of the heap.
+//! the same result.
 //!
 //! ```text
 //!   pointer            whole pages               end

@@ -1,5 +1,6 @@
 //! What Wasmtime's runtime wants of the platform beneath it: a pointer per thread, and code that can be executed.
 
+use crate::in_place::Creator;
 use crate::stack;
 use alloc::sync::Arc;
 use core::cell::Cell;
@@ -16,6 +17,9 @@ pub(crate) fn engine(checks: Checks) -> Result<Engine> {
     // No program has a stack of its own, whose size the second is, but it must not be the smaller one.
     config.max_wasm_stack(stack).async_stack_size(stack);
     config.with_custom_code_memory(Some(Arc::new(Mapped)));
+    if checks == Checks::Explicit {
+        config.with_host_memory(Arc::new(Creator));
+    }
     // SAFETY: the answer is the processor's own.
     unsafe { config.detect_host_feature(has) };
     // SAFETY: functions are compiled for a target that passes floats in vector registers, and the program for x86-64-v2 or a later level.

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use core::fmt::{self, Debug, Display, Formatter, Write};
 use monohull_wasi_settings::lines::Lines;
 use rustc_demangle::demangle;
-use wasmtime::{Error, FrameInfo, WasmBacktrace};
+use wasmtime::{Error, FrameInfo, ThrownException, WasmBacktrace};
 
 /// Characters of a name that are shown.
 const NAME_MAX: usize = 256;
@@ -21,7 +21,9 @@ impl Told {
         let Some(trace) = error.downcast_ref::<WasmBacktrace>() else { return Told(format!("{error:?}")) };
         let (theirs, located) = (trace.to_string(), Located { trace, lines: Lines::new(lines) });
         let mut text = String::new();
-        for cause in error.chain().map(|cause| cause.to_string()).filter(|cause| *cause != theirs) {
+        // Of an exception more is said before.
+        let causes = error.chain().filter(|cause| !cause.is::<ThrownException>()).map(|cause| cause.to_string());
+        for cause in causes.filter(|cause| *cause != theirs) {
             text += if text.is_empty() { "" } else { "\ncaused by: " };
             text += &cause;
         }

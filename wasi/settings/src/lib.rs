@@ -9,7 +9,7 @@
 //!   Checks::Guards     | guard | memory, 4 GiB reserved: rw … none | guard |   an address is 32 bits, an offset smaller than a guard:
 //!                                                                              what is out of bounds faults, and the fault handler
 //!                                                                              makes a trap of it
-//!   Checks::Explicit   heap … | memory | … heap                                instructions compare each address
+//!   Checks::Explicit   | memory, reserved up to the step's: rw … none |        instructions compare each address
 //! ```
 //!
 //! Neither needs anything of the processor but paging, and neither is what keeps a function in its cell: this is between a program and the
@@ -19,7 +19,7 @@
 
 pub mod lines;
 
-use wasmtime::Config;
+use wasmtime::{Collector, Config};
 
 /// Which instructions compiled programs may have, by the levels of the x86-64 ABI. The instructions of the level x86-64-v4 are not used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,7 +60,7 @@ const GUARD: u64 = 32 << 20;
 /// Addresses that a linear memory with guards takes, or a few more.
 pub const ADDRESSES: u64 = RESERVATION + GUARD;
 
-/// What a memory that is moved to grow has beyond what was asked for.
+/// What a memory that is moved to grow has beyond what was asked for. With explicit checks the runtime makes memories that grow in place.
 const GROWTH: u64 = 1 << 20;
 
 /// What keeps a program in its linear memory.
@@ -105,7 +105,13 @@ pub fn configure(config: &mut Config, checks: Checks) {
         .memory_init_cow(checks == Checks::Guards)
         // Of zeros between its data an image has no more than of data.
         .memory_guaranteed_dense_image_size(0)
-        .gc_support(false)
+        .gc_support(true)
+        .collector(Collector::Copying)
+        // What is collected lies in a memory that takes no addresses in advance, and that is copied to grow. Instructions check what is read there.
+        .gc_heap_reservation(0)
+        .gc_heap_guard_size(0)
+        .gc_heap_reservation_for_growth(GROWTH)
+        .gc_heap_may_move(true)
         .concurrency_support(false)
         .wasm_relaxed_simd(true)
         // What it leaves open is the same on every processor.

@@ -19,7 +19,16 @@ const DIRECTORY: u32 = 2;
 const EXCLUSIVE: u32 = 4;
 const TRUNCATE: u32 = 8;
 
+const OPENING: u32 = CREATE | DIRECTORY | EXCLUSIVE | TRUNCATE;
+/// The bit of `lookupflags`: a link is followed. No mount has links.
+const FOLLOW: u32 = 1;
+
 const DIRENT_SIZE: usize = 24;
+
+/// Refuses bits other than these.
+fn known(flags: u32, all: u32) -> Result<(), WasiError> {
+    if flags & !all == 0 { Ok(()) } else { Err(WasiError::INVAL) }
+}
 
 impl Call<'_> {
     pub(super) fn fd_prestat_get(&mut self, fd: u32, out: u32) -> Result<(), WasiError> {
@@ -78,11 +87,12 @@ impl Call<'_> {
     pub(super) fn path_filestat_get(
         &mut self,
         fd: u32,
-        _follow: u32,
+        lookup: u32,
         path: u32,
         len: u32,
         out: u32,
     ) -> Result<(), WasiError> {
+        known(lookup, FOLLOW)?;
         let place = self.place(fd, path, len, Rights::PATH_FILESTAT_GET)?;
         let bytes = match place.device() {
             Some(target) => stream(&Descriptor::new(target, 0, Rights::ALL)),
@@ -95,13 +105,14 @@ impl Call<'_> {
     pub(super) fn path_filestat_set_times(
         &mut self,
         fd: u32,
-        _follow: u32,
+        lookup: u32,
         path: u32,
         len: u32,
         accessed: u64,
         modified: u64,
         which: u32,
     ) -> Result<(), WasiError> {
+        known(lookup, FOLLOW)?;
         let (accessed, modified) = times(accessed, modified, which)?;
         files::set_times(&self.place(fd, path, len, Rights::PATH_FILESTAT_SET_TIMES)?, accessed, modified)
     }
@@ -111,13 +122,14 @@ impl Call<'_> {
     pub(super) fn path_link(
         &mut self,
         fd: u32,
-        _follow: u32,
+        lookup: u32,
         path: u32,
         len: u32,
         to: u32,
         to_path: u32,
         to_len: u32,
     ) -> Result<(), WasiError> {
+        known(lookup, FOLLOW)?;
         let new = self.place(to, to_path, to_len, Rights::PATH_LINK_TARGET)?;
         let old = self.place(fd, path, len, Rights::PATH_LINK_SOURCE)?;
         if files::kind(&old.stat()?) == filetype::DIRECTORY {
@@ -157,7 +169,7 @@ impl Call<'_> {
     pub(super) fn path_open(
         &mut self,
         fd: u32,
-        _follow: u32,
+        lookup: u32,
         path: u32,
         len: u32,
         how: u32,
@@ -166,6 +178,8 @@ impl Call<'_> {
         flags: u32,
         out: u32,
     ) -> Result<(), WasiError> {
+        known(lookup, FOLLOW)?;
+        known(how, OPENING)?;
         let flags = flags_of(flags)?;
         let needed = [(CREATE, Rights::PATH_CREATE_FILE), (TRUNCATE, Rights::PATH_FILESTAT_SET_SIZE)];
         let needed =

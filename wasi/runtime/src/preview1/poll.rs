@@ -113,6 +113,9 @@ impl Call<'_> {
             CLOCK => {
                 let timeout = self.guest.load_u64(at + 24)?;
                 let flags = u16::from_le_bytes(self.guest.load(at + 40)?);
+                if flags & !ABSOLUTE != 0 {
+                    return Err(WasiError::INVAL);
+                }
                 match clock(self.guest.load_u32(at + 16)?) {
                     Err(error) => Ok(event(Err(error), start)),
                     Ok(clock) => {

@@ -6,10 +6,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Display;
 use core::result::Result as Answer;
-use monohull::rt::take_event;
+use core::time::Duration;
+use monohull::rt::{callback_of, step_key, step_pause, take_event};
 use monohull_abi::child::CHILD_EVENT;
 use monohull_std::continuation::perform;
-use monohull_std::durable::{self, Checkpointed, Forked, Outcome};
+use monohull_std::durable::{self, Answered, Checkpointed, Forked, Outcome};
 use wasmtime::Result;
 use wasmtime::component::{Linker, WasmList};
 
@@ -47,9 +48,42 @@ pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
         });
         Ok((text(number),))
     })?;
+    calls.func_wrap("step-key", |_: Caller<'_>, (name,): (String,)| Ok((step_key(&name),)))?;
+    calls.func_wrap("retry", |_: Caller<'_>, (key, failures, attempts): (String, u32, u32)| {
+        let again = failures < attempts;
+        if again {
+            step_pause(&key, failures);
+        }
+        Ok((again,))
+    })?;
+    calls.func_wrap("callback", |_: Caller<'_>, (): ()| Ok((durable::callback().token().to_string(),)))?;
+    calls.func_wrap("callback-url", |_: Caller<'_>, (token,): (String,)| {
+        Ok((callback_of(&token).map(|callback| callback.url()).unwrap_or_default(),))
+    })?;
+    calls.func_wrap("answer", |_: Caller<'_>, (token, timeout, heartbeat): (String, Option<u64>, Option<u64>)| {
+        Ok((answer(&token, timeout, heartbeat),))
+    })?;
     calls.func_wrap("generation", |_: Caller<'_>, (): ()| Ok((monohull_std::generation(),)))?;
     calls.func_wrap("invocation-id", |_: Caller<'_>, (): ()| Ok((durable::invocation_id(),)))?;
     calls.func_wrap("ready", |_: Caller<'_>, (): ()| Ok((monohull_std::ready(),)))
+}
+
+/// Waits for an answer.
+fn answer(token: &str, timeout: Option<u64>, heartbeat: Option<u64>) -> Answer<(u8, Vec<u8>), String> {
+    let callback = callback_of(token).ok_or("this is no token of a callback")?;
+    let mut wait = callback.answer();
+    if let Some(timeout) = timeout {
+        wait = wait.timeout(Duration::from_nanos(timeout));
+    }
+    if let Some(heartbeat) = heartbeat {
+        wait = wait.heartbeat(Duration::from_nanos(heartbeat));
+    }
+    Ok(match text(wait.wait())? {
+        Answered::Completed(content) => (0, content),
+        Answered::Rejected(why) => (1, why),
+        Answered::TimedOut => (2, Vec::new()),
+        Answered::Silent => (3, Vec::new()),
+    })
 }
 
 /// Waits for the end of a child.

@@ -41,7 +41,7 @@ mod streams;
 mod types;
 
 use crate::exit::Exit;
-use crate::memory;
+use crate::{exception, memory};
 use core::mem::{self, ManuallyDrop};
 use wasmtime::component::{
     Component, ComponentExportIndex, Instance, Linker, LinkerInstance, Resource, ResourceTable, ResourceType,
@@ -85,7 +85,9 @@ pub(crate) fn run(engine: &Engine, component: &Component) -> Result<()> {
     let mut store = ManuallyDrop::new(Store::new(engine, State { table: ResourceTable::new(), answered: None }));
     let instance =
         ready.instantiate(&mut *store).map_err(|error| memory::explain(error, component.resources_required()));
-    let ended = instance.and_then(|instance| call(&instance, &mut store));
+    let ended = instance
+        .and_then(|instance| call(&instance, &mut store))
+        .map_err(|error| exception::explain(error, &mut store));
     drop(mem::take(&mut store.data_mut().table));
     ended
 }
