@@ -160,6 +160,7 @@ int64_t monohull_wasi_number(uint32_t which) MONOHULL_IMPORT("number");
 #define MONOHULL_STEP 3
 #define MONOHULL_WORKFLOW 4
 #define MONOHULL_INVOCATION 6
+#define MONOHULL_PUBLIC_URL 8
 int monohull_wasi_text(uint32_t which, char *to, size_t room) MONOHULL_IMPORT("text");
 int monohull_wasi_last_error(char *to, size_t room) MONOHULL_IMPORT("last_error");
 /* Ends the instance as failed, with this text; if `is_permanent` is 1, another attempt cannot change that. */

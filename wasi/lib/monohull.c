@@ -78,6 +78,14 @@ static int failed(const char *what, const char *slot, int error) {
     return number_of(error);
 }
 
+/* A text of the instance, cut to `room` with the zero at its end: the length of all of it. */
+static size_t copy_text(uint32_t which, char *text, size_t room) {
+    int length = monohull_wasi_text(which, text, room ? room - 1 : 0);
+    if (length < 0) length = 0;
+    if (room) text[(size_t)length < room ? (size_t)length : room - 1] = 0;
+    return (size_t)length;
+}
+
 /* -- Buffers and slots --------------------------------------------------------------------------------------------------- */
 
 /* Memory for so many bytes: whole pages where they may be moved. */
@@ -213,6 +221,14 @@ int monohull_callback(char *token) {
     return 0;
 }
 
+size_t monohull_callback_url(const char *token, char *url, size_t room) {
+    char begins[512], id[128];
+    copy_text(MONOHULL_PUBLIC_URL, begins, sizeof begins);
+    copy_text(MONOHULL_INVOCATION, id, sizeof id);
+    int length = snprintf(url, room, "%s/callbacks/%s/%s", begins, id, token);
+    return length < 0 ? 0 : (size_t)length;
+}
+
 static int is_token(const char *text) {
     size_t begins = strlen(TOKEN_BEGINS);
     return strlen(text) == MONOHULL_TOKEN_ROOM - 1 && strncmp(text, TOKEN_BEGINS, begins) == 0
@@ -236,6 +252,70 @@ int monohull_answer(const char *token, uint64_t timeout, uint64_t heartbeat, mon
         if (which == MONOHULL_TIMED_OUT) return is_last ? MONOHULL_ANSWER_TIMED_OUT : MONOHULL_ANSWER_SILENT;
         if (which < 2) return which;
         monohull_discard(content);
+    }
+}
+
+/* -- Steps --------------------------------------------------------------------------------------------------------------- */
+
+#define STEP_NAME_MAX 128
+#define SECOND 1000000000ull
+
+/* How often the steps of each name were begun. */
+static struct uses {
+    struct uses *next;
+    uint64_t count;
+    char name[];
+} *uses;
+
+static struct uses *uses_of(const char *name) {
+    struct uses *of = uses;
+    while (of && strcmp(of->name, name) != 0) of = of->next;
+    if (of || !(of = calloc(1, sizeof *of + strlen(name) + 1))) return of;
+    strcpy(of->name, name);
+    of->next = uses;
+    return uses = of;
+}
+
+int monohull_step_key(const char *name, char *key) {
+    char id[128], step[128];
+    *key = 0;
+    if (*name == 0 || strlen(name) > STEP_NAME_MAX) {
+        snprintf(explanation, sizeof explanation, "the name of a step has 1 to %d bytes", STEP_NAME_MAX);
+        return MONOHULL_INVALID;
+    }
+    struct uses *of = uses_of(name);
+    if (!of) {
+        snprintf(explanation, sizeof explanation, "there is no memory for the name of a step");
+        return MONOHULL_OUT_OF_MEMORY;
+    }
+    copy_text(MONOHULL_INVOCATION, id, sizeof id);
+    copy_text(MONOHULL_STEP, step, sizeof step);
+    snprintf(key, MONOHULL_STEP_KEY_ROOM, "%s/%s/%u/%s/%llu", id, step, imported_index(), name, (unsigned long long)of->count++);
+    return 0;
+}
+
+/* Between half of a pause and all of it, by the key and a number. */
+static uint64_t shortened(uint64_t pause, const char *key, uint32_t number) {
+    uint64_t hash = 0xcbf29ce484222325ull ^ number;
+    for (; *key; key++) hash = (hash ^ (unsigned char)*key) * 0x100000001b3ull;
+    return pause / 2 + pause / 2 / 1024 * (hash >> 32 & 1023);
+}
+
+int monohull_step(const char *name, const monohull_retry *retry, int (*act)(const char *key, void *context), void *context) {
+    char key[MONOHULL_STEP_KEY_ROOM];
+    monohull_retry usual = { 0, 0, 0 };
+    int came = monohull_step_key(name, key);
+    if (came < 0) return came;
+    if (!retry) retry = &usual;
+    uint64_t pause = retry->first ? retry->first : SECOND, longest = retry->longest ? retry->longest : 3600 * SECOND;
+    for (uint32_t failures = 1;; failures++) {
+        came = act(key, context);
+        if (came == 0 || failures >= retry->attempts) return came;
+        if (pause > longest) pause = longest;
+        uint64_t left = shortened(pause, key, failures);
+        struct timespec time = { (time_t)(left / SECOND), (long)(left % SECOND) };
+        nanosleep(&time, NULL);
+        pause = pause > UINT64_MAX / 2 ? UINT64_MAX : 2 * pause;
     }
 }
 
@@ -443,13 +523,6 @@ int monohull_ready(void) {
 
 void monohull_fail(int is_permanent, const char *why) {
     monohull_wasi_fail(is_permanent, why, strlen(why));
-}
-
-static size_t copy_text(uint32_t which, char *text, size_t room) {
-    int length = monohull_wasi_text(which, text, room ? room - 1 : 0);
-    if (length < 0) length = 0;
-    if (room) text[(size_t)length < room ? (size_t)length : room - 1] = 0;
-    return (size_t)length;
 }
 
 size_t monohull_invocation_id(char *text, size_t room) {

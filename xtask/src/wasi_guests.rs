@@ -11,6 +11,7 @@
 //! wasi/guests/c/conformance.c  clang, wasi-libc    target/wasi/conformance.wasm, which runs here and in Wasmtime, with conformance_actions.c
 //! wasi/guests/c/connect.c  clang, wasi-libc    target/wasi/connect-c.wasm, with wasi/lib/monohull.c
 //! wasi/guests/js/*.c       clang, QuickJS      target/wasi/quickjs.wasm, the interpreter of `monohull build app.js`
+//!                                              target/wasi/quickjs-tests, its own tests
 //! wasi/guests/go           Go                  target/wasi/tour-go.wasm
 //! ```
 //!
@@ -43,18 +44,20 @@ const WITHOUT: [&str; 9] = [
 /// What of QuickJS is the interpreter.
 const QUICKJS: [&str; 5] = ["quickjs.c", "dtoa.c", "libregexp.c", "libunicode.c", "cutils.c"];
 /// The main program of the interpreter, what is included of ours, and what is included before everything else.
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
     "wasi/guests/js/main.c",
     "wasi/guests/js/children.c",
+    "wasi/guests/js/connection.c",
     "wasi/guests/js/continuation.c",
     "wasi/guests/js/invocation.c",
     "wasi/guests/js/values.c",
     "wasi/lib/monohull.c",
 ];
-const HEADERS: [&str; 7] = [
+const HEADERS: [&str; 8] = [
     "function/include/monohull.h",
     "wasi/include/monohull-wasi.h",
     "wasi/guests/js/children.h",
+    "wasi/guests/js/connection.h",
     "wasi/guests/js/continuation.h",
     "wasi/guests/js/invocation.h",
     "wasi/guests/js/values.h",
@@ -184,7 +187,8 @@ fn quickjs(clang: &Clang, program: &Path) -> Result {
     let files = files.map(|file| read(&file)).collect::<Result<Vec<_>>>()?;
     (QUICKJS_SOURCE.sha256, QUICKJS, QUICKJS_FLAGS, INTERPRETER_LINK, files).hash(&mut hasher);
     let (stamp, inputs) = (program.with_extension("inputs"), format!("{:016x}", hasher.finish()));
-    if program.exists() && fs::read_to_string(&stamp).is_ok_and(|known| known == inputs) {
+    let tests = program.with_file_name("quickjs-tests");
+    if program.exists() && tests.exists() && fs::read_to_string(&stamp).is_ok_and(|known| known == inputs) {
         return Ok(());
     }
     let work = program.with_extension("work");
@@ -213,6 +217,8 @@ fn quickjs(clang: &Clang, program: &Path) -> Result {
     let notices = [work.join("LICENSE"), clang.tree.join("usr/share/doc/wasi-libc/copyright")];
     let notices = [read(&notices[0])?, read(&notices[1])?].map(|text| String::from_utf8_lossy(&text).into_owned());
     apt::write(&program.with_file_name("LICENSE-quickjs"), &notices.join("\n"))?;
+    apt::remove(&tests)?;
+    apt::rename(&work.join("tests"), &tests)?;
     apt::rename(&new, program)?;
     apt::write(&stamp, &inputs)?;
     apt::remove(&work)

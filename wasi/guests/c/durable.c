@@ -308,6 +308,31 @@ static void continues(const char *how, const char *value, long milliseconds) {
     }
 }
 
+/* Fails so many times. */
+static int charges(const char *key, void *context) {
+    int *left = context;
+    printf("charge with %s\n", key);
+    return (*left)-- > 0 ? 7 : 0;
+}
+
+/* Steps with attempts and without, a key alone, and the address of a callback. */
+static void steps(void) {
+    char key[MONOHULL_STEP_KEY_ROOM], token[MONOHULL_TOKEN_ROOM], id[64], url[256], other[256];
+    monohull_retry retry = { 3, 0, 0 };
+    int left = 2;
+    printf("came %d\n", monohull_step("charge", &retry, charges, &left));
+    left = 9;
+    printf("came %d\n", monohull_step("charge", NULL, charges, &left));
+    must(monohull_step_key("charge", key), "step_key");
+    printf("next %s\n", key);
+    must(monohull_callback(token), "callback");
+    monohull_invocation_id(id, sizeof id);
+    snprintf(other, sizeof other, "/callbacks/%s/%s", id, token);
+    size_t length = monohull_callback_url(token, url, sizeof url);
+    printf("%s\n", length == strlen(other) && strcmp(url, other) == 0 ? "a path" : url);
+    printf("%d without a name\n", monohull_step_key("", key));
+}
+
 int main(int count, char **arguments) {
     const char *act = argument(count, arguments, "--act=");
     int traps = *argument(count, arguments, "--traps=") != 0;
@@ -316,6 +341,7 @@ int main(int count, char **arguments) {
     if (strcmp(act, "wait") == 0) waits();
     if (strcmp(act, "fail") == 0) monohull_fail(*argument(count, arguments, "--passes=") == 0, "there is no such ship");
     if (strcmp(act, "answers") == 0) answers();
+    if (strcmp(act, "steps") == 0) steps();
     if (strcmp(act, "refusals") == 0) refusals();
     if (strcmp(act, "save") == 0) saves();
     if (strcmp(act, "fork") == 0) forks();

@@ -35,6 +35,8 @@ func durable(act string) {
 		fmt.Println("done")
 	case "slots":
 		slots()
+	case "connect":
+		connect()
 	case "answers":
 		answers()
 	case "once":

@@ -188,14 +188,78 @@ static JSValue js_answer(JSContext *ctx, JSValueConst this, int argc, JSValueCon
 }
 
 static JSValue js_callback(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
-    char token[MONOHULL_TOKEN_ROOM];
+    char token[MONOHULL_TOKEN_ROOM], url[1024];
     int done = monohull_callback(token);
     if (done < 0)
         return refused(ctx, done);
     JSValue callback = JS_NewObject(ctx);
     JS_SetPropertyStr(ctx, callback, "token", JS_NewString(ctx, token));
+    monohull_callback_url(token, url, sizeof url);
+    JS_SetPropertyStr(ctx, callback, "url", JS_NewString(ctx, url));
     JS_SetPropertyStr(ctx, callback, "answer", JS_NewCFunction(ctx, js_answer, "answer", 2));
     return callback;
+}
+
+/* What a step does: the function is called with the key. */
+struct act {
+    JSContext *ctx;
+    JSValueConst function;
+    JSValue result;
+};
+
+static int act(const char *key, void *context) {
+    struct act *act = context;
+    JSContext *ctx = act->ctx;
+    JSValue text = JS_NewString(ctx, key);
+    /* The exception of an attempt before this one. */
+    JS_FreeValue(ctx, JS_GetException(ctx));
+    act->result = JS_IsException(text) ? JS_EXCEPTION : JS_Call(ctx, act->function, JS_UNDEFINED, 1, &text);
+    JS_FreeValue(ctx, text);
+    /* Nothing goes on while a step waits, so whether a promise is kept would be known too late. */
+    if (!JS_IsException(act->result) && (int)JS_PromiseState(ctx, act->result) >= 0) {
+        JS_FreeValue(ctx, act->result);
+        act->result = JS_ThrowTypeError(ctx, "what a step does is not asynchronous: `stepKey` gives the key alone");
+    }
+    return JS_IsException(act->result);
+}
+
+/* A time in seconds that a step may be given, in nanoseconds: 0 if there is none. */
+static int get_pause(JSContext *ctx, JSValueConst retry, const char *name, uint64_t *time) {
+    JSValue value = JS_IsUndefined(retry) ? JS_UNDEFINED : JS_GetPropertyStr(ctx, retry, name);
+    int done = JS_IsException(value) ? -1 : get_time(ctx, value, time);
+    if (JS_IsUndefined(value))
+        *time = 0;
+    JS_FreeValue(ctx, value);
+    return done;
+}
+
+/* `step(name, act, { attempts, first, longest })` */
+static JSValue js_step(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    monohull_retry retry = { 0, 0, 0 };
+    struct act what = { ctx, argv[1], JS_UNDEFINED };
+    if (!JS_IsFunction(ctx, argv[1]))
+        return JS_ThrowTypeError(ctx, "step(name, act): `act` is a function");
+    JSValue attempts = JS_IsUndefined(argv[2]) ? JS_UNDEFINED : JS_GetPropertyStr(ctx, argv[2], "attempts");
+    int done = JS_IsException(attempts) ? -1 : JS_IsUndefined(attempts) ? 0 : JS_ToUint32(ctx, &retry.attempts, attempts);
+    JS_FreeValue(ctx, attempts);
+    if (done < 0 || get_pause(ctx, argv[2], "first", &retry.first) < 0 || get_pause(ctx, argv[2], "longest", &retry.longest) < 0)
+        return JS_EXCEPTION;
+    const char *name = JS_ToCString(ctx, argv[0]);
+    if (!name)
+        return JS_EXCEPTION;
+    done = monohull_step(name, &retry, act, &what);
+    JS_FreeCString(ctx, name);
+    return done < 0 ? refused(ctx, done) : what.result;
+}
+
+static JSValue js_step_key(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    char key[MONOHULL_STEP_KEY_ROOM];
+    const char *name = JS_ToCString(ctx, argv[0]);
+    if (!name)
+        return JS_EXCEPTION;
+    int done = monohull_step_key(name, key);
+    JS_FreeCString(ctx, name);
+    return done < 0 ? refused(ctx, done) : JS_NewString(ctx, key);
 }
 
 static JSValue js_invocation_id(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
@@ -247,6 +311,8 @@ const JSCFunctionListEntry invocation_functions[] = {
     JS_CFUNC_DEF("state", 2, js_state),
     JS_CFUNC_DEF("handedOver", 1, js_handed_over),
     JS_CFUNC_DEF("callback", 0, js_callback),
+    JS_CFUNC_DEF("step", 3, js_step),
+    JS_CFUNC_DEF("stepKey", 1, js_step_key),
     JS_CFUNC_DEF("invocationId", 0, js_invocation_id),
     JS_CFUNC_DEF("generation", 0, js_generation),
     JS_CFUNC_DEF("checkpoint", 1, js_checkpoint),

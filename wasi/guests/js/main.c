@@ -1,7 +1,8 @@
 /* QuickJS as a function: runs the program that `monohull build app.js` has attached to it.
  *
  *     attached program ── as an ES module ──▶ its imports: files of the workflow, and `monohull`
- *                                         ──▶ jobs and timers, until none is left
+ *             or, of `app.cjs`, as a script ──▶ what it requires: the same
+ *                                           ──▶ jobs and timers, until none is left
  *
  * What of the host a program sees is WASI and slots, as for any other guest. An exception that is not caught, or a promise whose
  * rejection is not, ends the instance with its text and its stack. */
@@ -13,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "children.h"
+#include "connection.h"
 #include "continuation.h"
 #include "invocation.h"
 #include "monohull.h"
@@ -234,6 +236,11 @@ static JSValue js_exit(JSContext *ctx, JSValueConst this, int argc, JSValueConst
     exit(status);
 }
 
+static JSValue js_collect_garbage(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    JS_RunGC(JS_GetRuntime(ctx));
+    return JS_UNDEFINED;
+}
+
 /* Used by the prelude alone, which makes TextEncoder and TextDecoder of them. */
 static JSValue js_encode(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
     size_t length;
@@ -267,6 +274,7 @@ static const JSCFunctionListEntry functions[] = {
     JS_CFUNC_MAGIC_DEF("readInput", 0, js_read_input, BYTES),
     JS_CFUNC_MAGIC_DEF("readInputText", 0, js_read_input, TEXT),
     JS_CFUNC_DEF("exit", 1, js_exit),
+    JS_CFUNC_DEF("collectGarbage", 0, js_collect_garbage),
 };
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 static const char *const values[] = { "args", "env", "instance" };
@@ -307,6 +315,7 @@ static int init_module(JSContext *ctx, JSModuleDef *module) {
     JS_SetModuleExport(ctx, module, "instance", instance_value(ctx));
     if (JS_SetModuleExportList(ctx, module, functions, COUNT(functions)) < 0 ||
         JS_SetModuleExportList(ctx, module, children_functions, children_function_count) < 0 ||
+        JS_SetModuleExportList(ctx, module, connection_functions, connection_function_count) < 0 ||
         JS_SetModuleExportList(ctx, module, invocation_functions, invocation_function_count) < 0)
         return -1;
     return JS_SetModuleExportList(ctx, module, continuation_functions, continuation_function_count);
@@ -316,6 +325,7 @@ static void add_module(JSContext *ctx) {
     JSModuleDef *module = JS_NewCModule(ctx, "monohull", init_module);
     if (!module || JS_AddModuleExportList(ctx, module, functions, COUNT(functions)) < 0 ||
         JS_AddModuleExportList(ctx, module, children_functions, children_function_count) < 0 ||
+        JS_AddModuleExportList(ctx, module, connection_functions, connection_function_count) < 0 ||
         JS_AddModuleExportList(ctx, module, invocation_functions, invocation_function_count) < 0 ||
         JS_AddModuleExportList(ctx, module, continuation_functions, continuation_function_count) < 0)
         fail("out of memory");
@@ -499,6 +509,86 @@ static void add_globals(JSContext *ctx) {
     JS_FreeValue(ctx, global);
 }
 
+/* -- Scripts --------------------------------------------------------------------------------------------------------------- */
+
+/* A program called so is a script: its declarations are globals, and it is not strict unless it says so. */
+#define SCRIPT ".cjs"
+
+static int is_script(const char *name) {
+    size_t length = strlen(name), end = strlen(SCRIPT);
+    return length >= end && strcmp(name + length - end, SCRIPT) == 0;
+}
+
+/* What is required is a file of the workflow that is run as a function, once, or JSON, or `monohull`. */
+static const char requires[] =
+    "(function require(monohull) {\n"
+    "  const { readTextFile: read } = monohull, { compile } = require;\n"
+    "  const known = new Map();\n"
+    "  const folder = path => path.slice(0, Math.max(path.lastIndexOf('/'), 0));\n"
+    "  const beside = (from, name) => {\n"
+    "    if (!/^\\.{0,2}\\//.test(name)) throw new Error(`require: ${name} is no path: there are no packages`);\n"
+    "    const parts = [];\n"
+    "    for (const part of (name[0] === '/' ? name : `${from}/${name}`).split('/'))\n"
+    "      if (part === '..') parts.pop(); else if (part !== '' && part !== '.') parts.push(part);\n"
+    "    return `/${parts.join('/')}`;\n"
+    "  };\n"
+    "  const from = here => name => {\n"
+    "    if (name === 'monohull') return monohull;\n"
+    "    const path = beside(here, String(name));\n"
+    "    let module = known.get(path);\n"
+    "    if (module) return module.exports;\n"
+    "    const text = read(path);\n"
+    "    known.set(path, module = { exports: {} });\n"
+    "    try {\n"
+    "      if (path.endsWith('.json')) module.exports = JSON.parse(text);\n"
+    "      else compile(text, path).call(module.exports, module, module.exports, from(folder(path)), path, folder(path));\n"
+    "    } catch (error) {\n"
+    "      known.delete(path);\n"
+    "      throw error;\n"
+    "    }\n"
+    "    return module.exports;\n"
+    "  };\n"
+    "  globalThis.require = from('');\n"
+    "  globalThis.module = { exports: globalThis.exports = {} };\n"
+    "})";
+
+/* A text as a function of what a required file sees. */
+static JSValue js_compile(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
+    static const char before[] = "(function (module, exports, require, __filename, __dirname) {", after[] = "\n})";
+    size_t length;
+    const char *text = JS_ToCStringLen(ctx, &length, argv[0]), *path = JS_ToCString(ctx, argv[1]);
+    char *whole = malloc(sizeof before + length + sizeof after);
+    JSValue result = JS_EXCEPTION;
+    if (!whole)
+        JS_ThrowOutOfMemory(ctx);
+    else if (text && path) {
+        memcpy(whole, before, sizeof before - 1);
+        memcpy(whole + sizeof before - 1, text, length);
+        memcpy(whole + sizeof before - 1 + length, after, sizeof after);
+        result = JS_Eval(ctx, whole, sizeof before - 1 + length + sizeof after - 1, path, JS_EVAL_TYPE_GLOBAL);
+    }
+    free(whole);
+    JS_FreeCString(ctx, text);
+    JS_FreeCString(ctx, path);
+    return result;
+}
+
+/* Scripts have no `import`, so what the module `monohull` exports is handed to `require` by one that has. */
+static void add_require(JSContext *ctx) {
+    static const char hand[] = "import * as monohull from 'monohull'; globalThis.require(monohull);";
+    JSValue global = JS_GetGlobalObject(ctx), make = JS_Eval(ctx, requires, sizeof requires - 1, "<require>", JS_EVAL_TYPE_GLOBAL);
+    if (JS_IsException(make))
+        uncaught(ctx);
+    JS_SetPropertyStr(ctx, global, "require", make);
+    add_function(ctx, make, "compile", js_compile, 2);
+    JSValue module = JS_Eval(ctx, hand, sizeof hand - 1, "<require>", JS_EVAL_TYPE_MODULE);
+    if (JS_IsException(module))
+        uncaught(ctx);
+    JS_FreeValue(ctx, module);
+    run_jobs(ctx);
+    JS_FreeValue(ctx, global);
+}
+
 int main(int argc, char **argv) {
     the_argc = argc;
     the_argv = argv;
@@ -523,7 +613,11 @@ int main(int argc, char **argv) {
     JS_SetModuleLoaderFunc(runtime, NULL, load, NULL);
     add_module(ctx);
     add_globals(ctx);
-    JSValue result = JS_Eval(ctx, attachment + name, length - name, attachment, JS_EVAL_TYPE_MODULE);
+    int script = is_script(attachment);
+    if (script)
+        add_require(ctx);
+    JSValue result =
+        JS_Eval(ctx, attachment + name, length - name, attachment, script ? JS_EVAL_TYPE_GLOBAL : JS_EVAL_TYPE_MODULE);
     if (JS_IsException(result))
         uncaught(ctx);
     run_jobs(ctx);
