@@ -24,9 +24,13 @@ import _monohull
 from _monohull import Error
 
 __all__ = [
-    "Answer", "Callback", "Child", "Continuation", "Error", "Outcome", "call_cc", "callback", "checkpoint", "event", "fail", "first_of", "fork", "generation",
+    "Answer", "CANCEL", "Callback", "Child", "Continuation", "Error", "Outcome", "call_cc", "callback", "checkpoint", "event", "fail", "first_of", "fork", "generation",
     "handed_over", "instance", "invocation_id", "perform", "publish", "ready", "resume", "send", "sleep", "slots", "start", "start_detached", "step",
 ]
+
+# The name of the event that tells the invocation to end. A function that waits for it, beside what it waits for, undoes what it has done and returns; one that
+# does not is ended when it is cancelled.
+CANCEL = "cancel:"
 
 _FOR_EVER = (1 << 64) - 1
 _ENDINGS = ("completed", "failed", "cancelled", "refused", "too large")

@@ -59,6 +59,16 @@ typedef struct monohull_continuation {
 #define MONOHULL_ANSWER_SILENT 3
 #define MONOHULL_TOKEN_ROOM 42
 
+/* How often a step is tried, in all, and the pauses in nanoseconds: the first, and the longest. 0 is once, a second, an hour. */
+typedef struct monohull_retry {
+    uint32_t attempts;
+    uint64_t first;
+    uint64_t longest;
+} monohull_retry;
+
+/* The room that the key of a step takes with the zero byte at its end. */
+#define MONOHULL_STEP_KEY_ROOM 512
+
 /* Waits until a slot is filled, and takes its buffer: bytes or text. */
 int monohull_take(const char *slot, monohull_buffer *buffer);
 /* Takes it if the slot is filled now; else MONOHULL_NOT_FOUND. */
@@ -70,6 +80,9 @@ int monohull_event(const char *name, uint64_t timeout, monohull_buffer *buffer);
 /* The same for the first of several events, whose names have a line break between two ("paid\ncancelled"): which of them was sent
  * first, from 0, or a negative error. */
 int monohull_first_of(const char *names, uint64_t timeout, monohull_buffer *buffer);
+/* The name of the event that tells the invocation to end, of which there is one: a function that waits for it undoes what it has done and returns
+ * ("paid\n" MONOHULL_CANCEL). One that does not is ended when it is cancelled. */
+#define MONOHULL_CANCEL "cancel:"
 /* Makes the token of a callback in MONOHULL_TOKEN_ROOM bytes: the name of an event that cannot be guessed. A client that knows it and the invocation's id
  * answers: `POST /callbacks/ID/TOKEN` of a server, or `monohull send ID TOKEN`. */
 int monohull_callback(char *token);
@@ -78,6 +91,21 @@ int monohull_callback(char *token);
  * UINT64_MAX is no end; without an end of the heartbeat a client that says so is told that this is not waited for. Or a negative error. Another text than a
  * token is MONOHULL_INVALID at once. In a native program monohull_last_error does not explain that, since the system is not asked: its text is an earlier one. */
 int monohull_answer(const char *token, uint64_t timeout, uint64_t heartbeat, monohull_buffer *content);
+/* Copies the address that answers it, cut to `room` with the zero byte at its end: the length of all of it. It is whole if the server was
+ * started with `--public-url`, else the path `/callbacks/ID/TOKEN`. */
+size_t monohull_callback_url(const char *token, char *url, size_t room);
+/* Does what has an effect on the outside, such as a payment: `act` is called with a key that is the same when it is done again, after a
+ * kill, in a new attempt of the instance and after a rewind, and that no other step has. A service gets it as its `Idempotency-Key`. Nothing is
+ * kept by this call: a process that is killed does again what it has done since its last wait or monohull_checkpoint, with the same keys.
+ * monohull_checkpoint behind it keeps it.
+ *
+ * 0 if `act` has returned 0. If it returns another number it is tried again, with the same key, as often as `retry` says: what the last attempt
+ * has returned. The pauses are sleeps, in which the workflow may be suspended; each is twice as long as the one before, and is shortened by up
+ * to a half, by a fixed rule. A negative error if it cannot begin: MONOHULL_INVALID for a name of more than 128 bytes, MONOHULL_TOO_MANY after
+ * 256 names. */
+int monohull_step(const char *name, const monohull_retry *retry, int (*act)(const char *key, void *context), void *context);
+/* The key of a step alone, in MONOHULL_STEP_KEY_ROOM bytes: 0, or a negative error. Each call begins another step. */
+int monohull_step_key(const char *name, char *key);
 /* Copies the id of the invocation, cut to `room` with the zero byte at its end: the length of all of it, 0 in a run that is none. */
 size_t monohull_invocation_id(char *text, size_t room);
 /* The same of the name of this instance's step. */

@@ -10,10 +10,12 @@
 mod callback;
 mod continuations;
 mod invocation;
+mod step;
 
 pub use callback::*;
 pub use continuations::*;
 pub use invocation::*;
+pub use step::*;
 
 use crate::alone;
 #[cfg(test)]

@@ -47,6 +47,8 @@ mod alone;
 #[cfg(feature = "alloc")]
 mod arguments;
 #[cfg(any(feature = "alloc", feature = "c"))]
+mod backoff;
+#[cfg(any(feature = "alloc", feature = "c"))]
 mod branch;
 #[cfg(feature = "c")]
 #[allow(unsafe_code, reason = "functions for C, which passes pointers")]

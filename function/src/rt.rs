@@ -7,6 +7,7 @@ pub use crate::real_std::returned as std_returned;
 pub use crate::report_returned;
 pub use monohull_abi::types::AbortKind;
 
+use crate::backoff::{FIRST, LONGEST};
 use crate::durable::{self, EventError};
 use crate::{Permanent, branch, send};
 use alloc::format;
@@ -26,6 +27,21 @@ pub fn fail_with(error: &(dyn Error + 'static)) -> ! {
 /// runs programs of its own, whose names come as they run.
 pub fn take_event(names: &[&str], timeout: u64) -> Result<Option<(usize, Vec<u8>)>, EventError> {
     durable::take_within(names, timeout)
+}
+
+/// Makes the key of the next step of a name. For programs whose steps are written in another language.
+pub fn step_key(name: &str) -> String {
+    durable::step_key(name)
+}
+
+/// Sleeps after so many failures of the step that has this key, as [`durable::step`] does unless it is told otherwise.
+pub fn step_pause(key: &str, failures: u32) {
+    durable::step_pause(key, failures, FIRST, LONGEST);
+}
+
+/// The callback that has this token; `None` if it is none.
+pub fn callback_of(token: &str) -> Option<durable::Callback> {
+    durable::Callback::of(token)
 }
 
 /// Asks for a save point. The name of the event that tells of it lies in the buffer then. The error has an explanation, which the system knows.

@@ -19,6 +19,8 @@ const TOLD: [Told; 3] = [Told::Completed, Told::Rejected, Told::Heartbeat];
 const NAMES: usize = TOLD.len() * (CALLBACK_EVENT_MAX + 1);
 /// Longest id of an invocation and longest name of a step.
 const NAME_MAX: usize = 256;
+/// Longest address of a callback.
+const URL_MAX: usize = 1024;
 /// Ends of a wait that no client has told: `MONOHULL_ANSWER_TIMED_OUT`, `MONOHULL_ANSWER_SILENT`.
 const TIMED_OUT: c_int = 2;
 const SILENT: c_int = 3;
@@ -108,6 +110,30 @@ fn answer(token: &str, timeout: u64, heartbeat: u64) -> Result<(c_int, Buffer), 
     }
 }
 
+/// Copies the address that answers a callback, cut to `room` with the zero byte at its end: the length of all of it. See `durable::Callback::url`.
+///
+/// # Safety
+/// `token` is a text that ends with a zero byte; `room` bytes can be written to `url`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn monohull_callback_url(token: *const c_char, url: *mut c_char, room: usize) -> usize {
+    // SAFETY: the caller's promise.
+    let token = unsafe { CStr::from_ptr(token) }.to_bytes();
+    let mut whole = [0u8; URL_MAX];
+    let mut text = Text { bytes: &mut whole, len: 0 };
+    let mut add = |what: InfoString, then: &str| {
+        let room = &mut text.bytes[text.len..];
+        let args = [what as u64, room.as_mut_ptr() as u64, room.len() as u64];
+        text.len += (sys::call(number::GET_STRING, args).unwrap_or(0) as usize).min(room.len());
+        text.write_str(then)
+    };
+    let _ = add(InfoString::PublicUrl, "/callbacks/").and_then(|()| add(InfoString::Invocation, "/"));
+    let _ = token.utf8_chunks().try_for_each(|chunk| text.write_str(chunk.valid()));
+    let len = text.len;
+    // SAFETY: the caller's promise.
+    unsafe { cut(&whole[..len], url, room) };
+    len
+}
+
 /// Copies the id of the invocation, cut to `room` with the zero byte at its end: the length of all of it.
 ///
 /// # Safety
@@ -134,14 +160,21 @@ unsafe fn copy(what: InfoString, text: *mut c_char, room: usize) -> usize {
     let mut whole = [0u8; NAME_MAX];
     let args = [what as u64, whole.as_mut_ptr() as u64, whole.len() as u64];
     let len = (sys::call(number::GET_STRING, args).unwrap_or(0) as usize).min(whole.len());
+    // SAFETY: the caller's promise.
+    unsafe { cut(&whole[..len], text, room) };
+    len
+}
+
+/// # Safety
+/// As for [`monohull_invocation_id`].
+unsafe fn cut(whole: &[u8], text: *mut c_char, room: usize) {
     if let Some(most) = room.checked_sub(1) {
         // SAFETY: the caller's promise.
         let text = unsafe { core::slice::from_raw_parts_mut(text.cast::<u8>(), room) };
-        let copied = len.min(most);
+        let copied = whole.len().min(most);
         text[..copied].copy_from_slice(&whole[..copied]);
         text[copied] = 0;
     }
-    len
 }
 
 /// How often the invocation has gone on from a checkpoint.
@@ -225,6 +258,20 @@ mod tests {
         assert_eq!(answer(&one, 5, NO_END), (2, Vec::new()));
         for no in [&b"paid\0"[..], b"\0", &[&one[..41], b"0\0"].concat(), b"callback-\xff\0"] {
             assert_eq!(answer(no, 0, 0), (Errno::Invalid.to_value() as c_int, Vec::new()));
+        }
+    }
+
+    #[test]
+    fn the_address_of_a_callback_is_cut_to_the_room() {
+        let (token, mut url) = (token(), [1u8; 128]);
+        let whole = name(&token, "");
+        let whole = std::format!("https://ships.example/callbacks/the-invocation/{whole}");
+        for room in [128, 30] {
+            // SAFETY: there is as much room as is said.
+            let len = unsafe { monohull_callback_url(token.as_ptr().cast(), url.as_mut_ptr().cast(), room) };
+            assert_eq!(len, whole.len());
+            let text = CStr::from_bytes_until_nul(&url[..room]).expect("an end").to_bytes();
+            assert_eq!(text, &whole.as_bytes()[..len.min(room - 1)]);
         }
     }
 

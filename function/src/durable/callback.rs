@@ -1,6 +1,7 @@
 //! Waiting for an answer of a client that knows a token.
 
-use super::{Event, EventError, NEVER, clock, deadline, event, take};
+use super::select::{Wait as _, first};
+use super::{Event, EventError, event, invocation_id};
 #[cfg(test)]
 use crate::slot::host as sys;
 #[cfg(not(test))]
@@ -8,14 +9,14 @@ use crate::sys;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use monohull_abi::callback::{Told, write_token};
+use monohull_abi::callback::{is_token, write_token};
 use monohull_abi::number;
-use monohull_abi::types::Clock;
+use monohull_abi::types::InfoString;
 
 /// Makes a token: the name of an event that cannot be guessed.
 ///
-/// `POST /callbacks/ID/TOKEN` of a server completes the wait, while the workflow waits; so does `monohull send ID TOKEN`. `ID` is
-/// [`invocation_id`](super::invocation_id). The token is the right to do that: who knows it needs no other. It is answered once.
+/// `POST /callbacks/ID/TOKEN` of a server, which is [`url`](Callback::url), completes the wait, while the workflow waits; so does
+/// `monohull send ID TOKEN`. `ID` is [`invocation_id`]. The token is the right to do that: with it no other is needed. It is answered once.
 ///
 /// ```no_run
 /// # use core::time::Duration;
@@ -23,7 +24,7 @@ use monohull_abi::types::Clock;
 /// # fn mail(text: String) {}
 /// # fn f(week: Duration) -> Result<(), durable::EventError> {
 /// let approval = durable::callback();
-/// mail(format!("please answer to https://ships.example/callbacks/{}/{}", durable::invocation_id(), approval.token()));
+/// mail(format!("please answer to {}", approval.url()));
 /// match approval.answer().timeout(week).wait()? {
 ///     Answered::Completed(answer) => { /* … */ }
 ///     Answered::Rejected(why) => { /* … */ }
@@ -55,9 +56,21 @@ pub struct Callback {
 }
 
 impl Callback {
+    /// That of this token; `None` if it is none.
+    pub(crate) fn of(token: &str) -> Option<Callback> {
+        is_token(token).then(|| Callback { token: String::from(token) })
+    }
+
     /// What the caller outside has to know.
     pub fn token(&self) -> &str {
         &self.token
+    }
+
+    /// Where the answer is sent: `https://ships.example/callbacks/ID/TOKEN`, if the server was started with `--public-url https://ships.example`.
+    /// Without that, and where there is no server, it is the path alone, `/callbacks/ID/TOKEN`, since a server does not know by which name clients
+    /// reach it.
+    pub fn url(&self) -> String {
+        alloc::format!("{}/callbacks/{}/{}", sys::info_string(InfoString::PublicUrl), invocation_id(), self.token)
     }
 
     /// The event that is sent to complete the wait. A client that rejects is refused meanwhile.
@@ -76,9 +89,9 @@ impl Callback {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "only `wait` takes the answer"]
 pub struct Answer<'c> {
-    token: &'c str,
-    timeout: Option<Duration>,
-    heartbeat: Option<Duration>,
+    pub(super) token: &'c str,
+    pub(super) timeout: Option<Duration>,
+    pub(super) heartbeat: Option<Duration>,
 }
 
 /// How a client has answered.
@@ -107,21 +120,6 @@ impl Answer<'_> {
 
     /// Waits for the answer.
     pub fn wait(self) -> Result<Answered, EventError> {
-        let told = [Told::Completed, Told::Rejected, Told::Heartbeat];
-        let names = told.map(|told| alloc::format!("{}{}", self.token, told.ending()));
-        let names: [&str; 3] = [&names[0], &names[1], &names[2]];
-        // Without a heartbeat none is waited for, and a client that sends one is told so.
-        let names = if self.heartbeat.is_some() { &names[..] } else { &names[..2] };
-        let end = deadline(self.timeout);
-        loop {
-            let silence = deadline(self.heartbeat);
-            match take(names, end.min(silence))? {
-                Some((0, answer)) => return Ok(Answered::Completed(answer)),
-                Some((1, why)) => return Ok(Answered::Rejected(why)),
-                Some(_) => {}
-                None if end != NEVER && clock(Clock::Monotonic) >= end => return Ok(Answered::TimedOut),
-                None => return Ok(Answered::Silent),
-            }
-        }
+        first(self.begin())
     }
 }

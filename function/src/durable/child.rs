@@ -107,14 +107,16 @@ impl Child {
     fn take(&self, deadline: u64) -> Result<Option<Outcome>, EventError> {
         match take(&[&self.name], deadline)? {
             None => Ok(None),
-            Some((_, bytes)) => match Outcome::read(&bytes) {
-                Some(outcome) => Ok(Some(outcome)),
-                None => {
-                    let message = alloc::format!("what was told of child `{}` cannot be read", self.id());
-                    Err(EventError { errno: Errno::Io, message })
-                }
-            },
+            Some((_, bytes)) => self.outcome(&bytes).map(Some),
         }
+    }
+
+    /// What was told of its end.
+    pub(super) fn outcome(&self, bytes: &[u8]) -> Result<Outcome, EventError> {
+        Outcome::read(bytes).ok_or_else(|| {
+            let message = alloc::format!("what was told of child `{}` cannot be read", self.id());
+            EventError { errno: Errno::Io, message }
+        })
     }
 
     /// The name of the event that tells its end, for [`first_of`](super::first_of): its content is read by [`Outcome::read`].

@@ -3,6 +3,8 @@
 //! | call | |
 //! | --- | --- |
 //! | [`event`], [`first_of`] | waits for an event, or for the first of several |
+//! | [`CANCEL`] | the event that tells the invocation to end |
+//! | [`select!`](select!) | waits for the first of several events, answers, children and times |
 //! | [`callback()`] | waits for an answer of a client that knows a secret |
 //! | [`sleep`], [`sleep_until`] | waits for a time |
 //! | [`step()`] | an effect on the outside: with a key that makes it safe to repeat, and tried again if it fails |
@@ -38,6 +40,8 @@ mod branch;
 mod callback;
 mod child;
 mod scope;
+#[doc(hidden)]
+pub mod select;
 mod step;
 
 pub use crate::instance::generation;
@@ -45,7 +49,9 @@ pub use branch::{Checkpointed, Forked, checkpoint, fork};
 pub use callback::{Answer, Answered, Callback, callback};
 pub use child::{Child, Ending, Outcome, start, start_detached};
 pub use scope::{Scope, scope};
+pub use select::{Time, Wait, after, select, until};
 pub use step::{Step, step};
+pub(crate) use step::{key as step_key, pause as step_pause};
 
 #[cfg(test)]
 use crate::slot::host as sys;
@@ -58,6 +64,29 @@ use core::time::Duration;
 use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::types::{Clock, InfoString, SlotView};
 use monohull_abi::{Errno, handed, number};
+
+/// The name of the event that tells the invocation to end: it is cancelled, or its parent has ended.
+///
+/// A function that waits for it, beside what it waits for, is told, and may undo what it has done before it returns. Then the invocation is `cancelled`. One that
+/// does not wait for it is ended, and no code of it runs any more; so is any that is killed. The event is taken once: cancelling it again ends nothing that is
+/// being undone. If it comes while the function computes, the next wait for it has it at once.
+///
+/// ```no_run
+/// # use core::time::Duration;
+/// # use monohull::durable::{self, CANCEL};
+/// # fn release() {}
+/// # fn f(week: Duration) -> Result<(), durable::EventError> {
+/// let mut undo = durable::scope();
+/// undo.on_failure(release);
+/// match durable::first_of(["paid", CANCEL]).timeout(week).wait()? {
+///     Some(("paid", receipt)) => undo.commit(),
+///     Some((CANCEL, _)) => { /* told to end: the scope undoes */ }
+///     _ => { /* not paid */ }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub const CANCEL: &str = monohull_abi::event::CANCEL_EVENT;
 
 /// A deadline that never comes.
 const NEVER: u64 = u64::MAX;
@@ -388,6 +417,7 @@ mod tests {
     #[test]
     fn a_token_is_a_name_that_no_other_has() {
         let (one, two) = (callback(), callback());
+        assert_eq!(one.url(), alloc::format!("https://ships.example/callbacks/the-invocation/{}", one.token()));
         assert!(one != two && one.token().len() == 41, "{one:?}");
         assert_eq!(one.event().try_recv(), Ok(None));
         send(one.token(), b"yes");

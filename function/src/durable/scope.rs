@@ -27,8 +27,8 @@ pub fn scope<'u>() -> Scope<'u> {
 /// What [`scope`] gives. If it is dropped without [`commit`](Scope::commit), it undoes everything, the last thing first.
 ///
 /// Waits and steps may be used to undo: the workflow may be suspended meanwhile. A function on `monohull-std` that panics ends at once, and
-/// undoes nothing; so does any that is cancelled or killed, or whose time is up. What is to be stopped from outside with its effects undone
-/// waits for an event that says so ([`first_of`](super::first_of)).
+/// undoes nothing; so does any that is killed, or whose time is up. One that is cancelled is told if it waits for [`CANCEL`](super::CANCEL), and
+/// undoes what it has done; one that does not is ended.
 #[must_use = "it undoes everything when it is dropped"]
 #[derive(Default)]
 pub struct Scope<'u> {

@@ -13,7 +13,8 @@
 //! again it does with the same key. A rewind keeps the invocation's id, and with it the keys. A copy has an id of its own: its effects are
 //! others.
 
-use super::{invocation_id, sleep};
+use super::{checkpoint, invocation_id, sleep};
+use crate::backoff::{self, shortened};
 #[cfg(test)]
 use crate::slot::host as sys;
 #[cfg(not(test))]
@@ -23,6 +24,7 @@ use alloc::string::String;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use core::time::Duration;
+use monohull_abi::Errno;
 use monohull_abi::types::{Info, InfoString, fingerprint};
 
 /// An effect on the outside, such as a payment.
@@ -40,10 +42,14 @@ use monohull_abi::types::{Info, InfoString, fingerprint};
 /// # }
 /// ```
 ///
+/// **Nothing is kept by the step itself.** A commit costs a wait for the disk, and the key makes it safe to do without: a process that is killed does
+/// again all steps since the last wait or [`checkpoint`]. Of a step that is better not done twice, since its service knows no keys or it takes long,
+/// [`kept`](Step::kept) makes a commit.
+///
 /// Steps of one name are told apart by their order. Those that threads begin at the same time should have names of their own, since their
 /// order may be another one the next time.
 pub fn step(name: &str) -> Step<'_> {
-    Step { name, attempts: 1, first: Duration::from_secs(1), longest: Duration::from_secs(60 * 60) }
+    Step { name, attempts: 1, first: backoff::FIRST, longest: backoff::LONGEST, is_kept: false }
 }
 
 /// What [`step`] gives: it does what it is told.
@@ -54,6 +60,7 @@ pub struct Step<'n> {
     attempts: u32,
     first: Duration,
     longest: Duration,
+    is_kept: bool,
 }
 
 impl Step<'_> {
@@ -71,6 +78,18 @@ impl Step<'_> {
         Step { first, longest, ..self }
     }
 
+    /// Keeps what has come of it: when `run` returns well, all that the invocation is has been made durable, as by [`checkpoint`] with the step's
+    /// name as the label. A process that is killed after that does not do the step again. One that is killed before does, with the same key.
+    ///
+    /// A run without a state folder keeps nothing, and this changes nothing there.
+    ///
+    /// # Panics
+    ///
+    /// `run` does if the name cannot be a label: it has 1 to 64 bytes, and is no number.
+    pub fn kept(self) -> Self {
+        Step { is_kept: true, ..self }
+    }
+
     /// Does it, and gives its result. The error is that of the last attempt.
     pub fn run<T, E>(self, act: impl FnMut(&str) -> Result<T, E>) -> Result<T, E> {
         self.run_while(|_| true, act)
@@ -83,34 +102,47 @@ impl Step<'_> {
         mut act: impl FnMut(&str) -> Result<T, E>,
     ) -> Result<T, E> {
         let key = key(self.name);
-        let mut pause = self.first.min(self.longest);
         let mut left = self.attempts;
+        let mut failures = 0;
         loop {
             left = left.saturating_sub(1);
             match act(&key) {
                 Err(error) if left > 0 && passes(&error) => {
-                    sleep(shortened(pause, fingerprint(key.as_bytes()) ^ u64::from(left)));
-                    pause = pause.saturating_mul(2).min(self.longest);
+                    failures += 1;
+                    pause(&key, failures, self.first, self.longest);
                 }
-                came => return came,
+                Ok(came) => {
+                    if self.is_kept {
+                        keep(self.name);
+                    }
+                    return Ok(came);
+                }
+                failed => return failed,
             }
         }
     }
 }
 
+/// Makes a commit, where there are any.
+fn keep(name: &str) {
+    match checkpoint(name) {
+        Ok(_) => {}
+        Err(error) if error.errno() == Errno::NotPermitted => {}
+        Err(error) => panic!("step `{name}` cannot be kept: {error}"),
+    }
+}
+
+/// Sleeps after so many failures of the step that has this key.
+pub(crate) fn pause(key: &str, failures: u32, first: Duration, longest: Duration) {
+    let number = fingerprint(key.as_bytes()) ^ u64::from(failures);
+    sleep(shortened(backoff::after(failures, first, longest), number));
+}
+
 /// A key that no other step has, of this invocation or another.
-fn key(name: &str) -> String {
+pub(crate) fn key(name: &str) -> String {
     let number = uses(name).fetch_add(1, Ordering::Relaxed);
     let (step, instance) = (sys::info_string(InfoString::Step), sys::info(Info::InstanceIndex));
     alloc::format!("{}/{step}/{instance}/{name}/{number}", invocation_id())
-}
-
-/// Between half of a pause and all of it, by some number.
-fn shortened(pause: Duration, number: u64) -> Duration {
-    let half = pause / 2;
-    let (whole, parts) = (u64::from(u16::MAX), number % u64::from(u16::MAX));
-    let share = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX) / whole * parts;
-    half + Duration::from_nanos(share)
 }
 
 /// How often a name has been used: one of a list, to which names are added, and from which none is removed.
@@ -146,7 +178,7 @@ fn uses(name: &str) -> &'static AtomicU64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slot::host::now;
+    use crate::slot::host::{now, send};
     use alloc::vec::Vec;
 
     #[test]
@@ -192,6 +224,18 @@ mod tests {
         );
         assert_eq!(failed, Err(3));
         assert_eq!(step("none").attempts(0).run(|_| Ok::<_, ()>(1)), Ok(1), "it is tried once");
+    }
+
+    #[test]
+    fn a_step_that_is_kept_makes_a_save_point_if_it_is_well() {
+        let events = || crate::slot::host::census().0;
+        send("checkpoint:kept", b"\0");
+        let before = events();
+        assert_eq!(step("kept").run(|_| Ok::<_, ()>(1)), Ok(1));
+        assert_eq!(step("kept").kept().run(|_| Err::<(), _>(2)), Err(2));
+        assert_eq!(events(), before, "nothing was asked for");
+        assert_eq!(step("kept").kept().attempts(2).run(|_| Ok::<_, ()>(3)), Ok(3));
+        assert_eq!(events(), before - 1, "it has waited for the commit");
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub(crate) fn fail(_: AbortKind, text: &str) -> ! {
 /// Its id, and the name of its step.
 const INVOCATION: &str = "the-invocation";
 const STEP: &str = "the-step";
+/// What addresses by which clients reach the server begin with.
+const PUBLIC_URL: &str = "https://ships.example";
 /// What was handed over to it.
 const HANDED_OVER: &str = "sum\n1\n0\ncount\n2\n17\n";
 
@@ -95,6 +97,7 @@ pub(crate) fn info_string(what: InfoString) -> String {
         InfoString::Invocation => INVOCATION.to_string(),
         InfoString::Step => STEP.to_string(),
         InfoString::HandedOver => HANDED_OVER.to_string(),
+        InfoString::PublicUrl => PUBLIC_URL.to_string(),
         _ => String::new(),
     }
 }
@@ -181,6 +184,7 @@ impl Arena {
             number::GET_STRING if a == InfoString::HandedOver as u64 => Ok(told(b, HANDED_OVER)),
             number::GET_STRING if a == InfoString::Invocation as u64 => Ok(told(b, INVOCATION)),
             number::GET_STRING if a == InfoString::Step as u64 => Ok(told(b, STEP)),
+            number::GET_STRING if a == InfoString::PublicUrl as u64 => Ok(told(b, PUBLIC_URL)),
             number::CONTINUATION => {
                 let address = self.alloc(1);
                 let id = PerformId { asker: 1, number: self.continuations.len() as u32 + 1 };
