@@ -70,6 +70,11 @@ pub struct ExportedMail {
     pub key: Option<(String, Vec<u8>)>,
 }
 
+/// Whether this begins as such a file does, encrypted or not.
+pub fn is_export(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC) || bytes.starts_with(SECRET)
+}
+
 /// The whole file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Export {

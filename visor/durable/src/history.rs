@@ -18,7 +18,7 @@
 //! from it has the time that was left when it was committed, from now on. [`Kept::moved`] is by how much that is later than at the
 //! capture, and a restore of the checkpoint moves the captured wall clock by as much.
 
-use crate::{Checkpoint, InvocationId, MetaError, Status, Wait};
+use crate::{Checkpoint, Entry, InvocationId, MetaError, Status, Wait};
 use monohull_abi::branch::is_label;
 use monohull_report::text::quoted;
 use serde::{Deserialize, Serialize};
@@ -237,6 +237,10 @@ pub trait History {
 
     /// The checkpoints of an invocation, the oldest first. One that has completed or was cancelled has none.
     fn history(&self, id: &InvocationId) -> Result<Vec<Kept>, MetaError>;
+
+    /// The timeline of an invocation: of the [`ENTRIES_KEPT`](crate::ENTRIES_KEPT) that are kept and whose numbers are below `before` at most `most`, the newest; the
+    /// oldest of these first.
+    fn timeline(&self, id: &InvocationId, before: u64, most: usize) -> Result<Vec<Entry>, MetaError>;
 
     /// Makes copies of an invocation that waits, is paused or has failed; what became of each, in their order. All that are made are made
     /// at once. The same again is no error, so that a caller who got no answer may repeat it.

@@ -1,6 +1,6 @@
 //! What is known of an invocation.
 
-use crate::InvocationId;
+use crate::{InvocationId, Woken};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -145,4 +145,10 @@ pub struct Invocation {
     pub report: Option<Vec<u8>>,
     /// What it has published, by name.
     pub published: BTreeMap<String, String>,
+    /// If it runs: when the process began that runs it.
+    pub began: Option<u64>,
+    /// If it runs: why. If it does not: the event that has made it due.
+    pub woken: Option<Woken>,
+    /// How many entries its timeline has had.
+    pub entries: u64,
 }

@@ -41,6 +41,8 @@
 //! | [`Outbox`] | events that an invocation sends to others, with its commit |
 //! | [`Children`], [`Outcome`] | invocations that others have started, and how their ends are told |
 //! | [`History`] | the transactions on earlier checkpoints: fork and rewind |
+//! | [`Entry`] | what has happened to an invocation, across its suspensions |
+//! | [`BackedUp`] | a copy of a state folder that is made while others use it |
 //! | [`Export`] | an invocation as one file, which another store takes |
 //! | [`Schedules`] | workflows that are started at times of a cron expression |
 //! | [`Served`] | what a server needs besides: results for later, lists by time, and bounds |
@@ -71,13 +73,14 @@ mod schedule;
 mod served;
 mod sqlite;
 mod store;
+mod timeline;
 mod value;
 mod versions;
 
 pub use children::{Child, Children, Family, Lost, OUTCOMES_MAX, Outcome};
 pub use chunks::{Chunk, ChunkError, ChunkKind, Chunks, named_chunks};
 pub use clock::{Clock, SetClock, WallClock, nap, time_of};
-pub use exported::{Export, ExportError, Exported, ExportedMail};
+pub use exported::{Export, ExportError, Exported, ExportedMail, is_export};
 pub use hints::{Hints, NoHints, Poked};
 pub use history::{
     Branched, Copied, Fork, Forks, History, KEEP, KEEP_MAX, Kept, Lineage, NoCheckpoint, Once, Point, REQUESTS_KEPT,
@@ -98,5 +101,6 @@ pub use schedule::{
 };
 pub use served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Served, Tally};
 pub use sqlite::{Sqlite, Unlock};
-pub use store::{Adding, Store, StoreError};
+pub use store::{Adding, BackedUp, Store, StoreError};
+pub use timeline::{ENTRIES_KEPT, Entry, Happened, Woken, timeline_document};
 pub use versions::{Before, Look, Member, Moving, Versions};

@@ -115,6 +115,7 @@ mod tests {
         let refused = |name, bytes, key| NewMail::new(name, bytes, key).expect_err("it cannot be sent");
         assert_eq!(refused("", b"", None), InvalidMail::Name);
         assert_eq!(refused("child:one", b"", None), InvalidMail::Reserved);
+        assert_eq!(refused(monohull_abi::event::CANCEL_EVENT, b"", None), InvalidMail::Reserved);
         assert_eq!(refused("a\nb", b"", None), InvalidMail::Name);
         assert_eq!(refused("a", &[0; EVENT_BYTES_MAX + 1], None), InvalidMail::TooLong);
         assert_eq!(refused("a", b"", Some("")), InvalidMail::Key);

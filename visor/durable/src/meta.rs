@@ -123,6 +123,8 @@ pub enum Commit {
     Ended {
         /// Whether it has ended well.
         well: bool,
+        /// Whether it has been told to end since the last commit. Then, if it has ended well, it was cancelled.
+        cancelled: bool,
         /// Its report (JSON).
         report: Vec<u8>,
         /// What it has published, if that is known.
@@ -162,8 +164,10 @@ pub enum Control {
     Pause,
     /// A paused one goes on when it is due, and has all its attempts again; one that was tried and has no checkpoint has all but that attempt.
     Resume,
-    /// It ends.
+    /// It ends. One that waits for [`CANCEL_EVENT`](monohull_abi::event::CANCEL_EVENT) is told, and ends by itself.
     Cancel,
+    /// It ends, and no code of it runs any more.
+    Stop,
 }
 
 /// What came of that.
@@ -173,6 +177,8 @@ pub enum Controlled {
     Now(Status),
     /// It runs, and becomes that at its next commit.
     AtNextCommit(Status),
+    /// It is that, and has been told to end.
+    Told(Status),
     /// It has ended before.
     Ended(Status),
     /// There is none of this name.
@@ -337,7 +343,7 @@ pub trait Meta: History {
     /// Ends what an owner that has died has claimed: its invocations can be claimed again at once.
     fn expire(&mut self, owner: &str, now: u64) -> Result<(), MetaError>;
 
-    /// Pauses, resumes or cancels an invocation.
+    /// Pauses, resumes, cancels or stops an invocation.
     fn control(&mut self, id: &InvocationId, control: Control, now: u64) -> Result<Controlled, MetaError>;
 
     /// Removes an invocation that has ended, or whose row is damaged; whether there was one. Children of the latter are cancelled, and its parent is told that it was.

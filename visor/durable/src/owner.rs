@@ -20,7 +20,7 @@ impl Owner {
     pub(crate) fn new(folder: &Path) -> io::Result<Owner> {
         remove_the_dead(folder);
         loop {
-            let name = CheckpointId::random().map_err(io::Error::from)?.to_string();
+            let name = new_name()?;
             let path = folder.join(&name);
             let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             if let Some(locked) = lock(new, &path)? {
@@ -33,6 +33,21 @@ impl Owner {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// A name that no other owner has: random, with the number of this process at its end.
+fn new_name() -> io::Result<String> {
+    let mut name = CheckpointId::random().map_err(io::Error::from)?;
+    let number = std::process::id().to_be_bytes();
+    let at = name.0.len() - number.len();
+    name.0[at..].copy_from_slice(&number);
+    Ok(name.to_string())
+}
+
+/// The number of the process that an owner of this name is, if it is one of [`Owner`].
+pub(crate) fn process_of(name: &str) -> Option<u32> {
+    let CheckpointId(bytes) = name.parse().ok()?;
+    bytes.last_chunk().copied().map(u32::from_be_bytes)
 }
 
 impl Drop for Owner {
@@ -93,6 +108,14 @@ pub(crate) fn is_alive(folder: &Path, name: &str) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_an_owner_says_which_process_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let owner = Owner::new(folder.path()).expect("a new one");
+        assert_eq!(process_of(owner.name()), Some(std::process::id()));
+        assert_eq!(process_of("me"), None);
+    }
 
     #[test]
     fn a_file_that_is_gone_before_it_is_locked_is_no_owners() {

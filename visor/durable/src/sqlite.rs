@@ -6,6 +6,7 @@
 //! folder has a key ([`encrypted`]).
 
 mod branches;
+mod cancel;
 mod changes;
 mod children;
 mod claim;
@@ -34,7 +35,7 @@ use crate::mail::{Mail, NewMail, Sent};
 use crate::meta::{
     Claimed, Commit, Committed, Control, Controlled, Held, Meta, MetaError, NewInvocation, Started, Want,
 };
-use crate::{Checkpoint, Invocation, InvocationId, Listed, Status};
+use crate::{Checkpoint, Entry, Happened, Invocation, InvocationId, Listed, Status};
 use claim::{claim_in, pause_damaged};
 use commit::{More, commit_in};
 use error::not_opened;
@@ -50,6 +51,7 @@ use std::time::Duration;
 mod history;
 mod schedule;
 mod served;
+mod timeline;
 mod traits;
 mod versions;
 
@@ -102,7 +104,8 @@ const RUNNING: &str = "status IN (0, 1, 2, 3) AND status = 1";
 
 /// The columns, in the order in which [`read`] takes them.
 const COLUMNS: &str = "id, workflow, status, started, changed, due, epoch, attempts, generation, owner, checkpoint, waits, \
-    reason, wanted, decrypted(start, 'start', id), decrypted(report, 'report', id), decrypted_text(published, 'published', id)";
+    reason, wanted, decrypted(start, 'start', id), decrypted(report, 'report', id), decrypted_text(published, 'published', id), \
+    began, woken, entries";
 
 /// What can be claimed. The query planner sees by it that the index is enough.
 const CLAIMABLE: &str = "due IS NOT NULL AND status IN (0, 2)";
@@ -164,6 +167,15 @@ impl Sqlite {
         for table in ["invocation", "history"] {
             add_column(&transaction, table, "published", "TEXT NOT NULL DEFAULT '{}'")?;
         }
+        let columns = [
+            ("began", "INTEGER"),
+            ("woken", "TEXT"),
+            ("entries", "INTEGER NOT NULL DEFAULT 0"),
+            ("recent", "TEXT NOT NULL DEFAULT ''"),
+        ];
+        for (name, of) in columns {
+            add_column(&transaction, "invocation", name, of)?;
+        }
         add_column(&transaction, "history", "label", "TEXT")?;
         add_column(&transaction, "history", "told", "TEXT")?;
         transaction.execute_batch(mail::SCHEMA)?;
@@ -178,6 +190,7 @@ impl Sqlite {
         transaction.execute_batch(purge::SCHEMA)?;
         transaction.execute_batch(request::SCHEMA)?;
         transaction.execute_batch(late::SCHEMA)?;
+        transaction.execute_batch(timeline::SCHEMA)?;
         add_column(&transaction, "unsynced", "filled", "BLOB")?;
         transaction.execute_batch(LIVING)?;
         transaction.commit()?;
@@ -229,7 +242,11 @@ impl Sqlite {
         (row.status, row.changed, row.reason) = (Status::Cancelled, now, Some(BY_HAND.to_owned()));
         (row.owner, row.wanted) = (None, None);
         row.leave_out();
-        store(&transaction, &before, &row)?;
+        let entry = match before.status {
+            Status::Running => Entry::leg(&before, &row, Happened::Cancelled, BY_HAND),
+            _ => Entry::done(&row, Happened::Cancelled, BY_HAND),
+        };
+        store(&transaction, &before, &row, Some(&entry))?;
         transaction.commit()?;
         Ok(Controlled::Now(row.status))
     }
@@ -296,7 +313,10 @@ impl Meta for Sqlite {
                 row.reason = Some(BY_HAND.to_owned());
             }
             row.leave_out();
-            store(&transaction, &before, &row)?;
+            row.rest();
+            let what = Happened::Lost.or(row.status);
+            let entry = Entry::leg(&before, &row, what, &Entry::reason(&row, what));
+            store(&transaction, &before, &row, Some(&entry))?;
         }
         Ok(transaction.commit()?)
     }
@@ -308,10 +328,14 @@ impl Meta for Sqlite {
         if row.status.is_end() {
             return Ok(Controlled::Ended(row.status));
         }
+        if control == Control::Cancel && cancel::tell(&transaction, &row, now)? {
+            transaction.commit()?;
+            return Ok(Controlled::Told(row.status));
+        }
         row.changed = now;
         let wanted = match control {
             Control::Pause => Some(Status::Paused),
-            Control::Cancel => Some(Status::Cancelled),
+            Control::Cancel | Control::Stop => Some(Status::Cancelled),
             Control::Resume => None,
         };
         let came = match (row.status, wanted) {
@@ -337,7 +361,13 @@ impl Meta for Sqlite {
             (status, None) => Controlled::Now(status),
         };
         row.leave_out();
-        store(&transaction, &before, &row)?;
+        let what = match row.status {
+            status if status == before.status => None,
+            Status::Paused | Status::Cancelled => Some(Happened::Resumed.or(row.status)),
+            _ => Some(Happened::Resumed),
+        };
+        let entry = what.map(|what| Entry::done(&row, what, &Entry::reason(&row, what)));
+        store(&transaction, &before, &row, entry.as_ref())?;
         transaction.commit()?;
         Ok(came)
     }
@@ -398,11 +428,17 @@ impl Invocation {
         if self.checkpoint.is_some() { Status::Suspended } else { Status::Pending }
     }
 
+    /// No process runs it any more, and what woke it for that is not what wakes it next.
+    fn rest(&mut self) {
+        (self.began, self.woken) = (None, None);
+    }
+
     /// Removes what an invocation in its state has no use for. A failed one keeps what it went on from last.
     fn leave_out(&mut self) {
         if self.status.is_end() {
             self.due = None;
             self.waits.clear();
+            self.rest();
             if self.status != Status::Failed {
                 self.checkpoint = None;
             }
@@ -504,6 +540,12 @@ fn read(row: &Row<'_>) -> Result<Invocation, MetaError> {
         start: row.get(14)?,
         report: row.get(15)?,
         published: serde_json::from_str(&published).map_err(|_| damaged("list of what it has published"))?,
+        began: row.get::<_, Option<i64>>(17)?.map(time),
+        woken: match column::<Option<String>>(row, 18, || damaged("reason why it runs"))? {
+            Some(word) => Some(timeline::woken(&word).ok_or_else(|| damaged("reason why it runs"))?),
+            None => None,
+        },
+        entries: time(row.get(19)?),
     })
 }
 
@@ -517,13 +559,18 @@ fn text(value: serde_json::Result<String>) -> rusqlite::Result<String> {
     value.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
-/// Changes a row from what it was to what an invocation is now. One that has ended has no events and no children, and its parent is told. The files
-/// that no history names any more.
-fn store(connection: &Connection, before: &Invocation, row: &Invocation) -> Result<Vec<Checkpoint>, MetaError> {
+/// Changes a row from what it was to what an invocation is now, with an entry of its timeline. One that has ended has no events and no children, and its parent is told.
+/// The files that no history names any more.
+fn store(
+    connection: &Connection,
+    before: &Invocation,
+    row: &Invocation,
+    entry: Option<&Entry>,
+) -> Result<Vec<Checkpoint>, MetaError> {
     if row.status.is_end() {
         mail::remove_events(connection, &row.id)?;
     }
-    changes::write(connection, before, row)?;
+    changes::write(connection, before, row, entry)?;
     late::note(connection, before, row)?;
     if row.status.is_end() {
         children::ended(connection, &row.id, row.status, row.changed)?;

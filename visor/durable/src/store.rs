@@ -1,5 +1,6 @@
 //! A state folder: the database, and the files that its rows name.
 
+mod backup;
 mod chunks;
 mod sync_files;
 
@@ -8,6 +9,8 @@ use crate::clock::{Clock, WallClock};
 use crate::meta::{Meta, MetaError};
 use crate::owner::{Owner, is_alive};
 use crate::{Sqlite, Unlock};
+pub use backup::BackedUp;
+use chunks::content;
 use monohull_checkpoint::{NewFile, Replace};
 use monohull_report::escape::shown;
 use monohull_state_key::{Error as DecryptError, KeyFile, Place, StateKey};
@@ -163,7 +166,10 @@ impl Store {
         let database = folder.join(DATABASE);
         match database.try_exists() {
             Ok(true) => Store::open(folder, key),
-            Ok(false) => Err(at(folder)(io::Error::new(io::ErrorKind::NotFound, "it is no state folder"))),
+            Ok(false) => {
+                let why = if folder.exists() { "it is no state folder" } else { "there is no such folder" };
+                Err(at(folder)(io::Error::new(io::ErrorKind::NotFound, why)))
+            }
             Err(error) => Err(at(&database)(error)),
         }
     }

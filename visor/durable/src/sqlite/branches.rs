@@ -83,6 +83,7 @@ pub(super) fn fork(
         tell_again(connection, copy, id, &others, now)?;
         whole.push(copy.clone());
     }
+    history::note_copies(connection, &row, kept.generation, &whole.iter().collect::<Vec<_>>(), now)?;
     mail::deliver(connection, id, &asked.to, original(&whole).as_bytes(), now)?;
     Ok(None)
 }

@@ -2,20 +2,25 @@
 //!
 //! Only what has changed is written. A column that is written makes each index that has it write a page, whether its value is another one or not.
 
-use super::{integer, number, text};
-use crate::Invocation;
+use super::{integer, number, text, timeline};
 use crate::meta::MetaError;
+use crate::{Entry, Invocation};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 /// Columns with new values.
 #[derive(Default)]
-struct Changes {
+pub(super) struct Changes {
     columns: Vec<&'static str>,
     values: Vec<Value>,
 }
 
 impl Changes {
+    pub(super) fn set(&mut self, column: &'static str, value: Value) {
+        self.columns.push(column);
+        self.values.push(value);
+    }
+
     fn note(
         &mut self,
         is_other: bool,
@@ -23,15 +28,19 @@ impl Changes {
         value: impl FnOnce() -> Result<Value, MetaError>,
     ) -> Result<(), MetaError> {
         if is_other {
-            self.columns.push(column);
-            self.values.push(value()?);
+            self.set(column, value()?);
         }
         Ok(())
     }
 }
 
-/// Changes a row from what it was to what an invocation is now.
-pub(super) fn write(connection: &Connection, before: &Invocation, row: &Invocation) -> Result<(), MetaError> {
+/// Changes a row from what it was to what an invocation is now, with an entry of its timeline.
+pub(super) fn write(
+    connection: &Connection,
+    before: &Invocation,
+    row: &Invocation,
+    entry: Option<&Entry>,
+) -> Result<(), MetaError> {
     let mut changes = Changes::default();
     let integer = |value: u64| Ok(integer(value).into());
     changes.note(before.status != row.status, "status = ?", || Ok(number(row.status).into()))?;
@@ -53,6 +62,11 @@ pub(super) fn write(connection: &Connection, before: &Invocation, row: &Invocati
     changes.note(before.published != row.published, "published = encrypted_text(?, 'published', id)", || {
         Ok(text(serde_json::to_string(&row.published))?.into())
     })?;
+    changes.note(before.began != row.began, "began = ?", || Ok(row.began.map(super::integer).into()))?;
+    changes.note(before.woken != row.woken, "woken = ?", || Ok(row.woken.as_ref().map(timeline::word).into()))?;
+    if let Some(entry) = entry {
+        timeline::add(connection, &row.id, entry, &mut changes)?;
+    }
     if !changes.columns.is_empty() {
         let change = format!("UPDATE invocation SET {} WHERE id = ?", changes.columns.join(", "));
         changes.values.push(row.id.as_str().to_owned().into());

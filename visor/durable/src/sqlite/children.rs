@@ -5,7 +5,7 @@ use super::{Sqlite, find, find_sound, insert, integer, store, time};
 use crate::children::{self, Child, OUTCOMES_MAX, Outcome};
 use crate::meta::{MetaError, NewInvocation};
 use crate::outbox::WhyUndelivered;
-use crate::{Invocation, InvocationId, Status};
+use crate::{Entry, Happened, Invocation, InvocationId, Status};
 use monohull_abi::child::{CHILD_DEPTH_MAX, CHILD_EVENT, CHILDREN_MAX, Ending};
 use monohull_report::{Outgoing, child_invocation};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -228,19 +228,19 @@ pub(super) fn ended(connection: &Connection, id: &InvocationId, status: Status, 
     Ok(())
 }
 
-/// An invocation has taken the event of this number: that may be the end of a child.
-pub(super) fn joined(connection: &Connection, row: &Invocation, number: u64) -> Result<(), MetaError> {
+/// An invocation takes the events of these numbers, which are still in its mailbox: they may be the ends of children.
+pub(super) fn joined(connection: &Connection, row: &Invocation, taken: &[u64]) -> Result<(), MetaError> {
     let id = row.id.as_str();
-    let name: Option<String> = connection
-        .prepare_cached("SELECT name FROM mail WHERE number = ?1 AND invocation = ?2")?
-        .query_row(params![integer(number), id], |row| row.get(0))
-        .optional()?;
-    if let Some(child) = name.as_deref().and_then(|name| name.strip_prefix(CHILD_EVENT)) {
-        connection.prepare_cached("UPDATE child SET joined = ?3 WHERE parent = ?1 AND name = ?2")?.execute(params![
-            id,
-            child,
-            integer(row.generation)
-        ])?;
+    for number in taken {
+        let name: Option<String> = connection
+            .prepare_cached("SELECT name FROM mail WHERE number = ?1 AND invocation = ?2")?
+            .query_row(params![integer(*number), id], |row| row.get(0))
+            .optional()?;
+        if let Some(child) = name.as_deref().and_then(|name| name.strip_prefix(CHILD_EVENT)) {
+            connection
+                .prepare_cached("UPDATE child SET joined = ?3 WHERE parent = ?1 AND name = ?2")?
+                .execute(params![id, child, integer(row.generation)])?;
+        }
     }
     Ok(())
 }
@@ -351,20 +351,25 @@ fn deliver(
     super::mail::deliver(connection, parent, &format!("{CHILD_EVENT}{name}"), bytes, now)
 }
 
-/// As by hand: one that runs is cancelled with its next commit.
+/// As by hand: one that waits for that is told, and one that runs is cancelled with its next commit.
 fn cancel_invocation(connection: &Connection, id: &InvocationId, reason: &str, now: u64) -> Result<(), MetaError> {
     let Some(before) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
+    if super::cancel::tell(connection, &before, now)? {
+        return Ok(());
+    }
     let mut row = before.clone();
     row.changed = now;
+    let mut entry = None;
     if row.status == Status::Running {
         row.wanted = Some(Status::Cancelled);
     } else {
         row.status = Status::Cancelled;
         row.reason = Some(reason.to_owned());
         row.leave_out();
+        entry = Some(Entry::done(&row, Happened::Cancelled, reason));
     }
     // Files that no history names any more are swept.
-    store(connection, &before, &row)?;
+    store(connection, &before, &row, entry.as_ref())?;
     Ok(())
 }
 

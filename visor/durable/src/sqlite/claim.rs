@@ -7,7 +7,7 @@
 
 use super::{CLAIMABLE, Sqlite, integer, number, one, store};
 use crate::meta::{ATTEMPTS, Claim, Claimed, Held, MetaError, Want};
-use crate::{Invocation, Status};
+use crate::{Entry, Happened, Invocation, Status, Woken};
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 impl Sqlite {
@@ -161,20 +161,23 @@ pub(super) fn claim_in(transaction: &Connection, owner: &str, want: Want<'_>, no
     if found.attempts >= ATTEMPTS {
         found.status = Status::Paused;
         found.reason = Some(format!("{ATTEMPTS} attempts ended before its next wait or its end"));
-        store(transaction, &before, &found)?;
+        let entry = Entry::done(&found, Happened::Paused, &Entry::reason(&found, Happened::Paused));
+        store(transaction, &before, &found, Some(&entry))?;
         return Ok(Claimed::Paused(found.id));
     }
-    take(&mut found, owner);
-    store(transaction, &before, &found)?;
+    take(&mut found, owner, now);
+    store(transaction, &before, &found, None)?;
     Ok(Claimed::Yes(Box::new(of(found))))
 }
 
 /// Makes a row one that this owner runs.
-pub(super) fn take(row: &mut Invocation, owner: &str) {
+pub(super) fn take(row: &mut Invocation, owner: &str, now: u64) {
     row.status = Status::Running;
     row.epoch += 1;
     row.attempts += 1;
     row.owner = Some(owner.to_owned());
+    row.began = Some(now);
+    row.woken = Some(Woken::of(row));
 }
 
 /// The claim of a row that was taken.

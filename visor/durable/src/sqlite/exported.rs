@@ -3,7 +3,7 @@
 use super::history::{self, kept_at, lineage};
 use super::{SERVED, Sqlite, find, mail, told};
 use crate::history::{Branched, Lineage, has_branches};
-use crate::{Exported, InvocationId, MetaError, Started, Status};
+use crate::{Exported, Happened, InvocationId, MetaError, Started, Status};
 use rusqlite::params;
 
 impl Sqlite {
@@ -59,7 +59,8 @@ impl Sqlite {
         }
         let kept = if from.waits_in_it { from.kept.clone() } else { from.kept.clone().anew(now) };
         let of = (from.workflow.as_str(), start);
-        history::add(&transaction, id, of, &kept, (paused, from.started, now))?;
+        let came = (Happened::Imported, "");
+        history::add(&transaction, id, of, &kept, (paused, from.started, now), came)?;
         let (copy, copies, keep) = from.copy;
         history::set(&transaction, id, &Lineage { parent: None, copy, copies, keep })?;
         history::insert(&transaction, id, &kept, from.told.as_deref())?;
@@ -76,7 +77,7 @@ impl Sqlite {
         if let Some(before) = find(&transaction, id)? {
             let mut row = before.clone();
             mail::take(&transaction, &mut row, &[], now)?;
-            super::store(&transaction, &before, &row)?;
+            super::store(&transaction, &before, &row, None)?;
         }
         transaction.commit()?;
         Ok(Started::New)

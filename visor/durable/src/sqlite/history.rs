@@ -1,8 +1,8 @@
 //! Histories in the SQLite file: a row for each checkpoint that is kept, and one for each invocation that is a copy or keeps another number.
 
-use super::{BY_HAND, Sqlite, find, integer, is_file_name, number, text, time, unsynced};
+use super::{BY_HAND, Sqlite, find, integer, is_file_name, number, text, time, timeline, unsynced};
 use crate::history::{Branched, Copied, Fork, Forks, History, KEEP_MAX, Kept, Lineage, has_branches};
-use crate::{Checkpoint, Invocation, InvocationId, MetaError, Status};
+use crate::{Checkpoint, Entry, Happened, Invocation, InvocationId, MetaError, Status};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;
 
@@ -85,6 +85,10 @@ impl History for Sqlite {
         Ok(history)
     }
 
+    fn timeline(&self, id: &InvocationId, before: u64, most: usize) -> Result<Vec<Entry>, MetaError> {
+        Sqlite::timeline(self, id, before, most)
+    }
+
     fn fork(&mut self, fork: Fork<'_>, now: u64) -> Result<Branched<Vec<Copied>>, MetaError> {
         let transaction = self.begin()?;
         Ok(match fork_in(&transaction, fork, now)? {
@@ -161,9 +165,12 @@ pub(super) fn fork_in(
     let waits_in_it = row.status != Status::Failed && kept.generation == row.generation;
     let kept = if waits_in_it { kept } else { kept.anew(now) };
     let made = copy(connection, &row, &kept, (fork.copies, fork.paused), now)?;
-    for (id, _) in fork.copies.iter().zip(&made).filter(|(_, came)| **came == Copied::New) {
+    let new: Vec<_> =
+        fork.copies.iter().zip(&made).filter(|(_, came)| **came == Copied::New).map(|(id, _)| id).collect();
+    for id in &new {
         super::branches::tell_again(connection, id, &row.id, &kept.waits, now)?;
     }
+    note_copies(connection, &row, kept.generation, &new, now)?;
     Ok(Branched::Done((kept.generation, made)))
 }
 
@@ -193,12 +200,15 @@ pub(super) fn rewind_in(
     row.waits.clone_from(&kept.waits);
     row.published.clone_from(&kept.published);
     row.checkpoint = Some(kept.checkpoint.clone());
+    row.rest();
+    let entry = Entry::done(&row, Happened::Rewound, &format!("to generation {to}"));
     insert(connection, id, &kept, None)?;
+    super::cancel::forget(connection, id)?;
     // An event that it waits for again may be there.
     super::mail::take(connection, &mut row, &[], now)?;
     // The oldest may go, and its file is swept later.
     unsynced::exchange(connection, &trim(connection, id)?, None)?;
-    super::store(connection, &before, &row)?;
+    super::store(connection, &before, &row, Some(&entry))?;
     super::children::rewound(connection, id, to, row.generation, now)?;
     super::branches::tell_again(connection, id, id, &kept.waits, now)?;
     Ok(Branched::Done(row.generation))
@@ -223,7 +233,8 @@ pub(super) fn copy(
             made.push(if is_same { Copied::Same } else { Copied::Taken });
             continue;
         }
-        add(connection, id, (&row.workflow, &row.start), kept, (paused, now, now))?;
+        let of = format!("of {}, generation {}", row.id, kept.generation);
+        add(connection, id, (&row.workflow, &row.start), kept, (paused, now, now), (Happened::Copied, &of))?;
         set(connection, id, &new)?;
         insert(connection, id, &Kept { rewound_to: None, ..kept.clone() }, None)?;
         super::children::copied(connection, &row.id, id, kept.generation, now)?;
@@ -239,11 +250,13 @@ pub(super) fn add(
     (workflow, start): (&str, &[u8]),
     kept: &Kept,
     (paused, started, now): (bool, u64, u64),
+    (what, about): (Happened, &str),
 ) -> Result<(), MetaError> {
+    let entry = Entry::first(now, kept.generation, what, about);
     connection.execute(
         "INSERT INTO invocation (id, workflow, status, started, changed, due, generation, checkpoint, waits, reason, start, \
-         published, epoch) VALUES (?1, ?2, ?3, ?4, ?12, ?5, ?6, ?7, ?8, ?9, encrypted(?10, 'start', ?1), \
-         encrypted_text(?11, 'published', ?1), coalesce((SELECT epoch FROM gone WHERE id = ?1), 0))",
+         published, epoch, entries, recent) VALUES (?1, ?2, ?3, ?4, ?12, ?5, ?6, ?7, ?8, ?9, encrypted(?10, 'start', ?1), \
+         encrypted_text(?11, 'published', ?1), coalesce((SELECT epoch FROM gone WHERE id = ?1), 0), 1, ?13)",
         params![
             id.as_str(),
             workflow,
@@ -257,9 +270,26 @@ pub(super) fn add(
             start,
             text(serde_json::to_string(&kept.published))?,
             integer(now),
+            timeline::line(&entry)?,
         ],
     )?;
     Ok(())
+}
+
+/// Notes in the timeline of an invocation that copies were made of it.
+pub(super) fn note_copies(
+    connection: &Connection,
+    row: &Invocation,
+    generation: u64,
+    copies: &[&InvocationId],
+    now: u64,
+) -> Result<(), MetaError> {
+    let Some((first, more)) = copies.split_first() else { return Ok(()) };
+    let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
+    let about = format!("{first}{more}");
+    // The row itself has not changed.
+    let entry = Entry { at: now, generation, ..Entry::done(row, Happened::Forked, &about) };
+    super::changes::write(connection, row, row, Some(&entry))
 }
 
 /// An invocation from whose checkpoint others can go on, and the checkpoint.

@@ -4,7 +4,8 @@ use super::encrypted::digest as kept_digest;
 use super::{Sqlite, find, find_sound, integer, time};
 use crate::mail::{KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
 use crate::meta::MetaError;
-use crate::{ExportedMail, Invocation, InvocationId, Wait};
+use crate::timeline::without_tokens;
+use crate::{ExportedMail, Invocation, InvocationId, Status, Wait, Woken};
 use monohull_abi::event::{EVENT_BYTES_MAX, is_event_name};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
@@ -70,6 +71,18 @@ pub(super) fn deliver(
     bytes: &[u8],
     now: u64,
 ) -> Result<(), MetaError> {
+    deliver_with_key(connection, id, name, bytes, None, now)
+}
+
+/// The same of one that is remembered once it was taken: by a key that it has alone.
+pub(super) fn deliver_with_key(
+    connection: &Connection,
+    id: &InvocationId,
+    name: &str,
+    bytes: &[u8],
+    key: Option<&str>,
+    now: u64,
+) -> Result<(), MetaError> {
     let Some(row) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
     let waits: bool = connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM mail WHERE invocation = ?1 AND name = ?2 AND bytes IS NOT NULL)")?
@@ -77,11 +90,12 @@ pub(super) fn deliver(
     if waits {
         return Ok(());
     }
+    let key = key.map(|key| kept_digest(connection, "key", key.to_owned())).transpose()?;
+    // What is found by a key has a digest.
+    let digest = key.as_ref().map(|_| kept_digest(connection, "event", Vec::new())).transpose()?;
     connection
-        .prepare_cached(
-            "INSERT INTO mail (invocation, name, bytes) VALUES (?1, ?2, encrypted(?3, 'event', ?1 || '/' || ?2))",
-        )?
-        .execute(params![id.as_str(), name, bytes])?;
+        .prepare_cached("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, encrypted(?3, 'event', ?1 || '/' || ?2), ?4, ?5)")?
+        .execute(params![id.as_str(), name, bytes, key, digest])?;
     arrived(connection, row, name, now)
 }
 
@@ -175,7 +189,6 @@ pub(super) fn take(connection: &Connection, row: &mut Invocation, taken: &[u64],
     let id = row.id.as_str();
     let taken: Vec<u64> = taken.iter().copied().filter(|number| *number != NO_NUMBER).collect();
     for number in &taken {
-        super::children::joined(connection, row, *number)?;
         let number = integer(*number);
         connection
             .prepare_cached("DELETE FROM mail WHERE number = ?1 AND invocation = ?2 AND key IS NULL")?
@@ -192,11 +205,11 @@ pub(super) fn take(connection: &Connection, row: &mut Invocation, taken: &[u64],
             )?
             .execute(params![id, integer(KEYS_KEPT)])?;
     }
-    let mut query = connection.prepare_cached("SELECT name FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL")?;
+    let mut query = connection
+        .prepare_cached("SELECT name FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL ORDER BY number")?;
     let mut events = query.query(params![id])?;
     while let Some(event) = events.next()? {
-        if waits_for(&row.waits, event.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?) {
-            make_due(row, now);
+        if wake(row, event.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?, now) {
             break;
         }
     }
@@ -224,27 +237,26 @@ fn arrived(connection: &Connection, before: Invocation, name: &str, now: u64) ->
     let mut row = before.clone();
     if wake(&mut row, name, now) {
         row.changed = now;
-        super::store(connection, &before, &row)?;
+        super::store(connection, &before, &row, None)?;
     }
     Ok(())
 }
 
 /// Makes an invocation due if it waits for an event of this name; whether it was due later.
 pub(super) fn wake(row: &mut Invocation, name: &str, now: u64) -> bool {
-    waits_for(&row.waits, name) && make_due(row, now)
+    let is_later = waits_for(&row.waits, name) && row.due.is_none_or(|due| due > now);
+    if is_later {
+        row.due = Some(now);
+        // What has woken one that runs is known already.
+        if row.status != Status::Running {
+            row.woken = Some(Woken::Event(without_tokens(name)));
+        }
+    }
+    is_later
 }
 
 fn waits_for(waits: &[Wait], name: &str) -> bool {
     waits.iter().any(|wait| wait.event.as_deref() == Some(name))
-}
-
-/// Whether it was due later.
-fn make_due(row: &mut Invocation, now: u64) -> bool {
-    let later = row.due.is_none_or(|due| due > now);
-    if later {
-        row.due = Some(now);
-    }
-    later
 }
 
 /// The SHA-256 of an event's name and contents.

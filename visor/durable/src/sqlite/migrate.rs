@@ -14,7 +14,7 @@ use super::{
 };
 use crate::meta::{Claim, Commit, Committed, Held, MetaError};
 use crate::served::Left;
-use crate::{Before, Invocation, InvocationId, Moving, Status};
+use crate::{Before, Entry, Happened, Invocation, InvocationId, Moving, Status};
 use rusqlite::params;
 
 impl Sqlite {
@@ -36,9 +36,10 @@ impl Sqlite {
         row.changed = now;
         row.epoch += 1;
         row.owner = Some(owner.to_owned());
+        row.began = Some(now);
         // It stays paused, whatever comes of it.
         row.wanted = was_paused.then_some(Status::Paused);
-        store(&transaction, &kept, &row)?;
+        store(&transaction, &kept, &row, None)?;
         transaction.commit()?;
         let claim = Claim { attempt: 1, ..claim::of(row) };
         Ok(Moving::Claimed(Box::new(claim), before))
@@ -63,7 +64,7 @@ impl Sqlite {
         if let Commit::Ended { well, .. } = commit {
             children::prepare(&transaction, &held.id, *well, &left.outcome)?;
         }
-        let more = More { content: left.unsynced.as_ref(), ..More::default() };
+        let more = More { content: left.unsynced.as_ref(), is_move: true, ..More::default() };
         let (mut committed, _) = commit_in(&transaction, held, commit, more, now)?;
         committed.obsolete.extend(earlier);
         served::leave(&transaction, &held.id, left, committed.status.is_end())?;
@@ -80,9 +81,11 @@ impl Sqlite {
         let mut row = kept.clone();
         row.changed = now;
         row.owner = None;
+        row.began = None;
         row.due = before.due;
         row.status = row.waiting_status();
         row.reason = None;
+        let mut asked = None;
         match row.wanted.take() {
             Some(Status::Paused) if before.was_paused => {
                 row.status = Status::Paused;
@@ -91,16 +94,21 @@ impl Sqlite {
             Some(wanted) => {
                 row.status = wanted;
                 row.reason = Some(BY_HAND.to_owned());
+                asked = Some(Happened::Resumed.or(wanted));
             }
             // It was resumed, and has all its attempts again.
-            None if before.was_paused => row.attempts = 0,
+            None if before.was_paused => {
+                row.attempts = 0;
+                asked = Some(Happened::Resumed);
+            }
             None => row.reason.clone_from(&before.reason),
         }
         // An event that it waits for may have come.
         mail::take(&transaction, &mut row, &[], now)?;
         row.leave_out();
+        let entry = asked.map(|what| Entry::done(&row, what, &Entry::reason(&row, what)));
         // Files that are not needed any more are swept.
-        store(&transaction, &kept, &row)?;
+        store(&transaction, &kept, &row, entry.as_ref())?;
         transaction.commit()?;
         Ok(row.status)
     }
@@ -192,7 +200,8 @@ mod tests {
         // The process that tries it dies.
         one.claim();
         one.meta.expire("o", 5).expect("done");
-        assert_eq!(one.row(), Invocation { epoch: before.epoch + 2, changed: 5, ..before });
+        let entries = before.entries + 1;
+        assert_eq!(one.row(), Invocation { epoch: before.epoch + 2, changed: 5, entries, ..before });
     }
 
     #[test]

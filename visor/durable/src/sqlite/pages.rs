@@ -114,7 +114,9 @@ fn a_transaction_writes_few_pages() {
     // Six are the content of the checkpoint, the others: the row, its history, and the names of both files. As long as there is no content to write over, what
     // is free is noted too.
     assert!(steps[..17].iter().all(|pages| *pages <= 13), "{steps:?}");
-    assert!(steps[17..].iter().all(|pages| *pages <= 10), "{steps:?}");
+    // One time in four the timeline has a page of its own to write.
+    let more = steps[17..].iter().filter(|pages| **pages > 10).count();
+    assert!(steps[17..].iter().all(|pages| *pages <= 11) && more <= steps[17..].len() / 4 + 1, "{steps:?}");
     // When it is due, and that it waits.
     assert!(suspend <= 12, "{suspend}");
     // The event, its key, its place in the mailbox, its number, the row, when that is due.

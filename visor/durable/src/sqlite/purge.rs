@@ -1,6 +1,6 @@
 //! An invocation is removed, with all that is kept of it.
 
-use super::{Sqlite, children, find, history, late, mail, number, request, served, undelivered, unsynced};
+use super::{Sqlite, children, find, history, late, mail, number, request, served, timeline, undelivered, unsynced};
 use crate::meta::MetaError;
 use crate::{InvocationId, Status};
 use rusqlite::{Connection, params};
@@ -75,6 +75,7 @@ fn remove(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
     undelivered::remove(connection, id)?;
     request::remove(connection, id)?;
     late::remove(connection, id)?;
+    timeline::remove(connection, id)?;
     children::purge(connection, id)
 }
 
@@ -160,7 +161,7 @@ mod tests {
         let first = claim(&mut meta);
         assert_eq!(meta.kill(&one, 6).expect("done"), Controlled::Now(Status::Cancelled));
         assert_eq!(meta.kill(&one, 6).expect("done"), Controlled::Ended(Status::Cancelled));
-        let ended = || Commit::Ended { well: true, report: Vec::new(), published: None };
+        let ended = || Commit::Ended { well: true, cancelled: false, report: Vec::new(), published: None };
         assert!(matches!(meta.commit(&first, &ended(), 7), Err(MetaError::Stale(_))), "it has ended");
         assert!(!meta.is_gone(&one).expect("asked"));
         assert!(meta.purge(&one, 8).expect("removed") && meta.is_gone(&one).expect("asked"));

@@ -2,11 +2,11 @@
 
 use super::{
     CLAIMABLE, COLUMNS, More, Sqlite, children, claim_in, commit_in, find, insert, integer, listed, number, outbox,
-    purge, time, told, undelivered,
+    purge, time, timeline, told, undelivered,
 };
 use crate::meta::{Claim, Claimed, Commit, Committed, Held, MetaError, NewInvocation, Started, Want};
 use crate::served::{Bounds, Filter, Left, Output, OutputAt, PRINTED_MAX, Tally};
-use crate::{InvocationId, Listed, Outbox, Status, Undelivered};
+use crate::{InvocationId, Listed, Outbox, Status, Undelivered, Woken};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
@@ -49,8 +49,9 @@ impl Sqlite {
             return Ok(if is_same { Started::Same(there.status) } else { Started::Taken });
         }
         insert(&transaction, new, started)?;
-        let run = "UPDATE invocation SET status = 1, epoch = epoch + 1 WHERE id = ?1 RETURNING epoch";
-        let epoch = transaction.prepare_cached(run)?.query_row([new.id.as_str()], |row| row.get(0).map(time))?;
+        let run = "UPDATE invocation SET status = 1, epoch = epoch + 1, woken = ?2 WHERE id = ?1 RETURNING epoch";
+        let values = params![new.id.as_str(), timeline::word(&Woken::Start)];
+        let epoch = transaction.prepare_cached(run)?.query_row(values, |row| row.get(0).map(time))?;
         let held = Held { id: new.id.clone(), epoch };
         commit_in(&transaction, &held, commit, More { content: left.unsynced.as_ref(), ..More::default() }, now)?;
         leave(&transaction, new.id, left, false)?;
@@ -75,9 +76,9 @@ impl Sqlite {
         }
         insert(&transaction, new, started)?;
         // Another one of its name may have been removed: its owner has a lower epoch.
-        let run = "UPDATE invocation SET status = 1, epoch = epoch + 1, attempts = 1, owner = ?2, changed = ?3 WHERE id = ?1 \
+        let run = "UPDATE invocation SET status = 1, epoch = epoch + 1, attempts = 1, owner = ?2, changed = ?3, began = ?3, woken = ?4 WHERE id = ?1 \
                    RETURNING epoch";
-        let values = params![new.id.as_str(), owner, integer(now)];
+        let values = params![new.id.as_str(), owner, integer(now), timeline::word(&Woken::Start)];
         let epoch = transaction.prepare_cached(run)?.query_row(values, |row| row.get(0).map(time))?;
         transaction.commit()?;
         Ok(Some(Held { id: new.id.clone(), epoch }))
@@ -89,6 +90,24 @@ impl Sqlite {
         let (committed, _) = commit_with_in(&transaction, held, commit, left, None, now)?;
         transaction.commit()?;
         Ok(committed)
+    }
+
+    /// [`Sqlite::commit_with`]; what it comes to is told before others see it, and an error then makes it no commit.
+    pub fn commit_if<E>(
+        &mut self,
+        held: &Held,
+        commit: &Commit,
+        left: &Left,
+        now: u64,
+        agrees: impl FnOnce(&Committed) -> Result<(), E>,
+    ) -> Result<Result<Committed, E>, MetaError> {
+        let transaction = self.begin()?;
+        let (committed, _) = commit_with_in(&transaction, held, commit, left, None, now)?;
+        if let Err(error) = agrees(&committed) {
+            return Ok(Err(error));
+        }
+        transaction.commit()?;
+        Ok(Ok(committed))
     }
 
     /// [`Sqlite::commit_with`], and in the same transaction another claim of the invocation, if it waits and is due.
@@ -315,7 +334,7 @@ fn commit_with_in(
     }
     // One that is claimed at once has nothing in its mailbox that it takes at once.
     let told = claimer.and_then(|_| told::only_one(&left.sent));
-    let more = More { content: left.unsynced.as_ref(), told, claimer };
+    let more = More { content: left.unsynced.as_ref(), told, claimer, is_move: false };
     let (mut committed, claim) = commit_in(transaction, held, commit, more, now)?;
     leave(transaction, &held.id, left, committed.status.is_end())?;
     // Behind the sender's own row, which may be a receiver's too.

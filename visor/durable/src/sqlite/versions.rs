@@ -144,7 +144,7 @@ mod tests {
             let suspended = Commit::Suspended { checkpoint, parent: None, due: Some(7), waits, taken, published };
             meta.commit(&claim.held, &suspended, 6).expect("done");
             let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(name)), 8) else { panic!("{name} is due") };
-            let ended = Commit::Ended { well, report: Vec::new(), published: None };
+            let ended = Commit::Ended { well, cancelled: false, report: Vec::new(), published: None };
             meta.commit(&claim.held, &ended, 8).expect("done");
         }
         let mut found = Vec::new();

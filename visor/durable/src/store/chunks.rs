@@ -35,6 +35,10 @@ impl Store {
             let folder = self.folder.join(folder);
             for entry in fs::read_dir(&folder).map_err(at(&folder))? {
                 let entry = entry.map_err(at(&folder))?;
+                // A folder that was put there is not the store's, and keeps nothing else from being removed.
+                if !entry.file_type().map_err(at(&entry.path()))?.is_file() {
+                    continue;
+                }
                 let chunk = entry.file_name().to_str().and_then(chunk);
                 if chunk.is_none_or(|chunk| !named.contains(&chunk)) {
                     fs::remove_file(entry.path()).map_err(at(&entry.path()))?;
@@ -52,7 +56,7 @@ fn checkpoint(name: &str) -> Option<Chunk> {
 }
 
 /// The content that a file of this name has; `None` if it has none's name.
-fn content(name: &str) -> Option<Chunk> {
+pub(super) fn content(name: &str) -> Option<Chunk> {
     let mut hash = [0; 32];
     for (place, byte) in hash.iter_mut().enumerate() {
         *byte = u8::from_str_radix(name.get(2 * place..2 * place + 2)?, 16).ok()?;

@@ -21,13 +21,13 @@ fn start(store: &Store, id: &str, bytes: &[u8]) -> PathBuf {
     store.file(&hash)
 }
 
-fn key_file(folder: &TempDir) -> KeyFile {
+pub(super) fn key_file(folder: &TempDir) -> KeyFile {
     let path = folder.path().join("key");
     KeyFile::create(&path).expect("a new one");
     KeyFile::load(&path).expect("a key")
 }
 
-fn named(start: &[u8]) -> Vec<[u8; 32]> {
+pub(super) fn named(start: &[u8]) -> Vec<[u8; 32]> {
     vec![start.try_into().expect("a hash")]
 }
 
@@ -65,12 +65,15 @@ fn files_that_nothing_names_are_removed_and_no_others() {
     let adding = store.adding().expect("no file is being removed");
     let unnamed = store.add_file(&adding, &mut &b"unnamed"[..]).expect("added");
     fs::write(store.checkpoints().join("x.1.checkpoint"), "left by a killed process").expect("written");
+    // What was put there by hand keeps nothing else from being removed.
+    let stray = store.checkpoints().join("a-folder");
+    fs::create_dir(&stray).expect("made");
     let meta = store.meta().expect("a database");
     assert_eq!(store.sweep(&meta, named).expect("swept"), 0, "a file that is being added has no name yet");
     drop(adding);
     assert_eq!(store.sweep(&meta, named).expect("swept"), 2);
     assert_eq!(fs::read(&kept).expect("it is kept"), b"kept");
-    assert!(!store.file(&unnamed).exists());
+    assert!(!store.file(&unnamed).exists() && stray.exists());
 }
 
 /// Checkpoints of one that goes on, each of which takes pages from the one before, where one is kept.
@@ -105,7 +108,7 @@ fn files_that_others_need_stay_until_nothing_needs_them() {
     fs::write(folder.path().join("state/outside"), "").expect("written");
     let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
     connection.execute_batch("UPDATE parent SET parent = '../outside'").expect("edited");
-    let ended = Commit::Ended { well: true, report: Vec::new(), published: None };
+    let ended = Commit::Ended { well: true, cancelled: false, report: Vec::new(), published: None };
     let committed = meta.commit(&claim.held, &ended, 4).expect("it is ours");
     assert_eq!(committed.obsolete, [file(5)]);
     store.sweep(&meta, named).expect("swept");
@@ -208,7 +211,7 @@ fn an_owner_lives_as_long_as_its_lock() {
     store.expire_the_dead(&mut meta).expect("looked");
     let Ok(Claimed::Yes(second)) = meta.claim(other.name(), Want::Due, 4) else { panic!("its owner is dead") };
     assert_eq!((second.held.epoch, second.attempt), (first.held.epoch + 1, 2));
-    let ended = Commit::Ended { well: true, report: Vec::new(), published: None };
+    let ended = Commit::Ended { well: true, cancelled: false, report: Vec::new(), published: None };
     assert!(matches!(meta.commit(&first.held, &ended, 5), Err(MetaError::Stale(_))), "the first has lost it");
     assert!(meta.commit(&second.held, &ended, 5).is_ok());
 }
@@ -455,7 +458,7 @@ fn the_content_of_a_checkpoint_goes_with_its_invocation() {
     let stale = meta.commit_with(&claim.held, &suspended, &left, 2);
     assert!(matches!(stale, Err(MetaError::Stale(_))), "{stale:?}");
     let Ok(Claimed::Yes(claim)) = meta.claim("owner", Want::Due, 2) else { panic!("it is due") };
-    let ended = Commit::Ended { well: true, report: Vec::new(), published: None };
+    let ended = Commit::Ended { well: true, cancelled: false, report: Vec::new(), published: None };
     meta.commit(&claim.held, &ended, 3).expect("it is ours");
     assert_eq!(meta.count_unsynced().expect("read"), 0);
 }

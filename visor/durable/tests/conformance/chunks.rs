@@ -189,7 +189,7 @@ fn end(chunks: &impl Chunks, meta: &mut impl All, name: &str) {
     let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(name)), 2) else { panic!("it is due") };
     let hash = chunks.put(&hold, ChunkKind::Data, &mut &b"made"[..]).expect("there is room");
     let outputs = vec![Output { slot: "o".to_owned(), at: OutputAt::File(hash), bytes: 4 }];
-    let commit = Commit::Ended { well: true, report: Vec::new(), published: None };
+    let commit = Commit::Ended { well: true, cancelled: false, report: Vec::new(), published: None };
     let left = Left { outputs, ..Left::default() };
     let committed = meta.commit_with(&claim.held, &commit, &left, 2).expect("it is ours");
     for gone in committed.obsolete {

@@ -337,7 +337,7 @@ impl<S: All, K: FnMut(S) -> S> World<S, K> {
     /// Writes what an invocation is into a file, and says that it waits: for an event, and a day at most. One of the schedule ends.
     fn write(&mut self, held: &Held, has: Vec<u64>, taken: Vec<u64>) -> Commit {
         if held.id.as_str().starts_with("often") {
-            return Commit::Ended { well: true, report: Vec::new(), published: None };
+            return Commit::Ended { well: true, cancelled: false, report: Vec::new(), published: None };
         }
         let file = format!("{}.{}.checkpoint", held.id, held.epoch);
         self.files.insert(file.clone(), has);

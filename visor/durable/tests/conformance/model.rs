@@ -1,9 +1,10 @@
 //! What the transactions mean, in memory.
 
+use monohull_abi::event::CANCEL_EVENT;
 use monohull_durable::{
-    ATTEMPTS, Before, Checkpoint, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation,
-    InvocationId, Kept, Lineage, Listed, Lost, MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail,
-    Output, Schedule, ScheduleName, Sent, Started, Status, Want,
+    ATTEMPTS, Before, Checkpoint, Claim, Claimed, Commit, Committed, Control, Controlled, Entry, Happened, Held,
+    Invocation, InvocationId, Kept, Lineage, Listed, Lost, MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError,
+    NewInvocation, NewMail, Output, Schedule, ScheduleName, Sent, Started, Status, Want, Woken,
 };
 use std::collections::BTreeMap;
 
@@ -35,6 +36,8 @@ pub(crate) struct Model {
     pub(crate) versions: BTreeMap<(String, String), u64>,
     /// The epochs of those that were removed by hand: another one of the name begins behind it.
     pub(crate) gone: BTreeMap<InvocationId, u64>,
+    /// All that has happened to each.
+    pub(crate) timelines: BTreeMap<InvocationId, Vec<Entry>>,
 }
 
 /// An event that was sent to an invocation.
@@ -52,6 +55,8 @@ pub(crate) struct More<'m> {
     pub(crate) told: Option<&'m str>,
     /// Which owner claims it again.
     pub(crate) claimer: Option<&'m str>,
+    /// It is in another version from now on.
+    pub(crate) is_move: bool,
 }
 
 impl Model {
@@ -88,8 +93,57 @@ impl Model {
             start: new.start.to_vec(),
             report: None,
             published: BTreeMap::new(),
+            began: None,
+            woken: None,
+            entries: 0,
         };
         self.rows.insert(new.id.clone(), row);
+    }
+
+    /// Something has happened to an invocation; `leg` is its row in the leg that this ends.
+    pub(crate) fn note(
+        &mut self,
+        id: &InvocationId,
+        leg: Option<&Invocation>,
+        what: Happened,
+        about: &str,
+        [at, generation]: [u64; 2],
+    ) {
+        let row = self.rows.get_mut(id).expect("it is there");
+        let entry = Entry {
+            number: row.entries,
+            at,
+            began: leg.map(|leg| leg.began.expect("it runs")),
+            what,
+            generation,
+            woken: leg.and_then(|leg| leg.woken.clone()),
+            // The owners of this suite are no processes.
+            process: None,
+            about: about.to_owned(),
+        };
+        row.entries += 1;
+        self.timelines.entry(id.clone()).or_default().push(entry);
+    }
+
+    /// The same, as the row is now: what has become of it is told with its reason.
+    pub(crate) fn note_now(&mut self, id: &InvocationId, leg: Option<&Invocation>, what: Happened) {
+        let row = &self.rows[id];
+        let what = match row.status {
+            Status::Paused => Happened::Paused,
+            Status::Completed => Happened::Completed,
+            Status::Failed => Happened::Failed,
+            Status::Cancelled => Happened::Cancelled,
+            _ => what,
+        };
+        let waits: Vec<_> =
+            row.waits.iter().map(|wait| format!("{}[{}] {}", wait.step, wait.instance, wait.what)).collect();
+        let about = match what {
+            Happened::Suspended | Happened::Migrated => waits.join(", "),
+            Happened::Paused | Happened::Cancelled | Happened::Released => row.reason.clone().unwrap_or_default(),
+            _ => String::new(),
+        };
+        let place = [row.changed, row.generation];
+        self.note(id, leg, what, &about, place);
     }
 
     /// Whether an event with this key was sent.
@@ -109,7 +163,7 @@ impl Model {
     pub(crate) fn settle(&mut self, id: &InvocationId, now: u64) -> Vec<Checkpoint> {
         let Some(row) = self.rows.get_mut(id).filter(|row| row.status.is_end()) else { return Vec::new() };
         let status = row.status;
-        (row.due, row.waits) = (None, Vec::new());
+        (row.due, row.waits, row.began, row.woken) = (None, Vec::new(), None, None);
         if status != Status::Failed {
             row.checkpoint = None;
         }
@@ -126,13 +180,36 @@ impl Model {
         }
     }
 
+    /// Tells an invocation that it is to end; false if it does not wait for that.
+    pub(crate) fn tell_to_end(&mut self, id: &InvocationId, now: u64) -> bool {
+        let row = &self.rows[id];
+        let listens = matches!(row.status, Status::Suspended | Status::Running);
+        let is_told = self.told_to_end(id).is_some();
+        let is_new = listens && !is_told && awaits(row, CANCEL_EVENT);
+        if is_new {
+            self.keep_mail(id, CANCEL_EVENT, &[], Some(""), now);
+        }
+        is_new || listens && is_told
+    }
+
+    /// Whether it was told, and then whether it has taken notice.
+    fn told_to_end(&self, id: &InvocationId) -> Option<bool> {
+        let told = |letter: &&Letter| letter.to == *id && letter.key.as_deref() == Some("");
+        self.mail.iter().find(told).map(|letter| letter.taken)
+    }
+
+    /// What it was told does not count any more.
+    pub(crate) fn forget_to_end(&mut self, id: &InvocationId) {
+        self.mail.retain(|letter| letter.to != *id || letter.key.as_deref() != Some(""));
+    }
+
     fn keep_mail(&mut self, id: &InvocationId, name: &str, bytes: &[u8], key: Option<&str>, now: u64) {
         self.sent += 1;
         let mail = Mail { number: self.sent, name: name.to_owned(), bytes: bytes.to_vec() };
         self.mail.push(Letter { to: id.clone(), key: key.map(str::to_owned), mail, taken: false });
         let row = self.rows.get_mut(id).expect("it was looked at");
-        if awaits(row, name) && row.due.is_none_or(|due| due > now) {
-            (row.due, row.changed) = (Some(now), now);
+        if wake(row, name, now) {
+            row.changed = now;
         }
     }
 
@@ -153,13 +230,17 @@ impl Model {
         more: More<'_>,
         now: u64,
     ) -> Result<(Committed, Option<Claim>), MetaError> {
-        let mut row = self.held(held)?.clone();
+        let leg = self.held(held)?.clone();
+        let mut row = leg.clone();
         let before = row.generation;
         let mut obsolete = Vec::new();
         row.reason = None;
         let stays = matches!(commit, Commit::Checkpointed { .. }) && row.wanted.is_none();
         let owner = row.owner.take().filter(|_| stays);
         row.changed = now;
+        if !stays {
+            (row.began, row.woken) = (None, None);
+        }
         row.status = match commit.clone() {
             Commit::Suspended { checkpoint, parent, due, waits, taken, published }
             | Commit::Checkpointed { checkpoint, parent, due, waits, taken, published } => {
@@ -173,16 +254,24 @@ impl Model {
                 let told = old.or(more.told.map(str::to_owned));
                 obsolete = self.suspended(&row, told.clone());
                 self.take(&held.id, &taken, row.generation);
+                row.status = if stays { Status::Running } else { Status::Suspended };
                 arrive(&self.mail, &mut row, now);
-                if told.is_some_and(|told| awaits(&row, &told)) {
-                    row.due = Some(row.due.map_or(now, |due| due.min(now)));
+                if let Some(told) = told {
+                    wake(&mut row, &told, now);
                 }
-                if stays { Status::Running } else { Status::Suspended }
+                row.status
             }
-            Commit::Ended { well, report, published } => {
+            Commit::Ended { well, cancelled, report, published } => {
                 row.published = published.unwrap_or(row.published);
                 (row.report, row.wanted) = (Some(report), None);
-                if well { Status::Completed } else { Status::Failed }
+                match self.told_to_end(&held.id) {
+                    told if well && (cancelled || told == Some(true)) => {
+                        row.reason = Some("it was told to end".to_owned());
+                        Status::Cancelled
+                    }
+                    _ if well => Status::Completed,
+                    _ => Status::Failed,
+                }
             }
             Commit::Released { due, reason } => {
                 (row.due, row.reason) = (Some(due), Some(reason));
@@ -198,8 +287,17 @@ impl Model {
         let status = row.status;
         let due = row.due.filter(|_| status == Status::Suspended);
         let is_due = status == Status::Suspended && row.due.is_some_and(|due| due <= now);
-        let claim = more.claimer.filter(|_| is_due).map(|owner| take_over(&mut row, owner));
         self.rows.insert(held.id.clone(), row);
+        if status != Status::Running {
+            let what = match commit {
+                Commit::Released { .. } => Happened::Released,
+                _ if more.is_move => Happened::Migrated,
+                _ => Happened::Suspended,
+            };
+            self.note_now(&held.id, Some(&leg), what);
+        }
+        let row = self.rows.get_mut(&held.id).expect("it was put there");
+        let claim = more.claimer.filter(|_| is_due).map(|owner| take_over(row, owner, now));
         obsolete.extend(self.settle(&held.id, now));
         Ok((Committed { status, due, obsolete, undelivered: Vec::new() }, claim))
     }
@@ -208,7 +306,12 @@ impl Model {
     pub(crate) fn back(&mut self, held: &Held, before: &Before, now: u64) -> Result<Status, MetaError> {
         let mut row = self.held(held)?.clone();
         (row.changed, row.owner, row.due, row.reason) = (now, None, before.due, None);
-        row.status = at_rest(&row);
+        (row.status, row.began) = (at_rest(&row), None);
+        let is_asked = match row.wanted {
+            Some(Status::Paused) => !before.was_paused,
+            Some(_) => true,
+            None => before.was_paused,
+        };
         match row.wanted.take() {
             Some(Status::Paused) if before.was_paused => {
                 (row.status, row.reason) = (Status::Paused, before.reason.clone());
@@ -220,6 +323,9 @@ impl Model {
         arrive(&self.mail, &mut row, now);
         let status = row.status;
         self.rows.insert(held.id.clone(), row);
+        if is_asked {
+            self.note_now(&held.id, None, Happened::Resumed);
+        }
         self.settle(&held.id, now);
         Ok(status)
     }
@@ -236,6 +342,7 @@ impl Model {
             self.owed.remove(id);
             self.lost.remove(id);
             self.forget_children(id);
+            self.timelines.remove(id);
         }
         has_ended
     }
@@ -247,9 +354,21 @@ pub(crate) fn awaits(row: &Invocation, name: &str) -> bool {
 
 /// An invocation is due if an event is there that it waits for.
 pub(crate) fn arrive(mail: &[Letter], row: &mut Invocation, now: u64) {
-    if Model::waiting(mail, &row.id).any(|mail| awaits(row, &mail.name)) {
-        row.due = Some(row.due.map_or(now, |due| due.min(now)));
+    let id = row.id.clone();
+    let first = Model::waiting(mail, &id).find(|mail| awaits(row, &mail.name));
+    first.map(|first| wake(row, &first.name, now));
+}
+
+/// Makes one due that waits for an event of this name, and is due later.
+fn wake(row: &mut Invocation, name: &str, now: u64) -> bool {
+    let is_later = awaits(row, name) && row.due.is_none_or(|due| due > now);
+    if is_later {
+        row.due = Some(now);
+        if row.status != Status::Running {
+            row.woken = Some(Woken::Event(name.to_owned()));
+        }
     }
+    is_later
 }
 
 /// An invocation that no process runs any more becomes what was wanted of it.
@@ -267,9 +386,16 @@ fn at_rest(row: &Invocation) -> Status {
 }
 
 /// Makes it one that this owner runs.
-pub(crate) fn take_over(row: &mut Invocation, owner: &str) -> Claim {
+pub(crate) fn take_over(row: &mut Invocation, owner: &str, now: u64) -> Claim {
     (row.status, row.owner) = (Status::Running, Some(owner.to_owned()));
     (row.epoch, row.attempts) = (row.epoch + 1, row.attempts + 1);
+    row.began = Some(now);
+    row.woken = Some(match row.woken.take() {
+        _ if row.attempts > 1 => Woken::Again,
+        Some(event) => event,
+        None if row.checkpoint.is_some() => Woken::Time,
+        None => Woken::Start,
+    });
     claim_of(row)
 }
 
@@ -307,9 +433,11 @@ impl Meta for Model {
         if row.attempts == ATTEMPTS {
             row.status = Status::Paused;
             row.reason = Some(format!("{ATTEMPTS} attempts ended before its next wait or its end"));
-            return Ok(Claimed::Paused(row.id.clone()));
+            let id = row.id.clone();
+            self.note_now(&id, None, Happened::Paused);
+            return Ok(Claimed::Paused(id));
         }
-        Ok(Claimed::Yes(Box::new(take_over(row, owner))))
+        Ok(Claimed::Yes(Box::new(take_over(row, owner, now))))
     }
 
     fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
@@ -327,22 +455,30 @@ impl Meta for Model {
         let owned = self.rows.values().filter(|row| row.owner.as_deref() == Some(owner));
         for id in owned.map(|row| row.id.clone()).collect::<Vec<_>>() {
             let row = self.rows.get_mut(&id).expect("it is owned");
+            let leg = row.clone();
             (row.owner, row.changed, row.status) = (None, now, at_rest(row));
+            (row.began, row.woken) = (None, None);
             let_go(row);
+            self.note_now(&id, Some(&leg), Happened::Lost);
             self.settle(&id, now);
         }
         Ok(())
     }
 
     fn control(&mut self, id: &InvocationId, control: Control, now: u64) -> Result<Controlled, MetaError> {
-        let Some(row) = self.rows.get_mut(id) else { return Ok(Controlled::Unknown) };
-        if row.status.is_end() {
-            return Ok(Controlled::Ended(row.status));
+        let Some(row) = self.rows.get(id) else { return Ok(Controlled::Unknown) };
+        let status = row.status;
+        if status.is_end() {
+            return Ok(Controlled::Ended(status));
         }
+        if control == Control::Cancel && self.tell_to_end(id, now) {
+            return Ok(Controlled::Told(status));
+        }
+        let row = self.rows.get_mut(id).expect("it is there");
         row.changed = now;
         let wanted = match control {
             Control::Pause => Status::Paused,
-            Control::Cancel => Status::Cancelled,
+            Control::Cancel | Control::Stop => Status::Cancelled,
             Control::Resume if row.status == Status::Running => {
                 row.wanted = None;
                 return Ok(Controlled::Now(Status::Running));
@@ -363,7 +499,11 @@ impl Meta for Model {
         if row.status != wanted && control != Control::Resume {
             row.reason = Some("by hand".to_owned());
         }
+        let is_other = row.status != wanted;
         row.status = wanted;
+        if is_other {
+            self.note_now(id, None, Happened::Resumed);
+        }
         self.settle(id, now);
         Ok(Controlled::Now(wanted))
     }

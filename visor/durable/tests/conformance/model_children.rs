@@ -4,8 +4,8 @@ use super::model::Model;
 use monohull_abi::branch::{CHECKPOINT_EVENT, FORK_EVENT};
 use monohull_abi::child::{CHILD_DEPTH_MAX, CHILD_EVENT, Ending};
 use monohull_durable::{
-    Child, Children, Copied, InvocationId, Lost, Meta, MetaError, NewInvocation, NewMail, Outbox, Outcome, Sent,
-    Status, Undelivered, Wait, WhyUndelivered,
+    Child, Children, Copied, Happened, InvocationId, Lost, Meta, MetaError, NewInvocation, NewMail, Outbox, Outcome,
+    Sent, Status, Undelivered, Wait, WhyUndelivered,
 };
 use monohull_report::{Outgoing, What, child_invocation};
 use std::collections::BTreeSet;
@@ -96,13 +96,17 @@ impl Model {
     }
 
     fn cancel_child(&mut self, id: &InvocationId, reason: &str, now: u64) {
-        let Some(row) = self.rows.get_mut(id).filter(|row| !row.status.is_end()) else { return };
+        if !self.lives(id) || self.tell_to_end(id, now) {
+            return;
+        }
+        let row = self.rows.get_mut(id).expect("it lives");
         row.changed = now;
         if row.status == Status::Running {
             row.wanted = Some(Status::Cancelled);
             return;
         }
         (row.status, row.reason) = (Status::Cancelled, Some(reason.to_owned()));
+        self.note_now(id, None, Happened::Cancelled);
         self.settle(id, now);
     }
 
@@ -269,6 +273,7 @@ impl Model {
             self.tell_again(copy, id, &others, now);
             whole.push(copy.clone());
         }
+        self.note_copies(id, kept.generation, &whole.iter().collect::<Vec<_>>(), now);
         self.deliver(id, &asked.to, original(&whole).as_bytes(), now);
         None
     }

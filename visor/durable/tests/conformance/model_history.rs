@@ -2,8 +2,8 @@
 
 use super::model::{Model, arrive};
 use monohull_durable::{
-    Branched, Checkpoint, Copied, Fork, Forks, History, Invocation, InvocationId, KEEP_MAX, Kept, Lineage, MetaError,
-    Status,
+    Branched, Checkpoint, Copied, ENTRIES_KEPT, Entry, Fork, Forks, Happened, History, Invocation, InvocationId,
+    KEEP_MAX, Kept, Lineage, MetaError, Status,
 };
 use std::collections::BTreeSet;
 
@@ -122,14 +122,29 @@ impl Model {
                 start: row.start.clone(),
                 report: None,
                 published: kept.published.clone(),
+                began: None,
+                woken: None,
+                entries: 0,
             };
             self.rows.insert(id.clone(), new);
+            let of = format!("of {}, generation {}", row.id, kept.generation);
+            self.note(id, None, Happened::Copied, &of, [now, kept.generation]);
             self.lineage.insert(id.clone(), lineage);
             self.history.insert((id.clone(), kept.generation), Kept { rewound_to: None, ..kept.clone() });
             self.copied(&row.id, id, kept.generation, now);
             made.push(Copied::New);
         }
         made
+    }
+
+    /// Notes that copies were made of an invocation.
+    pub(crate) fn note_copies(&mut self, id: &InvocationId, generation: u64, new: &[&InvocationId], now: u64) {
+        let about = match new {
+            [] => return,
+            [only] => only.to_string(),
+            [first, more @ ..] => format!("{first}, and {} more", more.len()),
+        };
+        self.note(id, None, Happened::Forked, &about, [now, generation]);
     }
 
     fn branch(&self, id: &InvocationId, at: Option<u64>) -> Branched<(Invocation, Kept)> {
@@ -189,6 +204,13 @@ impl History for Model {
         Ok(self.kept(id))
     }
 
+    fn timeline(&self, id: &InvocationId, before: u64, most: usize) -> Result<Vec<Entry>, MetaError> {
+        let all = self.timelines.get(id).map(Vec::as_slice).unwrap_or_default();
+        let kept = &all[all.len().saturating_sub(ENTRIES_KEPT as usize)..];
+        let asked: Vec<_> = kept.iter().filter(|entry| entry.number < before).cloned().collect();
+        Ok(asked[asked.len().saturating_sub(most)..].to_vec())
+    }
+
     fn fork(&mut self, fork: Fork<'_>, now: u64) -> Result<Branched<Vec<Copied>>, MetaError> {
         let (row, kept) = match otherwise(self.branch(fork.id, fork.at)) {
             Ok(found) => found,
@@ -198,9 +220,12 @@ impl History for Model {
         let goes_on = row.status != Status::Failed && row.generation == kept.generation;
         let kept = if goes_on { kept } else { from_now(&kept, now) };
         let made = self.copy(&row, &kept, fork.copies, fork.paused, now);
-        for (id, _) in fork.copies.iter().zip(&made).filter(|(_, came)| **came == Copied::New) {
+        let new = fork.copies.iter().zip(&made).filter(|(_, came)| **came == Copied::New);
+        let new: Vec<_> = new.map(|(id, _)| id).collect();
+        for id in &new {
             self.tell_again(id, &row.id, &kept.waits, now);
         }
+        self.note_copies(&row.id, kept.generation, &new, now);
         Ok(Branched::Done(made))
     }
 
@@ -223,10 +248,14 @@ impl History for Model {
             checkpoint: Some(kept.checkpoint.clone()),
             report: None,
             published: kept.published.clone(),
+            began: None,
+            woken: None,
             ..row
         };
+        self.forget_to_end(id);
         arrive(&self.mail, &mut row, now);
         self.rows.insert(id.clone(), row);
+        self.note(id, None, Happened::Rewound, &format!("to generation {to}"), [now, generation]);
         self.history.insert((id.clone(), generation), kept);
         self.keep_newest(id, self.of(id).keep as usize);
         self.rewound(id, to, generation, now);

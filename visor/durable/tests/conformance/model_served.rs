@@ -3,9 +3,9 @@
 use super::model::{Model, More, claim_of};
 use monohull_durable::{
     Before, Bounds, Claim, Claimed, Commit, Committed, Controlled, DamagedSchedule, Defined, Definition, Filter, Fired,
-    Held, Invocation, InvocationId, Left, Listed, Look, Mail, Member, Meta, MetaError, Moving, NewInvocation, Outbox,
-    Output, OutputAt, Schedule, ScheduleName, Schedules, Served, Started, Status, Step, Tally, Undelivered, Versions,
-    Want,
+    Happened, Held, Invocation, InvocationId, Left, Listed, Look, Mail, Member, Meta, MetaError, Moving, NewInvocation,
+    Outbox, Output, OutputAt, Schedule, ScheduleName, Schedules, Served, Started, Status, Step, Tally, Undelivered,
+    Versions, Want, Woken,
 };
 use monohull_report::What;
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ impl Model {
             [only] if only.what == What::Checkpoint && claimer.is_some() => Some(only.to.as_str()),
             _ => None,
         };
-        let (mut committed, claim) = self.commit_more(held, commit, More { told, claimer }, now)?;
+        let (mut committed, claim) = self.commit_more(held, commit, More { told, claimer, is_move: false }, now)?;
         self.leave_and_send(&held.id, left, &mut committed, now)?;
         Ok((committed, claim))
     }
@@ -89,6 +89,7 @@ impl Served for Model {
         self.insert(new, started);
         let row = self.rows.get_mut(new.id).expect("it is new");
         (row.status, row.epoch) = (Status::Running, row.epoch + 1);
+        (row.began, row.woken) = (Some(started), Some(Woken::Start));
         let held = Held { id: new.id.clone(), epoch: row.epoch };
         self.commit_more(&held, commit, More::default(), now)?;
         self.leave(new.id, left, false);
@@ -110,6 +111,7 @@ impl Served for Model {
         let row = self.rows.get_mut(new.id).expect("it is new");
         (row.status, row.epoch, row.attempts) = (Status::Running, row.epoch + 1, 1);
         (row.owner, row.changed) = (Some(owner.to_owned()), now);
+        (row.began, row.woken) = (Some(now), Some(Woken::Start));
         Ok(Some(Held { id: new.id.clone(), epoch: row.epoch }))
     }
 
@@ -165,8 +167,10 @@ impl Served for Model {
         if row.status.is_end() {
             return Ok(Controlled::Ended(row.status));
         }
+        let leg = Some(row.clone()).filter(|row| row.status == Status::Running);
         (row.status, row.changed, row.reason) = (Status::Cancelled, now, Some("by hand".to_owned()));
         (row.owner, row.wanted) = (None, None);
+        self.note_now(id, leg.as_ref(), Happened::Cancelled);
         self.settle(id, now);
         Ok(Controlled::Now(Status::Cancelled))
     }
@@ -404,6 +408,7 @@ impl Versions for Model {
         let before = Before { due: row.due, reason: row.reason.clone(), was_paused };
         (row.status, row.epoch, row.changed) = (Status::Running, row.epoch + 1, now);
         (row.owner, row.wanted) = (Some(owner.to_owned()), was_paused.then_some(Status::Paused));
+        row.began = Some(now);
         Ok(Moving::Claimed(Box::new(Claim { attempt: 1, ..claim_of(row) }), before))
     }
 
@@ -421,7 +426,8 @@ impl Versions for Model {
         if let Commit::Ended { well, .. } = commit {
             self.prepare(&held.id, *well, &left.outcome);
         }
-        let (mut committed, _) = self.commit_more(held, commit, More::default(), now)?;
+        let more = More { is_move: true, ..More::default() };
+        let (mut committed, _) = self.commit_more(held, commit, more, now)?;
         committed.obsolete.extend(earlier);
         self.leave_and_send(&held.id, left, &mut committed, now)?;
         Ok(committed)

@@ -1,5 +1,6 @@
 //! Steps that can be done to a store.
 
+use monohull_abi::event::CANCEL_EVENT;
 use monohull_durable::{
     Bounds, Checkpoint, Commit, Control, Definition, Filter, InvocationId, Left, Missed, Outbox, Outcome, Output,
     OutputAt, Status, Wait,
@@ -203,7 +204,7 @@ fn parent_of(checkpoint: &Checkpoint) -> Option<Checkpoint> {
 /// One that waits, or goes on.
 fn waiting(goes_on: impl Strategy<Value = bool>) -> impl Strategy<Value = Commit> {
     let until = prop::option::of(0..60u64);
-    let event = prop::option::weighted(0.8, prop::sample::select([&EVENTS[..], &TOLD[..]].concat()));
+    let event = prop::option::weighted(0.8, prop::sample::select([&EVENTS[..], &TOLD[..], &[CANCEL_EVENT]].concat()));
     let wait = (until.clone(), event).prop_map(|(until, event)| Wait {
         step: "s \"x\"".into(),
         instance: 3,
@@ -231,8 +232,8 @@ fn published() -> impl Strategy<Value = BTreeMap<String, String>> {
 fn commit() -> impl Strategy<Value = Commit> {
     prop_oneof![
         12 => waiting(prop::bool::weighted(0.3)),
-        2 => (any::<bool>(), prop::option::of(published()))
-            .prop_map(|(well, published)| Commit::Ended { well, report: b"{}".to_vec(), published }),
+        2 => (any::<bool>(), prop::bool::weighted(0.3), prop::option::of(published()))
+            .prop_map(|(well, cancelled, published)| Commit::Ended { well, cancelled, report: b"{}".to_vec(), published }),
         1 => (0..60u64).prop_map(|due| Commit::Released { due, reason: "no room".into() }),
         1 => Just(Commit::Paused { reason: "damaged".into() }),
     ]
@@ -315,7 +316,7 @@ fn filter() -> impl Strategy<Value = Filter> {
 pub(crate) fn step() -> impl Strategy<Value = Step> {
     let owners = 0..OWNERS.len();
     let last = || prop_oneof![6 => 0..1usize, 1 => 1..6usize];
-    let control = prop_oneof![2 => Just(Control::Pause), 3 => Just(Control::Resume), 1 => Just(Control::Cancel)];
+    let control = prop_oneof![2 => Just(Control::Pause), 3 => Just(Control::Resume), 2 => Just(Control::Cancel), 1 => Just(Control::Stop)];
     let status = prop::sample::select(Status::ALL.to_vec());
     let how = prop_oneof![
         1 => Just(How::Alone),

@@ -219,8 +219,9 @@ impl User {
             let histories = (meta.history(id), meta.lineage(id), meta.forks(id, 2));
             let left = (meta.outputs(id), meta.printed(id), meta.owed_to(id));
             let known = (meta.is_gone(id), meta.knows_key(id, "k"));
+            let timeline = (meta.timeline(id, u64::MAX, usize::MAX), meta.timeline(id, 3, 2));
             format!(
-                "{id} {known:?} {:?} {histories:?} {:?} {relatives:?} {left:?}",
+                "{id} {known:?} {:?} {histories:?} {:?} {relatives:?} {left:?} {timeline:?}",
                 meta.mail_count(id),
                 meta.family(id)
             )

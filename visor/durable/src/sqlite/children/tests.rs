@@ -87,14 +87,14 @@ impl World {
         let (held, _) = self.claim(name);
         let outputs = outputs.iter().map(|(slot, bytes)| ((*slot).to_owned(), vec![b'x'; *bytes])).collect();
         let outcome = Outcome { outputs, ..Outcome::default() };
-        let ended = Commit::Ended { well: true, report: Vec::new(), published: None };
+        let ended = Commit::Ended { well: true, cancelled: false, report: Vec::new(), published: None };
         self.meta.commit_with(&held, &ended, &Left { outcome, ..Left::default() }, self.now).expect("committed");
     }
 
     fn fail(&mut self, name: &str) {
         let (held, _) = self.claim(name);
         let outcome = Outcome { message: "no".to_owned(), ..Outcome::default() };
-        let ended = Commit::Ended { well: false, report: Vec::new(), published: None };
+        let ended = Commit::Ended { well: false, cancelled: false, report: Vec::new(), published: None };
         self.meta.commit_with(&held, &ended, &Left { outcome, ..Left::default() }, self.now).expect("committed");
     }
 

@@ -91,7 +91,7 @@ fn fill(store: &Store, meta: &mut Sqlite) -> [u8; 32] {
         let child = id(&child_invocation(name, "c"));
         let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&child), 5) else { panic!("it is due") };
         let outcome = Outcome { message: own(5), ..Outcome::default() };
-        let ended = Commit::Ended { well: false, report: own(1).into_bytes(), published: None };
+        let ended = Commit::Ended { well: false, cancelled: false, report: own(1).into_bytes(), published: None };
         let at = OutputAt::Row(own(11).into_bytes());
         let outputs = vec![Output { slot: "out".to_owned(), bytes: own(11).len() as u64, at }];
         let left = Left { outcome, outputs, callback: Some(own(7)), ..Left::default() };

@@ -21,7 +21,7 @@ fn start(meta: &mut Sqlite, name: &str, at: u64) {
 
 fn end(meta: &mut Sqlite, name: &str, at: u64, left: &Left) {
     let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(name)), at) else { panic!("{name} is due") };
-    let ended = Commit::Ended { well: true, report: b"report".to_vec(), published: None };
+    let ended = Commit::Ended { well: true, cancelled: false, report: b"report".to_vec(), published: None };
     assert_eq!(meta.commit_with(&claim.held, &ended, left, at).expect("done").status, Status::Completed);
 }
 
@@ -167,7 +167,7 @@ fn lists_have_a_part_of_the_reports_of_those_that_failed() {
     {
         start(&mut meta, name, 1);
         let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(name)), 2) else { panic!("{name} is due") };
-        let ended = Commit::Ended { well, report: report.to_vec(), published: None };
+        let ended = Commit::Ended { well, cancelled: false, report: report.to_vec(), published: None };
         meta.commit(&claim.held, &ended, 3).expect("done");
     }
     let filter = Filter { report_path: Some("$.why"), ..Filter::default() };
