@@ -44,7 +44,7 @@ pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$";
 /// The same for workflows that may be sent events: a name, or all.
 pub const RECEIVER_PATTERN: &str = r"^(\*|[A-Za-z0-9][A-Za-z0-9_-]{0,62})$";
 /// What a duration looks like, as a regular expression.
-pub const DURATION_PATTERN: &str = "^[0-9]+(us|ms|s|m|h)$";
+pub const DURATION_PATTERN: &str = "^[0-9]+(us|ms|s|m|h|d)$";
 /// What a size with a unit looks like, as a regular expression.
 pub const SIZE_PATTERN: &str = "^[0-9]+(B|KiB|MiB|GiB|TiB)$";
 /// What the name of a slot looks like, as a regular expression: anything without `=` and control characters.

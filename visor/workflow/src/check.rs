@@ -267,7 +267,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
     for (index, function) in shape.functions.into_iter().enumerate().filter(|(index, _)| used.contains(index)) {
         function_index.insert(index, functions.len());
         let (name, image) = (function.name.value.to_owned(), folder.join(function.image));
-        functions.push(plan::Function { name, image, made_of: None, target: function.target });
+        functions.push(plan::Function { name, image, made_of: None, making: function.making });
     }
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(position, &step)| place[step] = position);

@@ -23,7 +23,9 @@ use super::bounds::{
     ATTEMPTS_MAX, DURATION_PATTERN, EACH_PATTERN, INSTANCES_MAX, MEDIA_TYPE_MAX, MEDIA_TYPE_PATTERN, MOUNT_POINT_MAX,
     MOUNT_POINT_PATTERN, MOUNTS_MAX, NAME_PATTERN, RECEIVER_PATTERN, SIZE_PATTERN, SLOT_PATTERN, THREADS_MAX,
 };
-use super::plan::{Access, FailureKind, OnUnread, ProcessUse, Separation, Target, TemplatePoint, TimeStampCounter};
+use super::plan::{
+    Access, Checks, FailureKind, OnUnread, ProcessUse, Separation, Target, TemplatePoint, TimeStampCounter,
+};
 
 /// A Monohull workflow: steps that run functions, in the order their dependencies allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -85,7 +87,7 @@ pub struct Document {
     /// what the server's `--process` says, and without it `reused` where protection keys are in force: only they keep a
     /// function from what trusted code of its own process holds. A server reuses a process only for the same version of
     /// the same workflow, only after an invocation that ended as `done`, and never if the workflow has a network or files
-    /// of the host.
+    /// of the host, or for an invocation that is durable from its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ProcessUse")]
     pub process: Option<ProcessUse>,
@@ -124,6 +126,12 @@ pub struct Function {
     /// has more; with `wasi` its interpreter is a WebAssembly program, which cannot leave its memory.
     #[serde(default, skip_serializing_if = "is_default_target")]
     pub target: Target,
+    /// What keeps a WebAssembly program that `image` names in its memory: `guards`, pages without access around it, or
+    /// `explicit`, instructions that compare each address, as `monohull build --explicit-checks` compiles them. Default:
+    /// `guards`, which is faster. The other one is for hosts where a fault ends the process: with protection keys before
+    /// Linux 6.12, where tracing is refused.
+    #[serde(default, skip_serializing_if = "is_default_checks")]
+    pub checks: Checks,
 }
 
 /// One step: some instances of one function.
@@ -405,7 +413,7 @@ pub struct MountPoint(#[schemars(length(max = MOUNT_POINT_MAX), regex(pattern = 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EffectName(#[schemars(regex(pattern = NAME_PATTERN))] pub String);
 
-/// A whole number with a unit: `500us`, `250ms`, `30s`, `2m`, `1h`.
+/// A whole number with a unit: `500us`, `250ms`, `30s`, `2m`, `1h`, `30d`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DurationText(#[schemars(regex(pattern = DURATION_PATTERN))] pub String);
 
@@ -463,6 +471,11 @@ fn is_default_separation(separation: &Separation) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_default_target(target: &Target) -> bool {
     *target == Target::default()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_default_checks(checks: &Checks) -> bool {
+    *checks == Checks::default()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]

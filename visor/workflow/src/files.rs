@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::plan::{Mount, Plan, Target, registered_name};
+use super::plan::{Making, Mount, Plan, registered_name};
 use super::source::{Blame, Level, Mistake, Source};
 
 /// Something on this host that a workflow file refers to.
@@ -17,8 +17,8 @@ pub enum Reference<'p> {
         name: &'p str,
         /// The image's file.
         image: &'p Path,
-        /// What it is built for, if it is a program.
-        target: Target,
+        /// How an image is made of it, if it is a program.
+        making: Making,
     },
     /// A mount.
     Mount(&'p Mount),
@@ -48,7 +48,7 @@ pub fn references(
         let (name, image): (&str, &PathBuf) = (&function.name, &function.image);
         // Only a server knows those that it has registered.
         if registered_name(image).is_none() {
-            let reference = Reference::Function { name, image, target: function.target };
+            let reference = Reference::Function { name, image, making: function.making };
             judge_at(&["functions", name, "image"], Level::Error, reference);
         }
     }

@@ -59,7 +59,7 @@ pub use document::schema;
 pub use files::{Reference, references};
 use monohull_host_files::input::{self, InputError};
 pub use places::Places;
-pub use plan::{Plan, Target};
+pub use plan::{Checks, Making, Plan, Target};
 pub use server::{Server, Wanted};
 pub use set::SetError;
 pub use shape::is_name;

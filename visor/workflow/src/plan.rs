@@ -58,9 +58,9 @@ pub struct Function {
     pub image: PathBuf,
     /// The program that the image was made of, if the workflow file names that instead: what messages speak of.
     pub made_of: Option<PathBuf>,
-    /// What it is built for, if it is a program in Python. The image that it becomes says so itself.
+    /// How an image is made of it, if it is a program. The image that it becomes says so itself.
     #[serde(skip)]
-    pub target: Target,
+    pub making: Making,
 }
 
 impl Function {
@@ -402,6 +402,26 @@ pub enum Separation {
     Workflow,
     /// Every instance is also separated from every other.
     Function,
+}
+
+/// How an image is made of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Making {
+    /// Of a program in Python.
+    pub target: Target,
+    /// Of a WebAssembly program.
+    pub checks: Checks,
+}
+
+/// What keeps a WebAssembly program in its memory (`"checks"` in the file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Checks {
+    /// Pages without access around it.
+    #[default]
+    Guards,
+    /// Instructions that compare each address.
+    Explicit,
 }
 
 /// What a program in Python is built for (`"target"` in the file).

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The longest duration a workflow file may name: a year.
 pub const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Reads `500us`, `250ms`, `30s`, `2m`, `1h`. `None` if it is none of these or longer than [`DURATION_MAX`].
+/// Reads `500us`, `250ms`, `30s`, `2m`, `1h`, `30d`. `None` if it is none of these or longer than [`DURATION_MAX`].
 pub fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let duration = match unit {
@@ -14,6 +14,7 @@ pub fn duration(text: &str) -> Option<Duration> {
         "s" => Duration::from_secs(number),
         "m" => Duration::from_secs(number.checked_mul(60)?),
         "h" => Duration::from_secs(number.checked_mul(3600)?),
+        "d" => Duration::from_secs(number.checked_mul(24 * 3600)?),
         _ => return None,
     };
     (duration <= DURATION_MAX).then_some(duration)
@@ -58,14 +59,17 @@ mod tests {
         assert_eq!(duration("30s"), Some(Duration::from_secs(30)));
         assert_eq!(duration("2m"), Some(Duration::from_secs(120)));
         assert_eq!(duration("1h"), Some(Duration::from_secs(3600)));
+        assert_eq!(duration("365d"), Some(DURATION_MAX));
     }
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        for text in ["", "30", "s", "-1s", "+1s", "1.5s", "1 s", "1S", "1d", "9000h", "99999999999999999999s", "１s"] {
+        for text in
+            ["", "30", "s", "-1s", "+1s", "1.5s", "1 s", "1S", "1w", "366d", "9000h", "99999999999999999999s", "１s"]
+        {
             assert_eq!(duration(text), None, "{text:?}");
         }
-        assert_eq!(duration("18446744073709551615h"), None);
+        assert_eq!(duration("18446744073709551615d"), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use monohull_abi::layout;
 
 use super::bounds;
 use super::plan::{
-    self, Input, Limits, Mount, Output, ProcessUse, Separation, Target, TemplatePoint, TimeStampCounter, Unread,
+    self, Input, Limits, Making, Mount, Output, ProcessUse, Separation, TemplatePoint, TimeStampCounter, Unread,
 };
 use super::reader::{At, Reader};
 pub(super) use https::{header_place, header_secrets};
@@ -54,7 +54,7 @@ pub(super) struct Shape<'a> {
 pub(super) struct Function<'a> {
     pub(super) name: At<&'a str>,
     pub(super) image: PathBuf,
-    pub(super) target: Target,
+    pub(super) making: Making,
 }
 
 const DOCUMENT: &[&str] = &[
@@ -77,7 +77,7 @@ const DOCUMENT: &[&str] = &[
     "description",
     "$schema",
 ];
-const FUNCTION: &[&str] = &["image", "target"];
+const FUNCTION: &[&str] = &["image", "target", "checks"];
 const LIMITS: &[&str] = &["timeout", "slots", "output", "carriers", "threads"];
 
 impl Reader<'_> {
@@ -181,7 +181,10 @@ impl Reader<'_> {
             let target = field("target")
                 .and_then(|value| self.word(value, "`target`", "`native` or `wasi`", &["native", "wasi"]))
                 .unwrap_or_default();
-            functions.push(Function { name, image, target });
+            let checks = field("checks")
+                .and_then(|value| self.word(value, "`checks`", "`guards` or `explicit`", &["guards", "explicit"]))
+                .unwrap_or_default();
+            functions.push(Function { name, image, making: Making { target, checks } });
         }
         functions
     }
