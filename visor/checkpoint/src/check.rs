@@ -3,7 +3,7 @@
 //! The records may come from a worker that an attacker controls, or from a file that was edited. A restore would use them as they are:
 //! a thread of the *system's* instance would have no address checked, a stack pointer outside of the thread's own stack would be
 //! another thread's, and one slot for two threads would make one overwrite the other. So everything that follows from the records
-//! themselves is checked here. What needs more is the restore's to check: that plan, images and tenant are the registered
+//! themselves is checked here. What needs more is the restore's to check: that plan and images are the registered
 //! ones, stack sizes and limits those of the plan, and what modules and the engine keep in their bytes.
 //!
 //! Contents of user pages need no check: they can be no worse than what a hostile function writes itself.

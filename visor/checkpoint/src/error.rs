@@ -108,8 +108,10 @@ impl Error {
     pub fn is_hosts(&self) -> bool {
         match self {
             Error::Ancestor { error, .. } => error.is_hosts(),
-            // A reader that knows more than the host may say that what it reads was changed.
-            Error::Io { source, .. } => source.kind() != io::ErrorKind::InvalidData,
+            // A reader that knows more than the host may say that what it reads was changed, or is no file that could be one.
+            Error::Io { source, .. } => {
+                !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
+            }
             error => matches!(error, Error::Processor { .. }),
         }
     }

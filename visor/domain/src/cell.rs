@@ -482,15 +482,17 @@ impl Cell {
     /// Makes the cell fit for another instance of the same image; no thread of it exists any more. After an error the cell may
     /// still hold data of the old instance, and nothing may run in it before it has been cleared.
     pub fn wipe(&mut self, space: &AddressSpace) -> Result<(), AddressSpaceError> {
+        let resets = |part| !fault_injection::disabled(part);
         if self.points.is_some() || self.shows_file {
             // What is a mapping of the copy, or of captured memory, becomes anonymous memory, which is zero. Heap and mapped memory do so below.
             for range in joined(self.data().collect()) {
-                space.reset(range.clone())?;
+                if resets(Mitigation::ResetCellCopies) {
+                    space.reset(range.clone())?;
+                }
                 space.protect(range, Access::ReadWrite, self.key)?;
             }
             (self.points, self.shows_file) = (None, false);
         }
-        let resets = |part| !fault_injection::disabled(part);
         for pages in self.pristine.iter().filter(|_| resets(Mitigation::ResetCellData)) {
             let bytes = pages.bytes(&self.image);
             // SAFETY: these are writable pages of the image, as many as there are bytes.

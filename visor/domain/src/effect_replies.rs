@@ -94,6 +94,11 @@ impl Shared {
         }
     }
 
+    /// Takes back those instances that have not been started, and whose tokens are `chosen`. No event comes of them.
+    pub fn take_back(&self, chosen: impl Fn(u64) -> bool) -> Vec<u64> {
+        self.lock().remove_pending_that(chosen)
+    }
+
     /// Tells the driver of a request.
     pub(crate) fn push_performed(&self, performed: Performed) {
         let mut scheduler = self.lock();

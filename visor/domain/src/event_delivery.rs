@@ -3,6 +3,7 @@
 use super::given_events::GivenEvent;
 use super::shared::Shared;
 use monohull_abi::Errno;
+use monohull_abi::event::CANCEL_EVENT;
 
 impl Shared {
     /// Gives an event to whichever instance waits for its name first.
@@ -64,6 +65,12 @@ impl Shared {
         let given = self.given.lock();
         let taken = given.iter().filter(|event| self.is_event_taken(&event.name, event.number));
         taken.map(|event| event.number).collect()
+    }
+
+    /// Whether the event that tells the workflow to end was given and has been taken.
+    pub fn is_told_to_end(&self) -> bool {
+        let given = self.given.lock();
+        given.iter().any(|event| event.name == CANCEL_EVENT && self.is_event_taken(&event.name, event.number))
     }
 
     /// What a domain is given that begins the workflow again: the events that no checkpoint has.

@@ -292,6 +292,7 @@ mod tests {
             skip_time: false,
             invocation: "".into(),
             handed_over: "".into(),
+            public_url: "".into(),
             keeper: None,
             residence: None,
             inbox: None,

@@ -46,6 +46,8 @@ pub struct Options {
     pub invocation: Arc<str>,
     /// What the version before has [handed over](monohull_abi::handed).
     pub handed_over: Arc<str>,
+    /// What begins addresses by which clients reach the server, if it is known.
+    pub public_url: Arc<str>,
     /// Takes the continuation instead, each time, and the run goes on; the next time is so much later again.
     pub keeper: Option<Arc<dyn Keeper>>,
     /// Takes the continuation of a workflow that only waits, if that is not to end the run: it stands still until it is told to go on.

@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 /// How much there is room for: more than most messages have, little enough to be kept by a process that waits, and to be copied between
@@ -25,6 +26,9 @@ pub const RECYCLED_MAX: u64 = 2 << 20;
 
 /// Neither end can change its size, or keep the other from writing.
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SEAL);
+
+/// Bytes in which the kernel counts what a file takes (`stat(2)`).
+const BLOCK: u64 = 512;
 
 /// One end's hold on such memory, which keeps to the order of what is written or taken.
 #[derive(Debug)]
@@ -75,6 +79,11 @@ impl Recycled {
     /// A copy of these bytes.
     pub fn read(&mut self, range: Range<u64>) -> io::Result<Vec<u8>> {
         Ok(self.memory()?.to_vec(range))
+    }
+
+    /// How many bytes of memory it takes: pages that one of the ends has used.
+    pub fn bytes(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.blocks() * BLOCK)
     }
 
     /// Writes zeros over the message. The next one begins where it began.
@@ -132,6 +141,7 @@ mod tests {
     #[test]
     fn there_is_room_for_so_much_and_no_more() {
         let mut memory = Recycled::new().expect("memory");
+        assert_eq!(memory.bytes(), 0, "no page is there before it is used");
         let all = vec![7; RECYCLED_MAX as usize];
         assert!(!memory.write(&[&all[..], &[7]].concat()).expect("refused"));
         assert!(memory.write(&all).expect("written"));
@@ -141,6 +151,7 @@ mod tests {
         assert_eq!(whole(&mut memory), all);
         memory.clear().expect("zeros");
         assert!(whole(&mut memory).iter().all(|byte| *byte == 0));
+        assert_eq!(memory.bytes(), RECYCLED_MAX);
         assert!(memory.write(&[1]).expect("written"));
     }
 

@@ -61,6 +61,9 @@ pub struct RunReport {
     /// What the workflow has published last, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub published: BTreeMap<String, String>,
+    /// Whether its code has taken, since its last checkpoint, the event that tells it to end.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub told_to_end: bool,
     /// Events for other invocations that leave with this end. Not part of the document.
     #[serde(skip)]
     pub sent: Vec<Outgoing>,
@@ -85,11 +88,20 @@ impl RunReport {
         self.status == Status::Done && self.error.is_none() && !instances().any(has_failed)
     }
 
+    /// Whether it is of a run that went on from where it was captured. One that could not has run nothing.
+    pub fn has_gone_on(&self) -> bool {
+        self.timeline.iter().any(|point| point.name == "gone-on")
+    }
+
     /// Takes over what the first of the instances says of its start that says something.
     pub fn note_start(&mut self) {
         let mut instances = self.steps.iter().flat_map(|step| &step.instances);
         self.start = instances.find_map(|instance| instance.start.as_deref().cloned());
     }
+}
+
+fn is_false(is: &bool) -> bool {
+    !*is
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -601,6 +601,22 @@ fn encrypted_files_are_read_with_their_key_in_their_own_place() {
     read(&second.path, keys).expect("the control");
 }
 
+/// It does not become a file by itself.
+#[test]
+fn a_device_in_the_place_of_a_file_that_another_needs_is_not_the_hosts_fault() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let heap = continuation().instances[0].heap_start;
+    let first = saved().write(folder.path(), "a", &KEY, None).expect("written");
+    let second = later(&[], &[(heap, PAGE)]).write(folder.path(), "b", &KEY, Some(&first.base)).expect("written");
+    read_back(&second.path, &KEY, plan).expect("the control");
+    fs::remove_file(&first.path).expect("removed");
+    std::os::unix::fs::symlink("/dev/zero", &first.path).expect("a link");
+    for path in [&first.path, &second.path] {
+        let error = read_back(path, &KEY, plan).expect_err("it is refused");
+        assert!(!error.is_hosts() && error.to_string().contains("no regular file but a device"), "{error}");
+    }
+}
+
 /// A worker in the wrong hands may say that anything is as it was.
 #[test]
 fn what_was_not_there_cannot_be_as_it_was() {

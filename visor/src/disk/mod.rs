@@ -115,7 +115,12 @@ impl Disk {
         let file = options.open(path).map_err(host)?;
         claim(path, &file, true)?;
         // Cut to nothing first: what is added then is zeros.
-        file.set_len(0).and_then(|()| file.set_len(size)).map_err(host)?;
+        let sized = file.set_len(0).and_then(|()| file.set_len(size));
+        if sized.is_err() && !force {
+            // It is this call that has made it.
+            let _ = std::fs::remove_file(path);
+        }
+        sized.map_err(host)?;
         let bytes = Bytes::new(file).map_err(host)?;
         let id =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos() ^ time.as_secs() as u32);

@@ -55,7 +55,7 @@ fn chained(file: &[u8]) {
 }
 
 /// Sets the number of bytes, the hash of each section and the digest to what they must be, as far as the table can be read.
-fn repair(file: &mut [u8]) {
+pub(crate) fn repair(file: &mut [u8]) {
     let word = |file: &[u8], at: usize| {
         file.get(at..at + 8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("8 bytes")))
     };

@@ -11,14 +11,15 @@ use crate::host_time::monotonic_ns;
 use crate::hostcall::RecordError;
 use crate::instance::{Instance, Usage};
 use crate::ranges::joined;
-use crate::sched::{Scheduler, Unfit};
+use crate::sched::{Resources, Scheduler, Unfit};
 use crate::shared::Shared;
-use monohull_abi::child::CHILD_EVENT;
 use monohull_abi::effect::{EffectPart, EffectSlot};
 use monohull_abi::event::EVENT_SEPARATOR;
+use monohull_abi::event::{CANCEL_EVENT, CHILD_EVENT};
 use monohull_abi::layout::CELL_SIZE;
 use monohull_abi::module::NEVER;
 use monohull_abi::number;
+use monohull_report::escape::shown;
 use monohull_sys::written_pages::Mappings;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -33,10 +34,10 @@ pub enum CaptureError {
     Call { instance: String, call: String },
     #[error("thread {thread:#x} of {instance} has its stack pointer outside its stack, or not aligned")]
     StackPointer { instance: String, thread: u32 },
-    #[error("{instance} has a mapped file that cannot be read")]
-    MappedFile { instance: String },
-    #[error("a file in memory cannot be read")]
-    File,
+    #[error("{instance} has mapped {}, which cannot be read", shown(path))]
+    MappedFile { instance: String, path: String },
+    #[error("pages of a file of the module {module} cannot be read: the host has no memory for them")]
+    File { module: String },
     #[error("memory of {instance} that came with its checkpoint cannot be read: {source}")]
     Unread { instance: String, source: std::io::Error },
     #[error("{instance} has mapped memory that it has made inaccessible, which cannot be read: {source}")]
@@ -45,8 +46,8 @@ pub enum CaptureError {
     Checkpoints { instance: String },
     #[error("{instance} waits for a slot or an event whose name is no longer in its memory")]
     Name { instance: String },
-    #[error("an instance is being ended")]
-    Ending,
+    #[error("{instance} is being ended")]
+    Ending { instance: String },
     #[error("it is in a state that cannot be gone on with: {0}")]
     Unfit(#[from] Rejected),
     #[error(transparent)]
@@ -104,7 +105,7 @@ impl Shared {
         let mut captured = (Vec::new(), self.begin_pages(then)?);
         let mut live = Vec::new();
         for instance in self.instances.live() {
-            let of_instance = threads.remove(&instance.id).ok_or(CaptureError::Ending)?;
+            let of_instance = threads.remove(&instance.id).ok_or_else(|| ending(&instance))?;
             captured.0.push(self.capture_instance(&instance, of_instance, &mut captured.1)?);
             let (run, park) = scheduler.ticks_of(instance.id);
             live.push((instance.config.token, Usage { run, park, ..self.instances.usage(&instance) }));
@@ -113,7 +114,8 @@ impl Shared {
         let mut modules = Vec::new();
         for record in &mut instances {
             let files = self.files.pager.capture(record.id, |page, bytes| found.add(page, bytes));
-            record.files = files.ok_or_else(|| CaptureError::MappedFile { instance: self.name_of(record.id) })?;
+            record.files =
+                files.map_err(|path| CaptureError::MappedFile { instance: self.name_of(record.id), path })?;
         }
         for module in saved {
             let ranges = joined(module.pages);
@@ -123,7 +125,8 @@ impl Shared {
             }
             let names = joined(module.file_pages.iter().map(|pages| pages.names.clone()).collect());
             let memory = |range| self.files.stores.memory(range);
-            file_pages::capture(module.file_pages, memory, &mut found).map_err(|Unreadable| CaptureError::File)?;
+            file_pages::capture(module.file_pages, memory, &mut found)
+                .map_err(|Unreadable| CaptureError::File { module: module.name.clone() })?;
             let ranges = ranges.iter().chain(&names).map(|range| (range.start, range.end - range.start)).collect();
             modules.push(ModuleRecord { name: module.name, bytes: module.bytes, pages: ranges });
         }
@@ -135,7 +138,9 @@ impl Shared {
         let waits = self.waits(&instances).into_iter().map(|wait| Wait { until: wait.until.map(wall_at), ..wait });
         let waits = waits.collect();
         let first = scheduler.live_timers().map(|(at, _)| wall_at(in_domain_time(at))).min();
-        let goes_on = !order.ready.is_empty() || scheduler.pending() > 0;
+        // Those that are to be started may have to wait until another one ends, and its cell is free.
+        let starts = scheduler.pending_instances().next().is_some_and(|config| self.has_lease(config));
+        let goes_on = !order.ready.is_empty() || starts;
         let first = if goes_on { Some(wall) } else { first };
         let requests = self.effects.record(|asker| instances.iter().any(|instance| instance.id == asker));
         let continuation = Continuation {
@@ -176,13 +181,14 @@ impl Shared {
 
     /// What a domain would refuse to go on with is not captured: a stack pointer, for one, is user code's own choice.
     fn check_captured(&self, continuation: &Continuation) -> Result<(), CaptureError> {
-        let live: Vec<_> = continuation.instances.iter().map(|record| self.instance(record.id)).collect();
-        let configs = live.iter().flatten().map(|instance| &instance.config);
+        let instance_of = |record: &InstanceRecord| {
+            let ended = || CaptureError::Ending { instance: self.name_of(record.id) };
+            self.instance(record.id).ok_or_else(ended)
+        };
+        let live = continuation.instances.iter().map(instance_of).collect::<Result<Vec<_>, _>>()?;
+        let configs = live.iter().map(|instance| &instance.config);
         let planned: Vec<_> = continuation.instances.iter().zip(configs).collect();
-        match planned.len() == continuation.instances.len() {
-            true => Ok(check(continuation, &planned)?),
-            false => Err(CaptureError::Ending),
-        }
+        Ok(check(continuation, &planned)?)
     }
 
     fn capture_instance(
@@ -192,7 +198,7 @@ impl Shared {
         into: &mut Found,
     ) -> Result<InstanceRecord, CaptureError> {
         let mut cell = instance.cell.lock().expect("cell");
-        let cell = cell.as_deref_mut().ok_or(CaptureError::Ending)?;
+        let cell = cell.as_deref_mut().ok_or_else(|| ending(instance))?;
         // Going back drops pages that show what was, which `written_pages` would take for unwritten.
         if cell.points().is_some_and(|points| points.len() > 0) {
             return Err(CaptureError::Checkpoints { instance: instance.described() });
@@ -305,16 +311,26 @@ impl Shared {
         waits
     }
 
+    /// Which thread waits for something from outside, and for what.
+    pub(super) fn waited_for_outside(&self, scheduler: &Scheduler<Arc<Instance>>) -> String {
+        match scheduler.record(|at| self.clock.of_host(at)) {
+            Err(unfit) => self.unfit(unfit).to_string(),
+            Ok(_) => "a thread waits for something from outside".to_owned(),
+        }
+    }
+
     fn unfit(&self, Unfit { instance, call }: Unfit) -> CaptureError {
-        // Which socket it is that a queue watches, its module knows.
-        if call == Some(number::QUEUE_WAIT.into())
+        let call = call.map(|call| u32::try_from(call).unwrap_or(u32::MAX));
+        // Which socket it is that a thread waits for, or that a queue watches, its module knows.
+        let is_of_sockets = |call| number::module_of(call) == Some("socket") || call == number::QUEUE_WAIT;
+        if call.is_some_and(is_of_sockets)
             && let Err(refused) = self.save_modules()
         {
             return refused.into();
         }
         let name = self.name_of(instance);
         let call = match call {
-            Some(call) => u32::try_from(call).ok().and_then(number::name_of).unwrap_or("an unknown call").to_owned(),
+            Some(call) => number::name_of(call).unwrap_or("an unknown call").to_owned(),
             None => "it is running".to_owned(),
         };
         CaptureError::Call { instance: name, call }
@@ -325,10 +341,15 @@ impl Shared {
     }
 }
 
+fn ending(instance: &Instance) -> CaptureError {
+    CaptureError::Ending { instance: instance.described() }
+}
+
 /// What a wait for events of a name is for.
 fn waited_for(event: &str) -> String {
     match event.strip_prefix(CHILD_EVENT) {
         Some(child) => format!("for child `{child}`"),
+        None if event == CANCEL_EVENT => "to be cancelled".to_owned(),
         None => format!("for event `{event}`"),
     }
 }

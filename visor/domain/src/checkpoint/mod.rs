@@ -77,6 +77,7 @@ pub use check::Rejected;
 pub use keeper::{Answer, Base, Keeper};
 pub use record::{Continuation, Lineage};
 pub use residence::{GoOn, Order, Residence};
+pub use restore::check_before_restore;
 pub use restore_error::RestoreError;
 pub(crate) use suspension::Suspension;
 pub(crate) use template::{Begun, ready};

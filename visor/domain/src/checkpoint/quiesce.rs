@@ -28,7 +28,14 @@ impl Shared {
         let mut scheduler = self.lock();
         // Another carrier may have found something to do meanwhile.
         let still = self.options.suspend.is_some_and(|least| scheduler.only_waits(least, self.now()));
-        if !still || scheduler.is_done() || scheduler.is_refused() {
+        let is_over = scheduler.is_done() || scheduler.is_refused();
+        if scheduler.waits_outside() && !is_over {
+            // What comes from outside would not come again.
+            let why = self.waited_for_outside(&scheduler);
+            scheduler.refuse();
+            return self.suspension.suspend_later(why, |pause| self.clock.after(pause));
+        }
+        if !still || is_over {
             return;
         }
         let then = if self.options.residence.is_some() { Then::Stays } else { Then::Ends };

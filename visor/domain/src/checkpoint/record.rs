@@ -9,6 +9,7 @@ pub use crate::fault::FaultHandler;
 pub use crate::mapped_ranges::RangeState;
 pub use crate::pager::record::MappedFileRecord;
 use crate::processor::vector_state;
+use monohull_abi::layout::CELL_COUNT;
 use monohull_trampoline::system::Registers;
 use monohull_trampoline::system::interrupted::{GENERAL, NoRegisters};
 use serde::{Deserialize, Serialize};
@@ -99,7 +100,9 @@ impl<P> Continuation<P> {
 
     /// When it has to go on (wall clock, ns since 1970), unless nothing happens by itself.
     pub fn due(&self) -> Option<u64> {
-        let goes_on = !self.scheduler.ready.is_empty() || !self.pending.is_empty();
+        // Without a cell that is free, which a process knows better that has fewer keys, nothing starts.
+        let starts = !self.pending.is_empty() && self.instances.len() < CELL_COUNT;
+        let goes_on = !self.scheduler.ready.is_empty() || starts;
         let first = if goes_on { Some(self.clock) } else { self.first_timer() };
         first.map(|at| self.wall.saturating_add(at.saturating_sub(self.clock)))
     }

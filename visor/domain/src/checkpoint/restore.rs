@@ -17,6 +17,31 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+/// What the plan says of the instances of a continuation.
+pub struct Planned {
+    /// Those that live.
+    instances: Vec<InstanceConfig>,
+    /// Those that wait to be started.
+    pending: Vec<InstanceConfig>,
+}
+
+/// Everything that is checked before there is a domain. `config` is what the plan says of the instance with this token, at this attempt.
+pub fn check_before_restore<P>(
+    continuation: &Continuation<P>,
+    config: impl Fn(u64, u32) -> Option<InstanceConfig>,
+) -> Result<Planned, RestoreError> {
+    if !continuation.unchanged.is_empty() {
+        return Err(Rejected::Incomplete.into());
+    }
+    let config = |token, attempt| config(token, attempt).ok_or(RestoreError::UnknownInstance);
+    let instances = continuation.instances.iter().map(|record| config(record.token, record.attempt));
+    let instances = instances.collect::<Result<Vec<_>, _>>()?;
+    let pending = continuation.pending.iter().map(|(token, attempt)| config(*token, *attempt));
+    let pending = pending.collect::<Result<Vec<_>, _>>()?;
+    check(continuation, &continuation.instances.iter().zip(&instances).collect::<Vec<_>>())?;
+    Ok(Planned { instances, pending })
+}
+
 impl Shared {
     /// Rebuilds a captured domain in this one, which has not run yet. `config` is what the plan says of the instance with this token,
     /// at this attempt. After an error this domain must not run.
@@ -25,16 +50,7 @@ impl Shared {
         continuation: Continuation<CapturedPages>,
         config: impl Fn(u64, u32) -> Option<InstanceConfig>,
     ) -> Result<(), RestoreError> {
-        if !continuation.unchanged.is_empty() {
-            return Err(Rejected::Incomplete.into());
-        }
-        let config = |token, attempt| config(token, attempt).ok_or(RestoreError::UnknownInstance);
-        let configs = continuation.instances.iter().map(|record| config(record.token, record.attempt));
-        let configs = configs.collect::<Result<Vec<_>, _>>()?;
-        let pending = continuation.pending.iter().map(|(token, attempt)| config(*token, *attempt));
-        let pending = pending.collect::<Result<Vec<_>, _>>()?;
-        let planned: Vec<_> = continuation.instances.iter().zip(&configs).collect();
-        check(&continuation, &planned)?;
+        let Planned { instances: configs, pending } = check_before_restore(&continuation, config)?;
         if self.options.skip_time {
             self.clock.catch_up(continuation.wall);
         }

@@ -26,6 +26,10 @@ pub enum RestoreError {
 impl RestoreError {
     /// Whether the host is at fault, and not the continuation.
     pub fn is_hosts(&self) -> bool {
-        matches!(self, RestoreError::Memory(_) | RestoreError::Pages(PageError::Host(_)))
+        match self {
+            RestoreError::Memory(_) | RestoreError::Pages(PageError::Host(_)) => true,
+            RestoreError::Module(error) => error.is_hosts,
+            _ => false,
+        }
     }
 }

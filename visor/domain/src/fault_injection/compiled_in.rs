@@ -16,7 +16,7 @@ enum Off {
     Check(Check),
 }
 
-const NAMES: [(&str, Off); 47] = [
+const NAMES: [(&str, Off); 48] = [
     ("checker", Off::Mitigation(Mitigation::Checker)),
     ("tagging", Off::Mitigation(Mitigation::Tagging)),
     ("separate-keys", Off::Mitigation(Mitigation::SeparateKeys)),
@@ -35,6 +35,7 @@ const NAMES: [(&str, Off); 47] = [
     ("reset-room", Off::Mitigation(Mitigation::ResetRoom)),
     ("reset-stacks", Off::Mitigation(Mitigation::ResetStacks)),
     ("reset-thread-stacks", Off::Mitigation(Mitigation::ResetThreadStacks)),
+    ("reset-cell-copies", Off::Mitigation(Mitigation::ResetCellCopies)),
     ("reset-cell-data", Off::Mitigation(Mitigation::ResetCellData)),
     ("reset-cell-zeros", Off::Mitigation(Mitigation::ResetCellZeros)),
     ("reset-cell-heap", Off::Mitigation(Mitigation::ResetCellHeap)),

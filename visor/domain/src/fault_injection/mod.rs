@@ -60,6 +60,8 @@ pub enum Mitigation {
     ResetStacks,
     /// That the stacks of trusted threads are which end.
     ResetThreadStacks,
+    /// That data, heap and mapped memory which show a copy of them, or captured memory, are memory of their own again.
+    ResetCellCopies,
     /// That the initialized data of an image is put back.
     ResetCellData,
     /// That the zeroed data of an image is.

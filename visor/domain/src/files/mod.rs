@@ -10,6 +10,7 @@ mod host;
 mod image;
 mod mount;
 mod open;
+mod parts;
 mod pool;
 mod store;
 

@@ -1,4 +1,4 @@
-//! Pieces of memory that can be mapped a second time: those of large files in memory.
+//! Pieces of memory that can be mapped a second time: those of files in memory.
 //!
 //! ```text
 //!   memory file   | piece 0: 2 MiB | piece 1 | hole | piece 3 | …      MAP_SHARED: where modules read and write
@@ -89,18 +89,7 @@ impl Pool {
         if self.is_unfit.load(Ordering::Relaxed) {
             return None;
         }
-        let piece = {
-            let mut free = self.free();
-            match free.back.pop_first() {
-                Some(piece) => piece,
-                None if free.next < self.pieces => {
-                    free.next += 1;
-                    free.next - 1
-                }
-                None => return None,
-            }
-        };
-        let address = self.address + piece * PIECE;
+        let address = self.take_without_memory()?;
         if self.has_huge_pages.load(Ordering::Relaxed) {
             // SAFETY: a piece of the view that nothing uses, which holds zeros before and after; a fault is survived. The kernel asks for
             // a page to begin with.
@@ -119,6 +108,25 @@ impl Pool {
             }
         }
         Some(address)
+    }
+
+    /// The same, without any page: each costs what it costs when it is used.
+    pub(super) fn take_without_memory(&self) -> Option<u64> {
+        let mut free = self.free();
+        let piece = match free.back.pop_first() {
+            Some(piece) => piece,
+            None if free.next < self.pieces => {
+                free.next += 1;
+                free.next - 1
+            }
+            None => return None,
+        };
+        Some(self.address + piece * PIECE)
+    }
+
+    /// The piece that an address is in, if it is one of this pool.
+    pub(super) fn piece_of(&self, address: u64) -> Option<u64> {
+        self.offset(address).map(|offset| address - offset % PIECE)
     }
 
     /// Takes a piece back, if it is one of this pool. Its memory is the host's again.

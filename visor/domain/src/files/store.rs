@@ -1,10 +1,17 @@
 //! Memory for the contents of files in memory.
 //!
-//! Small pieces come from the heap. Those of large files are pieces of a memory file, which mappings can show ([`super::pool`]). If
-//! there is none, they are mappings of their own. Either asks for huge pages: a file of many megabytes then costs a page fault for
-//! every two megabytes instead of one for every four kilobytes.
+//! ```text
+//!   … 64 KiB            128 KiB … 1 MiB                             2 MiB
+//!   the heap            a part of a piece of a memory file          a piece of it, on a huge page
+//!                       (`super::parts`)                            (`super::pool`)
+//! ```
+//!
+//! What is in the memory file can be shown by mappings, and a mapping of less is copied at once in any case. If there is no memory file, what is small comes from the
+//! heap, and what is large is a mapping of its own. Large ones are on huge pages: a file of many megabytes then costs a page fault for every two megabytes instead of
+//! one for every four kilobytes.
 
 use super::mount::{Mount, Source};
+use super::parts::Parts;
 use super::pool::{PIECE, Pool, unmap};
 use crate::pager::Window;
 use std::alloc::Layout;
@@ -20,20 +27,25 @@ const ALIGN: usize = 4096;
 /// The memory of all files in memory of a domain.
 #[derive(Debug, Default)]
 pub(crate) struct Stores {
-    /// Made for the first large piece; `None` if it could not be.
+    /// Made for the first piece; `None` if it could not be.
     pool: OnceLock<Option<Pool>>,
+    /// Which of its pieces are divided.
+    parts: Parts,
 }
 
 impl Stores {
     /// Zeroed memory: its address, or 0.
     pub(crate) fn alloc(&self, mounts: &[Mount], bytes: u64) -> u64 {
         let Some(layout) = layout(bytes) else { return 0 };
+        let pool = || self.pool.get_or_init(|| Pool::new(size(mounts)).ok()).as_ref();
         if bytes < LARGE {
+            let part = || self.parts.take(pool()?, bytes);
             // SAFETY: the size is not zero.
-            return unsafe { std::alloc::alloc_zeroed(layout) } as u64;
+            let of_heap = || unsafe { std::alloc::alloc_zeroed(layout) } as u64;
+            return Parts::has(bytes).then(part).flatten().unwrap_or_else(of_heap);
         }
-        let pool = (bytes == PIECE).then(|| self.pool.get_or_init(|| Pool::new(size(mounts)).ok()));
-        pool.and_then(|pool| pool.as_ref()?.take()).unwrap_or_else(|| map(bytes))
+        let piece = (bytes == PIECE).then(|| pool()?.take()).flatten();
+        piece.unwrap_or_else(|| map(bytes))
     }
 
     /// Takes it back.
@@ -43,6 +55,9 @@ impl Stores {
     pub(crate) unsafe fn free(&self, address: u64, bytes: u64) {
         let Some(layout) = layout(bytes) else { return };
         if bytes < LARGE {
+            if self.pool().is_some_and(|pool| self.parts.put(pool, address, bytes)) {
+                return;
+            }
             // SAFETY: the caller's promise.
             return unsafe { std::alloc::dealloc(address as *mut u8, layout) };
         }

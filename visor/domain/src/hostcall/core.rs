@@ -284,6 +284,7 @@ fn text<'d>(domain: &'d Shared, call: &Call) -> Result<&'d str, Errno> {
         InfoString::Stdin => &config.stdin,
         InfoString::Invocation => &domain.options.invocation,
         InfoString::HandedOver => &domain.options.handed_over,
+        InfoString::PublicUrl => &domain.options.public_url,
     })
 }
 

@@ -64,7 +64,7 @@ impl Shared {
 
     /// Loads a module, and binds its numbers.
     pub(crate) fn load_module(&self, name: &'static str) {
-        let Hostcalls { host, table, modules } = &self.hostcalls;
+        let Hostcalls { host, table, modules, .. } = &self.hostcalls;
         modules.load(
             name,
             self.space.keys().in_force(),

@@ -1,5 +1,6 @@
 //! What serves the hostcalls of a domain.
 
+use super::held_addresses::HeldAddresses;
 use super::modules::Modules;
 use super::table::Table;
 use monohull_abi::module::Host;
@@ -10,11 +11,12 @@ pub(crate) struct Hostcalls {
     pub(crate) host: Host,
     pub(crate) table: Table,
     pub(crate) modules: Modules,
+    pub(super) addresses: HeldAddresses,
 }
 
 impl Hostcalls {
     /// Nothing bound; `folder` holds the modules.
     pub(crate) fn new(host: Host, folder: PathBuf) -> Hostcalls {
-        Hostcalls { host, table: Table::new(), modules: Modules::new(folder) }
+        Hostcalls { host, table: Table::new(), modules: Modules::new(folder), addresses: HeldAddresses::default() }
     }
 }

@@ -6,6 +6,7 @@ mod core;
 mod datagrams;
 mod dispatch;
 mod effects;
+mod held_addresses;
 mod host;
 mod host_files;
 mod hostcalls;

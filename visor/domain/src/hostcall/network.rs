@@ -167,7 +167,7 @@ impl NetworkServices for Services {
         answer((|| {
             // SAFETY: see `shared`; the address is the module's.
             let ((domain, broker), at) = unsafe { (host(domain)?, read(at)?) };
-            Socket::from(broker.listen(at, backlog)?).keep(domain)
+            Socket::from(domain.hostcalls.addresses.ask(|| broker.listen(at, backlog))?).keep(domain)
         })())
     }
 
@@ -203,7 +203,7 @@ impl NetworkServices for Services {
         answer((|| {
             // SAFETY: see `shared`; the address is the module's.
             let ((domain, broker), at) = unsafe { (host(domain)?, read(at)?) };
-            let (socket, number, listed) = broker.bind(at)?;
+            let (socket, number, listed) = domain.hostcalls.addresses.ask(|| broker.bind(at))?;
             let kept = Socket::from(socket).keep(domain);
             match kept {
                 Ok(handle) => {

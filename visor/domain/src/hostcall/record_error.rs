@@ -12,6 +12,8 @@ pub struct RecordError {
     pub instance: Option<String>,
     /// What it is about.
     pub reason: String,
+    /// Whether the host is at fault, and not the record: another program has an address of the workflow.
+    pub is_hosts: bool,
 }
 
 fn whose(function: Option<&str>, instance: Option<&str>) -> String {

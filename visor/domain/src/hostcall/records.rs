@@ -9,6 +9,7 @@
 //! live buffers: no other page of the arena is captured, and a capture has no business with another one. And `ramfs` names the pages of
 //! its files, which lie in memory that it has from the visor: what their contents are is known before `mmap-file` shows them again.
 
+use super::hostcalls::Hostcalls;
 use super::modules::{NAMES, Restored, Saved};
 use super::port::FilePages;
 use super::record_error::RecordError;
@@ -41,7 +42,7 @@ impl Shared {
         for name in ORDER.into_iter().rev() {
             let saved = self.hostcalls.modules.save(name, &live);
             if let Some(Saved { bytes, pages, file_pages }) =
-                saved.map_err(|refused| self.record_error(name, refused))?
+                saved.map_err(|refused| self.record_error(name, refused, false))?
             {
                 records.push(ModuleRecord { name: name.into(), bytes, pages, file_pages });
             }
@@ -58,7 +59,8 @@ impl Shared {
         mut fill: impl FnMut(&[FilePages]) -> Result<(), RestoreError>,
     ) -> Result<Vec<Range<u64>>, RestoreError> {
         let error = |name: &str, reason: &str| -> Result<_, RestoreError> {
-            Err(RecordError { module: name.into(), function: None, instance: None, reason: reason.into() }.into())
+            let (module, reason) = (name.into(), reason.into());
+            Err(RecordError { module, function: None, instance: None, reason, is_hosts: false }.into())
         };
         if let Some(record) = records.iter().find(|record| !ORDER.contains(&record.name.as_str())) {
             return error(&record.name, "this Monohull has no such module");
@@ -75,9 +77,10 @@ impl Shared {
             if let Some(reason) = self.hostcalls.modules.failure(name) {
                 return error(name, &reason);
             }
-            let restored = self.hostcalls.modules.restore(name, &record.bytes, &live);
+            let Hostcalls { modules, addresses, .. } = &self.hostcalls;
+            let restored = addresses.while_rebuilding(|| modules.restore(name, &record.bytes, &live));
             let Restored { pages: buffers, file_pages } =
-                restored.map_err(|refused| self.record_error(name, refused))?;
+                restored.map_err(|refused| self.record_error(name, refused, addresses.were_taken()))?;
             fill(&file_pages)?;
             pages.extend(buffers.into_iter().chain(file_pages.into_iter().map(|pages| pages.names)));
         }
@@ -88,11 +91,11 @@ impl Shared {
         self.instances.live().iter().map(|instance| instance.id).collect()
     }
 
-    fn record_error(&self, module: &str, (instance, reason): (u32, String)) -> RecordError {
+    fn record_error(&self, module: &str, (instance, reason): (u32, String), is_hosts: bool) -> RecordError {
         let live = self.instance(instance);
         let function = live.as_ref().map(|live| live.config.labels.function.clone());
         let instance =
             (instance != SYSTEM_INSTANCE).then(|| live.map_or_else(|| instance.to_string(), |live| live.name()));
-        RecordError { module: module.into(), function, instance, reason }
+        RecordError { module: module.into(), function, instance, reason, is_hosts }
     }
 }

@@ -104,11 +104,11 @@ impl Entries {
 
     fn init_array(&self, segments: &Segments) -> Result<Option<(u64, u64)>, ImageError> {
         let table = self.table((DT_INIT_ARRAY, "DT_INIT_ARRAY"), (DT_INIT_ARRAYSZ, "DT_INIT_ARRAYSZ"))?;
-        let Some((address, size)) = table else { return Ok(None) };
-        if address % 8 != 0 || size % 8 != 0 || segments.access_of(address, size).is_none() {
-            return Err(ImageError::BadInitArray { address, size });
-        }
-        Ok(Some((address, size / 8)))
+        let words = table.map(|table| functions(segments, table)).transpose()?;
+        // Programs find what runs at their end by themselves.
+        let last = self.table((DT_FINI_ARRAY, "DT_FINI_ARRAY"), (DT_FINI_ARRAYSZ, "DT_FINI_ARRAYSZ"))?;
+        last.map(|table| functions(segments, table)).transpose()?;
+        Ok(words)
     }
 
     /// Goes through all entries: the loader handles some, some do not matter here, the rest is refused.
@@ -123,15 +123,14 @@ impl Entries {
                 DT_RELR => return Err(ImageError::RelocationForm { tag: "DT_RELR" }),
                 DT_INIT => return Err(ImageError::StartFiles { tag: "DT_INIT" }),
                 DT_FINI => return Err(ImageError::StartFiles { tag: "DT_FINI" }),
-                DT_FINI_ARRAY => return Err(ImageError::StartFiles { tag: "DT_FINI_ARRAY" }),
                 DT_PREINIT_ARRAY => return Err(ImageError::StartFiles { tag: "DT_PREINIT_ARRAY" }),
                 // Served.
                 DT_SYMTAB | DT_SYMENT | DT_STRTAB | DT_STRSZ | DT_HASH | DT_GNU_HASH => {}
                 DT_RELA | DT_RELASZ | DT_RELAENT | DT_JMPREL | DT_PLTRELSZ | DT_PLTREL => {}
-                DT_INIT_ARRAY | DT_INIT_ARRAYSZ => {}
+                DT_INIT_ARRAY | DT_INIT_ARRAYSZ | DT_FINI_ARRAY | DT_FINI_ARRAYSZ => {}
                 // Of no consequence: everything is bound at once, against the image alone, without versions or paths.
                 DT_PLTGOT | DT_RELACOUNT | DT_FLAGS | DT_FLAGS_1 | DT_BIND_NOW | DT_SYMBOLIC | DT_DEBUG => {}
-                DT_SONAME | DT_RPATH | DT_RUNPATH | DT_VERSYM | DT_VERDEF | DT_VERDEFNUM | DT_FINI_ARRAYSZ => {}
+                DT_SONAME | DT_RPATH | DT_RUNPATH | DT_VERSYM | DT_VERDEF | DT_VERDEFNUM => {}
                 tag => return Err(ImageError::UnknownDynamic { tag }),
             }
         }
@@ -146,4 +145,12 @@ impl Entries {
         let name = name.and_then(|name| name.split(|&byte| byte == 0).next()).unwrap_or_default();
         String::from_utf8_lossy(&name[..name.len().min(256)]).into_owned()
     }
+}
+
+/// Address and number of functions whose addresses are in a table.
+fn functions(segments: &Segments, (address, size): (u64, u64)) -> Result<(u64, u64), ImageError> {
+    if address % 8 != 0 || size % 8 != 0 || segments.access_of(address, size).is_none() {
+        return Err(ImageError::BadInitArray { address, size });
+    }
+    Ok((address, size / 8))
 }

@@ -97,17 +97,21 @@ pub enum ImageError {
     NeedsLibrary { library: String },
     #[error("the image has relocations in its code (DT_TEXTREL); build it position-independent")]
     TextRelocations,
-    #[error("the image uses static thread-local storage (DF_STATIC_TLS); compile it for a shared object (-fPIC)")]
+    #[error(
+        "the image uses static thread-local storage (DF_STATIC_TLS), which is found by `fs`, and `fs` is the system's"
+    )]
     StaticThreadLocal,
     #[error("the image has relocations of the form {tag}; only DT_RELA is accepted")]
     RelocationForm { tag: &'static str },
-    #[error("the image has {tag}, code to run at its start or end outside of .init_array; {}", start_files_remedy(tag))]
+    #[error(
+        "the image has {tag}, code to run at its start or end outside of .init_array and .fini_array; link it with -nostartfiles"
+    )]
     StartFiles { tag: &'static str },
     #[error("dynamic entry {tag:#x} is not accepted")]
     UnknownDynamic { tag: u64 },
     #[error("the dynamic section has no {tag}")]
     MissingDynamic { tag: &'static str },
-    #[error("the table of initialisers at {address:#x} with {size:#x} bytes is not a sequence of words in one segment")]
+    #[error("the table of functions at {address:#x} with {size:#x} bytes is not a sequence of words in one segment")]
     BadInitArray { address: u64, size: u64 },
 
     // Symbols.
@@ -180,12 +184,4 @@ pub enum ImageError {
     Forbidden { finding: Box<Finding> },
     #[error("the code cannot be checked: {0}")]
     Unchecked(#[from] CheckError),
-}
-
-/// What to do about code outside of the table of initialisers. The ends of programs in C and C++ are functions that `atexit` knows.
-fn start_files_remedy(tag: &str) -> &'static str {
-    match tag {
-        "DT_FINI_ARRAY" => "a function with the attribute `destructor` would not be called: give it to `atexit`",
-        _ => "link it with -nostartfiles",
-    }
 }

@@ -15,9 +15,8 @@
 //!
 //! What is accepted is what `rustc` and a C linker make of a shared object without start files: one ET_DYN
 //! file for x86-64 that imports nothing, and whose relocations are RELATIVE, GLOB_DAT, JUMP_SLOT or 64 against its own
-//! symbols, or DTPMOD64 and DTPOFF64 for its own thread-local variables. Undefined weak symbols read as zero. `.init_array` is for
-//! the function to run; there is nothing that would run `.fini_array`, because an ended instance's memory goes as
-//! a whole, so an image that has one is refused rather than served half.
+//! symbols, or DTPMOD64 and DTPOFF64 for its own thread-local variables. Undefined weak symbols read as zero. `.init_array`
+//! and `.fini_array` are for the function to run.
 #![deny(unsafe_code)]
 
 mod apart;

@@ -43,16 +43,20 @@ impl Pager {
         Ok(())
     }
 
-    /// The mappings of an instance, each of which has been compared; `each` gets the pages that differ. `None` if one has not been, or
-    /// cannot be read.
-    pub(crate) fn capture(&self, instance: u32, mut each: impl FnMut(u64, &[u8])) -> Option<Vec<MappedFileRecord>> {
+    /// The mappings of an instance, each of which has been compared; `each` gets the pages that differ. The path of one that has not been,
+    /// or cannot be read, is the error.
+    pub(crate) fn capture(
+        &self,
+        instance: u32,
+        mut each: impl FnMut(u64, &[u8]),
+    ) -> Result<Vec<MappedFileRecord>, String> {
         let cell = cell::bounds(cell_of(instance));
         let mappings: Vec<_> = self.table.lock().range(cell.start..cell.end).map(|(_, found)| found.clone()).collect();
         let record = |mapping: &Arc<Mapping>| {
-            let (there, writable) = mapping.take_compared(&mut each)?;
+            let (there, writable) = mapping.take_compared(&mut each).ok_or_else(|| mapping.path.clone())?;
             let there = there.into_iter().map(|range| (range.start, range.end - range.start)).collect();
             let (start, path) = (mapping.range.start, mapping.path.clone());
-            Some(MappedFileRecord { start, len: mapping.len, offset: mapping.offset, path, writable, there })
+            Ok(MappedFileRecord { start, len: mapping.len, offset: mapping.offset, path, writable, there })
         };
         mappings.iter().map(record).collect()
     }

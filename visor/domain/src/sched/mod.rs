@@ -85,6 +85,8 @@ pub(super) struct Scheduler<I> {
     stands_still: bool,
     /// The domain could not be captured to be suspended, and since then no thread has run and no timer has fired.
     refused: bool,
+    /// Since when nothing happens but for what may come from outside (monotonic ns), as far as that was looked at.
+    rests_since: Option<u64>,
     /// By when the domain is to come to rest (monotonic ns), if it is.
     halting: Option<u64>,
     /// Counts the choices of work, so that no kind of it is starved by another.
@@ -172,6 +174,7 @@ impl<I> Scheduler<I> {
             goes_on: false,
             stands_still: false,
             refused: false,
+            rests_since: None,
             halting: None,
             tick: 0,
             external_waits: 0,
@@ -231,6 +234,13 @@ impl<I> Scheduler<I> {
     pub(super) fn remove_pending(&mut self, token: u64) -> bool {
         let at = self.pending.iter().position(|config| config.token == token);
         at.and_then(|at| self.pending.remove(at)).is_some()
+    }
+
+    /// Drops those that wait to be started and whose tokens are chosen; their tokens.
+    pub(super) fn remove_pending_that(&mut self, chosen: impl Fn(u64) -> bool) -> Vec<u64> {
+        let tokens: Vec<u64> = self.pending.iter().map(|config| config.token).filter(|token| chosen(*token)).collect();
+        self.pending.retain(|config| !tokens.contains(&config.token));
+        tokens
     }
 
     /// The instances that wait to be started, the next first.
@@ -447,7 +457,7 @@ impl<I> Scheduler<I> {
 
     /// Puts a ready thread on a carrier.
     pub(super) fn mark_running(&mut self, thread: ThreadIndex, now: u64) -> Running {
-        self.refused = false;
+        self.something_happened();
         let entry = &mut self.threads[thread];
         entry.state = State::Running;
         if entry.left_at != 0 {

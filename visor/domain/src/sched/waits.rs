@@ -92,6 +92,12 @@ impl<I> Scheduler<I> {
         threads.into_iter().any(waits)
     }
 
+    /// Whether nothing happens but for what threads wait for from outside.
+    pub(crate) fn waits_outside(&self) -> bool {
+        let works = self.timekeeper == Timekeeper::Busy || !self.carriers.others_idle() || !self.leaving.is_empty();
+        self.external_waits > 0 && self.is_at_rest() && !works && self.events.is_empty()
+    }
+
     /// Whether something besides timers and threads may change the domain: sockets, a device, events, instances that are being
     /// released, other carriers at work, the timekeeper.
     pub(crate) fn is_disturbed(&self) -> bool {
@@ -156,7 +162,7 @@ impl<I> Scheduler<I> {
         self.net.fire(now);
         let due = self.timers.take_due(now)?;
         if self.is_live(due) {
-            self.refused = false;
+            self.something_happened();
         }
         match due {
             TimerKind::Instance(id) if self.instances.get(id).is_some() => return Some(Due::Instance(id)),

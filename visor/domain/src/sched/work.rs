@@ -186,8 +186,8 @@ impl<I: Clone> Scheduler<I> {
             {
                 return Work::SkipTo(at);
             }
-            if suspends.is_some_and(|least| self.only_waits(least, resources.now())) {
-                let from = resources.suspends_from();
+            if let Some(from) = suspends.and_then(|least| self.suspends_at(least, resources.now())) {
+                let from = resources.suspends_from().max(from);
                 if from <= resources.now() {
                     return Work::Suspend;
                 }
@@ -335,6 +335,20 @@ impl<I> Scheduler<I> {
     /// The domain cannot be captured as it is now.
     pub(crate) fn refuse(&mut self) {
         self.refused = true;
+    }
+
+    /// A thread runs, or a timer has fired.
+    pub(super) fn something_happened(&mut self) {
+        (self.refused, self.rests_since) = (false, None);
+    }
+
+    /// When a domain that waits for so long at least is captured, or is found to be in no state for that.
+    fn suspends_at(&mut self, least: Duration, now: u64) -> Option<u64> {
+        if self.only_waits(least, now) {
+            return Some(0);
+        }
+        let least = u64::try_from(least.as_nanos()).unwrap_or(NEVER);
+        self.waits_outside().then(|| self.rests_since.get_or_insert(now).saturating_add(least))
     }
 
     /// Whether it has been found that it cannot be captured, and nothing has happened since.
