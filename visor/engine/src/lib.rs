@@ -34,12 +34,12 @@ mod unread;
 pub mod workflow_io;
 
 pub use monohull_domain::Inbox;
-pub use options::{Event, IsolationWish, RunOptions, modules_folder};
+pub use options::{Event, IsolationWish, RunOptions, StagedOutputs, modules_folder};
 pub use workflow_io::{Filling, Source, WorkflowIo};
 
 use clock::Clock;
 use monohull_domain::checkpoint::{
-    CapturedPages, Continuation, Keeper, Residence, RestoreError, Suspended, TemplateUse,
+    CapturedPages, Continuation, Keeper, Residence, RestoreError, Suspended, TemplateUse, check_before_restore,
 };
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::image::map::{LoadError, LoadedImage};
@@ -137,6 +137,8 @@ pub struct RunContext {
     pub invocation: Arc<str>,
     /// What the version before has [handed over](monohull_abi::handed).
     pub handed_over: Arc<str>,
+    /// What begins addresses by which clients reach the server, if it is known.
+    pub public_url: Arc<str>,
     /// Takes the continuation instead, each time, and the run goes on.
     pub keeper: Option<Arc<dyn Keeper>>,
     /// Takes the continuation of a workflow that only waits, and the run stands still until it is to go on.
@@ -267,6 +269,15 @@ impl Ready {
         }
     }
 
+    /// Looks at a continuation as a run that is to go on with it does before it has a domain: at the engine's state and at all records, by the plan.
+    pub fn check<P>(&self, continuation: &Continuation<P>) -> Result<(), HostError> {
+        let clock = Clock::start(monotonic_ns());
+        let scheduler = StepScheduler::new(self.plan.clone(), self.images.clone(), Arc::new(Silent), None, clock);
+        scheduler.restore(continuation)?;
+        check_before_restore(continuation, |token, attempt| scheduler.config(token, attempt))?;
+        Ok(())
+    }
+
     /// The same from a continuation, if there is one; and until the workflow only waits, for at least as long as `suspend`.
     pub fn run_from(
         &self,
@@ -316,6 +327,7 @@ impl Ready {
             skip_time: options.skip_time,
             invocation: options.invocation().into(),
             handed_over: "".into(),
+            public_url: "".into(),
             keeper,
             residence: None,
             inbox: options.inbox.clone(),
@@ -405,6 +417,7 @@ impl Ready {
                 skip_time: context.skip_time,
                 invocation: context.invocation.clone(),
                 handed_over: context.handed_over.clone(),
+                public_url: context.public_url.clone(),
                 keeper: context.keeper.clone(),
                 residence: context.residence.clone(),
                 inbox: context.inbox.clone(),
@@ -459,6 +472,11 @@ impl Ready {
             match scheduler.outcome() {
                 Outcome::Done => {
                     let mut report = scheduler.report(&domain, &clock, None);
+                    if report.told_to_end {
+                        // It has no outputs, and what was for steps that have not begun is not read.
+                        domain.close_files();
+                        return Ok((answer(ended(report)), domain));
+                    }
                     let (unread, failure) = unread::find(&domain, &self.plan, || scheduler.producers());
                     report.unread = unread;
                     // A missing output explains more than an unread slot, so it is reported first.

@@ -1,12 +1,15 @@
 //! What the caller of a run chooses.
 
+use super::output_file::{Staged, stage, write_whole};
 pub use monohull_domain::GivenEvent as Event;
 use monohull_domain::checkpoint::TemplateUse;
 use monohull_domain::{Inbox, gadgets, keys};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How a workflow is run, apart from its file.
@@ -42,9 +45,50 @@ pub struct RunOptions {
     pub template: TemplateUse,
     /// What an earlier part of the run has published.
     pub published: BTreeMap<String, String>,
+    /// Where files of outputs wait for their names, if these do not get them as soon as they are written.
+    pub staged: Option<Arc<StagedOutputs>>,
+}
+
+/// Files of outputs that have no names yet.
+#[derive(Debug, Default)]
+pub struct StagedOutputs(Mutex<Vec<Staged>>);
+
+impl StagedOutputs {
+    fn lock(&self) -> MutexGuard<'_, Vec<Staged>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether some of them are streams.
+    pub fn has_streams(&self) -> bool {
+        self.lock().iter().any(Staged::is_stream)
+    }
+
+    /// Writes those that are streams.
+    pub fn publish_streams(&self) -> Result<(), String> {
+        let streams: Vec<_> = self.lock().extract_if(.., |staged| staged.is_stream()).collect();
+        streams.into_iter().try_for_each(Staged::publish)
+    }
+
+    /// Gives all others their names.
+    pub fn publish(&self) -> Result<(), String> {
+        let all = std::mem::take(&mut *self.lock());
+        all.into_iter().try_for_each(Staged::publish)
+    }
 }
 
 impl RunOptions {
+    /// Writes the file of an output.
+    pub fn write_output(
+        &self,
+        path: &Path,
+        write_to: impl FnOnce(&mut File) -> io::Result<()> + Send + 'static,
+    ) -> Result<(), String> {
+        match &self.staged {
+            Some(staged) => stage(path, write_to).map(|file| staged.lock().push(file)),
+            None => write_whole(path, write_to),
+        }
+    }
+
     /// The id of the invocation, which is drawn if there is none.
     pub fn invocation(&self) -> String {
         self.invocation.clone().unwrap_or_else(|| format!("{:016x}", RandomState::new().hash_one(0)))

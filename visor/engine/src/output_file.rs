@@ -55,6 +55,72 @@ pub fn write_whole(path: &Path, write_to: impl FnOnce(&mut File) -> io::Result<(
     write().map_err(|error: io::Error| unwritable(path, &error))
 }
 
+/// A file that has all of its content, and gets its name when that is asked for.
+pub struct Staged {
+    path: PathBuf,
+    kind: Kind,
+}
+
+enum Kind {
+    /// It has no name yet; the folder that it is in, and what it is to be called.
+    Unnamed { folder: File, file: File, there: PathBuf },
+    /// The file system has no files without names.
+    Unwritten(Write),
+    /// It has nothing to replace, and is written when it would be published.
+    Stream(Write),
+}
+
+/// Writes a file.
+type Write = Box<dyn FnOnce(&mut File) -> io::Result<()> + Send>;
+
+impl std::fmt::Debug for Staged {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("Staged").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Has a file written as [`write_whole`] does, but for its name: until [`Staged::publish`] what had the name is as it was.
+pub fn stage(
+    path: &Path,
+    write_to: impl FnOnce(&mut File) -> io::Result<()> + Send + 'static,
+) -> Result<Staged, String> {
+    let stage = || {
+        let there = match Place::of(path)? {
+            Place::Direct(_) => return Ok(Kind::Stream(Box::new(write_to))),
+            Place::New(there) => there,
+            Place::Old(there, _) => {
+                may(&there, AccessFlags::W_OK)?;
+                there
+            }
+        };
+        let Some((folder, mut file)) = unnamed(folder_of(&there)) else {
+            return Ok(Kind::Unwritten(Box::new(write_to)));
+        };
+        write_to(&mut file)?;
+        Ok(Kind::Unnamed { folder, file, there })
+    };
+    let kind = stage().map_err(|error: io::Error| unwritable(path, &error))?;
+    Ok(Staged { path: path.to_owned(), kind })
+}
+
+impl Staged {
+    /// Gives it its name. What had that is replaced, as by [`write_whole`].
+    pub fn publish(self) -> Result<(), String> {
+        let Staged { path, kind } = self;
+        match kind {
+            Kind::Unnamed { folder, mut file, there } => {
+                put(&folder, &mut file, &there).map_err(|error| unwritable(&path, &error))
+            }
+            Kind::Unwritten(write_to) | Kind::Stream(write_to) => write_whole(&path, write_to),
+        }
+    }
+
+    /// Whether it is a stream, a device or a name of an open file, which may take long.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.kind, Kind::Stream(_))
+    }
+}
+
 /// Whether a file can be written, as far as that can be told without doing it; errors are texts for people.
 pub fn check(path: &Path) -> Result<(), String> {
     let look = || match Place::of(path)? {
@@ -212,20 +278,7 @@ fn replace_whole(
     let folder = folder_of(path);
     if let Some((folder, mut unnamed)) = unnamed(folder) {
         write_to(&mut unnamed)?;
-        // One at a time: they use the same name.
-        folder.lock()?;
-        return match link(&unnamed, path) {
-            Err(Errno::EEXIST) => {
-                let old = std::fs::symlink_metadata(path)?;
-                if !old.is_file() || is_trap(&old, folder_of(path))? {
-                    return Err(Errno::EEXIST.into());
-                }
-                let replaced =
-                    adopt(&unnamed, path, &old).and_then(|()| replace(&unnamed, path, &beside(path, name, PART)));
-                replaced.or_else(|error| copy_into(&error, &mut unnamed, path))
-            }
-            linked => Ok(linked?),
-        };
+        return put(&folder, &mut unnamed, path);
     }
     let part = beside(path, name, &format!("{PART}-{}", std::process::id()));
     // One of this name is of another process that had this number, or a trap.
@@ -249,6 +302,24 @@ fn replace_whole(
     written.inspect_err(|_| {
         let _ = std::fs::remove_file(&part);
     })
+}
+
+/// Gives a file without a name the one that it is to have, in its folder.
+fn put(folder: &File, unnamed: &mut File, path: &Path) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    // One at a time: they use the same name.
+    folder.lock()?;
+    match link(unnamed, path) {
+        Err(Errno::EEXIST) => {
+            let old = std::fs::symlink_metadata(path)?;
+            if !old.is_file() || is_trap(&old, folder_of(path))? {
+                return Err(Errno::EEXIST.into());
+            }
+            let replaced = adopt(unnamed, path, &old).and_then(|()| replace(unnamed, path, &beside(path, name, PART)));
+            replaced.or_else(|error| copy_into(&error, unnamed, path))
+        }
+        linked => Ok(linked?),
+    }
 }
 
 /// Gives a file the owner and the rights of the one that it is to replace. A list of those who may is not copied: the one that has it stays.

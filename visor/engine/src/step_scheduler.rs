@@ -95,6 +95,8 @@ struct State {
     latest: Option<(Instant, Delay)>,
     /// The instance of the one step that starts, if it is to be the only one.
     only: Option<u32>,
+    /// A function has taken the event that tells the workflow to end: no step or instance starts that has not begun.
+    told_to_end: bool,
 }
 
 struct StepState {
@@ -180,6 +182,7 @@ impl StepScheduler {
             cold_start_us: None,
             latest,
             only: None,
+            told_to_end: false,
         };
         StepScheduler { state: Arc::new(Mutex::new(state)) }
     }
@@ -343,6 +346,8 @@ impl State {
             let pause = || policy.interval.mul_f64(policy.backoff_rate.powi(failures as i32 - 1).min(1e6));
             (wanted && failures < policy.max_attempts).then(pause)
         });
+        // The whole workflow is not begun again once it was told to end.
+        let again = again.filter(|_| intact || self.is_handler(step) || !self.is_told_to_end(domain));
         if self.outcome.is_some() {
             return;
         }

@@ -194,6 +194,24 @@ fn own_group() -> Option<PathBuf> {
     })
 }
 
+/// The most memory that this process may have by the limits of its group and of those above, if there are any.
+pub fn memory_limit() -> Option<u64> {
+    least_limit(&own_group()?)
+}
+
+/// The least limit of a group and of those above.
+fn least_limit(group: &Path) -> Option<u64> {
+    let limit = |folder: &Path| fs::read_to_string(folder.join("memory.max")).ok()?.trim().parse::<u64>().ok();
+    group.ancestors().filter_map(limit).min()
+}
+
+/// The memory of the host.
+pub fn memory_of_host() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    total.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// The memory that all functions of a workflow may use together, and what it costs to run them.
 fn memory_of(plan: &Plan) -> u64 {
     let mut instances: Vec<(u64, u64)> =
@@ -519,6 +537,27 @@ mod tests {
             events: (File::open(path("memory.events")).expect("a file"), Events::default()),
             folder,
         }
+    }
+
+    #[test]
+    fn the_limit_is_the_least_of_a_group_and_of_those_above() {
+        let root = tempfile::TempDir::new().expect("a folder");
+        let group = root.path().join("service/server");
+        fs::create_dir_all(&group).expect("made");
+        assert_eq!(least_limit(&group), None);
+        fs::write(group.join("memory.max"), "max\n").expect("written");
+        assert_eq!(least_limit(&group), None);
+        fs::write(root.path().join("memory.max"), "1000000\n").expect("written");
+        assert_eq!(least_limit(&group), Some(1_000_000));
+        fs::write(root.path().join("service/memory.max"), "2000000\n").expect("written");
+        assert_eq!(least_limit(&group), Some(1_000_000));
+        fs::write(group.join("memory.max"), "4096\n").expect("written");
+        assert_eq!(least_limit(&group), Some(4096));
+    }
+
+    #[test]
+    fn the_memory_of_the_host_is_known() {
+        assert!(memory_of_host().is_some_and(|bytes| bytes > 64 << 20));
     }
 
     #[test]

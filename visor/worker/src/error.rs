@@ -45,6 +45,14 @@ pub enum ProcessError {
     /// The continuation is not one that this workflow can go on with.
     #[error("{0}")]
     Unfit(String),
+    /// The host keeps a workflow from going on. Nothing of it has run, and what it was to go on from is as it was.
+    #[error("{why}")]
+    NotResumed {
+        /// What is in the way.
+        why: String,
+        /// Whether that may pass by itself: a directory that is away, a disk image in use.
+        passing: bool,
+    },
     #[error("the spawner has ended; no workflow can be started any more")]
     SpawnerEnded,
     /// The new process has reported why it cannot run a workflow.

@@ -12,7 +12,6 @@ use super::{
 use monohull_domain::host_time::monotonic_ns;
 use monohull_domain::keys;
 use monohull_engine::mounts::{self, Prospect, Unopened};
-use monohull_engine::output_file::write_whole;
 use monohull_engine::workflow_io::OpenError;
 use monohull_engine::{Delay, Event, HostError, Latest, Ready, RunOptions, modules_folder, report_without_run};
 use monohull_host_files::input::InputError;
@@ -192,8 +191,13 @@ fn run_in(
     let workflow = match Ready::new(plan.clone()) {
         Ok(ready) => Arc::new(ready),
         // It was accepted when the run began, so it is another one, or damaged, or this Monohull is stricter.
-        Err(error) if continuing.continuation.is_some() && !error.is_hosts() => {
-            return Err(ProcessError::Unfit(format!("its images cannot be gone on with: {error}")));
+        Err(error) if continuing.continuation.is_some() => {
+            let why = format!("its images cannot be gone on with: {error}");
+            return Err(if error.is_hosts() {
+                ProcessError::NotResumed { why, passing: true }
+            } else {
+                ProcessError::Unfit(why)
+            });
         }
         Err(error) => return failed(error.into()),
     };
@@ -225,13 +229,15 @@ fn run_in(
     let waited = begin.elapsed();
     let files = match mounts::open(plan) {
         Ok(files) => files,
-        Err(Unopened { failure, prospect }) => {
-            // It was there when the workflow began.
-            let is_hosts = continuation.is_some() && prospect != Prospect::None;
-            return failed(Failure { blame: if is_hosts { Blame::Host } else { failure.blame }, ..*failure });
+        // It was there when the workflow began.
+        Err(Unopened { failure, prospect }) if continuation.is_some() => {
+            let passing = prospect == Prospect::Passing;
+            return Err(ProcessError::NotResumed { why: failure.message, passing });
         }
+        Err(Unopened { failure, .. }) => return failed(*failure),
     };
     let ready = workflow.clone();
+    let is_continued = continuation.is_some();
     let kept_templates = templates.as_mut().filter(|_| continuation.is_none());
     let template = kept_templates.map_or(JobTemplate::No, |kept| kept.find(&workflow, settings.keys).into());
     let mut job = Job::new(workflow, inputs);
@@ -296,6 +302,10 @@ fn run_in(
         Ok(Answer::Stopped) => Ok(None),
         Ok(Answer::Suspended(suspended)) => Ok(Some(Ran::Suspended(Box::new(waiting(suspended)?)))),
         Ok(Answer::Ended(mut report, outputs)) => {
+            let has_not_run = is_continued && !report.has_gone_on();
+            if let Some(error) = report.error.take_if(|error| has_not_run && error.blame == Blame::Host) {
+                return Err(ProcessError::NotResumed { why: error.message, passing: true });
+            }
             if let Some(watcher) = watcher {
                 pass_on_delayed(&mut report, watcher);
             }
@@ -452,7 +462,7 @@ fn write_output(report: &mut RunReport, slot: &str, data: Data, options: &RunOpt
     let bytes = data.size().map_err(|error| error.to_string())?;
     let path = options.output_path(slot);
     let content = match &path {
-        Some(path) => write_whole(path, |to| copy(data, to)).map(|()| None)?,
+        Some(path) => options.write_output(path, |to| copy(data, to)).map(|()| None)?,
         None => Some(Content::from(data.into_bytes().map_err(|error| error.to_string())?)),
     };
     report.output.insert(slot.to_owned(), OutputReport { bytes, path, content });

@@ -133,6 +133,8 @@ pub struct Job {
     pub invocation: String,
     /// What the version before has [handed over](monohull_abi::handed).
     pub handed_over: String,
+    /// What begins addresses by which clients reach the server, if it is known.
+    pub public_url: String,
     /// It goes on after that, and each time that so long is over again there is a [`Message::Captured`](super::Message::Captured). Each must
     /// be answered ([`Running::answer`](super::Running::answer)) before there is another one.
     pub goes_on: bool,
@@ -180,6 +182,7 @@ impl Job {
             skip_time: false,
             invocation: String::new(),
             handed_over: String::new(),
+            public_url: String::new(),
             goes_on: false,
             sends: false,
             listens: false,
@@ -297,6 +300,7 @@ impl Job {
             skip_time: self.skip_time,
             invocation: self.invocation.clone(),
             handed_over: self.handed_over.clone(),
+            public_url: self.public_url.clone(),
             goes_on: self.goes_on,
             resident: self.may_be_resident(),
             confirmed: self.is_confirmed(),

@@ -87,7 +87,7 @@ pub use protocol::Notice;
 pub use running::{CleanWorker, IdleWorker, Running};
 pub use sandbox::allowed_calls;
 pub use spawner::{Spawner, StartingWorker};
-pub use template::{JobTemplate, Template, template_instances};
+pub use template::{JobTemplate, OF_THE_HOST, Template, template_instances};
 
 use cgroup::Membership;
 use monohull_domain::keys;
@@ -110,10 +110,11 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The default settings. Preloaded are the modules that most workflows use: slots and output.
+    /// The default settings. Preloaded are the modules that most workflows use (slots and output), and the one of time, which each
+    /// that goes on from a continuation uses.
     pub fn usual(isolation: IsolationWish) -> Result<Settings, HostError> {
         let modules = modules_folder().ok_or(HostError::NoModules)?;
-        let preload = ["mm", "stdio"].map(str::to_owned).to_vec();
+        let preload = ["mm", "stdio", "time"].map(str::to_owned).to_vec();
         let decision = isolation.decide();
         if let Some(note) = &decision.note {
             tracing::error!("{note}");

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// Bytes of a page, in which the kernel counts memory.
 const PAGE: u64 = 4096;
 
+/// What a process copies of its spawner's memory is less than this: some hundred kilobytes.
+const COPIED_MAX: u64 = 1 << 20;
+
 /// Tells how much memory and processor time a process has had, whenever it is asked. Of one that has ended it tells 0, or what another one of the same
 /// number has had.
 #[derive(Clone, Debug)]
@@ -19,20 +22,20 @@ pub struct Gauge {
     account: Option<PathBuf>,
     /// The process that it is a fork of, if that lives.
     spawner: Option<i32>,
-    /// Bytes of sealed memory that it goes on with. They are no process's to the kernel.
-    sealed: u64,
+    /// Bytes of memory that is freed with it and that is no process's to the kernel, or not its alone: sealed memory that it goes on with, and what it has for large slots.
+    shared: u64,
 }
 
 impl Gauge {
-    pub(super) fn new(pid: i32, account: Option<PathBuf>, spawner: Option<i32>, sealed: u64) -> Gauge {
-        Gauge { pid, account, spawner, sealed }
+    pub(super) fn new(pid: i32, account: Option<PathBuf>, spawner: Option<i32>, shared: u64) -> Gauge {
+        Gauge { pid, account, spawner, shared }
     }
 
     /// Bytes of memory that it has for itself, and that are free when it ends. What it shares with other copies counts, too.
     pub fn private_memory(&self) -> u64 {
         match private(self.pid, self.account.as_deref(), self.spawner) {
             0 => 0,
-            own => own.saturating_add(self.sealed),
+            own => own.saturating_add(self.shared),
         }
     }
 
@@ -46,12 +49,17 @@ impl Gauge {
 fn private(pid: i32, account: Option<&Path>, spawner: Option<i32>) -> u64 {
     let told = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok().and_then(|text| told(&text));
     let of_group = || fs::read_to_string(account?).ok()?.trim().parse().ok();
-    told.or_else(of_group).unwrap_or_else(|| {
-        let own = anonymous(pid);
-        let growth = own.saturating_sub(spawner.map_or(0, anonymous));
-        // Each page that it has taken or copied by itself has been a fault; those that came at once have made it larger.
-        growth.max(own.min(faults(pid).saturating_mul(PAGE)))
-    })
+    told.or_else(of_group).unwrap_or_else(|| estimated(pid, spawner))
+}
+
+/// What it has more than its spawner, and what it may have copied of that one's.
+fn estimated(pid: i32, spawner: Option<i32>) -> u64 {
+    let own = anonymous(pid);
+    let growth = own.saturating_sub(spawner.map_or(0, anonymous));
+    // Each page that it has taken or copied by itself has been a fault; those that came at once have made it larger. A process that serves one job after the
+    // other has as many again for each.
+    let faulted = own.min(faults(pid).saturating_mul(PAGE));
+    growth + faulted.saturating_sub(growth).min(COPIED_MAX)
 }
 
 /// The private pages of a summary of a process's mappings, in bytes. `None` if it has none, as one of a process that has ended.
@@ -107,6 +115,9 @@ mod tests {
         let taken = vec![1_u8; 8 << 20];
         assert!(private(pid, None, None) >= taken.len() as u64);
         assert!(anonymous(pid) >= taken.len() as u64 && faults(pid) > 0);
+        assert!(estimated(pid, None) >= taken.len() as u64);
+        // What it has from its spawner is not its own, however many faults it has had.
+        assert!(estimated(pid, Some(pid)) <= COPIED_MAX);
         assert_eq!((anonymous(-1), faults(-1), private(-1, None, None)), (0, 0, 0));
         while processor_ticks(pid) == 0 {
             std::hint::black_box(&taken);

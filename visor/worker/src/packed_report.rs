@@ -98,6 +98,7 @@ pub(super) fn pack(report: &RunReport) -> Option<Vec<u8>> {
         suspended: None,
         not_suspended: None,
         published,
+        told_to_end: false,
         sent,
         sandbox: None,
         process: None,
@@ -265,6 +266,7 @@ impl PackedReport {
             suspended: None,
             not_suspended: None,
             published: Default::default(),
+            told_to_end: false,
             sent: Vec::new(),
             sandbox: Some(Sandbox::clone(&self.sandbox)),
             process: None,
@@ -334,6 +336,7 @@ mod tests {
         assert!(!with(&|report| report.suspended = Some(Suspensions { times: 1, away_us: 7 })));
         assert!(!with(&|report| report.not_suspended = Some("why".to_owned())));
         assert!(!with(&|report| drop(report.published.insert("a".to_owned(), "b".to_owned()))));
+        assert!(!with(&|report| report.told_to_end = true));
         assert!(!with(&|report| report.start = Some(StartReport { kind: StartKind::Main, no_template: None })));
         let main = || Box::new(StartReport { kind: StartKind::Main, no_template: None });
         assert!(!with(&|report| report.steps[0].instances[1].start = Some(main())));

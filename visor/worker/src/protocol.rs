@@ -144,6 +144,8 @@ pub(super) struct WireJob {
     pub(super) invocation: String,
     /// What the version before has handed over.
     pub(super) handed_over: String,
+    /// What begins addresses by which clients reach the server.
+    pub(super) public_url: String,
     /// Then it goes on after all, and sends [`FromWorker::Captured`], again and again.
     pub(super) goes_on: bool,
     /// If it only waits it stays, and waits for [`ToWorker::GoOn`].

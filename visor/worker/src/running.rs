@@ -15,7 +15,8 @@ use crate::packed_report::PackedReport;
 use crate::post::Post;
 use crate::protocol::ToWorker;
 use crate::sent::short_or_sealed;
-use crate::supervised::{Captures, Reaper, Residence, Stay, Worker};
+use crate::slot_memory::SlotMemory;
+use crate::supervised::{Captures, Residence, Stay, Worker};
 use crate::template::JobTemplate;
 use monohull_domain::checkpoint::GoOn;
 use monohull_engine::{Event, Ready};
@@ -90,16 +91,8 @@ impl IdleWorker {
         self.worker.listens = job.may_listen();
         self.worker.continues = job.continuation.is_some() || !job.template.templates().is_empty();
         self.worker.rest = job.continuation.as_ref().and_then(|rest| sealed_size(&rest.memory).ok()).unwrap_or(0);
-        if let Some(cgroup) = &mut self.worker.cgroup {
-            // A capture on its way: as it was made, and as sealed memory.
-            let copies = match job.template {
-                _ if job.goes_on => 2,
-                JobTemplate::Make(_) => 2,
-                JobTemplate::From(_) => 1,
-                JobTemplate::No => 0,
-            };
-            cgroup.limit(plan, copies).map_err(host("limiting the memory of a process"))?;
-            self.sandbox.cgroup = cgroup.describe();
+        if let Some(group) = limit_memory(&mut self.worker, job)? {
+            self.sandbox.cgroup = group;
         }
         self.worker.send(job, false)?;
         Ok(Running { worker: self.worker, sandbox: Arc::new(self.sandbox), before: 0 })
@@ -148,6 +141,12 @@ impl CleanWorker {
         self.workflow.as_ptr().addr()
     }
 
+    /// What tells its memory, also without this at hand. What it has for large slots counts, too.
+    pub fn gauge(&self) -> Gauge {
+        let slots = self.worker.memory.as_ref().map_or(0, SlotMemory::bytes);
+        self.worker.gauge(slots)
+    }
+
     /// Whether that workflow exists still.
     pub fn is_needed(&self) -> bool {
         self.workflow.strong_count() > 0
@@ -168,9 +167,29 @@ impl CleanWorker {
         self.worker.suspendable = job.suspend.is_some() || matches!(job.template, JobTemplate::Make(_));
         self.worker.residence = residence_of(job);
         self.worker.sends = job.sends;
+        // A template may have been made since the job before.
+        if let Some(group) = limit_memory(&mut self.worker, job)?
+            && group != self.sandbox.cgroup
+        {
+            Arc::make_mut(&mut self.sandbox).cgroup = group;
+        }
         self.worker.send(job, true)?;
         Ok(Running { worker: self.worker, sandbox: self.sandbox, before: self.served })
     }
+}
+
+/// Limits the memory of a worker's control group to what this job may use: a description of the group, if it has one.
+fn limit_memory(worker: &mut Worker, job: &Job) -> Result<Option<String>, ProcessError> {
+    let Some(cgroup) = &mut worker.cgroup else { return Ok(None) };
+    // A capture on its way: as it was made, and as sealed memory.
+    let copies = match job.template {
+        _ if job.goes_on => 2,
+        JobTemplate::Make(_) => 2,
+        JobTemplate::From(_) => 1,
+        JobTemplate::No => 0,
+    };
+    cgroup.limit(job.workflow.plan(), copies).map_err(host("limiting the memory of a process"))?;
+    Ok(Some(cgroup.describe()))
 }
 
 /// Whether a worker may have another job after these outputs. Files stay charged to the control group of the process that made them, for as long as
@@ -286,12 +305,7 @@ impl Running {
 
     /// What tells that, and the processor time, also without this at hand.
     pub fn gauge(&self) -> Gauge {
-        let spawner = match self.worker.reaper {
-            Reaper::Spawner(pid) => Some(pid),
-            Reaper::Here => None,
-        };
-        let account = self.worker.cgroup.as_ref().and_then(WorkerCgroup::account);
-        Gauge::new(self.worker.pid, account, spawner, self.worker.rest)
+        self.worker.gauge(self.worker.rest)
     }
 
     /// Lets a workflow go on whose process has stayed. [`Message::WentOn`] says whether it does. False if the order cannot be given: the

@@ -36,6 +36,11 @@ impl SlotMemory {
         [self.inputs.as_fd(), self.outputs.as_fd()]
     }
 
+    /// How much of it is there. Pages come when they are used for the first time.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.inputs.bytes() + self.outputs.bytes()
+    }
+
     /// The worker's part of the reset.
     pub(crate) fn clear_inputs(&mut self) -> io::Result<()> {
         self.outputs.forget();

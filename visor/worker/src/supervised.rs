@@ -4,6 +4,7 @@ use crate::cgroup::{OomCause, WorkerCgroup};
 use crate::error::{ProcessError, host};
 use crate::exit_status::{Cause, Death};
 use crate::job::Job;
+use crate::memory::Gauge;
 use crate::message::{Message, SuspendedRun, WorkerMessage, suspended_run, take_outputs};
 use crate::post::Unanswered;
 use crate::protocol::{FromWorker, WorkerChannel};
@@ -146,6 +147,16 @@ impl Worker {
             Err(ProcessError::Host { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => other,
         }
+    }
+
+    /// What tells its memory. `shared`: bytes that it has in common with this process, and that are freed with it.
+    pub(crate) fn gauge(&self, shared: u64) -> Gauge {
+        let spawner = match self.reaper {
+            Reaper::Spawner(pid) => Some(pid),
+            Reaper::Here => None,
+        };
+        let account = self.cgroup.as_ref().and_then(WorkerCgroup::account);
+        Gauge::new(self.pid, account, spawner, shared)
     }
 
     /// Whether it lives and says nothing.

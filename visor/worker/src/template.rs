@@ -147,6 +147,9 @@ impl WireTemplate {
     }
 }
 
+/// Why a workflow has no templates that needs more than its inputs.
+pub const OF_THE_HOST: &str = "the workflow has something of the host: a network, a directory or a disk image";
+
 /// The instances of a workflow that may have templates, by the cells in which they begin: none if the workflow needs something of the host besides
 /// its inputs.
 pub fn template_instances(workflow: &Ready) -> Vec<TemplateInstance> {

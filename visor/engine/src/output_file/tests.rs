@@ -33,6 +33,30 @@ fn a_file_is_made_and_replaced_whole() {
 }
 
 #[test]
+fn a_staged_file_has_its_name_when_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("out");
+    let staged = |text: &'static str| stage(&path, move |file| file.write_all(text.as_bytes())).expect("written");
+    drop(staged("nothing is left of it"));
+    assert!(names(folder.path()).is_empty());
+    let (first, second) = (staged("first"), staged("second"));
+    assert!(names(folder.path()).is_empty());
+    first.publish().expect("named");
+    assert_eq!(fs::read_to_string(&path).expect("read"), "first");
+    second.publish().expect("named");
+    assert_eq!(
+        (fs::read_to_string(&path).expect("read"), names(folder.path())),
+        ("second".to_owned(), vec!["out".to_owned()])
+    );
+    // What has become of the name since then.
+    let late = staged("late");
+    fs::remove_file(&path).expect("removed");
+    fs::create_dir(&path).expect("made");
+    assert!(late.publish().expect_err("it is a folder").contains("out cannot be written"));
+    stage(&folder.path().join("missing/out"), |_| Ok(())).expect_err("no folder");
+}
+
+#[test]
 fn what_cannot_be_written_leaves_the_old_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("out");

@@ -1,7 +1,7 @@
 //! The state of a run as plain data, for its continuation, and back.
 //!
 //! What follows from the rest is not kept: which steps have ended, what they block, how many instances are open. A changed
-//! record can change what a run has printed and how often it tried, and nothing else: a state that no run can have is refused.
+//! record can change what a run has printed, how often it tried and whether it was told to end, and nothing else: a state that no run can have is refused.
 
 use super::effects::Serving;
 use super::timeline::Timeline;
@@ -45,6 +45,9 @@ struct Record {
     /// From the request to the first instruction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cold_start_us: Option<u64>,
+    /// Whether a function had taken the event that tells the workflow to end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    told_to_end: bool,
 }
 
 /// What one does.
@@ -118,7 +121,7 @@ pub enum StateError {
 
 impl State {
     /// The state, while these instances live and have used so much.
-    pub(super) fn save(&self, live: &[(u64, Usage)], domain: &Shared) -> Vec<u8> {
+    pub(super) fn save(&mut self, live: &[(u64, Usage)], domain: &Shared) -> Vec<u8> {
         let scale = self.clock.scale();
         let live: HashMap<u64, &Usage> = live.iter().map(|(token, usage)| (*token, usage)).collect();
         let spent = |usage: &Usage, before: Option<Spent>| Spent {
@@ -152,16 +155,18 @@ impl State {
                 handled: state.handled,
             }
         });
+        let steps = steps.collect();
         let record = Record {
             version: VERSION,
             elapsed_us: self.taken_until(&scale, monohull_domain::host_time::ticks()),
-            steps: steps.collect(),
+            steps,
             queue: self.queue.iter().copied().collect(),
             failed: self.failed.iter().map(|((step, index), failed)| (*step, *index, failed.clone())).collect(),
             serving: self.serving.iter().map(ServingRecord::of).collect(),
             suspended: self.suspended.if_any(),
             timeline: self.timeline.with(&scale, domain).record(),
             cold_start_us: Some(self.cold_start(&scale, domain.first_entry())).filter(|us| *us > 0),
+            told_to_end: self.is_told_to_end(domain),
         };
         serde_json::to_vec(&record).expect("plain data is always JSON")
     }
@@ -175,6 +180,8 @@ impl State {
         if record.steps.len() != self.steps.len() {
             return Err(StateError::Unfit("it has other steps"));
         }
+        let told = record.told_to_end;
+        self.told_to_end = told;
         let plan = self.plan.clone();
         for ((state, step), record) in self.steps.iter_mut().zip(&plan.steps).zip(record.steps) {
             let count = record.instances.len();
@@ -191,7 +198,7 @@ impl State {
             }
             (state.started, state.next, state.handled) = (record.started, record.next, record.handled);
             state.instances = record.instances.into_iter().map(InstanceRecord::into_state).collect();
-            let open = state.instances.iter().filter(|instance| !instance.is_done()).count() as u32;
+            let open = state.instances.iter().filter(|instance| !instance.is_over(told)).count() as u32;
             state.open = if step.handles.is_some() { 0 } else { open };
         }
         self.restore_serving(record.serving, continuation)?;
@@ -223,13 +230,16 @@ impl State {
         Ok(())
     }
 
-    /// Steps have started whose predecessors have ended, and no others; none before the run has `begun` again.
+    /// Steps have started whose predecessors have ended, and no others; none before the run has `begun` again. Of a workflow that was told to end
+    /// some of these may not have.
     fn restore_order(&mut self, begun: bool) -> Result<(), StateError> {
         let ended: Vec<bool> = self.steps.iter().map(|step| step.started && step.open == 0).collect();
         let plan = self.plan.clone();
         for (state, step) in self.steps.iter_mut().zip(&plan.steps) {
             state.blocked_by = step.after.iter().filter(|before| !ended[**before]).count();
-            if step.handles.is_none() && state.started != (begun && state.blocked_by == 0) {
+            let may_start = begun && state.blocked_by == 0;
+            let fits = if self.told_to_end { may_start || !state.started } else { state.started == may_start };
+            if step.handles.is_none() && !fits {
                 return Err(StateError::Unfit("its steps are in an impossible order"));
             }
         }
@@ -294,7 +304,7 @@ impl State {
         for (step, state) in self.steps.iter().enumerate() {
             let handed = (0..state.next).filter(|index| match self.is_handler(step) {
                 true => self.serving.contains_key(&(step, *index)),
-                false => !state.instances[*index as usize].is_done(),
+                false => !state.instances[*index as usize].is_over(self.told_to_end),
             });
             open.extend(handed.filter(|_| state.started).map(|index| token(step, index)));
         }
@@ -335,6 +345,11 @@ impl super::InstanceState {
     /// Whether it has succeeded.
     fn is_done(&self) -> bool {
         self.last.as_ref().is_some_and(|last| last.result.is_ok())
+    }
+
+    /// The same, or of a workflow that was told to end that it is not begun.
+    fn is_over(&self, told_to_end: bool) -> bool {
+        self.is_done() || told_to_end && self.is_taken_back()
     }
 }
 

@@ -20,6 +20,7 @@ impl StepScheduler {
         });
         report.not_suspended = domain.suspension_refused();
         report.published = domain.published();
+        report.told_to_end = self.lock().told_to_end || domain.is_told_to_end();
         report.sent = domain.sent();
         for (token, start) in domain.starts() {
             let (step, index) = parts(token);
@@ -75,6 +76,7 @@ impl StepScheduler {
             suspended: state.suspended.if_any(),
             not_suspended: None,
             published: Default::default(),
+            told_to_end: false,
             sent: Vec::new(),
             sandbox: None,
             process: None,

@@ -1,11 +1,11 @@
 //! How steps start, and their instances: as many at a time as the domain needs to have something to do.
 
-use super::{InstanceState, Outcome, State, StepScheduler, token};
+use super::{Attempt, InstanceState, Outcome, State, StepScheduler, StepState, parts, token};
 use crate::slots::filled;
 use monohull_abi::effect::PERFORMS_TOGETHER;
 use monohull_abi::layout::CELL_COUNT;
 use monohull_domain::Shared;
-use monohull_domain::instance::InstanceConfig;
+use monohull_domain::instance::{InstanceConfig, Usage};
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::text::quoted;
 use monohull_report::{Failure, Line};
@@ -31,6 +31,9 @@ impl State {
     /// Starts steps, and those that can start because one of them has nothing to do.
     pub(super) fn start_steps(&mut self, mut steps: VecDeque<usize>, domain: &Shared) {
         while let Some(step) = steps.pop_front() {
+            if self.is_told_to_end(domain) {
+                break;
+            }
             let plan = &self.plan.steps[step];
             let count = match &plan.instances {
                 Instances::Fixed(count) => *count,
@@ -64,6 +67,9 @@ impl State {
 
     /// Gives the domain instances of the steps that have started, as many as it needs to have something to do.
     pub(super) fn hand_over(&mut self, domain: &Shared) {
+        if self.outcome.is_none() && self.is_told_to_end(domain) {
+            return self.end_as_told(domain);
+        }
         while self.outcome.is_none()
             && self.handed_over < HANDED_OVER_MAX
             && let Some(&step) = self.queue.front()
@@ -75,6 +81,32 @@ impl State {
                 self.queue.pop_front();
             }
             self.start_instance(step, index, domain);
+        }
+    }
+
+    /// Whether a function has taken the event that tells the workflow to end. It is remembered: another attempt may take it once more.
+    pub(super) fn is_told_to_end(&mut self, domain: &Shared) -> bool {
+        self.told_to_end |= domain.is_told_to_end();
+        self.told_to_end
+    }
+
+    /// Of a workflow that was told to end only what has begun goes on; the run is done once nothing of that is left.
+    fn end_as_told(&mut self, domain: &Shared) {
+        let has_not_begun = |of: u64| {
+            let (step, index) = parts(of);
+            !self.is_handler(step) && self.steps[step].instances[index as usize].last.is_none()
+        };
+        for (step, index) in domain.take_back(has_not_begun).into_iter().map(parts) {
+            self.handed_over = self.handed_over.saturating_sub(1);
+            self.steps[step].open -= 1;
+            self.steps[step].instances[index as usize].take_back();
+        }
+        let is_over = |(step, state): (usize, &StepState)| {
+            self.is_handler(step) || state.open as usize == state.instances.len().saturating_sub(state.next as usize)
+        };
+        if self.steps.iter().enumerate().all(is_over) {
+            self.outcome = Some(Outcome::Done);
+            domain.finish();
         }
     }
 
@@ -117,6 +149,21 @@ impl State {
             output_limit: self.plan.limits.output.saturating_sub(printed),
             timeout: plan.timeout,
         }
+    }
+}
+
+impl InstanceState {
+    /// It was handed over, and has not begun.
+    fn take_back(&mut self) {
+        self.attempts = self.attempts.saturating_sub(1);
+        let failure = Failure::new(FailureKind::Cancelled, "the workflow was told to end before this began");
+        self.last = Some(Attempt { id: 0, result: Err(Box::new(failure)), usage: Usage::default() });
+    }
+
+    /// Whether it was taken back.
+    pub(super) fn is_taken_back(&self) -> bool {
+        let result = self.last.as_ref().map(|last| &last.result);
+        matches!(result, Some(Err(failure)) if failure.kind == FailureKind::Cancelled)
     }
 }
 
