@@ -22,7 +22,7 @@ use crate::store::state_folder::StateFolder;
 use crate::task_tracker::TaskTracker;
 
 /// The file that says when the next server is needed.
-const FILE: &str = "next-due";
+pub(crate) const NEXT_DUE: &str = "next-due";
 /// How much earlier the next server is started than something is due: it starts in less, also on a busy machine, and then waits. Rounded to
 /// seconds it is up to one more.
 const EARLY: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ impl NextDue {
             return Ok(());
         };
         let seconds = Duration::from_nanos(due).saturating_sub(EARLY).as_secs();
-        let (path, part) = (path(folder), folder.path().join(format!("{FILE}.part")));
+        let (path, part) = (path(folder), folder.path().join(format!("{NEXT_DUE}.part")));
         // It need not survive a loss of power: then a server is started anyway.
         folder.change(|| {
             fs::write(&part, format!("{seconds}\n")).and_then(|()| fs::rename(&part, &path)).map_err(at(&path))
@@ -61,7 +61,7 @@ impl NextDue {
 }
 
 fn path(folder: &StateFolder) -> PathBuf {
-    folder.path().join(FILE)
+    folder.path().join(NEXT_DUE)
 }
 
 impl Watchdog {

@@ -58,4 +58,5 @@ pub use invocations::slots::SLOTS_TYPE;
 pub use serve_error::ServeError;
 pub use server::serve;
 pub use settings::{Keep, Listen, Residence, Settings};
+pub use store::backup::back_up;
 pub use store::error::{Loss, StateError, Unsuitable};

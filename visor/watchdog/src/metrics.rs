@@ -14,8 +14,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::invocations::kept::Excess;
 use crate::invocations::record::End;
 use crate::invocations::report::Report;
+use crate::invocations::status::Status as Ending;
 use monohull_domain::hostcall::NAMES as MODULES;
 use monohull_durable::{Status as DurableStatus, Tally};
 use monohull_report::{RunReport, Status};
@@ -135,6 +137,9 @@ pub(crate) struct Metrics {
     templates: Gauge,
     template_bytes: Gauge,
     answer_bytes: Gauge,
+    kept_bytes: Gauge,
+    kept_limit: Gauge,
+    kept_evictions: Family<ByReason, Counter>,
     /// Outcomes there have been, so that they can be found again for a workflow.
     outcomes: Mutex<BTreeSet<Cow<'static, str>>>,
     queued: Gauge,
@@ -177,6 +182,8 @@ pub(crate) struct Now {
     pub(crate) queued: usize,
     pub(crate) idle_workers: usize,
     pub(crate) kept_workers: usize,
+    /// Bytes of those, and the most that there may be.
+    pub(crate) kept_memory: (u64, u64),
     /// How many processes stay with waiting invocations, and their bytes.
     pub(crate) residents: (u64, u64),
     /// How many templates, and their bytes.
@@ -209,6 +216,9 @@ impl Metrics {
             templates: Gauge::default(),
             template_bytes: Gauge::default(),
             answer_bytes: Gauge::default(),
+            kept_bytes: Gauge::default(),
+            kept_limit: Gauge::default(),
+            kept_evictions: Family::default(),
             outcomes: Mutex::default(),
             queued: Gauge::default(),
             connections: Gauge::default(),
@@ -267,6 +277,18 @@ impl Metrics {
             "process_invocations",
             "Invocations given to a process, by whether it was new or had served others",
             self.processes.clone(),
+        );
+        r.register_with_unit(
+            "kept",
+            "Memory that processes have for themselves which wait for another invocation",
+            Unit::Bytes,
+            self.kept_bytes.clone(),
+        );
+        r.register_with_unit("kept_limit", "The most that those may have", Unit::Bytes, self.kept_limit.clone());
+        r.register(
+            "kept_evictions",
+            "Such processes that were ended, by reason: their `memory` or `number`",
+            self.kept_evictions.clone(),
         );
         r.register("starts", "Invocations by where their first instances begin: main or template", self.starts.clone());
         r.register("templates", "Templates of functions in memory", self.templates.clone());
@@ -362,6 +384,7 @@ impl Metrics {
     /// Counts an invocation that has ended.
     pub(crate) fn ended(&self, workflow: &str, end: &End) {
         let outcome = match &end.result {
+            Ok(_) if end.status == Ending::Cancelled => "cancelled".into(),
             Ok(_) => "completed".into(),
             Err(refusal) => refusal.error.kind.clone(),
         };
@@ -423,6 +446,14 @@ impl Metrics {
         let process = if reused { "reused" } else { "new" };
         let counter = || self.processes.get_or_create_owned(&ByProcess { process });
         self.known.processes[usize::from(reused)].get_or_init(counter).inc();
+    }
+
+    /// Counts processes that waited for another invocation and were ended.
+    pub(crate) fn kept_ended(&self, excess: Excess) {
+        let Excess { number, memory } = excess;
+        for (reason, count) in [("number", number), ("memory", memory)].into_iter().filter(|(_, count)| *count > 0) {
+            self.kept_evictions.get_or_create(&ByReason { reason }).inc_by(count);
+        }
     }
 
     /// Counts an invocation whose instance begins at a template, or at its beginning.
@@ -504,6 +535,8 @@ impl Metrics {
             self.durable_bytes.set(tally.checkpoint_bytes as i64);
             self.durable_schedules.set(tally.schedules as i64);
         }
+        self.kept_bytes.set(now.kept_memory.0 as i64);
+        self.kept_limit.set(now.kept_memory.1.min(i64::MAX as u64) as i64);
         self.residents.set(now.residents.0 as i64);
         self.resident_bytes.set(now.residents.1 as i64);
         self.templates.set(now.templates.0 as i64);
@@ -554,6 +587,7 @@ mod tests {
             queued: 0,
             idle_workers: 0,
             kept_workers: 0,
+            kept_memory: (0, 0),
             residents: (0, 0),
             templates: (0, 0),
             answer_bytes: 0,

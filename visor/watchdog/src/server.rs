@@ -53,7 +53,7 @@ use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::serve_error::ServeError;
 use crate::service::Watchdog;
-use crate::settings::{Listen, Settings};
+use crate::settings::{Listen, Settings, usual_reused_memory};
 use crate::store::state_folder::StateFolder;
 use crate::store::state_watch::StateWatch;
 use crate::task_tracker::TaskTracker;
@@ -110,6 +110,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let metrics = Metrics::new();
         metrics.isolation_is(isolation);
         let cgroup = processes.groups.describe();
+        let kept_memory = settings.reused_memory.unwrap_or_else(usual_reused_memory);
         metrics.cgroup_is(&cgroup);
         let watchdog = Arc::new(Watchdog {
             routes: Routes::new(),
@@ -120,7 +121,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             waiting_reports: Budget::at_least_one(settings.keep.bytes),
             transit: Transit::new(settings.answers, settings.clients.pause),
             workers: WorkerPool::start(spawner, settings.prefork)?,
-            kept: KeptWorkers::new(settings.prefork),
+            kept: KeptWorkers::new(settings.prefork, kept_memory),
             residents: Residents::new(settings.residence),
             templates: Templates::new(settings.template_bytes, settings.concurrency),
             read_once: Default::default(),
@@ -230,6 +231,7 @@ impl Watchdog {
             tokio::select! {
                 never = self.clone().accept(&listener, &connections) => match never {},
                 never = self.sweep() => match never {},
+                never = self.weigh_kept() => match never {},
                 never = self.wake() => match never {},
                 never = self.keep_schedules() => match never {},
                 never = self.sync_files() => match never {},

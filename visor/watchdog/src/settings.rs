@@ -27,6 +27,9 @@ pub struct Settings {
     pub state_key: Option<PathBuf>,
     /// The file that says what of this host workflows may use. Default: none, and nothing of it.
     pub grants: Option<PathBuf>,
+    /// What begins addresses by which clients reach the service, as functions write them into letters: `https://ships.example`. Default: empty, and
+    /// functions have the path alone, because the service cannot know by which name, and through which proxy, clients reach it.
+    pub public_url: String,
     /// What every request but the health checks must bring. Default: nothing, as only this machine can ask.
     pub token: Option<Token>,
     /// Threads that serve clients. Default: one for each four of the host's cores, at least one and at most 8. One takes in and sends some
@@ -41,6 +44,9 @@ pub struct Settings {
     /// force, because without them a function could read what earlier invocations have left in its process, or change it. As
     /// many processes wait for another invocation as are kept ready: `prefork`.
     pub process: Option<ProcessUse>,
+    /// Most bytes of memory that processes have for themselves which wait for another invocation. Default: an eighth of the host's memory, or of what the server's control
+    /// group may have. So those of small functions are bounded by their number, and those of large ones by this. 0: none waits.
+    pub reused_memory: Option<u64>,
     /// Invocations that run at the same time. Default: 64. They share the cores and each holds its memory, so more
     /// only helps workflows that mostly wait.
     pub concurrency: usize,
@@ -137,10 +143,12 @@ impl Settings {
             state,
             state_key: None,
             grants: None,
+            public_url: String::new(),
             token: None,
             threads: (cores() / 4).clamp(1, 8),
             prefork: (4 * cores()).max(16),
             process: None,
+            reused_memory: None,
             concurrency: 64,
             queue: 256,
             body: 256 << 20,
@@ -162,6 +170,16 @@ impl Settings {
             clients: ClientLimits::default(),
         }
     }
+}
+
+/// The part of the memory that processes may have which wait for another invocation: one in so many bytes.
+const PART_REUSED: u64 = 8;
+
+/// The memory of processes that wait for another invocation, unless an operator chooses: a part of the host's, or of what this process may have.
+pub(crate) fn usual_reused_memory() -> u64 {
+    // The host's is unknown only where there is nothing to ask it by.
+    let host = cgroup::memory_of_host().unwrap_or(2 << 30);
+    cgroup::memory_limit().map_or(host, |limit| limit.min(host)) / PART_REUSED
 }
 
 /// The host's cores. They are counted once: the kernel is asked with a dozen system calls, and the command line wants the defaults, for each

@@ -81,6 +81,23 @@ enum Stopped {
     Durable(Controlled),
 }
 
+/// What an invocation becomes.
+#[derive(Clone, Copy)]
+enum Becomes {
+    /// Whatever it does.
+    AtNextCommit(RowStatus),
+    /// When its code has ended: it has been told to.
+    ByItself(RowStatus),
+}
+
+impl Becomes {
+    fn status(self) -> RowStatus {
+        match self {
+            Becomes::AtNextCommit(status) | Becomes::ByItself(status) => status,
+        }
+    }
+}
+
 impl Watchdog {
     /// Does something to a durable invocation, where others do not wait for it.
     pub(crate) async fn with_ledger<T: Send + 'static>(
@@ -129,6 +146,9 @@ impl Watchdog {
         let id = id_of(&call.name)?;
         let came = self.with_ledger(move |watchdog, ledger| {
             let came = ledger.control(&id, control, what)?;
+            if let (status, Some(Becomes::ByItself(becomes))) = came {
+                return Ok((id, (status, Some(becomes))));
+            }
             watchdog.end_resident(&id);
             if control == Control::Cancel {
                 ledger.mark();
@@ -138,7 +158,8 @@ impl Watchdog {
                 }
                 watchdog.settle(&id);
             }
-            Ok((id, came))
+            let (status, becomes) = came;
+            Ok((id, (status, becomes.map(Becomes::status))))
         });
         let (id, (status, becomes)) = came.await?;
         let becomes = becomes.map(RowStatus::name);
@@ -155,7 +176,7 @@ impl Watchdog {
         let [] = call.parameters([])?;
         let (status, becomes) = match self.stop(&call.name).await? {
             Stopped::Live(status) => (status, (!status.is_final()).then_some(Status::Cancelled)),
-            Stopped::Durable(Controlled::Now(status)) => (status.into(), None),
+            Stopped::Durable(Controlled::Now(status) | Controlled::Told(status)) => (status.into(), None),
             Stopped::Durable(Controlled::AtNextCommit(status)) => (Status::Running, Some(status.into())),
             Stopped::Durable(Controlled::Ended(status)) => (status.into(), None),
             Stopped::Durable(Controlled::Unknown) => return Err(unknown()),
@@ -250,18 +271,19 @@ pub(crate) fn full_after(most: u64) -> ApiError {
 }
 
 impl Ledger {
-    /// What an invocation is now, and what it becomes at its next commit.
+    /// What an invocation is now, and what it becomes.
     fn control(
         &self,
         id: &InvocationId,
         control: Control,
         what: &str,
-    ) -> Result<(RowStatus, Option<RowStatus>), ApiError> {
+    ) -> Result<(RowStatus, Option<Becomes>), ApiError> {
         let came = self.meta().control(id, control, now()).map_err(meta_kept)?;
         self.changed(id);
         match came {
             Controlled::Now(status) => Ok((status, None)),
-            Controlled::AtNextCommit(status) => Ok((RowStatus::Running, Some(status))),
+            Controlled::AtNextCommit(status) => Ok((RowStatus::Running, Some(Becomes::AtNextCommit(status)))),
+            Controlled::Told(status) => Ok((status, Some(Becomes::ByItself(RowStatus::Cancelled)))),
             Controlled::Ended(RowStatus::Cancelled) if control == Control::Cancel => Ok((RowStatus::Cancelled, None)),
             Controlled::Ended(status) => Err(in_vain(id, status, what)),
             Controlled::Unknown => Err(unknown()),

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until};
 
 use crate::endpoints::durable::{id_of, idempotency_key, in_vain};
-use crate::endpoints::invoke_once::said_of;
+use crate::endpoints::invoke_kept::said_of;
 use crate::endpoints::known::unknown;
 use crate::http::answer::Answer;
 use crate::http::error::{ApiError, Blame, json};

@@ -84,6 +84,7 @@ impl Watchdog {
             queued,
             idle_workers,
             kept_workers,
+            kept_memory: self.kept.memory(),
             residents,
             templates,
             answer_bytes: self.transit.bytes(),

@@ -12,6 +12,7 @@ use monohull_durable::{Filter, Listed, Status as RowStatus};
 use monohull_report::text::quoted;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 
 use crate::endpoints::durable::waits;
 use crate::endpoints::known::{Known, row_fields, unknown};
@@ -27,6 +28,7 @@ use crate::invocations::record::{End, LogLine};
 use crate::invocations::redact::Redactor;
 use crate::invocations::status::{Mode, Status};
 use crate::invocations::stored::Start;
+use crate::registry::documents::plan_once_registered;
 use crate::service::Watchdog;
 use monohull_report::Stream;
 use monohull_report::escape::{Line, Notation};
@@ -205,8 +207,13 @@ impl Watchdog {
     /// One output slot of an invocation, as it is; of one that has not ended what it is now.
     pub(crate) async fn show_output(self: &Arc<Self>, call: &Call) -> Result<Response<Answer>, ApiError> {
         let [wait] = call.parameters(["wait"])?;
-        let invocation = self.find_ended(call, waits(wait.as_deref())?).await?.invocation;
+        let Known { invocation, row, .. } = self.find_ended(call, waits(wait.as_deref())?).await?;
         let Some(end) = invocation.ended().filter(|end| end.status.is_final()) else {
+            if let Some(row) = row
+                && !self.may_have_output(row.row.start, call.slot.clone()).await
+            {
+                return Err(ApiError::not_found(NO_SUCH_OUTPUT));
+            }
             let document = json!({ "id": invocation.id, "status": invocation.status() });
             let response = Response::builder().status(StatusCode::ACCEPTED).header(RETRY_AFTER, RETRY_SECONDS);
             return Ok(json(response, &document));
@@ -227,6 +234,23 @@ impl Watchdog {
     }
 }
 
+/// What is said of a slot that the workflow does not have as an output.
+const NO_SUCH_OUTPUT: &str = "the invocation has no such output slot";
+
+impl Watchdog {
+    /// Whether an invocation that was started with this can have an output in this slot, as far as its document can be read.
+    async fn may_have_output(self: &Arc<Self>, start: Vec<u8>, slot: String) -> bool {
+        let watchdog = self.clone();
+        let outputs = spawn_blocking(move || {
+            let start = Start::decode(&start)?;
+            let document = watchdog.ledger.read(&start.document).ok()?;
+            let plan = plan_once_registered(start.head.workflow(), &document).ok()?;
+            Some(plan.outputs.iter().any(|output| output.slot == slot))
+        });
+        outputs.await.ok().flatten().unwrap_or(true)
+    }
+}
+
 /// The output in this slot.
 fn output_in(end: &End, slot: &str, of: &Invocation) -> Result<Response<Answer>, ApiError> {
     let without = match end.status {
@@ -235,7 +259,7 @@ fn output_in(end: &End, slot: &str, of: &Invocation) -> Result<Response<Answer>,
     };
     let outputs = end.result.as_ref().map_err(|_| ApiError::not_found(without))?;
     let found = outputs.iter().find(|(name, _)| name == slot);
-    let (name, content) = found.ok_or_else(|| ApiError::not_found("the invocation has no such output slot"))?;
+    let (name, content) = found.ok_or_else(|| ApiError::not_found(NO_SUCH_OUTPUT))?;
     Ok(output(content.clone(), of.content_type(name)))
 }
 

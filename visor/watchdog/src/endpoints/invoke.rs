@@ -15,7 +15,6 @@ use serde_json::value::RawValue;
 use crate::clock::Moment;
 use crate::endpoints::durable::{full, id_of_key, idempotency_key};
 use crate::endpoints::invocations::output as output_of;
-use crate::endpoints::invoke_once::KeyedCall;
 use crate::endpoints::registered::DOCUMENT_MAX;
 use crate::execution::basis::may_begin_again;
 use crate::execution::run::{Inputs, Task, Wait};
@@ -74,13 +73,15 @@ impl Watchdog {
     /// Runs a workflow, and answers with what came of it.
     pub(crate) async fn invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let caller = Caller::of(&call)?;
-        let [output] = call.parameters(["output"])?;
-        let id = idempotency_key(call.request.headers())?.map(|key| id_of_key(&call.name, key).parse().ok());
+        let [output, id, delay, at] = call.parameters(["output", "id", "delay", "at"])?;
+        let chosen = ChosenId::of(&call, id)?;
+        let due = due(delay.as_deref(), at.as_deref())?;
         let (workflow, document) = self.open_for(&call.name)?;
         slots::check_output(workflow.plan(), output.as_deref())?;
         let inputs = self.inputs_of(&workflow, call).await?;
-        if let Some(id) = id {
-            return Box::pin(self.invoke_once(KeyedCall { caller, workflow, document, inputs, id, output })).await;
+        if chosen.is_some() || due.is_some() {
+            let call = NewCall { caller, workflow, document, inputs, callback: None, chosen, due };
+            return Box::pin(self.invoke_kept(call, output)).await;
         }
         let (invocation, end) = self.execute_for(caller, workflow, Some(document), inputs, Wait::Durable).await?;
         if end.status == Status::Suspended {
@@ -121,20 +122,12 @@ impl Watchdog {
         let caller = Caller::of(&call)?;
         let [id, delay, at] = call.parameters(["id", "delay", "at"])?;
         let callback = Callback::of(call.request.headers(), &self.settings.callbacks)?;
-        let key = idempotency_key(call.request.headers())?.map(str::to_owned);
+        let chosen = ChosenId::of(&call, id)?;
         let due = due(delay.as_deref(), at.as_deref())?;
-        let id = match (id, &key) {
-            (Some(_), Some(_)) => return Err(ApiError::bad_request("a call has `id` or Idempotency-Key, not both")),
-            (Some(id), None) => {
-                Some(id.parse::<InvocationId>().map_err(|error| ApiError::bad_request(error.to_string()))?)
-            }
-            (None, Some(key)) => id_of_key(&call.name, key).parse().ok(),
-            (None, None) => None,
-        };
         let (workflow, document) = self.open_for(&call.name)?;
         let inputs = self.inputs_of(&workflow, call).await?;
-        if id.is_some() || due.is_some() || may_begin_again(workflow.plan()) {
-            let new = NewCall { caller, workflow, document, inputs, callback, id, by_key: key.is_some(), due };
+        if chosen.is_some() || due.is_some() || may_begin_again(workflow.plan()) {
+            let new = NewCall { caller, workflow, document, inputs, callback, chosen, due };
             return self.start_durable(new).await;
         }
         let (task, _) = self.prepare(caller, workflow, Some(document), inputs, Mode::Async)?;
@@ -155,11 +148,11 @@ impl Watchdog {
 
     /// Puts a call into the ledger, from where it is run when it is due, unless it is there.
     pub(super) async fn add_call(self: &Arc<Self>, call: NewCall) -> Result<(Invocation, Status), ApiError> {
-        let NewCall { caller, workflow, document, inputs, callback, id, by_key, due } = call;
+        let NewCall { caller, workflow, document, inputs, callback, chosen, due } = call;
         let plan = workflow.plan();
         let Caller { accepted: at, call_id, trace, .. } = caller;
         let mut invocation = Invocation::new(at, call_id, trace, plan, Mode::Async);
-        if let Some(id) = &id {
+        if let Some(ChosenId::Id(id) | ChosenId::OfKey(id)) = &chosen {
             invocation.call_by(id.as_str());
         }
         let id: InvocationId = invocation.id.parse().map_err(|_| ApiError::monohull("an id is none"))?;
@@ -180,7 +173,7 @@ impl Watchdog {
         let status = match started.await? {
             Started::New => Status::Pending,
             Started::Same(status) => status.into(),
-            Started::Taken if by_key => {
+            Started::Taken if matches!(chosen, Some(ChosenId::OfKey(_))) => {
                 let message = "the Idempotency-Key is that of another call: the workflow's inputs differ";
                 return Err(ApiError::invalid(Blame::Client, message));
             }
@@ -327,10 +320,31 @@ pub(super) struct NewCall {
     pub(super) document: Bytes,
     pub(super) inputs: Inputs,
     pub(super) callback: Option<Callback>,
-    pub(super) id: Option<InvocationId>,
-    /// The id is that of an Idempotency-Key.
-    pub(super) by_key: bool,
+    /// A new id, unless the client has chosen one.
+    pub(super) chosen: Option<ChosenId>,
     pub(super) due: Option<u64>,
+}
+
+/// The id that a client has chosen for an invocation.
+pub(super) enum ChosenId {
+    /// This one.
+    Id(InvocationId),
+    /// That which an `Idempotency-Key` stands for.
+    OfKey(InvocationId),
+}
+
+impl ChosenId {
+    /// By the parameter `id` of a call, or by its key.
+    fn of(call: &Call, id: Option<String>) -> Result<Option<ChosenId>, ApiError> {
+        let parsed =
+            |text: &str| text.parse::<InvocationId>().map_err(|error| ApiError::bad_request(error.to_string()));
+        match (id, idempotency_key(call.request.headers())?) {
+            (Some(_), Some(_)) => Err(ApiError::bad_request("a call has `id` or Idempotency-Key, not both")),
+            (Some(id), None) => Ok(Some(ChosenId::Id(parsed(&id)?))),
+            (None, Some(key)) => Ok(Some(ChosenId::OfKey(parsed(&id_of_key(&call.name, key))?))),
+            (None, None) => Ok(None),
+        }
+    }
 }
 
 /// When a call is to begin, if not now (ns since 1970).

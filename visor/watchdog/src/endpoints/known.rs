@@ -51,6 +51,8 @@ pub(crate) struct DurableRow {
     /// When its checkpoint was committed.
     suspended: Option<u64>,
     mail: u64,
+    /// It has been told to end.
+    is_told: bool,
     lineage: Lineage,
     forks: Forks,
     family: Family,
@@ -143,6 +145,9 @@ impl Known {
             checkpoint.insert("at".to_owned(), durable.suspended.map(date).into());
         }
         fields.insert("mail".to_owned(), durable.mail.into());
+        if durable.is_told && !durable.row.status.is_end() && durable.row.wanted.is_none() {
+            fields.insert("becomes".to_owned(), RowStatus::Cancelled.name().into());
+        }
         fields.insert("published".to_owned(), json!(redactor.published(&durable.row.published)));
         fields.insert("parent".to_owned(), parent(&durable.lineage));
         let version = Start::decode(&durable.row.start).map(|start| Version::of(&start).name());
@@ -196,7 +201,7 @@ impl Ledger {
         live: Option<Arc<Invocation>>,
         slot: Option<&str>,
     ) -> Result<Option<Known>, ApiError> {
-        let (row, suspended, mail, lineage, forks, family, outputs, printed) = {
+        let (row, suspended, (mail, is_told), lineage, forks, family, outputs, printed) = {
             let all = |meta: &Sqlite| {
                 let Some(row) = meta.get(id)? else { return Ok(None) };
                 let outputs = if row.status == RowStatus::Completed { meta.outputs(id)? } else { Vec::new() };
@@ -204,7 +209,8 @@ impl Ledger {
                 let (lineage, forks, family) = (meta.lineage(id)?, meta.forks(id, FORKS_SHOWN)?, meta.family(id)?);
                 // What is damaged of its history is told where that is asked for.
                 let suspended = meta.kept(id, row.generation).ok().flatten().map(|kept| kept.at);
-                Ok(Some((row, suspended, meta.mail_count(id)?, lineage, forks, family, outputs, printed)))
+                let mail = (meta.mail_count(id)?, meta.is_told_to_end(id)?);
+                Ok(Some((row, suspended, mail, lineage, forks, family, outputs, printed)))
             };
             match self.reader().at_one_time(all).map_err(meta_kept)? {
                 Some(found) => found,
@@ -218,7 +224,8 @@ impl Ledger {
         let stored = stored.into_iter().map(|output| (output.slot, output.bytes)).collect();
         let live = live.filter(|_| row.status == RowStatus::Running);
         let is_live = live.is_some();
-        let durable = |row| Some(Box::new(DurableRow { row, is_live, suspended, mail, lineage, forks, family }));
+        let durable =
+            |row| Some(Box::new(DurableRow { row, is_live, suspended, mail, is_told, lineage, forks, family }));
         if let Some(invocation) = live {
             return Ok(Some(Known { invocation, row: durable(row), earlier: said.into_lines() }));
         }
@@ -240,6 +247,9 @@ impl Ledger {
             let read = |output: Output| Ok((output.slot.clone(), self.output(output).map_err(unreadable)?));
             let result = match told.refusal {
                 Some(refusal) => Err(refusal),
+                None if row.status == RowStatus::Cancelled => {
+                    Err(ApiError::cancelled("it was told to end, and has ended by itself"))
+                }
                 None => Ok(outputs.into_iter().map(read).collect::<Result<Vec<_>, ApiError>>()?),
             };
             let (status, report) = (row.status.into(), told.report.map(Report::from));

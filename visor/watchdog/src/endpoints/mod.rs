@@ -9,13 +9,14 @@ pub(crate) mod health;
 mod http;
 pub(crate) mod invocations;
 pub(crate) mod invoke;
-mod invoke_once;
+mod invoke_kept;
 pub(crate) mod known;
 mod migrate;
 pub mod openapi;
 pub(crate) mod page;
 pub(crate) mod registered;
 pub(crate) mod schedules;
+mod timeline;
 pub(crate) mod versions;
 
 use std::sync::Arc;
@@ -101,6 +102,7 @@ impl Watchdog {
             Route::InvocationRewind => self.rewind(call).await,
             Route::InvocationCheckpoints if post => self.label_checkpoint(call).await,
             Route::InvocationCheckpoints => self.list_checkpoints(&call).await,
+            Route::InvocationTimeline => self.show_timeline(&call).await,
         }
     }
 }

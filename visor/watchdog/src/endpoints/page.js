@@ -3,12 +3,19 @@
 
 const REFRESH_MS = 2000;
 const GANTT_ROWS = 400;
+// Invocations that are asked for at a time.
+const PAGE = 100;
+// Of what an invocation has published: names, and characters of each text.
+const PUBLISHED_NAMES = 100;
+const PUBLISHED_TEXT = 500;
 
 const main = document.getElementById("main");
 const health = document.getElementById("health");
 const login = document.getElementById("login");
 const filter = document.getElementById("filter");
 const words = document.getElementById("words");
+const workflowField = document.getElementById("workflow");
+const statusField = document.getElementById("status");
 
 // An element with attributes and children; strings become text.
 function make(tag, attributes = {}, ...children) {
@@ -28,7 +35,11 @@ function table(heads, rows) {
 function time(us) {
   if (us === undefined) return "";
   if (us < 10e3) return `${us} µs`;
-  return us < 10e6 ? `${(us / 1e3).toFixed(1)} ms` : `${(us / 1e6).toFixed(1)} s`;
+  if (us < 10e6) return `${(us / 1e3).toFixed(1)} ms`;
+  const seconds = us / 1e6;
+  if (seconds < 600) return `${seconds.toFixed(1)} s`;
+  if (seconds < 7200) return `${(seconds / 60).toFixed(1)} min`;
+  return seconds < 172800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86400).toFixed(1)} d`;
 }
 
 // Date and time, in the order of their size, so that they sort as text.
@@ -63,7 +74,7 @@ async function showHealth() {
   health.textContent = parts.join(" · ");
 }
 
-// What of an invocation the filter looks at.
+// What of an invocation the words of the filter are looked for in.
 function matches(i, wanted) {
   const text = [i.workflow, i.call_id, i.id, i.mode, i.status, i.error_kind || ""].join(" ").toLowerCase();
   return wanted.toLowerCase().split(/\s+/).every((word) => text.includes(word));
@@ -101,12 +112,50 @@ async function command(path, said, body) {
 
 const LIVING = ["pending", "running", "suspended", "paused"];
 
-async function overview(wanted) {
-  const [{ workflows }, { functions }, { invocations }, { schedules }, { invocations: living }] =
-    await Promise.all([ask("/workflows"), ask("/functions"), ask("/invocations?limit=1000"), ask("/schedules"),
-      ask("/invocations?limit=1000&status=pending,running,suspended,paused")]);
+// How many pages of the list were asked for, and by which filter.
+let pages = 1;
+let pagesOf = "";
+
+// The newest invocations that the server finds: so many pages of them, and whether there are more.
+async function list(query, count) {
+  const invocations = [];
+  let cursor = "";
+  for (let page = 0; page < count && cursor !== null; page++) {
+    const answer = await ask(`/invocations?limit=${PAGE}${query}${cursor && `&cursor=${encodeURIComponent(cursor)}`}`);
+    invocations.push(...answer.invocations);
+    cursor = answer.next_cursor;
+  }
+  return { invocations, more: cursor !== null };
+}
+
+// The choice of workflows, unless it is being made.
+function offer(names) {
+  const current = [...workflowField.options].slice(1).map((option) => option.value);
+  if (document.activeElement === workflowField || String(current) === String(names)) return;
+  const chosen = workflowField.value;
+  workflowField.replaceChildren(make("option", { value: "" }, "all"), ...names.map((name) => make("option", {}, name)));
+  workflowField.value = chosen;
+}
+
+async function overview(filtered) {
+  const { workflow, status, words: wanted } = filtered;
+  const of = workflow ? `&workflow=${encodeURIComponent(workflow)}` : "";
+  const by = status ? `&status=${encodeURIComponent(status)}` : "";
+  if (pagesOf !== of + by) [pages, pagesOf] = [1, of + by];
+  const awake = LIVING.filter((name) => !status || status.split(",").includes(name));
+  const [{ workflows }, { functions }, { invocations, more }, { schedules }, { invocations: living, more: moreLiving }] =
+    await Promise.all([ask("/workflows"), ask("/functions"), list(of + by, pages), ask("/schedules"),
+      awake.length ? list(`${of}&status=${awake}`, 1) : { invocations: [], more: false }]);
+  offer([...new Set([...workflows.map((w) => w.name), ...(workflow ? [workflow] : [])])].sort());
+  if (document.activeElement !== workflowField) workflowField.value = workflow;
   const shown = invocations.filter((i) => matches(i, wanted));
   const durable = living.filter((i) => i.durable && matches(i, wanted));
+  const all = more ? `the newest ${invocations.length}` : invocations.length;
+  const further = make("button", { type: "button", id: "more" }, "More");
+  further.addEventListener("click", () => {
+    pages++;
+    show();
+  });
   return [
     make("h2", {}, "Workflows"),
     table(["name", "steps", "functions", "inputs", "outputs", "missing", ""], workflows.map((w) =>
@@ -126,11 +175,13 @@ async function overview(wanted) {
     durable.length ? make("h2", {}, "Durable invocations that have not ended") : "",
     durable.length ? table(["id", "workflow", "status", "waits for", "goes on"], durable.map((i) =>
       [make("a", { href: `#${i.id}` }, i.id), i.workflow, make("span", { class: i.status }, i.status), waits(i), goesOn(i)])) : "",
-    make("h2", {}, wanted ? `Invocations, ${shown.length} of ${invocations.length}` : "Invocations"),
-    table(["accepted", "workflow", "call", "", "status", "took"], shown.map((i) =>
+    durable.length && moreLiving ? make("p", { class: "dim" }, `These are among the newest ${PAGE}; the list below goes on with “More”.`) : "",
+    make("h2", {}, wanted ? `Invocations, ${shown.length} of ${all}` : more ? `Invocations, ${all}` : "Invocations"),
+    table(["accepted", "workflow", "call", "", "status", "waits for", "took"], shown.map((i) =>
       [make("a", { href: `#${i.id}` }, moment(i.accepted_ms)), i.workflow, i.call_id, i.mode,
         make("span", { class: i.status }, i.status + (i.error_kind || i.status === "damaged" ? `: ${i.error_kind || i.reason}` : "")),
-        make("span", {}, time(i.duration_us))])),
+        LIVING.includes(i.status) && i.waiting_for ? waits(i) : "", make("span", {}, time(i.duration_us))])),
+    more ? further : "",
   ];
 }
 
@@ -246,6 +297,64 @@ function timeline(points) {
     table(["moment", "after"], points.map((point) => [point.name, make("span", {}, time(point.at_us))]))];
 }
 
+// What an invocation was in when a leg or another entry of its timeline had ended.
+function afterwards(what) {
+  return what === "paused" ? "rest" : "wait";
+}
+
+// Why a leg began, in words.
+function wokenBy(woken) {
+  return woken ? [woken.by, woken.name].filter(Boolean).join(" ") : "";
+}
+
+// What has happened to a durable invocation: a bar for each time in which a process ran it, and for the waits between; then each entry.
+function legs(told) {
+  const now = Math.max(Date.now(), ...told.entries.map((entry) => Date.parse(entry.at)));
+  const moments = told.entries.flatMap((entry) => [Date.parse(entry.began || entry.at), Date.parse(entry.at)]);
+  const from = told.older || told.next_cursor ? moments[0] : Math.min(Date.parse(told.started), ...moments);
+  const to = LIVING.includes(told.status) ? now : Math.max(from, ...moments);
+  const whole = Math.max(1, to - from) * 1000;
+  const waiting = [], running = [];
+  const span = (list, kind, begin, end, us) => list.push(bar(kind, (begin - from) * 1000, us ?? Math.max(0, end - begin) * 1000, whole));
+  let since = from;
+  let state = "wait";
+  for (const entry of told.entries) {
+    const [begin, end] = [Date.parse(entry.began || entry.at), Date.parse(entry.at)];
+    span(waiting, state, since, begin);
+    if (entry.began) span(running, "run", begin, end, entry.duration_us);
+    else span(running, "point", end, end, 0);
+    since = end;
+    state = afterwards(entry.what);
+  }
+  if (told.running) {
+    const begin = Date.parse(told.running.began);
+    span(waiting, state, since, begin);
+    span(running, "run", begin, to);
+  } else if (LIVING.includes(told.status)) {
+    span(waiting, state, since, to);
+  }
+  const rows = told.entries.map((entry) => [entry.at, make("span", { class: entry.what }, entry.what), entry.generation,
+    wokenBy(entry.woken), make("span", {}, entry.began ? time(entry.duration_us) : ""), entry.about,
+    entry.process ? `process ${entry.process}` : ""]);
+  if (told.running) rows.push(["", "running", "", wokenBy(told.running.woken), "", `since ${told.running.began}`, ""]);
+  return make("div", { id: "legs" }, make("div", { class: "track" }, waiting, running),
+    make("p", { class: "legend dim" }, make("span", { class: "run" }, "runs"), make("span", { class: "wait" }, "waits"),
+      make("span", { class: "rest" }, "paused"), `${new Date(from).toISOString()} and ${time(whole)} from then`),
+    told.older ? make("p", { class: "dim" }, `${told.older} earlier entries are not kept any more`) : "",
+    table(["at", "", "generation", "woken by", "ran", "about", ""], rows));
+}
+
+// What an invocation has published, as far as it fits; each text as a whole is at its own address.
+function published(texts, path) {
+  const names = Object.keys(texts);
+  const cut = (text) => (text.length > PUBLISHED_TEXT ? `${text.slice(0, PUBLISHED_TEXT)}…` : text);
+  const more = names.length - PUBLISHED_NAMES;
+  return make("div", { id: "published" },
+    table(["name", "text"], names.slice(0, PUBLISHED_NAMES).map((name) =>
+      [make("a", { href: `${path}/state/${encodeURIComponent(name)}` }, name), cut(texts[name])])),
+    more > 0 ? make("p", { class: "dim" }, `and ${more} more names`) : "");
+}
+
 // What can be done with a durable invocation that has not ended, or has failed.
 function controls(shown, path, checkpoints) {
   const said = make("p", { class: "failed", id: "refused" });
@@ -344,7 +453,7 @@ async function forkTree(shown) {
 }
 
 // Of a durable invocation: what it waits for, where it comes from, and what can be done.
-function durably(shown, path, checkpoints, copies) {
+function durably(shown, path, checkpoints, copies, told) {
   const facts = [["goes on", goesOn(shown)], ["generation", shown.generation], ["attempts", shown.attempts],
     ["events in its mailbox", shown.mail], ["becomes", shown.becomes || ""]];
   const link = (id) => make("a", { href: `#${id}` }, id);
@@ -372,6 +481,8 @@ function durably(shown, path, checkpoints, copies) {
     parts.push(make("div", { id: "undelivered" }, table(["could not be", "to", "name", "at", "because"], shown.undelivered.map((lost) =>
       [{ event: "sent", start: "started", cancel: "cancelled" }[lost.what], lost.to, lost.name, lost.at, lost.why]))));
   }
+  if (Object.keys(shown.published).length) parts.push(make("h2", {}, "Published"), published(shown.published, path));
+  parts.push(make("h2", {}, "Timeline across suspensions"), legs(told));
   if (copies) parts.push(make("h2", {}, "Copies"), copies);
   const kept = checkpointTree(checkpoints, shown);
   if (kept) parts.push(make("h2", {}, "Checkpoints"), kept);
@@ -388,8 +499,9 @@ async function invocation(id) {
   ];
   ended = !LIVING.includes(shown.status);
   if (shown.durable) {
-    const { checkpoints } = await ask(`${path}/checkpoints`);
-    parts.push(...durably(shown, path, checkpoints, await forkTree(shown)));
+    const [{ checkpoints }, told, copies] =
+      await Promise.all([ask(`${path}/checkpoints`), ask(`${path}/timeline?limit=200`), forkTree(shown)]);
+    parts.push(...durably(shown, path, checkpoints, copies, told));
   }
   if (shown.error) {
     const at = shown.error.step ? ` in ${shown.error.step}[${shown.error.instance ?? 0}]` : "";
@@ -413,17 +525,21 @@ let turn = 0;
 let ended = false;
 async function show() {
   const mine = ++turn;
-  const place = decodeURIComponent(location.hash.slice(1));
-  // `invoke=NAME`, `versions=NAME`, `filter=WORDS`, `checkpoint=ID/GENERATION`, or an invocation's id.
+  const hash = location.hash.slice(1);
+  // `list?workflow=…&status=…&words=…`, `invoke=NAME`, `versions=NAME`, `filter=WORDS`, `checkpoint=ID/GENERATION`, or an invocation's id.
+  const listed = hash.startsWith("list?") ? new URLSearchParams(hash.slice(5)) : new URLSearchParams();
+  const place = hash.startsWith("list?") ? "" : decodeURIComponent(hash);
   const [, what, value] = place.match(/^(invoke|versions|filter|checkpoint)=(.*)$/s) || [];
   const isOverview = !place || what === "filter";
+  const wanted = { workflow: listed.get("workflow") || "", status: listed.get("status") || "", words: listed.get("words") || value || "" };
   filter.hidden = !isOverview;
-  if (isOverview && document.activeElement !== words) words.value = value || "";
+  if (isOverview && document.activeElement !== words) words.value = wanted.words;
+  if (isOverview && document.activeElement !== statusField) statusField.value = wanted.status;
   try {
     await showHealth();
     ended = false;
     const views = { invoke: invoking, versions, checkpoint };
-    const parts = await (isOverview ? overview(value || "") : what ? views[what](value) : invocation(place));
+    const parts = await (isOverview ? overview(wanted) : what ? views[what](value) : invocation(place));
     // What is being typed stays.
     const typing = main.contains(document.activeElement) && ["INPUT", "TEXTAREA"].includes(document.activeElement.tagName);
     if (mine === turn && !typing) main.replaceChildren(...parts);
@@ -438,9 +554,14 @@ login.addEventListener("submit", (event) => {
   show();
 });
 // What is filtered is part of the address, so that it can be kept and passed on.
-words.addEventListener("input", () => {
-  location.replace(words.value ? `#filter=${encodeURIComponent(words.value)}` : "#");
-});
+function refine() {
+  const chosen = { workflow: workflowField.value, status: statusField.value, words: words.value };
+  const parts = new URLSearchParams(Object.entries(chosen).filter(([, value]) => value));
+  location.replace(String(parts) ? `#list?${parts}` : "#");
+}
+words.addEventListener("input", refine);
+workflowField.addEventListener("change", refine);
+statusField.addEventListener("change", refine);
 filter.addEventListener("submit", (event) => event.preventDefault());
 addEventListener("hashchange", show);
 // An invocation that has ended stays as it is; all else follows what happens.

@@ -114,13 +114,17 @@ impl Watchdog {
         let mut end = Arc::unwrap_or_clone(end).without_outputs();
         let mut both = Arc::new((commit, Left { printed, callback, ..left }));
         let mut room = None;
-        if self.attempt(&held, &both).await.is_continue() {
-            // The disk may take it much later.
-            (both, room) = self.wait_with(&held, &mut end, both);
-            invocation.release_permit();
-            sleep(TROUBLE_PAUSE).await;
-            self.commit_both(&held, both.clone()).await;
-        }
+        let committed = match self.attempt(&held, &both).await {
+            ControlFlow::Break(status) => status,
+            ControlFlow::Continue(()) => {
+                // The disk may take it much later.
+                (both, room) = self.wait_with(&held, &mut end, both);
+                invocation.release_permit();
+                sleep(TROUBLE_PAUSE).await;
+                self.commit_both(&held, both.clone()).await
+            }
+        };
+        end.committed_as(committed.map(Status::from));
         drop((adding, until_shown));
         self.history.leave(&invocation);
         if !invocation.is_long() {
@@ -187,7 +191,7 @@ impl Watchdog {
 
     /// What an end has in memory while it waits for the disk: its row as bytes. A report that there is no room for beside those of others is left out.
     fn wait_with(&self, held: &Held, end: &mut End, both: Arc<(Commit, Left)>) -> (Arc<(Commit, Left)>, Option<Hold>) {
-        let Commit::Ended { well, report, published } = &both.0 else { return (both, None) };
+        let Commit::Ended { well, cancelled, report, published } = &both.0 else { return (both, None) };
         if report.len() as u64 <= SMALL {
             return (both, None);
         }
@@ -197,7 +201,7 @@ impl Watchdog {
         }
         tracing::warn!(id = %held.id, bytes = report.len(), "a report is lost: the disk is full, and so is the memory for reports that wait for it");
         let report = Told::encode_without_report(end);
-        let commit = Commit::Ended { well: *well, report, published: published.clone() };
+        let commit = Commit::Ended { well: *well, cancelled: *cancelled, report, published: published.clone() };
         let left = Arc::try_unwrap(both).map_or_else(|both| both.1.clone(), |both| both.1);
         (Arc::new((commit, left)), None)
     }
@@ -331,10 +335,19 @@ pub(crate) fn later(attempt: u32, reason: String) -> Commit {
 /// An end, as its row has it.
 pub(crate) fn ended(end: &End) -> Commit {
     let (report, published) = Told::encode(end);
-    Commit::Ended { well: end.result.is_ok(), report, published }
+    // One that was told to end has a report that is not packed.
+    let cancelled = matches!(&end.report, Some(Report::Whole(report)) if report.told_to_end);
+    Commit::Ended { well: end.result.is_ok(), cancelled, report, published }
 }
 
 impl End {
+    /// The row says how it has ended: one that was told to end, and ended well, is cancelled.
+    pub(crate) fn committed_as(&mut self, committed: Option<Status>) {
+        if let Some(status) = committed.filter(|status| status.is_final()) {
+            self.status = status;
+        }
+    }
+
     /// The same, with its report as it was committed, if it has none.
     fn with_report_of(mut self, commit: &Commit) -> End {
         if let (None, Commit::Ended { report, .. }) = (&self.report, commit) {

@@ -53,9 +53,9 @@ const NAP: Duration = Duration::from_secs(1);
 const TOGETHER: usize = 16;
 
 impl Watchdog {
-    /// Cancels what has a row, and stops its process. One that has ended stays as it is.
+    /// Ends what has a row, and stops its process. One that has ended stays as it is.
     pub(crate) fn cancel_at_once(&self, ledger: &Ledger, id: &InvocationId) -> Result<Controlled, ApiError> {
-        let came = ledger.meta().control(id, Control::Cancel, now()).map_err(meta_kept)?;
+        let came = ledger.meta().control(id, Control::Stop, now()).map_err(meta_kept)?;
         ledger.mark();
         self.end_resident(id);
         if came != Controlled::Unknown {
@@ -403,6 +403,7 @@ impl Watchdog {
                 resident: resident && self.residents.is_on(),
                 invocation: invocation.id.clone(),
                 handed_over,
+                public_url: self.settings.public_url.clone(),
                 published: claim.published.clone(),
                 ..Job::new(ready, inputs)
             };

@@ -138,7 +138,10 @@ impl Watchdog {
             Err(reason) => Err(reason),
         };
         match (&moved, end) {
-            (Ok(Some(_)), Some(end)) => {
+            (Ok(Some(status)), Some(end)) => {
+                let mut end = Arc::unwrap_or_clone(end);
+                end.committed_as(Some(*status));
+                let end = Arc::new(end);
                 self.history.leave(&invocation);
                 self.log_end(&invocation, &end);
                 invocation.end(end);

@@ -5,10 +5,12 @@
 //!      └──── anything else, or too late ─▶ it ends, and the log says why
 //! ```
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
 
 use crate::execution::end::LOGGED_MAX;
 use crate::execution::messages::MessageReader;
@@ -21,6 +23,9 @@ use monohull_workflow::plan::ProcessUse;
 
 /// How long a process may take to reset itself; it takes some ten microseconds, and longer by far if it has gigabytes to give back.
 const RESET: Duration = Duration::from_secs(1);
+
+/// How often the memory of processes is looked at that wait: that takes some 160 microseconds for each.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Why a process is not used again that says that it has reset itself.
 const NOT_SILENT: &str = "it has written to its standard error";
@@ -54,9 +59,20 @@ impl Watchdog {
         if !kept.worker().workflow().is_some_and(|workflow| self.registry.is_current(&workflow)) {
             return;
         }
-        self.kept.put(kept);
+        let excess = self.kept.put(kept);
+        self.metrics.kept_ended(excess);
         if self.is_ending() {
             self.kept.clear();
+        }
+    }
+
+    /// Looks at the memory of processes that wait for another invocation, at most once in a while.
+    pub(crate) async fn weigh_kept(self: &Arc<Self>) -> Infallible {
+        loop {
+            self.kept.unseen().await;
+            sleep(LOOK_EVERY).await;
+            let watchdog = self.clone();
+            let _ = spawn_blocking(move || watchdog.metrics.kept_ended(watchdog.kept.weigh())).await;
         }
     }
 

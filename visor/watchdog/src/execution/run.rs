@@ -273,6 +273,7 @@ impl Watchdog {
             // One that may be run again has a plan of its own then.
             resident: wait == Some(Wait::Durable) && self.residents.is_on() && !needs_inputs_later(workflow.plan()),
             invocation: invocation.id.clone(),
+            public_url: self.settings.public_url.clone(),
             template: self.templates_for(&workflow),
             ..Job::new(workflow, inputs)
         };

@@ -16,7 +16,7 @@ use crate::service::Watchdog;
 use monohull_domain::host_time::monotonic_ns;
 use monohull_engine::{Delay, Latest, Ready};
 use monohull_report::{StartKind, StartReport};
-use monohull_worker::{Job, JobTemplate, Message, Template, template_instances};
+use monohull_worker::{Job, JobTemplate, Message, OF_THE_HOST, Template, template_instances};
 
 /// How long a function may take until it is ready. One that takes longer has no template.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -53,11 +53,16 @@ impl Watchdog {
         // One that is packed says nothing of a start.
         let Some(report) = report.whole_mut().filter(|report| report.start.is_some()) else { return };
         let may_have = template_instances(workflow);
+        let mut is_told = false;
         for (step, of_step) in report.steps.iter_mut().enumerate() {
             for instance in &mut of_step.instances {
                 let Some(start) = instance.start.as_deref_mut() else { continue };
                 match may_have.iter().position(|of| *of == (step, instance.index)) {
                     Some(cell) => self.note_start((workflow, cell), start),
+                    None if !workflow.is_self_contained() && !is_told => {
+                        start.no_template = Some(OF_THE_HOST.to_owned());
+                        is_told = true;
+                    }
                     None => instance.start = None,
                 }
             }

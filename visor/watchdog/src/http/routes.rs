@@ -56,6 +56,7 @@ pub(crate) enum Route {
     InvocationCheckpoints,
     InvocationCheckpoint,
     InvocationContents,
+    InvocationTimeline,
 }
 
 const GET: &[Method] = &[Method::GET, Method::HEAD];
@@ -109,6 +110,7 @@ pub(crate) const TABLE: &[(&str, Route, &[Method])] = &[
     ("/invocations/{name}/checkpoints", Route::InvocationCheckpoints, LIST),
     ("/invocations/{name}/checkpoints/{slot}", Route::InvocationContents, GET),
     ("/invocations/{name}/checkpoint", Route::InvocationCheckpoint, GET),
+    ("/invocations/{name}/timeline", Route::InvocationTimeline, GET),
 ];
 
 impl Route {

@@ -58,6 +58,7 @@ pub(crate) fn of_report(report: &RunReport) -> usize {
         published,
         sandbox,
         process: _,
+        told_to_end: _,
         // They have left before it is kept.
         sent: _,
         start,

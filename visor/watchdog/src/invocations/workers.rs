@@ -239,6 +239,8 @@ pub(crate) struct Run {
     permit: Option<LargeMessagePermit>,
     /// When its memory was looked at last, and what it was.
     pub(crate) seen: Option<(Instant, u64)>,
+    /// What it was when it last waited for an invocation.
+    bytes: u64,
 }
 
 impl Run {
@@ -250,7 +252,7 @@ impl Run {
         let watched = worker.as_fd().try_clone_to_owned().and_then(Watched::new).map_err(unwatched)?;
         let running = worker.assign(job)?;
         let pid = running.pid();
-        Ok(Run { running: Some(running), watched, pid, permit: None, seen: None })
+        Ok(Run { running: Some(running), watched, pid, permit: None, seen: None, bytes: 0 })
     }
 
     /// Whether it may have another job after an answer with these outputs.
@@ -266,7 +268,7 @@ impl Run {
     /// A process that [has been reset](Self::is_clean) and waits; `None` otherwise, and the process ends.
     pub(crate) fn into_kept(self) -> Option<KeptRun> {
         let worker = self.running?.into_clean()?;
-        Some(KeptRun { worker, watched: self.watched })
+        Some(KeptRun { worker, watched: self.watched, bytes: self.bytes })
     }
 
     /// The next thing it says. The last is [`Message::Died`].
@@ -365,6 +367,8 @@ pub(crate) struct KeptRun {
     worker: CleanWorker,
     /// Its socket, which stays watched.
     watched: Watched,
+    /// Its memory when it was looked at last; 0 if it was not.
+    pub(crate) bytes: u64,
 }
 
 impl KeptRun {
@@ -375,10 +379,10 @@ impl KeptRun {
 
     /// Gives it another job. After an error nothing of that has been run.
     pub(crate) fn start(self, job: &Job) -> Result<Run, ProcessError> {
-        let KeptRun { worker, watched } = self;
+        let KeptRun { worker, watched, bytes } = self;
         let pid = worker.pid();
         let running = worker.assign(job)?;
-        Ok(Run { running: Some(running), watched, pid, permit: None, seen: None })
+        Ok(Run { running: Some(running), watched, pid, permit: None, seen: None, bytes })
     }
 }
 

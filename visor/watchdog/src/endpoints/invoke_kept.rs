@@ -1,52 +1,45 @@
-//! `/invoke` with an `Idempotency-Key`: the same call again attaches to the first one, and is not another.
+//! `/invoke` with an id or an `Idempotency-Key`: the same call again attaches to the first one, and is not another. And calls that begin later.
 //!
-//! Such a call is in the ledger from its start, as an asynchronous one is. So it goes on without its client, and outlives the server; what came of it is
-//! answered as often as it is asked for, as long as it is kept.
+//! Such a call is in the ledger from its start, as an asynchronous one is. So it goes on without its client, and outlives the server; what came of it
+//! is answered as often as it is asked for, as long as it is kept.
 
 use std::sync::Arc;
 
 use hyper::http::Response;
-use monohull_durable::Status as RowStatus;
+use monohull_durable::{Invocation as Row, InvocationId, Status as RowStatus};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::{Instant, sleep_until};
 
-use super::invoke::{Caller, NewCall, accepted, answered, named, named_only};
+use super::invoke::{NewCall, accepted, answered, named, named_only};
 use super::known::Known;
-use crate::execution::run::Inputs;
 use crate::http::answer::Answer;
 use crate::http::error::ApiError;
+use crate::invocations::ledger::now;
 use crate::invocations::record::End;
 use crate::invocations::status::Status;
 use crate::service::Watchdog;
-use bytes::Bytes;
-use monohull_durable::InvocationId;
-use monohull_engine::Ready;
-
-/// A call with a key.
-pub(super) struct KeyedCall {
-    pub(super) caller: Caller,
-    pub(super) workflow: Arc<Ready>,
-    pub(super) document: Bytes,
-    pub(super) inputs: Inputs,
-    /// The id that the key stands for.
-    pub(super) id: Option<InvocationId>,
-    /// The output slot that is asked for.
-    pub(super) output: Option<String>,
-}
 
 /// Returns when something is said of an invocation, or may have been missed.
 pub(super) async fn said_of(changes: &mut Receiver<Option<InvocationId>>, id: &str) {
     while matches!(changes.recv().await, Ok(Some(other)) if other.as_str() != id) {}
 }
 
+/// Whether an invocation has not begun, and is not to begin now. One that is tried again after a pause has begun.
+fn begins_later(row: &Row) -> bool {
+    row.status == RowStatus::Pending && row.attempts == 0 && row.due.is_some_and(|due| due > now())
+}
+
 impl Watchdog {
-    /// Starts a call, unless it was started before, and answers with what came of it.
-    pub(super) async fn invoke_once(self: &Arc<Self>, call: KeyedCall) -> Result<Response<Answer>, ApiError> {
-        let KeyedCall { caller, workflow, document, inputs, id, output } = call;
+    /// Starts a call, unless it was started before, and answers with what came of it; of one that has not begun since it is not time yet, that it was
+    /// accepted. `output` is the slot that is asked for.
+    pub(super) async fn invoke_kept(
+        self: &Arc<Self>,
+        call: NewCall,
+        output: Option<String>,
+    ) -> Result<Response<Answer>, ApiError> {
         let (mut changes, mut waits) = (self.ledger.changes(), self.ledger.waits());
-        let stream = caller.stream.clone();
-        let new = NewCall { caller, workflow, document, inputs, callback: None, id, by_key: true, due: None };
-        let (invocation, _) = self.add_call(new).await?;
+        let stream = call.caller.stream.clone();
+        let (invocation, _) = self.add_call(call).await?;
         let id = invocation.id;
         let until = Instant::now() + self.settings.timeout;
         let mut gone = std::pin::pin!(stream.gone(self.settings.clients.farewell));
@@ -54,7 +47,13 @@ impl Watchdog {
             let known = self.find(&id, None).await?;
             let status = known.row.as_ref().map(|durable| durable.row.status);
             let waits_for = matches!(status, Some(RowStatus::Suspended | RowStatus::Paused));
-            if waits_for || status.is_some_and(RowStatus::is_end) || Instant::now() >= until || self.is_ending() {
+            let is_later = known.row.as_ref().is_some_and(|durable| begins_later(&durable.row));
+            if waits_for
+                || is_later
+                || status.is_some_and(RowStatus::is_end)
+                || Instant::now() >= until
+                || self.is_ending()
+            {
                 break known;
             }
             tokio::select! {
