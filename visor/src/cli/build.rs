@@ -3,6 +3,7 @@
 mod error;
 mod image;
 mod link;
+mod options;
 mod package;
 
 use std::path::PathBuf;
@@ -13,10 +14,10 @@ use monohull_checker::{Class, Finding, Report};
 
 use super::exit::Exit;
 use super::measures::{Size, Time, duration, size};
-use super::wasm::{self, Checks, Level, Settings};
+use super::wasm::{self, Level, Settings};
 use link::build_image;
 use monohull_report::escape::{Line, Lines, shown};
-use monohull_workflow::Target;
+use monohull_workflow::{Checks, Target};
 use package::Selection;
 
 pub(super) use error::BuildError;
@@ -24,7 +25,7 @@ pub(super) use image::{Built, check, install};
 
 /// Build a crate as a function image, and check it
 #[derive(Debug, Args)]
-#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.py", "monohull build --wasi app.py", "monohull build app.wasm", "monohull build app.js"))]
+#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build --package server --locked", "monohull build app.py", "monohull build --wasi app.py", "monohull build app.wasm", "monohull build app.js"))]
 pub(super) struct Build {
     /// The crate's folder, a Python program (`app.py`, or a folder with `main.py` or `__main__.py`), a WebAssembly program (`app.wasm`), or one in JavaScript
     /// (`app.js`), whose interpreter is a WebAssembly program
@@ -58,6 +59,9 @@ impl Build {
         let is_python = || super::python::is_program(&self.path);
         let target = if self.wasi { Target::Wasi } else { Target::Native };
         let built = match wasm::is_program(&self.path) {
+            _ if self.selection.manifest_path.is_some() => {
+                build_image(&self.path, self.out.as_deref(), &self.selection)
+            }
             _ if self.wasi && !is_python() => Err(BuildError::NoPythonProgram(self.path.clone())),
             true => wasm::build_program(&self.path, self.out.as_deref(), self.settings()),
             false if self.explicit_checks => Err(self.no_wasm("--explicit-checks")),
@@ -72,7 +76,7 @@ impl Build {
                         "linked again with `-C {layout}`: without, instructions hold forbidden bytes by accident"
                     ));
                 }
-                show_warnings(&built);
+                show_warnings(&built.refused, &built.report);
                 super::output::text(format_args!("{}\n", shown(&built.path)));
                 Exit::Done
             }
@@ -81,7 +85,7 @@ impl Build {
                 | BuildError::Accidents { report, .. }
                 | BuildError::AccidentsInProgram { report, .. } = &error
                 {
-                    show_refusals(report);
+                    show_refusals("", report);
                 }
                 super::fail(error.exit(), &error)
             }
@@ -99,23 +103,25 @@ impl Build {
     }
 }
 
-/// Warnings that something can be done about; every image holds bytes of the others.
-fn show_warnings(built: &Built) {
-    for refused in &built.refused {
+/// Warnings that something can be done about: what code asks for and will not get, and system calls that stand in the source. Every image
+/// holds bytes of others.
+pub(super) fn show_warnings(refused: &[String], report: &Report) {
+    for refused in refused {
         super::output::note(format_args!("warning: {}", Lines(refused)));
     }
     let written = |finding: &&Finding| {
         finding.kind.is_system_call()
             && finding.context.as_ref().is_some_and(|context| context.class == Class::Instruction)
     };
-    for finding in built.report.findings.iter().filter(written) {
+    for finding in report.findings.iter().filter(written) {
         show_finding("warning: ", finding);
     }
 }
 
-fn show_refusals(report: &Report) {
+/// What the loader will refuse an image for.
+pub(super) fn show_refusals(level: &str, report: &Report) {
     for finding in report.refusals() {
-        show_finding("", finding);
+        show_finding(level, finding);
     }
 }
 

@@ -16,7 +16,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use super::build::BuildError;
+use super::build::{self, BuildError};
 use super::c_toolchain::{Language, Toolchain, ToolchainError};
 use super::exit::Exit;
 use super::file_state::state;
@@ -24,8 +24,7 @@ use super::host_libraries::Opened;
 use super::program_root::{BESIDES, LINKED};
 use super::smaller_std::SmallerStd;
 use super::{cargo, imports, missing};
-use monohull_domain::image::{Image, ImageError};
-use monohull_report::escape::{Line, Lines};
+use monohull_domain::image::Image;
 
 /// Compile and link C as a function image: the host's compiler (or MONOHULL_CC) with Monohull's libc
 #[derive(Debug, Args)]
@@ -83,8 +82,11 @@ fn finish(done: Result<Exit, ToolchainError>) -> Exit {
 /// What the headers of the libc are for.
 const SYSTEM: &str = "x86_64-linux-musl";
 
-/// What an image needs, whatever a build system asks for: its place is chosen when it is loaded, and its thread-local variables are found by a call.
-const INSISTED: [&str; 3] = ["-fPIC", "-ftls-model=global-dynamic", "-mtls-dialect=gnu"];
+/// What an image needs, whatever a build system asks for: its place is chosen when it is loaded, its thread-local variables are found by a call,
+/// and what guards its stack (`-fstack-protector`) is compared with a variable of the libc. A compiler's own choice is `fs:40`, and `fs` is the
+/// system's: that word is another one after a suspension, and out of reach where protection keys are in force.
+const INSISTED: [&str; 4] =
+    ["-fPIC", "-ftls-model=global-dynamic", "-mtls-dialect=gnu", "-mstack-protector-guard=global"];
 
 /// What an image begins with.
 const ELF: &[u8] = b"\x7fELF";
@@ -198,21 +200,22 @@ fn judge(path: &Path) -> Exit {
     if !image.starts_with(ELF) {
         return Exit::Done;
     }
-    match Image::parse(&path.to_string_lossy(), &image) {
-        Ok(_) => {}
-        // In another order of the objects they may be gone: the caller may try one.
-        Err(error @ ImageError::Forbidden { .. }) => super::output::note(format_args!("warning: {}", Line(&error))),
-        Err(source) => {
-            let explanation = imports::explain(&source, &image).unwrap_or_default();
+    let judged = Image::parse(&path.to_string_lossy(), &image).map_err(|source| {
+        let explanation = imports::explain(&source, &image).unwrap_or_default();
+        BuildError::Unloadable { path: path.to_path_buf(), source, explanation }
+    });
+    match judged.and_then(|_| build::check(path, &image)) {
+        Ok(report) => {
+            // In another order of the objects they may be gone: the caller may try one.
+            build::show_refusals("warning: ", &report);
+            build::show_warnings(&missing::warnings(&image), &report);
+            Exit::Done
+        }
+        Err(refused) => {
             let _ = std::fs::remove_file(path);
-            let refused = BuildError::Unloadable { path: path.to_path_buf(), source, explanation };
-            return super::fail(refused.exit(), &refused);
+            super::fail(refused.exit(), &refused)
         }
     }
-    for refused in missing::warnings(&image) {
-        super::output::note(format_args!("warning: {}", Lines(&refused)));
-    }
-    Exit::Done
 }
 
 /// What a command line that links makes, if that can be told: an argument `@FILE` stands for more of them.

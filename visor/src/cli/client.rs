@@ -57,6 +57,12 @@ impl Server {
     pub(super) fn is_named(&self) -> bool {
         self.server.is_some()
     }
+
+    /// What is given for a server, if none is named on the command line.
+    pub(super) fn option_without_server(&self) -> Option<&'static str> {
+        let given = [(self.token_file.is_some(), "--token-file"), (self.ca.is_some(), "--ca")];
+        given.into_iter().find(|(is_given, _)| *is_given && !self.is_named()).map(|(_, option)| option)
+    }
 }
 
 /// A request got no answer, or one that is an error.
@@ -182,6 +188,11 @@ impl ClientError {
             super::output::json(document);
             return super::fail(exit, self as &dyn Display);
         }
+        if let ClientError::Http(_) = self {
+            // It may have done what it was asked for.
+            let document = serde_json::json!({ "status": "unknown" });
+            return super::refuse_with(json, exit, document, "unanswered", "host", self);
+        }
         super::refuse(json, exit, if exit == Exit::Host { "host" } else { "invocation" }, self)
     }
 }
@@ -236,6 +247,12 @@ impl Client {
             Some(Place::Network { tls: true, .. }) => {
                 let ca = options.ca.clone().or_else(|| std::env::var_os("MONOHULL_CA").map(PathBuf::from));
                 Some(Trust::new(ca.as_deref())?)
+            }
+            _ if options.ca.is_some() => {
+                return Err(ClientError::Usage(format!(
+                    "--ca is for servers with https://, and this is {}",
+                    shown(&server)
+                )));
             }
             _ => None,
         };

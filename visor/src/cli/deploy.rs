@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hyper::Method;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -16,7 +17,7 @@ use super::wasm::{Level, Wanted};
 use monohull_ipc::sealed::read_sealed;
 use monohull_report::escape::shown;
 use monohull_workflow::plan::registered_name;
-use monohull_workflow::{self as workflow, Blame, Places, WorkflowError};
+use monohull_workflow::{self as workflow, Blame, Making, Places, WorkflowError};
 
 /// Give a workflow file and its images to a server
 #[derive(Debug, Args)]
@@ -105,9 +106,8 @@ impl Deploy {
             }
             let image = folder.join(&image);
             // A server gets ordinary images and never runs the compiler.
-            let target = entry.as_object_mut().and_then(|entry| entry.remove("target"));
-            let target = target.and_then(|target| serde_json::from_value(target).ok()).unwrap_or_default();
-            let bytes = match image_of(&image, target, wanted)? {
+            let making = Making { target: taken(entry, "target"), checks: taken(entry, "checks") };
+            let bytes = match image_of(&image, making, wanted)? {
                 Some((memory, _)) => {
                     read_sealed(memory, u64::MAX).map_err(|source| BuildError::File { path: image.clone(), source })?
                 }
@@ -143,6 +143,12 @@ impl Deploy {
         let older = versions.ok().and_then(|versions| versions["older"].as_u64());
         Ok(json!({ "workflow": plan.name, "functions": functions, "older": older }))
     }
+}
+
+/// Takes a field out of a function of the document; what is not there is the default.
+fn taken<T: DeserializeOwned + Default>(entry: &mut Value, name: &str) -> T {
+    let value = entry.as_object_mut().and_then(|entry| entry.remove(name));
+    value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
 }
 
 /// Registers an image unless the server has it; whether it was sent.

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use goblin::elf::Elf;
 use goblin::elf::program_header::{PF_X, PT_LOAD};
+use goblin::elf::reloc::{R_X86_64_IRELATIVE, R_X86_64_TPOFF64};
 use goblin::elf::sym::STB_WEAK;
 use iced_x86::{Decoder, DecoderOptions, OpKind};
 use monohull_checker::symbols::SymbolTable;
@@ -26,8 +27,23 @@ const STUB: u64 = 16;
 
 /// What the loader's refusal means for the author of the function; nothing where the refusal says it all.
 pub(super) fn explain(error: &ImageError, image: &[u8]) -> Option<String> {
-    if !matches!(error, ImageError::NeedsLibrary { .. } | ImageError::Undefined { .. }) {
-        return None;
+    match error {
+        ImageError::NeedsLibrary { .. } | ImageError::Undefined { .. } => {}
+        ImageError::StaticThreadLocal | ImageError::ThreadLocalModel { .. } => {
+            return Some(format!(
+                "{}  To do: have such a variable found by a call. Leave out the attribute tls_model(\"initial-exec\") or \"local-exec\"; compile with \
+                 -fPIC, without -ftls-model=…. `monohull cc` overrules these options for what it compiles, and nothing overrules the attribute.",
+                readers(image, R_X86_64_TPOFF64)
+            ));
+        }
+        ImageError::IndirectRelocation { .. } => {
+            return Some(format!(
+                "{}  To do: leave out functions that are chosen when a program starts: the attributes ifunc, target_clones and target_version. Choose \
+                 in an ordinary function, by __builtin_cpu_supports.",
+                readers(image, R_X86_64_IRELATIVE)
+            ));
+        }
+        _ => return None,
     }
     let imports = imports(image);
     let mut text = String::new();
@@ -51,6 +67,20 @@ pub(super) fn explain(error: &ImageError, image: &[u8]) -> Option<String> {
              `default-features = false`), another crate, or what monohull-std has for it. Over the real std, let the crate build its \
              own copy from source (often a feature `bundled`, `vendored` or `static`), or link what `monohull cc` has compiled.";
     Some(text)
+}
+
+/// A line with the functions that read words which relocations of this kind fill, as far as that is known.
+fn readers(image: &[u8], kind: u32) -> String {
+    const WORD: &str = "";
+    let Ok(elf) = Elf::parse(image) else { return String::new() };
+    let relocations = elf.dynrelas.iter().chain(elf.pltrelocs.iter());
+    let slots = relocations.filter(|relocation| relocation.r_type == kind).map(|slot| (slot.r_offset, WORD)).collect();
+    let symbols = SymbolTable::read(image);
+    let users = Uses::find(image, &elf, &symbols, &slots).users(WORD, &symbols);
+    let named: Vec<&str> = users.iter().take(LISTED).map(String::as_str).collect();
+    let more = users.len().checked_sub(LISTED).filter(|&more| more > 0);
+    let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
+    if named.is_empty() { String::new() } else { format!("  used by {}{more}\n", named.join(", ")) }
 }
 
 /// The symbols that an image does not define, each with the functions that use it, as far as that is known.

@@ -50,13 +50,13 @@ pub(super) struct Invoke {
     /// Do not wait: print the invocation's id
     #[arg(long = "async")]
     is_async: bool,
-    /// Give the invocation this id, with --async or --follow. The same again starts no other one
+    /// Give the invocation this id. The same again starts no other one
     #[arg(long, conflicts_with = "key")]
     id: Option<String>,
-    /// Start it so much later, for example 10s or 1d, with --async or --follow
+    /// Start it so much later, for example 10s or 1d, and do not wait for that
     #[arg(long, value_name = "DURATION", conflicts_with = "at")]
     delay: Option<String>,
-    /// Start it at this time, for example 2027-01-31T09:00:00Z, with --async or --follow
+    /// Start it at this time, for example 2027-01-31T09:00:00Z, and do not wait for that
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// Show its id and what functions print while it runs, then the result
@@ -89,23 +89,19 @@ impl Invoke {
     }
 
     fn invoke(&self) -> Result<Exit, ClientError> {
-        if self.is_async && !self.follow && (self.output.is_some() || self.slot.is_some()) {
+        if self.is_async && !self.follow && (self.output.is_some() || self.slot.is_some() || self.raw) {
             return Err(ClientError::Usage("with --async there is no result yet; --follow waits for it".to_owned()));
         }
         let chosen = [("id", &self.id), ("delay", &self.delay), ("at", &self.at)];
         let chosen = chosen.map(|(name, value)| Some(format!("{name}={}", encoded(value.as_ref()?))));
-        let chosen: Vec<String> = chosen.into_iter().flatten().collect();
-        if !(chosen.is_empty() || self.is_async || self.follow) {
-            return Err(ClientError::Usage("--id, --delay and --at need --async or --follow".to_owned()));
-        }
+        let mut chosen: Vec<String> = chosen.into_iter().flatten().collect();
         if let Some(path) = self.output_file() {
             output_file::check(path).map_err(|why| ClientError::Usage(format!("--output: {why}")))?;
         }
         let client = Client::new(&self.server)?;
         let (media, body) = self.body()?;
         if self.is_async || self.follow {
-            let choice = if chosen.is_empty() { String::new() } else { format!("?{}", chosen.join("&")) };
-            let path = format!("/async-invoke/{}{choice}", encoded(&self.name));
+            let path = format!("/async-invoke/{}{}", encoded(&self.name), query(&chosen));
             let accepted = client.send_keyed(self.ask(&path, media, body))?.json()?;
             let id = accepted["id"].as_str().unwrap_or_default();
             if self.follow {
@@ -120,8 +116,8 @@ impl Invoke {
             }
             return Ok(Exit::Done);
         }
-        let choice = self.slot.as_ref().map(|slot| format!("?output={}", encoded(slot))).unwrap_or_default();
-        let path = format!("/invoke/{}{choice}", encoded(&self.name));
+        chosen.extend(self.slot.as_ref().map(|slot| format!("output={}", encoded(slot))));
+        let path = format!("/invoke/{}{}", encoded(&self.name), query(&chosen));
         if self.json {
             let reply = client.send_keyed(self.ask(&path, media, body))?;
             let id = reply.header("x-invocation-id")?;
@@ -155,7 +151,7 @@ impl Invoke {
             if waits {
                 let id = headers.get("x-invocation-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
                 super::output::note(format_args!(
-                    "monohull: the workflow waits, and goes on by itself: invocation {id}"
+                    "monohull: the workflow waits, or begins later, and goes on by itself: invocation {id}"
                 ));
                 return Ok(Exit::Suspended);
             }
@@ -227,6 +223,8 @@ impl Invoke {
 
     /// The inputs as a request's body: one file as it is, named slots as JSON.
     fn body(&self) -> Result<(Option<&'static str>, Vec<u8>), ClientError> {
+        let paths = self.inputs.iter().map(|input| slots::split(input).map_or(&**input, |(_, path)| path));
+        slots::one_standard_input(paths).map_err(|why| ClientError::Usage(why.to_owned()))?;
         match self.inputs.as_slice() {
             [] => Ok((None, Vec::new())),
             // With a type, so that an empty file is an empty input and not a missing one.
@@ -305,6 +303,11 @@ impl<'o> Output<'o> {
         }
         Ok(())
     }
+}
+
+/// Parameters of a request, if there are any.
+fn query(parameters: &[String]) -> String {
+    if parameters.is_empty() { String::new() } else { format!("?{}", parameters.join("&")) }
 }
 
 fn encoded(name: &str) -> String {

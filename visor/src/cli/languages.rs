@@ -115,7 +115,7 @@ int main(void) {
 "#;
 
 /// The package for Go, which belongs to each program: it is in no registry.
-const GO_PACKAGE: [(&str, &str); 8] = [
+const GO_PACKAGE: [(&str, &str); 9] = [
     ("monohull/go.mod", include_str!("../../../wasi/lib/go/go.mod")),
     ("monohull/slots.go", include_str!("../../../wasi/lib/go/slots.go")),
     ("monohull/instance.go", include_str!("../../../wasi/lib/go/instance.go")),
@@ -124,6 +124,7 @@ const GO_PACKAGE: [(&str, &str); 8] = [
     ("monohull/callback.go", include_str!("../../../wasi/lib/go/callback.go")),
     ("monohull/continuation.go", include_str!("../../../wasi/lib/go/continuation.go")),
     ("monohull/effects.go", include_str!("../../../wasi/lib/go/effects.go")),
+    ("monohull/network/network.go", include_str!("../../../wasi/lib/go/network/network.go")),
 ];
 
 /// A program's module.

@@ -64,7 +64,7 @@ impl List {
         for entry in listed[what].as_array().into_iter().flatten() {
             table.add_row(columns.iter().map(|column| cell(&entry[*column])));
         }
-        super::output::text(format_args!("{table}\n"));
+        super::output::text(format_args!("{}\n", table::text(&table)));
         Ok(())
     }
 }

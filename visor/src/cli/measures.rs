@@ -12,7 +12,7 @@ pub(super) struct Time(pub(super) Duration);
 impl Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0.as_secs(), self.0.subsec_nanos()) {
-            // The largest unit that is taken on the command line is an hour.
+            // Not in days: "24h" is shown as it is written.
             (seconds @ 3600.., 0) if seconds.is_multiple_of(3600) => write!(f, "{}h", seconds / 3600),
             _ => humantime::format_duration(self.0).fmt(f),
         }
@@ -33,7 +33,7 @@ pub(super) fn duration(text: &str) -> Result<Time, String> {
     units::duration(text)
         .filter(|time| !time.is_zero())
         .map(Time)
-        .ok_or_else(|| "expected a time, such as 500ms or 30s".to_owned())
+        .ok_or_else(|| "expected a time, such as 500ms, 30s or 12h".to_owned())
 }
 
 pub(super) fn size(text: &str) -> Result<Size, String> {

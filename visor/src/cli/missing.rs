@@ -33,7 +33,7 @@ struct Kind {
 }
 
 /// All that can be told from names. `docs/programs.md` has the whole list.
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind {
         does: "starts processes",
         functions: &[
@@ -102,6 +102,12 @@ const KINDS: [Kind; 7] = [
         functions: &["timer_create", "timerfd_create", "setitimer", "alarm", "ualarm"],
         is_in_std: false,
         instead: "sleep in a thread",
+    },
+    Kind {
+        does: "cancels threads",
+        functions: &["pthread_cancel"],
+        is_in_std: false,
+        instead: "have the thread look at a variable, or wait with a time limit; other threads cannot end it",
     },
 ];
 

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod apart;
+mod backup;
 mod build;
 mod c_toolchain;
 mod cache;
@@ -99,6 +100,7 @@ enum Verb {
     Send(durable::send::Send),
     Ps(durable::ps::Ps),
     Show(durable::show::Show),
+    Timeline(durable::timeline::Timeline),
     Result(durable::result::Result),
     Pause(durable::control::Pause),
     Cancel(durable::control::Cancel),
@@ -109,6 +111,7 @@ enum Verb {
     Rewind(durable::fork::Rewind),
     Export(durable::export::Export),
     Import(durable::export::Import),
+    Backup(backup::Backup),
     Key(key::Key),
     Serve(Box<serve::Serve>),
     Deploy(deploy::Deploy),
@@ -171,6 +174,7 @@ fn run() -> ExitCode {
         Verb::Send(verb) => verb.run(),
         Verb::Ps(verb) => verb.run(),
         Verb::Show(verb) => verb.run(),
+        Verb::Timeline(verb) => verb.run(),
         Verb::Result(verb) => verb.run(),
         Verb::Pause(verb) => verb.run(),
         Verb::Cancel(verb) => verb.run(),
@@ -181,6 +185,7 @@ fn run() -> ExitCode {
         Verb::Rewind(verb) => verb.run(),
         Verb::Export(verb) => verb.run(),
         Verb::Import(verb) => verb.run(),
+        Verb::Backup(verb) => verb.run(),
         Verb::Key(verb) => verb.run(),
         Verb::Serve(verb) => verb.run(),
         Verb::Deploy(verb) => verb.run(),
@@ -277,4 +282,52 @@ fn refuse_with(
 fn fail(exit: Exit, error: &dyn Display) -> Exit {
     output::note(format_args!("monohull: {error}"));
     exit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// clap does not ask for what an option requires where that cannot be given. Then the option would be ignored: a checkpoint would not be encrypted.
+    #[test]
+    fn options_of_a_state_folder_are_refused_where_there_is_none() {
+        let refused = |line: &str| {
+            let words = ["monohull"].into_iter().chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_err(), "{line}");
+        };
+        let parsed = |line: &str| {
+            let words = ["monohull"].into_iter().chain(line.split(' '));
+            Cli::try_parse_from(words).map_or_else(|error| panic!("{line}: {error}"), drop);
+        };
+        for option in ["--state-key k", "--id i", "--detach", "--keep 2", "--checkpoint-every 2s", "--child f"] {
+            parsed(&format!("run f {option} --state d"));
+            for instead in ["", " --suspend d", " --watch", " --load all"] {
+                refused(&format!("run f {option}{instead}"));
+            }
+        }
+        parsed("resume i --state-key k --state d");
+        let others =
+            ["--suspend d", "--key f", "--raw", "--isolation mpk", "--cgroup none", "--count 2", "--event n=p"];
+        for instead in others.into_iter().chain(["--server http://h:1"]) {
+            refused(&format!("resume i --state-key k {instead}"));
+        }
+        parsed("resume i --server http://h:1");
+        for option in others {
+            refused(&format!("resume i --server http://h:1 {option}"));
+        }
+        refused("validate f --file-only --server http://h:1");
+        for file in ["export i --to - --state d", "import - --state d"] {
+            refused(file);
+        }
+        for verb in ["ps", "show i", "result i", "pause i", "cancel i", "kill i", "fork i", "checkpoints i", "send i n"]
+        {
+            parsed(&format!("{verb} --state-key k --state d"));
+            for instead in ["--server http://h:1", "--token-file f", "--ca f"] {
+                refused(&format!("{verb} --state-key k {instead}"));
+            }
+        }
+        for option in ["--slot s", "--output f"] {
+            refused(&format!("result i --state-key k {option}"));
+        }
+    }
 }

@@ -26,7 +26,7 @@ use super::languages::{Lang, RUST, manifest};
 use monohull_report::escape::shown;
 use monohull_report::text::quoted;
 use monohull_workflow::document::{Document, Function, Instances, Limits, Step};
-use monohull_workflow::plan::{Separation, Target, TemplatePoint, TimeStampCounter};
+use monohull_workflow::plan::{Checks, Separation, Target, TemplatePoint, TimeStampCounter};
 use monohull_workflow::shape;
 
 /// Create a function crate with a workflow that runs it
@@ -347,7 +347,10 @@ fn workflow(name: &str, image: &str, target: Target) -> String {
         schema: None,
         name: name.to_owned(),
         description: None,
-        functions: BTreeMap::from([(name.to_owned(), Function { image: image.to_owned(), target })]),
+        functions: BTreeMap::from([(
+            name.to_owned(),
+            Function { image: image.to_owned(), target, checks: Checks::default() },
+        )]),
         steps: vec![step],
         inputs: Vec::new(),
         outputs: Vec::new(),

@@ -16,7 +16,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use std::{env, fs, io, process};
 
 use clap::Args;
@@ -26,9 +26,10 @@ use super::real_std::TARGET;
 use monohull_report::escape::shown;
 
 /// What is added: C's `main`, which calls the function of std by which rustc's own would start the program, so panics, exit codes and
-/// the main thread are as in any program. `@START@` is the name of that function ([`start_of_std`]).
+/// the main thread are as in any program. `@START@` is the name of that function ([`start_of_std`]). It is called by its address, so that link-time
+/// optimization leaves it a function of std: what it does for std is no wish of the program's (`missing.rs`).
 const EXPORT: &str = r#"
-#[allow(warnings, clippy::all, unsafe_code)] const _: () = { unsafe extern "Rust" { #[link_name = "@START@"] fn monohull_lang_start(main: &(dyn Fn() -> i32 + Sync + ::std::panic::RefUnwindSafe), argc: isize, argv: *const *const u8, sigpipe: u8) -> isize; } #[unsafe(export_name = "main")] extern "C" fn start(argc: i32, argv: *const *const u8) -> i32 { let run = || { let code = ::std::process::Termination::report(main()); (0..=255u8).find(|status| ::std::process::ExitCode::from(*status) == code).map_or(1, i32::from) }; unsafe { monohull_lang_start(&run, argc as isize, argv, 0) as i32 } } };
+#[allow(warnings, clippy::all, unsafe_code)] const _: () = { unsafe extern "Rust" { #[link_name = "@START@"] fn monohull_lang_start(main: &(dyn Fn() -> i32 + Sync + ::std::panic::RefUnwindSafe), argc: isize, argv: *const *const u8, sigpipe: u8) -> isize; } #[unsafe(export_name = "main")] extern "C" fn start(argc: i32, argv: *const *const u8) -> i32 { let run = || { let code = ::std::process::Termination::report(main()); (0..=255u8).find(|status| ::std::process::ExitCode::from(*status) == code).map_or(1, i32::from) }; let start = ::std::hint::black_box(monohull_lang_start as unsafe extern "Rust" fn(&(dyn Fn() -> i32 + Sync + ::std::panic::RefUnwindSafe), isize, *const *const u8, u8) -> isize); unsafe { start(&run, argc as isize, argv, 0) as i32 } } };
 "#;
 
 /// Says to the linker, in the environment, what it is called for.
@@ -49,10 +50,16 @@ pub(super) struct Wrapper {
 
 /// Why the root cannot be compiled. Compilers say for themselves what is wrong with a source.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", shown(path))]
-struct RootError {
-    path: PathBuf,
-    source: io::Error,
+#[allow(missing_docs, reason = "the messages say what each means")]
+enum RootError {
+    #[error("{}: {source}", shown(path))]
+    File { path: PathBuf, source: io::Error },
+    #[error(
+        "{}: {source}. While {} is compiled, a copy of it lies in its folder; `monohull build` has to be able to write there",
+        shown(path),
+        shown(root)
+    )]
+    NoCopy { path: PathBuf, root: PathBuf, source: io::Error },
 }
 
 impl Wrapper {
@@ -69,7 +76,7 @@ impl Wrapper {
 fn compile(rustc: &Path, arguments: &[OsString]) -> Result<ExitStatus, RootError> {
     let at = |path: &Path| {
         let path = path.to_path_buf();
-        move |source| RootError { path, source }
+        move |source| RootError::File { path, source }
     };
     let Some(unit) = Unit::of(arguments) else {
         return Command::new(rustc).args(arguments).status().map_err(at(rustc));
@@ -91,7 +98,7 @@ fn compile(rustc: &Path, arguments: &[OsString]) -> Result<ExitStatus, RootError
         let text = argument.to_str().unwrap_or_default();
         match text {
             "bin" if before == "--crate-type" => command.arg("cdylib"),
-            _ if Path::new(argument) == unit.root => command.arg(&copy.0),
+            _ if Path::new(argument) == unit.root => command.arg(&copy.path),
             // What cannot be allowed again further down would refuse the added line.
             _ if text.starts_with("--forbid") => command.arg(text.replacen("forbid", "deny", 1)),
             _ if text.starts_with("-F") => command.arg(text.replacen("-F", "-D", 1)),
@@ -100,13 +107,13 @@ fn compile(rustc: &Path, arguments: &[OsString]) -> Result<ExitStatus, RootError
         before = text;
     }
     let mut names = OsString::from("--remap-path-prefix=");
-    names.push(&copy.0);
+    names.push(&copy.path);
     names.push("=");
     names.push(&unit.root);
     command.arg(names);
     let status = command.status().map_err(at(rustc))?;
     if status.success() {
-        unit.settle(&copy.0).map_err(at(&unit.folder))?;
+        unit.settle(&copy.path).map_err(at(&unit.folder))?;
     }
     Ok(status)
 }
@@ -221,25 +228,50 @@ fn symbol_around(file: &[u8], part: &[u8]) -> Option<String> {
 /// A copy that is so old was left by a build that was killed.
 const LEFT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The copy of a root; removed when it goes out of scope.
-struct Copy(PathBuf);
+/// The copy of a root; removed when it goes out of scope. The time at which its folder has changed stays what it was: cargo runs a build script again
+/// if a folder that it names has changed (`cargo::rerun-if-changed=src`).
+struct Copy {
+    path: PathBuf,
+    /// The folder's time. None if something else has changed the folder.
+    changed: Option<SystemTime>,
+}
 
 impl Copy {
     fn make(root: &Path, text: &str) -> Result<Copy, RootError> {
         let stem = root.file_stem().unwrap_or_default().to_string_lossy();
+        let path = root.with_file_name(format!(".monohull-{stem}-{}.rs", process::id()));
+        let changed = changed(folder_of(root));
         remove_left(root, &format!(".monohull-{stem}-"));
-        let copy = Copy(root.with_file_name(format!(".monohull-{stem}-{}.rs", process::id())));
-        match fs::write(&copy.0, text) {
+        let written = fs::write(&path, text);
+        set_changed(root, changed);
+        let copy = Copy { path, changed };
+        match written {
             Ok(()) => Ok(copy),
-            Err(source) => Err(RootError { path: copy.0.clone(), source }),
+            Err(source) => Err(RootError::NoCopy { path: copy.path.clone(), root: root.to_path_buf(), source }),
         }
+    }
+}
+
+/// The folder of a file.
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// When a folder has changed.
+fn changed(folder: &Path) -> Option<SystemTime> {
+    fs::metadata(folder).ok()?.modified().ok()
+}
+
+/// Sets that time of a file's folder. Where that fails a build script runs once more.
+fn set_changed(file: &Path, time: Option<SystemTime>) {
+    if let Some(time) = time {
+        let _ = fs::File::open(folder_of(file)).and_then(|folder| folder.set_modified(time));
     }
 }
 
 /// Removes copies of this root that builds have left which were killed.
 fn remove_left(root: &Path, prefix: &str) {
-    let folder = root.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(folder_of(root)).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let process = name.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_suffix(".rs"));
         let is_copy = process.is_some_and(|process| process.parse::<u32>().is_ok());
@@ -253,8 +285,10 @@ fn remove_left(root: &Path, prefix: &str) {
 
 impl Drop for Copy {
     fn drop(&mut self) {
+        let before = changed(folder_of(&self.path)).filter(|now| Some(*now) == self.changed);
         // The same.
-        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.path);
+        set_changed(&self.path, before);
     }
 }
 
@@ -324,14 +358,23 @@ mod tests {
         {
             fs::write(path(name), "").expect("written");
         }
-        let old = std::time::SystemTime::now() - 2 * LEFT;
+        let old = SystemTime::now() - 2 * LEFT;
         for name in [".monohull-main-1.rs", ".monohull-main-x.rs", ".monohull-lib-1.rs", "main.rs"] {
             let file = fs::File::options().write(true).open(path(name)).expect("opened");
             file.set_modified(old).expect("made older");
         }
+        fs::File::open(folder.path()).and_then(|folder| folder.set_modified(old)).expect("made older");
+        let before = changed(folder.path());
         let copy = Copy::make(&path("main.rs"), "text").expect("copied");
-        assert_eq!(fs::read_to_string(&copy.0).expect("read"), "text");
+        assert_eq!(fs::read_to_string(&copy.path).expect("read"), "text");
         drop(copy);
+        assert!(before.is_some() && changed(folder.path()) == before, "the folder is as it was");
+        // But not if something else has changed it.
+        let copy = Copy::make(&path("main.rs"), "text").expect("copied");
+        fs::write(path("other.rs"), "").expect("written");
+        fs::remove_file(path("other.rs")).expect("removed");
+        drop(copy);
+        assert!(changed(folder.path()) > before);
         let mut left: Vec<_> = fs::read_dir(folder.path()).expect("a list").flatten().map(|e| e.file_name()).collect();
         left.sort();
         assert_eq!(left, [".monohull-lib-1.rs", ".monohull-main-2.rs", ".monohull-main-x.rs", "main.rs"]);

@@ -15,7 +15,7 @@ use super::build::BuildError;
 use super::wasm::Wanted;
 use super::{python, wasm};
 use monohull_ipc::sealed::seal;
-use monohull_workflow::{Plan, Target};
+use monohull_workflow::{Checks, Making, Plan, Target};
 
 /// Sealed memory files with images. They are there as long as this is.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(super) fn replace_programs_of(plan: &mut Plan, known: &[[u8; 32]]) -> Result
     let (mut files, mut hashes) = (Vec::new(), Vec::new());
     for (index, function) in plan.functions.iter_mut().enumerate() {
         let wanted = Wanted { known: known.get(index), ..Wanted::here() };
-        let (file, hash) = image_of(&function.image, function.target, wanted)?.unzip();
+        let (file, hash) = image_of(&function.image, function.making, wanted)?.unzip();
         hashes.push(hash.flatten());
         if let Some(file) = file {
             // The engine opens it in this process, and takes it as it is.
@@ -52,13 +52,18 @@ pub(super) fn replace_programs_of(plan: &mut Plan, known: &[[u8; 32]]) -> Result
 type Made = (OwnedFd, Option<[u8; 32]>);
 
 /// The image of what a workflow file names, if that is a program.
-pub(super) fn image_of(path: &Path, target: Target, wanted: Wanted<'_>) -> Result<Option<Made>, BuildError> {
+pub(super) fn image_of(path: &Path, making: Making, wanted: Wanted<'_>) -> Result<Option<Made>, BuildError> {
+    let Making { target, checks } = making;
     let is_python = path.exists() && python::is_program(path);
     if target == Target::Wasi && !is_python {
         return Err(BuildError::NoPythonProgram(path.to_path_buf()));
     }
-    if wasm::is_program(path) {
-        let image = wasm::cached_image(path, wanted)?;
+    let is_wasm = wasm::is_program(path);
+    if checks == Checks::Explicit && !is_wasm {
+        return Err(BuildError::NoWasm { path: path.to_path_buf(), option: "\"checks\": \"explicit\"" });
+    }
+    if is_wasm {
+        let image = wasm::cached_image(path, checks, wanted)?;
         let file = seal(&image, 0).map_err(|source| BuildError::File { path: path.to_owned(), source })?;
         Ok(Some((file, None)))
     } else if is_python {

@@ -6,10 +6,14 @@
 //! | what | by | is |
 //! | --- | --- | --- |
 //! | the linker | rustc's flags (`rust_flags.rs`) | `monohull ld` |
-//! | the C and C++ compilers of build scripts | `CC_…`, `CXX_…` | `monohull cc`, `monohull c++` |
+//! | the C and C++ compilers of build scripts | `CC_…`, `CXX_…` | `monohull cc`, `monohull c++`; for what runs on the host, the host's |
 //! | rustc, for the root of a program | `RUSTC_WORKSPACE_WRAPPER` | `monohull rustc-wrapper` (`program_root.rs`) |
 //!
-//! Such a program is one word, so each is a script of one line in the user's cache. cargo makes a crate anew whose wrapper has another path, so that of
+//! Function and host are one target to a build script, so it asks for the same C compiler in both cases. Cargo gives it a folder for what it
+//! makes (`OUT_DIR`), and that of a crate which is compiled for the function lies below one that is called after the target; that of one which
+//! build scripts or macros use does not.
+//!
+//! Such a program is one word, so each is a small script in the user's cache. cargo makes a crate anew whose wrapper has another path, so that of
 //! `rustc-wrapper` names the content of the libc: crates are linked with the one that is there, also after an upgrade.
 
 use std::ffi::OsString;
@@ -44,10 +48,19 @@ impl Tools {
         let of_libc = folder.join(short_hash(libc));
         fs::create_dir_all(&of_libc)?;
         let quoted = program.to_string_lossy().replace('\'', r"'\''");
-        for (folder, name, verb) in
-            [(&folder, "cc", "cc"), (&folder, "c++", "c++"), (&folder, LINKER, "ld"), (&of_libc, WRAPPER, WRAPPER)]
-        {
-            let (path, text) = (folder.join(name), format!("#!/bin/sh\nexec '{quoted}' {verb} \"$@\"\n"));
+        let run = |verb: &str| format!("#!/bin/sh\nexec '{quoted}' {verb} \"$@\"\n");
+        let compiler = |verb: &str, host: &str| {
+            format!(
+                "#!/bin/sh\ncase \"$OUT_DIR/\" in\n/ | */{TARGET}/*) exec '{quoted}' {verb} \"$@\" ;;\n*) exec {host} \"$@\" ;;\nesac\n"
+            )
+        };
+        for (folder, name, text) in [
+            (&folder, "cc", compiler("cc", "${HOST_CC:-${CC:-cc}}")),
+            (&folder, "c++", compiler("c++", "${HOST_CXX:-${CXX:-c++}}")),
+            (&folder, LINKER, run("ld")),
+            (&of_libc, WRAPPER, run(WRAPPER)),
+        ] {
+            let path = folder.join(name);
             if fs::read_to_string(&path).is_ok_and(|old| old == text) {
                 continue;
             }

@@ -19,13 +19,14 @@ use super::isolation::{Isolation, granted};
 use super::programs::replace_programs_of;
 use super::progress::Terminal;
 use super::setting::saved_plan;
+use super::slots::one_standard_input;
 use super::suspend::{self, Begin, Origin};
 use monohull_abi::event::EVENT_SEPARATOR;
 use monohull_abi::number::EVENT_WAIT;
 use monohull_checkpoint::Key;
 use monohull_domain::checkpoint::Lineage;
 use monohull_domain::checkpoint::record::ThreadState;
-use monohull_durable::InvalidId;
+use monohull_durable::{InvalidId, InvocationId};
 use monohull_engine::{Event, RunOptions};
 use monohull_report::Progress;
 use monohull_report::escape::shown;
@@ -51,18 +52,18 @@ pub(super) struct Resume {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["suspend", "key", "raw", "isolation", "cgroup", "count", "copy", "server"])]
     state: Option<PathBuf>,
     /// The file of the key that the state folder is encrypted with
-    #[arg(long, value_name = "FILE", requires = "state")]
+    #[arg(long, value_name = "FILE", requires = "state", conflicts_with_all = ["suspend", "events", "key", "raw", "isolation", "cgroup", "count", "copy", "server"])]
     state_key: Option<PathBuf>,
     #[command(flatten)]
     server: Server,
-    /// Suspend the workflow again if it only waits, for a second or longer
-    #[arg(long, value_name = "DIR")]
+    /// Suspend the workflow again if it only waits, for a second or longer; the user's own key seals that checkpoint
+    #[arg(long, value_name = "DIR", conflicts_with = "server")]
     suspend: Option<PathBuf>,
     /// Give it an event with what is in a file; `-` is standard input. Events are kept until they are waited for
-    #[arg(long = "event", value_name = "NAME=PATH", value_parser = named_file, conflicts_with = "state")]
+    #[arg(long = "event", value_name = "NAME=PATH", value_parser = named_file, conflicts_with_all = ["state", "server"])]
     events: Vec<(String, PathBuf)>,
-    /// Resume this many copies, each in a process of its own; each output file has the copy's number before its extension
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=copies::COUNT_MAX))]
+    /// Resume this many copies, up to 1000, each in a process of its own; each output file has the copy's number before its extension
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=copies::COUNT_MAX), conflicts_with = "server")]
     count: Option<u32>,
     /// Which of these this process is
     #[arg(long, value_name = "INDEX/COUNT", hide = true, conflicts_with = "count")]
@@ -71,19 +72,19 @@ pub(super) struct Resume {
     #[arg(long, value_name = "DESCRIPTORS", hide = true, requires = "copy")]
     given: Option<Given>,
     /// The key that must have sealed the checkpoint; without it the user's own
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
     key: Option<PathBuf>,
     /// How functions are isolated from the system; without it as `run` was asked to
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, conflicts_with = "server")]
     isolation: Option<Isolation>,
     /// Whether the process of the workflow has a control group of its own; without it as `run` was asked to
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, conflicts_with = "server")]
     cgroup: Option<CgroupMode>,
     /// Print one JSON document; what functions print is in it
     #[arg(long)]
     json: bool,
     /// Print control characters in what functions print as they are; without it they are escaped, because a terminal acts on them
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "server"])]
     raw: bool,
 }
 
@@ -135,6 +136,12 @@ impl Resume {
                 Err(error @ InvalidId) => super::fail(Exit::Usage, &error),
             };
         }
+        if let Some(option) = self.server.option_without_server() {
+            return super::fail(Exit::Usage, &format!("{option} is for --server: a checkpoint is a file"));
+        }
+        if let Err(why) = one_standard_input(self.events.iter().map(|(_, path)| path.as_os_str())) {
+            return super::fail(Exit::Usage, &why);
+        }
         if self.copy.is_some() {
             // A copy ends with the process that has asked for it.
             let _ = prctl::set_pdeathsig(Signal::SIGKILL);
@@ -152,9 +159,13 @@ impl Resume {
             Some(given) => {
                 given.take().map(|saved| (saved, None, None)).map_err(|error| self.refuse(Exit::Host, "host", &error))
             }
-            None => self
-                .read(|path, key| Saved::read_for_one(path, key, saved_plan))
-                .map_err(|unread| unread.say(self.json)),
+            None => self.read(|path, key| Saved::read_for_one(path, key, saved_plan)).map_err(|unread| {
+                let exit = unread.say(self.json);
+                if !self.checkpoint.exists() && self.checkpoint.to_string_lossy().parse::<InvocationId>().is_ok() {
+                    super::output::note("  the id of a durable invocation needs --state DIR or --server ADDRESS");
+                }
+                exit
+            }),
         };
         let (mut saved, later, _) = match read {
             Ok(read) => read,
@@ -229,6 +240,10 @@ impl Resume {
             Err(ProcessError::Unfit(why)) => {
                 let why = format_args!("{}: {why}", shown(&self.checkpoint));
                 self.refuse(Exit::Usage, "invocation", &why)
+            }
+            Err(ProcessError::NotResumed { why, passing }) => {
+                let why = format_args!("{}: it cannot go on now: {why}", shown(&self.checkpoint));
+                self.refuse(if passing { Exit::Host } else { Exit::Usage }, "host", &why)
             }
             Err(error) => self.refuse(Exit::Host, "host", &error),
         }

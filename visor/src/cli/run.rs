@@ -1,6 +1,8 @@
 //! `monohull run`: runs a workflow file and ends with the workflow's outcome.
 
 use std::fmt::Display;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use super::progress::Terminal;
 use super::run_templates::RunTemplates;
 use super::setting::Setting;
 use super::single::{self, Given};
-use super::slots;
+use super::slots::{self, one_standard_input};
 use super::suspend::{self, Begin, Origin};
 use monohull_durable::{InvocationId, KEEP_MAX};
 use monohull_engine::{Event, IsolationWish, RunOptions, output_file};
@@ -75,26 +77,26 @@ pub(super) struct Run {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["watch", "suspend", "load"])]
     state: Option<PathBuf>,
     /// The file of the key that the state folder is encrypted with; `monohull key new` makes one. A new folder is encrypted if there is one
-    #[arg(long, value_name = "FILE", requires = "state")]
+    #[arg(long, value_name = "FILE", requires = "state", conflicts_with_all = ["watch", "suspend", "load"])]
     state_key: Option<PathBuf>,
     /// The id of the invocation in the state folder: 1 to 64 letters, digits, `-` and `_`. The same invocation again is not started twice
-    #[arg(long, value_name = "ID", requires = "state")]
+    #[arg(long, value_name = "ID", requires = "state", conflicts_with_all = ["watch", "suspend", "load"])]
     id: Option<InvocationId>,
     /// End with exit code 4 when the workflow waits for the first time; `monohull wake` goes on with it
-    #[arg(long, requires = "state")]
+    #[arg(long, requires = "state", conflicts_with_all = ["watch", "suspend", "load"])]
     detach: bool,
     /// Keep the last N checkpoints of the invocation, which `monohull fork` and `monohull rewind` can go back to; by default 16
-    #[arg(long, value_name = "N", requires = "state", value_parser = clap::value_parser!(u32).range(1..=i64::from(KEEP_MAX)))]
+    #[arg(long, value_name = "N", requires = "state", conflicts_with_all = ["watch", "suspend", "load"], value_parser = clap::value_parser!(u32).range(1..=i64::from(KEEP_MAX)))]
     keep: Option<u32>,
     /// Make a checkpoint this often while the workflow computes (`2s`, `500ms`), not only when it waits: after a kill, `monohull wake` goes
     /// on from the last one
-    #[arg(long, value_name = "TIME", requires = "state", value_parser = interval)]
+    #[arg(long, value_name = "TIME", requires = "state", conflicts_with_all = ["watch", "suspend", "load"], value_parser = interval)]
     checkpoint_every: Option<Duration>,
     /// Move the workflow's clock where it only waits for a time, instead of waiting: a month passes in milliseconds
     #[arg(long, conflicts_with_all = ["watch", "suspend", "checkpoint_every"])]
     skip_time: bool,
     /// The file of a workflow that functions start as a child; without it `NAME.json` beside the file that names it
-    #[arg(long = "child", value_name = "FILE", requires = "state")]
+    #[arg(long = "child", value_name = "FILE", requires = "state", conflicts_with_all = ["watch", "suspend", "load"])]
     children: Vec<PathBuf>,
     /// Give the workflow an event at its start: `NAME=PATH` says what is in the file
     #[arg(long = "event", value_name = "NAME=PATH", value_parser = durable::send::named_file, conflicts_with_all = ["watch", "suspend", "state"])]
@@ -147,6 +149,9 @@ enum InvocationError {
     /// an input slot has no file
     #[error("the input slot {slot} needs a file: --input {name}=PATH (--input {name}= for an empty input)")]
     InputMissing { slot: String, name: String },
+    /// standard input is read twice
+    #[error("{0}")]
+    Standard(&'static str),
     /// an output cannot be written
     #[error("--output: slot {slot}: {why}")]
     Output { slot: String, why: String },
@@ -176,6 +181,9 @@ impl InvocationError {
 
 impl Run {
     pub(super) fn run(&self) -> Exit {
+        if self.watch && self.inputs.iter().any(|(_, path)| path.as_os_str() == "-") {
+            return self.refuse(Exit::Usage, "invocation", &"standard input is read once, and --watch runs again");
+        }
         if self.watch && !single::is_program(&self.file) {
             return super::watch::run(&self.file);
         }
@@ -318,6 +326,9 @@ impl Run {
         }
         check_slots("input", &self.inputs, plan.inputs.iter().map(|input| input.slot.as_str()))?;
         check_slots("output", &self.outputs, plan.outputs.iter().map(|output| output.slot.as_str()))?;
+        let given = self.inputs.iter().chain(&self.events).map(|(_, path)| path);
+        one_standard_input(given.chain([&self.file]).map(|path| path.as_os_str()))
+            .map_err(InvocationError::Standard)?;
         for input in &plan.inputs {
             if input.path.is_none() && !self.inputs.iter().any(|(slot, _)| *slot == input.slot) {
                 return Err(InvocationError::InputMissing { slot: quoted(&input.slot), name: input.slot.clone() });
@@ -359,8 +370,21 @@ impl Run {
             }
         }
         for (slot, path) in &self.outputs {
-            let checked = if path.as_os_str() == "-" { Err(NO_FILE.to_owned()) } else { output_file::check(path) };
+            let checked = match path.as_os_str() {
+                dash if dash == "-" => Err(NO_FILE.to_owned()),
+                _ if self.json && is_standard_output(path) => {
+                    Err("standard output has the report's document".to_owned())
+                }
+                _ => output_file::check(path),
+            };
             checked.map_err(|why| InvocationError::Output { slot: quoted(slot), why })?;
+        }
+        let files: Vec<_> = self.outputs.iter().map(|(_, path)| one_file(path)).collect();
+        for (index, (slot, _)) in self.outputs.iter().enumerate() {
+            if let Some(other) = files[..index].iter().position(|file| file.is_some() && *file == files[index]) {
+                let why = format!("slot {} is written to the same file", quoted(&self.outputs[other].0));
+                return Err(InvocationError::Output { slot: quoted(slot), why });
+            }
         }
         Ok(())
     }
@@ -368,6 +392,23 @@ impl Run {
     /// Says why nothing runs.
     fn refuse(&self, exit: Exit, blame: &str, error: &dyn Display) -> Exit {
         suspend::refuse(exit, blame, error, self.json)
+    }
+}
+
+fn is_standard_output(path: &Path) -> bool {
+    let of = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let output = of(Path::new("/dev/stdout"));
+    output.is_some() && of(path) == output
+}
+
+/// What a path leads to, if that is a file or will be one: not a device, which may take several.
+fn one_file(path: &Path) -> Option<PathBuf> {
+    match fs::canonicalize(path) {
+        Ok(file) => Some(file).filter(|file| file.is_file()),
+        Err(_) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
+        }
     }
 }
 

@@ -37,7 +37,7 @@ use monohull_ipc::sealed::{seal, seal_written};
 use monohull_report::{RunReport, StartKind, Status};
 use monohull_sys::sealed_bytes::SealedBytes;
 use monohull_worker::cgroup::CgroupMode;
-use monohull_worker::{KeptTemplates, NotMade, Template, make_template, template_instances};
+use monohull_worker::{KeptTemplates, NotMade, OF_THE_HOST, Template, make_template, template_instances};
 use monohull_workflow::Plan;
 use monohull_workflow::plan::TemplateInstance;
 
@@ -61,6 +61,8 @@ pub(super) struct RunTemplates {
     known: Vec<Option<[u8; 32]>>,
     /// Of each instance that may have one.
     sought: Vec<Sought>,
+    /// The workflow can have none.
+    is_of_host: bool,
 }
 
 /// What was sought.
@@ -118,7 +120,7 @@ impl Note {
 impl RunTemplates {
     /// Those of a workflow whose functions have these images, as far as that is known.
     pub(super) fn new(known: Vec<Option<[u8; 32]>>) -> RunTemplates {
-        RunTemplates { known, sought: Vec::new() }
+        RunTemplates { known, sought: Vec::new(), is_of_host: false }
     }
 
     /// Says in the report why there can be no templates. Whether any are to be made.
@@ -135,6 +137,12 @@ impl RunTemplates {
                 _ => {}
             }
             sought.is_wanted = start.kind == StartKind::Main && sought.found == Found::Nothing;
+        }
+        let mut instances = report.steps.iter_mut().flat_map(|step| &mut step.instances);
+        if self.is_of_host
+            && let Some(start) = instances.find_map(|instance| instance.start.as_deref_mut())
+        {
+            start.no_template = Some(OF_THE_HOST.to_owned());
         }
         report.note_start();
         report.status == Status::Done && self.sought.iter().any(|sought| sought.is_wanted)
@@ -239,6 +247,7 @@ impl RunTemplates {
 
 impl KeptTemplates for RunTemplates {
     fn find(&mut self, workflow: &Arc<Ready>, keys: bool) -> Vec<Arc<Template>> {
+        self.is_of_host = !workflow.is_self_contained();
         let instances = template_instances(workflow);
         let names = if instances.is_empty() { None } else { Names::of(workflow, keys) };
         let Some(names) = names else { return Vec::new() };

@@ -15,13 +15,12 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use super::output;
 use super::real_std::TARGET;
-use super::{cargo, output};
 
 /// Conditions that our target meets. Cargo joins the flags of all that hold in the order of their texts, and of two flags that contradict
 /// each other rustc takes the latter: the first of these comes behind nearly all that users write.
@@ -37,12 +36,12 @@ pub(super) enum Theirs {
 }
 
 impl Theirs {
-    /// Asks cargo for those of the crate with this manifest, unless the environment has some. This starts cargo, so it is done once.
-    pub(super) fn find(manifest: &Path) -> Theirs {
+    /// Asks cargo for those of the crate that this command is for, unless the environment has some. This starts cargo, so it is done once.
+    pub(super) fn find(cargo: Command) -> Theirs {
         if let Some(flags) = from_environment() {
             return Theirs::Flags(flags);
         }
-        let configured = Configured::ask(manifest);
+        let configured = Configured::ask(cargo);
         if !configured.for_target {
             return Theirs::Flags(configured.build);
         }
@@ -101,8 +100,7 @@ impl Default for Configured {
 }
 
 impl Configured {
-    fn ask(manifest: &Path) -> Configured {
-        let mut ask = cargo::command(manifest);
+    fn ask(mut ask: Command) -> Configured {
         ask.args(["-Zunstable-options", "config", "get", "--format=json"]).env("RUSTC_BOOTSTRAP", "1");
         // Remarks are about variables of the environment, which are read here.
         let answer = ask.stdin(Stdio::null()).stderr(Stdio::null()).output();

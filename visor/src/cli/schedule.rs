@@ -1,5 +1,7 @@
 //! `monohull schedule` and `unschedule`: workflows that a server starts at times of a cron expression.
 
+use std::ffi::OsStr;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::{Args, ValueEnum};
@@ -9,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
+use super::slots::one_standard_input;
 use monohull_report::escape::Line;
 
 /// Let a server start a workflow at times of a cron expression
@@ -84,6 +87,8 @@ impl Schedule {
     }
 
     fn define(&self) -> Result<Value, ClientError> {
+        let paths = self.inputs.iter().filter_map(|input| input.split_once('=')).map(|(_, path)| OsStr::new(path));
+        one_standard_input(paths).map_err(|why| ClientError::Usage(why.to_owned()))?;
         let mut inputs = Map::new();
         for input in &self.inputs {
             let (slot, path) = input

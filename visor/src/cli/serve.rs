@@ -45,6 +45,10 @@ pub(super) struct Serve {
     /// SIGHUP; by default none
     #[arg(long, value_name = "FILE")]
     grants: Option<PathBuf>,
+    /// What begins addresses by which clients reach this server, such as `https://ships.example`; functions write links for callbacks
+    /// with it; by default they have the path alone
+    #[arg(long, value_name = "URL", value_parser = public_url)]
+    public_url: Option<String>,
     /// A file with the bearer token that clients must send; $MONOHULL_TOKEN does the same; by default there is none
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -58,6 +62,10 @@ pub(super) struct Serve {
     /// in force
     #[arg(long, value_enum)]
     process: Option<Process>,
+    /// Memory that processes may have which wait for another invocation of their workflow; 0: none waits; by default an eighth of the
+    /// host's memory, or of what the server's control group may have
+    #[arg(long, value_name = "SIZE", value_parser = size_or_none)]
+    reused_memory: Option<Size>,
     /// Invocations that run at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().concurrency))]
     concurrency: u16,
@@ -223,10 +231,12 @@ impl Serve {
             tls,
             state_key: self.state_key,
             grants: self.grants,
+            public_url: self.public_url.unwrap_or_default(),
             token,
             threads: self.threads.into(),
             prefork: self.prefork.into(),
             process: self.process.map(Process::plan),
+            reused_memory: self.reused_memory.map(|size| size.0),
             concurrency: self.concurrency.into(),
             queue: self.queue.into(),
             body: self.max_body.0,
@@ -296,6 +306,20 @@ fn listen(text: &str) -> Result<Listen, String> {
             address.map_err(|_| "expected ADDRESS:PORT, unix:PATH or systemd".to_owned())
         }
     }
+}
+
+/// The beginning of addresses, without a slash at its end.
+fn public_url(text: &str) -> Result<String, String> {
+    let uri: Option<hyper::Uri> = text.parse().ok();
+    let is_one = |uri: &hyper::Uri| {
+        let has_host = uri.host().is_some_and(|host| !host.is_empty());
+        let has_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+        matches!(uri.scheme_str(), Some("http" | "https")) && has_host && !has_user && uri.query().is_none()
+    };
+    if !uri.as_ref().is_some_and(is_one) || text.contains('#') {
+        return Err("expected http://HOST or https://HOST, with a port and a path if need be".to_owned());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
 }
 
 /// The defaults; the folder is no matter here.

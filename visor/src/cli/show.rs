@@ -31,9 +31,9 @@ fn process_use(process: &ProcessReport) -> String {
 pub(super) fn report(report: &RunReport) -> String {
     let mut text = String::new();
     for (slot, output) in &report.output {
-        output_slot(&mut text, slot, output);
+        output_slot(&mut text, slot, output, report.error.is_none());
     }
-    let _ = writeln!(text, "{}", table(report));
+    let _ = writeln!(text, "{}", super::table::text(&table(report)));
     let modules = if report.modules.is_empty() { "none".to_owned() } else { report.modules.join(", ") };
     let _ = writeln!(text, "workflow    {} {}", report.workflow, report.status.name());
     let _ = writeln!(text, "total       {}", time(report.duration_us));
@@ -92,27 +92,19 @@ fn given_up(sandbox: &Sandbox) -> String {
     )
 }
 
+/// A row for each instance, as narrow as a terminal: how often it was tried is a column of a run in which one was tried again.
 fn table(report: &RunReport) -> Table {
-    let mut table = super::table::new([
-        "step",
-        "instance",
-        "status",
-        "start",
-        "load",
-        "run",
-        "park",
-        "bytes in",
-        "bytes out",
-        "attempts",
-    ]);
+    let mut instances = report.steps.iter().flat_map(|step| &step.instances);
+    let is_tried_again = instances.any(|instance| instance.attempts > 1);
+    let head = ["step", "status", "start", "load", "run", "park", "in", "out"];
+    let mut table = super::table::new(head.into_iter().chain(is_tried_again.then_some("attempts")));
     for step in &report.steps {
         if step.instances.is_empty() {
-            table.add_row([&*step.name, "-", step.status.name()]);
+            table.add_row([&*step.name, step.status.name()]);
         }
         for instance in step.instances.iter().take(ROWS_PER_STEP) {
-            table.add_row([
-                step.name.clone(),
-                instance.index.to_string(),
+            let cells = [
+                format!("{}[{}]", step.name, instance.index),
                 instance.status.name().to_owned(),
                 time(instance.start_us),
                 time(instance.load_us),
@@ -120,21 +112,22 @@ fn table(report: &RunReport) -> Table {
                 time(instance.park_us),
                 bytes(instance.bytes_in),
                 bytes(instance.bytes_out),
-                instance.attempts.to_string(),
-            ]);
+            ];
+            table.add_row(cells.into_iter().chain(is_tried_again.then(|| instance.attempts.to_string())));
         }
         if let Some(more) = step.instances.len().checked_sub(ROWS_PER_STEP).filter(|&more| more > 0) {
             let failed = step.instances[ROWS_PER_STEP..].iter().filter(|instance| instance.status == Status::Failed);
-            table.add_row([step.name.clone(), format!("+ {more}"), format!("{} failed", failed.count())]);
+            table.add_row([format!("{} + {more}", step.name), format!("{} failed", failed.count())]);
         }
     }
-    for column in table.column_iter_mut().skip(3) {
+    for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
 }
 
-fn output_slot(text: &mut String, slot: &str, output: &OutputReport) {
+/// `is_lost`: it was not asked for. Otherwise the error says what has become of it.
+fn output_slot(text: &mut String, slot: &str, output: &OutputReport, is_lost: bool) {
     let size = bytes(output.bytes);
     match (&output.path, &output.content) {
         (Some(path), _) => {
@@ -150,8 +143,11 @@ fn output_slot(text: &mut String, slot: &str, output: &OutputReport) {
                 let _ = writeln!(text, "  … {more} more lines; --output {slot}=PATH keeps them");
             }
         }
-        (None, _) => {
+        (None, _) if is_lost => {
             let _ = writeln!(text, "{slot} ({size}); --output {slot}=PATH keeps it");
+        }
+        (None, _) => {
+            let _ = writeln!(text, "{slot} ({size})");
         }
     }
 }
@@ -210,7 +206,7 @@ fn place(place: &CodePlace) -> String {
 }
 
 /// Microseconds with a unit that keeps the number short.
-fn time(us: u64) -> String {
+pub(super) fn time(us: u64) -> String {
     match us {
         0..10_000 => format!("{us} µs"),
         10_000..10_000_000 => format!("{:.1} ms", us as f64 / 1e3),
@@ -276,6 +272,7 @@ mod tests {
             suspended: None,
             not_suspended: None,
             published: Default::default(),
+            told_to_end: false,
             sent: Vec::new(),
             sandbox: None,
             process: None,
@@ -287,7 +284,7 @@ mod tests {
     fn the_table_has_times_bytes_and_the_isolation() {
         let text = report(&sample(2));
         for part in
-            ["│ map  ┆ 1 ", "12 µs", "34.0 ms", "56.0 s", "16.00 MiB", "210 µs", "mm, stdio", "process", "w done"]
+            ["map[1]  done", "12 µs", "34.0 ms", "56.0 s", "16.00 MiB", "210 µs", "mm, stdio", "process", "w done"]
         {
             assert!(text.contains(part), "{part} in {text}");
         }

@@ -27,6 +27,9 @@ pub(super) struct Given {
     /// Of a program: set a variable of its environment
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     environment: Vec<(String, String)>,
+    /// Of a WebAssembly program: check each address by instructions, instead of by pages without access
+    #[arg(long)]
+    explicit_checks: bool,
     /// Arguments of a program
     #[arg(last = true, value_name = "ARGUMENT")]
     arguments: Vec<String>,
@@ -38,6 +41,7 @@ impl Given {
         match self {
             Given { directories, .. } if !directories.is_empty() => Some("--dir"),
             Given { environment, .. } if !environment.is_empty() => Some("--env"),
+            Given { explicit_checks: true, .. } => Some("--explicit-checks"),
             Given { arguments, .. } if !arguments.is_empty() => Some("an argument"),
             _ => None,
         }
@@ -62,6 +66,9 @@ impl Given {
             "env": environment,
         });
         let mut document = json!({ "name": "app", "functions": { "app": { "image": name } }, "files": directories });
+        if self.explicit_checks {
+            document["functions"]["app"]["checks"] = json!("explicit");
+        }
         if has_input {
             step["stdin"] = json!(INPUT);
             document["inputs"] = json!([INPUT]);
@@ -87,8 +94,13 @@ pub(super) fn is_program(path: &Path) -> bool {
 
 /// What a file is that is called like a program and is none; nothing for one that may be a workflow file.
 pub(super) fn looks_like_a_program(path: &Path) -> Option<&'static str> {
-    let end = path.extension().and_then(OsStr::to_str).filter(|_| path.is_file())?;
+    let end = path.extension().and_then(OsStr::to_str)?;
     match end {
+        "wasm" | "js" | "mjs" | "cjs" | "py" | "so" if !path.exists() => {
+            Some("called like a program, and there is no such file")
+        }
+        _ if !path.is_file() => None,
+        "wat" | "wast" => Some("WebAssembly as text and no program: `wat2wasm FILE` (wabt) makes one"),
         "c" => Some("source and no program: `monohull cc FILE -o IMAGE.so` makes one"),
         "cc" | "cpp" | "cxx" => Some("source and no program: `monohull c++ FILE -o IMAGE.so` makes one"),
         "rs" => Some("source and no program: `monohull build` makes one of its crate"),

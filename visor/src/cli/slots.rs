@@ -14,6 +14,22 @@ pub(super) fn split(text: &OsStr) -> Option<(&str, &OsStr)> {
     Some((name, OsStr::from_bytes(&bytes[at + 1..])))
 }
 
+/// Refuses two files that are standard input: what reads it second gets nothing.
+pub(super) fn one_standard_input<'p>(paths: impl Iterator<Item = &'p OsStr>) -> Result<(), &'static str> {
+    match paths.filter(|path| *path == "-").count() {
+        0 | 1 => Ok(()),
+        _ => Err("standard input (`-`) is given twice, and is read once"),
+    }
+}
+
+/// A parser of a file that is neither of the standard ones.
+pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|text: OsString| match text == "-" {
+        true => Err("`-` is no file here; `./-` is a file of that name"),
+        false => Ok(PathBuf::from(text)),
+    })
+}
+
 /// A parser of an input: the path may be empty.
 pub(super) fn input() -> impl TypedValueParser<Value = (String, PathBuf)> {
     parser(|slot, _| !slot.is_empty())

@@ -19,7 +19,7 @@ use monohull_domain::image;
 use monohull_engine::mounts;
 use monohull_host_files::input;
 use monohull_report::escape::{json_path, shown};
-use monohull_workflow::{self as workflow, Blame, Checked, Level, Mistake, Plan, Reference, Target};
+use monohull_workflow::{self as workflow, Blame, Checked, Level, Making, Mistake, Plan, Reference};
 
 /// Check a workflow file and what it refers to, and report the mistakes, all up to a hundred; with --server what that server would
 /// refuse
@@ -32,7 +32,7 @@ pub(super) struct Validate {
     /// The workflow file, `-` for standard input
     file: PathBuf,
     /// Check the file alone, and not the images, disk images, directories and input files that it names
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     file_only: bool,
     /// Print one JSON document
     #[arg(long)]
@@ -59,6 +59,10 @@ fn is_zero(count: &usize) -> bool {
 
 impl Validate {
     pub(super) fn run(&self) -> Exit {
+        if let Some(option) = self.server.option_without_server() {
+            let why = format!("{option} is for --server, which asks a server");
+            return super::refuse(self.json, Exit::Usage, "invocation", &why);
+        }
         let bytes = match workflow::read_file(&self.file) {
             Ok(bytes) => bytes,
             Err(error) => return super::refuse(self.json, Exit::Usage, "invocation", &error),
@@ -116,7 +120,7 @@ impl Validate {
 /// What is wrong with something that a workflow file refers to, and the party at fault.
 fn judge(reference: Reference<'_>) -> Result<(), (Blame, String)> {
     match reference {
-        Reference::Function { name, image, target } => judge_image(name, image, target),
+        Reference::Function { name, image, making } => judge_image(name, image, making),
         Reference::Mount(mount) => mounts::inspect(mount).map_err(|message| (Blame::Workflow, message)),
         Reference::Input(path) => match input::open(path) {
             Ok(_) => Ok(()),
@@ -125,8 +129,8 @@ fn judge(reference: Reference<'_>) -> Result<(), (Blame, String)> {
     }
 }
 
-fn judge_image(name: &str, path: &Path, target: Target) -> Result<(), (Blame, String)> {
-    match image_of(path, target, Wanted::here()) {
+fn judge_image(name: &str, path: &Path, making: Making) -> Result<(), (Blame, String)> {
+    match image_of(path, making, Wanted::here()) {
         Ok(None) => {}
         Ok(Some(_)) => return Ok(()),
         Err(error) => return Err((error.blame(), error.to_string())),

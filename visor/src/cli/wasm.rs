@@ -31,6 +31,7 @@ use monohull_checkpoint::Processor;
 use monohull_domain::image::Image;
 use monohull_engine::options::folder_beside_program;
 use monohull_ipc::sealed::seal;
+use monohull_workflow::Checks;
 use monohull_workflow::units::show_size;
 
 /// What every WebAssembly program begins with, module or component.
@@ -47,15 +48,6 @@ pub(super) const MEMORY: u64 = 4 << 30;
 pub(super) const SECONDS: u64 = 300;
 /// Most of what the compiler says that is kept.
 const SAID_MAX: u64 = 16 << 10;
-
-/// What keeps a program in its memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Checks {
-    /// Pages without access around it.
-    Guards,
-    /// Instructions that compare each address.
-    Explicit,
-}
 
 /// Which instructions the code may have: a level of the x86-64 ABI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -122,8 +114,8 @@ pub(super) struct Settings {
 
 impl Settings {
     /// What workflow files that name a program get.
-    pub(super) fn usual(level: Level) -> Settings {
-        Settings { checks: Checks::Guards, level, memory: MEMORY, seconds: SECONDS }
+    pub(super) fn usual(level: Level, checks: Checks) -> Settings {
+        Settings { checks, level, memory: MEMORY, seconds: SECONDS }
     }
 }
 
@@ -142,7 +134,7 @@ pub(super) fn is_program(path: &Path) -> bool {
 }
 
 fn is_script(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "js" || end == "mjs")
+    path.extension().is_some_and(|end| end == "js" || end == "mjs" || end == "cjs")
 }
 
 /// The module of a program: the file, or for JavaScript the interpreter with the file attached.
@@ -186,15 +178,15 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>, settings: Settin
 }
 
 /// The image of a program that a workflow file names: from the cache, or compiled now.
-pub(super) fn cached_image(program: &Path, wanted: Wanted<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn cached_image(program: &Path, checks: Checks, wanted: Wanted<'_>) -> Result<Vec<u8>, BuildError> {
     let tools = tools()?;
     let bytes = module(&tools, program)?;
     choose(wanted, |level| {
-        let entry = Entry::of("wasi", identity(&tools, &bytes, level)?);
+        let entry = Entry::of("wasi", identity(&tools, &bytes, level, checks)?);
         if let Some(image) = entry.as_ref().and_then(Entry::read) {
             return Ok(image);
         }
-        let settings = Settings::usual(level);
+        let settings = Settings::usual(level, checks);
         let (image, _) = compile_program(&tools, program, &bytes, &program.with_extension("so"), settings)?;
         // Without an entry the program is compiled again the next time.
         let _ = entry.map(|entry| entry.write(&image));
@@ -226,9 +218,12 @@ pub(super) fn without_system_calls(image: &[u8], report: &mut Report) {
 }
 
 /// The hash of all that decides what is compiled: this program's version has the list of variants, and the compiler its settings.
-fn identity(tools: &Path, program: &[u8], level: Level) -> Result<[u8; 32], BuildError> {
+fn identity(tools: &Path, program: &[u8], level: Level, checks: Checks) -> Result<[u8; 32], BuildError> {
     let mut hash = Sha256::new().chain_update(concat!("monohull wasi ", env!("CARGO_PKG_VERSION")));
     hash.update(level.name());
+    if checks == Checks::Explicit {
+        hash.update("explicit");
+    }
     for part in ["compile", "runtime.so"] {
         let path = tools.join(part);
         hash.update(state_of(&fs::metadata(&path).map_err(|source| BuildError::File { path, source })?));
@@ -296,7 +291,7 @@ fn compile(
 pub(super) fn attach(interpreter: &Path, program: &[u8]) -> Result<Vec<u8>, BuildError> {
     let mut compiler = Command::new(tools()?.join("compile"));
     compiler.arg("--attach").arg("--runtime").arg(interpreter);
-    output_of(compiler, interpreter, program, Settings::usual(Level::V2))
+    output_of(compiler, interpreter, program, Settings::usual(Level::V2, Checks::Guards))
 }
 
 /// The image that the compiler makes of these bytes. Errors call them `program`.
@@ -354,7 +349,11 @@ fn why(status: ExitStatus, said: &str, settings: Settings) -> String {
                 .to_owned()
         }
         _ => match said.trim() {
-            "" => format!("the compiler ended with {status}"),
+            // With too little memory to start there is none to say so either.
+            "" => format!(
+                "the compiler ended with {status}; it may use {} of memory (`monohull build --compile-memory`)",
+                show_size(memory)
+            ),
             said => said.strip_prefix("monohull-wasi-compile: ").unwrap_or(said).to_owned(),
         },
     }
@@ -411,7 +410,13 @@ mod tests {
         fs::write(&compiler, script).expect("written");
         fs::set_permissions(&compiler, fs::Permissions::from_mode(0o700)).expect("set");
         let program = Path::new("app.wasm");
-        let built = compile_program(tools.path(), program, b"", Path::new("app.so"), Settings::usual(Level::V2));
+        let built = compile_program(
+            tools.path(),
+            program,
+            b"",
+            Path::new("app.so"),
+            Settings::usual(Level::V2, Checks::Guards),
+        );
         match built {
             Err(BuildError::AccidentsInProgram { report, .. }) => assert_eq!(report.refusals().count(), 1),
             other => panic!("{other:?}"),
@@ -425,10 +430,12 @@ mod tests {
         for name in ["compile", "runtime.so"] {
             fs::write(tools.path().join(name), name).expect("written");
         }
-        let of = |program: &[u8], level| identity(tools.path(), program, level).expect("readable");
+        let with = |program: &[u8], level, checks| identity(tools.path(), program, level, checks).expect("readable");
+        let of = |program: &[u8], level| with(program, level, Checks::Guards);
         let (second, third) = (of(b"one", Level::V2), of(b"one", Level::V3));
         assert_eq!(second, of(b"one", Level::V2));
         assert!(second != third && second != of(b"two", Level::V2));
+        assert_ne!(second, with(b"one", Level::V2, Checks::Explicit));
         fs::write(tools.path().join("compile"), "a later one").expect("written");
         assert_ne!(second, of(b"one", Level::V2));
     }

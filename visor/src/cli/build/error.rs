@@ -19,6 +19,9 @@ pub(in super::super) enum BuildError {
     /// there is no crate; the invocation is at fault
     #[error("{} is no crate: it has no Cargo.toml", shown(.0))]
     NoCrate(PathBuf),
+    /// there is no program of that name; the invocation is at fault
+    #[error("{}: there is no such file", shown(.0))]
+    NoFile(PathBuf),
     /// a source file is given in place of a crate; the invocation is at fault
     #[error("{} is a source file and no crate: {}", shown(path), remedy)]
     SourceFile {
@@ -50,6 +53,24 @@ pub(in super::super) enum BuildError {
         wanted: String,
         /// What it has.
         programs: Vec<String>,
+    },
+    /// the crate has no example of that name; the invocation is at fault
+    #[error("the crate {package} has no example {wanted}; it has {}", if examples.is_empty() { "none".to_owned() } else { examples.join(", ") })]
+    UnknownExample {
+        /// The crate.
+        package: String,
+        /// The name that was given.
+        wanted: String,
+        /// What it has.
+        examples: Vec<String>,
+    },
+    /// the workspace has no crate of that name; the invocation is at fault
+    #[error("the workspace has no crate {wanted}; it has {}", packages.join(", "))]
+    UnknownPackage {
+        /// The name that was given.
+        wanted: String,
+        /// What it has.
+        packages: Vec<String>,
     },
     /// the crate has several programs; the invocation is at fault
     #[error("the crate {package} has several programs: --bin NAME chooses one of {}", programs.join(", "))]
@@ -242,6 +263,10 @@ impl BuildError {
             Some("c") => "`monohull cc FILE -o IMAGE.so` makes an image of C",
             Some("cc" | "cpp" | "cxx") => "`monohull c++ FILE -o IMAGE.so` makes an image of C++",
             Some("rs") => "`monohull build` takes the folder with its Cargo.toml",
+            Some("wat" | "wast") => "`wat2wasm FILE` (wabt) makes a program of WebAssembly as text",
+            Some("wasm" | "js" | "mjs" | "cjs" | "py") if !path.exists() => {
+                return BuildError::NoFile(path.to_path_buf());
+            }
             _ => return BuildError::NoCrate(path.to_path_buf()),
         };
         match path.is_file() {

@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::BuildError;
 use super::image::{Built, check, install, is_accident};
-use super::package::{self, Selection};
+use super::package::{self, Program, Selection};
 use crate::cli::cache::cache;
 use crate::cli::lines::debug_file;
 use crate::cli::real_std::{self, TARGET};
@@ -76,11 +76,12 @@ const DEPENDENCIES: [&str; 2] = ["-Cforce-frame-pointers=yes", "--cfg=getrandom_
 /// cargo's target folder. The image is called after the package, or after the program that is asked for. One that the loader would
 /// refuse is not put anywhere.
 pub(super) fn build_image(path: &Path, out: Option<&Path>, selection: &Selection) -> Result<Built, BuildError> {
-    let manifest = path.join("Cargo.toml").canonicalize().map_err(|_| BuildError::no_crate(path))?;
-    let metadata = package::metadata(&manifest)?;
-    let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
-    let package = package.ok_or_else(|| metadata.no_crate_of_its_own(path))?;
-    let name = selection.bin.clone().unwrap_or_else(|| package.name.clone());
+    let manifest = selection.manifest(path)?;
+    let metadata = package::metadata(&manifest, selection)?;
+    let package = metadata.package(&manifest, selection)?;
+    let manifest = package.manifest_path.clone();
+    let wanted = selection.program();
+    let name = wanted.as_ref().map_or(package.name.as_str(), Program::name).to_owned();
     let links_ours = || {
         let graph = package::graph(&manifest, selection).map_err(|error| package.failed(error))?;
         // Of a crate that is alone the graph is right.
@@ -90,12 +91,15 @@ pub(super) fn build_image(path: &Path, out: Option<&Path>, selection: &Selection
         )
     };
     let base = match package.is_bare() || links_ours()? {
-        true => Base::MonohullStd,
-        false => Base::RealStd { program: package.program(selection.bin.as_deref())? },
+        true => match wanted {
+            Some(wanted @ Program::Example(_)) => Base::MonohullStd { example: package.program(Some(wanted))? },
+            _ => Base::MonohullStd { example: None },
+        },
+        false => Base::RealStd { program: package.program(wanted)? },
     };
     let tools = cache().unwrap_or_else(|| metadata.target_directory.join("monohull"));
     let (package, shared) = (package.name.clone(), metadata.shared_build_folder());
-    let flags = Theirs::find(&manifest);
+    let flags = Theirs::find(selection.cargo.command(&manifest));
     let recipe = Recipe { manifest, package, base, selection, flags, shared, tools };
     let Linked { image, debug, report, layout } = link_clean(&recipe, &name)?;
     let refused = if matches!(recipe.base, Base::RealStd { .. }) { missing::warnings(&image) } else { Vec::new() };
@@ -145,10 +149,10 @@ fn link_clean(recipe: &Recipe<'_>, name: &str) -> Result<Linked, BuildError> {
 
 /// What an image is linked over.
 enum Base {
-    /// monohull-std, or nothing; the crate is a library.
-    MonohullStd,
+    /// monohull-std, or nothing; the crate is a library, and so is an example of it.
+    MonohullStd { example: Option<Program> },
     /// Rust's std over Monohull's libc: a program of the crate, or its library.
-    RealStd { program: Option<String> },
+    RealStd { program: Option<Program> },
 }
 
 /// What cargo is to build.
@@ -169,14 +173,22 @@ struct Recipe<'a> {
 /// Has cargo compile and link the crate, with one more option if there is one; gives the shared object.
 fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, BuildError> {
     let manifest = &recipe.manifest;
-    let mut command = cargo::command(manifest);
+    let mut command = recipe.selection.cargo.command(manifest);
     command.arg("rustc").args(recipe.selection.features());
-    let (what, profile): (&[&str], _) = match &recipe.base {
-        Base::MonohullStd => (&["--profile=image", "--lib", "--crate-type=cdylib"], PROFILE),
-        Base::RealStd { program: None } => (&["--lib", "--crate-type=cdylib"], PLAIN_PROFILE),
-        Base::RealStd { program: Some(program) } => (&["--bin", program], PLAIN_PROFILE),
+    recipe.selection.cargo.to_compile(&mut command);
+    let (Base::MonohullStd { example: program } | Base::RealStd { program }) = &recipe.base;
+    match program {
+        Some(program) => command.args(program.option()),
+        None => command.arg("--lib"),
     };
-    command.args(what);
+    let profile = match &recipe.base {
+        Base::MonohullStd { .. } => PROFILE,
+        Base::RealStd { .. } => PLAIN_PROFILE,
+    };
+    command.args(matches!(&recipe.base, Base::MonohullStd { .. }).then_some("--profile=image"));
+    if !matches!(&recipe.base, Base::RealStd { program: Some(_) }) {
+        command.arg("--crate-type=cdylib");
+    }
     // The compiler's messages are shown as they come. They are also parsed: one error gets a further explanation.
     let colours = cargo::has_colours();
     command.arg(if colours { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" });
@@ -184,16 +196,16 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
         command.args(["--config", setting]);
     }
     let codegen = match &recipe.base {
-        Base::MonohullStd => CODEGEN,
+        Base::MonohullStd { .. } => CODEGEN,
         Base::RealStd { .. } => {
-            let profile = recipe.selection.profile.as_deref().unwrap_or("release");
+            let profile = recipe.selection.profile();
             command.args(["--profile=function", "--target", TARGET]);
             command.args(["--config", &format!("profile.function.inherits='{profile}'")]);
             &[]
         }
     };
     let flags = match &recipe.base {
-        Base::MonohullStd => Vec::from(DEPENDENCIES.map(OsString::from)),
+        Base::MonohullStd { .. } => Vec::from(DEPENDENCIES.map(OsString::from)),
         Base::RealStd { .. } => real_std::prepare(&mut command, &recipe.tools)?,
     };
     recipe.flags.set(&mut command, flags);

@@ -9,6 +9,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::error::BuildError;
+use super::options::Options;
 use crate::cli::cache::cache;
 use crate::cli::cargo;
 use crate::cli::real_std::TARGET;
@@ -18,9 +19,18 @@ use monohull_report::escape::shown;
 /// What of a crate is built, with cargo's names of options.
 #[derive(Debug, Default, Args)]
 pub(in super::super) struct Selection {
+    /// The crate's Cargo.toml, in place of its folder
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["path", "wasi", "explicit_checks", "cpu"])]
+    pub(in super::super) manifest_path: Option<PathBuf>,
+    /// Which crate of the folder's workspace
+    #[arg(long, short, value_name = "NAME")]
+    package: Option<String>,
     /// The program to build, if the crate has several; the image is called after it
     #[arg(long, value_name = "NAME")]
-    pub(super) bin: Option<String>,
+    bin: Option<String>,
+    /// An example of the crate to build; the image is called after it
+    #[arg(long, value_name = "NAME", conflicts_with = "bin")]
+    example: Option<String>,
     /// Features to activate, separated by commas
     #[arg(long, short = 'F', value_name = "FEATURES")]
     features: Vec<String>,
@@ -32,10 +42,54 @@ pub(in super::super) struct Selection {
     no_default_features: bool,
     /// The profile, of a crate that is not on monohull-std [default: release]
     #[arg(long, value_name = "NAME")]
-    pub(super) profile: Option<String>,
+    profile: Option<String>,
+    /// The profile `release`, as without it
+    #[arg(long, short, conflicts_with = "profile")]
+    release: bool,
+    #[command(flatten)]
+    pub(super) cargo: Options,
+}
+
+/// A program of a crate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Program {
+    Bin(String),
+    Example(String),
+}
+
+impl Program {
+    pub(super) fn name(&self) -> &str {
+        let (Program::Bin(name) | Program::Example(name)) = self;
+        name
+    }
+
+    /// Cargo's option for it.
+    pub(super) fn option(&self) -> [&str; 2] {
+        match self {
+            Program::Bin(name) => ["--bin", name],
+            Program::Example(name) => ["--example", name],
+        }
+    }
 }
 
 impl Selection {
+    /// The program that is asked for.
+    pub(super) fn program(&self) -> Option<Program> {
+        let example = self.example.clone().map(Program::Example);
+        example.or_else(|| self.bin.clone().map(Program::Bin))
+    }
+
+    pub(super) fn profile(&self) -> &str {
+        self.profile.as_deref().unwrap_or("release")
+    }
+
+    /// The manifest in a folder, or the one that is named instead.
+    pub(super) fn manifest(&self, folder: &Path) -> Result<PathBuf, BuildError> {
+        let manifest = self.manifest_path.clone().unwrap_or_else(|| folder.join("Cargo.toml"));
+        let folder = self.manifest_path.as_deref().unwrap_or(folder);
+        manifest.canonicalize().map_err(|_| BuildError::no_crate(folder))
+    }
+
     /// Cargo's arguments for the features.
     pub(super) fn features(&self) -> impl Iterator<Item = &str> {
         let switches = [(self.all_features, "--all-features"), (self.no_default_features, "--no-default-features")];
@@ -55,8 +109,22 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
+    /// The crate to build: the one that is asked for, or that of this manifest.
+    pub(super) fn package(&self, manifest: &Path, selection: &Selection) -> Result<&Package, BuildError> {
+        let Some(wanted) = &selection.package else {
+            let package = self.packages.iter().find(|package| package.manifest_path == manifest);
+            return package.ok_or_else(|| self.no_crate_of_its_own(manifest.parent().unwrap_or(manifest)));
+        };
+        // Cargo takes a version behind the name.
+        let name = wanted.split_once('@').map_or(wanted.as_str(), |(name, _)| name);
+        self.packages.iter().find(|package| package.name == name).ok_or_else(|| BuildError::UnknownPackage {
+            wanted: wanted.clone(),
+            packages: self.packages.iter().map(|package| package.name.clone()).collect(),
+        })
+    }
+
     /// Why the folder of this workspace is no crate: its manifest has members alone.
-    pub(super) fn no_crate_of_its_own(&self, path: &Path) -> BuildError {
+    fn no_crate_of_its_own(&self, path: &Path) -> BuildError {
         let folders = self.packages.iter().filter_map(|package| package.manifest_path.parent());
         let members = folders.map(|folder| folder.strip_prefix(&self.workspace_root).unwrap_or(folder));
         BuildError::Workspace {
@@ -129,15 +197,20 @@ impl Package {
 
     /// The program to build: the one that is asked for, the only one, or that of `default-run`. None if the crate has none: then its
     /// library is built.
-    pub(super) fn program(&self, wanted: Option<&str>) -> Result<Option<String>, BuildError> {
+    pub(super) fn program(&self, wanted: Option<Program>) -> Result<Option<Program>, BuildError> {
         let has = |target: &Target, kind: &str| target.kind.iter().any(|other| other == kind);
-        let programs: Vec<String> =
-            self.targets.iter().filter(|target| has(target, "bin")).map(|target| target.name.clone()).collect();
-        let package = self.name.clone();
-        match (wanted.or(self.default_run.as_deref()), &programs[..]) {
-            (Some(wanted), _) if programs.iter().any(|program| program == wanted) => Ok(Some(wanted.to_owned())),
-            (Some(wanted), _) => Err(BuildError::UnknownProgram { package, wanted: wanted.to_owned(), programs }),
-            (None, [program]) => Ok(Some(program.clone())),
+        let named = |kind: &str| -> Vec<String> {
+            self.targets.iter().filter(|target| has(target, kind)).map(|target| target.name.clone()).collect()
+        };
+        let (programs, package) = (named("bin"), self.name.clone());
+        match (wanted.or_else(|| self.default_run.clone().map(Program::Bin)), &programs[..]) {
+            (Some(Program::Example(wanted)), _) => match named("example") {
+                examples if examples.contains(&wanted) => Ok(Some(Program::Example(wanted))),
+                examples => Err(BuildError::UnknownExample { package, wanted, examples }),
+            },
+            (Some(Program::Bin(wanted)), _) if programs.contains(&wanted) => Ok(Some(Program::Bin(wanted))),
+            (Some(Program::Bin(wanted)), _) => Err(BuildError::UnknownProgram { package, wanted, programs }),
+            (None, [program]) => Ok(Some(Program::Bin(program.clone()))),
             (None, []) if self.targets.iter().any(|target| has(target, "lib") || has(target, "cdylib")) => Ok(None),
             (None, []) => Err(BuildError::NoProgram(package)),
             (None, _) => Err(BuildError::ManyPrograms { package, programs }),
@@ -146,15 +219,15 @@ impl Package {
 }
 
 /// What cargo says about the workspace of the crate with this manifest.
-pub(super) fn metadata(manifest: &Path) -> Result<Metadata, BuildError> {
-    let mut ask = cargo::command(manifest);
+pub(super) fn metadata(manifest: &Path, selection: &Selection) -> Result<Metadata, BuildError> {
+    let mut ask = selection.cargo.command(manifest);
     ask.args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]).arg(manifest);
     Ok(serde_json::from_slice(&run(manifest, &mut ask)?)?)
 }
 
 /// The crate with all it depends on, as resolved for this machine.
 pub(super) fn graph(manifest: &Path, selection: &Selection) -> Result<Graph, BuildError> {
-    let mut ask = cargo::command(manifest);
+    let mut ask = selection.cargo.command(manifest);
     ask.args([
         "metadata",
         "--format-version=1",
@@ -168,7 +241,7 @@ pub(super) fn graph(manifest: &Path, selection: &Selection) -> Result<Graph, Bui
 /// Whether the crate links one of this name. In a workspace the graph has the features that any of its crates asks for; cargo builds
 /// a crate with those that this one does.
 pub(super) fn links(manifest: &Path, selection: &Selection, name: &str) -> Result<bool, BuildError> {
-    let mut ask = cargo::command(manifest);
+    let mut ask = selection.cargo.command(manifest);
     ask.args(["tree", "--edges=normal,no-proc-macro", "--prefix=none", "--format={p}", "--quiet"]);
     ask.args(["--target", TARGET, "--manifest-path"]).arg(manifest).args(selection.features());
     let tree = run(manifest, &mut ask)?;

@@ -2,11 +2,13 @@
 
 use super::super::client::{Client, Server};
 use super::super::exit::Exit;
+use super::super::measures::{Time, duration};
 use super::super::{concat_help, output};
 use super::started_with::Start;
+use super::words::UNLESS_IT_ENDS;
 use super::{Place, Trouble, Where, now, remote};
 use clap::Args;
-use monohull_durable::{Control, Controlled, InvocationId, Meta, Status, Store};
+use monohull_durable::{Bounds, Control, Controlled, InvocationId, Meta, Status, Store};
 use serde_json::json;
 use std::path::Path;
 
@@ -34,7 +36,8 @@ pub(in super::super) struct Pause {
 
 /// End a durable invocation; only its report is kept
 ///
-/// A running invocation ends at its next wait, unless it has ended by itself until then.
+/// One whose function waits to be cancelled is told, and undoes what it has done before it ends. Any other ends at once, or at its next wait if it runs, and no
+/// code of it runs any more. `monohull kill` ends each at once.
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull cancel order-17 --state sleepers"))]
 pub(in super::super) struct Cancel {
@@ -52,12 +55,29 @@ pub(in super::super) struct Kill {
     target: Target,
 }
 
-/// Remove a durable invocation that has ended, or whose row in the database is damaged
+/// Remove a durable invocation that has ended, or whose row in the database is damaged; or all that have ended
+///
+/// A server removes by itself what has ended (`serve --keep-durable`). In a state folder of `monohull run --state`, `--ended` does.
 #[derive(Debug, Args)]
-#[command(after_help = concat_help!("monohull purge order-17 --state sleepers"))]
+#[command(after_help = concat_help!(
+    "monohull purge order-17 --state sleepers",
+    "monohull purge --ended --older-than 30d --state sleepers"
+))]
 pub(in super::super) struct Purge {
+    /// The invocation
+    #[arg(required_unless_present = "ended", conflicts_with = "ended")]
+    id: Option<InvocationId>,
+    /// All that have completed, failed or been cancelled, in a state folder; those that have failed cannot be taken back then
+    #[arg(long, requires = "folder")]
+    ended: bool,
+    /// Of these only those that ended so long ago, such as 12h or 30d
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "ended")]
+    older_than: Option<Time>,
     #[command(flatten)]
-    target: Target,
+    place: Where,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
 /// What one is that is not there any more.
@@ -88,7 +108,8 @@ impl Kill {
 
 impl Purge {
     pub(in super::super) fn run(&self) -> Exit {
-        let Target { id, place, json } = &self.target;
+        let Purge { id, place, json, .. } = self;
+        let Some(id) = id else { return self.purge_ended() };
         let purged = place.open().and_then(|place| match place {
             Place::Folder(store) => purge(&store, id),
             Place::Server(client) => {
@@ -97,6 +118,28 @@ impl Purge {
             }
         });
         finish(purged.map_err(|trouble| place.at(trouble)), id, *json)
+    }
+
+    fn purge_ended(&self) -> Exit {
+        let before = match self.older_than {
+            Some(Time(age)) => now().saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)),
+            None => u64::MAX,
+        };
+        let purged = self.place.open().and_then(|place| match place {
+            Place::Folder(store) => purge_before(&store, before),
+            Place::Server(_) => Err(Trouble::Usage("--ended is for a state folder: name it with --state".to_owned())),
+        });
+        match purged.map_err(|trouble| self.place.at(trouble)) {
+            Ok(removed) => {
+                if self.json {
+                    output::json(&json!({ "removed": removed }));
+                } else {
+                    output::text(format_args!("{removed} removed\n"));
+                }
+                Exit::Done
+            }
+            Err(trouble) => trouble.report(self.json),
+        }
     }
 }
 
@@ -127,7 +170,7 @@ fn kill(store: &Store, id: &InvocationId) -> Result<String, Trouble> {
     let mut meta = store.meta()?;
     let killed = match meta.kill(id, now())? {
         Controlled::Now(status) | Controlled::Ended(status @ Status::Cancelled) => status.name().to_owned(),
-        Controlled::AtNextCommit(status) | Controlled::Ended(status) => {
+        Controlled::AtNextCommit(status) | Controlled::Told(status) | Controlled::Ended(status) => {
             return Err(Trouble::Ended { id: id.clone(), status: status.name() });
         }
         Controlled::Unknown => return Err(Trouble::Unknown(id.clone())),
@@ -141,7 +184,8 @@ fn change(store: &Store, id: &InvocationId, control: Control) -> Result<String, 
     store.expire_the_dead(&mut meta)?;
     let came = match meta.control(id, control, now())? {
         Controlled::Now(status) => status.name().to_owned(),
-        Controlled::AtNextCommit(status) => format!("running, then {}", status.name()),
+        Controlled::AtNextCommit(status) => format!("running, then {}{UNLESS_IT_ENDS}", status.name()),
+        Controlled::Told(status) => format!("{}, then {}", status.name(), Status::Cancelled.name()),
         Controlled::Ended(status @ Status::Cancelled) if control == Control::Cancel => status.name().to_owned(),
         Controlled::Ended(status) => return Err(Trouble::Ended { id: id.clone(), status: status.name() }),
         Controlled::Unknown => return Err(Trouble::Unknown(id.clone())),
@@ -158,6 +202,14 @@ fn purge(store: &Store, id: &InvocationId) -> Result<String, Trouble> {
     }
     store.sweep(&meta, Start::files)?;
     Ok(REMOVED.to_owned())
+}
+
+/// Removes all that ended before this time (ns since 1970), and what only they needed; how many.
+fn purge_before(store: &Store, before: u64) -> Result<usize, Trouble> {
+    let mut meta = store.meta()?;
+    let removed = meta.forget(Bounds { number: usize::MAX, bytes: u64::MAX, ended_after: before })?;
+    store.sweep(&meta, Start::files)?;
+    Ok(removed)
 }
 
 fn finish(came: Result<String, Trouble>, id: &InvocationId, json: bool) -> Exit {

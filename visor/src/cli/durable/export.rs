@@ -1,7 +1,9 @@
 //! `monohull export` and `import`: an invocation leaves a state folder or a server as one file, and comes into another.
 
+use super::super::client::ClientError;
 use super::super::exit::Exit;
 use super::super::setting::saved_plan;
+use super::super::slots::file;
 use super::super::{checkpoint, concat_help, output};
 use super::fork::{done, find};
 use super::started_with::Start;
@@ -9,7 +11,8 @@ use super::{Place, Trouble, Where, key_file, now, remote};
 use clap::Args;
 use monohull_checkpoint::{NewFile, Replace};
 use monohull_domain::image::map::LoadedImage;
-use monohull_durable::{Checkpoint, Export as Exported, InvocationId, Kept, Meta, Point, Started, Store};
+use monohull_durable::{Checkpoint, Export as Exported, InvocationId, Kept, Meta, Point, Started, Store, is_export};
+
 use monohull_host_files::input;
 use monohull_saved::{Engine, Keys, Saved};
 use monohull_worker::{Bounds, copy_continuation};
@@ -31,7 +34,7 @@ pub(in super::super) struct Export {
     #[command(flatten)]
     place: Where,
     /// The new file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     to: PathBuf,
     /// From this checkpoint, or the last one with this label; without it the newest
     #[arg(long, value_name = "GENERATION")]
@@ -48,6 +51,7 @@ pub(in super::super) struct Export {
 #[command(after_help = concat_help!("monohull import order-17.invocation --state others", "monohull import order-17.invocation --paused --server https://host.example"))]
 pub(in super::super) struct Import {
     /// The file
+    #[arg(value_parser = file())]
     file: PathBuf,
     #[command(flatten)]
     place: Where,
@@ -88,7 +92,11 @@ impl Export {
                     Point::Label(label) => label.clone(),
                 });
                 let query = at.map(|at| format!("?at={}", remote::encoded(&at))).unwrap_or_default();
-                client.get(&remote::path(&self.id, &format!("/checkpoint{query}")))?.body
+                let answer = client.get(&remote::path(&self.id, &format!("/checkpoint{query}")))?.body;
+                if !is_export(&answer) {
+                    return Err(ClientError::Answer("it is no exported invocation".to_owned()).into());
+                }
+                answer
             }
         };
         let unwritable = |source| Trouble::Unwritable { path: self.to.clone(), source };
@@ -211,7 +219,7 @@ impl Import {
         let adding = store.adding()?;
         let mut meta = store.meta()?;
         if meta.get(&id)?.is_some() {
-            return Err(Trouble::Taken(id));
+            return Err(Trouble::There(id));
         }
         let mut names = BTreeMap::new();
         for (hash, bytes) in hashes.iter().zip(&files) {
@@ -238,7 +246,7 @@ impl Import {
             Started::Same(_) | Started::Taken => {
                 // One that stays is removed by the next sweep.
                 let _ = fs::remove_file(&written.path);
-                Err(Trouble::Taken(id))
+                Err(Trouble::There(id))
             }
         }
     }

@@ -3,9 +3,10 @@
 use super::super::exit::Exit;
 use super::super::setting::saved_plan;
 use super::super::suspend::date;
-use super::super::{checkpoint, concat_help, copies, output};
+use super::super::{checkpoint, concat_help, copies, output, table};
 use super::leg;
 use super::started_with::Start;
+use super::words::others_made;
 use super::{Place, Trouble, Where, due, now, remote, tables};
 use clap::Args;
 use monohull_abi::branch::is_label;
@@ -150,7 +151,10 @@ impl Fork {
         for (id, came, row) in &rows {
             match (came, row) {
                 (Copied::Taken, _) => {
-                    output::note(format_args!("monohull: no copy is made: `{id}` is another invocation's id"));
+                    let others = others_made(made.iter().any(|came| *came != Copied::Taken));
+                    output::note(format_args!(
+                        "monohull: copy `{id}` is not made: that is another invocation's id{others}"
+                    ));
                 }
                 (_, Some(row)) if !self.json => {
                     output::text(format_args!("{id}: {}, goes on {}\n", row.status.name(), goes_on(row)));
@@ -217,7 +221,7 @@ impl Checkpoints {
             ];
             table.add_row(cells.map(|cell| Line(cell).to_string()));
         }
-        output::text(format_args!("{table}\n"));
+        output::text(format_args!("{}\n", table::text(&table)));
         Ok(())
     }
 }

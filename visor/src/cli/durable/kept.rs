@@ -184,10 +184,14 @@ impl Keep for Checkpoints<'_> {
             Err(error) if error.is_hosts() => return self.not_kept(&error),
             Err(error) => return self.stop(Stopped::Wrong(error)),
         };
+        let file = written.checkpoint.clone();
         match self.commit(written, &adding) {
             Ok(Committed { status: Status::Running, .. }) => {}
             Ok(Committed { status, .. }) => return self.stop(Stopped::Became(status)),
-            Err(StoreError::Meta(error @ MetaError::Stale(_))) => return self.stop(Stopped::NotOwner(error)),
+            Err(StoreError::Meta(error @ MetaError::Stale(_))) => {
+                remove(self.store, &[file]);
+                return self.stop(Stopped::NotOwner(error));
+            }
             Err(error) => return self.not_kept(&error),
         }
         // Without them it goes on as well; they stay in the mailbox.

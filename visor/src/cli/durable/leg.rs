@@ -20,10 +20,10 @@ use super::started_with::Start;
 use super::{Trouble, due, now};
 use monohull_domain::checkpoint::Lineage;
 use monohull_durable::{
-    Adding, Claim, Commit, History, Invocation, Left, Mail, Meta, MetaError, Outbox, Outcome, Sqlite, Status, Store,
-    Wait,
+    Adding, Claim, Commit, Committed, Held, History, Invocation, Left, Mail, Meta, MetaError, Outbox, Outcome, Sqlite,
+    Status, Store, Wait,
 };
-use monohull_engine::{Event, IsolationWish, RunOptions};
+use monohull_engine::{Event, IsolationWish, RunOptions, StagedOutputs};
 use monohull_report::Outgoing;
 use monohull_report::escape::shown;
 use monohull_report::{Blame, Progress, RunReport};
@@ -35,6 +35,7 @@ use serde_json::json;
 use std::fmt::{Display, Write};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The first pause before another attempt; each is twice as long.
@@ -98,8 +99,8 @@ enum Came {
     Other(Commit, Option<Box<RunReport>>),
     /// It was stopped after the commit of a checkpoint.
     Committed(Status),
-    /// Its commits do not count.
-    Trouble(MetaError),
+    /// Its commits do not count: it was killed, or another process has it.
+    NotOwner(MetaError),
 }
 
 /// Where an invocation stands among those of its workflow.
@@ -132,10 +133,11 @@ pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trou
         (mail, Branch::of(&meta, &claim)?)
     };
     // What has been added is not removed before the commit names it.
-    let (commit, ended, sent, _adding) = match mail.and_then(|mail| from(store, &claim, branch, mail, keys)) {
+    let staged = Arc::new(StagedOutputs::default());
+    let (commit, mut ended, sent, adding) = match mail.and_then(|mail| from(store, &claim, branch, mail, keys)) {
         Ok(from) => {
             let (plan, started) = (from.plan.clone(), from.start.clone());
-            match go_on(store, &mut claim, from, how, keys) {
+            match go_on(store, &mut claim, from, (how, staged.clone()), keys) {
                 Came::Waits(commit, events, adding) => {
                     let sent = outbox(store, &adding, &plan, &started, events);
                     (commit, None, sent, Some(adding))
@@ -147,21 +149,70 @@ pub(super) fn run(store: &Store, mut claim: Claim, how: How) -> Result<Leg, Trou
                     (commit, report.map(|report| (*report, plan)), sent, Some(adding))
                 }
                 Came::Committed(status) => return Ok(Leg { status, ended: None }),
-                Came::Trouble(error) => return Err(error.into()),
+                Came::NotOwner(error) => return not_owner(store, &store.meta()?, &claim.held, error),
             }
         }
         Err(Unusable::Kept(reason)) => (Commit::Paused { reason }, None, Outbox::default(), None),
         Err(Unusable::Host(reason)) => (later(claim.attempt, &reason), None, Outbox::default(), None),
     };
-    if let Commit::Released { reason, due } = &commit {
-        output::note(format_args!("monohull: invocation {}: {reason}; again at {}", claim.held.id, date(*due)));
-    }
+    note_later(&claim.held, &commit);
     let outcome = ended.as_ref().map(|(report, _)| outcome(report)).unwrap_or_default();
     let left = Left { sent, outcome, ..Left::default() };
-    let committed = store.meta()?.commit_with(&claim.held, &commit, &left, now())?;
+    // Output files have their names before others see the end, and only if it has completed.
+    let outputs = |committed: &Committed| match committed.status {
+        Status::Completed => staged.publish(),
+        _ => Ok(()),
+    };
+    let mut meta = store.meta()?;
+    // A stream may be read slowly: others do not wait for that. It is written if the invocation is still this process's.
+    let streams = match staged.has_streams() {
+        true => meta.mail(&claim.held, u64::MAX).map(|_| staged.publish_streams()),
+        false => Ok(Ok(())),
+    };
+    let came = match streams {
+        Ok(Ok(())) => meta.commit_if(&claim.held, &commit, &left, now(), outputs),
+        Ok(Err(why)) => Ok(Err(why)),
+        Err(error) => Err(error),
+    };
+    let committed = match came {
+        Ok(Ok(committed)) => committed,
+        Ok(Err(why)) => {
+            let commit = later(claim.attempt, &why);
+            note_later(&claim.held, &commit);
+            ended = None;
+            meta.commit(&claim.held, &commit, now())?
+        }
+        Err(error @ MetaError::Stale(_)) => {
+            if let Commit::Suspended { checkpoint, .. } = &commit {
+                remove(store, std::slice::from_ref(checkpoint));
+            }
+            drop(adding);
+            return not_owner(store, &meta, &claim.held, error);
+        }
+        Err(error) => return Err(error.into()),
+    };
     note_undelivered(&claim.held, &committed);
     remove(store, &committed.obsolete);
+    drop(adding);
     Ok(Leg { status: committed.status, ended })
+}
+
+/// The end of an invocation that was killed while this process ran it; an error if another process goes on with it.
+fn not_owner(store: &Store, meta: &Sqlite, held: &Held, error: MetaError) -> Result<Leg, Trouble> {
+    match meta.get(&held.id)?.map(|row| row.status) {
+        Some(status) if status.is_end() => {
+            // Nothing is swept while a checkpoint is being added, which may have been so when it was killed.
+            store.sweep(meta, Start::files)?;
+            Ok(Leg { status, ended: None })
+        }
+        _ => Err(error.into()),
+    }
+}
+
+fn note_later(held: &Held, commit: &Commit) {
+    if let Commit::Released { reason, due } = commit {
+        output::note(format_args!("monohull: invocation {}: {reason}; again at {}", held.id, date(*due)));
+    }
 }
 
 /// What its parent is told of one that has ended.
@@ -240,7 +291,13 @@ fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, keys: Key
 }
 
 /// Runs the workflow until it waits or has ended.
-fn go_on(store: &Store, claim: &mut Claim, from: Basis, how: How, keys: Keys<'_>) -> Came {
+fn go_on(
+    store: &Store,
+    claim: &mut Claim,
+    from: Basis,
+    (how, staged): (How, Arc<StagedOutputs>),
+    keys: Keys<'_>,
+) -> Came {
     let later = |attempt: u32, why: &dyn Display| Came::Other(later(attempt, why), None);
     let paused = |why: &dyn Display| Came::Other(Commit::Paused { reason: why.to_string() }, None);
     let Basis { plan, start, rest, base, events, copy } = from;
@@ -253,6 +310,7 @@ fn go_on(store: &Store, claim: &mut Claim, from: Basis, how: How, keys: Keys<'_>
         invocation: Some(claim.held.id.to_string()),
         sends: true,
         published: claim.published.clone(),
+        staged: Some(staged),
         ..RunOptions::default()
     };
     let continuation = match rest {
@@ -298,7 +356,7 @@ fn go_on(store: &Store, claim: &mut Claim, from: Basis, how: How, keys: Keys<'_>
         },
         Ok(None) => match checkpoints.stopped() {
             Some(Stopped::Became(status)) => Came::Committed(status),
-            Some(Stopped::NotOwner(error)) => Came::Trouble(error),
+            Some(Stopped::NotOwner(error)) => Came::NotOwner(error),
             Some(Stopped::Wrong(error)) => later(&error),
             None => unreachable!("it is stopped by an answer to a checkpoint alone"),
         },
@@ -309,7 +367,10 @@ fn go_on(store: &Store, claim: &mut Claim, from: Basis, how: How, keys: Keys<'_>
                 let bytes = serde_json::to_vec(&report).unwrap_or_default();
                 let well = report.status == monohull_report::Status::Done;
                 let published = Some(report.published.clone());
-                Came::Other(Commit::Ended { well, report: bytes, published }, Some(report))
+                Came::Other(
+                    Commit::Ended { well, cancelled: report.told_to_end, report: bytes, published },
+                    Some(report),
+                )
             }
         },
         // Neither becomes right by itself.

@@ -1,7 +1,7 @@
 //! Durable invocations: workflows in a state folder, which outlive every process.
 //!
 //! `monohull run --state DIR` starts one and follows it to its end; `wake` goes on with those that are due, started by any
-//! process; `send` sends them events; `ps`, `show` and `result` say what there is; `pause`, `cancel`, `kill`, `purge` and `resume --state` change it;
+//! process; `send` sends them events; `ps`, `show`, `timeline` and `result` say what there is; `pause`, `cancel`, `kill`, `purge` and `resume --state` change it;
 //! `fork`, `checkpoints` and `rewind` go on from it more than once; `export` and `import` move it. Without `--state` these ask a server (`remote`). The crate
 //! `monohull-durable` keeps them. Here is what runs one from a claim to its next wait (`leg`), keeps it on the way (`kept`), and what is
 //! shown.
@@ -21,12 +21,14 @@ pub(super) mod show;
 pub(super) mod start;
 pub(super) mod started_with;
 mod tables;
+pub(super) mod timeline;
 pub(super) mod wake;
+mod words;
 
 use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
 use super::suspend::date;
-use monohull_abi::child::CHILD_EVENT;
+use monohull_abi::event::{CANCEL_EVENT, CHILD_EVENT};
 use monohull_durable::{
     Clock, InvalidMail, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, MetaError, NoCheckpoint, Store, StoreError, Wait,
     WallClock,
@@ -61,7 +63,7 @@ pub(super) struct Where {
     #[arg(long = "state", value_name = "DIR", conflicts_with_all = ["server", "token_file", "ca"])]
     folder: Option<PathBuf>,
     /// The file of the key that the state folder is encrypted with
-    #[arg(long, value_name = "FILE", requires = "folder")]
+    #[arg(long, value_name = "FILE", requires = "folder", conflicts_with_all = ["server", "token_file", "ca"])]
     state_key: Option<PathBuf>,
     #[command(flatten)]
     server: Server,
@@ -130,6 +132,11 @@ pub(super) enum Trouble {
     /// An id is another invocation's.
     #[error("`{0}` is another invocation's id: its workflow, inputs, outputs, images, children or settings differ")]
     Taken(InvocationId),
+    /// What is imported is there.
+    #[error(
+        "there is an invocation `{0}` already, which was imported before or is another one; --id gives this one another id"
+    )]
+    There(InvocationId),
     /// An id is given to two copies.
     #[error("`{0}` is given twice, and each copy has an id of its own")]
     Twice(InvocationId),
@@ -256,7 +263,7 @@ impl Trouble {
     }
 
     /// Reports it, with `json` also as a document, and gives the exit code.
-    fn report(&self, json: bool) -> Exit {
+    pub(super) fn report(&self, json: bool) -> Exit {
         if let Trouble::Server(error) = self {
             return error.report(json);
         }
@@ -315,6 +322,8 @@ fn when<'e>(at: Option<String>, waits: impl Iterator<Item = &'e str>) -> String 
     for event in waits {
         match event.strip_prefix(CHILD_EVENT) {
             Some(child) => children.push(child),
+            // By hand, as for any.
+            None if event == CANCEL_EVENT => {}
             None => events.push(event),
         }
     }

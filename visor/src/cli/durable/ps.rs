@@ -2,7 +2,7 @@
 
 use super::super::exit::Exit;
 use super::super::suspend::date;
-use super::super::{concat_help, output};
+use super::super::{concat_help, output, table};
 use super::{Place, Trouble, Where, leg, remote, tables};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -110,7 +110,7 @@ impl Ps {
             ];
             table.add_row(cells.map(|cell| Line(cell).to_string()));
         }
-        output::text(format_args!("{table}\n"));
+        output::text(format_args!("{}\n", table::text(&table)));
         if let Some(next) = next {
             output::note(format_args!("monohull: there are more: --after {next}"));
         }

@@ -2,7 +2,9 @@
 
 use super::super::client::{Client, ClientError};
 use super::super::exit::Exit;
-use super::super::output;
+use super::super::suspend::date;
+use super::super::{output, table};
+use super::words::{SHOWN, UNLESS_IT_ENDS, others_made};
 use super::{Trouble, tables, when};
 use hyper::{Method, StatusCode};
 use monohull_durable::InvocationId;
@@ -41,6 +43,7 @@ pub(super) fn control(client: &Client, id: &InvocationId, verb: &str) -> Result<
     let status = text(&came, "status");
     Ok(match &came["becomes"] {
         Value::Null => status,
+        _ if status == "running" => format!("{status}, then {}{UNLESS_IT_ENDS}", text(&came, "becomes")),
         _ => format!("{status}, then {}", text(&came, "becomes")),
     })
 }
@@ -56,6 +59,21 @@ fn waits(document: &Value) -> Vec<String> {
     let waits = document["waiting_for"].as_array().map(Vec::as_slice).unwrap_or_default();
     let wait = |wait: &Value| format!("{}[{}] {}", text(wait, "step"), wait["instance"], text(wait, "what"));
     waits.iter().map(wait).collect()
+}
+
+/// The same with the time until which each waits.
+fn waits_until(document: &Value) -> Vec<String> {
+    let all = document["waiting_for"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let until = all.iter().map(|wait| match text(wait, "until") {
+        until if until.is_empty() => until,
+        until => format!(" until {until}"),
+    });
+    waits(document).into_iter().zip(until).map(|(wait, until)| wait + &until).collect()
+}
+
+/// When it was started.
+fn started(document: &Value) -> Option<String> {
+    Some(date(document["accepted_ms"].as_u64()?.saturating_mul(1_000_000)))
 }
 
 fn stored(document: &Value) -> String {
@@ -84,7 +102,7 @@ pub(super) fn list(client: &Client, query: [(&str, Option<&str>); 3], limit: usi
         let [id, workflow, status, due] = ["id", "workflow", "status", "due"].map(|field| text(row, field));
         table.add_row([id, workflow, status, due, waits, stored(row)]);
     }
-    output::text(format_args!("{table}\n"));
+    output::text(format_args!("{}\n", table::text(&table)));
     if let Some(next) = page["next_cursor"].as_str() {
         output::note(format_args!("monohull: there are more: --after {}", Line(next)));
     }
@@ -99,10 +117,11 @@ pub(super) fn show(client: &Client, id: &InvocationId, json: bool) -> Result<(),
         return Ok(());
     }
     let line = |name: &str, value: &str| output::text(format_args!("{name:<12}{value}\n"));
-    for name in
-        ["id", "workflow", "status", "becomes", "reason", "version", "changed", "due", "mail", "generation", "attempts"]
-    {
-        let value = text(&document, name);
+    for name in SHOWN {
+        let value = match name {
+            "started" => started(&document).unwrap_or_default(),
+            _ => text(&document, name),
+        };
         if !value.is_empty() {
             line(name, &value);
         }
@@ -140,7 +159,7 @@ pub(super) fn show(client: &Client, id: &InvocationId, json: bool) -> Result<(),
     if document["checkpoint"].is_object() {
         line("checkpoint", &format!("{} bytes", document["checkpoint"]["bytes"]));
     }
-    for wait in waits(&document) {
+    for wait in waits_until(&document) {
         line("waits", &wait);
     }
     for (slot, output) in document["result"].as_object().into_iter().flatten() {
@@ -159,10 +178,12 @@ pub(super) fn fork(client: &Client, id: &InvocationId, wanted: &Value, json: boo
         output::json(&made);
     }
     let mut exit = Exit::Done;
+    let is_taken = |copy: &Value| copy["came"] == "taken";
+    let others = others_made(made["copies"].as_array().is_some_and(|copies| !copies.iter().all(is_taken)));
     for copy in made["copies"].as_array().into_iter().flatten() {
         let id = text(copy, "id");
-        if copy["came"] == "taken" {
-            output::note(format_args!("monohull: no copy is made: `{id}` is another invocation's id"));
+        if is_taken(copy) {
+            output::note(format_args!("monohull: copy `{id}` is not made: that is another invocation's id{others}"));
             exit = Exit::Usage;
         } else if !json {
             output::text(format_args!("{id}: {}\n", text(copy, "status")));
@@ -191,8 +212,14 @@ pub(super) fn checkpoints(client: &Client, id: &InvocationId, json: bool) -> Res
             goes_on(kept),
         ]);
     }
-    output::text(format_args!("{table}\n"));
+    output::text(format_args!("{}\n", table::text(&table)));
     Ok(())
+}
+
+/// `timeline`: the document.
+pub(super) fn timeline(client: &Client, id: &InvocationId, limit: u64, before: Option<u64>) -> Result<Value, Trouble> {
+    let before = before.map(|before| format!("&cursor={before}")).unwrap_or_default();
+    Ok(client.get(&path(id, &format!("/timeline?limit={limit}{before}")))?.json()?)
 }
 
 /// `checkpoints --label`.
@@ -215,7 +242,9 @@ pub(super) fn rewind(client: &Client, id: &InvocationId, wanted: &Value, json: b
     }
     let to = text(wanted, "to");
     let (status, generation) = (text(&rewound, "status"), &rewound["generation"]);
-    output::text(format_args!("{id}: {status}, generation {generation} (= {to}), goes on {}\n", goes_on(&rewound)));
+    // What it waits for is in its document.
+    let document = client.get(&path(id, ""))?.json()?;
+    output::text(format_args!("{id}: {status}, generation {generation} (= {to}), goes on {}\n", goes_on(&document)));
     Ok(())
 }
 

@@ -35,10 +35,10 @@ pub(in super::super) struct Result {
     #[arg(long)]
     wait: bool,
     /// Which output slot, if there are several; of a server's invocation
-    #[arg(long, conflicts_with = "folder")]
+    #[arg(long, conflicts_with_all = ["folder", "state_key"])]
     slot: Option<String>,
     /// Write the output to a file instead of standard output; of a server's invocation
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "folder"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "folder", "state_key"])]
     output: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
@@ -73,7 +73,8 @@ impl Result {
     }
 
     fn print(&self, row: &Invocation) {
-        let outputs = Start::decode(&row.start).map(|start| start.outputs).unwrap_or_default();
+        let outputs = Start::decode(&row.start).filter(|_| row.status == Status::Completed);
+        let outputs = outputs.map(|start| start.outputs).unwrap_or_default();
         let report: Option<RunReport> = row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
         if self.json {
             let outputs = outputs.iter().map(|(slot, path)| (slot.clone(), json!(path.to_string_lossy())));

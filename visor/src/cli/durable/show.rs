@@ -4,9 +4,10 @@ use super::super::exit::Exit;
 use super::super::{concat_help, output, suspend};
 use super::family::Family;
 use super::fork::Tree;
+use super::words::SHOWN;
 use super::{Place, Trouble, Where, leg, remote};
 use clap::Args;
-use monohull_durable::{Invocation, InvocationId, Meta, Store};
+use monohull_durable::{Invocation, InvocationId, Meta, Status, Store};
 use monohull_report::RunReport;
 use monohull_report::escape::{Line, shown};
 use serde_json::Value;
@@ -37,17 +38,21 @@ impl Show {
         shown.map_or_else(|trouble| self.place.at(trouble).report(self.json), |()| Exit::Done)
     }
 
-    /// The invocation, its place in the tree of copies, how many events wait for it, and its children.
-    fn find(&self, store: &Store) -> Result<(Invocation, Tree, u64, Family), Trouble> {
+    /// The invocation, its place in the tree of copies, how many events wait for it and whether it has been told to end, and its children.
+    fn find(&self, store: &Store) -> Result<(Invocation, Tree, (u64, bool), Family), Trouble> {
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
         let row = meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))?;
-        Ok((row, Tree::of(&meta, &self.id)?, meta.mail_count(&self.id)?, Family::of(&meta, &self.id)?))
+        let mail = (meta.mail_count(&self.id)?, meta.is_told_to_end(&self.id)?);
+        Ok((row, Tree::of(&meta, &self.id)?, mail, Family::of(&meta, &self.id)?))
     }
 
-    fn print(&self, row: &Invocation, tree: &Tree, mail: u64, family: &Family) {
+    fn print(&self, row: &Invocation, tree: &Tree, (mail, is_told): (u64, bool), family: &Family) {
         let mut document = leg::describe(row);
         document["mail"] = mail.into();
+        if is_told && !row.status.is_end() && row.wanted.is_none() {
+            document["becomes"] = Status::Cancelled.name().into();
+        }
         if self.json {
             document["report"] =
                 row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or(Value::Null);
@@ -58,19 +63,7 @@ impl Show {
             output::json(&document);
             return;
         }
-        for name in [
-            "id",
-            "workflow",
-            "status",
-            "becomes",
-            "reason",
-            "started",
-            "changed",
-            "due",
-            "mail",
-            "generation",
-            "attempts",
-        ] {
+        for name in SHOWN {
             match &document[name] {
                 Value::Null => {}
                 Value::String(text) => output::text(format_args!("{name:<12}{}\n", shown(text))),

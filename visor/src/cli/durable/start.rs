@@ -188,7 +188,8 @@ fn follow(store: &Store, id: &InvocationId, until: Until, json: bool, how: How) 
             Claimed::Yes(claim) => {
                 let leg = leg::run(store, *claim, how)?;
                 if let Some((report, plan)) = leg.ended {
-                    return Ok(suspend::ended(report, &plan, json));
+                    let exit = suspend::ended(report, &plan, json);
+                    return Ok(if leg.status == Status::Cancelled { cancelled(id) } else { exit });
                 }
                 if !detach || leg.status != Status::Suspended || is_due(store, id)? {
                     continue;
@@ -268,11 +269,20 @@ fn claim(store: &Store, owner: &Owner, id: &InvocationId, skip_time: bool) -> Re
     Ok(meta.claim(owner.name(), Want::Id(id), skipped.unwrap_or_default().max(now()))?)
 }
 
+/// Says of one that has a report that it ended because it was told to.
+fn cancelled(id: &InvocationId) -> Exit {
+    output::note(format_args!("monohull: invocation {id} is cancelled: it was told to end"));
+    Exit::WorkflowFailed
+}
+
 /// What came of an invocation that another process has brought to its end, or that was cancelled.
 fn earlier(row: &Invocation, json: bool) -> Exit {
     let report: Option<RunReport> = row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
     match report {
-        Some(report) => suspend::print(&report, json),
+        Some(report) => {
+            let exit = suspend::print(&report, json);
+            if row.status == Status::Cancelled { cancelled(&row.id) } else { exit }
+        }
         None => leg::waits(row, json),
     }
 }

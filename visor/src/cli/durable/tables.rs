@@ -1,4 +1,4 @@
-//! The tables of `ps` and `checkpoints`, which a state folder and a server fill.
+//! The tables of `ps`, `checkpoints` and `timeline`, which a state folder and a server fill.
 
 use super::super::table;
 use comfy_table::Table;
@@ -11,4 +11,9 @@ pub(super) fn invocations() -> Table {
 /// The checkpoints of an invocation.
 pub(super) fn checkpoints() -> Table {
     table::new(["generation", "since", "stored", "waits for", "goes on"])
+}
+
+/// What has happened to an invocation.
+pub(super) fn timeline() -> Table {
+    table::new(["at", "what", "woken by", "ran", "about"])
 }

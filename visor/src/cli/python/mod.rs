@@ -162,6 +162,9 @@ fn file(path: &Path) -> impl FnOnce(io::Error) -> BuildError {
 
 /// Has the interpreter compile the files: a workflow of one step, in a process of its own as any other.
 fn pack(interpreter: &Path, program: &Path, sources: &sources::Sources) -> Result<Vec<u8>, BuildError> {
+    if sources.has_wheels {
+        requirements::note_unread(program);
+    }
     let failed = |why: String| BuildError::PythonProgram { path: program.to_path_buf(), why };
     let folder = tempfile::tempdir().map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
     let archive = folder.path().join("archive");

@@ -7,6 +7,9 @@
 //! `pip` downloads and installs nothing; it takes wheels alone, so that nothing of a package runs on this host. Lines that name anything but a package
 //! of an index are refused, because pip would build those. What a file has led to stays in the cache, so that a program is the same until the file
 //! changes. A folder that has wheels of its own is taken as it is.
+//!
+//! What a package needs may depend on the interpreter (`tomli; python_version < "3.11"`), and pip asks its own, whatever version it is told to
+//! download for. So it is started by a few lines that answer in the function's stead ([`START`]).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -23,6 +26,33 @@ use monohull_report::escape::shown;
 const FILE: &str = "requirements.txt";
 /// The interpreter's version, and what its wheels are made for.
 const VERSION: &str = "3.13";
+/// The same with its third part (`xtask/src/python/settings.rs`).
+const FULL_VERSION: &str = "3.13.5";
+/// Starts pip with the environment of conditions (PEP 508) that a function has. The parts of pip that it names have been where they are for years; a pip
+/// without them is an error, for it would leave packages out without a word.
+const START: &str = r#"
+import sys
+try:
+    from pip._vendor.packaging import markers
+    from pip._internal.cli.main import main
+    markers.default_environment
+except (ImportError, AttributeError) as error:
+    sys.exit(f"{error}: this pip cannot be told which Python the packages are for: version 20 or later can")
+markers.default_environment = lambda: {
+    "implementation_name": "cpython",
+    "implementation_version": "@FULL@",
+    "os_name": "posix",
+    "platform_machine": "x86_64",
+    "platform_python_implementation": "CPython",
+    "platform_release": "",
+    "platform_system": "Linux",
+    "platform_version": "",
+    "python_full_version": "@FULL@",
+    "python_version": "@VERSION@",
+    "sys_platform": "linux",
+}
+sys.exit(main(sys.argv[1:]))
+"#;
 /// What pip begins with where it tells which packages lead to what it cannot find, of which it says nothing with `--quiet`.
 const CONFLICT: &str = "The conflict is caused by:";
 /// How many of these lines are shown, with that one: there is one for each version of a package.
@@ -30,10 +60,22 @@ const CONFLICT_LINES: usize = 4;
 /// The most bytes of what pip says that are shown.
 const SAID_MAX: usize = 2000;
 
-/// The wheels that the program in this folder asks for: names and contents. None if it has no such file, or wheels of its own.
-pub(super) fn wheels(folder: &Path, has_wheels: bool) -> Result<Vec<(String, Vec<u8>)>, BuildError> {
+/// Says that a file with something in it is not read, if this folder with wheels of its own has one.
+pub(super) fn note_unread(folder: &Path) {
     let path = folder.join(FILE);
-    if has_wheels || !path.is_file() {
+    let is_package = |line: &str| !without_comment(line).is_empty();
+    if fs::read_to_string(&path).is_ok_and(|text| text.lines().any(is_package)) {
+        crate::cli::output::note(format_args!(
+            "{} is not read, because the folder has wheels of its own: these are the packages of the program",
+            shown(&path)
+        ));
+    }
+}
+
+/// The wheels that the program in this folder asks for: names and contents. None if it has no such file.
+pub(super) fn wheels(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, BuildError> {
+    let path = folder.join(FILE);
+    if !path.is_file() {
         return Ok(Vec::new());
     }
     let wrong = |why: String| BuildError::PythonProgram { path: path.clone(), why };
@@ -42,7 +84,8 @@ pub(super) fn wheels(folder: &Path, has_wheels: bool) -> Result<Vec<(String, Vec
     if text.lines().all(|line| without_comment(line).is_empty()) {
         return Ok(Vec::new());
     }
-    let hash = Sha256::new().chain_update(concat!("monohull wheels ", env!("CARGO_PKG_VERSION"))).chain_update(&text);
+    let hash = Sha256::new().chain_update(concat!("monohull wheels ", env!("CARGO_PKG_VERSION")));
+    let hash = hash.chain_update(START).chain_update(&text);
     let entry = Entry::of("wheels", hash.finalize().into());
     if let Some(wheels) = entry.as_ref().and_then(Entry::read).and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
         return Ok(wheels);
@@ -58,7 +101,8 @@ pub(super) fn wheels(folder: &Path, has_wheels: bool) -> Result<Vec<(String, Vec
 fn download(file: &Path) -> Result<Vec<(String, Vec<u8>)>, String> {
     let folder = tempfile::TempDir::new().map_err(|error| format!("no folder can be made for its wheels: {error}"))?;
     let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "download", "--no-input", "--disable-pip-version-check", "--no-cache-dir"]);
+    pip.arg("-c").arg(START.replace("@FULL@", FULL_VERSION).replace("@VERSION@", VERSION));
+    pip.args(["download", "--no-input", "--disable-pip-version-check", "--no-cache-dir"]);
     pip.args(["--progress-bar=off", "--only-binary=:all:", "--implementation=py", "--abi=none", "--platform=any"]);
     pip.arg(format!("--python-version={VERSION}")).arg("--dest").arg(folder.path()).arg("--requirement").arg(file);
     let output = pip.stdin(Stdio::null()).output();

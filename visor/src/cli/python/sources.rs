@@ -21,6 +21,8 @@ pub(super) struct Sources {
     pub(super) main: String,
     /// Paths and contents, in the order of the paths.
     files: Vec<(String, Vec<u8>)>,
+    /// Whether wheels are among them that lie in the program's folder.
+    pub(super) has_wheels: bool,
 }
 
 /// The file that is run in a folder.
@@ -45,11 +47,11 @@ pub(super) fn read(program: &Path) -> Result<Sources, BuildError> {
         fs::read(&path).map(|contents| (name, contents)).map_err(unreadable)
     };
     let mut files = list(program)?.into_iter().map(read).collect::<Result<Vec<_>, BuildError>>()?;
-    if main_of(program).is_some() {
-        let has_wheels = files.iter().any(|(name, _)| name.ends_with(".whl"));
-        files.extend(requirements::wheels(program, has_wheels)?);
+    let has_wheels = files.iter().any(|(name, _)| name.ends_with(".whl"));
+    if main_of(program).is_some() && !has_wheels {
+        files.extend(requirements::wheels(program)?);
     }
-    Ok(Sources { main, files })
+    Ok(Sources { main, files, has_wheels })
 }
 
 /// The files of a program, in the order of their names in it.
