@@ -8,6 +8,7 @@ mod serve_support;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use serve_support::{Answer, Server, eventually, request, single};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -203,6 +204,36 @@ fn the_pages_of_a_template_are_charged_to_the_server_alone() {
     }
     eventually("the others do not", || made(server.pid()).iter().all(|folder| shared(folder) < MIB));
     assert!(shared(&own) < before + 2 * bytes, "they are there once");
+}
+
+/// A process that has begun without a template, and has one for a later invocation, has as much memory as a new process that begins with one.
+#[test]
+#[ignore = "needs control groups: run by `cargo xtask test --keys`"]
+fn a_process_that_is_used_again_may_use_as_much_as_a_new_one() {
+    let server = Server::start_with(&["--cgroup", "require", "--prefork", "2"]);
+    server.put_example("prepared");
+    let limit_of = |process: &str, before: u64| {
+        let args = json!({ "entries": 1, "before": "", "label": "" });
+        let mut document = single(process, "prepared", &json!({ "args": args, "process": process }));
+        (document["inputs"], document["outputs"]) = (json!(["in"]), json!(["out"]));
+        server.put_workflow(&document);
+        let limits = RefCell::new(Vec::new());
+        eventually("it starts from a template", || {
+            let answer = server.post(&format!("/invoke/{process}"), b"text").expect(200);
+            eventually("its process has been reset", || {
+                process != "reused" || server.get("/healthz").json()["kept_workers"] == 1
+            });
+            let id = &answer.headers["x-invocation-id"];
+            let report = server.get(&format!("/invocations/{id}")).expect(200).json()["report"].clone();
+            let group = report["sandbox"]["cgroup"].as_str().expect("a group").to_owned();
+            limits.borrow_mut().push(group.split_once("at most ").expect("a limit").1.to_owned());
+            report["start"]["kind"] == "template" && report["process"]["before"].as_u64() >= Some(before)
+        });
+        limits.into_inner()
+    };
+    let (new, used) = (limit_of("per-invocation", 0), limit_of("reused", 1));
+    assert_ne!(used.first(), used.last(), "the control: it has begun without a template");
+    assert_eq!(used.last(), new.last());
 }
 
 /// `monohull run` of `misbehave`, which does this.

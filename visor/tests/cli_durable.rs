@@ -65,6 +65,64 @@ fn a_run_is_followed_to_its_end_and_keeps_nothing_but_its_report() {
     refused(&monohull(folder.path(), &["show", "one", "--state", "state"]), 2, "there is no invocation `one`");
 }
 
+/// What has ended is removed together, with its files; what has not ended stays.
+#[test]
+fn all_that_have_ended_are_removed_at_once() {
+    let folder = workflow(1);
+    let path = folder.path();
+    let ends = |id: &str| {
+        let args = ["run", "w.json", "--state", "state", "--id", id, "--output", "result=result.txt"];
+        assert_eq!(monohull(path, &args).status.code(), Some(0));
+    };
+    ends("one");
+    ends("two");
+    write_sleepers(path, DAY);
+    sleeper(path, "asleep");
+    sleeper(path, "cancelled");
+    assert_eq!(monohull(path, &["cancel", "cancelled", "--state", "state"]).status.code(), Some(0));
+    let purge = |more: &[&str]| monohull(path, &[&["purge", "--ended", "--state", "state"], more].concat());
+    let young = purge(&["--older-than", "30d"]);
+    assert_eq!((young.status.code(), &*young.stdout), (Some(0), &b"0 removed\n"[..]));
+    assert_eq!(document(&purge(&["--older-than", "1ms", "--json"])), json!({ "removed": 3 }));
+    for id in ["one", "two", "cancelled"] {
+        refused(&monohull(path, &["show", id, "--state", "state"]), 2, "there is no invocation");
+    }
+    assert_eq!(show(path, "asleep")["status"], "suspended");
+    let before = (files(path, "checkpoints"), files(path, "files"));
+    assert_eq!(before, (1, 1), "a checkpoint and an image");
+    assert_eq!(monohull(path, &["kill", "asleep", "--state", "state"]).status.code(), Some(0));
+    assert_eq!(document(&purge(&["--json"])), json!({ "removed": 1 }));
+    assert_eq!((files(path, "checkpoints"), files(path, "files")), (0, 0));
+    for wrong in [
+        &["purge", "--state", "state"][..],
+        &["purge", "one", "--ended", "--state", "state"],
+        &["purge", "one", "--older-than", "1d", "--state", "state"],
+        &["purge", "--ended", "--older-than", "1w", "--state", "state"],
+        &["purge", "--ended"],
+    ] {
+        assert_eq!(monohull(path, wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+/// A state folder is copied, and what sleeps in it goes on in the copy.
+#[test]
+fn a_copy_of_a_state_folder_goes_on() {
+    let folder = workflow(DAY);
+    let path = folder.path();
+    sleeper(path, "one");
+    let args = ["backup", "copy", "--state", "state", "--json"];
+    let made = document(&monohull(path, &args));
+    assert_eq!((&made["invocations"], &made["missing"]), (&json!(1), &json!([])));
+    refused(&monohull(path, &args), 2, "copy is there already");
+    fs::remove_dir_all(path.join("state")).expect("removed");
+    for _ in 0..2 {
+        let woken = monohull(path, &["wake", "--state", "copy", "--skip-time"]);
+        assert_eq!(woken.status.code(), Some(0), "{woken:?}");
+    }
+    let row = document(&monohull(path, &["show", "one", "--state", "copy", "--json"]));
+    assert_eq!(row["status"], "completed", "{row}");
+}
+
 /// The code of a sleeper is kept with it: neither its image nor its workflow file is needed any more.
 #[test]
 fn others_go_on_with_it_though_the_image_has_changed() {
@@ -341,6 +399,7 @@ fn invocations_are_paused_resumed_cancelled_and_removed_by_hand() {
         assert_eq!(status(&to("cancel", "one")), "cancelled");
     }
     refused(&to("resume", "one"), 2, "invocation `one` has ended: it is cancelled");
+    refused(&monohull(path, &["resume", "one"]), 2, "--state DIR or --server ADDRESS");
     refused(&to("pause", "three"), 2, "there is no invocation `three`");
     assert_eq!((files(path, "checkpoints"), files(path, "files")), (1, 1), "those of the other, of the same image");
     let list = |filter: &[&str]| {
@@ -359,11 +418,34 @@ fn invocations_are_paused_resumed_cancelled_and_removed_by_hand() {
     assert_eq!(status(&to("purge", "one")), "removed");
 }
 
+/// A copy in the state folder itself would be a part of what is copied.
+#[test]
+fn a_backup_is_made_outside_of_the_state_folder() {
+    let folder = workflow(60_000);
+    let path = folder.path();
+    sleeper(path, "one");
+    std::os::unix::fs::symlink("state", path.join("link")).expect("made");
+    fs::create_dir(path.join("state/checkpoints/stray")).expect("made");
+    for to in ["state/copy", "state/checkpoints/copy", "link/copy", "./state/../link/checkpoints/stray/copy"] {
+        let output = monohull(path, &["backup", to, "--state", "state"]);
+        refused(&output, 2, "is in the state folder itself");
+        refused(&monohull(path, &["backup", to, "--state", "link"]), 2, "is in the state folder itself");
+    }
+    // Nor does a folder that is there keep files from being removed.
+    fs::write(path.join("state/checkpoints/left.1.1.checkpoint"), "by a killed process").expect("written");
+    assert_eq!(monohull(path, &["wake", "--state", "state"]).status.code(), Some(0));
+    assert!(!path.join("state/checkpoints/left.1.1.checkpoint").exists());
+    for to in ["copy", "state-2"] {
+        let output = monohull(path, &["backup", to, "--state", "state"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+}
+
 #[test]
 fn what_is_no_state_folder_is_refused_and_stays_as_it_is() {
     let folder = workflow(DAY);
     let path = folder.path();
-    refused(&monohull(path, &["ps", "--state", "nowhere"]), 3, "nowhere: it is no state folder");
+    refused(&monohull(path, &["ps", "--state", "nowhere"]), 3, "nowhere: there is no such folder");
     assert!(!path.join("nowhere").exists());
     fs::create_dir(path.join("state")).expect("made");
     let text = "no database at all, but long enough to be looked at as if it were one";

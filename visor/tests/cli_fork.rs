@@ -165,7 +165,11 @@ fn histories_are_short_shared_and_named() {
     let again = document(&done(fork(&["--id", "a,b", "--json"])));
     assert_eq!(again["copies"][1], json!({ "id": "b", "came": "same", "status": "suspended" }));
     // One is refused, and the other is made.
-    refused(&fork(&["--id", "one,c"]), 2, "no copy is made: `one` is another invocation's id");
+    refused(
+        &fork(&["--id", "one,c"]),
+        2,
+        "copy `one` is not made: that is another invocation's id; those with other ids are",
+    );
     assert_eq!(asked(path, "show", "one")["forks"], json!(["a", "b", "c"]));
     refused(&fork(&["--id", "d,e,d"]), 2, "`d` is given twice, and each copy has an id of its own");
     assert_eq!(asked(path, "show", "one")["forks"], json!(["a", "b", "c"]));

@@ -223,13 +223,17 @@ fn new_crates_run_and_share_what_they_rest_on() {
     let [one, two] = ["one", "two"].map(|place| folder.path().join(place).join("hello"));
     // Written before anything is built: a time stamp does not distinguish the two.
     let source = fs::read_to_string(two.join("src/lib.rs")).expect("a source").replace("Monohull", "the other");
-    fs::write(two.join("src/lib.rs"), source).expect("written");
+    const END: &str = "\n#[used]\n#[unsafe(link_section = \".fini_array\")]\nstatic END: extern \"C\" fn() = end;\n\n\
+                       extern \"C\" fn end() {\n    println!(\"the end\");\n}\n";
+    fs::write(two.join("src/lib.rs"), source + END).expect("written");
     let (_, said) = done(monohull(folder.path(), &one, &["build"]));
     assert!(said.contains("Compiling monohull-std"), "{said}");
     let (_, said) = done(monohull(folder.path(), &two, &["build"]));
     let compiled: Vec<&str> = said.lines().filter(|line| line.contains("Compiling")).collect();
     assert!(matches!(&compiled[..], [own] if own.contains("Compiling hello")), "{said}");
-    for (crate_, text) in [(&one, "hello[0] | Hello from Monohull!\n"), (&two, "hello[0] | Hello from the other!\n")] {
+    for (crate_, text) in
+        [(&one, "hello[0] | Hello from Monohull!\n"), (&two, "hello[0] | Hello from the other!\nhello[0] | the end\n")]
+    {
         // Again: it must not be taken for the one that was built last.
         done(monohull(folder.path(), crate_, &["build"]));
         let (out, _) = done(monohull(folder.path(), crate_, &["run", "workflow.json"]));

@@ -13,7 +13,9 @@ fn monohull(cache: &Path, folder: &Path, args: &[&str]) -> Output {
 fn command(cache: &Path, folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
     command.current_dir(folder).args(args).env("XDG_CACHE_HOME", cache);
-    for chosen in ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CARGO_BUILD_BUILD_DIR", "RUSTFLAGS"] {
+    let folders = ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CARGO_BUILD_BUILD_DIR"];
+    let profile = ["RUSTFLAGS", "CARGO_PROFILE_RELEASE_LTO", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS"];
+    for chosen in folders.iter().chain(&profile) {
         command.env_remove(chosen);
     }
     command
@@ -60,6 +62,14 @@ fn a_new_crate_is_a_program_that_runs() {
     assert_eq!(names, ["main.rs"]);
     let again = monohull(folder.path(), &hello, &["build"]);
     assert!(!String::from_utf8_lossy(&again.stderr).contains("Compiling"), "{again:?}");
+    // Neither by a build script that looks at the folder, in which the copy of the root has been.
+    fs::write(hello.join("build.rs"), "fn main() {\n    println!(\"cargo::rerun-if-changed=src\");\n}\n")
+        .expect("written");
+    for is_compiled in [true, false] {
+        let again = monohull(folder.path(), &hello, &["build"]);
+        assert!(again.status.success(), "{again:?}");
+        assert_eq!(String::from_utf8_lossy(&again.stderr).contains("Compiling"), is_compiled, "{again:?}");
+    }
     // With another libc it is linked anew.
     let libc = folder.path().join("libc");
     fs::create_dir(&libc).expect("a folder");
@@ -129,7 +139,10 @@ fn a_program_of_a_workspace_builds_as_with_cargo() {
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         fs::write(path, text).expect("written");
     }
-    let image = done(monohull(folder.path(), folder.path(), &["build", "app", "--features", "loud"]));
+    let built = monohull(folder.path(), folder.path(), &["build", "app", "--features", "loud"]);
+    // Link-time optimization makes nothing that std does for itself the program's.
+    assert!(!String::from_utf8_lossy(&built.stderr).contains("warning"), "{built:?}");
+    let image = done(built);
     assert!(image.ends_with("/target/images/app.so\n"), "{image}");
     workflow(folder.path(), "app", "target/images/app.so");
     let output = monohull(folder.path(), folder.path(), &["run", "workflow.json"]);
@@ -286,6 +299,7 @@ fn c_compiles_and_runs() {
         #include <stdio.h>
         static __thread int number = 3;
         static void *run(void *argument) { number += *(int *)argument; printf("thread %d\n", number); return NULL; }
+        __attribute__((destructor)) static void end(void) { puts("the end"); }
         int main(int argc, char **argv) {
             int more = 4;
             pthread_t thread;
@@ -305,7 +319,7 @@ fn c_compiles_and_runs() {
     done(monohull(here, here, &["check", "program.so"]));
     workflow(here, "program", "program.so");
     let output = monohull(here, here, &["run", "workflow.json"]);
-    assert_eq!(lines(&output), ["thread 7", "program 2 3 1.50"]);
+    assert_eq!(lines(&output), ["thread 7", "program 2 3 1.50", "the end"]);
 
     // A question links nothing, and another program that lies where it would be stays.
     fs::copy("/bin/true", here.join("a.out")).expect("a program of the host");
@@ -332,40 +346,65 @@ fn c_compiles_and_runs() {
         said.contains("warning: code in the image starts processes (") && said.contains("used by: converts, expands\n"),
         "the functions of the libc in between are not named: {said}"
     );
+    // So is code that the loader refuses, and a system call that stands in the source. A cancelled thread is a signal.
+    const FORBIDS: &str = r#"
+        #include <pthread.h>
+        int main(int argc, char **argv) {
+            if (argc > 9) __asm__ volatile("syscall" ::: "rcx", "r11", "memory");
+            if (argc > 8) __asm__ volatile("wrpkru");
+            return pthread_cancel(pthread_self());
+        }
+    "#;
+    fs::write(here.join("forbids.c"), FORBIDS).expect("written");
+    let linked = monohull(here, here, &["cc", "forbids.c", "-o", "forbids.so"]);
+    let said = String::from_utf8_lossy(&linked.stderr).into_owned();
+    done(linked);
+    for words in ["WRPKRU", "SYSCALL", "code in the image cancels threads (pthread_cancel)"] {
+        let mut warnings = said.split("warning: ").skip(1);
+        assert!(warnings.any(|warning| warning.contains(words)), "{words}: {said}");
+    }
+    // What a program has found when it is loaded is an error with the functions that need it, and what to do.
+    for (text, words) in [
+        (
+            "static __thread int number __attribute__((tls_model(\"initial-exec\")));\n\
+             int *volatile at;\n__attribute__((noinline)) void counts(void) { at = &number; }\nint main(void) { counts(); return 0; }\n",
+            ["used by counts", "Leave out the attribute tls_model"],
+        ),
+        (
+            "static int plain(void) { return 1; }\nstatic void *choose(void) { return plain; }\n\
+             int chosen(void) __attribute__((ifunc(\"choose\")));\n__attribute__((noinline)) int calls(void) { return chosen() + 1; }\n\
+             int main(void) { return calls(); }\n",
+            ["used by calls", "the attributes ifunc, target_clones"],
+        ),
+    ] {
+        fs::write(here.join("found.c"), text).expect("written");
+        let refused = monohull(here, here, &["cc", "-O1", "found.c", "-o", "found.so"]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && words.iter().all(|part| said.contains(part)), "{said}");
+    }
     // Names that others chose do not reach the terminal as they are.
     let missing = monohull(here, here, &["cc", "no\u{1b}]0;title\u{7}.o", "-o", "no.so"]);
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(!said.contains('\u{1b}') && said.contains(r"no\u{1b}]0;title\u{7}.o"), "{said}");
 
-    // What the loader refuses is not linked: a library of the host, and what no program would call.
+    // What the loader refuses is not linked: a library of the host.
     for (name, text) in [
         ("host.c", "int host(void) { return 1; }\n"),
         ("asks_host.c", "int host(void);\nint main(void) { return host(); }\n"),
-        ("ends.c", "__attribute__((destructor)) void end(void) {}\nint main(void) { return 0; }\n"),
     ] {
         fs::write(here.join(name), text).expect("written");
     }
     let mut made = Command::new("cc");
     made.current_dir(here).args(["-shared", "-nostdlib", "-Wl,-soname,libhost.so.1", "host.c", "-o", "libhost.so"]);
     assert!(made.status().is_ok_and(|status| status.success()));
-    for (arguments, words) in [
-        (
-            &["asks_host.c", "-L.", "-lhost"][..],
-            [
-                "needs the library \"libhost.so.1\"; a function image is complete by itself\n  host, used by main\n",
-                "is for the host's libc, and is not linked",
-            ],
-        ),
-        (
-            &["ends.c"],
-            ["DT_FINI_ARRAY", "a function with the attribute `destructor` would not be called: give it to `atexit`"],
-        ),
-    ] {
-        let refused = monohull(here, here, &[&["cc"], arguments, &["-o", "refused.so"]].concat());
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(refused.status.code() == Some(2) && words.iter().all(|part| said.contains(part)), "{said}");
-        assert!(!here.join("refused.so").exists(), "nothing is left that a build system would take for a program");
-    }
+    let refused = monohull(here, here, &["cc", "asks_host.c", "-L.", "-lhost", "-o", "refused.so"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let words = [
+        "needs the library \"libhost.so.1\"; a function image is complete by itself\n  host, used by main\n",
+        "is for the host's libc, and is not linked",
+    ];
+    assert!(refused.status.code() == Some(2) && words.iter().all(|part| said.contains(part)), "{said}");
+    assert!(!here.join("refused.so").exists(), "nothing is left that a build system would take for a program");
 
     let library = monohull(here, here, &["cc", "-shared", "program.o", "-o", "library.so"]);
     assert_eq!(library.status.code(), Some(2));
@@ -451,16 +490,34 @@ fn static_libraries_of_the_host_are_refused() {
 fn flags_for_another_kind_of_program_are_overruled() {
     const SOURCE: &str = r#"
         #include <stdio.h>
+        #include <string.h>
+        #include <unistd.h>
         __thread int number = 41;
         static const char *const words[] = { "it", "runs" };
-        int main(void) { number++; printf("%s %s %d\n", words[0], words[1], number); return 0; }
+        __attribute__((noinline)) static void print(const char *word) {
+            char text[64];
+            strcpy(text, word);
+        #ifdef WAITS
+            sleep(2);
+        #endif
+            printf("%s %s %d\n", text, words[1], number);
+        }
+        int main(void) { number++; print(words[0]); return 0; }
     "#;
     let folder = TempDir::new().expect("a folder");
     let here = folder.path();
     fs::write(here.join("program.c"), SOURCE).expect("written");
     workflow(here, "fleet", "program.so");
-    let flags =
-        ["-fPIE -pie", "-fpie", "-fno-pie -no-pie", "-fno-pic", "-ftls-model=initial-exec", "-mtls-dialect=gnu2"];
+    let flags = [
+        "-fPIE -pie",
+        "-fpie",
+        "-fno-pie -no-pie",
+        "-fno-pic",
+        "-ftls-model=initial-exec",
+        "-mtls-dialect=gnu2",
+        "-fstack-protector-all -DWAITS",
+        "-fstack-protector-strong -mstack-protector-guard=tls -DWAITS",
+    ];
     for flags in flags {
         let flags: Vec<&str> = flags.split(' ').collect();
         done(monohull(here, here, &[&["cc", "-O2"], &flags[..], &["program.c", "-o", "program.so"]].concat()));
@@ -468,6 +525,14 @@ fn flags_for_another_kind_of_program_are_overruled() {
         done(monohull(here, here, &[&["cc"], &flags[..], &["-c", "program.c", "-o", "program.o"]].concat()));
         done(monohull(here, here, &[&["cc"], &flags[..], &["program.o", "-o", "program.so"]].concat()));
         assert_eq!(lines(&monohull(here, here, &["run", "workflow.json"])), ["it runs 42"], "{flags:?}");
+        if flags.contains(&"-DWAITS") {
+            // What guards the stack is the function's own word, in another process as well.
+            let suspended = monohull(here, here, &["run", "workflow.json", "--suspend", "waiting", "--json"]);
+            assert_eq!(suspended.status.code(), Some(4), "{suspended:?}");
+            let document: serde_json::Value = serde_json::from_slice(&suspended.stdout).expect("JSON");
+            let checkpoint = document["checkpoint"].as_str().expect("a path");
+            assert_eq!(lines(&monohull(here, here, &["resume", checkpoint])), ["it runs 42"], "{flags:?}");
+        }
     }
 }
 
@@ -535,6 +600,7 @@ fn what_is_no_program_is_said_to_be_none() {
     for (path, text) in [
         ("t.c", ""),
         ("t.rs", ""),
+        ("q.wat", ""),
         ("all/Cargo.toml", "[workspace]\nmembers = [\"one\", \"two\"]\nresolver = \"2\"\n"),
         ("all/one/Cargo.toml", "[package]\nname = \"one\"\nedition = \"2021\"\n"),
         ("all/one/src/lib.rs", "pub fn nothing() {}\n"),
@@ -548,7 +614,10 @@ fn what_is_no_program_is_said_to_be_none() {
     for (path, words) in [
         ("t.c", "t.c is a source file and no crate: `monohull cc FILE"),
         ("t.rs", "`monohull build` takes the folder with its Cargo.toml"),
+        ("q.wat", "q.wat is a source file and no crate: `wat2wasm FILE"),
         ("missing", "missing is no crate: it has no Cargo.toml"),
+        ("nope.wasm", "nope.wasm: there is no such file"),
+        ("nope.js", "nope.js: there is no such file"),
         ("all", "all is a workspace without a crate of its own: name the folder of one of one, two"),
         ("all/one", "the crate one has no program (src/main.rs) and no library with a function `main`"),
     ] {
@@ -556,6 +625,149 @@ fn what_is_no_program_is_said_to_be_none() {
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(refused.status.code() == Some(2) && said.contains(words), "{path}: {said}");
     }
+}
+
+/// Writes files into a folder.
+fn write_all(folder: &Path, files: &[(&str, &str)]) {
+    for (path, text) in files {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+}
+
+/// A workspace with an example and a setting of cargo in a file.
+const FLEET: &[(&str, &str)] = &[
+    (
+        "Cargo.toml",
+        "[workspace]\nmembers = [\"one\", \"two\"]\nresolver = \"2\"\n[profile.small]\ninherits = \"release\"\n",
+    ),
+    ("one/Cargo.toml", "[package]\nname = \"one\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+    ("one/src/lib.rs", "#![allow(unexpected_cfgs)]\n\npub const TOLD: bool = cfg!(told);\n"),
+    ("one/src/main.rs", "fn main() {\n    println!(\"program {}\", one::TOLD);\n}\n"),
+    ("one/examples/shown.rs", "fn main() {\n    println!(\"example {}\", one::TOLD);\n}\n"),
+    (
+        "two/Cargo.toml",
+        "[package]\nname = \"two\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\none = { path = \"../one\" }\n",
+    ),
+    ("two/src/main.rs", "fn main() {\n    println!(\"two {}\", one::TOLD);\n}\n"),
+    ("told.toml", "[build]\nrustflags = [\"--cfg\", \"told\"]\n"),
+];
+
+#[test]
+fn options_of_cargo_are_passed_on() {
+    let folder = TempDir::new().expect("a folder");
+    let here = folder.path();
+    write_all(here, FLEET);
+    let build = |arguments: &[&str]| monohull(here, here, &[&["build"], arguments].concat());
+    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    // There is no Cargo.lock yet.
+    for lock in ["--locked", "--frozen"] {
+        let refused = build(&["--package", "two", lock]);
+        assert!(refused.status.code() == Some(2) && said(&refused).contains("Cargo.lock"), "{}", said(&refused));
+    }
+    assert!(!here.join("Cargo.lock").exists());
+    for (arguments, in_target, printed, words) in [
+        (&["-p", "two", "--offline", "--release", "-j", "1"][..], "target/images/two.so", "two false", "Compiling two"),
+        (&["-p", "two@0.1.0", "--locked", "-q", "--config", "told.toml"], "target/images/two.so", "two true", ""),
+        (
+            &["--manifest-path", "one/Cargo.toml", "--frozen", "--target-dir", "other", "--example", "shown", "-v"],
+            "other/images/shown.so",
+            "example false",
+            "Running `",
+        ),
+        (
+            &[
+                "one",
+                "--profile",
+                "small",
+                "--config",
+                "build.rustflags=['--cfg', 'told']",
+                "--config",
+                "build.target-dir='third'",
+            ],
+            "third/images/one.so",
+            "program true",
+            "profile [optimized",
+        ),
+    ] {
+        let built = build(arguments);
+        let told = said(&built);
+        assert!(if words.is_empty() { told.is_empty() } else { told.contains(words) }, "{arguments:?}: {told}");
+        let image = done(built);
+        assert!(image.trim_end().ends_with(in_target), "{arguments:?}: {image}");
+        workflow(here, "fleet", image.trim());
+        assert_eq!(lines(&monohull(here, here, &["run", "workflow.json"])), [printed], "{arguments:?}");
+    }
+    for (arguments, words) in [
+        (&["-p", "three"][..], "the workspace has no crate three; it has one, two"),
+        (&["one", "--example", "none"], "the crate one has no example none; it has shown"),
+        (&["two", "--example", "none"], "the crate two has no example none; it has none"),
+        (&["--manifest-path", "none/Cargo.toml"], "none/Cargo.toml is no crate"),
+        (&["one", "--manifest-path", "one/Cargo.toml"], "cannot be used with"),
+        (&["one", "--release", "--profile", "small"], "cannot be used with"),
+        (&["one", "-q", "-v"], "cannot be used with"),
+    ] {
+        let refused = build(arguments);
+        assert!(refused.status.code() == Some(2) && said(&refused).contains(words), "{}", said(&refused));
+    }
+}
+
+/// A crate whose C is for the function, and one that its build script uses, whose C runs on the host.
+const BOTH_SIDES: &[(&str, &str)] = &[
+    (
+        "app/Cargo.toml",
+        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[build-dependencies]\nmakes = { path = \"../makes\" }\n[workspace]\n",
+    ),
+    (
+        "app/build.rs",
+        "fn main() {\n    println!(\"cargo:rustc-env=MADE={}\", makes::answer());\n    makes::compile(\"src/answer.c\");\n}\n",
+    ),
+    (
+        "app/src/answer.c",
+        "#include <stdio.h>\n#ifdef __GLIBC__\n#error for the function\n#endif\nint answer(void) { return 7; }\n",
+    ),
+    (
+        "app/src/main.rs",
+        "extern \"C\" {\n    fn answer() -> i32;\n}\n\nfn main() {\n    println!(\"{} {}\", env!(\"MADE\"), unsafe { answer() });\n}\n",
+    ),
+    ("makes/Cargo.toml", "[package]\nname = \"makes\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+    ("makes/build.rs", "include!(\"src/compile.rs\");\n\nfn main() {\n    compile(\"src/answer.c\");\n}\n"),
+    (
+        "makes/src/compile.rs",
+        "pub fn compile(source: &str) {\n    use std::process::Command;\n    let out = std::env::var(\"OUT_DIR\").unwrap();\n    \
+         let cc = std::env::var(\"CC_x86_64_unknown_linux_gnu\").unwrap();\n    let object = format!(\"{out}/answer.o\");\n    \
+         assert!(Command::new(cc).args([\"-c\", source, \"-o\", &object]).status().unwrap().success());\n    \
+         let archive = format!(\"{out}/libanswer.a\");\n    \
+         assert!(Command::new(\"ar\").args([\"crs\", &archive, &object]).status().unwrap().success());\n    \
+         println!(\"cargo:rustc-link-search={out}\\ncargo:rustc-link-lib=static=answer\");\n}\n",
+    ),
+    (
+        "makes/src/answer.c",
+        "#include <stdio.h>\n#ifndef __GLIBC__\n#error for the host\n#endif\nint answer(void) { return 42; }\n",
+    ),
+    (
+        "makes/src/lib.rs",
+        "include!(\"compile.rs\");\n\nmod c {\n    extern \"C\" {\n        pub fn answer() -> i32;\n    }\n}\n\n\
+         pub fn answer() -> i32 {\n    unsafe { c::answer() }\n}\n",
+    ),
+];
+
+#[test]
+fn what_build_scripts_use_themselves_is_compiled_for_the_host() {
+    let folder = TempDir::new().expect("a folder");
+    let here = folder.path();
+    write_all(here, BOTH_SIDES);
+    let image = done(monohull(here, here, &["build", "app"]));
+    workflow(here, "app", image.trim());
+    assert_eq!(lines(&monohull(here, here, &["run", "workflow.json"])), ["42 7"]);
+    // Another compiler of the host.
+    let marked = here.join("marked");
+    fs::write(&marked, "#!/bin/sh\necho called >> \"$(dirname \"$0\")/calls\"\nexec cc \"$@\"\n").expect("written");
+    fs::set_permissions(&marked, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
+    let mut again = command(here, here, &["build", "app", "--target-dir", "again"]);
+    done(again.env("HOST_CC", &marked).output().expect("it starts"));
+    assert_eq!(fs::read_to_string(here.join("calls")).expect("it was called"), "called\n");
 }
 
 /// Wherever the user has written flags of rustc down, they reach rustc, and so do Monohull's.

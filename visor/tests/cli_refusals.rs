@@ -73,6 +73,8 @@ fn every_refusal_is_a_document() {
         ("pause none --state state", 2, "invocation"),
         ("cancel ended --state state", 2, "invocation"),
         ("purge none --state state", 2, "invocation"),
+        ("backup state --state state", 2, "invocation"),
+        ("backup copy --state none", 3, "host"),
         ("fork none --state state", 2, "invocation"),
         ("fork ended --state state --id a,b,a", 2, "invocation"),
         ("checkpoints none --state state", 2, "invocation"),
@@ -118,4 +120,48 @@ fn a_document_can_name_any_file() {
         "{}",
         shown(name)
     );
+}
+
+/// A workflow with two outputs, both of which are its input.
+fn doubled(folder: &TempDir) {
+    let copy =
+        |name: &str, from: &str| json!({ "name": name, "function": "echo", "args": { "from": from, "to": name } });
+    let document = json!({
+        "name": "two",
+        "functions": { "echo": { "image": image("echo") } },
+        "steps": [copy("a", "in"), copy("b", "in")],
+        "inputs": ["in", "more"],
+        "outputs": ["a", "b"],
+    });
+    fs::write(folder.path().join("two.json"), document.to_string()).expect("written");
+}
+
+/// What would be lost is refused before anything runs.
+#[test]
+fn what_would_be_read_or_written_twice_is_refused() {
+    let folder = TempDir::new().expect("a folder");
+    doubled(&folder);
+    fs::write(folder.path().join("in"), "text").expect("written");
+    let refuses = |line: &str, text: &str| {
+        let output = monohull(folder.path(), &line.split(' ').collect::<Vec<_>>());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(text), "{line}: {output:?}");
+    };
+    let inputs = "run two.json --input in=in --input more=in";
+    for other in ["out", "./out", "../{}/out"] {
+        let name = folder.path().file_name().and_then(OsStr::to_str).expect("a name");
+        let other = other.replace("{}", name);
+        refuses(&format!("{inputs} --output a=out --output b={other}"), "slot `a` is written to the same file");
+        refuses(&format!("{inputs} --output a=out --output b={other} --state state"), "the same file");
+    }
+    assert!(!folder.path().join("out").exists());
+    for line in ["run two.json --input in=- --input more=-", "run two.json --input in=- --input more=in --event x=-"] {
+        refuses(line, "standard input (`-`) is given twice");
+    }
+    refuses("run two.json --input in=- --input more=in --watch", "standard input is read once");
+    refuses(&format!("{inputs} --output a=/dev/stdout --json"), "standard output has the report's document");
+    refuses(&format!("invoke two --server {NOWHERE} --input in=- --input more=-"), "given twice");
+    refuses(&format!("list --server {NOWHERE} --ca in"), "--ca is for servers with https://");
+    refuses("validate two.json --ca in", "--ca is for --server");
+    refuses("resume some.checkpoint --token-file in", "--token-file is for --server");
 }

@@ -11,7 +11,9 @@ use monohull_visor::workflow;
 use program::{NAP, document, image, monohull, refused, suspend, write_sleepers};
 use serde_json::{Value, json};
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A workflow of one step.
@@ -50,6 +52,76 @@ fn what_was_published_before_is_in_the_report() {
     assert_eq!(report["published"], json!({ "count": "0" }), "{report:#}");
     let report = run(&["resume", checkpoint, "--event", "add=event", "--event", "close=event"]);
     assert_eq!(report["published"], json!({ "count": "5" }), "{report:#}");
+}
+
+/// Nothing has run, so no verdict is given, and the checkpoint is as good as before.
+#[test]
+fn what_the_host_has_taken_away_may_come_back() {
+    let folder = TempDir::new().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("granted")).expect("made");
+    let args = json!({ "naps": 1, "milliseconds": NAP, "takes": "", "fills": "result" });
+    let mut workflow = one_step("sleeper", args, "result");
+    workflow["files"] = json!([{ "at": "/data", "directory": "granted", "access": "write" }]);
+    let waits = suspend(folder.path(), "sleeper", &workflow);
+    let resume = |args: &[&str]| monohull(folder.path(), &[&["resume", &waits.checkpoint], args].concat());
+
+    fs::rename(at("granted"), at("away")).expect("renamed");
+    let why = "it cannot go on now: the files at /data";
+    refused(&resume(&[]), 3, why);
+    refused(&resume(&["--suspend", "again"]), 3, why);
+    assert_eq!(document(&resume(&["--json"]))["status"], "refused");
+    assert_eq!(resume(&["--count", "2"]).status.code(), Some(3));
+    // That does not pass by itself.
+    fs::write(at("granted"), "a file").expect("written");
+    refused(&resume(&[]), 2, why);
+    assert!(!at("result.txt").exists());
+
+    fs::remove_file(at("granted")).expect("removed");
+    fs::rename(at("away"), at("granted")).expect("renamed");
+    assert_eq!(resume(&[]).status.code(), Some(0));
+    assert!(at("result.txt").exists());
+}
+
+/// Nothing is wrong with what is kept: it goes on when the other program has ended, also by itself.
+#[test]
+fn an_address_that_another_program_has_is_waited_for() {
+    const OWN: &str = "127.83.61.47";
+    let folder = TempDir::new().expect("a folder");
+    let free = TcpListener::bind((OWN, 0)).expect("loopback");
+    let at = free.local_addr().expect("an address");
+    drop(free);
+    let workflow = json!({
+        "name": "waits",
+        "functions": { "waits": { "image": image("libc-waits") } },
+        "network": { "mode": "host", "listen": [format!("{OWN}:*")], "connect": [format!("{OWN}:*")] },
+        "steps": [{ "name": "waits", "function": "waits", "args": { "argv": ["owns", NAP.to_string(), at.port().to_string()] } }],
+    });
+    fs::write(folder.path().join("w.json"), workflow.to_string()).expect("written");
+    let command = |args: &[&str]| monohull(folder.path(), args);
+    let waits = command(&["run", "w.json", "--suspend", "waiting", "--json"]);
+    assert_eq!(waits.status.code(), Some(4), "{waits:?}");
+    let checkpoint = document(&waits)["checkpoint"].as_str().expect("a path").to_owned();
+    let other = TcpListener::bind(at).expect("the workflow has let it go");
+    refused(&command(&["resume", &checkpoint]), 3, "the address is in use");
+    drop(other);
+    let resumed = command(&["resume", &checkpoint]);
+    assert_eq!(resumed.status.code(), Some(0), "{resumed:?}");
+
+    let id = document(&command(&["run", "w.json", "--state", "state", "--detach", "--json"]))["id"].clone();
+    let other = TcpListener::bind(at).expect("the workflow has let it go");
+    std::thread::sleep(Duration::from_millis(NAP));
+    command(&["wake", "--state", "state"]);
+    let shown = || document(&command(&["show", id.as_str().expect("an id"), "--state", "state", "--json"]));
+    let tried = shown();
+    assert!(tried["status"] == "suspended" && tried["reason"].to_string().contains("in use"), "{tried:#}");
+    drop(other);
+    let begin = Instant::now();
+    while shown()["status"] != "completed" {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:#}", shown());
+        std::thread::sleep(Duration::from_millis(200));
+        command(&["wake", "--state", "state"]);
+    }
 }
 
 #[test]

@@ -77,6 +77,7 @@ fn what_is_called_like_a_program_is_not_taken_for_a_workflow_file() {
     for (name, words) in [
         ("t.c", "t.c is source and no program: `monohull cc"),
         ("t.rs", "t.rs is source and no program: `monohull build`"),
+        ("t.wat", "t.wat is WebAssembly as text and no program: `wat2wasm"),
         ("junk.so", "junk.so is called like an image, and it is no ELF file"),
         ("w.json", "not valid JSON"),
     ] {
@@ -84,6 +85,12 @@ fn what_is_called_like_a_program_is_not_taken_for_a_workflow_file() {
         let output = run(folder.path(), &[name]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(words), "{name}: {said}");
+    }
+    for name in ["nope.wasm", "nope.js", "nope.py", "nope.so"] {
+        let output = run(folder.path(), &[name]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let words = format!("{name} is called like a program, and there is no such file");
+        assert!(output.status.code() == Some(2) && said.contains(&words), "{name}: {said}");
     }
 }
 
@@ -100,8 +107,8 @@ fn what_does_not_fit_is_refused() {
     fs::write(folder.path().join("w.json"), "{}").expect("written");
     fs::write(folder.path().join("t.c"), "int main(void) { return 0; }").expect("written");
     for (args, why) in [
-        (&["app.so", "--", "x"][..], "app.so: No such file"),
-        (&["app.so", "--dir", "host::/data"], "app.so: No such file"),
+        (&["app.so", "--", "x"][..], "app.so is called like a program, and there is no such file"),
+        (&["app.so", "--dir", "host::/data"], "app.so is called like a program, and there is no such file"),
         (&["t.c", "--", "x"], "t.c is source and no program"),
         (&["w.json", "--dir", "/tmp"], "w.json: --dir is for a program"),
         (&["w.json", "--", "x"], "w.json: an argument is for a program"),

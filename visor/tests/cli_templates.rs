@@ -499,3 +499,18 @@ fn a_workflow_that_cannot_have_one_leaves_nothing_behind() {
     }
     assert_eq!(place.files(), Vec::<PathBuf>::new());
 }
+
+/// Nor is there one of a workflow that needs something of the host.
+#[test]
+fn a_workflow_that_has_something_of_the_host_says_that_it_has_no_template() {
+    let place = Place::new();
+    fs::create_dir(place.path("shared")).expect("made");
+    let mut document = document("a", &json!({}));
+    document["files"] = json!([{ "at": "/shared", "directory": "shared" }]);
+    fs::write(place.path("test.json"), document.to_string()).expect("written");
+    let why = "the workflow has something of the host: a network, a directory or a disk image";
+    for _ in 0..2 {
+        assert_eq!(place.run_with(&[], "text").start, json!({ "kind": "main", "no_template": why }));
+    }
+    assert_eq!(place.templates(), Vec::<PathBuf>::new());
+}

@@ -36,6 +36,33 @@ fn every_system_call_is_documented_once() {
     assert_eq!(documented.len(), rows.len(), "a call stands in two rows");
 }
 
+/// The text of the programs that the libc's tests run.
+fn programs() -> String {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../libc/programs");
+    let files = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let of_c = files.filter(|path| path.extension().is_some_and(|extension| extension == "c"));
+    of_c.map(|path| std::fs::read_to_string(path).expect("a text")).collect()
+}
+
+/// Each is called there by its number (`SYS_NAME`), or by the library's function of its name.
+#[test]
+fn every_system_call_is_made_by_a_program() {
+    let programs = programs();
+    let is_called = |name: &str| {
+        [format!("SYS_{name}"), name.to_owned()].iter().any(|word| {
+            let is_part = |next: Option<char>| next.is_some_and(|next| next.is_alphanumeric() || next == '_');
+            programs.match_indices(word.as_str()).any(|(at, _)| {
+                let (before, after) = (&programs[..at], &programs[at + word.len()..]);
+                let ends =
+                    if word.starts_with("SYS_") { !is_part(after.chars().next()) } else { after.starts_with('(') };
+                ends && !is_part(before.chars().next_back())
+            })
+        })
+    };
+    let missing: Vec<_> = answered().into_iter().filter(|name| !is_called(name)).collect();
+    assert!(missing.is_empty(), "no program of libc/programs calls {missing:?}");
+}
+
 const FUNCTIONS: &str = include_str!("../../docs/functions.md");
 /// Text of each language's library, by the columns of the table.
 const LIBRARIES: [(&str, &[&str]); 6] = [
@@ -72,7 +99,7 @@ fn declarations(language: &str, name: &str) -> Vec<String> {
         "C" => vec![format!(" {name}(")],
         "Python" => vec![format!("def {name}("), format!("class {name}:")],
         "Go" => vec![format!("func {name}(")],
-        "JavaScript" => vec![format!("_DEF(\"{name}\"")],
+        "JavaScript" => vec![format!("_DEF(\"{name}\""), format!("\"{name}\", JS_NewString")],
         "AssemblyScript" => vec![format!("export function {name}("), format!("export class {name} ")],
         _ => vec![format!(" {name}: func("), format!("interface {name} ")],
     }
@@ -88,9 +115,9 @@ fn what_languages_have_is_in_their_libraries() {
         for (cell, column) in row.split('|').skip(2).zip(columns.iter().filter(|column| !column.is_empty())) {
             let Some((language, texts)) = LIBRARIES.iter().find(|(language, _)| language == column) else { continue };
             for name in cell.split('`').skip(1).step_by(2) {
-                // Another name of a row in C is cut, and a sleep is that of the language.
+                // Another name of a row in C is cut, and a sleep is that of the language, as some statements are.
                 let name = if name.starts_with('_') { format!("monohull{name}") } else { name.to_owned() };
-                if name == "nanosleep" || name.starts_with("time.") {
+                if ["nanosleep", "try", "defer"].contains(&&*name) || name.starts_with("time.") {
                     continue;
                 }
                 let ways = declarations(language, &name);

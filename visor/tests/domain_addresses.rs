@@ -25,8 +25,16 @@ use std::time::Duration;
 use support::ready;
 use tempfile::TempDir;
 
-/// Shorter waits are waited out.
-const LEAST: Duration = Duration::from_millis(5);
+/// How soon a run is interrupted.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Shorter waits are waited out.
+    least: Duration,
+    /// After so long it is interrupted the first time, and later the next times.
+    halt: Duration,
+}
+
+const USUAL: Pace = Pace { least: Duration::from_millis(5), halt: Duration::from_millis(15) };
 
 /// The most captures of a run.
 const CAPTURES: usize = 40;
@@ -157,14 +165,14 @@ impl Seen {
 }
 
 /// Runs it to its end in parts. A wait of some length ends a part, and so does some time; the last part is uninterrupted.
-fn interrupted(ready: &Ready) -> Seen {
+fn interrupted(ready: &Ready, Pace { least, halt }: Pace) -> Seen {
     let trusted = Arc::new(Trusted::default());
     let (mut rest, mut captures) = (None, Vec::new());
     let report = loop {
         let on = captures.len() < CAPTURES;
-        let halt = on.then(|| Duration::from_millis(15 + 2 * captures.len() as u64));
+        let halt = on.then(|| halt + halt / 8 * captures.len() as u32);
         let options = RunOptions { halt, ..RunOptions::default() };
-        let end = ready.run_from(rest, on.then_some(LEAST), &options, trusted.clone());
+        let end = ready.run_from(rest, on.then_some(least), &options, trusted.clone());
         let end = end.expect("the host can hold a domain");
         match end {
             RunEnd::Report(report) => break *report,
@@ -189,9 +197,14 @@ fn interrupted(ready: &Ready) -> Seen {
 /// No capture of this workflow has such an address; these modules have had a record.
 #[track_caller]
 fn none_is_in(document: &Value, modules: &[&str]) {
+    none_is_in_at(USUAL, document, modules);
+}
+
+#[track_caller]
+fn none_is_in_at(pace: Pace, document: &Value, modules: &[&str]) {
     let ready = ready(document);
     let _one = support::one_at_a_time();
-    let seen = interrupted(&ready);
+    let seen = interrupted(&ready, pace);
     assert!(!seen.captures.is_empty(), "{:?}", seen.report.not_suspended);
     let there = seen.modules();
     assert!(modules.iter().all(|module| there.contains(module)), "{there:?}");
@@ -211,7 +224,9 @@ fn step(name: &str, function: &str, args: &Value) -> Value {
 #[test]
 fn not_of_a_program_with_files_and_threads() {
     let folder = TempDir::new().expect("a folder");
-    for (mount, kind) in [(json!({ "at": "/work", "memory": "1MiB" }), "ramfs"), (image(folder.path()), "fatfs")] {
+    let granted = json!({ "at": "/work", "directory": folder.path(), "access": "write" });
+    let memory = json!({ "at": "/work", "memory": "1MiB" });
+    for (mount, kind) in [(memory, "ramfs"), (image(folder.path()), "fatfs"), (granted, "fdtab")] {
         let args = |role: &str| json!({ "role": role, "naps": 12, "milliseconds": 20 });
         let document = json!({
             "name": "interrupted",
@@ -257,6 +272,23 @@ fn not_of_a_program_with_mapped_files() {
             "files": [{ "at": "/data", "memory": "64MiB" }],
         }),
         &["fdtab", "ramfs"],
+    );
+}
+
+/// A WebAssembly program, with what its runtime and its compiler have made. It ends soon.
+#[test]
+fn not_of_a_webassembly_program() {
+    let pace = Pace { least: Duration::from_millis(1), halt: Duration::from_micros(800) };
+    none_is_in_at(
+        pace,
+        &json!({
+            "name": "tour",
+            "functions": { "tour": { "image": "wasi-tour" } },
+            "steps": [{ "name": "tour", "function": "tour", "env": { "GREETING": "hello" } }],
+            "files": [{ "at": "/work", "memory": "1MiB" }],
+            "limits": { "carriers": 2 },
+        }),
+        &["mm", "time"],
     );
 }
 
@@ -307,7 +339,7 @@ fn an_address_that_is_there_is_found() {
         "outputs": ["result"],
     }));
     let _one = support::one_at_a_time();
-    let seen = interrupted(&ready);
+    let seen = interrupted(&ready, USUAL);
     let trusted = &seen.trusted;
     let words = [Arc::as_ptr(ready.plan()) as u64, none_is_in as *const () as u64, monohull_abi::layout::CARRIER_BASE];
     // A starved machine may come to rest before the step is launched.

@@ -182,6 +182,37 @@ fn an_attempt_that_failed_gives_its_events_to_the_next_one() {
     assert_eq!(log(end), "a: 1\nb: 2\nc: 3\n");
 }
 
+/// A domain has 256 places: of the instances that wait for one, and of the steps behind them, none begins once a function was told to end.
+#[test]
+fn nothing_begins_once_it_was_told_to_end() {
+    const FAN: usize = 700;
+    let step = |name: &str, function: &str, args: Value| json!({ "name": name, "function": function, "args": args });
+    // Some of the others begin meanwhile, and take some milliseconds of a processor each.
+    let told = step("told", "inbox", json!({ "events": ["a", "cancel:"], "fills": "told", "nap_ms": 50 }));
+    let mut fan = step("fan", "preempted", json!({ "how": "threads", "rounds": 1_000_000 }));
+    fan["instances"] = json!(FAN);
+    let mut joins = step("joins", "inbox", json!({ "events": [], "fills": "log" }));
+    joins["after"] = json!(["fan"]);
+    let mut document = inbox(json!({}), 2);
+    document["functions"]["preempted"] = json!({ "image": "preempted" });
+    document["steps"] = json!([told, fan, joins]);
+    let ready = ready(&document);
+    let _one = support::one_at_a_time();
+    let report = report(
+        try_run(&ready, None, events(&[("a", ""), ("cancel:", "")]), false).expect("the host can hold a domain"),
+    );
+    assert_eq!((report.status, report.told_to_end), (Status::Done, true), "{:#?}", report.error);
+    assert!(report.output.is_empty());
+    let fan = &report.steps[1].instances;
+    let begun = fan.iter().filter(|one| one.attempts == 1).count();
+    assert!(fan.iter().all(|one| (one.status == Status::Done) == (one.attempts == 1)), "what has begun ends well");
+    assert_eq!(fan.len(), FAN);
+    assert!((1..FAN).contains(&begun), "{begun}");
+    let statuses: Vec<_> = report.steps.iter().map(|step| step.status).collect();
+    assert_eq!(statuses, [Status::Done, Status::Cancelled, Status::Cancelled]);
+    assert!(report.steps[2].instances.is_empty());
+}
+
 #[test]
 fn a_record_with_another_name_is_refused() {
     let ready = ready(&inbox(json!({ "events": ["a"], "fills": "log" }), 1));

@@ -6,6 +6,7 @@
 mod support;
 
 use monohull_abi::layout::{CELL_SIZE, MAPPINGS_OFFSET, PAGE, cell_base};
+use monohull_visor::disk::Disk;
 use monohull_visor::domain::checkpoint::record::MappedFileRecord;
 use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError};
 use monohull_visor::engine::{HostError, Ready, RunEnd, RunOptions};
@@ -38,7 +39,7 @@ impl Host {
         fs::create_dir(folder.path().join("granted")).expect("a folder");
         fs::write(folder.path().join("granted/big"), content()).expect("a file");
         let image = folder.path().join("disk.img");
-        let mut disk = monohull_visor::disk::Disk::create(&image, 96 << 20, true).expect("an image");
+        let mut disk = Disk::create(&image, 96 << 20, true).expect("an image");
         disk.write("big", &mut &content()[..], BIG as u64, 0).expect("room");
         Host(folder)
     }
@@ -113,7 +114,7 @@ fn whatever_happens_to_a_file_a_page_stays_as_it_was_first_seen_over_captures() 
         assert!(lines(&ended).last().is_some_and(|line| line.contains(" steps: ")), "{mount}: {:?}", lines(&ended));
         assert!(times >= naps(), "{mount}: suspended {times} times");
     }
-    let mut left = monohull_visor::disk::Disk::open(&host.0.path().join("disk.img"), true).expect("it can be used");
+    let mut left = Disk::open(&host.0.path().join("disk.img"), true).expect("it can be used");
     assert!(left.check(false).expect("readable").findings.is_empty());
 }
 
@@ -204,11 +205,30 @@ fn an_image_that_changes_meanwhile_is_refused() {
     for access in ["read", "copy", "write"] {
         let ready = probe("nap", &host.image(access));
         let continuation = napping(&ready);
-        let mut disk = monohull_visor::disk::Disk::open(&host.0.path().join("disk.img"), true).expect("it can be used");
+        let mut disk = Disk::open(&host.0.path().join("disk.img"), true).expect("it can be used");
         disk.write(&format!("after-{access}"), &mut &b"more"[..], 4, 0).expect("room");
         drop(disk);
         let error = go_on(&ready, continuation).err().expect("it is another image").to_string();
         assert!(error.contains("the disk image at `/data`: the file has changed, or is another one"), "{error}");
+    }
+}
+
+/// An image that another run has claimed while the checkpoint lay is refused, and is gone on with once that has ended.
+#[test]
+fn an_image_that_is_in_use_meanwhile_is_refused_until_it_is_free() {
+    let _one = support::one_at_a_time();
+    let host = Host::new();
+    // Who writes is alone. Readers are so together.
+    for (access, writes) in [("read", true), ("copy", true), ("write", true), ("write", false)] {
+        let ready = probe("nap", &host.image(access));
+        let continuation = napping(&ready);
+        let claimed = Disk::open(&host.0.path().join("disk.img"), writes).expect("nothing has it");
+        let refused = report(go_on(&ready, continuation.clone()).expect("the host can hold a domain"));
+        let why = &refused.error.as_ref().expect("it does not go on").message;
+        assert!(refused.status == Status::Failed && why.contains("is in use"), "{access}: {why}");
+        drop(claimed);
+        let resumed = report(go_on(&ready, continuation).expect("it is as it was"));
+        assert_eq!(lines(&resumed).last(), Some(&"a copy can be written to"), "{access}: {:#?}", resumed.error);
     }
 }
 

@@ -76,6 +76,7 @@ fn with_a_domain() {
         halt: None,
         skip_time: false,
         invocation: "".into(),
+        public_url: "".into(),
         handed_over: "".into(),
         keeper: None,
         residence: None,

@@ -31,6 +31,7 @@ fn domain(load_all: bool) -> Domain {
         halt: None,
         skip_time: false,
         invocation: "".into(),
+        public_url: "".into(),
         handed_over: "".into(),
         keeper: None,
         residence: None,

@@ -3,7 +3,7 @@
 mod support;
 
 use monohull_abi::layout::{
-    ARENA_BASE, CARRIER_BASE, CELL_SIZE, FILES_BASE, INFO_BASE, PAGE, THREAD_STACKS_OFFSET, cell_base,
+    ARENA_BASE, CARRIER_BASE, CELL_COUNT, CELL_SIZE, FILES_BASE, INFO_BASE, PAGE, THREAD_STACKS_OFFSET, cell_base,
 };
 use monohull_abi::number::{EXIT, FUTEX_WAIT, NANOSLEEP, QUEUE_WAIT, SLOT_TAKE, THREAD_JOIN};
 use monohull_visor::domain::checkpoint::record::RangeState::{self, Hidden, Read, ReadWrite, Reserved};
@@ -15,6 +15,7 @@ use monohull_visor::report::{FailureKind, RunReport, Silent, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use support::untimed::without_times;
 use support::{ready, report, suspended, text};
 
 /// Shorter waits are waited out.
@@ -38,28 +39,6 @@ fn sleepers(naps: u32, milliseconds: u64, carriers: u32) -> Value {
         "outputs": ["result"],
         "limits": { "carriers": carriers, "timeout": "60s" },
     })
-}
-
-/// What a report says but for its times, for the order in which modules were loaded, and for what is said of captures.
-fn without_times(report: &RunReport) -> Value {
-    let mut value = serde_json::to_value(report).expect("JSON");
-    value["modules"].as_array_mut().expect("modules").sort_by_key(ToString::to_string);
-    let object = value.as_object_mut().expect("an object");
-    let timeline = object["timeline"].as_array().expect("a timeline");
-    let names = timeline.iter().map(|point| point["name"].clone()).filter(|name| name != "gone-on");
-    let names = names.collect::<Vec<_>>();
-    assert!(names.contains(&json!("first-instruction")), "{names:?}");
-    object.insert("timeline".to_owned(), names.into());
-    for name in ["cold_start_us", "duration_us", "suspended"] {
-        object.remove(name);
-    }
-    for step in value["steps"].as_array_mut().expect("steps") {
-        for instance in step["instances"].as_array_mut().expect("instances") {
-            let instance = instance.as_object_mut().expect("an object");
-            instance.retain(|name, _| !name.ends_with("_us"));
-        }
-    }
-    value
 }
 
 /// Goes on from each continuation as soon as there is one. The last report, and how often the workflow was suspended.
@@ -172,6 +151,87 @@ fn a_pause_between_two_attempts_is_gone_on_with() {
     assert!(times >= 2, "suspended {times} times");
     assert_eq!(resumed.steps[0].instances[0].failed_attempts.len(), 2);
     assert_eq!(without_times(&resumed), without_times(&uninterrupted));
+}
+
+/// Instances that wait for a cell are part of the continuation: those that have one sleep meanwhile.
+#[test]
+fn instances_that_wait_for_a_cell_are_gone_on_with() {
+    const MANY: u32 = 300;
+    const HOUR: u64 = 3_600_000;
+    /// Until all have begun. They begin one after the other, and what is due so soon is waited for.
+    const BEGUN: Duration = Duration::from_secs(60);
+    let wakes = |milliseconds: u64| {
+        let args = json!({ "what": "wake", "count": milliseconds, "bytes": 4096, "pages": 1 });
+        ready(&json!({
+            "name": "many",
+            "functions": { "probe": { "image": "bench-probe" } },
+            "steps": [{
+                "name": "many", "function": "probe", "instances": MANY, "memory": "1MiB", "stack": "16KiB", "args": args,
+            }],
+            "limits": { "carriers": 2 },
+        }))
+    };
+    let _one = support::one_at_a_time();
+    let uninterrupted = report(run(&wakes(1), None, false));
+    assert_eq!(uninterrupted.status, Status::Done, "{:#?}", uninterrupted.error);
+    let ready = wakes(HOUR);
+    let (mut rest, mut waiting) = (None, Vec::new());
+    let resumed = loop {
+        let end = ready.run_from(rest, Some(BEGUN), &RunOptions::default(), Arc::new(Silent));
+        match end.expect("the host can hold a domain") {
+            RunEnd::Suspended(suspended) => {
+                let mut continuation = suspended.continuation;
+                waiting.push((continuation.instances.len(), continuation.pending.len()));
+                // As if it had lain there until the first of them wakes.
+                continuation.wall = 0;
+                rest = Some(continuation);
+            }
+            end => break report(end),
+        }
+    };
+    assert_eq!(waiting.first(), Some(&(CELL_COUNT, MANY as usize - CELL_COUNT)), "all cells are in use");
+    assert!(waiting.last().is_some_and(|(_, pending)| *pending == 0), "{waiting:?}");
+    assert_eq!(without_times(&resumed), without_times(&uninterrupted));
+}
+
+/// What only relocation writes, and the pages below stacks, are no function's to write to after a restore either: of its own relocated constants,
+/// of the main stack, and of the stack of a thread that was there at the capture. Another instance goes on beside it.
+#[test]
+fn what_was_read_only_or_a_guard_is_that_after_a_restore() {
+    const MINUTE: u64 = 60_000;
+    for (how, kind, owner) in [
+        ("write-relro", FailureKind::MemoryFault, "its own relocated data, which is read-only"),
+        ("write-guard", FailureKind::StackOverflow, "the guard page of its own stack"),
+        ("write-guard-of-thread", FailureKind::StackOverflow, "the guard page of its own stack"),
+    ] {
+        let mut document = sleepers(4, 30 * MINUTE, 2);
+        document["functions"]["misbehave"] = json!({ "image": "misbehave" });
+        // It fails for the second time after the others have ended.
+        document["steps"].as_array_mut().expect("steps").push(json!({
+            "name": "fails", "function": "misbehave", "args": { "how": how, "nap": MINUTE },
+            "retry": { "max_attempts": 2, "interval": "10h" },
+        }));
+        document["limits"]["timeout"] = json!("100h");
+        let ready = ready(&document);
+        let _one = support::one_at_a_time();
+        let mut rest = suspended(run(&ready, None, true)).continuation;
+        let threads = |rest: &Continuation| rest.instances.iter().map(|instance| instance.threads.len()).sum::<usize>();
+        while threads(&rest) < 5 {
+            rest = suspended(run(&ready, Some(rest), true)).continuation;
+        }
+        let options = RunOptions { skip_time: true, ..RunOptions::default() };
+        let end = ready.run_from(Some(rest), None, &options, Arc::new(Silent));
+        let report = report(end.expect("the host can hold a domain"));
+        let others = report.steps.iter().filter(|step| step.name != "fails");
+        assert!(others.clone().all(|step| step.status == Status::Done), "{how}: {:#?}", report.error);
+        let said = others.flat_map(|step| &step.instances[0].lines).filter(|line| line.text.ends_with(" … slept"));
+        assert_eq!(said.count(), 4 + 1, "{how}");
+        let failed = report.steps.iter().find(|step| step.name == "fails").expect("it began");
+        let [first] = &failed.instances[0].failed_attempts[..] else { panic!("{how}: {failed:#?}") };
+        for failure in [&first.error, &report.error.expect("it fails")] {
+            assert_eq!((failure.kind, failure.address_of.as_deref()), (kind, Some(owner)), "{how}: {failure:#?}");
+        }
+    }
 }
 
 /// A checkpoint names the slot that is waited for. If the name is gone the workflow is not suspended, and goes on.

@@ -9,15 +9,18 @@ use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError};
 use monohull_visor::engine::{HostError, Ready, RunEnd, RunOptions};
 use monohull_visor::report::{RunReport, Silent, Status};
 use serde_json::{Value, json};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::{ready, report, suspended};
 
+/// Where the program has sockets of its own.
+const OWN: &str = "127.83.61.47";
 /// Shorter waits are waited out.
 const LEAST: Duration = Duration::from_millis(20);
 
 /// `libc/programs/waits.c` with these arguments.
-fn workflow(carriers: u32, arguments: [&str; 2]) -> Value {
+fn workflow(carriers: u32, arguments: &[&str]) -> Value {
     json!({
         "name": "waits",
         "functions": { "waits": { "image": "libc-waits" } },
@@ -52,7 +55,7 @@ fn holds(report: &RunReport) {
 #[test]
 fn threads_that_wait_for_each_other_are_suspended_and_go_on() {
     for carriers in [1, 2, 4] {
-        let ready = ready(&workflow(carriers, ["3", "150"]));
+        let ready = ready(&workflow(carriers, &["3", "150"]));
         let _one = support::one_at_a_time();
         holds(&report(run(&ready, None, None, None)));
         let (report, parts) = run_in_parts(&ready, Some(LEAST), None);
@@ -65,7 +68,7 @@ fn threads_that_wait_for_each_other_are_suspended_and_go_on() {
 #[test]
 fn they_are_halted_anywhere_and_go_on() {
     for carriers in [1, 2, 4] {
-        let ready = ready(&workflow(carriers, ["4", "50"]));
+        let ready = ready(&workflow(carriers, &["4", "50"]));
         let _one = support::one_at_a_time();
         let begin = Instant::now();
         holds(&report(run(&ready, None, None, None)));
@@ -85,7 +88,7 @@ fn they_are_halted_anywhere_and_go_on() {
 
 #[test]
 fn a_wait_in_a_queue_is_reported_and_checked() {
-    let ready = ready(&workflow(1, ["1", "3600000"]));
+    let ready = ready(&workflow(1, &["1", "3600000"]));
     let _one = support::one_at_a_time();
     let good = suspended(run(&ready, None, Some(LEAST), None));
     let queued = good.waits.iter().filter(|wait| wait.what == "for what is posted to a queue");
@@ -132,19 +135,55 @@ fn a_wait_in_a_queue_is_reported_and_checked() {
     suspended(run(&ready, Some(good.continuation), Some(LEAST), None));
 }
 
+/// Nothing waits for these, so that they are made again where they were.
+#[test]
+fn sockets_that_nothing_waits_for_are_gone_on_with() {
+    let mut document = workflow(2, &["owns", "150"]);
+    document["network"] = json!({ "mode": "host", "listen": ["127.83.61.47:*"], "connect": ["127.83.61.47:*"] });
+    let ready = ready(&document);
+    let _one = support::one_at_a_time();
+    let (report, parts) = run_in_parts(&ready, Some(LEAST), None);
+    holds(&report);
+    assert!(parts >= 1 && report.not_suspended.is_none(), "suspended {parts} times: {:?}", report.not_suspended);
+}
+
+/// Where [`OWN`] is free, for now.
+fn free_port() -> u16 {
+    TcpListener::bind((OWN, 0)).and_then(|free| free.local_addr()).expect("loopback").port()
+}
+
+/// Another program has the address when the workflow is to go on: nothing is wrong with the continuation, and it goes on when that has ended.
+#[test]
+fn an_address_that_another_program_has_is_the_hosts_matter() {
+    let port = free_port();
+    let mut document = workflow(1, &["owns", "150", &port.to_string()]);
+    document["network"] = json!({ "mode": "host", "listen": ["127.83.61.47:*"], "connect": ["127.83.61.47:*"] });
+    let ready = ready(&document);
+    let _one = support::one_at_a_time();
+    let continuation = suspended(run(&ready, None, Some(LEAST), None)).continuation;
+    let other = TcpListener::bind((OWN, port)).expect("the workflow has let it go");
+    let end = ready.run_from(Some(continuation.clone()), None, &RunOptions::default(), Arc::new(Silent));
+    let error = end.err().expect("it is in use");
+    assert!(!error.is_continuations() && error.to_string().contains("the address is in use"), "{error}");
+    drop(other);
+    holds(&report(run(&ready, Some(continuation), None, None)));
+}
+
 /// The workflow goes on, and its report says which socket of which function was in the way.
 #[test]
 fn what_waits_for_a_socket_is_in_the_way_and_is_named() {
     for (what, end) in [("listens", "which listens at 127.0.0.1:"), ("connects", "which is connected to 127.0.0.1:")] {
-        let mut document = workflow(2, [what, "400"]);
+        let mut document = workflow(2, &[what, "400"]);
         document["network"] = json!({ "mode": "host", "listen": ["127.0.0.1:*"], "connect": ["127.0.0.1:*"] });
         let ready = ready(&document);
         let _one = support::one_at_a_time();
         // It may be captured before it has come so far.
-        let (report, _) = run_in_parts(&ready, None, Some(Duration::from_millis(100)));
-        holds(&report);
-        let why = report.not_suspended.expect("it was to be halted");
-        assert!(why.contains("its queue 0 watches socket ") && why.contains(end), "{why}");
-        assert!(why.contains("function `waits`") && why.contains("instance"), "{why}");
+        for (suspend, halt) in [(None, Some(Duration::from_millis(100))), (Some(LEAST), None)] {
+            let (report, _) = run_in_parts(&ready, suspend, halt);
+            holds(&report);
+            let why = report.not_suspended.expect("it was to be captured");
+            assert!(why.contains("its queue 0 watches socket ") && why.contains(end), "{why}");
+            assert!(why.contains("function `waits`") && why.contains("instance"), "{why}");
+        }
     }
 }

@@ -79,6 +79,68 @@ fn went(id: &str, status: &str) -> Vec<(String, String)> {
     vec![(id.to_owned(), status.to_owned())]
 }
 
+/// A function waits for whichever comes first, without a process: the branch that loses leaves its event to those that wait for it next.
+#[test]
+fn the_branch_of_a_select_that_loses_takes_no_event() {
+    let folder = inbox(&["a", "b"], json!({ "chooses": 2 }));
+    let path = folder.path();
+    for id in ["one", "two", "three"] {
+        start(path, id);
+    }
+    let waits = show(path, "one")["waiting_for"].clone();
+    assert_eq!((&waits[0]["event"], &waits[1]["event"]), (&json!("a"), &json!("b")));
+    // One at a time: each wait is a new process.
+    for (name, data) in [("b", "1"), ("b", "2"), ("b", "3")] {
+        assert!(!sent(path, "one", name, data, &[]));
+        wake(path);
+    }
+    assert_eq!(show(path, "one")["mail"], 1, "it waits for `a`, and has left the third `b`");
+    assert!(!sent(path, "one", "a", "4", &[]));
+    assert_eq!(wake(path), went("one", "completed"));
+    assert_eq!(log(path, "one"), "chosen b: 1\nchosen b: 2\na: 4\nb: 3\n");
+    // All are there before it goes on: that which was sent first wins.
+    for (name, data) in [("b", "1"), ("a", "2"), ("b", "3"), ("a", "4")] {
+        assert!(!sent(path, "two", name, data, &[]));
+    }
+    assert_eq!(wake(path), went("two", "completed"));
+    assert_eq!(log(path, "two"), "chosen b: 1\nchosen a: 2\na: 4\nb: 3\n");
+    assert_eq!(show(path, "three")["generation"], 1);
+}
+
+/// What comes after a step that is kept begins with its result: it is done again neither by the next process nor after a rewind to it.
+#[test]
+fn a_step_that_is_kept_is_not_done_again() {
+    let folder = inbox(&["a"], json!({ "keeps": true }));
+    let path = folder.path();
+    let verb = |args: &[&str]| {
+        let output = monohull(path, &[args, &["--state", "state"]].concat());
+        assert!(matches!(output.status.code(), Some(0 | 4)), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let begun = verb(&["run", "w.json", "--id", "one", "--detach", "--output", "result=one.txt"]);
+    assert!(begun.contains("noted with one/inbox/0/noted/0"), "{begun}");
+    assert!(!verb(&["wake"]).contains("noted with"));
+    assert!(verb(&["checkpoints", "one"]).contains("noted"), "it is a save point of this name");
+    verb(&["rewind", "one", "--to", "noted"]);
+    assert!(!verb(&["wake"]).contains("noted with"));
+    assert!(!sent(path, "one", "a", "1", &[]));
+    assert!(!verb(&["wake"]).contains("noted with"));
+    assert_eq!(log(path, "one"), "noted\na: 1\n");
+}
+
+/// A time is a branch, too: a day passes at the first wait, and at each of those that follow.
+#[test]
+fn the_time_of_a_select_is_a_branch() {
+    let folder = inbox(&["a", "b"], json!({ "chooses": 1, "timeout_ms": 86_400_000 }));
+    let path = folder.path();
+    start(path, "one");
+    assert!(show(path, "one")["due"].is_string(), "it goes on by itself");
+    assert_eq!(wake(path), []);
+    let output = monohull(path, &["wake", "--state", "state", "--skip-time"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(log(path, "one"), "none is chosen\na is late\nb is late\n");
+}
+
 #[test]
 fn an_event_takes_the_one_that_waits_for_it_further() {
     let folder = inbox(&["paid", "sent"], json!({}));

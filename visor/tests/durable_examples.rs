@@ -127,7 +127,7 @@ fn keys_are_those_of_the_invocation() {
     let row = document(&monohull(path, &["show", "one", "--state", "state", "--json"]));
     let events: Vec<_> =
         row["waiting_for"].as_array().expect("a list").iter().map(|wait| wait["event"].clone()).collect();
-    assert_eq!(events, ["paid", "cancelled"], "either takes it further");
+    assert_eq!(events, ["paid", "cancelled", "cancel:"], "each takes it further");
     let to = |args: &[&str]| done(&monohull(path, &[args, &state].concat()));
     to(&["fork", "one", "--id", "two"]);
     to(&["send", "two", "cancelled", "--file", "why"]);
@@ -145,6 +145,31 @@ fn keys_are_those_of_the_invocation() {
     let printed = to(&["wake", "--skip-time"]);
     assert!(printed.contains("deliver 17 hulls (one/order/0/deliver/0)"), "{printed}");
     assert_eq!(read(path, "decision"), "17 hulls: delivered, paid with r-4711\n");
+}
+
+/// An order that is cancelled undoes what it has done. One that is killed does not.
+#[test]
+fn an_order_that_is_cancelled_is_undone() {
+    let folder = shop();
+    let path = folder.path();
+    let started = |id| {
+        let args = ["run", &shipped("order"), "--id", id, "--detach", "--input", "order=order", "--state", "state"];
+        let run = monohull(path, &[&args[..], &["--output", "decision=decision"]].concat());
+        assert_eq!(run.status.code(), Some(4), "{run:?}");
+    };
+    let to = |args: &[&str]| done(&monohull(path, &[args, &["--state", "state"]].concat()));
+    started("cancelled");
+    for _ in 0..2 {
+        assert_eq!(to(&["cancel", "cancelled"]), "cancelled: suspended, then cancelled\n");
+    }
+    let printed = to(&["wake"]);
+    assert!(printed.contains("release 17 hulls (cancelled/order/0/release/0)"), "{printed}");
+    let row = document(&monohull(path, &["show", "cancelled", "--state", "state", "--json"]));
+    assert_eq!((row["status"].as_str(), row["reason"].as_str()), (Some("cancelled"), Some("it was told to end")));
+    assert_eq!(to(&["cancel", "cancelled"]), "cancelled: cancelled\n");
+    started("killed");
+    assert_eq!(to(&["kill", "killed"]), "killed: cancelled\n");
+    assert_eq!(to(&["wake"]), "");
 }
 
 /// An agent knows what it was told, and so do its copies; taken back, it has forgotten what came later.

@@ -8,10 +8,14 @@ mod extent;
 mod support;
 
 use extent::some_of;
+use monohull_abi::layout::ARENA_BASE;
+use monohull_abi::number::NANOSLEEP;
 use monohull_visor::disk::Disk;
+use monohull_visor::domain::checkpoint::Continuation;
 use monohull_visor::engine::RunOptions;
 use monohull_visor::report::{RunReport, Silent};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
@@ -46,26 +50,38 @@ fn abused(carriers: u32) -> &'static RunReport {
     REPORTS[carriers as usize - 1].get_or_init(|| run_with(&abuse(carriers), &options, Arc::new(Silent)))
 }
 
-/// The same after victim and attacker were captured before they began, and put into another domain.
+/// The same after victim and attacker were captured, and put into another domain. At the capture the victim has its memory, its buffer, its file and
+/// its queue, and the attacker waits for their addresses.
 fn abused_after_a_restore() -> &'static RunReport {
     static REPORT: OnceLock<RunReport> = OnceLock::new();
     REPORT.get_or_init(|| {
-        let mut document = abuse(2);
-        for step in document["steps"].as_array_mut().expect("steps").iter_mut().take(2) {
-            // An hour, which is over at once.
-            step["args"]["nap"] = json!(3_600_000);
-        }
-        document["limits"]["timeout"] = json!("2h");
-        let ready = ready(&document);
-        let _one = one_at_a_time();
-        let options = RunOptions { sends: true, ..RunOptions::default() };
-        let run =
-            |rest, wait| ready.run_from(rest, wait, &options, Arc::new(Silent)).expect("the host can hold a domain");
-        let mut rest = suspended(run(None, Some(Duration::from_secs(1)))).continuation;
-        assert_eq!(rest.instances.len(), 2, "both are there, and have done nothing");
-        rest.wall = 0;
-        support::report(run(Some(rest), None))
+        gone_on(abuse(2), 0, |rest| {
+            let [victim, attacker] = &rest.instances[..] else { panic!("{:#?}", rest.instances) };
+            assert!(attacker.threads[0].name.as_deref() == Some("victim"), "{attacker:#?}");
+            assert_eq!(victim.threads[0].call, NANOSLEEP);
+            let modules: Vec<_> = rest.modules.iter().map(|module| module.name.as_str()).collect();
+            assert!(["mm", "fdtab", "ramfs", "socket"].iter().all(|name| modules.contains(name)), "{modules:?}");
+            let pattern = 0x0123_4567_89ab_cdef_u64.to_le_bytes().repeat(16);
+            let held = rest.pages.iter().filter(|run| run.bytes.windows(pattern.len()).any(|bytes| bytes == pattern));
+            let places: BTreeSet<_> = held.map(|run| run.address >= ARENA_BASE).collect();
+            assert_eq!(places.len(), 2, "its own memory and its buffer");
+        })
     })
+}
+
+/// Runs a document of which this step naps until it is captured, and what is left of it in another domain. `look` sees what was captured.
+fn gone_on(mut document: Value, naps: usize, look: impl FnOnce(&Continuation)) -> RunReport {
+    // An hour, which is over at once.
+    document["steps"][naps]["args"]["nap"] = json!(3_600_000);
+    document["limits"]["timeout"] = json!("2h");
+    let ready = ready(&document);
+    let _one = one_at_a_time();
+    let options = RunOptions { sends: true, ..RunOptions::default() };
+    let run = |rest, wait| ready.run_from(rest, wait, &options, Arc::new(Silent)).expect("the host can hold a domain");
+    let mut rest = suspended(run(None, Some(Duration::from_secs(1)))).continuation;
+    look(&rest);
+    rest.wall = 0;
+    support::report(run(Some(rest), None))
 }
 
 /// A workflow of one step that plays this role.
@@ -85,14 +101,20 @@ fn a_hostcall_writes_to_its_buffers_only() {
         let mut document = alone("stray-writes");
         document["steps"][0]["args"]["number"] = json!(seed);
         document["files"] = json!([{ "at": "/work", "memory": "1MiB" }]);
-        let report = run(&document);
-        assert_eq!(report.status.name(), "done", "{:#?}", report.error);
-        let lines: Vec<&str> = report.steps[0].instances[0].lines.iter().map(|line| line.text.as_str()).collect();
-        let [written] = &lines[..] else { panic!("{lines:#?}") };
-        // The positive control: these have written.
-        for call in ["GETRANDOM", "GET_STRING", "LAST_ERROR_MESSAGE", "MEMORY_STATS"] {
-            assert!(written.starts_with("written by ") && written.contains(call), "{written}");
-        }
+        has_written_to_its_buffers_only(&run(&document));
+        // And after a restore, which has the buffer in another domain.
+        has_written_to_its_buffers_only(&gone_on(document, 0, |rest| assert!(!rest.pages.is_empty())));
+    }
+}
+
+#[track_caller]
+fn has_written_to_its_buffers_only(report: &RunReport) {
+    assert_eq!(report.status.name(), "done", "{:#?}", report.error);
+    let lines: Vec<&str> = report.steps[0].instances[0].lines.iter().map(|line| line.text.as_str()).collect();
+    let [written] = &lines[..] else { panic!("{lines:#?}") };
+    // The positive control: these have written.
+    for call in ["GETRANDOM", "GET_STRING", "LAST_ERROR_MESSAGE", "MEMORY_STATS"] {
+        assert!(written.starts_with("written by ") && written.contains(call), "{written}");
     }
 }
 
@@ -176,19 +198,34 @@ fn is_read_once(report: &RunReport) {
 /// The calls on files end in another file system on each mount, which copies for itself.
 #[test]
 fn abuses_of_files_are_refused_on_every_kind_of_mount() {
+    abuses_of_files_are_refused(3, |document| run(&document));
+}
+
+/// The victim's file is open at the capture. Of the kinds that are not in memory the granted directory is always among them.
+#[test]
+fn abuses_of_files_after_a_restore_are_refused_on_every_kind_of_mount() {
+    abuses_of_files_are_refused(some_of(1, 3), |document| {
+        gone_on(document, 0, |rest| assert!(rest.modules.iter().any(|module| module.name == "fdtab")))
+    });
+}
+
+/// Of the last `kinds` of mounts.
+#[track_caller]
+fn abuses_of_files_are_refused(kinds: usize, run: impl Fn(Value) -> RunReport) {
     let folder = TempDir::new().expect("a folder");
     let (image, granted) = (folder.path().join("disk.img"), folder.path().join("granted"));
     Disk::create(&image, 1 << 20, false).expect("an image");
     fs::create_dir(&granted).expect("a folder");
     fs::write(folder.path().join("beside"), "beside").expect("a file");
-    for mount in [
+    let mounts = [
         json!({ "at": "/work", "image": image }),
         json!({ "at": "/work", "image": image, "access": "write" }),
         json!({ "at": "/work", "directory": granted, "access": "write" }),
-    ] {
+    ];
+    for mount in &mounts[mounts.len() - kinds..] {
         let mut document = abuse(2);
         document["files"] = json!([mount]);
-        let report = run(&document);
+        let report = run(document);
         let verdicts = text(&report, "verdicts");
         // Whether two calls meet is a matter of chance, and of another test.
         let is_wrong = |line: &&str| !line.starts_with("right: ") && !line.contains("not everything was met");

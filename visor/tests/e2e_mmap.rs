@@ -170,6 +170,24 @@ fn a_file_that_no_other_process_writes_to_is_shown_without_a_wait() {
     }
 }
 
+/// Where it is larger than what is copied at once.
+#[test]
+fn a_small_file_in_memory_is_shown_as_well() {
+    for bytes in [1 << 20, 2 << 20] {
+        let report = support::run(&json!({
+            "name": "small",
+            "functions": { "bench-mmap": { "image": "bench-mmap" } },
+            "steps": [{ "name": "map", "function": "bench-mmap",
+                        "args": { "path": "/data/file", "bytes": bytes, "rounds": 2 } }],
+            "files": [memory()],
+            "outputs": ["figures"],
+        }));
+        assert!(report.error.is_none(), "{:#?}", report.error);
+        let mapped = report.mapped_files.expect("something was mapped");
+        assert_eq!((mapped.mappings, mapped.bytes, mapped.faults), (16, 16 * bytes, 0));
+    }
+}
+
 /// Ten thousand random steps beside a model: maps, looks, stores, cuts, takes back.
 #[test]
 fn whatever_happens_to_a_file_a_page_stays_as_it_was_first_seen() {

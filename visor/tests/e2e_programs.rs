@@ -192,13 +192,56 @@ fn connecting_without_waiting() {
 fn pipes_event_counters_and_pairs_of_sockets() {
     let mut document = document("pipes");
     document["network"] = network();
-    refuses(&document, &[]);
+    refuses(&document, &["(sendmsg, SCM_RIGHTS)"]);
 }
 
 /// Nothing of the network is needed for them.
 #[test]
 fn pipes_without_a_network() {
-    refuses(&document("pipes"), &[]);
+    refuses(&document("pipes"), &["(sendmsg, SCM_RIGHTS)"]);
+}
+
+/// The rows of the table that the other programs do not come by.
+#[test]
+fn calls_by_their_numbers() {
+    let refusals = [
+        "(fork, vfork, posix_spawn)",
+        "(exec)",
+        "hard links",
+        "a handler that is set is never called",
+        "(inotify, fanotify)",
+        "(timer_create, setitimer, alarm)",
+        "there is no io_uring",
+    ];
+    refuses(&document("calls"), &refusals);
+}
+
+/// What Linux tells of a process and a machine in files.
+#[test]
+fn files_of_proc() {
+    let mut document = document("proc");
+    document["steps"][0]["args"] = json!({ "argv": ["one"] });
+    refuses(&document, &[]);
+}
+
+/// As many threads as a step's small stacks allow, each of which asks for that; one that asks for more has it.
+#[test]
+fn thousands_of_threads_with_small_stacks() {
+    let mut document = document("threads");
+    document["limits"] = json!({ "threads": 4000 });
+    document["steps"][0]["args"] = json!({ "argv": ["3000"] });
+    document["steps"][0]["stack"] = json!("64KiB");
+    document["steps"][0]["memory"] = json!("256MiB");
+    refuses(&document, &[]);
+}
+
+/// A thread that leaves a stack of its own meets the guard.
+#[test]
+fn a_large_stack_has_an_end() {
+    let mut document = document("threads");
+    document["steps"][0]["args"] = json!({ "argv": ["overflow"] });
+    let error = support::run(&document).error.expect("it has failed");
+    assert_eq!(error.kind.name(), "memory-fault", "{error:#?}");
 }
 
 /// `epoll` over all that it can watch.
@@ -225,7 +268,10 @@ fn the_process_and_what_is_refused_by_name() {
     let report = run_with_input(document, "input\n");
     let lines = printed(&report);
     let (refused, rest): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| line.starts_with("monohull: "));
-    assert!(rest[0].ends_with(" 0 failures") && rest[1..] == ["at exit"], "{rest:#?}");
+    assert!(
+        rest[0].ends_with(" 0 failures") && rest[1..] == ["of the thread", "at exit", "destructed", "last"],
+        "{rest:#?}"
+    );
     let names = ["fork", "exec", "signals", "watched", "io_uring", "timers", "system call 101"];
     assert_eq!(refused.len(), names.len(), "{refused:#?}");
     for name in names {

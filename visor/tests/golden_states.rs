@@ -1,26 +1,30 @@
 //! Checkpoints of an earlier build in states that `golden_checkpoints` has not: a thread that was interrupted in the midst of a computation, with
-//! all its registers; and a child that takes pages from its parent, of a workflow with files on a copied image.
+//! all its registers; a child that takes pages from its parent, of a workflow with files on a copied image; a function with a fault handler; requests
+//! of effects that are not answered yet; sockets that listen and get datagrams, and a thread that waits in a queue; a file of a granted directory.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p monohull-visor --test golden_states` writes them anew, with the image of the function. That is for changes before a release.
+//! `UPDATE_GOLDEN=1 cargo test -p monohull-visor --test golden_states` writes them anew, with the images of the functions; with the name of a test behind
+//! it, those of that test alone. That is for changes before a release.
 
 mod support;
 
+use monohull_abi::number::{NANOSLEEP, QUEUE_WAIT, SLOT_TAKE};
 use monohull_checkpoint::record::{ChainRecord, Parent};
 use monohull_checkpoint::{Checkpoint, Content, Heat, Key, Packing, Pages, Processor, Trust, seal_bytes, write};
 use monohull_saved::{Engine, Saved};
 use monohull_visor::disk::Disk;
+use monohull_visor::domain::checkpoint::record::{FaultHandler, ThreadRecord};
 use monohull_visor::domain::checkpoint::{Answer, Base, CapturedPages, Continuation, Keeper, Lineage, Suspended};
 use monohull_visor::engine::{Ready, RunEnd, RunOptions};
 use monohull_visor::report::{RunReport, Silent, Status};
 use monohull_visor::worker::read_continuation;
 use monohull_visor::workflow;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{report, text};
+use support::{report, suspended, text};
 use tempfile::TempDir;
 
 /// The key that seals them.
@@ -30,6 +34,12 @@ const IMAGE: u64 = 1 << 20;
 const REGISTERS: &str = "format-1-registers.checkpoint";
 const PARENT: &str = "format-1-image-parent.checkpoint";
 const CHILD: &str = "format-1-image-child.checkpoint";
+const HANDLER: &str = "format-1-handler.checkpoint";
+const REQUESTS: &str = "format-1-requests.checkpoint";
+const SOCKETS: &str = "format-1-sockets.checkpoint";
+const DIRECTORY: &str = "format-1-directory.checkpoint";
+/// The file of the granted directory, as it was at the capture.
+const KNOWN: &str = "known";
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -40,8 +50,8 @@ fn is_updated() -> bool {
 }
 
 /// The image that this build has becomes the one that is kept.
-fn keep_image() {
-    fs::copy(support::image("preempted"), golden("preempted.so")).expect("it is built");
+fn keep_image(name: &str) {
+    fs::copy(support::image(name), golden(&format!("{name}.so"))).expect("it is built");
 }
 
 fn ready_in(folder: &Path, document: &str) -> Ready {
@@ -111,14 +121,15 @@ fn anew(path: &Path, packing: Packing, parent: Option<(&str, &[u8])>) -> Vec<u8>
 }
 
 fn saved(ready: &Ready, document: &str, continuation: Continuation) -> Saved {
+    let function = &ready.plan().functions[0].name;
     Saved {
         workflow: ready.plan().name.clone(),
         generation: 0,
         document: document.as_bytes().to_vec(),
         functions: vec![(
-            "preempted".to_owned(),
+            function.clone(),
             ready.images()[0].hash().expect("it can be read"),
-            fs::metadata(golden("preempted.so")).expect("it is kept").len(),
+            fs::metadata(golden(&format!("{function}.so"))).expect("it is kept").len(),
         )],
         engine: Engine { file: "golden.json".into(), ..Engine::default() },
         continuation,
@@ -146,7 +157,7 @@ fn a_computation_that_an_earlier_build_has_interrupted_goes_on() {
     let _one = support::one_at_a_time();
     let folder = golden("");
     if is_updated() {
-        keep_image();
+        keep_image("preempted");
         let ready = ready_in(&folder, &computes());
         let halted = |rest: Option<Continuation>| match run(
             &ready,
@@ -303,7 +314,7 @@ fn adopt(continuation: &mut Continuation<CapturedPages>, image: &Path) {
 fn a_child_of_an_earlier_build_goes_on_with_pages_of_its_parent_and_a_copied_image() {
     let _one = support::one_at_a_time();
     if is_updated() {
-        keep_image();
+        keep_image("preempted");
         make_chain();
     }
     let folder = folder_with_image();
@@ -328,4 +339,166 @@ fn a_child_of_an_earlier_build_goes_on_with_pages_of_its_parent_and_a_copied_ima
     assert!(gone.contains(PARENT), "{gone}");
     let other = without(&|parent| _ = fs::copy(golden("format-1-files-3.checkpoint"), parent).expect("copied"));
     assert!(other.contains("parent"), "{other}");
+}
+
+/// Writes a checkpoint of a workflow while it only waits, in the first wait of which this is so.
+fn make_waiting(name: &str, ready: &Ready, document: &str, is_wanted: impl Fn(&Continuation) -> bool) {
+    let waits = |rest| {
+        let end = ready.run_from(rest, Some(Duration::from_millis(5)), &RunOptions::default(), Arc::new(Silent));
+        suspended(end.expect("the host can hold a domain")).continuation
+    };
+    let mut continuation = waits(None);
+    while !is_wanted(&continuation) {
+        continuation = waits(Some(continuation));
+    }
+    let aside = TempDir::new().expect("a folder");
+    let written = saved(ready, document, continuation).write(aside.path(), "raw", &KEY, None).expect("written");
+    fs::write(golden(name), anew(&written.path, Packing::Lz4, None)).expect("written");
+}
+
+/// Goes on from one to the end: as a run from the beginning does in its outputs and lines. `before` is between the two.
+#[track_caller]
+fn goes_on(ready: &Ready, continuation: Continuation<CapturedPages>, before: impl FnOnce()) -> RunReport {
+    let resumed = report(run(ready, Some(continuation), None));
+    assert_eq!(resumed.status, Status::Done, "{:#?}", resumed.error);
+    before();
+    let uninterrupted = report(run(ready, None, None));
+    assert_eq!(resumed.output, uninterrupted.output);
+    let all = |report: &RunReport| -> Vec<String> {
+        let instances = report.steps.iter().flat_map(|step| &step.instances);
+        instances.flat_map(|instance| instance.lines.iter().map(|line| line.text.clone())).collect()
+    };
+    assert_eq!(all(&resumed), all(&uninterrupted));
+    resumed
+}
+
+/// A function that handles its faults, in its nap.
+fn handles_faults() -> String {
+    json!({
+        "name": "handles-faults",
+        "functions": { "fault-probe": { "image": "fault-probe.so" } },
+        "steps": [{ "name": "handles", "function": "fault-probe", "args": { "how": "sleep" } }],
+        "limits": { "carriers": 1 },
+    })
+    .to_string()
+}
+
+#[test]
+fn a_function_of_an_earlier_build_goes_on_handling_its_faults() {
+    let _one = support::one_at_a_time();
+    let (folder, has_handler) = (golden(""), |handler: Option<&FaultHandler>| handler.is_some());
+    if is_updated() {
+        keep_image("fault-probe");
+        let ready = ready_in(&folder, &handles_faults());
+        make_waiting(HANDLER, &ready, &handles_faults(), |c| has_handler(c.instances[0].fault_handler.as_ref()));
+    }
+    let (ready, continuation) = read(&folder, HANDLER);
+    assert!(
+        has_handler(continuation.instances[0].fault_handler.as_ref()) && !continuation.instances[0].mapped.is_empty()
+    );
+    let resumed = goes_on(&ready, continuation, || ());
+    assert_eq!(lines(&resumed), ["before", "after"]);
+}
+
+/// A request whose handler asks for another effect, whose handler sleeps.
+fn asks_for_effects() -> String {
+    let step = |name: &str, args: Value| json!({ "name": name, "function": "effects", "args": args });
+    let mut outer = step("for-outer", json!({ "how": "forward", "effect": "inner" }));
+    let mut inner = step("for-inner", json!({ "how": "sleep", "milliseconds": 60 }));
+    (outer["handles"], inner["handles"]) = (json!("outer"), json!("inner"));
+    json!({
+        "name": "asks",
+        "functions": { "effects": { "image": "effects.so" } },
+        "steps": [step("asks", json!({ "how": "ask", "effect": "outer", "request": "what" })), outer, inner],
+        "outputs": ["result"],
+        "limits": { "carriers": 1 },
+    })
+    .to_string()
+}
+
+#[test]
+fn requests_of_an_earlier_build_are_answered() {
+    let _one = support::one_at_a_time();
+    let folder = golden("");
+    if is_updated() {
+        keep_image("effects");
+        let ready = ready_in(&folder, &asks_for_effects());
+        make_waiting(REQUESTS, &ready, &asks_for_effects(), |continuation| continuation.instances.len() == 3);
+    }
+    let (ready, continuation) = read(&folder, REQUESTS);
+    let waits = continuation.instances.iter().map(|instance| instance.threads[0].call);
+    assert_eq!(waits.collect::<Vec<_>>(), [SLOT_TAKE, SLOT_TAKE, NANOSLEEP]);
+    assert_eq!((continuation.requests.last, continuation.requests.answered.len()), (2, 0), "two requests wait");
+    let resumed = goes_on(&ready, continuation, || ());
+    assert!(text(&resumed, "result").contains("what"), "{}", text(&resumed, "result"));
+}
+
+/// A socket that listens and one for datagrams, and a thread that waits in a queue.
+fn owns_sockets() -> String {
+    json!({
+        "name": "owns-sockets",
+        "functions": { "libc-waits": { "image": "libc-waits.so" } },
+        "steps": [{ "name": "owns", "function": "libc-waits", "args": { "argv": ["owns", "60"] } }],
+        "network": { "mode": "host", "listen": ["127.83.61.47:*"], "connect": ["127.83.61.47:*"] },
+        "limits": { "carriers": 1 },
+    })
+    .to_string()
+}
+
+#[test]
+fn sockets_of_an_earlier_build_are_where_they_were_and_what_waits_in_a_queue_is_woken() {
+    let _one = support::one_at_a_time();
+    let folder = golden("");
+    let in_queue = |threads: &[ThreadRecord]| threads.iter().any(|thread| thread.call == QUEUE_WAIT);
+    if is_updated() {
+        keep_image("libc-waits");
+        let ready = ready_in(&folder, &owns_sockets());
+        make_waiting(SOCKETS, &ready, &owns_sockets(), |continuation| in_queue(&continuation.instances[0].threads));
+    }
+    let (ready, continuation) = read(&folder, SOCKETS);
+    assert!(in_queue(&continuation.instances[0].threads) && uses(&continuation, "socket"));
+    let resumed = goes_on(&ready, continuation, || ());
+    assert!(lines(&resumed)[0].ends_with(" 0 failures"), "{:?}", lines(&resumed));
+}
+
+/// An open file of a granted directory, which changes between naps.
+fn naps_on_a_directory() -> String {
+    naps_on_an_image().replace(r#""image":"work.img""#, r#""access":"write","directory":"granted""#)
+}
+
+/// A folder with the image of the function, the checkpoint, and a granted directory.
+fn folder_with_directory() -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    for name in ["preempted.so", DIRECTORY] {
+        // What is made anew may not be there.
+        let _ = fs::copy(golden(name), folder.path().join(name));
+    }
+    fs::create_dir(folder.path().join("granted")).expect("a folder");
+    folder
+}
+
+#[test]
+fn a_file_of_a_granted_directory_of_an_earlier_build_is_opened_again() {
+    let _one = support::one_at_a_time();
+    if is_updated() {
+        let folder = folder_with_directory();
+        let document = naps_on_a_directory();
+        make_waiting(DIRECTORY, &ready_in(folder.path(), &document), &document, |c| uses(c, "fdtab"));
+        fs::copy(folder.path().join("granted/known"), golden(KNOWN)).expect("written");
+    }
+    let folder = folder_with_directory();
+    let known = folder.path().join("granted/known");
+    fs::copy(golden(KNOWN), &known).expect("it is kept");
+    let (ready, mut continuation) = read(folder.path(), DIRECTORY);
+    // It is another file on each host: behind its path, its flags, its position and its kind there is its inode.
+    let record = continuation.modules.iter_mut().find(|record| record.name == "fdtab").expect("an open file");
+    let path = b"work/known";
+    let mut start = record.bytes.windows(path.len()).position(|bytes| bytes == path).expect("its path") + path.len();
+    for _ in 0..3 {
+        start += number_len(&record.bytes[start..]);
+    }
+    let end = start + number_len(&record.bytes[start..]);
+    record.bytes.splice(start..end, number(fs::metadata(&known).expect("it is there").ino()));
+    let resumed = goes_on(&ready, continuation, || fs::remove_file(&known).expect("it is there"));
+    assert_eq!(lines(&resumed), ["after nap 0", "after nap 1", "after nap 2", "after nap 3"]);
 }

@@ -66,7 +66,7 @@ fn the_valid_image_is_read_as_it_is() {
 #[test]
 fn what_is_harmless_is_accepted() {
     type Change = fn(&mut Elf);
-    let changes: [(&str, Change); 13] = [
+    let changes: [(&str, Change); 14] = [
         ("the other kind of hash table", |elf| {
             elf.remove_dynamic(DT_GNU_HASH);
             elf.add_dynamic(DT_HASH, HASH);
@@ -78,6 +78,7 @@ fn what_is_harmless_is_accepted() {
             elf.remove_dynamic(DT_PLTRELSZ);
         }),
         ("no initialisers", |elf| elf.set_dynamic(DT_INIT_ARRAYSZ, 0)),
+        ("finalisers", |elf| elf.add_finalisers(INIT, 8)),
         ("no relro", |elf| elf.segments[RELRO].p_type = PT_NULL),
         ("no stack header", |elf| elf.segments[STACK].p_type = PT_NULL),
         ("a note", |elf| elf.add_segment(segment(PT_NOTE, PF_R, 0xf80, 0x20, 0x20))),
@@ -374,7 +375,6 @@ hostile! {
         => ImageError::RelocationForm { tag: "DT_PLTREL" };
     start_files: |elf| elf.add_dynamic(DT_INIT, CODE) => ImageError::StartFiles { tag: "DT_INIT" };
     end_files: |elf| elf.add_dynamic(DT_FINI, CODE) => ImageError::StartFiles { tag: "DT_FINI" };
-    finalisers: |elf| elf.add_dynamic(DT_FINI_ARRAY, INIT) => ImageError::StartFiles { tag: "DT_FINI_ARRAY" };
     early_initialisers: |elf| elf.add_dynamic(DT_PREINIT_ARRAY, INIT)
         => ImageError::StartFiles { tag: "DT_PREINIT_ARRAY" };
     a_filter: |elf| elf.add_dynamic(0x7fff_ffff, 0) => ImageError::UnknownDynamic { tag: 0x7fff_ffff };
@@ -394,6 +394,12 @@ hostile! {
         => ImageError::BadInitArray { address: INIT + 4, size: 8 };
     initialisers_that_wrap_around: |elf| elf.set_dynamic(DT_INIT_ARRAYSZ, u64::MAX - 7)
         => ImageError::BadInitArray { address: INIT, size: u64::MAX - 7 };
+    finalisers_outside: |elf| elf.add_finalisers(0x4000, 8) => ImageError::BadInitArray { address: 0x4000, size: 8 };
+    misaligned_finalisers: |elf| elf.add_finalisers(INIT + 4, 8)
+        => ImageError::BadInitArray { address: INIT + 4, size: 8 };
+    half_a_finaliser: |elf| elf.add_finalisers(INIT, 12) => ImageError::BadInitArray { address: INIT, size: 12 };
+    finalisers_without_a_place: |elf| elf.add_dynamic(DT_FINI_ARRAYSZ, 8)
+        => ImageError::MissingDynamic { tag: "DT_FINI_ARRAY" };
 
     // Symbols.
     a_hash_table_outside: |elf| elf.set_dynamic(DT_GNU_HASH, u64::MAX - 3)

@@ -64,6 +64,22 @@ fn numbers_text_formats_and_coroutines() {
     );
 }
 
+/// What crates read of the machine and the process, and an allocator that a crate brings along.
+#[test]
+fn what_crates_read_of_the_system() {
+    let mut document = document("system");
+    document["steps"][0]["env"] = json!({ "TZ": "CET-1" });
+    document["steps"][0]["memory"] = json!("256MiB");
+    let expected = [
+        "mimalloc: 21753036",
+        "num_cpus: true true",
+        r#"sysinfo: (256, true) true Some("6.1.0")"#,
+        "chrono: 2001-09-09 02:46:40 +01:00, this century: true",
+        "std: /system",
+    ];
+    prints(&document, &expected);
+}
+
 /// Mappings of a file in a directory of the host, which has what was stored through them.
 #[test]
 fn mapped_files_of_the_host() {

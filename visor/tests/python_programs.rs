@@ -214,15 +214,22 @@ fn a_folder_with_packages_and_a_wheel() {
 #[ignore = "the interpreter takes minutes to compile: `cargo xtask build --python`"]
 fn requirements_are_wheels_in_the_image() {
     let tags = "Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n";
-    let wheel_of = |version: &str, needs: &str| {
-        let information = |file: &str| format!("greet-{version}.dist-info/{file}");
+    let wheel_named = |name: &str, version: &str, needs: &str| {
+        let information = |file: &str| format!("{name}-{version}.dist-info/{file}");
         wheel(&[
-            ("greet/__init__.py", "WORD = 'hello from a requirement'\n"),
-            (&information("METADATA"), &format!("Metadata-Version: 2.1\nName: greet\nVersion: {version}\n{needs}")),
+            (&format!("{name}/__init__.py"), "WORD = 'hello from a requirement'\n"),
+            (&information("METADATA"), &format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")),
             (&information("WHEEL"), tags),
             (&information("RECORD"), ""),
         ])
     };
+    let wheel_of = |version: &str, needs: &str| wheel_named("greet", version, needs);
+    let with_conditions = wheel_of(
+        "1.5",
+        "Requires-Dist: deeper; python_version >= '3.13' and implementation_name == 'cpython'\n\
+         Requires-Dist: of_others; python_version < '3.13'\nRequires-Dist: of_others; extra == 'more'\n",
+    );
+    let [deeper, of_thirteen] = ["deeper", "of_thirteen"].map(|name| wheel_named(name, "1.0", ""));
     let [wheel, third, fourth] = [("1.2", ""), ("1.3", "Requires-Dist: native\n"), ("1.4", "Requires-Dist: native\n")]
         .map(|(version, needs)| wheel_of(version, needs));
     let folder = folder(&[
@@ -231,6 +238,9 @@ fn requirements_are_wheels_in_the_image() {
         ("index/greet-1.2-py3-none-any.whl", &wheel),
         ("index-of-later-ones/greet-1.3-py3-none-any.whl", &third),
         ("index-of-later-ones/greet-1.4-py3-none-any.whl", &fourth),
+        ("index-with-conditions/greet-1.5-py3-none-any.whl", &with_conditions),
+        ("index-with-conditions/deeper-1.0-py3-none-any.whl", &deeper),
+        ("index-with-conditions/of_thirteen-1.0-py3-none-any.whl", &of_thirteen),
     ]);
     let path = folder.path();
     let build = |index: &str| {
@@ -254,6 +264,24 @@ fn requirements_are_wheels_in_the_image() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let said = words(&output.stderr);
     assert!(said.contains("requirements.txt cannot be built:\npip has found no wheels"), "{said}");
+    // Conditions are those of the function's Python, whichever runs pip.
+    fs::write(
+        path.join("app/requirements.txt"),
+        "greet >= 1.5\nof_others ; python_version < '3.13' or sys_platform == 'win32'\nof_thirteen ; python_full_version >= '3.13.1'\n",
+    )
+    .expect("written");
+    fs::write(path.join("app/main.py"), "import greet, deeper, of_thirteen\nprint(greet.WORD)\n").expect("written");
+    let output = build("index-with-conditions");
+    assert!(output.status.success(), "{}", words(&output.stderr));
+    assert_eq!(printed(&run(path, &NONE, &NONE)), ["hello from a requirement"]);
+    fs::write(path.join("app/main.py"), "import greet\nprint(greet.WORD)\n").expect("written");
+    // Wheels in the folder are all there are, which is said where the file names others.
+    fs::copy(path.join("index/greet-1.2-py3-none-any.whl"), path.join("app/greet-1.2-py3-none-any.whl"))
+        .expect("copied");
+    let output = build("none");
+    assert!(output.status.success(), "{}", words(&output.stderr));
+    assert!(words(&output.stderr).contains("requirements.txt is not read, because"), "{output:?}");
+    fs::remove_file(path.join("app/greet-1.2-py3-none-any.whl")).expect("removed");
     // What leads to a package that has no such wheel is told.
     fs::write(path.join("app/requirements.txt"), "greet >= 1.3\n").expect("written");
     let said = words(&build("index-of-later-ones").stderr);

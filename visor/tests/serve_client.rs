@@ -284,9 +284,7 @@ fn one_is_started_by_name_and_later() {
     let listed = monohull(&server, &["list", "invocations", "--json"]).expect(0).json();
     assert_eq!(listed["invocations"].as_array().map(Vec::len), Some(4));
     for wrong in [
-        &["--id", "order-19"][..],
-        &["--delay", "1d"],
-        &["--async", "--delay", "soon"],
+        &["--async", "--delay", "soon"][..],
         &["--async", "--delay", "1d", "--at", "2099-01-31T09:00:00Z"],
         &["--async", "--id", "a", "--key", "b"],
     ] {
@@ -311,6 +309,11 @@ fn what_does_not_run_yet_is_followed_once_it_does() {
     let followed = monohull_with(&server, &["invoke", "talk", "--input", "-", "--follow", "--id", "a"], "data", &[]);
     let followed = followed.expect(0);
     assert_eq!((&*followed.out, &*followed.err), ("data", "invocation a\nmain[0] | hello from inside\n"));
+    // The same call again, without its lines; and one that is not to begin now.
+    let plain =
+        |more: &[&str]| monohull_with(&server, &[&["invoke", "talk", "--input", "-"], more].concat(), "data", &[]);
+    assert_eq!(plain(&["--id", "a"]).expect(0).out, "data");
+    assert!(plain(&["--id", "b", "--delay", "1d"]).expect(4).err.contains("invocation b"));
 }
 
 /// Results are passed on as they come, and an invocation that fails leaves what was there.

@@ -84,6 +84,56 @@ fn a_keyed_call_that_waits_or_fails_is_answered_so_each_time() {
     assert_eq!(server.get("/invocations?workflow=panic").json()["invocations"].as_array().map(Vec::len), Some(1));
 }
 
+/// The id that a client chooses for a call whose end it waits for is that of a durable invocation: the same call again is that one, and another call
+/// is told which invocation has the id.
+#[test]
+fn a_client_that_waits_chooses_the_id() {
+    let state = StateFolder::new();
+    let server = start_on(&state);
+    let first = server.post("/invoke/echo?id=mine", b"hello").expect(200);
+    assert_eq!((&first.body[..], &*first.headers["x-invocation-id"]), (&b"hello"[..], "mine"));
+    assert_eq!(server.post("/invoke/echo?id=mine", b"hello").expect(200).body, b"hello");
+    assert_eq!(server.post("/async-invoke/echo?id=mine", b"hello").expect(202).json()["id"], "mine");
+    for (path, body) in [("/invoke/echo?id=mine", &b"other"[..]), ("/invoke/agent?id=mine", b"")] {
+        let refused = server.post(path, body).error(409, "conflict", "client");
+        assert!(refused["message"].as_str().is_some_and(|text| text.contains("/invocations/mine")), "{refused}");
+    }
+    server.ask_with("POST", "/invoke/echo?id=both", &[KEY], b"x").error(400, "bad-request", "client");
+    server.post("/invoke/echo?id=no%20id", b"x").error(400, "bad-request", "client");
+    assert_eq!(server.post("/invoke/agent?id=waits", b"").expect(202).json()["status"], "suspended");
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    let server = Server::start_on(&state, &["--suspend", "1s"], &[]);
+    assert_eq!(server.post("/invoke/echo?id=mine", b"hello").expect(200).body, b"hello");
+}
+
+/// A call that begins later is accepted at once, and its result is asked for where it says. One whose time has come is waited for.
+#[test]
+fn a_call_that_begins_later_is_accepted_at_once() {
+    let server = start_on(&StateFolder::new());
+    for choice in ["id=later&delay=1d", "id=new-year&at=2099-01-01T00:00:00Z", "delay=1h"] {
+        let path = format!("/invoke/echo?{choice}");
+        let accepted = server.post(&path, b"hello").expect(202);
+        let shown = accepted.json();
+        keeps_to("Accepted", &shown);
+        assert_eq!(shown["status"], "pending");
+        let at = accepted.headers["location"].clone();
+        assert_eq!(at, format!("/invocations/{}", shown["id"].as_str().expect("an id")));
+        assert_eq!(server.get(&at).expect(200).json()["status"], "pending");
+    }
+    // The same again is no other call.
+    assert_eq!(server.post("/invoke/echo?id=later&delay=1d", b"hello").expect(202).json()["id"], "later");
+    server.post("/invoke/echo?id=later&delay=1d", b"other").error(409, "conflict", "client");
+    server.post("/invoke/echo?delay=1d&at=2099-01-01T00:00:00Z", b"x").error(400, "bad-request", "client");
+    server.post("/invoke/echo?delay=soon", b"x").error(400, "bad-request", "client");
+    for choice in ["delay=0s", "at=2020-01-01T00:00:00Z&id=past"] {
+        assert_eq!(server.post(&format!("/invoke/echo?{choice}"), b"hello").expect(200).body, b"hello");
+    }
+    server.post("/invoke/echo?id=soon&delay=1s", b"hello").expect(202);
+    assert_eq!(server.get("/invocations/soon/outputs/out?wait=60s").expect(200).body, b"hello");
+    assert_eq!(server.post("/invoke/echo?id=soon&delay=1s", b"hello").expect(200).body, b"hello");
+}
+
 /// What is killed ends at once, whatever it does, and to kill it twice is no error.
 #[test]
 fn killed_invocations_end_at_once() {

@@ -4,6 +4,7 @@ mod serve_support;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use serve_support::verbs::run_verb;
 use serve_support::{Answer, Server, StateFolder, eventually, image_bytes, single};
 use std::time::{Duration, Instant};
 
@@ -107,6 +108,43 @@ fn only_a_callbacks_token_completes_it() {
     server.ask_with("POST", &format!("/callbacks/visits/{token}"), &[], b"other").error(409, "conflict", "client");
     server.ask_with("POST", &format!("/callbacks/visits/{token}/heartbeat"), &[], b"").error(410, "gone", "client");
     assert_eq!(ask(&server, "GET", "/invocations/visits/outputs/total", b"").expect(200).text(), "0\n");
+}
+
+/// A function writes the address of a callback as clients reach it, which the server that runs it was told.
+#[test]
+fn a_link_begins_with_the_address_that_clients_know() {
+    let state = StateFolder::new();
+    let mut options = OPTIONS.to_vec();
+    options.extend(["--public-url", "https://ships.example/yard/"]);
+    let server = Server::start_on(&state, &options, &[TOKEN]);
+    ask(&server, "PUT", "/functions/approval", &image_bytes("approval")).expect(201);
+    let args = json!({ "remind_after_s": 86_400, "reminders": 3, "by_link": true });
+    let slots = json!({ "args": args, "inputs": ["order"], "outputs": ["decision"] });
+    let document = single("approval", "approval", &slots).to_string();
+    ask(&server, "PUT", "/workflows/approval", document.as_bytes()).expect(201);
+    let begin = |server: &Server, id: &str| {
+        ask(server, "POST", &format!("/async-invoke/approval?id={id}"), b"17 hulls").expect(202);
+        eventually("it waits", || shown(server, id)["status"] == "suspended");
+        let logs = ask(server, "GET", &format!("/invocations/{id}/logs"), b"").expect(200).text();
+        let link = logs.split("POST ").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a link");
+        link.to_owned()
+    };
+    let link = begin(&server, "one");
+    let path = link.strip_prefix("https://ships.example/yard").expect("the address").to_owned();
+    assert!(path.starts_with("/callbacks/one/callback-"), "{link}");
+    server.ask_with("POST", &path, &[], b"Ada").expect(202);
+    let decision = ask(&server, "GET", "/invocations/one/outputs/decision?wait=60s", b"").expect(200).text();
+    assert_eq!(decision, "17 hulls: approved by Ada\n");
+    drop(server);
+    for wrong in
+        ["ships.example", "ftp://ships.example", "https://", "https://a@ships.example", "https://ships.example/?a"]
+    {
+        let refused = run_verb("", &["serve", "--state", "/nowhere", "--public-url", wrong], &[], "").expect(2);
+        assert!(refused.err.contains("expected http://HOST or https://HOST"), "{wrong}: {}", refused.err);
+    }
+    // A server that was not told gives the path alone.
+    let server = Server::start_on(&state, &OPTIONS, &[TOKEN]);
+    assert!(begin(&server, "two").starts_with("/callbacks/two/callback-"));
 }
 
 /// A client may say that there will be no answer, and why.

@@ -2,6 +2,8 @@
 
 mod serve_support;
 
+use monohull_visor::watchdog::openapi::DOCUMENT;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use serve_support::verbs::{Done, run_verb};
 use serve_support::{Server, StateFolder, eventually, single};
@@ -19,6 +21,15 @@ fn start_on(state: &StateFolder) -> Server {
     let agent = json!({ "args": { "rounds": 3, "milliseconds": DAY }, "outputs": ["diary"] });
     server.put_workflow(&single("agent", "forked", &agent));
     server
+}
+
+#[track_caller]
+fn keeps_to(name: &str, value: &Value) {
+    let mut root: Value = serde_json::from_str(DOCUMENT).expect("JSON");
+    root["$ref"] = format!("#/components/schemas/{name}").into();
+    let schema = jsonschema::validator_for(&root).expect("a schema");
+    let errors: Vec<_> = schema.iter_errors(value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{name}: {errors:#?}\n{value:#}");
 }
 
 fn sleeper(server: &Server, workflow: &str, id: &str) {
@@ -46,6 +57,12 @@ fn verbs_do_with_a_server_what_they_do_with_a_state_folder() {
     let second = done(&["ps", "--limit", "1", "--after", &after, "--json"]).json();
     assert_ne!(first["invocations"][0]["id"], second["invocations"][0]["id"]);
     says(done(&["show", "order"]), "for event `a`");
+    says(done(&["show", "order"]), "started     20");
+    let shown = server.get("/invocations/agent").json();
+    let until = shown["waiting_for"][0]["until"].as_str().expect("it waits for a time").to_owned();
+    says(done(&["show", "agent"]), &format!(" until {until}\n"));
+    server.get("/invocations/order/outputs/result").expect(202);
+    server.get("/invocations/order/outputs/other").error(404, "not-found", "client");
     assert_eq!(done(&["show", "order", "--json"]).json()["mail"], 0);
     assert_eq!(run(&["result", "order"]).expect(4).out, "", "it has not ended");
     says(done(&["pause", "order"]), "order: paused");
@@ -79,6 +96,87 @@ fn verbs_do_with_a_server_what_they_do_with_a_state_folder() {
     assert_eq!(refused["error"]["kind"], "not-found");
 }
 
+/// What has happened to an invocation across suspensions, as a document and as a table: by whichever server it was run.
+#[test]
+fn a_timeline_tells_what_has_happened() {
+    let state = StateFolder::new();
+    let server = start_on(&state);
+    let waits = |server: &Server, generation: u64| {
+        eventually("it waits", || {
+            let shown = server.get("/invocations/order").json();
+            shown["status"] == "suspended" && shown["generation"] == generation
+        });
+    };
+    sleeper(&server, "inbox", "order");
+    server.post("/invocations/order/events/a", b"x").expect(202);
+    waits(&server, 2);
+    server.post("/invocations/order/rewind", br#"{"to": 1}"#).expect(200);
+    server.post("/invocations/order/fork", br#"{"ids": ["copy"]}"#).expect(200);
+    server.post("/invocations/order/pause", b"").expect(200);
+    let first = server.pid() as u64;
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    let server = Server::start_on(&state, &["--suspend", "1s"], &[]);
+    server.post("/invocations/order/resume", b"").expect(200);
+    // The event that was taken before the rewind is not there any more.
+    server.post("/invocations/order/events/a", b"y").expect(202);
+    waits(&server, 4);
+    server.post("/invocations/order/events/b", b"z").expect(202);
+    server.get("/invocations/order/outputs/result?wait=120s").expect(200);
+    let told = server.get("/invocations/order/timeline").expect(200).json();
+    keeps_to("Timeline", &told);
+    assert_eq!((&told["status"], &told["older"], &told["running"]), (&json!("completed"), &json!(0), &Value::Null));
+    let entries = told["entries"].as_array().expect("a list").clone();
+    let row = |entry: &Value| {
+        json!([entry["what"], entry["woken"]["by"], entry["woken"]["name"], entry["generation"], entry["about"]])
+    };
+    let waits_for_a = "main[0] for event `a`";
+    assert_eq!(
+        entries.iter().map(row).collect::<Vec<_>>(),
+        [
+            json!(["suspended", "start", null, 1, waits_for_a]),
+            json!(["suspended", "event", "a", 2, "main[0] for event `b`"]),
+            json!(["rewound", null, null, 3, "to generation 1"]),
+            json!(["forked", null, null, 3, "copy"]),
+            json!(["paused", null, null, 3, "by hand"]),
+            json!(["resumed", null, null, 3, ""]),
+            json!(["suspended", "event", "a", 4, "main[0] for event `b`"]),
+            json!(["completed", "event", "b", 4, ""]),
+        ],
+        "{told:#}"
+    );
+    let processes: Vec<_> = entries.iter().map(|entry| entry["process"].as_u64()).collect();
+    assert_eq!(processes[0], Some(first), "{told:#}");
+    assert_eq!((processes[2], processes[6]), (None, Some(server.pid() as u64)), "{told:#}");
+    for leg in [0, 1, 6, 7] {
+        assert!(entries[leg]["began"].is_string() && entries[leg]["duration_us"].is_u64(), "{told:#}");
+    }
+    let copied = server.get("/invocations/copy/timeline").expect(200).json();
+    assert_eq!(row(&copied["entries"][0]), json!(["copied", null, null, 3, "of order, generation 3"]));
+    // A page at a time.
+    let page = |query: &str| server.get(&format!("/invocations/order/timeline?{query}"));
+    let newest = page("limit=3").expect(200).json();
+    assert_eq!((&newest["entries"][0]["number"], &newest["next_cursor"]), (&json!(5), &json!("5")));
+    let before = page("limit=100&cursor=5").expect(200).json();
+    assert_eq!((before["entries"].as_array().map(Vec::len), &before["next_cursor"]), (Some(5), &Value::Null));
+    for wrong in ["limit=0", "limit=201", "cursor=x", "before=3"] {
+        page(wrong).error(400, "bad-request", "client");
+    }
+    server.get("/invocations/unknown/timeline").error(404, "not-found", "client");
+
+    let address = format!("http://{}", server.address);
+    let shown = run_verb(&address, &["timeline", "order"], &[], "").expect(0);
+    for part in ["started", "rewound", "event a", waits_for_a, "completed"] {
+        assert!(shown.out.contains(part), "{part}: {}", shown.out);
+    }
+    let shown = run_verb(&address, &["timeline", "order", "--limit", "2"], &[], "").expect(0);
+    assert!(!shown.out.contains("rewound") && shown.err.contains("--before 6"), "{}\n{}", shown.out, shown.err);
+    assert_eq!(run_verb(&address, &["timeline", "order", "--json"], &[], "").expect(0).json(), told);
+    run_verb(&address, &["timeline", "unknown"], &[], "").expect(2);
+    server.post("/invocations/order/purge", b"").expect(204);
+    server.get("/invocations/order/timeline").expect(410);
+}
+
 #[test]
 fn an_invocation_is_exported_and_imported() {
     let home = StateFolder::new();
@@ -102,6 +200,52 @@ fn an_invocation_is_exported_and_imported() {
     let stranger = Server::start();
     let refused = run_verb(&format!("http://{}", stranger.address), &["import", file], &[], "").expect(2);
     assert!(refused.err.contains("checkpoint.key"), "{}", refused.err);
+}
+
+/// One that waits to be cancelled is told once, in its process or as a checkpoint, and ends by itself. Only the system tells it.
+#[test]
+fn one_that_waits_to_be_cancelled_is_told() {
+    for more in [&["--suspend", "1ms"][..], &["--suspend", "1ms", "--resident-memory", "0"]] {
+        let server = Server::start_on(&StateFolder::new(), more, &[]);
+        server.put_example("inbox");
+        let events = json!({ "events": ["cancel:", "b"], "fills": "result" });
+        server.put_workflow(&single("inbox", "inbox", &json!({ "args": events, "outputs": ["result"] })));
+        let waits_for = |id: &str, event: &str| {
+            let at = format!("/invocations/{id}");
+            eventually(event, || {
+                let row = server.get(&at).json();
+                row["status"] == "suspended" && row["waiting_for"][0]["event"] == *event
+            });
+        };
+        let cancel = |id: &str| server.post(&format!("/invocations/{id}/cancel"), b"").expect(200).json();
+        let started = |id: &str| {
+            server.post(&format!("/async-invoke/inbox?id={id}"), b"").expect(202);
+            waits_for(id, "cancel:");
+        };
+        started("one");
+        server.post("/invocations/one/events/cancel:", b"").expect(400);
+        assert_eq!(cancel("one"), json!({ "id": "one", "status": "suspended", "becomes": "cancelled" }));
+        waits_for("one", "b");
+        assert_eq!(cancel("one")["becomes"], "cancelled");
+        waits_for("one", "b");
+        server.post("/invocations/one/events/b", b"y").expect(202);
+        eventually("it ends", || server.get("/invocations/one").json()["status"] == "cancelled");
+        let row = server.get("/invocations/one").json();
+        assert_eq!((&row["reason"], row["report"]["status"].as_str()), (&json!("it was told to end"), Some("done")));
+        assert_eq!(cancel("one"), json!({ "id": "one", "status": "cancelled", "becomes": null }));
+        server.get("/invocations/one/outputs/result").expect(404);
+        let counted = "monohull_invocations_total{workflow=\"inbox\",outcome=\"cancelled\"} 1\n";
+        eventually("it is counted as what it is", || server.get("/metrics").text().contains(counted));
+        eventually("its end is in the log", || server.log().contains("\"status\":\"cancelled\""));
+        assert!(!server.log().contains("\"status\":\"completed\""), "{}", server.log());
+        // The other ways end it at once.
+        started("two");
+        let killed = server.post("/invocations/two/kill", b"").expect(200).json();
+        assert_eq!(killed["status"], "cancelled");
+        started("three");
+        server.post("/invocations/three/pause", b"").expect(200);
+        assert_eq!(cancel("three")["status"], "cancelled");
+    }
 }
 
 /// A call with a key is made once.

@@ -264,6 +264,89 @@ fn each_button_of_a_durable_invocation_does_what_it_says() {
     assert_eq!(shown("two")["status"], "cancelled");
 }
 
+/// Across suspensions: bars for legs and waits, and what woke it and was done to it. What it has published and waits for is text, whatever it is.
+#[test]
+fn a_durable_invocation_shows_its_timeline_and_what_it_has_published() {
+    let server = Server::start_with(&["--suspend", "1s"]);
+    server.put_example("inbox");
+    server.put_example("misbehave");
+    let args = json!({ "events": ["<img src=x>", "b"], "fills": "result" });
+    server.put_workflow(&single("inbox", "inbox", &json!({ "args": args, "outputs": ["result"] })));
+    let mut told = single("told", "misbehave", &json!({}));
+    told["steps"][0]["args"] = json!({ "how": "publish-variable" });
+    told["steps"][0]["env"] = json!({ "PRINTED": "<img src=y>" });
+    server.put_workflow(&told);
+    let waits = |id: &str, generation: u64| {
+        eventually("it waits", || {
+            let shown = server.get(&format!("/invocations/{id}")).json();
+            shown["status"] == "suspended" && shown["generation"] == generation
+        });
+    };
+    server.post("/async-invoke/inbox?id=one", b"").expect(202);
+    waits("one", 1);
+    server.post("/invocations/one/events/%3Cimg%20src=x%3E", b"x").expect(202);
+    waits("one", 2);
+    server.post("/invocations/one/pause", b"").expect(200);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    server.post("/invocations/one/resume", b"").expect(200);
+    let (page, _) = browse(&format!("http://{}/#one", server.address));
+    let legs = element(&page, "legs");
+    for part in [
+        "class=\"suspended\">suspended",
+        "<td>start</td>",
+        "event &lt;img src=x&gt;",
+        "for event `b`",
+        ">paused<",
+        ">resumed<",
+        "class=\"run\"",
+        "class=\"wait\"",
+        "class=\"rest\"",
+        &format!("process {}", server.pid()),
+    ] {
+        assert!(legs.contains(part), "{part} in {legs}");
+    }
+    assert!(!page.contains("<img"), "{page}");
+    server.post("/invocations/one/events/b", b"x").expect(202);
+    server.get("/invocations/one/outputs/result?wait=120s").expect(200);
+    let (page, _) = browse(&format!("http://{}/#one", server.address));
+    assert!(element(&page, "legs").contains(">completed<"), "{page}");
+
+    server.post("/async-invoke/told?id=two", b"").expect(202);
+    waits("two", 1);
+    let (page, _) = browse(&format!("http://{}/#two", server.address));
+    let published = element(&page, "published");
+    assert!(published.contains("<td>it is &lt;img src=y&gt;</td>"), "{page}");
+    assert!(published.contains("href=\"/invocations/two/state/name%20%3Cimg%20src%3Dy%3E"), "{page}");
+    assert!(page.contains("for event `event &lt;img src=y&gt;") && !page.contains("<img"), "{page}");
+}
+
+/// The server looks for what is wanted, however long ago it was, and a button asks for more.
+#[test]
+fn the_list_is_filtered_by_the_server_and_goes_on() {
+    const HAND: &str = "const waiting = setInterval(() => { const more = document.getElementById('more'); \
+                        if (!more) return; clearInterval(waiting); more.click(); }, 50);";
+    let server = server_with_examples();
+    server.put_workflow(&single("echo", "echo", &json!({ "inputs": ["in"], "outputs": ["out"] })));
+    server.ask_with("POST", "/invoke/panic", &[("X-Call-Id", "call-17")], &[]).expect(502);
+    for _ in 0..101 {
+        server.post("/invoke/echo", b"x").expect(200);
+    }
+    let (page, _) = browse(&format!("http://{}/", server.address));
+    assert!(page.contains("Invocations, the newest 100<") && !page.contains("call-17"), "{page}");
+    assert!(page.contains("<option>panic</option>"), "{page}");
+    for wanted in ["workflow=panic", "status=failed", "workflow=panic&status=failed,cancelled&words=CALL"] {
+        let (page, _) = browse(&format!("http://{}/#list?{wanted}", server.address));
+        assert!(page.contains("call-17") && !page.contains("id=\"more\""), "{wanted}: {page}");
+        let rows = page.split_once("<h2>Invocations").expect("a list").1;
+        assert!(!rows.contains("<td>echo</td>"), "{wanted}: {page}");
+    }
+    let (page, _) = browse(&format!("http://{}/#list?workflow=panic&status=completed", server.address));
+    assert!(!page.contains("call-17"), "{page}");
+    let hand = with_a_hand(&server, HAND);
+    let (page, _) = browse(&format!("http://{hand}/"));
+    assert!(page.contains("call-17") && !page.contains("id=\"more\""), "{page}");
+}
+
 #[test]
 fn a_failure_shows_its_report() {
     let server = server_with_examples();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use serve_support::{Server, eventually, single};
 
 /// All ways but for `handler`, whose look ends the invocation.
-const WAYS: [&str; 8] = ["threads", "lines", "files", "mapped", "memory", "names", "registers", "hoard"];
+const WAYS: [&str; 9] = ["threads", "lines", "files", "mapped", "memory", "copied", "names", "registers", "hoard"];
 
 /// What is left is full of this.
 const MARK: &str = "c0ffee-left-behind";

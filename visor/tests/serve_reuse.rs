@@ -151,6 +151,22 @@ fn the_workflow_decides_and_then_the_server() {
     }
 }
 
+/// Events may come for them at any time.
+#[test]
+fn invocations_that_are_durable_from_their_start_have_processes_of_their_own() {
+    let server = server(&["--process", "reused"]);
+    server.put_example("echo");
+    server.put_workflow(&echo("echo", &json!({})));
+    assert_eq!(process(&server, "echo", b"x"), reused(0), "the control");
+    keeps(&server, 1);
+    for query in ["?id=one", "?delay=1ms"] {
+        let answer = server.post(&format!("/invoke/echo{query}"), b"x").expect(200);
+        let shown = server.get(&format!("/invocations/{}", answer.headers["x-invocation-id"])).expect(200).json();
+        assert_eq!(shown["report"]["process"], json!({ "kind": "per-invocation", "before": 0 }), "{query}");
+    }
+    assert_eq!(process(&server, "echo", b"x"), reused(1), "the one that waits is still there");
+}
+
 /// Without the option it depends on protection keys.
 #[test]
 fn by_default_processes_are_used_again_where_protection_keys_are_in_force() {
@@ -362,6 +378,60 @@ fn the_processes_that_wait_are_limited_and_the_one_unused_for_longest_goes() {
     assert_eq!(process(&server, "first", b"x"), reused(2));
     keeps(&server, 2);
     assert_eq!(process(&server, "second", b"x"), reused(0));
+}
+
+/// A number of the server's metrics; 0 if it has not been counted.
+fn metric(server: &Server, name: &str) -> u64 {
+    let text = server.get("/metrics").expect(200).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("monohull_{name} ")));
+    line.map_or(0, |number| number.parse().expect("a number"))
+}
+
+/// A process that has had large inputs and outputs keeps memory for others.
+#[test]
+fn the_memory_of_processes_that_wait_is_limited() {
+    const LIMIT: u64 = 10 << 20;
+    let options = ["--prefork", "6", "--process", "reused", "--reused-memory", "10MiB", "--log", "text"];
+    let server = Server::start_with(&options);
+    server.put_example("echo");
+    server.put_workflow(&echo("small", &json!({})));
+    server.put_workflow(&echo("large", &json!({ "args": { "wait_ms": 700, "say": "soon" } })));
+    assert_eq!(metric(&server, "kept_limit_bytes"), LIMIT);
+    assert_eq!(process(&server, "small", b"x"), reused(0));
+    keeps(&server, 1);
+    eventually("its memory is looked at", || metric(&server, "kept_bytes") > 0);
+    let small = metric(&server, "kept_bytes");
+    assert!((64 << 10..4 << 20).contains(&small), "{small}");
+    assert_eq!(metric(&server, "kept_evictions_total{reason=\"memory\"}"), 0);
+
+    let body = vec![7; 1_900_000];
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert!(server.post("/invoke/large", &body).expect(200).body == body));
+        }
+    });
+    // Each has nearly 4 MB for these.
+    eventually("some end", || metric(&server, "kept_evictions_total{reason=\"memory\"}") == 2);
+    no_more_than_kept(&server, 3);
+    let bytes = metric(&server, "kept_bytes");
+    assert!((LIMIT / 2..=LIMIT).contains(&bytes), "{bytes}");
+    // It is not the one that was not used for longest that has too much.
+    assert_eq!(process(&server, "small", b"x"), reused(1));
+    assert_eq!(metric(&server, "kept_evictions_total{reason=\"number\"}"), 0);
+    let (status, log) = server.stop();
+    assert_eq!(status, Some(0));
+    assert_eq!(log.matches("had too much memory").count(), 2, "{log}");
+}
+
+#[test]
+fn without_memory_for_them_no_process_is_used_again() {
+    let server = server(&["--process", "reused", "--reused-memory", "0"]);
+    server.put_example("echo");
+    server.put_workflow(&echo("once", &json!({})));
+    for _ in 0..3 {
+        assert_eq!(process(&server, "once", b"x"), reused(0));
+        no_more_than_kept(&server, 0);
+    }
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn every_verb_asks_by_way_of_tls() {
     };
     let address = format!("https://{}", server.address);
     assert_eq!(run(&address, &["deploy", "workflows/word-count.json"], ""), "word-count: deployed (functions: 4)\n");
-    assert!(run(&address, &["validate", "workflows/word-count.json"], "").contains("is valid"));
+    assert!(run(&address, &["validate", "--server", &address, "workflows/word-count.json"], "").contains("is valid"));
     for invoke in [&["invoke", "word-count", "--input", "-"][..], &["invoke", "word-count", "--input", "-", "--follow"]]
     {
         assert_eq!(run(&address, invoke, "a b a"), "2 a\n1 b\n");

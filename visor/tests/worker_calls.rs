@@ -53,8 +53,9 @@ fn workflows() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows")
 }
 
-/// Workflows that write to a granted directory and to a disk image, on two carriers, with a deadline.
-fn write_files(folder: &Path) -> [PathBuf; 2] {
+/// Workflows that write to a granted directory and to a disk image, on two carriers, with a deadline; and one that maps a file whose pages are copied when
+/// they are touched.
+fn use_files(folder: &Path) -> [PathBuf; 3] {
     let (granted, image) = (folder.join("granted"), folder.join("disk.img"));
     std::fs::create_dir(&granted).expect("a folder");
     let mut create = Command::new(env!("CARGO_BIN_EXE_monohull"));
@@ -76,9 +77,23 @@ fn write_files(folder: &Path) -> [PathBuf; 2] {
         std::fs::write(&path, document.to_string()).expect("written");
         path
     };
+    let mapped = folder.join("mapped.json");
+    let (data, probe) = (folder.join("data"), workflows().join("../target/images/mmap-probe.so"));
+    std::fs::create_dir(&data).expect("a folder");
+    // As the function makes it.
+    let byte = |place: u64| (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
+    std::fs::write(data.join("big"), (0..(5 << 20) + 1234).map(byte).collect::<Vec<_>>()).expect("written");
+    let map = json!({
+        "name": "mapped",
+        "functions": { "map": { "image": probe } },
+        "steps": [{ "name": "map", "function": "map", "args": { "how": "read", "folder": "/data" } }],
+        "files": [{ "at": "/data", "directory": data }],
+    });
+    std::fs::write(&mapped, map.to_string()).expect("written");
     [
         document("granted.json", json!({ "at": "/tour", "directory": granted, "access": "write" })),
         document("image.json", json!({ "at": "/tour", "image": image, "access": "write" })),
+        mapped,
     ]
 }
 
@@ -155,7 +170,7 @@ fn no_entry_of_the_list_is_stale() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut seen: BTreeSet<i64> =
         RUNS.iter().flat_map(|(file, arguments)| calls_of(Path::new(file), arguments)).collect();
-    seen.extend(write_files(folder.path()).iter().flat_map(|file| calls_of(file, &[])));
+    seen.extend(use_files(folder.path()).iter().flat_map(|file| calls_of(file, &[])));
     assert!(seen.contains(&libc::SYS_recvmsg), "a worker receives its job: {seen:?}");
     let listed = allowed_calls();
     let stale: Vec<_> = listed

@@ -19,7 +19,7 @@ fn main(remind_after_s: u64, reminders: u32, by_link: Option<bool>) -> Result<()
     let wait = Duration::from_secs(remind_after_s);
     let link = (by_link == Some(true)).then(durable::callback);
     if let Some(link) = &link {
-        println!("to approve {order}: POST /callbacks/{}/{}", durable::invocation_id(), link.token());
+        println!("to approve {order}: POST {}", link.url());
     }
     let mut reminded = 0;
     let decision = loop {

@@ -24,6 +24,7 @@ use monohull_abi::file::FileStat;
 use monohull_abi::layout::PAGE;
 use monohull_abi::number;
 use monohull_abi::types::{MapAccess, MemoryStats};
+use monohull_std::continuation::{Captured, capture};
 use monohull_std::env;
 use monohull_std::error::Error;
 use monohull_std::fs::{self, File};
@@ -46,13 +47,14 @@ struct Way {
     look: fn(&str) -> Found,
 }
 
-const WAYS: [Way; 11] = [
+const WAYS: [Way; 12] = [
     Way { name: "threads", leave: threads, look: turns },
     Way { name: "lines", leave: print_on, look: keep_quiet },
     Way { name: "files", leave: files, look: find_files },
     Way { name: "mapped", leave: map_file, look: find_mapped },
     Way { name: "memory", leave: memory, look: find_in_memory },
     Way { name: "kinds", leave: kinds, look: find_in_data },
+    Way { name: "copied", leave: copy, look: find_in_data },
     Way { name: "interrupted", leave: be_interrupted, look: find_registers },
     Way { name: "names", leave: names, look: find_names },
     Way { name: "handler", leave: handle_faults, look: fault },
@@ -316,15 +318,14 @@ fn moved(bytes: &[u8]) -> Done {
 static DATA: [AtomicU8; 64] = [const { AtomicU8::new(1) }; 64];
 /// Data that it does not, some pages of it.
 static ZEROS: [AtomicU8; 16 << 10] = [const { AtomicU8::new(0) }; 16 << 10];
+/// So much that it is given back to the host and not written to.
+static LARGE: [AtomicU8; 256 << 10] = [const { AtomicU8::new(0) }; 256 << 10];
 /// A thread has used its stack.
 static HAS_USED: AtomicBool = AtomicBool::new(false);
 
 /// Memory of each kind that an instance has. The mark is followed by the name of the kind.
 fn kinds(mark: &str) -> Done {
     let named = |kind: &str| format!("{mark}-{kind}");
-    let write = |to: &[AtomicU8], text: &str| {
-        to.iter().zip(text.bytes()).for_each(|(to, byte)| to.store(byte, Ordering::Relaxed));
-    };
     write(&DATA, &named("data"));
     write(&ZEROS[ZEROS.len() / 2..], &named("zeros"));
     // The first blocks are in zeroed data.
@@ -349,9 +350,23 @@ fn kinds(mark: &str) -> Done {
     Ok(())
 }
 
+fn write(to: &[AtomicU8], text: &str) {
+    to.iter().zip(text.bytes()).for_each(|(to, byte)| to.store(byte, Ordering::Relaxed));
+}
+
+/// Data that the instance has a copy of, to go back to: it is a mapping of the copy then.
+fn copy(mark: &str) -> Done {
+    write(&LARGE[LARGE.len() / 2..], &format!("{mark}-copied"));
+    match capture()? {
+        Captured::Original(point) => forget(point),
+        Captured::Resumed { .. } => return Err("nothing goes back".into()),
+    }
+    Ok(())
+}
+
 fn find_in_data(_: &str) -> Found {
     let differs = |bytes: &[AtomicU8], first: u8| bytes.iter().any(|byte| byte.load(Ordering::Relaxed) != first);
-    let found = [("initialized", differs(&DATA, 1)), ("zeroed", differs(&ZEROS, 0))];
+    let found = [("initialized", differs(&DATA, 1)), ("zeroed", differs(&ZEROS, 0)), ("much", differs(&LARGE, 0))];
     Ok(found.into_iter().filter(|(_, found)| *found).map(|(data, _)| format!("what was in {data} data")).collect())
 }
 

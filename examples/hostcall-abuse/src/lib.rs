@@ -38,7 +38,8 @@ use monohull_trampoline::user::hostcall;
 /// What the victim's data looks like.
 const PATTERN: u64 = 0x0123_4567_89ab_cdef;
 
-/// Plays its role, after a sleep of so many milliseconds: meanwhile the workflow may be suspended, and all of this happens in another domain.
+/// Plays its role, with a sleep of so many milliseconds in it: meanwhile the workflow may be suspended, and the rest happens in another domain. A
+/// victim, and what is not to be written to, have what they have before.
 #[monohull::main]
 fn main(
     role: String,
@@ -46,10 +47,10 @@ fn main(
     arguments: Option<Vec<u64>>,
     nap: Option<u64>,
 ) -> Result<(), Box<dyn Error>> {
-    nap.into_iter().for_each(|nap| monohull_std::thread::sleep(Duration::from_millis(nap)));
+    let nap = || nap.into_iter().for_each(|nap| monohull_std::thread::sleep(Duration::from_millis(nap)));
     match role.as_str() {
-        "victim" => victim(Network::Host),
-        "victim-on-tap" => victim(Network::Tap),
+        "victim" => victim(Network::Host, nap),
+        "victim-on-tap" => victim(Network::Tap, nap),
         "attacker" => attacker(Network::Host),
         "attacker-on-tap" => attacker(Network::Tap),
         "fail-badly" => fail_badly(),
@@ -59,7 +60,7 @@ fn main(
         "changing-addresses-on-tap" => Ok(changing::addresses_on_tap()?),
         "let-go" => Ok(changing::freed_while_a_call_waits()?),
         "stray-writes" => {
-            stray::writes(number.unwrap_or(1));
+            stray::writes(number.unwrap_or(1), nap);
             Ok(())
         }
         "handler" => Ok(monohull_std::effect::request()?.hand_on("reply")?),
@@ -68,11 +69,14 @@ fn main(
     }
 }
 
-fn victim(network: Network) -> Result<(), Box<dyn Error>> {
+/// A connection is in the way of a capture, so that it is made after the nap.
+fn victim(network: Network, nap: impl FnOnce()) -> Result<(), Box<dyn Error>> {
     let heap = black_box(vec![PATTERN; 1000]);
     let stack = black_box([PATTERN; 16]);
     let buffer = SlotBuffer::<[u64]>::with_slot_from("kept-by-the-victim", &[PATTERN; 1000]);
-    let holdings = neighbour::open_both(network);
+    let file = neighbour::open_file_and_queue();
+    nap();
+    let holdings = Holdings { socket: neighbour::open_socket(network), file };
     let [heap_at, stack_at, buffer_at] = [heap.as_ptr() as u64, stack.as_ptr() as u64, buffer.as_ptr() as u64];
     let known = [heap_at, stack_at, buffer_at, holdings.socket, holdings.file];
     SlotBuffer::<[u64; 5]>::with_slot_value("victim", known).publish()?;

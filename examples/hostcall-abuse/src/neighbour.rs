@@ -24,24 +24,29 @@ const NUMBERS: u64 = 40;
 pub(crate) const QUEUE: u64 = NUMBERS;
 const POSTED: u64 = 0x5107_ed00;
 
-/// Opens both.
-pub(crate) fn open_both(network: Network) -> Holdings {
+/// Opens the connection: its number.
+pub(crate) fn open_socket(network: Network) -> u64 {
     let (mut socket, _) = connection(network);
+    // The first of them stay: to close one number would close nothing, but the number would be gone.
+    while socket < NUMBERS {
+        socket = hostcall(SOCKET_DUP, [socket, 0, 0, 0, 0, 0]) as u64;
+    }
+    socket
+}
+
+/// Opens the file, and the queue: the file's number.
+pub(crate) fn open_file_and_queue() -> u64 {
     let path = "/work/of-the-victim";
     let flags = open::READ | open::WRITE | open::CREATE;
     let path = [WORKING_DIRECTORY, path.as_ptr() as u64, path.len() as u64, flags, 0, 0];
     let mut file = hostcall(FILE_OPEN, path) as u64;
     hostcall(FILE_PWRITE, [file, TEXT.as_ptr() as u64, LEN, 0, 0, 0]);
-    // The first of them stay: to close one number would close nothing, but the number would be gone.
-    while socket < NUMBERS {
-        socket = hostcall(SOCKET_DUP, [socket, 0, 0, 0, 0, 0]) as u64;
-    }
     while file < NUMBERS {
         file = hostcall(FILE_DUP, [file, u64::MAX, 0, 0, 0, 0]) as u64;
     }
     while hostcall(QUEUE_NEW, [0; 6]) < QUEUE as i64 {}
     hostcall(QUEUE_POST, [QUEUE, POSTED, 0, 0, 0, 0]);
-    Holdings { socket, file }
+    file
 }
 
 impl Holdings {

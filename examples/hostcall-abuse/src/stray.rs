@@ -24,9 +24,10 @@ const CALLS: u32 = 10_000;
 const LEFT_OUT: [u32; 9] =
     [EXIT, ABORT, THREAD_SPAWN, THREAD_EXIT, THREAD_JOIN, FUTEX_WAIT, NANOSLEEP, HEAP_GROW, SLOT_TAKE];
 
-/// Prints which calls have written, and in a line that begins with `WRONG` what lies elsewhere.
-pub(crate) fn writes(seed: u64) {
+/// Naps, with its zone. Prints which calls have written, and in a line that begins with `WRONG` what lies elsewhere.
+pub(crate) fn writes(seed: u64, nap: impl FnOnce()) {
     let mut zone = black_box(vec![UNTOUCHED; ZONE]);
+    nap();
     let base = zone.as_mut_ptr() as u64;
     // Marsaglia's xorshift: the same seed makes the same calls.
     let mut state = seed | 1;

@@ -14,6 +14,7 @@ use monohull_std::time::Duration;
 /// with a line for each. With `poll` it does not wait. After each it naps. In its first attempt it fails after so many. While it waits for
 /// those from `busy_from` on and before `busy_to` it does something else too, so that it is not suspended; and it prints what it takes.
 /// After it has taken the event of a place it sends one of the name that `sends` has there, so often and so long; what goes wrong is in the log.
+/// Before all that it waits `chooses` times for whichever of the first two comes first; with `keeps` it takes a step first, and keeps it.
 #[allow(clippy::too_many_arguments, reason = "they are named in the workflow file, and most are left out there")]
 #[monohull::main]
 fn main(
@@ -30,6 +31,8 @@ fn main(
     sends_to: Option<String>,
     sends_times: Option<usize>,
     sends_bytes: Option<usize>,
+    chooses: Option<usize>,
+    keeps: Option<bool>,
 ) {
     let take = move |name: &str| {
         let event = match timeout_ms {
@@ -44,6 +47,23 @@ fn main(
         }
     };
     let mut log = String::new();
+    if keeps == Some(true) {
+        let step = durable::step("noted").kept();
+        let noted = step.run(|key| {
+            println!("noted with {key}");
+            Ok::<_, ()>("noted\n")
+        });
+        log.push_str(noted.unwrap_or_default());
+    }
+    for _ in 0..chooses.unwrap_or(0) {
+        let limit = timeout_ms.map_or(Duration::MAX, Duration::from_millis);
+        let chosen = durable::select! {
+            first = durable::event(&events[0]) => format!("chosen {}: {}\n", events[0], String::from_utf8_lossy(&first)),
+            second = durable::event(&events[1]) => format!("chosen {}: {}\n", events[1], String::from_utf8_lossy(&second)),
+            () = durable::after(limit) => "none is chosen\n".to_string(),
+        };
+        log.push_str(&chosen.unwrap_or_else(|error| format!("{error}\n")));
+    }
     if together == Some(true) {
         let mut threads = Vec::new();
         for name in events {

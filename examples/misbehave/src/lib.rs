@@ -1,6 +1,6 @@
 //! Fails in every way a function can. Argument `how` chooses the way; `workflows/failures` has a file for each, but for
-//! `print-variable` and `publish-variable`, which are about secrets that only a server grants, and `rename-slot`, `unaligned-sleep` and `own-stack-sleep`, which are about
-//! suspended workflows.
+//! `print-variable` and `publish-variable`, which are about secrets that only a server grants, and those which are about suspended workflows: `rename-slot`,
+//! `unaligned-sleep`, `own-stack-sleep`, `write-relro`, `write-guard` and `write-guard-of-thread`. The last three sleep for `nap` milliseconds first.
 //!
 //! Every way is a function of its own that is never inlined, so that a report can name it.
 #![no_std]
@@ -20,9 +20,11 @@ use monohull_std::env;
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::process;
+use monohull_std::time::Duration;
 
 #[monohull::main]
-fn main(how: String) -> Result<(), Box<dyn Error>> {
+fn main(how: String, nap: Option<u64>) -> Result<(), Box<dyn Error>> {
+    let nap = Duration::from_millis(nap.unwrap_or_default());
     match how.as_str() {
         "panic" => panics(),
         "return-error" => return returns_an_error(),
@@ -39,6 +41,9 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "stack-overflow" => memory::stack_overflow(),
         "stack-overflow-in-thread" => memory::stack_overflow_in_thread(),
         "stack-of-signals" => memory::stack_of_signals(),
+        "write-relro" => memory::write_relro(nap),
+        "write-guard" => memory::write_guard(nap),
+        "write-guard-of-thread" => memory::write_guard_of_thread(nap),
 
         "divide-by-zero" => processor::divide_by_zero(),
         "illegal-instruction" => processor::illegal_instruction(),

@@ -4,8 +4,12 @@ use core::arch::asm;
 use core::hint::black_box;
 use core::ptr;
 use monohull_abi::layout::{CARRIER_BASE, PAGE};
+use monohull_abi::number::GET_INFO;
+use monohull_abi::types::Info;
 use monohull_std::prelude::*;
 use monohull_std::thread;
+use monohull_std::time::Duration;
+use monohull_trampoline::user::{hostcall, stack_pointer};
 
 /// In the part of the address space where the host's process has its own memory, but not in use there.
 const UNMAPPED: usize = 0x6666_0000_0000;
@@ -84,4 +88,30 @@ pub(crate) fn stack_of_signals() {
 fn recurse(depth: u64) -> u64 {
     let frame = black_box([depth; 32]);
     recurse(depth + 1) + frame[(depth % 32) as usize]
+}
+
+/// Writes over the address of a function: a constant with an address in it, which is final once the image has been relocated.
+#[inline(never)]
+pub(crate) fn write_relro(nap: Duration) {
+    static CALLED: [fn(); 2] = [null_write, wild_read];
+    let called = black_box(&CALLED);
+    thread::sleep(nap);
+    // SAFETY: not sound, and meant not to be: the write must fault.
+    unsafe { called.as_ptr().cast::<u64>().cast_mut().write_volatile(1) }
+}
+
+/// Writes to the page below this thread's stack.
+#[inline(never)]
+pub(crate) fn write_guard(nap: Duration) {
+    let size = hostcall(GET_INFO, [Info::StackSize as u64, 0, 0, 0, 0, 0]) as u64;
+    let guard = stack_pointer() & !(size - 1);
+    thread::sleep(nap);
+    // SAFETY: not sound, and meant not to be: the write must fault.
+    unsafe { black_box(guard as *mut u64).write_volatile(1) }
+}
+
+/// The same by another thread, which the main thread waits for.
+#[inline(never)]
+pub(crate) fn write_guard_of_thread(nap: Duration) {
+    thread::spawn(move || write_guard(nap)).join().expect("no thread ends with a panic");
 }

@@ -6,12 +6,14 @@
 //!      └── released ◀───────┴───────────── refunded ◀───────────┘
 //! ```
 //!
+//! `monohull cancel` has the same effect as the customer's `cancelled`: the function waits for [`CANCEL`] too.
+//!
 //! This is ordinary code. Each effect on the outside is a step with a key; here it is a line of output. While the function waits, for the
 //! customer or until the next attempt, it may be a file (`monohull run --state`), without a process.
 #![no_std]
 #![deny(unsafe_code)]
 
-use monohull_std::durable;
+use monohull_std::durable::{self, CANCEL};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::slot::SlotString;
@@ -59,12 +61,13 @@ fn payment(order: &str, wait: Duration, reminders: u32) -> Result<String, String
         if number > 0 {
             println!("reminder {number} of {reminders}: {order} is not paid");
         }
-        let answer = durable::first_of(["paid", "cancelled"]).timeout(wait).wait();
-        match answer.map_err(|error| error.to_string())? {
-            Some(("paid", receipt)) => return Ok(String::from_utf8_lossy(&receipt).into_owned()),
-            Some((_, reason)) => return Err(format!("cancelled: {}", String::from_utf8_lossy(&reason))),
-            None => {}
-        }
+        let answer = durable::select! {
+            receipt = durable::event("paid") => return Ok(String::from_utf8_lossy(&receipt).into_owned()),
+            reason = durable::event("cancelled") => return Err(format!("cancelled: {}", String::from_utf8_lossy(&reason))),
+            _ = durable::event(CANCEL) => return Err("cancelled by the shop".to_string()),
+            () = durable::after(wait) => {}
+        };
+        answer.map_err(|error| error.to_string())?;
     }
     Err("not paid".to_string())
 }

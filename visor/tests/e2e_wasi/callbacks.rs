@@ -105,6 +105,52 @@ fn in_javascript() {
     are_answered(&in_script(SCRIPT));
 }
 
+/// What a program says of its steps, in which time is skipped.
+#[track_caller]
+fn take_steps(image: &[u8]) {
+    let folder = TempDir::new().expect("a folder");
+    let whole = json!({
+        "name": "app",
+        "functions": { "app": { "image": "app.so" } },
+        "steps": [{ "name": "app", "function": "app", "args": { "act": "steps" } }],
+    });
+    fs::write(folder.path().join("app.so"), image).expect("written");
+    fs::write(folder.path().join("w.json"), whole.to_string()).expect("written");
+    let said = says(folder.path(), &["run", "w.json", "--id", "one", "--skip-time"], 0);
+    let (first, second) = ("charge with one/app/0/charge/0", "charge with one/app/0/charge/1");
+    let ends = ["came 7", "next one/app/0/charge/2", "a path", "-22 without a name"];
+    assert_eq!(said, [&[first, first, first, "came 0", second][..], &ends].concat());
+}
+
+/// What the one in C does, in JavaScript.
+const STEPS: &str = r#"
+import { callback, invocationId, step, stepKey } from "monohull";
+
+let left = 2;
+function charge(key) {
+    console.log(`charge with ${key}`);
+    if (left-- > 0) throw new Error("busy");
+    return 0;
+}
+console.log("came", step("charge", charge, { attempts: 3 }));
+left = 9;
+try { step("charge", charge); } catch (error) { console.log("came", error.message === "busy" ? 7 : error.message); }
+console.log(`next ${stepKey("charge")}`);
+const { token, url } = callback();
+console.log(url === `/callbacks/${invocationId()}/${token}` ? "a path" : url);
+let others = 0;
+for (const wrong of [() => step("later", async () => 1), () => step("none")])
+    try { wrong(); others += 1; } catch (error) { others += !(error instanceof TypeError); }
+try { stepKey(""); } catch (error) { console.log(-error.errno - others, "without a name"); }
+"#;
+
+#[test]
+fn steps_have_keys_and_attempts_in_c_and_javascript() {
+    for image in [compiled("durable-c"), native_in_c(), in_script(STEPS)] {
+        take_steps(&image);
+    }
+}
+
 /// A program says that it has failed, for good or not: how many attempts there were.
 #[track_caller]
 fn attempts(image: &[u8], passes: &str) -> usize {

@@ -1,14 +1,15 @@
-//! Connections that modules make, by imports beside preview 1: a client in C (`wasi/guests/c/connect.c`), and wrong arguments.
+//! Connections that modules make, by imports beside preview 1: clients in C (`wasi/guests/c/connect.c`), Go and JavaScript, and wrong arguments.
 
 use super::durable::compiled;
 use super::full::Full;
-use super::support::{Function, kept, printed, program, run_with, words_of};
+use super::support::{Function, kept, monohull, printed, program, run_with, words, words_of};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Error numbers of WASI.
@@ -98,6 +99,119 @@ fn a_module_connects_to_what_is_granted() {
         "say: EINVAL",
     ];
     assert_eq!(asked(Some(network), &questions), expected);
+    thread.join().expect("the peer ends");
+}
+
+/// Answers a request as a server of HTTP does that closes afterwards: with what it was asked for, later than its head.
+fn web() -> (SocketAddr, JoinHandle<()>) {
+    let (listener, address) = listener();
+    let serve = move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let (mut request, mut byte) = (Vec::new(), [0]);
+        while !request.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).expect("a request");
+            request.extend(byte);
+        }
+        let asked = words(&request).split(' ').nth(1).expect("a path").to_owned();
+        stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n").expect("written");
+        thread::sleep(Duration::from_millis(50));
+        stream.write_all(asked.as_bytes()).expect("written");
+    };
+    (address, thread::spawn(serve))
+}
+
+/// The workflow of a program that connects to this host.
+fn client(args: &Value) -> Value {
+    json!({
+        "name": "client",
+        "functions": { "app": { "image": "app.so" } },
+        "network": { "mode": "host", "connect": ["127.0.0.1:1024-65535"] },
+        "steps": [{ "name": "app", "function": "app", "args": args }],
+    })
+}
+
+#[test]
+fn a_program_in_go_is_a_client_of_http() {
+    let (peer, thread) = web();
+    let (_taken, closed) = closed();
+    let full = Full::new();
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("app.so"), compiled("tour-go")).expect("written");
+    let args = json!({ "act": "connect", "at": peer.to_string(), "closed": closed.to_string(), "deaf": full.address().to_string() });
+    let report = run_with(folder.path(), &client(&args), &[]);
+    let lines = printed(&report);
+    let expected = [
+        "HTTP/1.0 200 OK /hello others ran: true",
+        "nothing listens: true",
+        "not granted: true dial tcp 192.0.2.1:80: Operation not permitted: ",
+        &format!("dial udp {peer}: unknown network udp"),
+        "[127.0.0.1] <nil>",
+        "in time: true",
+    ];
+    assert_eq!((&report["status"], lines.len()), (&json!("done"), expected.len()), "{lines:#?} {report:#}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(expected), "{line}");
+    }
+    assert!(lines[2].contains("network"), "{lines:#?}");
+    thread.join().expect("the peer ends");
+}
+
+const CLIENT: &str = r#"
+import { args, connect, lookup } from "monohull";
+
+const [peer, closed, deaf] = args.map(arg => {
+    const [, host, port] = arg.match(/^--\w+=(.*):(\d+)$/);
+    return [host, Number(port)];
+});
+function get(host, port, path) {
+    const connection = connect(host, port);
+    connection.write(`GET ${path} HTTP/1.0\r\nHost: ${host}\r\n\r\n`);
+    let text = "";
+    for (let part; (part = connection.read(7)) !== null;) text += new TextDecoder().decode(part);
+    connection.close();
+    connection.close();
+    try { connection.read(); } catch (error) { print(error.message, error.errno); }
+    const [head, body] = text.split("\r\n\r\n");
+    return `${head} ${body}`;
+}
+print(get(...peer, "/hello"));
+function refused(what) {
+    try { what(); print("no error"); } catch (error) { print(error.errno ?? error.name, error.message); }
+}
+refused(() => connect(...closed));
+refused(() => connect(...deaf, 0.05));
+refused(() => connect("192.0.2.1", 80));
+refused(() => connect("127.0.0.1", 65536));
+refused(() => lookup("example.org"));
+print(lookup("localhost").includes("127.0.0.1"));
+"#;
+
+#[test]
+fn a_program_in_javascript_is_a_client_of_http() {
+    let (peer, thread) = web();
+    let (_taken, closed) = closed();
+    let full = Full::new();
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("app.js"), CLIENT).expect("written");
+    let built = monohull(&["build", folder.path().join("app.js").to_str().expect("UTF-8")]);
+    assert!(built.status.success(), "{}", words(&built.stderr));
+    let args = json!({ "a": peer.to_string(), "b": closed.to_string(), "c": full.address().to_string() });
+    let report = run_with(folder.path(), &client(&args), &[]);
+    let lines = printed(&report);
+    let expected = [
+        "the connection is closed: Bad file descriptor 8",
+        "HTTP/1.0 200 OK /hello",
+        &format!("14 connect {closed}: Connection refused"),
+        &format!("73 connect {}: ", full.address()),
+        "63 connect 192.0.2.1:80: Operation not permitted: ",
+        "RangeError connect: a port is a number from 1 to 65535",
+        "63 lookup example.org: Operation not permitted: ",
+        "true",
+    ];
+    assert_eq!((&report["status"], lines.len()), (&json!("done"), expected.len()), "{lines:#?} {report:#}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(expected), "{line}");
+    }
     thread.join().expect("the peer ends");
 }
 

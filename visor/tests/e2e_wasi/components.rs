@@ -325,11 +325,32 @@ fn components_have_durable_calls() {
             (export "perform" (func (param "effect" string) (param "request" (list u8)) (result (result (list u8) (error string)))))
             (export "checkpoint" (func (param "label" string) (result (result bool (error string)))))
             (export "fork" (func (param "copies" u32) (result (result u32 (error string)))))
+            (export "step-key" (func (param "name" string) (result string)))
+            (export "retry" (func (param "key" string) (param "failures" u32) (param "attempts" u32) (result bool)))
+            (export "callback" (func (result string)))
+            (export "callback-url" (func (param "token" string) (result string)))
+            (export "answer" (func (param "token" string) (param "timeout" (option u64)) (param "heartbeat" (option u64))
+                (result (result (tuple u8 (list u8)) (error string)))))
             (export "generation" (func (result u64)))
             (export "invocation-id" (func (result string)))
             (export "ready" (func (result bool)))))"#;
-    let memory =
-        ["event", "send", "publish", "handed-over", "start", "join", "perform", "checkpoint", "fork", "invocation-id"];
+    let memory = [
+        "event",
+        "send",
+        "publish",
+        "handed-over",
+        "start",
+        "join",
+        "perform",
+        "checkpoint",
+        "fork",
+        "invocation-id",
+        "step-key",
+        "retry",
+        "callback",
+        "callback-url",
+        "answer",
+    ];
     let plain = ["generation", "ready"];
     let lowered = memory.map(|name| {
         format!("(core func ${name} (canon lower (func $durable \"{name}\") (memory $mem) (realloc $realloc)))\n")
@@ -350,6 +371,11 @@ fn components_have_durable_calls() {
         (import "host" "checkpoint" (func $checkpoint (param i32 i32 i32)))
         (import "host" "fork" (func $fork (param i32 i32)))
         (import "host" "invocation-id" (func $id (param i32)))
+        (import "host" "step-key" (func $step (param i32 i32 i32)))
+        (import "host" "retry" (func $retry (param i32 i32 i32 i32) (result i32)))
+        (import "host" "callback" (func $callback (param i32)))
+        (import "host" "callback-url" (func $url (param i32 i32 i32)))
+        (import "host" "answer" (func $answer (param i32 i32 i32 i64 i32 i64 i32)))
         (import "host" "generation" (func $generation (result i64)))
         (import "host" "ready" (func $ready (result i32)))
         (data (i32.const 0) "\20\00\00\00\01\00\00\00\21\00\00\00\04\00\00\00") (data (i32.const 32) "xpaid")
@@ -367,6 +393,21 @@ fn components_have_durable_calls() {
         (call $perform (i32.const 32) (i32.const 1) (i32.const 33) (i32.const 4) (i32.const 64)) (call $refused (i32.const 64))
         (call $fork (i32.const 0) (i32.const 64)) (call $refused (i32.const 64))
         (call $checkpoint (i32.const 32) (i32.const 1) (i32.const 64)) (call $fine (i32.const 64)) (call $fine (i32.const 68))
+        ;; `one/app/0/x/0`, and the next one.
+        (call $step (i32.const 32) (i32.const 1) (i32.const 64)) (call $must (i32.eq (i32.load (i32.const 68)) (i32.const 13)))
+        (call $must (i32.eq (i32.load8_u (i32.add (i32.load (i32.const 64)) (i32.const 12))) (i32.const 0x30)))
+        (call $must (call $retry (i32.load (i32.const 64)) (i32.load (i32.const 68)) (i32.const 1) (i32.const 2)))
+        (call $must (i32.eqz (call $retry (i32.load (i32.const 64)) (i32.load (i32.const 68)) (i32.const 2) (i32.const 2))))
+        (call $step (i32.const 32) (i32.const 1) (i32.const 64))
+        (call $must (i32.eq (i32.load8_u (i32.add (i32.load (i32.const 64)) (i32.const 12))) (i32.const 0x31)))
+        ;; A token, `/callbacks/one/` and it, and an answer that is not there in time. A word that is no token.
+        (call $callback (i32.const 64)) (call $must (i32.eq (i32.load (i32.const 68)) (i32.const 41)))
+        (call $url (i32.load (i32.const 64)) (i32.load (i32.const 68)) (i32.const 72))
+        (call $must (i32.eq (i32.load (i32.const 76)) (i32.const 56)))
+        (call $answer (i32.load (i32.const 64)) (i32.load (i32.const 68)) (i32.const 1) (i64.const 0) (i32.const 0) (i64.const 0) (i32.const 80))
+        (call $fine (i32.const 80)) (call $must (i32.eq (i32.load8_u (i32.const 84)) (i32.const 2)))
+        (call $answer (i32.const 32) (i32.const 1) (i32.const 1) (i64.const 0) (i32.const 0) (i64.const 0) (i32.const 80))
+        (call $refused (i32.const 80))
         ;; One second, and a week.
         (i32.store (i32.const 256) (i32.const 77))
         (call $event (i32.const 0) (i32.const 1) (i32.const 1) (i64.const 604800000000000) (i32.const 64))

@@ -1,6 +1,7 @@
 //! What programs expect to find in `/dev`.
 
-use super::support::{Function, kept, program};
+use super::support::{CHECKS, Function, kept, program, words_of};
+use serde_json::json;
 
 const BADF: u64 = 8;
 const EXIST: u64 = 20;
@@ -70,4 +71,37 @@ fn devices_are_there_without_a_mount() {
                   (i64.store (i32.const 600) (i64.const -1)) (i64.store (i32.const 608) (i64.const -1))";
     let results = Function::new(&program(&names.concat(), &format!("{before}\n{body}"), calls.len())).numbers();
     assert_eq!(results, calls.map(|(_, result)| result));
+}
+
+/// Buffers may overlap, and so have more bytes together than there is memory: a call uses 2 GiB of them, and says so.
+#[test]
+fn buffers_of_more_than_four_gib_are_used_in_part() {
+    let open = |name: u32, out: u32| {
+        kept(
+            2,
+            &format!(
+                "(call $path_open (i32.const 3) (i32.const 0) (i32.const {name}) (i32.const 8) (i32.const 0) \
+                 (i64.const 0x3fffffff) (i64.const 0) (i32.const 0) (i32.const {out}))"
+            ),
+        )
+    };
+    // 256 buffers at 4096, each of them the same 16 MiB.
+    let body = format!(
+        "(local $at i32)
+         (loop $more
+            (i32.store offset=4096 (local.get $at) (i32.const 65536))
+            (i32.store offset=4100 (local.get $at) (i32.const 0x1000000))
+            (local.set $at (i32.add (local.get $at) (i32.const 8)))
+            (br_if $more (i32.lt_u (local.get $at) (i32.const 2048))))
+         {} {}
+         (drop (call $fd_write (i32.load (i32.const 512)) (i32.const 4096) (i32.const 256) (i32.const 1024)))
+         (drop (call $fd_read (i32.load (i32.const 516)) (i32.const 4096) (i32.const 256) (i32.const 1028)))",
+        open(0, 512),
+        open(8, 516),
+    );
+    let text = program("dev/nulldev/zero", &body, 3).replace("(export \"memory\") 1", "(export \"memory\") 300");
+    for options in CHECKS {
+        let report = Function::built(&text, options).run(json!({ "memory": "64MiB" }), json!({ "outputs": ["out"] }));
+        assert_eq!(words_of(&report), [i32::MAX as u32, i32::MAX as u32, 0], "{options:?}");
+    }
 }

@@ -65,7 +65,7 @@ fn what_is_no_escape_ends_the_program() {
         (TABLE, protect(99), "no function 99"),
         (TABLE, protect(4), "status 9"),
         (TABLE, protect(5), "unreachable"),
-        (TABLE, protect(6), "type"),
+        (TABLE, protect(6), "function 6 of the program's table is none for `protect`"),
         (no_table, protect(1), "exports no table"),
     ] {
         let report = Function::new(&program(table, FUNCTIONS, &start)).run(json!({}), json!({}));

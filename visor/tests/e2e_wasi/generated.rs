@@ -46,16 +46,14 @@ pub(super) fn generated(number: u64) -> Vec<u8> {
         max_imports: 0,
         // One that is not bounded would end most programs before they begin.
         max_memory32_bytes: 64 << 16,
-        max_memories: 1,
+        max_memory64_bytes: 64 << 16,
+        // With guard pages there is room for a few.
+        max_memories: 4,
+        max_tables: 3,
         min_funcs: 4,
         // What Monohull has none of.
         compact_imports_enabled: false,
-        exceptions_enabled: false,
-        gc_enabled: false,
-        memory64_enabled: false,
         custom_page_sizes_enabled: false,
-        // They include `externref`, for which Wasmtime has a collector.
-        reference_types_enabled: false,
         shared_everything_threads_enabled: false,
         threads_enabled: false,
         wide_arithmetic_enabled: false,

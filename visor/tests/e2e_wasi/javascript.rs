@@ -4,6 +4,7 @@ use super::serve_support::{Server, eventually};
 use super::support::{merge, monohull, printed, run_with, words};
 use serde_json::{Value, json};
 use std::fs;
+use std::path::Path;
 use tempfile::TempDir;
 
 /// What a program does depends on its first argument.
@@ -194,9 +195,14 @@ struct Script(TempDir);
 
 impl Script {
     fn new(text: &str) -> Script {
+        Script::named("app.js", text)
+    }
+
+    fn named(name: &str, text: &str) -> Script {
         let folder = TempDir::new().expect("a folder");
-        fs::write(folder.path().join("app.js"), text).expect("written");
-        let built = monohull(&["build", folder.path().join("app.js").to_str().expect("UTF-8")]);
+        let program = folder.path().join(name);
+        fs::write(&program, text).expect("written");
+        let built = monohull(&["build", program.to_str().expect("UTF-8")]);
         // Tables of the interpreter's code have the bytes of system calls, which it does not make.
         assert!(built.status.success() && built.stderr.is_empty(), "{}", words(&built.stderr));
         Script(folder)
@@ -293,4 +299,75 @@ fn what_goes_wrong_is_named() {
     let report = Script::new("let broken = ;\n").run("app.so", json!({}), json!({}), &[]);
     assert_eq!(report["status"], "failed", "{report:#}");
     assert_eq!(printed(&report)[0], "SyntaxError: unexpected token in expression: ';'", "{report:#}");
+}
+
+/// `app.cjs` is a script: not strict, with globals of its own and `require`.
+#[test]
+fn a_script_is_no_module() {
+    let script = Script::named(
+        "app.cjs",
+        "var number = 8, ok = true;\n\
+         undeclared = 010;\n\
+         function own() { return this === globalThis; }\n\
+         with ({ inner: 5 }) print(inner + undeclared, own(), globalThis.number, globalThis.own === own, typeof module);\n\
+         const { writeFile, publish, takeText } = require('monohull');\n\
+         writeFile('/work/count.js', 'exports.here = [__filename, __dirname]; exports.next = () => ++n; var n = require(\"./data.json\").from;');\n\
+         writeFile('/work/data.json', '{ \"from\": 41 }');\n\
+         writeFile('/work/wrong.js', '\\nthrow new Error(\"of its own\")');\n\
+         const count = require('/work/count.js');\n\
+         print(count.next(), require('./work/../work/count.js').next(), ...count.here, typeof n);\n\
+         for (const name of ['left-pad', '/work/none.js', '/work/wrong.js'])\n\
+           try { require(name); } catch (error) { print(error.message, /wrong.js:2/.test(error.stack)); }\n\
+         publish('out', takeText('in').toUpperCase());\n\
+         import('monohull').then(it => print(it.takeText === takeText));\n",
+    );
+    let input = script.0.path().join("in");
+    fs::write(&input, "words").expect("written");
+    let workflow = json!({ "inputs": ["in"], "outputs": ["out"], "files": [{ "at": "/work", "memory": "1MiB" }] });
+    let option = format!("in={}", input.display());
+    for image in ["app.so", "app.cjs"] {
+        let report = script.run(image, json!({}), workflow.clone(), &["--input", &option]);
+        assert_eq!(report["status"], "done", "{report:#}");
+        let expected = [
+            "13 true 8 true object",
+            "42 43 /work/count.js /work undefined",
+            "require: left-pad is no path: there are no packages false",
+            "file /work/none.js: No such file or directory false",
+            "of its own true",
+            "true",
+        ];
+        assert_eq!(printed(&report), expected, "{report:#}");
+        assert_eq!(report["output"]["out"]["text"], "WORDS", "{report:#}");
+    }
+    let report = Script::named("app.cjs", "print(1);\nfail;\n").run("app.so", json!({}), json!({}), &[]);
+    let lines = printed(&report);
+    assert_eq!(report["status"], "failed", "{report:#}");
+    assert!(lines[1] == "ReferenceError: 'fail' is not defined" && lines[2].contains("app.cjs:2"), "{lines:#?}");
+}
+
+/// QuickJS's own tests of the language and of what is built in, as they are. They print nothing, and throw what is wrong.
+#[test]
+fn quickjs_passes_its_own_tests() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wasi/quickjs-tests");
+    for name in ["closure", "language", "builtin", "loop", "bigint"] {
+        let path = tests.join(format!("test_{name}.js"));
+        let text = fs::read_to_string(&path).expect("it is unpacked first: run `cargo xtask test`");
+        // What they have of the interpreter's library for systems with processes, in one line with their first. Some are strict.
+        let strict = if text.starts_with("\"use strict\"") { "'use strict';" } else { "" };
+        let begin = "var std = { gc: require('monohull').collectGarbage }, os = { platform: 'wasi', setTimeout };";
+        let begin = format!("{strict}{begin}");
+        let report = Script::named("app.cjs", &format!("{begin}{text}\nprint('its end');\n")).run(
+            "app.so",
+            json!({ "memory": "256MiB", "stack": "8MiB" }),
+            json!({ "limits": { "timeout": "300s" } }),
+            &[],
+        );
+        let lines = printed(&report);
+        assert_eq!(
+            (&report["status"], lines.last()),
+            (&json!("done"), Some(&"its end".to_owned())),
+            "{name}: {lines:#?}"
+        );
+        assert!(lines.iter().all(|line| !line.contains("rror")), "{name}: {lines:#?}");
+    }
 }

@@ -14,6 +14,7 @@ mod components;
 mod devices;
 mod durable;
 mod escape;
+mod exceptions;
 #[path = "../support/extent.rs"]
 mod extent;
 mod first_memory;
@@ -26,6 +27,8 @@ mod http;
 mod http_requests;
 mod javascript;
 mod lines;
+#[path = "../support/memory_program.rs"]
+mod memory_program;
 mod moves;
 #[path = "../support/neighbour.rs"]
 mod neighbour;

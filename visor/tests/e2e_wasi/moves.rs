@@ -1,5 +1,6 @@
 //! Slots whose pages become pages of a program's memory, and the other way round.
 
+use crate::memory_program::pattern;
 use crate::support::{CHECKS, Function, monohull, run_with, words};
 use serde_json::{Value, json};
 use std::fs;
@@ -39,11 +40,6 @@ fn program(start: &str) -> String {
     format!("(module {IMPORTS} (func (export \"_start\") {start}))")
 }
 
-/// Bytes of which no two pages are alike.
-pub(super) fn pattern(len: usize) -> String {
-    (0..).map(|number| format!("{number:07}\n")).flat_map(|line| line.chars().collect::<Vec<_>>()).take(len).collect()
-}
-
 fn one_step() -> Value {
     json!({
         "name": "moves",
@@ -66,7 +62,7 @@ fn came_out(report: &Value, expected: &str) {
     assert!(report["output"]["out"]["text"] == expected, "the output is another one");
 }
 
-/// To a page's beginning or not, as large as is moved or not, in memory that can be moved or not: the result is the same.
+/// To a page's beginning or not, as large as is moved or not, in memory with guards or without: the result is the same.
 #[test]
 fn what_is_moved_arrives_and_leaves_zeros() {
     for checks in CHECKS {

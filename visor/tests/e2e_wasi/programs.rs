@@ -249,6 +249,23 @@ fn what_is_no_program_is_refused() {
         let said = refused("app.wasm", &wat::parse_str(text).expect("a right module"));
         assert!(said.contains("`_start`") && said.contains("a library"), "{text}: {said}");
     }
+    for text in [
+        "(module (func (export \"_start\") (param i32)))",
+        "(module (func (export \"_start\") (result i32) i32.const 1))",
+        "(module (type (func (result i64))) (rec (type (struct)) (type $start (func (param i64))))
+            (import \"monohull\" \"escape\" (func)) (func) (func (export \"_start\") (type $start)))",
+    ] {
+        let said = refused("app.wasm", &wat::parse_str(text).expect("a right module"));
+        assert!(said.contains("`_start` has a parameter or a result"), "{text}: {said}");
+    }
+    // These have none, however their types are written.
+    for text in [
+        "(module (import \"monohull\" \"escape\" (func $left)) (memory (export \"memory\") 1) (export \"_start\" (func $left)))",
+        "(module (memory (export \"memory\") 1) (type (func (result i64))) (rec (type (struct)) (type $start (func)))
+            (func (param i32)) (func (export \"_start\") (type $start)))",
+    ] {
+        Function::new(text);
+    }
     let text = "(module (import \"env\" \"log\" (func $log)) (func (export \"_start\") (call $log)))";
     let said = refused("app.wasm", &wat::parse_str(text).expect("a right module"));
     assert!(said.contains("`env::log`") && said.contains("wasi_snapshot_preview1 and monohull"), "{said}");
@@ -263,7 +280,6 @@ fn what_is_no_program_is_refused() {
 #[test]
 fn a_program_without_what_it_needs_says_what() {
     for (text, expected) in [
-        ("(module (func (export \"_start\") (param i32)))", "_start"),
         ("(module (import \"monohull\" \"launch\" (func)) (func (export \"_start\")))", "launch"),
         (
             "(module (import \"wasi_snapshot_preview1\" \"sched_yield\" (func (result i32)))

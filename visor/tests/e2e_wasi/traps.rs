@@ -100,12 +100,12 @@ fn a_memory_without_pages_and_calls_of_nothing_are_traps() {
 fn a_memory_larger_than_the_limit_is_an_error_that_says_so() {
     let module = "(module (memory (export \"memory\") 4096) (func (export \"_start\")))";
     let component = "(component (core module $m (memory 4096)) (core instance (instantiate $m)))";
-    for text in [module, component] {
-        let report = Function::new(text).run(json!({ "memory": "16MiB" }), json!({}));
-        let message = report["error"]["message"].as_str().unwrap_or_default();
-        assert!(message.starts_with("out of memory: the program begins with 256 MiB"), "{report:#}");
-    }
     for options in CHECKS {
+        for text in [module, component] {
+            let report = Function::built(text, options).run(json!({ "memory": "16MiB" }), json!({}));
+            let message = report["error"]["message"].as_str().unwrap_or_default();
+            assert!(message.starts_with("out of memory: the program begins with 256 MiB"), "{report:#}");
+        }
         let function = Function::built(module, options);
         let report = function.run(json!({ "memory": "16MiB" }), json!({}));
         assert_eq!(
@@ -124,16 +124,50 @@ fn an_endless_loop_ends_at_the_deadline() {
     assert_eq!((error["kind"].as_str(), error["blame"].as_str()), (Some("timeout"), Some("function")), "{error:#}");
 }
 
+/// A memory that is copied to grow ends at a half, or at a quarter.
 #[test]
 fn memory_grows_to_the_limit_and_not_beyond() {
-    // In steps of 1 MiB; what comes out is how many there were.
-    let body = "(loop $more
-        (if (i32.ne (memory.grow (i32.const 16)) (i32.const -1))
-            (then (i32.store (i32.const 1024) (i32.add (i32.load (i32.const 1024)) (i32.const 1))) (br $more))))";
-    let function = Function::new(&program("", body, 1));
-    for (limit, most) in [("16MiB", 16), ("64MiB", 64)] {
-        let report = function.run(json!({ "memory": limit }), json!({ "outputs": ["out"] }));
-        let steps = u64::from(words_of(&report)[0]);
-        assert!((most / 4..most).contains(&steps), "{limit}: {steps}");
+    // In steps of one page; what comes out is how many there were, and whether all that was written is there.
+    let body = "(local $at i32)
+        (loop $more
+            (if (i32.ne (memory.grow (i32.const 1)) (i32.const -1))
+                (then
+                    (i32.store (i32.const 1024) (i32.add (i32.load (i32.const 1024)) (i32.const 1)))
+                    (i32.store (i32.shl (i32.load (i32.const 1024)) (i32.const 16)) (i32.load (i32.const 1024)))
+                    (br $more))))
+        (local.set $at (i32.load (i32.const 1024)))
+        (loop $next
+            (if (i32.ne (i32.load (i32.shl (local.get $at) (i32.const 16))) (local.get $at)) (then unreachable))
+            (local.set $at (i32.sub (local.get $at) (i32.const 1)))
+            (br_if $next (local.get $at)))";
+    for options in CHECKS {
+        let function = Function::built(&program("", body, 1), options);
+        for limit in [16, 64, 256] {
+            let report = function.run(json!({ "memory": format!("{limit}MiB") }), json!({ "outputs": ["out"] }));
+            let pages = u64::from(words_of(&report)[0]);
+            // The runtime itself needs no more than that.
+            assert!((limit * 16 - 16..limit * 16).contains(&pages), "{options:?}, {limit} MiB: {pages} pages");
+        }
+    }
+}
+
+/// Two memories that grow in turn, of which one has addresses of 64 bits: each is where it was.
+#[test]
+fn memories_that_grow_in_turn_have_all_of_the_limit_together() {
+    let body = "(local $n i32)
+        (loop $more
+            (br_if $more (i32.and
+                (i32.ne (memory.grow $one (i32.const 16)) (i32.const -1))
+                (i64.ne (memory.grow $other (i64.const 16)) (i64.const -1)))))
+        (i32.store (i32.const 1024) (memory.size $one))
+        (i32.store (i32.const 1028) (i32.wrap_i64 (memory.size $other)))";
+    let text = program("", body, 2).replace(
+        "(memory (export \"memory\") 1)",
+        "(memory (export \"memory\") 1) (memory $one 1) (memory $other i64 1)",
+    );
+    for options in CHECKS {
+        let report = Function::built(&text, options).run(json!({ "memory": "64MiB" }), json!({ "outputs": ["out"] }));
+        let pages: u32 = words_of(&report).iter().sum();
+        assert!((1024 - 48..1024).contains(&pages), "{options:?}: {pages} pages");
     }
 }

@@ -2,7 +2,8 @@
 //! the kernel has for it is counted.
 //!
 //! The control: the same search finds the input in a process that is at work, and, with a part of the reset left out, what that part
-//! removes (`negative`).
+//! removes (`negative`). What needs keys, or the visor in which parts can be left out, is ignored where there are none; the rest is tried without
+//! them, too.
 #![allow(dead_code, reason = "the server's, the harness's and the memory's modules are for several programs")]
 
 #[path = "../keys_attacks/harness.rs"]
@@ -99,7 +100,7 @@ fn kept_and_idle(server: &Server) -> (i32, i32) {
 /// What is found in a process that has served some invocations.
 #[derive(Debug)]
 struct Found {
-    /// Where markers are, and how many.
+    /// Where markers have been after one of them, and how many.
     traces: Vec<(String, usize)>,
     /// How many are in the memory of large inputs, and in that of large outputs.
     in_slot_memory: Vec<usize>,
@@ -125,14 +126,16 @@ struct Found {
 /// Serves some invocations in one process and looks at it.
 #[track_caller]
 fn look(program: &Path, server: &Server) -> Found {
-    let mut files = Vec::new();
+    let (mut files, mut traces) = (Vec::new(), Vec::new());
     for (before, size) in (0..).zip([SIZES[0], SIZES[1], SIZES[0], SIZES[0]]) {
         assert_eq!(invoke(server, "echo", &input(size)), before, "{}", server.log());
-        files.push(open_files(kept_and_idle(server).0).len());
+        let (kept, _) = kept_and_idle(server);
+        files.push(open_files(kept).len());
+        traces.extend(Search::of(kept).find(MARKER.as_bytes()));
     }
     let (kept, idle) = kept_and_idle(server);
     Found {
-        traces: Search::of(kept).find(MARKER.as_bytes()),
+        traces,
         in_slot_memory: in_slot_memory(kept, MARKER.as_bytes()),
         files,
         timers: timers(kept),
@@ -161,7 +164,6 @@ fn is_clean(isolation: &str, found: &Found) {
 
 /// The search finds what is there: a process that is at work has its input.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn a_process_at_work_is_full_of_its_input() {
     for isolation in isolations() {
         for size in SIZES {
@@ -181,7 +183,6 @@ fn a_process_at_work_is_full_of_its_input() {
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn nothing_of_an_earlier_invocation_is_left() {
     for isolation in isolations() {
         let server = serve(isolation);
@@ -192,7 +193,6 @@ fn nothing_of_an_earlier_invocation_is_left() {
 /// Functions on several carriers, that print, that make files and slots, and that count words: what they make of an input is not
 /// left either.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn nothing_is_left_of_what_functions_make_of_an_input() {
     for isolation in isolations() {
         for file in ["word-count.json", "conformance.json"] {
@@ -205,6 +205,31 @@ fn nothing_is_left_of_what_functions_make_of_an_input() {
             }
             let (kept, _) = kept_and_idle(&server);
             assert_eq!(Search::of(kept).find(MARKER.as_bytes()), [], "{isolation}: {name}");
+        }
+    }
+}
+
+/// Instances that start from a template have its memory before their eyes, and what they write to it is theirs alone.
+#[test]
+fn nothing_is_left_of_what_starts_from_a_template() {
+    for isolation in isolations() {
+        let server = serve(isolation);
+        server.put_example("prepared");
+        let mut document =
+            single("prepared", "prepared", &json!({ "args": { "entries": 10, "before": "memory", "label": "" } }));
+        (document["inputs"], document["outputs"]) = (json!(["in"]), json!(["out"]));
+        server.put_workflow(&document);
+        let text = input(SIZES[0]);
+        // The first ones have it made, which ends the processes that they were in.
+        eventually("it starts from a template", || {
+            let answer = server.ask_with("POST", "/invoke/prepared", &BYTES, &text).expect(200);
+            answer.text().contains("template=true")
+        });
+        eventually("it is reset", || kept(&server) == 1);
+        for _ in 0..3 {
+            invoke(&server, "prepared", &text);
+            let (kept, _) = kept_and_idle(&server);
+            assert_eq!(Search::of(kept).find(MARKER.as_bytes()), [], "{isolation}");
         }
     }
 }

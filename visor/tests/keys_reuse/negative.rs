@@ -1,7 +1,7 @@
 //! The negative control: with one part of the reset left out, [`look`] finds what that part removes. So it is able to, and it is this
 //! part that removes it.
 //!
-//! The unhardened visor (`monohull-unhardened`, which `cargo xtask test --keys` builds) leaves copies of inputs, texts and descriptors
+//! The unhardened visor (`monohull-unhardened`, which `cargo xtask test` builds) leaves copies of inputs, texts and descriptors
 //! behind on purpose, so that each part has something to find; with nothing left out it is as clean as the one that ships.
 
 use super::memory::{Search, first_context, is_signal_stack_empty, nevers, rights_outside_of_cells, signals};
@@ -73,10 +73,10 @@ fn left_signals(pid: i32) -> [bool; 2] {
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn with_nothing_left_out_nothing_is_found() {
     is_clean(isolation(), &found_without(None));
-    for way in ["kinds", "mapped", "interrupted", "names"] {
+    for way in ["kinds", "mapped", "copied", "interrupted", "names"] {
         let (_server, kept) = left_without(None, way);
         assert_eq!(Search::of(kept).find(remains::MARK.as_bytes()), [], "{way}");
         assert_eq!(rights_outside_of_cells(kept), [""; 0], "{way}");
@@ -86,76 +86,93 @@ fn with_nothing_left_out_nothing_is_found() {
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_heap() {
     has_traces("reset-heap", "[heap]");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_room() {
     has_traces("reset-room", "[heap]");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_stacks() {
     has_traces("reset-stacks", "[stack]");
 }
 
 /// The carriers of a workflow whose threads compute are threads of the process, which end with the run.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_thread_stacks() {
     let (_server, kept) = left_without(Some("reset-thread-stacks"), "interrupted");
     assert!(is_planted(kept));
 }
 
+/// The file of a copy is emptied when the copy is dropped: a process that still shows it ends, and so keeps nothing.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
+fn reset_cell_copies() {
+    let serve = |part: Option<&str>| {
+        let mut program = Command::new(unhardened_visor());
+        program.envs(part.map(|part| (VARIABLE, part)));
+        remains::serve(program, isolation(), "workflow")
+    };
+    let todo = format!("leave copied {}", remains::MARK);
+    remains::done(&serve(None), &todo, 0);
+    let server = serve(Some("reset-cell-copies"));
+    server.ask_with("POST", "/invoke/remains", &BYTES, todo.as_bytes()).expect(200);
+    eventually("its process ends", || server.log().contains("a process could not be used again, and has ended"));
+    assert_eq!(super::kept(&server), 0);
+}
+
+#[test]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_cell_data() {
     is_left("reset-cell-data", "kinds", "-data");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_cell_zeros() {
     is_left("reset-cell-zeros", "kinds", "-zeros");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_cell_heap() {
     is_left("reset-cell-heap", "kinds", "-heap");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_cell_mapped() {
     is_left("reset-cell-mapped", "kinds", "-mapped");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_cell_stack() {
     is_left("reset-cell-stack", "kinds", "-stack");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_cell_threads() {
     is_left("reset-cell-threads", "kinds", "-thread");
 }
 
 /// No cell is kept in which a file has been mapped.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_other_cells() {
     is_left("reset-other-cells", "mapped", "");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_arena() {
     let found = found_without(Some("reset-arena"));
     assert!(found.rights.iter().any(|line| line.starts_with("arena: ")), "{found:?}");
@@ -163,7 +180,7 @@ fn reset_arena() {
 
 /// Without keys there are no entry frames.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_frames() {
     let found = found_without(Some("reset-frames"));
     let is_left = found.rights.iter().any(|line| line.starts_with("frames: "));
@@ -171,7 +188,7 @@ fn reset_frames() {
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_blocks() {
     let (_server, kept) = left_without(Some("reset-blocks"), "interrupted");
     let rights = rights_outside_of_cells(kept);
@@ -179,14 +196,14 @@ fn reset_blocks() {
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_info() {
     let found = found_without(Some("reset-info"));
     assert!(!found.same_info, "{found:?}");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_context() {
     // No second invocation would get far.
     let (server, kept) = left_without(Some("reset-context"), "names");
@@ -198,7 +215,7 @@ fn reset_context() {
 /// The kernel writes the registers of an interrupted function to the stack on which signals are handled. What looks for signals that
 /// were handled is all that has it emptied, and that has a signal delivered which is blocked.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_signals() {
     let (_server, kept) = left_without(Some("reset-signals"), "interrupted");
     assert!(!is_signal_stack_empty(kept));
@@ -208,7 +225,7 @@ fn reset_signals() {
 /// Threads run on several carriers, whose timers stay. A timer that goes off when its carrier is gone ends the process, so it may be gone
 /// before it is looked at. So may the spawner, whose warm-up run leaves one as well.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_timers() {
     let mut program = Command::new(unhardened_visor());
     program.env(VARIABLE, "reset-timers");
@@ -234,20 +251,20 @@ fn reset_timers() {
 
 /// Names of slots are the modules'.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_modules() {
     is_left("reset-modules", "names", "");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_statics() {
     let found = found_without(Some("reset-statics"));
     assert!(!found.same_statics, "{found:?}");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_inputs() {
     let found = found_without(Some("reset-inputs"));
     assert!(matches!(found.in_slot_memory[..], [(1..), 0]), "{found:?}");
@@ -255,14 +272,14 @@ fn reset_inputs() {
 
 /// The server clears them, so that it is the one which leaves this out.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_outputs() {
     let found = found_without(Some("reset-outputs"));
     assert!(matches!(found.in_slot_memory[..], [0, (1..)]), "{found:?}");
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn reset_descriptors() {
     let found = found_without(Some("reset-descriptors"));
     // One more after each invocation whose input is in its message: the third and the fourth.
@@ -271,7 +288,7 @@ fn reset_descriptors() {
 
 /// What ships resets itself whatever its environment says.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+#[ignore = "needs monohull-unhardened: run by `cargo xtask test`"]
 fn the_released_visor_leaves_nothing_out() {
     let server = server_of(Command::new(VISOR), isolation(), &[(VARIABLE, "reset-heap")]);
     is_clean(isolation(), &look(Path::new(VISOR), &server));

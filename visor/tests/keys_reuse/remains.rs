@@ -12,7 +12,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// Ways to leave something that is made of a mark, or that costs memory. The others leave no bytes.
-const WAYS: [&str; 9] = ["threads", "lines", "files", "mapped", "memory", "kinds", "interrupted", "names", "hoard"];
+const WAYS: [&str; 10] =
+    ["threads", "lines", "files", "mapped", "memory", "kinds", "copied", "interrupted", "names", "hoard"];
 pub(super) const MARK: &str = "c0ffee-left-behind";
 
 /// More than this is not what a process has for itself.
@@ -79,7 +80,6 @@ impl Holds {
 }
 
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn nothing_that_is_left_on_purpose_is_in_any_page() {
     for isolation in isolations() {
         let server = serve(Command::new(env!("CARGO_BIN_EXE_monohull")), isolation, "function");
@@ -108,7 +108,6 @@ fn nothing_that_is_left_on_purpose_is_in_any_page() {
 
 /// The control: while the invocation lasts the search finds the mark, and the memory is taken.
 #[test]
-#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn what_is_left_is_there_as_long_as_its_invocation() {
     let isolation = isolations().pop().expect("there is one without keys");
     let server = serve(Command::new(env!("CARGO_BIN_EXE_monohull")), isolation, "function");

@@ -155,6 +155,12 @@ impl Elf {
         }
     }
 
+    /// Functions that run at the end of a program.
+    pub(crate) fn add_finalisers(&mut self, address: u64, size: u64) {
+        self.add_dynamic(DT_FINI_ARRAY, address);
+        self.add_dynamic(DT_FINI_ARRAYSZ, size);
+    }
+
     /// Puts an entry before the end of the dynamic section.
     pub(crate) fn add_dynamic(&mut self, tag: u64, value: u64) {
         self.dynamic.insert(self.dynamic.len() - 1, entry(tag, value));

@@ -6,6 +6,7 @@
 pub(crate) mod handover;
 pub(crate) mod letter;
 pub(crate) mod sleeper;
+pub(crate) mod untimed;
 
 use monohull_visor::domain::checkpoint::Suspended;
 use monohull_visor::domain::keys;

@@ -24,6 +24,19 @@ impl Drop for Goodbye {
     }
 }
 
+/// The same, as a variable of a thread.
+struct Farewell;
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        println!("the thread's variable dropped");
+    }
+}
+
+std::thread_local! {
+    static FAREWELL: Farewell = const { Farewell };
+}
+
 /// Ends the program in the way that `how` names.
 pub(super) fn end(how: &str) -> Result<(), Ending> {
     let _goodbye = Goodbye;
@@ -112,6 +125,14 @@ pub(super) fn end(how: &str) -> Result<(), Ending> {
         "detached" => {
             drop(thread::spawn(|| thread::park()));
             Ok(())
+        }
+        "thread-local-of-main" => {
+            FAREWELL.with(|_| println!("the thread's variable made"));
+            Ok(())
+        }
+        "exit-with-thread-local" => {
+            FAREWELL.with(|_| println!("the thread's variable made"));
+            process::exit(0)
         }
         other => {
             println!("unknown ending {other}");
