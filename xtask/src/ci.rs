@@ -13,9 +13,10 @@ use std::time::Instant;
 /// Bytes of text the demonstration counts here.
 const DEMO_BYTES: u64 = 1 << 20;
 /// What is fuzzed: a workspace, a target, and the files that it begins with.
-const FUZZED: [(&str, &str, &str); 3] = [
+const FUZZED: [(&str, &str, &str); 4] = [
     (FUZZ_WORKSPACES[0], "image_parse", "visor/fuzz/corpus/image_parse"),
     (FUZZ_WORKSPACES[0], "checkpoint_read", "visor/fuzz/corpus/checkpoint_read"),
+    (FUZZ_WORKSPACES[0], "checkpoint_records", "visor/fuzz/corpus/checkpoint_records"),
     (FUZZ_WORKSPACES[1], "check", "visor/fuzz/corpus/image_parse"),
 ];
 /// How long each of them. They have what tests leave of the processors.

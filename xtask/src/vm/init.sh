@@ -4,13 +4,16 @@
 mark=@monohull-vm
 
 /bin/busybox --install -s /bin
-export PATH=/bin HOME=/tmp
+export PATH=/bin HOME=/scratch TMPDIR=/scratch
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t cgroup2 cgroup /sys/fs/cgroup
 mount -t devtmpfs dev /dev
 mkdir -p /dev/shm
 mount -t tmpfs tmp /dev/shm
+# What tests write has room of its own, however much the files of the guest take of theirs. It is not /tmp: files of the
+# host have the paths that they have there, and a repository may lie below it.
+mount -t tmpfs -o size=1g,mode=1777 scratch /scratch
 ip link set lo up
 
 # A pipe, not the port itself: what the job prints must look as it does for a program and not for a person.

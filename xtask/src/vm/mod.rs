@@ -131,7 +131,7 @@ pub(crate) fn command(wish: &Wish) -> Result<ExitCode> {
 fn guest(workspace: &Workspace, cache: &Cache) -> Result<Archive> {
     shell::run(&mut shell::cargo(["build", "--quiet", "-p", "xtask", "--example", "keys-proof"]))?;
     let mut files = Archive::new(cache.folder())?;
-    for folder in ["/bin", "/dev", "/proc", "/run", "/sys"] {
+    for folder in ["/bin", "/dev", "/proc", "/run", "/scratch", "/sys"] {
         files.folder(folder)?;
     }
     files.scratch("/tmp")?;

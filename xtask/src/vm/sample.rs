@@ -5,22 +5,27 @@
 //! its name: a failure is there again in the next run. What only one kernel can run is not a matter of choice, and a few
 //! programs that are about the kernel itself run under both in any case ([`EVERYWHERE`]), as do tests that have memory swapped out.
 //!
-//! Tests that run natively as well, without keys, are sampled, by their names too: [`DAILY_SHARE`] of a hundred run each time, and
-//! those of [`DAILY`]. Tests that are about keys, and unit tests, always do.
+//! Tests that run natively as well, without keys, are sampled, by their names too, and so are attacks after a restore: of a hundred so many
+//! as [`SHARES`] says run each time, and those of [`DAILY`]. Other tests that are about keys, and unit tests, always do.
 
 use super::Kernel;
-use super::suite::{DAILY, DAILY_SHARE, EVERYWHERE, OLDER_SHARE, SAMPLED_PROGRAMS};
+use super::suite::{DAILY, EVERYWHERE, OLDER_SHARE, SHARES};
 use super::swap::is_swapped;
 use crate::extent::Extent;
 
 /// Whether this test runs with keys at all.
 pub(super) fn is_chosen(extent: Extent, program: &str, test: &str) -> bool {
-    let sampled = || SAMPLED_PROGRAMS.iter().any(|prefix| program.starts_with(prefix)) && !is_swapped(program, test);
     let daily = || DAILY.iter().any(|(name, tests)| *name == program && tests.contains(&test));
     extent == Extent::Full
-        || !sampled()
+        || is_swapped(program, test)
         || daily()
-        || hash(&["daily/", program, "/", test].concat()) % 100 < DAILY_SHARE
+        || hash(&["daily/", program, "/", test].concat()) % 100 < share(program)
+}
+
+/// How many of a hundred tests of this program run each time.
+fn share(program: &str) -> u64 {
+    let is_meant = |name: &str| program == name || (name.ends_with('_') && program.starts_with(name));
+    SHARES.iter().find(|(name, _)| is_meant(name)).map_or(100, |(_, share)| *share)
 }
 
 /// Whether this test, which both kernels can run, runs under this one.
@@ -76,23 +81,23 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_run_natively_are_sampled_and_those_of_keys_not() {
+    fn tests_that_run_natively_or_in_another_program_are_sampled_and_others_not() {
         let names: Vec<String> = (0..1000).map(|number| format!("module::test_{number}")).collect();
         let chosen =
             |extent: Extent, program: &str| names.iter().filter(|test| is_chosen(extent, program, test)).count();
-        for prefix in SAMPLED_PROGRAMS {
-            let program = [prefix, "some"].concat();
-            assert!(chosen(Extent::Sampled, &program).abs_diff(10 * DAILY_SHARE as usize) < 60, "{program}");
+        for (name, share) in SHARES {
+            let program = if name.ends_with('_') { format!("{name}some") } else { (*name).to_owned() };
+            assert!(chosen(Extent::Sampled, &program).abs_diff(10 * *share as usize) < 60, "{program}");
             assert_eq!(chosen(Extent::Full, &program), 1000);
         }
-        for program in ["keys_attacks", "cgroup_memory", "monohull_domain", "monohull_trampoline"] {
+        for program in ["keys_attacks", "keys_reused", "cgroup_memory", "monohull_domain", "monohull_trampoline"] {
             assert_eq!(chosen(Extent::Sampled, program), 1000);
         }
         // The two choices have nothing to do with each other: each kernel gets tests that are chosen.
         let older = |test: &&String| {
             is_chosen(Extent::Sampled, "e2e_some", test) && kernel_of("e2e_some", test) == Kernel::Older
         };
-        let expected = (10 * DAILY_SHARE * OLDER_SHARE / 100) as usize;
+        let expected = (10 * share("e2e_some") * OLDER_SHARE / 100) as usize;
         assert!(names.iter().filter(older).count().abs_diff(expected) < 60);
     }
 }

@@ -41,12 +41,21 @@ pub(super) const EVERYWHERE: &[&str] = &["keys_untraced", "keys_service", "keys_
 /// How many of a hundred tests that both kernels can run are the older one's.
 pub(super) const OLDER_SHARE: u64 = 70;
 
-/// What the names of programs begin with that run natively too, without keys. Of their tests a part runs with keys each time, and all with `--full`.
-pub(super) const SAMPLED_PROGRAMS: &[&str] = &["domain_", "e2e_", "serve_", "process"];
-/// How many of a hundred of them.
-pub(super) const DAILY_SHARE: u64 = 50;
+/// Programs of whose tests a part runs with keys each time, and all with `--full`: a name, or what names begin with if it ends in `_`,
+/// and how many of a hundred tests. All but those of the last one run natively too, without keys; `keys_attacks` has each attack of that
+/// one, which makes it after a restore.
+pub(super) const SHARES: &[(&str, u64)] = &[
+    ("domain_", 35),
+    ("e2e_", 35),
+    ("serve_", 35),
+    ("process", 35),
+    ("process_", 35),
+    ("keys_reuse", 35),
+    ("keys_restored", 35),
+];
 /// Tests of these that run with keys each time. With keys they go through gates of their own, or try what keys must stop: an interruption at each
-/// instruction of the gates, and the registers after it; and every abuse of a hostcall, in a domain that goes on from a continuation.
+/// instruction of the gates, and the registers after it; every abuse of a hostcall, in a domain that goes on from a continuation; and attacks
+/// in a process that has served others.
 pub(super) const DAILY: &[(&str, &[&str])] = &[
     ("domain_stepped", &["a_function_can_be_interrupted_at_every_instruction"]),
     (
@@ -61,6 +70,14 @@ pub(super) const DAILY: &[(&str, &[&str])] = &[
         &[
             "every_abuse_after_a_restore_is_refused_and_explained_and_harmless",
             "what_changes_during_a_call_after_a_restore_is_read_once",
+        ],
+    ),
+    (
+        "keys_reuse",
+        &[
+            "nothing_of_an_earlier_invocation_is_left",
+            "remains::attacks_in_a_process_that_has_served_others_fail",
+            "remains::nothing_that_is_left_on_purpose_is_in_any_page",
         ],
     ),
 ];
@@ -196,9 +213,9 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     },
     LeftOut {
         program: "serve_soak",
-        tests: &[],
+        tests: &["nothing_is_wrong_and_nothing_is_left_after_many_invocations"],
         kernel: None,
-        why: "thousands of invocations are too much for this processor; `serve_reuse` and `keys_reuse` run here",
+        why: "thousands of invocations are too much for this processor; some hundreds, `serve_reuse` and `keys_reuse` run here",
     },
     LeftOut {
         program: "serve_reuse",
@@ -234,6 +251,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "hundreds of legs are too much for this processor; `serve_durable` has some",
     },
     LeftOut { program: "serve_durable_attacks", tests: &[], kernel: None, why: "keys have no part in what it tries" },
+    LeftOut { program: "serve_backup", tests: &[], kernel: None, why: "keys have no part in what is copied" },
     LeftOut { program: "serve_encrypted", tests: &[], kernel: None, why: "its keys are not the processor's" },
     LeftOut { program: "serve_idle", tests: &[], kernel: None, why: "keys have no part in how a server ends" },
     LeftOut { program: "serve_children", tests: &[], kernel: None, why: "keys have no part in what is started" },
