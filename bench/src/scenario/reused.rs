@@ -95,10 +95,10 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
     let limits = figures.into_iter().flat_map(|(what, figure)| {
         limits.map(|(part, served)| {
             let sides = (samples(served, figure), samples(nginx, figure));
-            let name = format!("the limit of a no-op, {part}: {what}");
-            Row::new(name, sides, "nginx, a static file", Unit::Microseconds, None)
+            limit_row(part, what, sides, "nginx, a static file")
         })
     });
+    let limit_by_hyper = |what, ours, peer, name| limit_row("by hyper", what, (ours, peer), name);
     let (static_nginx, static_apache) = ("nginx, a static file", "Apache, a static file");
     let mut rows = vec![
         against("time per request", per_request, nginx, static_nginx, Some(2.0)),
@@ -113,7 +113,9 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
             Some(2.5),
         ),
         against("time per request", per_request, apache, static_apache, Some(1.0)),
+        limit_by_hyper("time per request", samples(relay, per_request), samples(apache, per_request), static_apache),
         against("time per request", per_request, cgi, "Apache CGI", Some(1.0 / 15.0)),
+        limit_by_hyper("time per request", samples(relay, per_request), samples(cgi, per_request), "Apache CGI"),
         against("processor time per request", |served| served.processor, fresh, "a process per invocation", None),
         Row::new(
             "fresh no-op: time per request",
@@ -141,6 +143,11 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// What a no-op takes at least.
+fn limit_row(part: &str, what: &str, sides: (Samples, Samples), peer: &str) -> Row {
+    Row::new(format!("the limit of a no-op, {part}: {what}"), sides, peer, Unit::Microseconds, None)
+}
+
 pub(super) fn lacks_wasmtime() -> Option<String> {
     let program = service::wasmtime_program();
     let lack = format!("there is no {}, which `cargo xtask bench reused-wasmtime` compiles", program.display());
@@ -152,10 +159,11 @@ pub(super) fn wasmtime(effort: Effort) -> Result<Vec<Row>> {
     let ours = service::monohull(&["--process", "reused"])?;
     service::register(ours.address, "nothing", "no-op", &json!({}))?;
     let theirs = service::wasmtime()?;
-    let sides =
-        [(&ours, http::request("POST", "/invoke/nothing", b"")), (&theirs, http::request("GET", "/nothing", b""))];
+    let relay = service::relay("relay", CLIENTS)?;
+    let invoke = http::request("POST", "/invoke/nothing", b"");
+    let sides = [(&ours, invoke.clone()), (&theirs, http::request("GET", "/nothing", b"")), (&relay, invoke)];
     let each = effort.size(2000, 20);
-    let mut all: [Vec<Served>; 2] = Default::default();
+    let mut all: [Vec<Served>; 3] = Default::default();
     for round in 0..=effort.rounds {
         for ((server, request), served) in sides.iter().zip(&mut all) {
             let came = serve(server, request, CLIENTS, each)?;
@@ -170,29 +178,31 @@ pub(super) fn wasmtime(effort: Effort) -> Result<Vec<Row>> {
         ("time per request", |served| served.load.per_request, None),
         ("p99", |served| served.load.p99, None),
     ];
-    let rows = figures.into_iter().map(|(what, figure, limit)| {
-        let [ours, theirs] = all.each_ref().map(|served| samples(served, figure));
+    let rows = figures.into_iter().flat_map(|(what, figure, limit)| {
+        let [ours, theirs, relay] = all.each_ref().map(|served| samples(served, figure));
         let name = "wasmtime serve, an instance each";
-        Row::new(format!("reused no-op: {what}"), (ours, theirs), name, Unit::Microseconds, limit)
+        let row = Row::new(format!("reused no-op: {what}"), (ours, theirs.clone()), name, Unit::Microseconds, limit);
+        [row, limit_row("by hyper", what, (relay, theirs), name)]
     });
     Ok(rows.collect())
 }
 
-/// One megabyte of numbers, one request after the other.
+/// One megabyte of numbers.
 fn sort(effort: Effort) -> Result<Vec<Row>> {
     let text = numbers(effort.size(open_loop::LINES, 100));
     let ours = service::monohull(&["--process", "reused"])?;
     open_loop::deploy(ours.address, 1)?;
-    let floor = service::floor("sort", 1)?;
+    let floor = service::floor("sort", CLIENTS)?;
     let request = http::request("POST", "/invoke/sort", text.as_bytes());
     if open_loop::answer(ours.address, &request)? != open_loop::answer(floor.address, &request)? {
         return Err("the limit sorts differently".into());
     }
-    let each = effort.size(20, 2);
+    // Of each client.
+    let each = effort.size(10, 2);
     let (mut served, mut limits, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=effort.rounds {
-        let came = serve(&ours, &request, 1, each)?;
-        let limit = serve(&floor, &request, 1, each)?;
+        let came = serve(&ours, &request, CLIENTS, each)?;
+        let limit = serve(&floor, &request, CLIENTS, each)?;
         let called = (0..each).map(|_| processor::of_call(|| peer::sorted_text(text.as_bytes())).map(|(time, _)| time));
         let called = called.sum::<Result<f64>>()? / each as f64;
         if round > 0 {
@@ -207,8 +217,8 @@ fn sort(effort: Effort) -> Result<Vec<Row>> {
         Row::new(name, sides, "the same sort as a function call", Unit::Milliseconds, limit)
     };
     Ok(vec![
-        row("reused, sort of 1 MB over http: processor time", &served, Some(1.4)),
-        row("the limit of a sort of 1 MB over http, in C: processor time", &limits, None),
+        row("reused, sort of 1 MB over http, 8 clients: processor time", &served, Some(1.4)),
+        row("the limit of a sort of 1 MB over http, 8 clients, in C: processor time", &limits, None),
     ])
 }
 
