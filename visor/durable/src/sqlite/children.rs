@@ -276,6 +276,10 @@ pub(super) fn copied(
             }
             own.id = id;
         }
+        // An earlier copy of that name was removed before its child had ended.
+        connection
+            .prepare_cached("DELETE FROM child WHERE parent = ?1 AND name = ?2")?
+            .execute([own.parent.as_str(), &own.name])?;
         add(connection, &own)?;
         tell(connection, &own, now)?;
     }

@@ -134,6 +134,8 @@ impl Model {
                 }
                 own.id = id;
             }
+            // An earlier copy of that name was removed before its child had ended.
+            self.children.retain(|known| known.parent != own.parent || known.name != own.name);
             self.children.push(own);
             self.tell(self.children.len() - 1, now);
         }

@@ -349,6 +349,24 @@ fn a_copy_has_children_of_its_own_and_a_parent_that_goes_back_is_told_again() {
 }
 
 #[test]
+fn a_copy_of_a_name_is_made_again_while_a_child_of_the_first_one_still_runs() {
+    let mut world = World::new();
+    assert_eq!(world.wait("p", &["child:a"], &[], vec![start_of("a", "1")]), []);
+    let copies = [id("copy")];
+    let fork = Fork { id: &id("p"), at: Some(1), copies: &copies, paused: false };
+    assert!(matches!(world.meta.fork(fork, world.now), Ok(Branched::Done(_))));
+    let (child, _) = world.claim(&of("copy", "a"));
+    world.cancel("copy");
+    assert!(world.meta.purge(&copies[0], world.now).expect("removed"), "its child runs to its next commit");
+    assert!(matches!(world.meta.fork(fork, world.now), Ok(Branched::Done(_))));
+    let (_, mail) = world.claim("copy");
+    assert_eq!(told(&mail), [("child:a".to_owned(), Ending::Refused, 0)], "the name of its child is taken");
+    assert_eq!(world.wait_as(&child, &[], &[], vec![]), []);
+    assert_eq!(world.status(&of("copy", "a")), Some(Status::Cancelled));
+    assert_eq!(world.meta.mail_count(&copies[0]).expect("asked"), 1, "the first one's child is not its own");
+}
+
+#[test]
 fn a_row_that_was_edited_is_named() {
     let mut world = World::new();
     assert_eq!(world.wait("p", &["x"], &[], vec![start_of("a", "")]), []);
