@@ -10,6 +10,7 @@
 
 mod files;
 mod forget;
+mod obsolete;
 mod room;
 
 use std::fs;
@@ -536,10 +537,7 @@ impl Ledger {
 
     /// The same for others than those who wait for the invocation itself.
     fn follow(&self, held: &Held, left: &Left, committed: &Committed, goes_on: bool) {
-        for obsolete in &committed.obsolete {
-            // One that stays is removed by the next sweep.
-            let _ = fs::remove_file(self.store.checkpoints().join(&obsolete.file));
-        }
+        self.remove(&committed.obsolete);
         if committed.status.is_end() {
             self.has_ended.store(true, Ordering::Relaxed);
         }
