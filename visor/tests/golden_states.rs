@@ -5,11 +5,13 @@
 //! `UPDATE_GOLDEN=1 cargo test -p monohull-visor --test golden_states` writes them anew, with the images of the functions; with the name of a test behind
 //! it, those of that test alone. That is for changes before a release.
 
+#[path = "support/anew.rs"]
+mod anew;
 mod support;
 
+use anew::anew;
 use monohull_abi::number::{NANOSLEEP, QUEUE_WAIT, SLOT_TAKE};
-use monohull_checkpoint::record::{ChainRecord, Parent};
-use monohull_checkpoint::{Checkpoint, Content, Heat, Key, Packing, Pages, Processor, Trust, seal_bytes, write};
+use monohull_checkpoint::{Key, Packing};
 use monohull_saved::{Engine, Saved};
 use monohull_visor::disk::Disk;
 use monohull_visor::domain::checkpoint::record::{FaultHandler, ThreadRecord};
@@ -83,43 +85,6 @@ fn read(folder: &Path, name: &str) -> (Ready, Continuation<CapturedPages>) {
     (ready, continuation)
 }
 
-/// The same as another file, for any processor, and with a parent that was written in this way: its name and its bytes.
-fn anew(path: &Path, packing: Packing, parent: Option<(&str, &[u8])>) -> Vec<u8> {
-    let file = File::open(path).expect("it was written");
-    let read = Checkpoint::read(&file, Trust::Key(&KEY)).expect("it is good");
-    let mut contents = read.contents().clone();
-    // The function looks at no feature of the processor, and has nothing in registers that only some have.
-    contents.identity.processor = Processor { words: vec![0] };
-    if let Some((name, bytes)) = parent {
-        let parent = Checkpoint::read(bytes, Trust::Key(&KEY)).expect("it is good");
-        contents.identity.parent = Some(Parent { id: parent.contents().identity.id, digest: parent.digest() });
-        contents.chain = Some(ChainRecord { file: name.to_owned(), depth: 1 });
-    }
-    let stored: Vec<Vec<u8>> = (0..read.stored_pages())
-        .map(|page| {
-            let mut bytes = vec![0; 4096];
-            read.read_pages(page, &mut bytes).expect("it is good");
-            bytes
-        })
-        .collect();
-    let mut pages = Pages::new();
-    for run in read.runs() {
-        for (index, address) in (run.address..run.end()).step_by(4096).enumerate() {
-            let added = match run.content {
-                Content::Here { stored: first } => pages.here(address, &stored[first as usize + index], Heat::Rest),
-                Content::Parent => pages.parent(address, 1),
-                Content::Zero => pages.zero(address, 1),
-                Content::Base => pages.base(address, 1),
-            };
-            added.expect("user memory");
-        }
-    }
-    let mut bytes = Vec::new();
-    write(&mut bytes, &contents, &pages, packing).expect("written");
-    seal_bytes(&mut bytes, &KEY).expect("sealed");
-    bytes
-}
-
 fn saved(ready: &Ready, document: &str, continuation: Continuation) -> Saved {
     let function = &ready.plan().functions[0].name;
     Saved {
@@ -173,7 +138,7 @@ fn a_computation_that_an_earlier_build_has_interrupted_goes_on() {
         }
         let aside = TempDir::new().expect("a folder");
         let written = saved(&ready, &computes(), continuation).write(aside.path(), "raw", &KEY, None);
-        let bytes = anew(&written.expect("written").path, Packing::Lz4, None);
+        let bytes = anew(&written.expect("written").path, &KEY, Packing::Lz4, None);
         fs::write(golden(REGISTERS), bytes).expect("written");
     }
     let (ready, continuation) = read(&folder, REGISTERS);
@@ -266,8 +231,8 @@ fn make_chain() {
     let name = |file: &str| file.trim_end_matches(".checkpoint").to_owned();
     let parent = saved(first).write(aside.path(), &name(PARENT), &KEY, None).expect("written");
     let child = saved(second).write(aside.path(), &name(CHILD), &KEY, Some(&parent.base)).expect("written");
-    let parent = anew(&parent.path, Packing::Lz4, None);
-    let child = anew(&child.path, Packing::Lz4, Some((PARENT, &parent)));
+    let parent = anew(&parent.path, &KEY, Packing::Lz4, None);
+    let child = anew(&child.path, &KEY, Packing::Lz4, Some((PARENT, &parent)));
     fs::write(golden(PARENT), parent).expect("written");
     fs::write(golden(CHILD), child).expect("written");
 }
@@ -353,7 +318,7 @@ fn make_waiting(name: &str, ready: &Ready, document: &str, is_wanted: impl Fn(&C
     }
     let aside = TempDir::new().expect("a folder");
     let written = saved(ready, document, continuation).write(aside.path(), "raw", &KEY, None).expect("written");
-    fs::write(golden(name), anew(&written.path, Packing::Lz4, None)).expect("written");
+    fs::write(golden(name), anew(&written.path, &KEY, Packing::Lz4, None)).expect("written");
 }
 
 /// Goes on from one to the end: as a run from the beginning does in its outputs and lines. `before` is between the two.
