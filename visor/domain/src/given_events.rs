@@ -14,6 +14,7 @@ pub struct GivenEvent {
     /// Its name.
     pub name: String,
     /// What it says.
+    #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
 }
 

@@ -14,6 +14,7 @@ pub struct Outgoing {
     /// Of an event its name; of a start the name of the workflow; of a checkpoint its label.
     pub name: String,
     /// What the event says, or the input of the child.
+    #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
     /// Which of the workflow's events it is: step, instance and number. The same if the instance is run again.
     pub origin: String,
