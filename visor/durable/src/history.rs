@@ -119,6 +119,8 @@ impl fmt::Display for NoCheckpoint {
 pub struct Lineage {
     /// The invocation that it is a copy of, and the generation that it was made from.
     pub parent: Option<(InvocationId, u64)>,
+    /// When that one was started: another one of its name, after it was removed, is not meant. `None` in a store of an earlier version.
+    pub parent_started: Option<u64>,
     /// Which copy it is, from 1; 0 if it is none.
     pub copy: u32,
     /// How many were made together with it; 0 if it is none.
@@ -129,7 +131,7 @@ pub struct Lineage {
 
 impl Default for Lineage {
     fn default() -> Lineage {
-        Lineage { parent: None, copy: 0, copies: 0, keep: KEEP }
+        Lineage { parent: None, parent_started: None, copy: 0, copies: 0, keep: KEEP }
     }
 }
 

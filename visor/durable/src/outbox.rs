@@ -42,9 +42,9 @@ impl Outbox {
         Outbox { events, workflows: workflows.to_vec(), starts, room: None }
     }
 
-    /// The key of an event that an invocation sends: the same if the same is sent at the same place again.
-    pub fn key(sender: &InvocationId, event: &Outgoing) -> String {
-        key(sender, event)
+    /// The key of an event that an invocation sends, which was started then: the same if the same is sent at the same place again.
+    pub fn key(sender: &InvocationId, started: u64, event: &Outgoing) -> String {
+        key(sender, started, event)
     }
 
     /// Whether it changes children.
@@ -121,10 +121,16 @@ impl fmt::Display for Undelivered {
     }
 }
 
-/// The key of an event: the same if the same is sent at the same place again.
-pub(crate) fn key(sender: &InvocationId, event: &Outgoing) -> String {
+/// The key of an event: the same if the same is sent at the same place again. An invocation that has the name of one that was removed is another sender.
+pub(crate) fn key(sender: &InvocationId, started: u64, event: &Outgoing) -> String {
     let mut hash = Sha256::new();
-    for part in [sender.as_str().as_bytes(), event.origin.as_bytes(), event.name.as_bytes(), &event.bytes] {
+    for part in [
+        sender.as_str().as_bytes(),
+        started.to_le_bytes().as_slice(),
+        event.origin.as_bytes(),
+        event.name.as_bytes(),
+        &event.bytes,
+    ] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }

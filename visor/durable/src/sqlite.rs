@@ -183,7 +183,9 @@ impl Sqlite {
         transaction.execute_batch(served::SCHEMA)?;
         add_column(&transaction, "output", "content", "BLOB")?;
         transaction.execute_batch(schedule::SCHEMA)?;
+        add_column(&transaction, "lineage", "parent_started", "INTEGER")?;
         transaction.execute_batch(children::SCHEMA)?;
+        add_column(&transaction, "child", "removed", "INTEGER NOT NULL DEFAULT 0")?;
         transaction.execute_batch(undelivered::SCHEMA)?;
         transaction.execute_batch(versions::SCHEMA)?;
         transaction.execute_batch(unsynced::SCHEMA)?;

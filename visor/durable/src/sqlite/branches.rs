@@ -10,6 +10,7 @@
 
 use super::history::{checkpoint_of, copy, lineage};
 use super::{find, history, integer, mail, told};
+use crate::history::Lineage;
 use crate::meta::MetaError;
 use crate::outbox::WhyUndelivered;
 use crate::{Copied, Invocation, InvocationId, Wait};
@@ -56,8 +57,8 @@ pub(super) fn fork(
 ) -> Result<Option<WhyUndelivered>, MetaError> {
     let Some(row) = living(connection, id)? else { return Ok(None) };
     let Some(kept) = checkpoint_of(connection, &row)? else { return Ok(None) };
-    let ids = ids(id, &asked.to, copies)?;
-    if told_before(connection, id, &ids)? {
+    let (ids, were_made) = ids(connection, &row, &asked.to, copies)?;
+    if were_made {
         // The same place once more, after a rewind or in another attempt.
         mail::deliver(connection, id, &asked.to, original(&ids).as_bytes(), now)?;
         return Ok(None);
@@ -88,24 +89,42 @@ pub(super) fn fork(
     Ok(None)
 }
 
-/// The ids of the copies that are made at a place, which the name of the event has.
-fn ids(id: &InvocationId, event: &str, copies: u32) -> Result<Vec<InvocationId>, MetaError> {
-    let place = event.strip_prefix(FORK_EVENT).unwrap_or(event);
-    (1..=copies)
-        .map(|number| {
-            let name = format!("{id}-{place}-{number}");
-            // A name that is too long is made shorter.
-            let short = || child_invocation(id.as_str(), &format!("{place}-{number}")).parse();
-            name.parse().or_else(|_| short()).map_err(|_| MetaError::Damaged { id: name, what: "copy" })
-        })
-        .collect()
+/// The ids of the copies that an invocation makes at a place, which the name of the event has, and whether it has made them before. If an earlier
+/// invocation of its name has made copies there, which it has left, they are others.
+fn ids(
+    connection: &Connection,
+    row: &Invocation,
+    event: &str,
+    copies: u32,
+) -> Result<(Vec<InvocationId>, bool), MetaError> {
+    let (id, place) = (row.id.as_str(), event.strip_prefix(FORK_EVENT).unwrap_or(event));
+    let hashed = |of: &str, number| {
+        let name = child_invocation(of, &format!("{place}-{number}"));
+        name.parse().map_err(|_| MetaError::Damaged { id: name, what: "copy" })
+    };
+    // A name that is too long is made shorter.
+    let plain = |number| format!("{id}-{place}-{number}").parse().or_else(|_| hashed(id, number));
+    let plain: Vec<InvocationId> = (1..=copies).map(plain).collect::<Result<_, _>>()?;
+    let of_this = format!("{id}, started {}", row.started);
+    let others: Vec<_> = (1..=copies).map(|number| hashed(&of_this, number)).collect::<Result<_, _>>()?;
+    for ids in [&plain, &others] {
+        if let Some(true) = is_copy_of(connection, row, ids)? {
+            return Ok((ids.clone(), true));
+        }
+    }
+    let is_free = is_copy_of(connection, row, &plain)?.is_none();
+    Ok((if is_free { plain } else { others }, false))
 }
 
-/// Whether these were made by this invocation before.
-fn told_before(connection: &Connection, id: &InvocationId, copies: &[InvocationId]) -> Result<bool, MetaError> {
-    let Some(first) = copies.first() else { return Ok(false) };
-    let parent = if find(connection, first)?.is_some() { lineage(connection, first)?.parent } else { None };
-    Ok(parent.is_some_and(|(parent, _)| parent == *id))
+/// Whether the first of these, if it is there, is a copy of this invocation.
+fn is_copy_of(connection: &Connection, row: &Invocation, copies: &[InvocationId]) -> Result<Option<bool>, MetaError> {
+    let Some(first) = copies.first() else { return Ok(None) };
+    if find(connection, first)?.is_none() {
+        return Ok(None);
+    }
+    let Lineage { parent, parent_started, .. } = lineage(connection, first)?;
+    let is_of_it = parent.is_some_and(|(parent, _)| parent == row.id);
+    Ok(Some(is_of_it && parent_started.is_none_or(|started| started == row.started)))
 }
 
 fn original(ids: &[InvocationId]) -> String {

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 /// The most rows of one parent. Of children whose end it has taken the oldest go first.
 const ROWS_MAX: u64 = 1000;
 
-/// `since` is the generation of the parent that has started it. From `gone` on its parent does not know of it: it went back to before that. `joined`
+/// `since` is the generation of the parent that has started it. It was `removed` when it had ended: an invocation that has its id then is another one. From `gone` on its parent does not know of it: it went back to before that. `joined`
 /// is the generation that has taken its end, `ending` how it has ended, and `outcome` the content of the event that tells it.
 pub(super) const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS child (
@@ -30,10 +30,15 @@ pub(super) const SCHEMA: &str = "
         gone     INTEGER,
         joined   INTEGER,
         ending   INTEGER,
-        outcome  BLOB
+        outcome  BLOB,
+        removed  INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE UNIQUE INDEX IF NOT EXISTS child_names ON child (parent, name);
     CREATE INDEX IF NOT EXISTS child_ids ON child (id);
+    CREATE TABLE IF NOT EXISTS orphan (
+        id    TEXT    PRIMARY KEY,
+        depth INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
 ";
 
 /// What a parent knows of a child.
@@ -51,17 +56,18 @@ struct Known {
     joined: Option<i64>,
     ending: Option<Ending>,
     outcome: Option<Vec<u8>>,
+    removed: bool,
 }
 
 const COLUMNS: &str = "number, parent, name, id, workflow, digest, detached, depth, since, gone, joined, ending, \
-     decrypted(outcome, 'outcome', parent || '/' || name)";
+     decrypted(outcome, 'outcome', parent || '/' || name), removed";
 
 impl Sqlite {
     /// What an invocation knows of its children, in the order in which it has started them.
     pub fn children(&self, id: &InvocationId) -> Result<Vec<Child>, MetaError> {
         let mut children = Vec::new();
         for known in many(&self.connection, "WHERE parent = ?1 AND gone IS NULL ORDER BY number", [id.as_str()])? {
-            let row = find(&self.connection, &known.id)?;
+            let row = if known.removed { None } else { find(&self.connection, &known.id)? };
             let Known { name, id, workflow, detached, joined, .. } = known;
             let (status, joined) = (row.map(|row| row.status), joined.is_some());
             children.push(Child { name, id, workflow, detached, status, joined });
@@ -77,8 +83,9 @@ impl Sqlite {
     /// The invocation that has started this one, and all that this one has started, and those, and so on.
     pub fn relatives(&self, id: &InvocationId) -> Result<Vec<InvocationId>, MetaError> {
         let mut query = self.connection.prepare_cached(
-            "WITH RECURSIVE below (id) AS (SELECT id FROM child WHERE parent = ?1 UNION SELECT child.id FROM child \
-             JOIN below ON child.parent = below.id) SELECT id FROM below UNION SELECT parent FROM child WHERE id = ?1",
+            "WITH RECURSIVE below (id) AS (SELECT id FROM child WHERE parent = ?1 AND removed = 0 UNION SELECT child.id \
+             FROM child JOIN below ON child.parent = below.id AND child.removed = 0) SELECT id FROM below UNION SELECT \
+             parent FROM child WHERE id = ?1 AND removed = 0",
         )?;
         let ids = query.query_map([id.as_str()], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
         ids.into_iter().map(|id| id.parse().map_err(|_| MetaError::Damaged { id, what: "child" })).collect()
@@ -125,7 +132,7 @@ pub(super) fn start(
         Ok(bytes) => bytes,
         Err(why) => return refuse(why.clone()),
     };
-    let depth = of(connection, parent)?.map_or(0, |known| known.depth) + 1;
+    let depth = depth(connection, parent)? + 1;
     if depth > CHILD_DEPTH_MAX {
         return refuse(format!("there are {CHILD_DEPTH_MAX} invocations above it, as many as may be"));
     }
@@ -134,7 +141,7 @@ pub(super) fn start(
     }
     let id = child_invocation(parent.as_str(), &asked.to);
     let id: InvocationId = id.parse().map_err(|_| MetaError::Damaged { id, what: "child" })?;
-    if find(connection, &id)?.is_some() {
+    if !is_free(connection, &id)? {
         return refuse(format!("there is an invocation `{id}` already"));
     }
     insert(connection, &NewInvocation { id: &id, workflow: &asked.name, start: bytes, due: now }, now)?;
@@ -155,6 +162,7 @@ pub(super) fn start(
             joined: None,
             ending: None,
             outcome: None,
+            removed: false,
         },
     )?;
     Ok(None)
@@ -210,7 +218,7 @@ pub(super) fn ended(connection: &Connection, id: &InvocationId, status: Status, 
         _ => Ending::Cancelled,
     };
     let id = id.as_str();
-    for mut known in many(connection, "WHERE id = ?1 AND ending IS NULL", [id])? {
+    for mut known in many(connection, "WHERE id = ?1 AND ending IS NULL AND removed = 0", [id])? {
         if ending == Ending::Cancelled {
             known.outcome = None;
         }
@@ -263,8 +271,8 @@ pub(super) fn copied(
             let id = child_invocation(copy.as_str(), &own.name);
             let id: InvocationId = id.parse().map_err(|_| MetaError::Damaged { id, what: "child" })?;
             let model = find(connection, &own.id)?;
-            match (model, find(connection, &id)?) {
-                (Some(model), None) => {
+            match (model, is_free(connection, &id)?) {
+                (Some(model), true) => {
                     let new = NewInvocation { id: &id, workflow: &model.workflow, start: &model.start, due: now };
                     insert(connection, &new, now)?;
                 }
@@ -276,10 +284,6 @@ pub(super) fn copied(
             }
             own.id = id;
         }
-        // An earlier copy of that name was removed before its child had ended.
-        connection
-            .prepare_cached("DELETE FROM child WHERE parent = ?1 AND name = ?2")?
-            .execute([own.parent.as_str(), &own.name])?;
         add(connection, &own)?;
         tell(connection, &own, now)?;
     }
@@ -306,16 +310,36 @@ pub(super) fn rewound(
     Ok(())
 }
 
-/// Removes what is known of the children of an invocation that is removed, and what a parent that is not there knows of it.
+/// Removes what an invocation that is removed knows of its children, which are orphans then, and what a parent that is not there knows of it.
 pub(super) fn purge(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
-    let id = [id.as_str()];
-    connection.prepare_cached("DELETE FROM child WHERE parent = ?1 AND ending IS NOT NULL")?.execute(id)?;
-    connection
-        .prepare_cached(
-            "DELETE FROM child WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM invocation WHERE invocation.id = child.parent)",
-        )?
-        .execute(id)?;
+    // One that was refused has the id of a stranger. A copy of the parent may know of the same child.
+    let orphans = format!(
+        "INSERT OR REPLACE INTO orphan (id, depth) SELECT id, depth FROM child WHERE parent = ?1 AND removed = 0 \
+         AND ending IS NOT {} AND EXISTS (SELECT 1 FROM invocation WHERE invocation.id = child.id) \
+         AND NOT EXISTS (SELECT 1 FROM child AS other WHERE other.id = child.id AND other.parent <> ?1)",
+        Ending::Refused as u8
+    );
+    let changes = [
+        orphans.as_str(),
+        "DELETE FROM child WHERE parent = ?1",
+        "DELETE FROM orphan WHERE id = ?1",
+        "DELETE FROM child WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM invocation WHERE invocation.id = child.parent)",
+        "UPDATE child SET removed = 1 WHERE id = ?1",
+    ];
+    for change in changes {
+        connection.prepare_cached(change)?.execute([id.as_str()])?;
+    }
     Ok(())
+}
+
+/// Whether a child can have an id. One that has ended, and whose parent was removed, makes room for that of another parent of the same name.
+fn is_free(connection: &Connection, id: &InvocationId) -> Result<bool, MetaError> {
+    if find(connection, id)?.is_none() {
+        return Ok(true);
+    }
+    let query = "SELECT EXISTS (SELECT 1 FROM orphan WHERE id = ?1)";
+    let is_orphan: bool = connection.prepare_cached(query)?.query_row([id.as_str()], |row| row.get(0))?;
+    Ok(is_orphan && super::purge::purge_ended(connection, id)?)
 }
 
 /// Removes the same of one whose row is damaged: its children end with it as if it were cancelled, and its parent is told that it was. What is damaged itself of what is
@@ -404,7 +428,16 @@ fn has_room(connection: &Connection, parent: &InvocationId) -> Result<bool, Meta
 
 /// The row of the parent that has started an invocation. Copies may know of its end too: theirs are later.
 fn of(connection: &Connection, id: &InvocationId) -> Result<Option<Known>, MetaError> {
-    Ok(many(connection, "WHERE id = ?1 ORDER BY number LIMIT 1", [id.as_str()])?.pop())
+    Ok(many(connection, "WHERE id = ?1 AND removed = 0 ORDER BY number LIMIT 1", [id.as_str()])?.pop())
+}
+
+/// How many invocations there are above one.
+fn depth(connection: &Connection, id: &InvocationId) -> Result<u32, MetaError> {
+    if let Some(known) = of(connection, id)? {
+        return Ok(known.depth);
+    }
+    let mut query = connection.prepare_cached("SELECT depth FROM orphan WHERE id = ?1")?;
+    Ok(query.query_row([id.as_str()], |row| row.get(0)).optional()?.unwrap_or(0))
 }
 
 fn by_name(connection: &Connection, parent: &InvocationId, name: &str) -> Result<Option<Known>, MetaError> {
@@ -444,14 +477,15 @@ fn read(row: &Row<'_>) -> Result<Known, MetaError> {
         joined: row.get(10)?,
         ending: ending.map(|ending| ending_of(ending).ok_or_else(damaged)).transpose()?,
         outcome: row.get(12)?,
+        removed: row.get(13)?,
     })
 }
 
 fn add(connection: &Connection, known: &Known) -> Result<(), MetaError> {
     connection
         .prepare_cached(
-            "INSERT INTO child (parent, name, id, workflow, digest, detached, depth, since, gone, joined, ending, outcome) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, encrypted(?12, 'outcome', ?1 || '/' || ?2))",
+            "INSERT INTO child (parent, name, id, workflow, digest, detached, depth, since, gone, joined, ending, outcome, removed) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, encrypted(?12, 'outcome', ?1 || '/' || ?2), ?13)",
         )?
         .execute(params![
             known.parent.as_str(),
@@ -466,6 +500,7 @@ fn add(connection: &Connection, known: &Known) -> Result<(), MetaError> {
             known.joined,
             known.ending.map(|ending| ending as u8),
             known.outcome,
+            known.removed,
         ])?;
     Ok(())
 }

@@ -62,7 +62,7 @@ impl Sqlite {
         let came = (Happened::Imported, "");
         history::add(&transaction, id, of, &kept, (paused, from.started, now), came)?;
         let (copy, copies, keep) = from.copy;
-        history::set(&transaction, id, &Lineage { parent: None, copy, copies, keep })?;
+        history::set(&transaction, id, &Lineage { copy, copies, keep, ..Lineage::default() })?;
         history::insert(&transaction, id, &kept, from.told.as_deref())?;
         mail::import(&transaction, id, &from.mail)?;
         for printed in from.printed.iter().filter(|printed| !printed.is_empty()) {

@@ -47,6 +47,10 @@ pub(super) const PARENTS: &str = "
 const COLUMNS: &str = "generation, rewound_to, at, moved, file, bytes, due, waits, \
     decrypted_text(published, 'published', id || '/' || generation), label";
 
+/// The copies of the invocation `?1`, and not of another one that had its name and was removed.
+const COPY_OF: &str =
+    "parent = ?1 AND (parent_started IS NULL OR parent_started = (SELECT started FROM invocation WHERE id = ?1))";
+
 impl History for Sqlite {
     fn keep(&mut self, id: &InvocationId, checkpoints: u32) -> Result<(), MetaError> {
         let transaction = self.begin()?;
@@ -62,15 +66,15 @@ impl History for Sqlite {
     }
 
     fn forks(&self, id: &InvocationId, most: usize) -> Result<Forks, MetaError> {
-        let query = "SELECT id FROM lineage WHERE parent = ?1 ORDER BY id LIMIT ?2";
-        let mut query = self.connection.prepare_cached(query)?;
+        let query = format!("SELECT id FROM lineage WHERE {COPY_OF} ORDER BY id LIMIT ?2");
+        let mut query = self.connection.prepare_cached(&query)?;
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let first = query.query_map(params![id.as_str(), most], |row| row.get::<_, String>(0))?;
         let first = first.collect::<Result<Vec<_>, _>>()?.into_iter();
         let first =
             first.map(|id| id.parse().map_err(|_| MetaError::Damaged { id, what: "id" })).collect::<Result<_, _>>()?;
-        let count = "SELECT count(*) FROM lineage WHERE parent = ?1";
-        let count = self.connection.prepare_cached(count)?.query_row([id.as_str()], |row| row.get(0))?;
+        let count = format!("SELECT count(*) FROM lineage WHERE {COPY_OF}");
+        let count = self.connection.prepare_cached(&count)?.query_row([id.as_str()], |row| row.get(0))?;
         Ok(Forks { first, count: time(count) })
     }
 
@@ -226,10 +230,12 @@ pub(super) fn copy(
     let keep = lineage(connection, &row.id)?.keep;
     let mut made = Vec::new();
     for (copy, id) in (1..).zip(ids) {
-        let new = Lineage { parent: Some((row.id.clone(), kept.generation)), copy, copies, keep };
+        let (parent, parent_started) = (Some((row.id.clone(), kept.generation)), Some(row.started));
+        let new = Lineage { parent, parent_started, copy, copies, keep };
         if find(connection, id)?.is_some() {
             let there = lineage(connection, id)?;
-            let is_same = Lineage { keep, ..there } == new;
+            let parent_started = there.parent_started.or(new.parent_started);
+            let is_same = Lineage { keep, parent_started, ..there } == new;
             made.push(if is_same { Copied::Same } else { Copied::Taken });
             continue;
         }
@@ -465,8 +471,8 @@ pub(super) fn copies_of(
     id: &InvocationId,
     place: &str,
 ) -> Result<Vec<InvocationId>, MetaError> {
-    let query = "SELECT id FROM lineage WHERE parent = ?1 AND instr(id, ?2) > 0 ORDER BY copy";
-    let mut query = connection.prepare_cached(query)?;
+    let query = format!("SELECT id FROM lineage WHERE {COPY_OF} AND instr(id, ?2) > 0 ORDER BY copy");
+    let mut query = connection.prepare_cached(&query)?;
     let ids = query.query_map([id.as_str(), place], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
     ids.into_iter().map(|id| id.parse().map_err(|_| MetaError::Damaged { id, what: "id" })).collect()
 }
@@ -484,23 +490,27 @@ pub(super) fn kept_at(connection: &Connection, id: &InvocationId, generation: u6
 }
 
 pub(super) fn lineage(connection: &Connection, id: &InvocationId) -> Result<Lineage, MetaError> {
-    type Columns = (Option<String>, Option<i64>, u32, u32, u32);
+    type Columns = ((Option<String>, Option<i64>, Option<i64>), (u32, u32, u32));
     let found: Option<Columns> = connection
-        .prepare_cached("SELECT parent, generation, copy, copies, keep FROM lineage WHERE id = ?1")?
-        .query_row([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
+        .prepare_cached("SELECT parent, generation, parent_started, copy, copies, keep FROM lineage WHERE id = ?1")?
+        .query_row([id.as_str()], |row| {
+            Ok(((row.get(0)?, row.get(1)?, row.get(2)?), (row.get(3)?, row.get(4)?, row.get(5)?)))
+        })
         .optional()?;
-    let Some((parent, generation, copy, copies, keep)) = found else { return Ok(Lineage::default()) };
+    let Some(((parent, generation, parent_started), (copy, copies, keep))) = found else {
+        return Ok(Lineage::default());
+    };
     let damaged = || MetaError::Damaged { id: id.to_string(), what: "lineage" };
     let parent = match (parent, generation) {
         (Some(parent), Some(generation)) => Some((parent.parse().map_err(|_| damaged())?, time(generation))),
         (None, None) => None,
         _ => return Err(damaged()),
     };
-    let is_copy = parent.is_some();
-    if copy > copies || is_copy != (copy > 0) || !(1..=KEEP_MAX).contains(&keep) {
+    // A copy that has come from another store has no parent here.
+    if copy > copies || parent.is_some() && copy == 0 || !(1..=KEEP_MAX).contains(&keep) {
         return Err(damaged());
     }
-    Ok(Lineage { parent, copy, copies, keep })
+    Ok(Lineage { parent, parent_started: parent_started.map(time), copy, copies, keep })
 }
 
 pub(super) fn set(connection: &Connection, id: &InvocationId, lineage: &Lineage) -> Result<(), MetaError> {
@@ -508,8 +518,17 @@ pub(super) fn set(connection: &Connection, id: &InvocationId, lineage: &Lineage)
         lineage.parent.as_ref().map(|(id, generation)| (id.as_str(), integer(*generation))).unzip();
     connection
         .prepare_cached(
-            "INSERT OR REPLACE INTO lineage (id, parent, generation, copy, copies, keep) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT OR REPLACE INTO lineage (id, parent, generation, parent_started, copy, copies, keep) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
-        .execute(params![id.as_str(), parent, generation, lineage.copy, lineage.copies, lineage.keep])?;
+        .execute(params![
+            id.as_str(),
+            parent,
+            generation,
+            lineage.parent_started.map(integer),
+            lineage.copy,
+            lineage.copies,
+            lineage.keep
+        ])?;
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! What leaves with a commit, in its transaction.
 
-use super::{branches, children, find_sound, mail};
+use super::{branches, children, find_sound, mail, time};
 use crate::InvocationId;
 use crate::mail::{NewMail, Sent};
 use crate::meta::MetaError;
 use crate::outbox::{Outbox, Undelivered, WhyUndelivered, key};
 use monohull_report::{Outgoing, What};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 /// Sends what is in an outbox; what cannot be sent.
 pub(super) fn send(
@@ -35,6 +35,12 @@ pub(super) fn send(
     Ok(undelivered)
 }
 
+/// When an invocation was started, if it is in the store. Of one that is not, what it sends is sent once, when it ends.
+fn started(connection: &Connection, id: &InvocationId) -> Result<Option<u64>, MetaError> {
+    let mut query = connection.prepare_cached("SELECT started FROM invocation WHERE id = ?1")?;
+    Ok(query.query_row([id.as_str()], |row| row.get(0)).optional()?.map(time))
+}
+
 fn send_one(
     connection: &Connection,
     sender: &InvocationId,
@@ -47,7 +53,8 @@ fn send_one(
     if !outbox.permits(&receiver.workflow) {
         return Ok(Some(WhyUndelivered::NotPermitted));
     }
-    let key = key(sender, event);
+    let started = started(connection, sender)?.unwrap_or(now);
+    let key = key(sender, started, event);
     let Ok(mail) = NewMail::new(&event.name, &event.bytes, Some(&key)) else {
         return Ok(Some(WhyUndelivered::NotPermitted));
     };

@@ -83,8 +83,8 @@ fn remove(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
 mod tests {
     use super::*;
     use crate::{
-        Checkpoint, Claimed, Commit, Control, Controlled, Left, Meta, NewInvocation, NewMail, Outbox, Output, OutputAt,
-        Sqlite, Started, Store, Want,
+        Branched, Checkpoint, Claimed, Commit, Control, Controlled, Copied, Fork, History, Left, Meta, NewInvocation,
+        NewMail, Outbox, Output, OutputAt, Sqlite, Started, Store, Want,
     };
     use monohull_report::{Outgoing, What, child_invocation};
     use monohull_state_key::KeyFile;
@@ -181,6 +181,47 @@ mod tests {
         meta.commit(&third, &ended(), 13).expect("it is its own");
     }
 
+    /// What it sends is no repetition, and the copies of the first one are not its own.
+    #[test]
+    fn another_one_of_its_name_sends_and_makes_copies_anew() {
+        let folder = TempDir::new().expect("a folder");
+        let store = Store::open_served(&folder.path().join("state"), None).expect("a new one");
+        let mut meta = store.meta().expect("a database");
+        let new = |name| NewInvocation { id: name, workflow: "w", start: b"start", due: 1 };
+        let [one, receiver, by_hand] = ["one", "receiver", "by-hand"].map(id);
+        meta.start(&new(&receiver), 1).expect("started");
+        let outgoing = |what, to: &str, name: &str| Outgoing {
+            what,
+            to: to.to_owned(),
+            name: name.to_owned(),
+            bytes: Vec::new(),
+            origin: "s/0/0".to_owned(),
+        };
+        let mut copies = Vec::new();
+        for (life, came) in [(1, Copied::New), (2, Copied::Taken)] {
+            let now = 10 * life;
+            meta.start(&new(&one), now).expect("started");
+            let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&one), now) else { panic!("it is due") };
+            let events =
+                vec![outgoing(What::Event, "receiver", "paid"), outgoing(What::Fork { copies: 1 }, "fork:p", "")];
+            let sent = Outbox { events, workflows: vec!["w".to_owned()], ..Outbox::default() };
+            let (waits, taken, published) = Default::default();
+            let checkpoint = Checkpoint { file: format!("one.{life}.checkpoint"), bytes: 1 };
+            let commit = Commit::Suspended { checkpoint, parent: None, due: None, waits, taken, published };
+            let committed = meta.commit_with(&claim.held, &commit, &Left { sent, ..Left::default() }, now);
+            assert_eq!(committed.expect("it is ours").undelivered, []);
+            assert_eq!(meta.mail_count(&receiver).expect("asked"), life);
+            let fork = Fork { id: &one, at: None, copies: std::slice::from_ref(&by_hand), paused: false };
+            assert_eq!(meta.fork(fork, now).expect("done"), Branched::Done(vec![came]));
+            let forks = meta.forks(&one, 9).expect("read").first;
+            let own: Vec<_> = forks.into_iter().filter(|copy| *copy != by_hand).collect();
+            assert!(own.len() == 1 && !copies.contains(&own[0]), "{own:?}");
+            copies.extend(own);
+            meta.kill(&one, now).expect("done");
+            assert!(meta.purge(&one, now).expect("removed"));
+        }
+    }
+
     #[test]
     fn one_whose_row_is_damaged_is_removed_with_all_that_is_kept_of_it() {
         let keys = TempDir::new().expect("a folder");
@@ -205,7 +246,7 @@ mod tests {
             let edit = format!(
                 "UPDATE invocation SET {damage} WHERE id = '{one}';
                  UPDATE history SET waits = 'x', file = '../' || file WHERE id = '{one}';
-                 INSERT INTO lineage VALUES ('{one}', NULL, NULL, 5, 1, 0);"
+                 INSERT INTO lineage (id, copy, copies, keep) VALUES ('{one}', 5, 1, 0);"
             );
             meta.connection.execute_batch(&edit).expect("edited");
             assert!(meta.get(&one).is_err(), "{damage}");

@@ -335,6 +335,13 @@ fn histories_and_parents_that_were_edited_are_named() {
     let copies = ["two".parse().expect("a name")];
     let fork = Fork { id: &id, at: None, copies: &copies, paused: false };
     assert_eq!(meta.fork(fork, 4).expect("done"), Branched::Done(vec![Copied::New]));
+    // A copy that leaves the store and comes into one again is a copy still, of none that is known there.
+    let Ok(Branched::Done(exported)) = meta.export(&copies[0], None) else { panic!("it waits") };
+    let three = "three".parse().expect("a name");
+    assert_eq!(meta.import(&three, &exported, b"start", false, 5).expect("done"), crate::Started::New);
+    let imported = meta.lineage(&three).expect("it is sound");
+    assert_eq!((imported.parent, imported.copy, imported.copies), (None, 1, 1));
+    assert!(meta.kill(&three, 5).is_ok() && meta.purge(&three, 5).expect("removed"));
     let edit = |sql: &str| {
         let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
         connection.execute_batch(sql).expect("edited");

@@ -26,6 +26,8 @@ pub(crate) struct Model {
     /// How many events have been kept.
     sent: u64,
     pub(crate) children: Vec<Known>,
+    /// Children whose parents were removed, and how deep they are.
+    pub(crate) orphans: BTreeMap<InvocationId, u32>,
     pub(crate) lost: BTreeMap<InvocationId, Vec<Lost>>,
     pub(crate) outputs: BTreeMap<(InvocationId, String), Output>,
     pub(crate) printed: Vec<(InvocationId, Vec<u8>)>,

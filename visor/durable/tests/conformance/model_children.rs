@@ -28,6 +28,8 @@ pub(crate) struct Known {
     joined: Option<u64>,
     ending: Option<Ending>,
     outcome: Option<Vec<u8>>,
+    /// It was removed when it had ended.
+    removed: bool,
 }
 
 impl Known {
@@ -43,7 +45,7 @@ impl Known {
 impl Model {
     /// What is known of an invocation by the one that has started it.
     fn started(&self, id: &InvocationId) -> Option<usize> {
-        self.children.iter().position(|known| known.id == *id)
+        self.children.iter().position(|known| known.id == *id && !known.removed)
     }
 
     fn named(&self, parent: &InvocationId, name: &str) -> Option<usize> {
@@ -81,7 +83,7 @@ impl Model {
             Status::Failed => Ending::Failed,
             _ => Ending::Cancelled,
         };
-        for index in self.all_of(|known| known.id == *id && known.ending.is_none()) {
+        for index in self.all_of(|known| known.id == *id && known.ending.is_none() && !known.removed) {
             let known = &mut self.children[index];
             known.ending = Some(ending);
             if ending == Ending::Cancelled {
@@ -121,8 +123,9 @@ impl Model {
             let mut own = Known { parent: copy.clone(), gone: None, joined, ..known };
             if own.ending.is_none() {
                 let id: InvocationId = child_invocation(copy.as_str(), &own.name).parse().expect("a name");
-                match (self.rows.get(&own.id).cloned(), self.rows.contains_key(&id)) {
-                    (Some(model), false) => {
+                let model = self.rows.get(&own.id).cloned();
+                match (model, self.is_free(&id)) {
+                    (Some(model), true) => {
                         let new = NewInvocation { id: &id, workflow: &model.workflow, start: &model.start, due: now };
                         self.insert(&new, now);
                     }
@@ -134,8 +137,6 @@ impl Model {
                 }
                 own.id = id;
             }
-            // An earlier copy of that name was removed before its child had ended.
-            self.children.retain(|known| known.parent != own.parent || known.name != own.name);
             self.children.push(own);
             self.tell(self.children.len() - 1, now);
         }
@@ -158,8 +159,29 @@ impl Model {
 
     pub(crate) fn forget_children(&mut self, id: &InvocationId) {
         let rows = &self.rows;
-        self.children.retain(|known| known.parent != *id || known.ending.is_none());
+        let is_elsewhere =
+            |child: &InvocationId| self.children.iter().any(|other| other.id == *child && other.parent != *id);
+        let is_orphan = |known: &&Known| {
+            let is_own = known.parent == *id && !known.removed && known.ending != Some(Ending::Refused);
+            is_own && rows.contains_key(&known.id) && !is_elsewhere(&known.id)
+        };
+        let orphans: Vec<_> =
+            self.children.iter().filter(is_orphan).map(|known| (known.id.clone(), known.depth)).collect();
+        self.orphans.extend(orphans);
+        self.children.retain(|known| known.parent != *id);
+        self.orphans.remove(id);
         self.children.retain(|known| known.id != *id || rows.contains_key(&known.parent));
+        self.children.iter_mut().filter(|known| known.id == *id).for_each(|known| known.removed = true);
+    }
+
+    /// Whether a child can have an id. One that has ended, and whose parent was removed, makes room.
+    fn is_free(&mut self, id: &InvocationId) -> bool {
+        !self.rows.contains_key(id) || self.orphans.contains_key(id) && self.purge_ended(id)
+    }
+
+    fn depth(&self, id: &InvocationId) -> u32 {
+        let known = self.started(id).map(|index| self.children[index].depth);
+        known.or(self.orphans.get(id).copied()).unwrap_or(0)
     }
 
     fn start_child(
@@ -188,9 +210,9 @@ impl Model {
             return None;
         }
         let id: InvocationId = child_invocation(parent.as_str(), &asked.to).parse().expect("a name");
-        let depth = self.started(parent).map_or(0, |index| self.children[index].depth) + 1;
+        let depth = self.depth(parent) + 1;
         let start = match start {
-            Ok(start) if depth <= CHILD_DEPTH_MAX && !self.rows.contains_key(&id) => start,
+            Ok(start) if depth <= CHILD_DEPTH_MAX && self.is_free(&id) => start,
             Err(why) => return self.refuse(parent, asked, detached, why.clone(), now),
             Ok(_) => {
                 let deep = format!("there are {CHILD_DEPTH_MAX} invocations above it, as many as may be");
@@ -213,6 +235,7 @@ impl Model {
             joined: None,
             ending: None,
             outcome: None,
+            removed: false,
         });
         None
     }
@@ -254,10 +277,16 @@ impl Model {
         let row = self.rows.get(id).filter(|row| !row.status.is_end())?.clone();
         let kept = self.newest_checkpoint(&row)?;
         let place = asked.to.strip_prefix(FORK_EVENT).expect("it is one of a fork");
-        let ids: Vec<InvocationId> =
+        let of_this = format!("{id}, started {}", row.started);
+        let hashed = |number| child_invocation(&of_this, &format!("{place}-{number}")).parse().expect("a name");
+        let plain: Vec<InvocationId> =
             (1..=copies).map(|number| format!("{id}-{place}-{number}").parse().expect("a name")).collect();
-        let is_own = |copy: &InvocationId| self.of(copy).parent.is_some_and(|(parent, _)| parent == *id);
-        if self.rows.contains_key(&ids[0]) && is_own(&ids[0]) {
+        let others: Vec<InvocationId> = (1..=copies).map(hashed).collect();
+        let is_own = |ids: &[InvocationId]| self.rows.contains_key(&ids[0]) && self.is_copy(&ids[0], id);
+        let were_made = is_own(&plain) || is_own(&others);
+        let is_plain = is_own(&plain) || !is_own(&others) && !self.rows.contains_key(&plain[0]);
+        let ids = if is_plain { plain } else { others };
+        if were_made {
             self.deliver(id, &asked.to, original(&ids).as_bytes(), now);
             return None;
         }
@@ -286,9 +315,7 @@ impl Model {
             if event.starts_with(CHECKPOINT_EVENT) {
                 self.deliver(id, event, &[1], now);
             } else if let Some(place) = event.strip_prefix(FORK_EVENT) {
-                let is_copy = |copy: &InvocationId| {
-                    copy.as_str().contains(place) && self.of(copy).parent.is_some_and(|(parent, _)| parent == *of)
-                };
+                let is_copy = |copy: &InvocationId| copy.as_str().contains(place) && self.is_copy(copy, of);
                 let mut copies: Vec<_> = self.lineage.keys().filter(|copy| is_copy(copy)).cloned().collect();
                 copies.sort_by_key(|copy| self.of(copy).copy);
                 self.deliver(id, event, original(&copies).as_bytes(), now);
@@ -305,7 +332,8 @@ impl Model {
     ) -> Result<Option<WhyUndelivered>, MetaError> {
         let receiver = event.to.parse::<InvocationId>().ok().filter(|to| self.rows.contains_key(to));
         let Some(to) = receiver else { return Ok(Some(WhyUndelivered::Unknown)) };
-        let key = Outbox::key(sender, event);
+        let started = self.rows.get(sender).map_or(now, |row| row.started);
+        let key = Outbox::key(sender, started, event);
         let mail = NewMail::new(&event.name, &event.bytes, Some(&key));
         let Some(mail) = mail.ok().filter(|_| outbox.permits(&self.rows[&to].workflow)) else {
             return Ok(Some(WhyUndelivered::NotPermitted));
@@ -385,7 +413,7 @@ impl Children for Model {
             id: known.id.clone(),
             workflow: known.workflow.clone(),
             detached: known.detached,
-            status: self.rows.get(&known.id).map(|row| row.status),
+            status: self.rows.get(&known.id).filter(|_| !known.removed).map(|row| row.status),
             joined: known.joined.is_some(),
         };
         Ok(known.map(child).collect())
@@ -400,13 +428,14 @@ impl Children for Model {
         let mut found = BTreeSet::new();
         let mut look_at = vec![id.clone()];
         while let Some(parent) = look_at.pop() {
-            for known in self.children.iter().filter(|known| known.parent == parent) {
+            for known in self.children.iter().filter(|known| known.parent == parent && !known.removed) {
                 if found.insert(known.id.clone()) {
                     look_at.push(known.id.clone());
                 }
             }
         }
-        found.extend(self.children.iter().filter(|known| known.id == *id).map(|known| known.parent.clone()));
+        let above = self.children.iter().filter(|known| known.id == *id && !known.removed);
+        found.extend(above.map(|known| known.parent.clone()));
         Ok(found.into_iter().collect())
     }
 

@@ -12,6 +12,13 @@ impl Model {
         self.lineage.get(id).cloned().unwrap_or_default()
     }
 
+    /// Whether an invocation is a copy of another one, and not of one that had its name and was removed.
+    pub(crate) fn is_copy(&self, copy: &InvocationId, of: &InvocationId) -> bool {
+        let Lineage { parent, parent_started, .. } = self.of(copy);
+        let started = self.rows.get(of).map(|row| row.started);
+        parent.is_some_and(|(parent, _)| parent == *of) && parent_started == started
+    }
+
     /// The checkpoints of an invocation with their numbers, the oldest first.
     fn kept(&self, id: &InvocationId) -> Vec<Kept> {
         self.history.iter().filter(|((of, _), _)| of == id).map(|(_, kept)| kept.clone()).collect()
@@ -94,13 +101,14 @@ impl Model {
         for (index, id) in ids.iter().enumerate() {
             let lineage = Lineage {
                 parent: Some((row.id.clone(), kept.generation)),
+                parent_started: Some(row.started),
                 copy: index as u32 + 1,
                 copies: ids.len() as u32,
                 keep: self.of(&row.id).keep,
             };
             if self.rows.contains_key(id) {
                 let there = self.of(id);
-                let same = (there.parent, there.copy, there.copies) == (lineage.parent, lineage.copy, lineage.copies);
+                let same = Lineage { keep: lineage.keep, ..there } == lineage;
                 made.push(if same { Copied::Same } else { Copied::Taken });
                 continue;
             }
@@ -195,8 +203,7 @@ impl History for Model {
     }
 
     fn forks(&self, id: &InvocationId, most: usize) -> Result<Forks, MetaError> {
-        let is_copy = |lineage: &Lineage| lineage.parent.as_ref().is_some_and(|(parent, _)| parent == id);
-        let all = || self.lineage.iter().filter(|(_, lineage)| is_copy(lineage)).map(|(id, _)| id.clone());
+        let all = || self.lineage.keys().filter(|copy| self.is_copy(copy, id)).cloned();
         Ok(Forks { first: all().take(most).collect(), count: all().count() as u64 })
     }
 

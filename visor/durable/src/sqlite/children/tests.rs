@@ -367,6 +367,46 @@ fn a_copy_of_a_name_is_made_again_while_a_child_of_the_first_one_still_runs() {
 }
 
 #[test]
+fn another_parent_of_the_same_name_has_children_of_its_own() {
+    let mut world = World::new();
+    let start = || vec![start_of("a", "1"), detached("d")];
+    assert_eq!(world.wait("p", &["child:a"], &[], start()), []);
+    world.end(&of("p", "a"), &[]);
+    world.cancel("p");
+    assert!(world.meta.purge(&id("p"), world.now).expect("removed"));
+    let d = id(&of("p", "d"));
+    assert_eq!((world.status(d.as_str()), world.meta.started_by(&d).expect("read")), (Some(Status::Pending), None));
+    // The one that has ended makes room, the one that lives does not.
+    let new = NewInvocation { id: &id("p"), workflow: "w", start: b"", due: 1 };
+    world.meta.start(&new, world.now).expect("started");
+    let refused = world.wait("p", &["child:a"], &[], start());
+    assert_eq!(refused.iter().map(|refused| refused.to.as_str()).collect::<Vec<_>>(), ["d"]);
+    assert_eq!(world.status(&of("p", "a")), Some(Status::Pending));
+    let children = world.meta.children(&id("p")).expect("read");
+    assert_eq!(children.iter().map(|child| child.name.as_str()).collect::<Vec<_>>(), ["a"]);
+    world.fail(&of("p", "a"));
+    assert_eq!(told(&world.claim("p").1), [("child:a".to_owned(), Ending::Failed, 0)], "its own has failed");
+    // What is as deep as a child stays so without its parent.
+    assert_eq!(world.wait(d.as_str(), &["x"], &[], vec![start_of("below", "")]), []);
+    assert_eq!(depth(&world.meta.connection, &id(&of(d.as_str(), "below"))).expect("read"), 2);
+}
+
+#[test]
+fn another_invocation_with_the_id_of_a_removed_child_is_no_child() {
+    let mut world = World::new();
+    assert_eq!(world.wait("p", &["child:a"], &[], vec![start_of("a", "1")]), []);
+    let a = id(&of("p", "a"));
+    world.end(a.as_str(), &[]);
+    assert!(world.meta.purge(&a, world.now).expect("removed"));
+    let stranger = NewInvocation { id: &a, workflow: "w", start: b"", due: 1 };
+    world.meta.start(&stranger, world.now).expect("started");
+    assert_eq!(world.meta.started_by(&a).expect("read"), None);
+    assert_eq!(world.meta.children(&id("p")).expect("read")[0].status, None);
+    world.end(a.as_str(), &[]);
+    assert_eq!(told(&world.claim("p").1), [("child:a".to_owned(), Ending::Completed, 0)], "that of its child alone");
+}
+
+#[test]
 fn a_row_that_was_edited_is_named() {
     let mut world = World::new();
     assert_eq!(world.wait("p", &["x"], &[], vec![start_of("a", "")]), []);
