@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use serve_support::verbs::run_verb;
 use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, image_bytes, single};
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -506,6 +506,46 @@ fn what_has_ended_is_forgotten_in_time() {
     let files = || fs::read_dir(server.state().path().join("durable/files")).expect("a folder").count();
     // Small outputs are in their rows; what they were started with is not needed any more.
     eventually("files that nothing names are removed", || files() == 0);
+}
+
+/// What only a purged invocation needed is removed soon, although something was being exported or imported when it was purged.
+#[test]
+fn the_content_of_what_was_purged_is_removed_once_nothing_is_being_added() {
+    let server = start();
+    let location = named_echo(&server, "one");
+    let folder = server.state().path().join("durable");
+    let files = || fs::read_dir(folder.join("files")).expect("a folder").count();
+    eventually("its output is left", || files() == 1);
+    let lock = File::open(folder.join("files.lock")).expect("a file");
+    lock.lock_shared().expect("nothing is being removed");
+    server.post(&format!("{location}/purge"), b"").expect(204);
+    assert_eq!(files(), 1, "a row may name it yet");
+    drop(lock);
+    eventually("it is removed", || files() == 0);
+}
+
+/// To find files that nothing names all rows are read: that is not done for each that is purged, while others wait to be started.
+#[test]
+fn a_purge_does_not_look_for_files_itself() {
+    let server = start();
+    let unnamed = server.state().path().join("durable/files").join("f".repeat(64));
+    // The server may look by itself at one of these moments, and not at each.
+    let is_left = |id: &&str| {
+        let location = named_echo(&server, id);
+        fs::write(&unnamed, "named by nothing").expect("written");
+        server.post(&format!("{location}/purge"), b"").expect(204);
+        unnamed.exists()
+    };
+    assert!(["one", "two", "three"].iter().any(is_left));
+    eventually("it is removed", || !unnamed.exists());
+}
+
+/// An invocation that has completed, with an output that is a file.
+fn named_echo(server: &Server, id: &str) -> String {
+    let type_of = [("Content-Type", "a/b")];
+    let location = began(server.ask_with("POST", &format!("/async-invoke/echo?id={id}"), &type_of, &[b'x'; 150_000]));
+    is_at(server, &location, "completed");
+    location
 }
 
 #[test]

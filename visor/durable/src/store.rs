@@ -339,8 +339,16 @@ impl Store {
     ///
     /// `named` gives the hashes of the files that a start names.
     pub fn sweep(&self, meta: &impl Meta, named: impl Fn(&[u8]) -> Vec<[u8; 32]>) -> Result<usize, StoreError> {
-        let removed = self.sweep_files(&mut || named_chunks(meta, &named))?;
-        Ok(removed.unwrap_or(0))
+        Ok(self.try_sweep(meta, named)?.unwrap_or(0))
+    }
+
+    /// The same for one who tries again: `None` if nothing was looked at, because files are being added.
+    pub fn try_sweep(
+        &self,
+        meta: &impl Meta,
+        named: impl Fn(&[u8]) -> Vec<[u8; 32]>,
+    ) -> Result<Option<usize>, StoreError> {
+        self.sweep_files(&mut || named_chunks(meta, &named))
     }
 }
 

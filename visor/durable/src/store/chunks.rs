@@ -18,7 +18,7 @@ impl Store {
         }
     }
 
-    /// Removes files that are not among these; how many. `None`: while another process adds some, or if what is named is not known.
+    /// Removes files that are not among these; how many. None of them if what is named is not known. `None`: while another process adds some.
     pub(super) fn sweep_files(
         &self,
         named: &mut dyn FnMut() -> Result<Option<BTreeSet<Chunk>>, MetaError>,
@@ -29,7 +29,7 @@ impl Store {
             Err(fs::TryLockError::WouldBlock) => return Ok(None),
             Err(fs::TryLockError::Error(error)) => return Err(at(&path)(error)),
         }
-        let Some(named) = named()? else { return Ok(None) };
+        let Some(named) = named()? else { return Ok(Some(0)) };
         let mut removed = 0;
         for (folder, chunk) in [(CHECKPOINTS, checkpoint as fn(&str) -> Option<Chunk>), (FILES, content)] {
             let folder = self.folder.join(folder);

@@ -70,6 +70,7 @@ fn files_that_nothing_names_are_removed_and_no_others() {
     fs::create_dir(&stray).expect("made");
     let meta = store.meta().expect("a database");
     assert_eq!(store.sweep(&meta, named).expect("swept"), 0, "a file that is being added has no name yet");
+    assert_eq!(store.try_sweep(&meta, named).expect("asked"), None, "so it is to be tried again");
     drop(adding);
     assert_eq!(store.sweep(&meta, named).expect("swept"), 2);
     assert_eq!(fs::read(&kept).expect("it is kept"), b"kept");

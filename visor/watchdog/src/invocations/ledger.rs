@@ -72,6 +72,8 @@ pub(crate) struct Ledger {
     compared: files::Compared,
     /// Invocations have ended, whose files are not needed any more.
     has_ended: AtomicBool,
+    /// There may be files that nothing names any more.
+    unnamed: AtomicBool,
     swept: Mutex<Swept>,
     /// The last count of those that have not ended.
     room: Room,
@@ -187,6 +189,7 @@ impl Ledger {
             key_file: state_key,
             compared: files::Compared::default(),
             has_ended: AtomicBool::new(true),
+            unnamed: AtomicBool::new(false),
             swept,
             room: Room::default(),
             tally: Mutex::default(),

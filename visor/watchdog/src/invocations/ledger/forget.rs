@@ -18,8 +18,6 @@ const FIRST_SWEEP: Duration = Duration::from_secs(5);
 
 /// The last removal of files that nothing names.
 pub(super) struct Swept {
-    /// There may be more of them.
-    needed: bool,
     at: Instant,
     took: Duration,
 }
@@ -27,7 +25,7 @@ pub(super) struct Swept {
 impl Swept {
     /// At the start of a server.
     pub(super) fn at_start() -> Swept {
-        Swept { needed: false, at: Instant::now(), took: FIRST_SWEEP / REST }
+        Swept { at: Instant::now(), took: FIRST_SWEEP / REST }
     }
 }
 
@@ -45,14 +43,24 @@ impl Ledger {
         };
         let removed = forgotten().inspect_err(|_| self.has_ended.store(true, Ordering::Relaxed))?;
         let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        swept.needed |= removed > 0 || has_ended;
-        if !swept.needed || swept.at.elapsed() < REST * swept.took {
+        if removed > 0 || has_ended {
+            self.may_be_unnamed();
+        }
+        if swept.at.elapsed() < REST * swept.took || !self.unnamed.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
         let begin = Instant::now();
-        self.sweep()?;
-        *swept = Swept { needed: false, at: Instant::now(), took: begin.elapsed() };
-        Ok(())
+        let came = self.sweep();
+        if !matches!(came, Ok(Some(_))) {
+            self.may_be_unnamed();
+        }
+        *swept = Swept { at: Instant::now(), took: begin.elapsed() };
+        came.map(drop)
+    }
+
+    /// There may be files that nothing names any more: [`Ledger::forget`] removes them.
+    pub(crate) fn may_be_unnamed(&self) {
+        self.unnamed.store(true, Ordering::Relaxed);
     }
 
     /// How much there is. It is counted anew if that takes a small part of the time since the last count.
@@ -70,10 +78,55 @@ impl Ledger {
         Ok(tally)
     }
 
-    /// Removes the files that nothing names any more.
-    pub(crate) fn sweep(&self) -> Result<(), StoreError> {
+    /// Removes the files that nothing names any more. `None` while some are being added, or an export reads some.
+    fn sweep(&self) -> Result<Option<usize>, StoreError> {
         // With a connection of its own: many rows may be read, and others go on meanwhile.
         let meta = self.store.meta()?;
-        self.store.sweep(&meta, Start::files).map(drop)
+        self.store.try_sweep(&meta, Start::files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::state_folder::StateFolder;
+    use std::fs;
+    use tempfile::TempDir;
+
+    const KEEP: Keep = Keep { number: 10, bytes: 1 << 20, time: Duration::from_secs(3600) };
+
+    /// A ledger that has rested enough, in which nothing has ended.
+    fn ledger() -> (TempDir, Ledger) {
+        let folder = TempDir::new().expect("a folder");
+        let state = StateFolder::take(folder.path()).expect("a state folder");
+        let ledger = Ledger::open(&state, None).expect("a new one");
+        rest(&ledger);
+        ledger.forget(&KEEP).expect("looked at");
+        rest(&ledger);
+        (folder, ledger)
+    }
+
+    fn rest(ledger: &Ledger) {
+        ledger.swept.lock().expect("nothing panicked").took = Duration::ZERO;
+    }
+
+    #[test]
+    fn files_that_cannot_be_removed_while_others_are_added_are_removed_later() {
+        let (_folder, ledger) = ledger();
+        let file = ledger.store().file(&[7; 32]);
+        fs::write(&file, "named by nothing").expect("written");
+        let adding = ledger.adding().expect("begun");
+        ledger.may_be_unnamed();
+        ledger.forget(&KEEP).expect("looked at");
+        assert!(file.exists(), "a row may name it yet");
+        drop(adding);
+        rest(&ledger);
+        ledger.forget(&KEEP).expect("looked at");
+        assert!(!file.exists(), "no other end is needed");
+        // Nothing is looked at again without a reason.
+        fs::write(&file, "named by nothing").expect("written");
+        rest(&ledger);
+        ledger.forget(&KEEP).expect("looked at");
+        assert!(file.exists());
     }
 }
