@@ -293,6 +293,9 @@ fn copies_are_made_and_it_goes_back() {
     fork("m", json!({ "count": 0 })).error(400, "bad-request", "client");
     fork("m", json!({ "count": 1001 })).error(400, "bad-request", "client");
     fork("m", json!({ "ids": ["../x"] })).error(400, "bad-request", "client");
+    let twice = fork("m", json!({ "ids": ["y", "z", "y"] })).error(400, "bad-request", "client");
+    assert_eq!(twice["message"], "`y` is given twice, and each copy has an id of its own");
+    server.get("/invocations/z").error(404, "not-found", "client");
     // A copy outlives the one that it is of.
     server.post(&format!("{location}/cancel"), b"").expect(200);
     server.post(&format!("{location}/purge"), b"").expect(204);
@@ -558,11 +561,19 @@ fn there_are_no_more_than_the_operator_allows() {
     }
     server.post("/async-invoke/inbox?id=three", b"").error(429, "full", "host");
     server.post("/invocations/one/fork", b"").error(429, "full", "host");
+    let fork = |ids: &[&str]| server.post("/invocations/one/fork", json!({ "ids": ids }).to_string().as_bytes());
+    // What is there, and is not made, needs no room.
+    assert_eq!(fork(&["two"]).expect(200).json()["copies"][0]["came"], "taken");
+    fork(&["two", "three"]).error(429, "full", "host");
     // One whose client waits finds out when it comes to wait itself. Part of it has run by then.
     let refused = server.post("/invoke/inbox", b"");
     assert!(!refused.headers.contains_key("retry-after"), "{:?}", refused.headers);
     refused.error(502, "full", "host");
     named(&server, "inbox", "two");
+    server.post("/invocations/two/cancel", b"").expect(200);
+    for came in ["new", "same"] {
+        assert_eq!(fork(&["copy"]).expect(200).json()["copies"][0]["came"], came);
+    }
     server.post("/invocations/one/cancel", b"").expect(200);
     named(&server, "inbox", "three");
 }

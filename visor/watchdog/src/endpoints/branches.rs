@@ -1,5 +1,6 @@
 //! Checkpoints of a durable invocation: listed, copied to new invocations, and gone back to.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -140,6 +141,10 @@ impl Watchdog {
             .flatten()
             .map(|id| id.parse().map_err(|error: monohull_durable::InvalidId| error.to_string()));
         let ids = ids.collect::<Result<Vec<InvocationId>, _>>().map_err(ApiError::bad_request)?;
+        let mut seen = HashSet::new();
+        if let Some(twice) = ids.iter().find(|id| !seen.insert(*id)) {
+            return Err(ApiError::bad_request(format!("`{twice}` is given twice, and each copy has an id of its own")));
+        }
         let count = order.count.unwrap_or(1);
         if !(1..=COPIES_MAX).contains(&count) || ids.len() > COPIES_MAX as usize {
             return Err(ApiError::bad_request(format!("a fork makes 1 to {COPIES_MAX} copies")));
@@ -161,15 +166,14 @@ impl Watchdog {
             let _adding = ledger.adding()?;
             let kept = ledger.branch(&id, order.at.as_ref(), "forked")?;
             let mut meta = ledger.meta();
-            let named = if ids.is_empty() { count as usize } else { ids.len() };
-            if !ledger.has_room_in(&meta, named as u64, most)? {
-                return Err(full(most));
-            }
             let ids = match &key {
                 Some(key) => of_key(key)?,
                 None if ids.is_empty() => new_names(&*meta, &id, count)?,
                 None => ids,
             };
+            if !ledger.has_room_for(&meta, &ids, most)? {
+                return Err(full(most));
+            }
             let fork = Fork { id: &id, at: Some(kept.generation), copies: &ids, paused: order.paused };
             let made = match meta.fork_once(fork, request, now()).map_err(meta_kept)? {
                 Once::Now(made) => done(made, &id, kept.generation, "forked")?,
@@ -242,6 +246,18 @@ impl Watchdog {
 }
 
 impl Ledger {
+    /// Whether there is room for those of these copies that are not there. The same request again, which makes nothing twice, needs none.
+    fn has_room_for(&self, meta: &Sqlite, copies: &[InvocationId], most: u64) -> Result<bool, ApiError> {
+        if self.has_room_in(meta, copies.len() as u64, most)? {
+            return Ok(true);
+        }
+        let mut new = 0;
+        for copy in copies {
+            new += u64::from(meta.get(copy).map_err(meta_kept)?.is_none());
+        }
+        Ok(new == 0 || self.has_room_in(meta, new, most)?)
+    }
+
     /// A checkpoint of an invocation that others can go on from, whose file is as it should be: a damaged one would pause what goes on from
     /// it.
     pub(crate) fn branch(&self, id: &InvocationId, at: Option<&Point>, what: &str) -> Result<Kept, ApiError> {
