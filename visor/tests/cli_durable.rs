@@ -102,6 +102,15 @@ fn all_that_have_ended_are_removed_at_once() {
     ] {
         assert_eq!(monohull(path, wrong).status.code(), Some(2), "{wrong:?}");
     }
+    for (time, why) in [
+        ("99999999y", "`y` is none of the units us, ms, s, m, h, d"),
+        ("366d", "expected at most 365d"),
+        ("99999999999999999999s", "expected at most 365d"),
+        ("30", "expected a time, such as 500ms, 30s or 12h"),
+        ("0s", "expected a time, such as 500ms, 30s or 12h"),
+    ] {
+        refused(&purge(&["--older-than", time]), 2, why);
+    }
 }
 
 /// A state folder is copied, and what sleeps in it goes on in the copy.

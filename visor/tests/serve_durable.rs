@@ -182,6 +182,30 @@ fn a_call_may_begin_later() {
     for wrong in ["delay=soon", "at=monday", "delay=1s&at=2020-01-01T00:00:00Z"] {
         server.post(&format!("/async-invoke/inbox?{wrong}"), b"").error(400, "bad-request", "client");
     }
+    // What cannot be kept is not moved to an earlier time.
+    let says = |path: &str, message: &str| {
+        assert_eq!(server.post(path, b"").error(400, "bad-request", "client")["message"], message, "{path}");
+    };
+    let last = "is later than 2262-04-11T23:47:16Z, the last time that can be kept";
+    for at in ["2262-04-11T23:47:17Z", "9999-12-31T23:59:59Z"] {
+        says(&format!("/async-invoke/inbox?at={at}"), &format!("at {last}"));
+        let listed = server.get(&format!("/invocations?started_after={at}")).error(400, "bad-request", "client");
+        assert_eq!(listed["message"], format!("started_after {last}"));
+    }
+    for delay in ["400y", "18446744073709551615s", "99999999999999999999s"] {
+        says(&format!("/async-invoke/inbox?delay={delay}"), &format!("the end of delay {last}"));
+    }
+    says("/async-invoke/inbox?id=one&id=two", "the parameter `id` is given twice");
+    says("/async-invoke/inbox?at=2262-04-11", "at is a time such as 2027-01-31T09:00:00Z");
+    let location = began(server.post("/async-invoke/inbox?at=2262-04-11T23:47:16Z", b""));
+    assert_eq!(is_at(&server, &location, "pending")["due"], "2262-04-11T23:47:16.000Z");
+    // The same call again is no other one at another time.
+    for path in
+        ["/async-invoke/inbox?id=one&delay=1h", "/async-invoke/inbox?id=one&delay=2h", "/async-invoke/inbox?id=one"]
+    {
+        assert_eq!(began(server.post(path, b"")), "/invocations/one");
+    }
+    is_at(&server, "/invocations/one", "pending");
 }
 
 #[test]
@@ -296,6 +320,18 @@ fn copies_are_made_and_it_goes_back() {
     let twice = fork("m", json!({ "ids": ["y", "z", "y"] })).error(400, "bad-request", "client");
     assert_eq!(twice["message"], "`y` is given twice, and each copy has an id of its own");
     server.get("/invocations/z").error(404, "not-found", "client");
+    for (verb, body, why) in [
+        ("fork", r#"{"at": -1}"#, "expected the number of a checkpoint, or a label"),
+        ("fork", r#"{"at": 1.0}"#, "expected the number of a checkpoint, or a label"),
+        ("rewind", r#"{"to": null}"#, "expected the number of a checkpoint, or a label"),
+        ("fork", "null", "expected a JSON object"),
+        ("fork", " []", "expected a JSON object"),
+        ("rewind", "[1]", "expected a JSON object"),
+    ] {
+        let error = server.post(&format!("{location}/{verb}"), body.as_bytes()).error(400, "bad-request", "client");
+        let message = error["message"].as_str().expect("a text");
+        assert!(message.starts_with(&format!("the body: {why}")), "{verb} {body}: {message}");
+    }
     // A copy outlives the one that it is of.
     server.post(&format!("{location}/cancel"), b"").expect(200);
     server.post(&format!("{location}/purge"), b"").expect(204);
@@ -336,7 +372,7 @@ fn lists_are_filtered_and_come_in_pages() {
     assert_eq!(all.len(), 6, "each once: {all:?}");
     assert_eq!(all[1..], ["i4", "i3", "i2", "i1", "i0"]);
     assert!(ids("started_after=2099-01-01T00:00:00Z").0.is_empty());
-    for wrong in ["status=lost", "cursor=x", "started_after=monday", "limit=0", "x=1"] {
+    for wrong in ["status=lost", "cursor=x", "started_after=monday", "limit=0", "x=1", "limit=5&limit=2"] {
         server.get(&format!("/invocations?{wrong}")).error(400, "bad-request", "client");
     }
 }

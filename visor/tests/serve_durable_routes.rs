@@ -245,6 +245,11 @@ fn a_checkpoint_is_made_a_save_point_from_outside() {
         assert_eq!(contents["instances"][0]["threads"][0]["state"], "time", "{contents:#}");
     }
     server.get("/invocations/one/checkpoints/7").error(404, "not-found", "client");
+    for path in ["/checkpoints/18446744073709551616", "/checkpoint?at=18446744073709551616"] {
+        let neither = server.get(&format!("/invocations/one{path}")).error(400, "bad-request", "client");
+        let message = neither["message"].as_str().expect("a text");
+        assert!(message.ends_with("expected the number of a checkpoint, or a label"), "{path}: {message}");
+    }
     let rewound = server.post("/invocations/one/rewind", br#"{"to": "before the change"}"#).expect(200).json();
     assert_eq!(rewound["generation"], 2);
     let listed = server.get("/invocations/one/checkpoints").expect(200).json();

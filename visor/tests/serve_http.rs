@@ -242,6 +242,7 @@ fn a_whole_document_runs_without_being_registered() {
     for (body, status) in [
         (json!({}), 400),
         (json!({ "workflow": document }), 400),
+        (json!([document, { "text": "a b a" }]), 400),
         (json!({ "workflow": document, "inputs": { "text": "a", "more": "b" } }), 400),
         (json!({ "workflow": document, "inputs": { "text": { "base64": "?" } } }), 400),
         (json!({ "workflow": { "name": "x" } }), 422),

@@ -100,6 +100,7 @@ fn they_are_defined_shown_and_removed() {
     }
     put("a.b", &order).error(400, "bad-request", "client");
     put("other", &json!({ "cron": "* * * * *" })).error(400, "bad-request", "client");
+    put("other", &json!(["echo", "* * * * *", "UTC", "skip", { "in": "x" }])).error(400, "bad-request", "client");
     server.get("/schedules/other").error(404, "not-found", "client");
     let error = server.ask("DELETE", "/workflows/echo", b"").error(409, "conflict", "client");
     assert!(error["message"].as_str().is_some_and(|message| message.contains("monthly")), "{error:#}");

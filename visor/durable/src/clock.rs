@@ -29,10 +29,38 @@ impl Clock for WallClock {
     }
 }
 
-/// A time as RFC 3339 has it, with any offset from UTC, in ns since 1970. What is earlier than that is 0. `None` if the text is none.
-pub fn time_of(text: &str) -> Option<u64> {
-    let time: jiff::Timestamp = text.parse().ok()?;
-    Some(u64::try_from(time.as_nanosecond().max(0)).unwrap_or(u64::MAX))
+/// The last second (ns since 1970) that a row can have: times are signed numbers of 64 bits there.
+pub const LAST_TIME: u64 = i64::MAX as u64 / NS_PER_S * NS_PER_S;
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// A time that cannot be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoTime {
+    /// It is none.
+    #[error("is a time such as 2027-01-31T09:00:00Z")]
+    Other,
+    /// It is later than [`LAST_TIME`].
+    #[error("is later than 2262-04-11T23:47:16Z, the last time that can be kept")]
+    TooLate,
+}
+
+/// A time as RFC 3339 has it, with any offset from UTC, in ns since 1970. What is earlier than that is 0.
+pub fn time_of(text: &str) -> Result<u64, NoTime> {
+    match text.parse::<jiff::Timestamp>() {
+        Ok(time) => match u64::try_from(time.as_nanosecond().max(0)) {
+            Ok(time) if time <= LAST_TIME => Ok(time),
+            _ => Err(NoTime::TooLate),
+        },
+        Err(_) if is_beyond(text).unwrap_or(false) => Err(NoTime::TooLate),
+        Err(_) => Err(NoTime::Other),
+    }
+}
+
+/// Whether a text is a time of the last hours that RFC 3339 has, which may be later than the last one that can be reckoned with.
+fn is_beyond(text: &str) -> Option<bool> {
+    let pieces = jiff::fmt::temporal::Pieces::parse(text).ok()?;
+    let time = pieces.date().to_datetime(pieces.time()?);
+    Some(time.year() > 0 && pieces.to_numeric_offset()?.to_timestamp(time).is_err())
 }
 
 /// One that shows what it was set to: for tests, in which thirty days pass at once.
@@ -73,12 +101,31 @@ mod tests {
 
     #[test]
     fn a_time_may_have_any_offset() {
-        assert_eq!(time_of("1970-01-01T00:00:01.5Z"), Some(1_500_000_000));
-        assert_eq!(time_of("1970-01-01T01:00:01+01:00"), Some(1_000_000_000));
-        assert_eq!(time_of("1969-12-31T19:00:02-05:00"), Some(2_000_000_000));
-        assert_eq!(time_of("1969-12-31T00:00:00Z"), Some(0));
+        assert_eq!(time_of("1970-01-01T00:00:01.5Z"), Ok(1_500_000_000));
+        assert_eq!(time_of("1970-01-01T01:00:01+01:00"), Ok(1_000_000_000));
+        assert_eq!(time_of("1969-12-31T19:00:02-05:00"), Ok(2_000_000_000));
+        assert_eq!(time_of("1969-12-31T00:00:00Z"), Ok(0));
         for wrong in ["", "soon", "1970-01-01", "1970-01-01T00:00:00", "1970-13-01T00:00:00Z"] {
-            assert_eq!(time_of(wrong), None, "{wrong}");
+            assert_eq!(time_of(wrong), Err(NoTime::Other), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_a_row_cannot_have_is_refused() {
+        assert_eq!(time_of("2262-04-11T23:47:16Z"), Ok(LAST_TIME));
+        assert!(i64::try_from(LAST_TIME).is_ok());
+        for late in [
+            "2262-04-11T23:47:16.1Z",
+            "2262-04-11T23:47:17Z",
+            "2554-07-22T00:00:00Z",
+            "9999-12-31T23:59:59Z",
+            "9999-12-31T23:59:59-12:00",
+        ] {
+            assert_eq!(time_of(late), Err(NoTime::TooLate), "{late}");
+        }
+        // What is no time is none in those hours either.
+        for wrong in ["9999-12-31T23:59:59", "9999-12-32T23:59:59Z", "10000-01-01T00:00:00Z"] {
+            assert_eq!(time_of(wrong), Err(NoTime::Other), "{wrong}");
         }
     }
 

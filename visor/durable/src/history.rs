@@ -56,7 +56,7 @@ pub struct Kept {
 
 /// A checkpoint, as a command or a request names it: its number, or the label that a function has given it.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected the number of a checkpoint, or a label")]
 pub enum Point {
     /// Its number.
     Generation(u64),

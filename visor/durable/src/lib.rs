@@ -79,7 +79,7 @@ mod versions;
 
 pub use children::{Child, Children, Family, Lost, OUTCOMES_MAX, Outcome};
 pub use chunks::{Chunk, ChunkError, ChunkKind, Chunks, named_chunks};
-pub use clock::{Clock, SetClock, WallClock, nap, time_of};
+pub use clock::{Clock, LAST_TIME, NoTime, SetClock, WallClock, nap, time_of};
 pub use exported::{Export, ExportError, Exported, ExportedMail, is_export};
 pub use hints::{Hints, NoHints, Poked};
 pub use history::{

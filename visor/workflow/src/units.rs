@@ -5,19 +5,15 @@ use std::time::Duration;
 /// The longest duration a workflow file may name: a year.
 pub const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// The units of durations, and the microseconds that each has.
+pub const UNITS_OF_TIME: [(&str, u64); 6] =
+    [("us", 1), ("ms", 1000), ("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000), ("d", 86_400_000_000)];
+
 /// Reads `500us`, `250ms`, `30s`, `2m`, `1h`, `30d`. `None` if it is none of these or longer than [`DURATION_MAX`].
 pub fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
-    let duration = match unit {
-        "us" => Duration::from_micros(number),
-        "ms" => Duration::from_millis(number),
-        "s" => Duration::from_secs(number),
-        "m" => Duration::from_secs(number.checked_mul(60)?),
-        "h" => Duration::from_secs(number.checked_mul(3600)?),
-        "d" => Duration::from_secs(number.checked_mul(24 * 3600)?),
-        _ => return None,
-    };
-    (duration <= DURATION_MAX).then_some(duration)
+    let (_, microseconds) = UNITS_OF_TIME.into_iter().find(|(name, _)| *name == unit)?;
+    Some(Duration::from_micros(number.checked_mul(microseconds)?)).filter(|duration| *duration <= DURATION_MAX)
 }
 
 /// Reads `4096B`, `512KiB`, `64MiB`, `2GiB`, `1TiB` as bytes.

@@ -27,7 +27,10 @@ impl Watchdog {
         let [] = call.parameters([])?;
         self.refuse_if_not_durable(&call.name)?;
         let id = id_of(&call.name)?;
-        let at = call.slot.parse::<Point>().map_err(|why| ApiError::not_found(format!("no checkpoint: {why}")))?;
+        let at = call
+            .slot
+            .parse::<Point>()
+            .map_err(|why| ApiError::bad_request(format!("the last part of the path: {why}")))?;
         let redactor = self.secrets.redactor();
         let document = self.with_ledger(move |_, ledger| ledger.contents(&id, &at, &redactor)).await?;
         Ok(json(Response::builder(), &document))

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::endpoints::known::unknown;
+use crate::endpoints::object_of;
 use crate::endpoints::registered::no_content;
 use crate::http::answer::Answer;
 use crate::http::error::{ApiError, json};
@@ -255,7 +256,7 @@ impl Watchdog {
         let received = self.body_of(call, ORDER_MAX).await?;
         let bytes = received.content.read().map_err(|error| ApiError::host(error.to_string()))?;
         let text = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
-        serde_json::from_slice(text).map_err(|error| ApiError::bad_request(format!("the body: {error}")))
+        object_of(text).map_err(|error| ApiError::bad_request(format!("the body: {error}")))
     }
 }
 

@@ -320,7 +320,7 @@ impl Wanted {
         let statuses = status.into_iter().flat_map(|status| status.split(',')).map(named).collect::<Result<_, _>>()?;
         let time = |text: &str| {
             let time = monohull_durable::time_of(text);
-            time.ok_or_else(|| ApiError::bad_request("started_after is a time such as 2027-01-31T09:00:00Z"))
+            time.map_err(|error| ApiError::bad_request(format!("started_after {error}")))
         };
         let started_after = started_after.map(time).transpose()?;
         Ok(Wanted { workflow, statuses, started_after, before: cursor.map(Place::of).transpose()? })

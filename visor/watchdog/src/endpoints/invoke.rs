@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use humantime::DurationError;
 use hyper::StatusCode;
 use hyper::body::Body as _;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use hyper::http::Response;
-use monohull_durable::{InvocationId, Meta as _, Started};
+use monohull_durable::{InvocationId, LAST_TIME, Meta as _, NoTime, Started, time_of};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -15,6 +16,7 @@ use serde_json::value::RawValue;
 use crate::clock::Moment;
 use crate::endpoints::durable::{full, id_of_key, idempotency_key};
 use crate::endpoints::invocations::output as output_of;
+use crate::endpoints::object_of;
 use crate::endpoints::registered::DOCUMENT_MAX;
 use crate::execution::basis::may_begin_again;
 use crate::execution::run::{Inputs, Task, Wait};
@@ -199,7 +201,7 @@ impl Watchdog {
         let Received { content, hold } = self.body_of(call, self.settings.body).await?;
         let ready = self.blocking(move |registry| {
             let bytes = content.read().map_err(|error| ApiError::host(error.to_string()))?;
-            let request: RunRequest<'_> = serde_json::from_slice(&bytes).map_err(|error| {
+            let request: RunRequest<'_> = object_of(&bytes).map_err(|error| {
                 ApiError::bad_request(format!("the body is not {{\"workflow\": {{…}}, \"inputs\": {{…}}}}: {error}"))
             })?;
             let document = request.workflow.get().as_bytes();
@@ -352,14 +354,15 @@ fn due(delay: Option<&str>, at: Option<&str>) -> Result<Option<u64>, ApiError> {
     match (delay, at) {
         (None, None) => Ok(None),
         (Some(delay), None) => {
-            let delay = humantime::parse_duration(delay);
-            let delay = delay.map_err(|_| ApiError::bad_request("delay is a time such as 10s or 2h"))?;
-            Ok(Some(now().saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX))))
+            let too_late = || ApiError::bad_request(format!("the end of delay {}", NoTime::TooLate));
+            let delay = humantime::parse_duration(delay).map_err(|error| match error {
+                DurationError::NumberOverflow => too_late(),
+                _ => ApiError::bad_request("delay is a time such as 10s or 2h"),
+            })?;
+            let due = u64::try_from(delay.as_nanos()).ok().and_then(|delay| now().checked_add(delay));
+            due.filter(|due| *due <= LAST_TIME).map(Some).ok_or_else(too_late)
         }
-        (None, Some(at)) => {
-            let at = monohull_durable::time_of(at);
-            Ok(Some(at.ok_or_else(|| ApiError::bad_request("at is a time such as 2027-01-31T09:00:00Z"))?))
-        }
+        (None, Some(at)) => time_of(at).map(Some).map_err(|error| ApiError::bad_request(format!("at {error}"))),
         (Some(_), Some(_)) => Err(ApiError::bad_request("a call has `delay` or `at`, not both")),
     }
 }

@@ -24,11 +24,21 @@ use std::sync::Arc;
 use hyper::http::Response;
 use hyper::{Method, StatusCode};
 use monohull_abi::callback::Told;
+use serde::Deserialize;
+use serde::de::Error as _;
 
 use crate::http::answer::Answer;
 use crate::http::error::ApiError;
 use crate::http::routes::{Call, Route};
 use crate::service::Watchdog;
+
+/// A body that is a JSON object. A list of its values in their order would be taken for one.
+fn object_of<'d, T: Deserialize<'d>>(body: &'d [u8]) -> Result<T, serde_json::Error> {
+    match body.trim_ascii_start().first() {
+        Some(b'{') => serde_json::from_slice(body),
+        _ => Err(serde_json::Error::custom("expected a JSON object")),
+    }
+}
 
 impl Watchdog {
     /// Answers a request that may be answered.

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::endpoints::known::date;
+use crate::endpoints::object_of;
 use crate::endpoints::registered::no_content;
 use crate::execution::schedules::given;
 use crate::http::answer::Answer;
@@ -117,7 +118,7 @@ impl Watchdog {
         let received = self.body_of(call, BODY_MAX).await?;
         let put = self.with_ledger(move |watchdog, ledger| {
             let bytes = received.content.read().map_err(|error| ApiError::host(error.to_string()))?;
-            let order: Order<'_> = serde_json::from_slice(&bytes).map_err(|error| {
+            let order: Order<'_> = object_of(&bytes).map_err(|error| {
                 ApiError::bad_request(format!("the body is not {{\"workflow\": …, \"cron\": …, …}}: {error}"))
             })?;
             let (definition, times) = watchdog.definition(&order)?;

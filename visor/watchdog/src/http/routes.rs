@@ -164,7 +164,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// The value of a parameter behind the `?`. Parameters we do not know are an error, as a slip of the keyboard would
-    /// otherwise go unnoticed.
+    /// otherwise go unnoticed, and so is one that is given twice.
     pub(crate) fn parameters<const N: usize>(&self, known: [&'static str; N]) -> Result<[Option<String>; N], ApiError> {
         let mut values = [const { None }; N];
         for pair in self.request.uri().query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
@@ -173,6 +173,9 @@ impl Call {
             let index = index.ok_or_else(|| {
                 ApiError::bad_request(format!("no parameter is called {}", monohull_report::text::quoted(name)))
             })?;
+            if values[index].is_some() {
+                return Err(ApiError::bad_request(format!("the parameter `{name}` is given twice")));
+            }
             values[index] = Some(decoded(&value.replace('+', " "))?);
         }
         Ok(values)
