@@ -571,3 +571,86 @@ fn an_environment_variable_that_looks_like_a_secret_is_warned_about() {
     let shown = shown(&both.mistakes);
     assert!(shown[0].contains("`KEY` is in `env` too") && shown[1].contains("no name for"), "{shown:?}");
 }
+
+/// A workflow of these steps, each of the one function, with these fields at its end.
+fn of_steps(steps: &[&str], fields: &str) -> String {
+    let steps: Vec<String> = steps.iter().map(|step| format!(r#"{{"function":"f",{step}}}"#)).collect();
+    format!(r#"{{"name":"w","functions":{{"f":{{"image":"f.so"}}}},"steps":[{}]{fields}}}"#, steps.join(","))
+}
+
+/// What is found, without places and expectations, and whether there is a plan.
+fn found(steps: &[&str], fields: &str) -> (Vec<String>, bool) {
+    let checked = check_bytes(Path::new("w.json"), of_steps(steps, fields).as_bytes());
+    (checked.mistakes.iter().map(|mistake| mistake.message.clone()).collect(), checked.plan.is_some())
+}
+
+#[test]
+fn an_output_that_nothing_fills_fails_each_run() {
+    let steps = [r#""name":"a","takes":["text"],"fills":["total"]"#];
+    let text = of_steps(&steps, r#","inputs":["text"],"outputs":["totl"]"#);
+    let column = text.find("\"totl\"").expect("it is there") + 1;
+    one_mistake(
+        &text,
+        column,
+        "no step may fill output `totl`: none has it in `fills`, did you mean `total`?",
+        "a slot that a step fills",
+    );
+    // An input fills it, a beginning may, and so may a step without a list.
+    let none = (Vec::new(), true);
+    assert_eq!(found(&steps, r#","inputs":["text"],"outputs":["text","total"]"#), none);
+    assert_eq!(found(&[r#""name":"a","fills":["t*"]"#], r#","outputs":["total"]"#), none);
+    assert_eq!(found(&[r#""name":"a","fills":["t.{index}"]"#], r#","outputs":["t.0"]"#), none);
+    assert_eq!(found(&[r#""name":"a","fills":[]"#, r#""name":"b""#], r#","outputs":["total"]"#), none);
+}
+
+#[test]
+fn slots_that_nothing_fills_or_takes_are_noted() {
+    let fills = r#""name":"a","takes":["text"],"fills":["part.*"]"#;
+    let inputs = r#","inputs":["text"],"unread":"ignore""#;
+    let noted = |step: &str, message: &str| {
+        let message = format!("nothing fills slot {message}");
+        assert_eq!(found(&[fills, step], inputs), (vec![message], true), "{step}");
+    };
+    let why = "it is no input, and no step has it in `fills`";
+    noted(r#""name":"b","takes":["texts"],"fills":[]"#, &format!("`texts`: {why}, did you mean `text`?"));
+    noted(r#""name":"b","takes":["other.*"],"fills":[]"#, &format!("`other.*`: {why}"));
+    noted(r#""name":"b","takes":[],"stdin":"log","fills":[]"#, &format!("`log`: {why}"));
+    noted(
+        r#""name":"b","takes":[],"stdin":"text","instances":2,"fills":[]"#,
+        &format!("`text`: {why}, did you mean `text`?"),
+    );
+    let each = r#""name":"b","after":["a"],"takes":[],"instances":{"each":"piece.*","max":3},"fills":[]"#;
+    noted(each, &format!("`piece.*`: {why}"));
+    for right in [
+        r#""name":"b","takes":["part.7","p*","part.{index}"],"stdin":"part.1","fills":[]"#,
+        r#""name":"b","takes":["other.*"]"#,
+        r#""name":"b","takes":["request"],"fills":["reply"],"handles":"e""#,
+        r#""name":"b","takes":["own"],"fills":["own"]"#,
+    ] {
+        assert_eq!(found(&[fills, right], inputs), (Vec::new(), true), "{right}");
+    }
+
+    let taken = [r#""name":"a","takes":["text"],"fills":[]"#];
+    let message = "no step may take input `texts`: none has it in `takes`, did you mean `text`?";
+    assert_eq!(found(&taken, r#","inputs":["texts","text"]"#), (vec![message.to_owned()], true));
+    assert_eq!(found(&taken, r#","inputs":["texts","text"],"unread":"ignore""#), (Vec::new(), true));
+    assert_eq!(found(&taken, r#","inputs":["texts","text"],"outputs":["texts"]"#), (Vec::new(), true));
+    assert_eq!(found(&[r#""name":"a","takes":[],"stdin":"text""#], r#","inputs":["text"]"#), (Vec::new(), true));
+    assert_eq!(found(&[r#""name":"a","takes":[]"#, r#""name":"b""#], r#","inputs":["text"]"#), (Vec::new(), true));
+}
+
+/// A step ends before those after it start, so what they alone fill comes too late for it.
+#[test]
+fn what_only_later_steps_fill_is_noted() {
+    let first = r#""name":"a","takes":["back"],"fills":["on"]"#;
+    let middle = r#""name":"b","after":["a"],"takes":["on"],"fills":["further"]"#;
+    let last = r#""name":"c","after":["b"],"takes":["further"],"fills":["back"]"#;
+    let message = "only steps after step `a` fill slot `back`".to_owned();
+    assert_eq!(found(&[first, middle, last], ""), (vec![message], true));
+    let beside = r#""name":"d","takes":[],"fills":["back"]"#;
+    assert_eq!(found(&[first, middle, last, beside], ""), (Vec::new(), true));
+    assert_eq!(found(&[first, middle, last], r#","inputs":["back"],"unread":"ignore""#), (Vec::new(), true));
+    // Each of two steps at the same time may begin with its half.
+    let other = r#""name":"b","takes":["on"],"fills":["back"]"#;
+    assert_eq!(found(&[first, other], ""), (Vec::new(), true));
+}

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use super::bounds::INSTANCES_MAX;
 use super::effects;
+use super::flow;
 use super::plan::{self, Instances, Plan};
 use super::reader::{At, Reader};
 use super::server::Server;
@@ -62,6 +63,12 @@ fn check_text(reader: &mut Reader<'_>, folder: &Path) -> Option<Plan> {
     effects::check(reader, &shape.steps);
     check_files(reader, &shape);
     check_http(reader, &shape);
+    // What is wrong already would be told once more, as a slot that nothing fills.
+    if !reader.has_errors() {
+        let after: Vec<Vec<usize>> =
+            steps.iter().map(|step| step.after.iter().map(|name| name.value.0).collect()).collect();
+        flow::check(reader, &shape, &after, &order);
+    }
     // Cycles left steps out of the order; they have been noted.
     (!reader.has_errors()).then(|| make_plan(shape, &steps, &order, folder))
 }
@@ -146,7 +153,7 @@ fn check_files(reader: &mut Reader<'_>, shape: &Shape<'_>) {
 /// Notes slots of `http` that are not filled from outside, or do not leave the workflow.
 fn check_http(reader: &mut Reader<'_>, shape: &Shape<'_>) {
     let Some(http) = &shape.http else { return };
-    let inputs = || shape.inputs.iter().map(|input| input.slot.as_str());
+    let inputs = || shape.inputs.iter().map(|input| input.value.slot.as_str());
     if !inputs().any(|slot| slot == http.request.value) {
         let hint = suggestion(http.request.value, inputs());
         let message = format!("the workflow has no input slot {}{hint}", quoted(http.request.value));
@@ -155,7 +162,7 @@ fn check_http(reader: &mut Reader<'_>, shape: &Shape<'_>) {
         let message = format!("the workflow has {} inputs, and a request fills one slot", shape.inputs.len());
         reader.error(http.request.at, message, "the only slot of `inputs`".to_owned());
     }
-    let outputs = || shape.outputs.iter().map(|output| output.slot.as_str());
+    let outputs = || shape.outputs.iter().map(|output| output.value.slot.as_str());
     if !outputs().any(|slot| slot == http.response.value) {
         let hint = suggestion(http.response.value, outputs());
         let message = format!("the workflow has no output slot {}{hint}", quoted(http.response.value));
@@ -259,6 +266,11 @@ fn note_cycle(reader: &mut Reader<'_>, steps: &[Step<'_>], resolved: &[Resolved<
     reader.error(at.at, message, "an order in which the steps can run".to_owned());
 }
 
+/// Without their places.
+fn values<T>(all: Vec<At<T>>) -> Vec<T> {
+    all.into_iter().map(|one| one.value).collect()
+}
+
 fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folder: &Path) -> Plan {
     // Only functions that steps run are kept, so that nothing else need be there to run the workflow.
     let used: HashSet<usize> = resolved.iter().map(|step| step.function).collect();
@@ -288,9 +300,9 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
             timeout: step.timeout,
             retry: step.retry,
             memory: step.memory,
-            stdin: step.stdin,
-            takes: step.takes,
-            fills: step.fills,
+            stdin: step.stdin.map(|slot| slot.value.to_owned()),
+            takes: step.takes.map(values),
+            fills: step.fills.map(values),
             files: step.files.map(|points| points.iter().map(|point| point.value.to_owned()).collect()),
             handles: step.handles.map(|effect| effect.value.to_owned()),
             performs: step.performs.map(|effects| effects.iter().map(|effect| effect.value.to_owned()).collect()),
@@ -303,8 +315,8 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         name: shape.name,
         functions,
         steps,
-        inputs: shape.inputs.into_iter().map(at_folder).collect(),
-        outputs: shape.outputs,
+        inputs: values(shape.inputs).into_iter().map(at_folder).collect(),
+        outputs: values(shape.outputs),
         http: shape.http.map(|http| plan::Http {
             request: http.request.value.to_owned(),
             response: http.response.value.to_owned(),

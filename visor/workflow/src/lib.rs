@@ -9,6 +9,7 @@
 //!   source     text ⇄ line and column; a mistake           reader   reads one JSON value, notes what is wrong
 //!   units      "30s", "64MiB"                              shape    the fields of every object
 //!   check      names, cycles, order ──▶ plan               set      arguments from the command line
+//!   effects    who handles what is asked for               flow     slots that cannot be filled or taken
 //!   files      what the file refers to: reports about it at its place in the text
 //!   server     what a check asks a server             grants   what a server's operator gives to workflows
 //!   places     from a document made of the file back to the file
@@ -44,6 +45,7 @@ mod check;
 pub mod document;
 mod effects;
 mod files;
+mod flow;
 pub mod grants;
 mod places;
 pub mod plan;

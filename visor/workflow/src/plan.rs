@@ -233,6 +233,11 @@ impl SlotRule {
         }
     }
 
+    /// As the file has it.
+    pub fn text(&self) -> String {
+        format!("{}{}", self.name, if self.prefix { "*" } else { "" })
+    }
+
     fn of(&self, index: u32) -> SlotPattern {
         let name = self.name.replace(INDEX, &index.to_string());
         if self.prefix { SlotPattern::Prefix(name) } else { SlotPattern::Name(name) }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use jsonc_parser::ast::Value;
-use jsonc_parser::common::Ranged;
+use jsonc_parser::common::{Range, Ranged};
 use monohull_abi::types::SLOT_NAME_MAX;
 
 use crate::bounds;
@@ -25,21 +25,24 @@ pub(crate) struct Http<'a> {
 /// A slot at the workflow's border, with the fields of inputs and of outputs.
 struct Slot {
     name: String,
+    at: Range,
     path: Option<PathBuf>,
     content_type: Option<String>,
 }
 
 impl Reader<'_> {
     /// Reads `inputs`.
-    pub(super) fn inputs(&mut self, value: Option<&Value<'_>>) -> Vec<Input> {
+    pub(super) fn inputs(&mut self, value: Option<&Value<'_>>) -> Vec<At<Input>> {
         let slots = self.slots(value, "inputs", INPUT);
-        slots.into_iter().map(|slot| Input { slot: slot.name, path: slot.path }).collect()
+        slots.into_iter().map(|slot| At { value: Input { slot: slot.name, path: slot.path }, at: slot.at }).collect()
     }
 
     /// Reads `outputs`.
-    pub(super) fn outputs(&mut self, value: Option<&Value<'_>>) -> Vec<Output> {
+    pub(super) fn outputs(&mut self, value: Option<&Value<'_>>) -> Vec<At<Output>> {
         let slots = self.slots(value, "outputs", OUTPUT);
-        slots.into_iter().map(|slot| Output { slot: slot.name, content_type: slot.content_type }).collect()
+        let output =
+            |slot: Slot| At { value: Output { slot: slot.name, content_type: slot.content_type }, at: slot.at };
+        slots.into_iter().map(output).collect()
     }
 
     /// Reads `inputs` or `outputs`: slot names, bare or in objects.
@@ -65,7 +68,7 @@ impl Reader<'_> {
             };
             if let Some(name) = name {
                 names.push(name);
-                slots.push(Slot { name: name.value.to_owned(), path, content_type });
+                slots.push(Slot { name: name.value.to_owned(), at: name.at, path, content_type });
             }
         }
         self.each_once(names, &format!("`{field}`"));
@@ -114,11 +117,12 @@ impl Reader<'_> {
     }
 
     /// Reads a list of slots that a step may use.
-    pub(super) fn slot_rules(&mut self, value: &Value<'_>, what: &str) -> Vec<SlotRule> {
+    pub(super) fn slot_rules(&mut self, value: &Value<'_>, what: &str) -> Vec<At<SlotRule>> {
         let Some(array) = self.array(value, what, "an array of slots") else { return Vec::new() };
         let entry = format!("an entry of {what}");
         let names: Vec<_> = array.elements.iter().filter_map(|element| self.slot_name(element, &entry)).collect();
-        self.each_once(names, what).iter().map(|name| SlotRule::parse(name.value)).collect()
+        let names = self.each_once(names, what).into_iter();
+        names.map(|name| At { value: SlotRule::parse(name.value), at: name.at }).collect()
     }
 
     pub(super) fn slot_name<'a>(&mut self, value: &'a Value<'a>, what: &str) -> Option<At<&'a str>> {
