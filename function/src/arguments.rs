@@ -71,7 +71,8 @@ pub fn arguments() -> &'static [(String, Value)] {
     unsafe { &*known }
 }
 
-/// An argument is missing or is not what the function expects. The workflow file is at fault.
+/// An argument is missing or is not what the function expects. The workflow file is at fault. If `main` returns it, no other attempt follows, as of a
+/// [`Permanent`](crate::Permanent).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArgError(String);
 
@@ -107,9 +108,10 @@ pub fn try_arg<T: DeserializeOwned>(name: &str) -> Result<T, ArgError> {
     find(arguments(), name)
 }
 
-/// The step's argument `name`, read as a `T`. Ends the function as failed if it is missing or of another type.
+/// The step's argument `name`, read as a `T`. Ends the function as failed if it is missing or of another type. No other attempt follows: it would have the
+/// same arguments.
 pub fn arg<T: DeserializeOwned>(name: &str) -> T {
-    try_arg(name).unwrap_or_else(|error| end::fail(AbortKind::Error, format_args!("{error}")))
+    try_arg(name).unwrap_or_else(|error| end::fail(AbortKind::Permanent, format_args!("{error}")))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ pub use monohull_abi::types::AbortKind;
 
 use crate::backoff::{FIRST, LONGEST};
 use crate::durable::{self, EventError};
-use crate::{Permanent, branch, send};
+use crate::{ArgError, Permanent, branch, send};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,7 +19,8 @@ use monohull_abi::Errno;
 
 /// Ends the instance with an error, its sources, and whether a retry could succeed.
 pub fn fail_with(error: &(dyn Error + 'static)) -> ! {
-    let kind = if error.is::<Permanent>() { AbortKind::Permanent } else { AbortKind::Error };
+    let is_permanent = error.is::<Permanent>() || error.is::<ArgError>();
+    let kind = if is_permanent { AbortKind::Permanent } else { AbortKind::Error };
     fail(kind, format_args!("{}", words(error)))
 }
 

@@ -51,9 +51,9 @@ pub(crate) fn exit(status: i32) -> ! {
     }
 }
 
-/// Ends the instance as failed, with a text for the report.
+/// Ends the instance as panicked, with a text for the report, which has the place and its callers.
 pub(crate) fn abort(text: &str) -> ! {
     loop {
-        call(number::ABORT, [AbortKind::Error as u64, text.as_ptr() as u64, text.len() as u64]);
+        call(number::ABORT, [AbortKind::Panic as u64, text.as_ptr() as u64, text.len() as u64]);
     }
 }

@@ -212,13 +212,23 @@ fn panic() {
 
 #[test]
 fn return_error() {
-    function_fails("return-error", "error").says("invalid digit found in string").attempts(1);
+    let failed = function_fails("return-error", "error").says("invalid digit found in string").attempts(1);
+    // Where `main` has returned it is no news.
+    assert_eq!((failed.error.get("ip"), failed.error.get("backtrace")), (None, None), "{:#}", failed.error);
 }
 
 #[test]
 fn permanent_error() {
     let failed = function_fails("permanent-error", "permanent").says("invalid digit found in string").attempts(1);
     assert!(failed.report["steps"][0]["instances"][0].get("failed_attempts").is_none());
+}
+
+/// Each attempt has the same arguments.
+#[test]
+fn wrong_argument() {
+    let failed = function_fails("wrong-argument", "permanent").attempts(1);
+    let failed = failed.says("argument `nap`: invalid value: integer `-1`, expected u64");
+    assert_eq!((failed.error.get("ip"), failed.error.get("backtrace")), (None, None), "{:#}", failed.error);
 }
 
 /// The list is the same in each attempt.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum FailureKind {
     /// `main` returned an error.
     Error,
-    /// `main` returned an error that another attempt would not avoid. It is never tried again, so workflow files cannot name
-    /// it.
+    /// `main` returned an error that another attempt would not avoid, or an argument of the step is wrong. It is never tried again,
+    /// so workflow files cannot name it.
     #[schemars(skip)]
     Permanent,
     /// The function panicked.

@@ -104,7 +104,10 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
             Failure::new(FailureKind::MemoryLimit, text)
         }
     };
-    add_place_of_call(instance, call, &mut failure);
+    // An error that `main` returns, or that a program ends with by name, is told there: how it came to be is not on the stack any more.
+    if !matches!(kind, AbortKind::Error | AbortKind::Permanent) {
+        add_place_of_call(instance, call, &mut failure);
+    }
     domain.end(instance, Err(Box::new(failure)));
     Outcome { tag: Outcome::ENDED, value: 0 }
 }
