@@ -110,6 +110,15 @@ pub struct Times {
     zone: TimeZone,
 }
 
+/// The fields of a cron expression, and what may stand there, alone and in lists, ranges and steps.
+const FIELDS: [(&str, &str); 5] = [
+    ("minute", "`*` or 0 to 59"),
+    ("hour", "`*` or 0 to 23"),
+    ("day of the month", "`*` or 1 to 31"),
+    ("month", "`*`, 1 to 12, or JAN to DEC"),
+    ("day of the week", "`*`, 0 to 7, or SUN to SAT"),
+];
+
 impl Times {
     /// The times of an expression in a zone.
     pub fn new(cron: &str, zone: &str) -> Result<Times, InvalidSchedule> {
@@ -120,7 +129,20 @@ impl Times {
             return Err(wrong(why.to_owned()));
         }
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let cron = parser.parse(cron).map_err(|error| wrong(error.to_string()))?;
+        let cron = parser.parse(cron).map_err(|error| {
+            // The parser does not say in which field it is.
+            let is_wrong = |field: usize, text: &str| {
+                let mut alone = ["*"; FIELDS.len()];
+                alone[field] = text;
+                parser.parse(&alone.join(" ")).is_err()
+            };
+            let fields = FIELDS.iter().zip(cron.split_ascii_whitespace()).enumerate();
+            let first = fields.into_iter().find(|(field, (_, text))| is_wrong(*field, text));
+            wrong(match first {
+                Some((_, ((name, expected), text))) => format!("the {name} is `{text}`, expected {expected}"),
+                None => error.to_string(),
+            })
+        })?;
         let zone = match zone {
             "UTC" => TimeZone::UTC,
             _ => TimeZone::get(zone).map_err(|_| InvalidSchedule::Zone(zone.to_owned()))?,
@@ -356,6 +378,16 @@ mod tests {
             ["", "* * * *", "* * * * * *", "@daily", "60 * * * *", "* 24 * * *", "a * * * *", "* * ? * *", &long]
         {
             assert!(matches!(Times::new(wrong, "UTC"), Err(InvalidSchedule::Cron(_))), "{wrong}");
+        }
+        for (wrong, field) in [
+            ("61 * * * *", "minute is `61`, expected `*` or 0 to 59"),
+            ("0 */0 * * *", "hour is `*/0`, expected `*` or 0 to 23"),
+            ("0 0 32 * *", "day of the month is `32`, expected `*` or 1 to 31"),
+            ("0 0 1 JUX *", "month is `JUX`, expected `*`, 1 to 12, or JAN to DEC"),
+            ("0 0 * * 1-9", "day of the week is `1-9`, expected `*`, 0 to 7, or SUN to SAT"),
+        ] {
+            let error = Times::new(wrong, "UTC").expect_err("it is wrong").to_string();
+            assert_eq!(error, format!("the cron expression: the {field}"));
         }
         assert_eq!(Times::new("0 0 30 2 *", "UTC").expect("well formed").next(at(from), false), None);
         assert!(matches!(Times::new("* * * * *", "Mars/Base"), Err(InvalidSchedule::Zone(_))));

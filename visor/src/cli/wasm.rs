@@ -141,7 +141,7 @@ fn is_script(path: &Path) -> bool {
 pub(super) fn module(tools: &Path, program: &Path) -> Result<Vec<u8>, BuildError> {
     let bytes = read(program)?;
     if !is_script(program) {
-        return Ok(bytes);
+        return if bytes.starts_with(&MAGIC) { Ok(bytes) } else { Err(no_program(program, &bytes)) };
     }
     let name = program.file_name().unwrap_or_default().as_encoded_bytes();
     let mut module = read(&tools.join(INTERPRETER))?;
@@ -150,6 +150,19 @@ pub(super) fn module(tools: &Path, program: &Path) -> Result<Vec<u8>, BuildError
     module.extend(leb128(section.len()));
     module.extend(section);
     Ok(module)
+}
+
+/// A file that is called as a WebAssembly program, and is none.
+fn no_program(program: &Path, bytes: &[u8]) -> BuildError {
+    const SHOWN: usize = 16;
+    let why = match bytes.is_empty() {
+        true => "it is no WebAssembly program: it is empty".to_owned(),
+        false => {
+            let begin = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).escape_debug().to_string();
+            format!("it is no WebAssembly program: it begins with `{begin}`")
+        }
+    };
+    BuildError::WasiCompiler { program: program.to_path_buf(), why }
 }
 
 /// A number as WebAssembly has it.

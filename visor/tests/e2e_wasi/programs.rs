@@ -238,8 +238,10 @@ pub(super) fn refused(name: &str, bytes: &[u8]) -> String {
 #[test]
 fn what_is_no_program_is_refused() {
     let whole = wat::parse_str("(module (func (export \"_start\")))").expect("a right program");
-    refused("app.wasm", b"");
-    refused("app.wasm", b"no program at all");
+    let said = refused("app.wasm", b"");
+    assert!(said.contains("it is no WebAssembly program: it is empty"), "{said}");
+    let said = refused("app.wasm", b"no program\n at all, but a text");
+    assert!(said.contains(r"it is no WebAssembly program: it begins with `no program\n at "), "{said}");
     // In the midst of the magic number, of the version, and of the last section.
     for len in [4, 7, whole.len() - 1] {
         refused("app.wasm", &whole[..len]);
