@@ -37,6 +37,9 @@ static void files(void)
 	CHECK(syscall(SYS_fchmodat, AT_FDCWD, "/file", 0600) == 0 && syscall(SYS_fchownat, AT_FDCWD, "/file", 1, 1, 0) == 0);
 	CHECK(syscall(SYS_chmod, "/file", 0600) == 0 && syscall(SYS_chown, "/file", 1, 1) == 0);
 	CHECK(syscall(SYS_fstat, file, &status) == 0 && (status.st_mode & 0777) == 0644 && status.st_uid == 0);
+	CHECK(syscall(SYS_sync_file_range, file, 0, 0, 2) == 0);
+	FAILS(syscall(SYS_sync_file_range, 99, 0, 0, 2), EBADF);
+	FAILS(syscall(SYS_mknod, "/fifo", 0010600, 0), ENOSYS);
 	FAILS(syscall(SYS_flock, 99, 2), EBADF);
 	FAILS(syscall(SYS_fadvise64, 99, 0, 0, 2), EBADF);
 	FAILS(syscall(SYS_fchmod, 99, 0), EBADF);
@@ -142,7 +145,6 @@ static void the_process(void)
 	FAILS(syscall(SYS_pidfd_open, 1, 0), ENOSYS);
 	/* Neither timers nor watches. */
 	FAILS(syscall(SYS_timer_create, 0, 0, set), ENOSYS);
-	FAILS(syscall(SYS_timerfd_create, 0, 0), ENOSYS);
 	FAILS(syscall(SYS_setitimer, 0, set, 0), ENOSYS);
 	FAILS(syscall(SYS_alarm, 1), ENOSYS);
 	FAILS(syscall(SYS_inotify_init), ENOSYS);

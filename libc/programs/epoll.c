@@ -363,6 +363,8 @@ static void arrivals(struct sockaddr_in address)
 int main(void)
 {
 	errors();
+	/* Without a line: loops of events then wait with a time limit. */
+	FAILS(syscall(SYS_timerfd_create, 1, 0), ENOSYS);
 	levels_and_edges();
 	ends();
 	workers();

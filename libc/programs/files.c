@@ -2,7 +2,9 @@
 #include "check.h"
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -39,7 +41,7 @@ static void descriptors(void)
 	CHECK(readv(file, list, 2) == 3 && !memcmp(text, "b23", 3));
 	CHECK(writev(file, list, 2) == 3);
 	CHECK(preadv(file, list, 2, 0) == 3 && pwritev(file, list, 2, 0) == 3);
-	CHECK(fsync(file) == 0 && fdatasync(file) == 0);
+	CHECK(fsync(file) == 0 && fdatasync(file) == 0 && sync_file_range(file, 0, 4, SYNC_FILE_RANGE_WRITE) == 0);
 	sync();
 	CHECK(ftruncate(file, 4) == 0 && lseek(file, 0, SEEK_END) == 4);
 	CHECK(truncate("/one", 3) == 0 && lseek(file, 0, SEEK_END) == 3);
@@ -153,7 +155,8 @@ static void directories(void)
 	CHECK(files == 100 && folders == 1 && bytes == 5050 + 5);
 	closedir(list);
 	CHECK(renameat(folder, "inner", AT_FDCWD, "/moved") == 0);
-	FAILS(renameat2(folder, "x", folder, "y", 1), EINVAL);
+	FAILS(renameat2(folder, "x", folder, "y", 1), ENOENT);
+	FAILS(renameat2(folder, "1", folder, "2", 2), EINVAL);
 	CHECK(fchdir(folder) == 0 && !strcmp(getcwd(path, sizeof path), "/folder"));
 	CHECK(chdir("..") == 0 && !strcmp(getcwd(path, sizeof path), "/"));
 	CHECK(!getcwd(path, 1) && errno == ERANGE);
@@ -165,6 +168,87 @@ static void directories(void)
 	FAILS(symlink("/a", "/b"), EPERM);
 	FAILS(link("/a", "/b"), EPERM);
 	close(folder);
+}
+
+static int holds(const char *path, const char *text)
+{
+	char bytes[16] = {0};
+	int file = open(path, O_RDONLY), right = file >= 0 && read(file, bytes, 15) == (ssize_t)strlen(text) && !strcmp(bytes, text);
+	close(file);
+	return right;
+}
+
+static void hold(const char *path, const char *text)
+{
+	int file = creat(path, 0600);
+	CHECK(write(file, text, strlen(text)) == (ssize_t)strlen(text) && close(file) == 0);
+}
+
+/* A file or a directory gets a new name only if there is none. */
+static void renamed_to_new(void)
+{
+	enum { NO_REPLACE = 1 };
+	struct stat found;
+	hold("/from", "from"), hold("/there", "there");
+	FAILS(renameat2(AT_FDCWD, "/from", AT_FDCWD, "/there", NO_REPLACE), EEXIST);
+	FAILS(renameat2(AT_FDCWD, "/from", AT_FDCWD, "/from", NO_REPLACE), EEXIST);
+	CHECK(holds("/from", "from") && holds("/there", "there"));
+	CHECK(renameat2(AT_FDCWD, "/from", AT_FDCWD, "/new", NO_REPLACE) == 0 && holds("/new", "from"));
+	FAILS(open("/from", O_RDONLY), ENOENT);
+	CHECK(mkdir("/tree", 0700) == 0 && mkdir("/tree/in", 0700) == 0);
+	FAILS(renameat2(AT_FDCWD, "/tree", AT_FDCWD, "/there", NO_REPLACE), EEXIST);
+	/* What has been made on the way goes if nothing comes of it. */
+	FAILS(renameat2(AT_FDCWD, "/tree", AT_FDCWD, "/tree/in/it", NO_REPLACE), EINVAL);
+	FAILS(stat("/tree/in/it", &found), ENOENT);
+	FAILS(renameat2(AT_FDCWD, "/new", AT_FDCWD, "/none/it", NO_REPLACE), ENOENT);
+	CHECK(renameat2(AT_FDCWD, "/tree", AT_FDCWD, "/other", NO_REPLACE) == 0 && stat("/other/in", &found) == 0);
+	CHECK(rmdir("/other/in") == 0 && rmdir("/other") == 0 && unlink("/new") == 0 && unlink("/there") == 0);
+}
+
+static int waited_for;
+
+static void *waits_for_a_lock(void *file)
+{
+	int got = flock(*(int *)file, LOCK_EX);
+	return got == 0 && waited_for ? file : 0;
+}
+
+/* A lock belongs to what has been opened, by however many descriptors. */
+static void locks(void)
+{
+	int one = open("/locked", O_RDWR | O_CREAT, 0600), two = open("/locked", O_RDONLY), other = creat("/unlocked", 0600);
+	CHECK(flock(one, LOCK_EX) == 0 && flock(one, LOCK_EX | LOCK_NB) == 0 && flock(other, LOCK_EX | LOCK_NB) == 0);
+	FAILS(flock(two, LOCK_EX | LOCK_NB), EWOULDBLOCK);
+	FAILS(flock(two, LOCK_SH | LOCK_NB), EWOULDBLOCK);
+	CHECK(flock(one, LOCK_SH) == 0 && flock(two, LOCK_SH | LOCK_NB) == 0);
+	FAILS(flock(one, LOCK_EX | LOCK_NB), EWOULDBLOCK);
+	/* What could not be exchanged is lost. */
+	CHECK(flock(two, LOCK_EX | LOCK_NB) == 0 && flock(two, LOCK_UN) == 0 && flock(two, LOCK_UN) == 0);
+	/* The last descriptor takes it along. */
+	int same = dup(one), third = dup2(one, 20);
+	CHECK(flock(same, LOCK_EX | LOCK_NB) == 0 && flock(one, LOCK_EX | LOCK_NB) == 0 && close(same) == 0 && close(one) == 0);
+	FAILS(flock(two, LOCK_SH | LOCK_NB), EWOULDBLOCK);
+	same = dup(third);
+	CHECK(close(third) == 0 && flock(same, LOCK_UN) == 0 && flock(two, LOCK_EX | LOCK_NB) == 0);
+	FAILS(flock(same, LOCK_SH | LOCK_NB), EWOULDBLOCK);
+	CHECK(close(two) == 0 && flock(same, LOCK_EX | LOCK_NB) == 0);
+	/* A name that is used again is another file. */
+	CHECK(unlink("/locked") == 0 && (two = open("/locked", O_RDWR | O_CREAT, 0600)) >= 0 && flock(two, LOCK_EX | LOCK_NB) == 0);
+	/* One thread waits for another, which closes what it has locked. */
+	one = open("/locked", O_RDONLY);
+	pthread_t thread;
+	void *right;
+	CHECK(pthread_create(&thread, 0, waits_for_a_lock, &one) == 0 && usleep(20000) == 0);
+	waited_for = 1;
+	CHECK(close(two) == 0 && pthread_join(thread, &right) == 0 && right == &one);
+	/* Locks of ranges are another matter: those of one process do not meet. */
+	CHECK((two = open("/locked", O_RDWR)) >= 0 && fcntl(two, F_SETLK, &(struct flock){.l_type = F_WRLCK}) == 0);
+	FAILS(flock(one, 0), EINVAL);
+	FAILS(flock(one, LOCK_EX | LOCK_SH), EINVAL);
+	FAILS(flock(77, LOCK_EX), EBADF);
+	CHECK(flock(1, LOCK_EX) == 0);
+	close(one), close(two), close(same), close(other);
+	CHECK(unlink("/locked") == 0 && unlink("/unlocked") == 0);
 }
 
 static void streams(void)
@@ -283,6 +367,8 @@ int main(int count, char **arguments)
 	known();
 	times();
 	directories();
+	renamed_to_new();
+	locks();
 	streams();
 	return end();
 }

@@ -129,6 +129,8 @@ static void large(void)
 	FAILS(mprotect(room, ROOM, BOTH), ENOMEM);
 	FAILS((long)mmap(0, ROOM, BOTH, PRIVATE, -1, 0), ENOMEM);
 	FAILS(mprotect(part, MIB, PROT_READ | PROT_EXEC), EACCES);
+	/* A function has fewer addresses than a process of Linux. */
+	FAILS((long)mmap(0, 128L << 30, PROT_NONE, PRIVATE, -1, 0), ENOMEM);
 	/* What is in the middle goes alone. */
 	CHECK(munmap(part + MIB, MIB) == 0 && part[5] == 6 && part[3 * MIB - 1] == 5);
 	FAILS((long)mmap(part + MIB, 4096, BOTH, PRIVATE | MAP_FIXED, -1, 0), EINVAL);

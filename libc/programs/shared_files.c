@@ -94,6 +94,42 @@ static void one_part_is_one_memory(void)
 	close(a);
 }
 
+/* A database maps much more than it has, and lets its file grow into that: memory counts as far as the file goes. */
+static void longer_than_the_file(void)
+{
+	enum { MIB = 1 << 20 };
+	const size_t len = 4096L * MIB;
+	int a = file("/a", 3 * PAGE);
+	CHECK(pwrite(a, "before", 6, PAGE) == 6);
+	char *text = map(a, len, PROT_READ, 0), *again;
+	CHECK(text != MAP_FAILED);
+	if (text == MAP_FAILED) return;
+	CHECK(!memcmp(text + PAGE, "before", 6) && text[3 * PAGE - 1] == 0);
+	CHECK(pwrite(a, "within", 6, PAGE) == 6 && !memcmp(text + PAGE, "within", 6));
+	/* It grows by what is written, with a gap, and by its size. */
+	CHECK(pwrite(a, "beyond", 6, 2 * MIB) == 6 && !memcmp(text + 2 * MIB, "beyond", 6) && text[MIB] == 0 && text[2 * MIB + PAGE - 1] == 0);
+	CHECK(ftruncate(a, 3 * MIB) == 0 && text[3 * MIB - 1] == 0 && madvise(text, len, MADV_RANDOM) == 0);
+	CHECK(ftruncate(a, 2 * MIB) == 0 && text[2 * MIB] == 0 && !memcmp(text + PAGE, "within", 6));
+	CHECK(pwrite(a, "again", 5, 2 * MIB) == 5 && !memcmp(text + 2 * MIB, "again", 6));
+	/* The same part is the same memory, and of a file that begins later there is more. */
+	CHECK((again = map(a, len, PROT_READ, 0)) == text && munmap(again, len) == 0);
+	CHECK(madvise(text, PAGE, MADV_DONTNEED) == 0 && mprotect(text, len, PROT_READ) == 0 && text[PAGE] == 'w');
+	CHECK(munmap(text, len) == 0);
+	CHECK((text = map(a, len, PROT_READ, MIB)) != MAP_FAILED && !memcmp(text + MIB, "again", 6) && munmap(text, len) == 0);
+	/* One that becomes writable. */
+	CHECK((text = map(a, 4 * MIB, PROT_READ, 0)) != MAP_FAILED && mprotect(text, 4 * MIB, PROT_READ | PROT_WRITE) == 0);
+	text[PAGE] = 'W', text[3 * MIB] = 'x';
+	char bytes[7] = {0};
+	CHECK(pread(a, bytes, 6, PAGE) == 6 && !strcmp(bytes, "Within") && munmap(text, 4 * MIB) == 0);
+	/* More than there are addresses. */
+	FAILS((long)map(a, 128L << 30, PROT_READ, 0), ENOMEM);
+	/* Nothing of it is left. */
+	for (int round = 0; round < 20; round++)
+		CHECK((text = map(a, len, PROT_READ, 0)) != MAP_FAILED && text[PAGE] == 'W' && munmap(text, len) == 0);
+	close(a);
+	unlink("/a");
+}
+
 static char *both;
 
 /* Every second byte of the mapping. */
@@ -191,6 +227,7 @@ int main(int argc, char **argv)
 	stores_reach_the_file();
 	writes_reach_the_mapping();
 	one_part_is_one_memory();
+	longer_than_the_file();
 	threads();
 	model();
 	return end();

@@ -242,8 +242,74 @@ static void options(void)
 	wrong.tv_usec = -1;
 	FAILS(setsockopt(stream, SOL_SOCKET, SO_SNDTIMEO, &wrong, sizeof wrong), EDOM);
 	FAILS(setsockopt(stream, SOL_SOCKET, SO_RCVTIMEO, &wrong, 8), EINVAL);
+	/* Accepted: what the network decides, and what would be told in control messages. */
+	static const int of_tcp[] = {TCP_CORK, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_QUICKACK, TCP_USER_TIMEOUT, TCP_MAXSEG, TCP_FASTOPEN};
+	static const int of_ip[] = {IP_PKTINFO, IP_RECVTOS, IP_RECVERR, IP_MTU_DISCOVER, IP_RECVTTL};
+	static const int of_ipv6[] = {IPV6_V6ONLY, IPV6_RECVPKTINFO, IPV6_RECVTCLASS, IPV6_MTU_DISCOVER, IPV6_UNICAST_HOPS};
+	for (int at = 0; at < 7; at++) CHECK(set(stream, IPPROTO_TCP, of_tcp[at], 1) == 0);
+	for (int at = 0; at < 5; at++) CHECK(set(datagrams, IPPROTO_IP, of_ip[at], 1) == 0 && set(stream, IPPROTO_IP, of_ip[at], 1) == 0);
+	for (int at = 0; at < 5; at++) CHECK(set(datagrams, IPPROTO_IPV6, of_ipv6[at], 1) == 0);
+	/* Not there: the program learns it, above all where it would send what it believes to be encrypted. */
+	static const int not_there[][2] = {
+		{IPPROTO_TCP, 9999}, {IPPROTO_TCP, TCP_ULP}, {IPPROTO_TCP, TCP_MD5SIG}, {IPPROTO_IP, IP_TRANSPARENT},
+		{IPPROTO_IP, IP_ADD_MEMBERSHIP}, {IPPROTO_UDP, 103}, {SOL_SOCKET, 9999}, {IPPROTO_IPV6, IPV6_V6ONLY},
+	};
+	for (int at = 0; at < 8; at++) FAILS(set(stream, not_there[at][0], not_there[at][1], 1), ENOPROTOOPT);
+	struct ipv6_mreq group = {0};
+	FAILS(setsockopt(datagrams, IPPROTO_IPV6, IPV6_JOIN_GROUP, &group, sizeof group), ENOPROTOOPT);
+	FAILS(set(datagrams, IPPROTO_IPV6, 9999, 1), ENOPROTOOPT);
+	FAILS(set(datagrams, IPPROTO_TCP, TCP_NODELAY, 1), ENOPROTOOPT);
 	close(stream);
 	close(datagrams);
+}
+
+static void *sends_later(void *socket)
+{
+	usleep(20000);
+	return send(*(int *)socket, "later", 5, 0) == 5 ? socket : 0;
+}
+
+/* Several datagrams by one call. */
+static void several(void)
+{
+	int one = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_in address = here(0), from[4];
+	socklen_t len = sizeof address;
+	CHECK(bind(one, (void *)&address, len) == 0 && getsockname(one, (void *)&address, &len) == 0);
+	CHECK(connect(one, (void *)&address, len) == 0);
+	char bytes[4][8] = {"a", "bb", "ccc", "dddd"};
+	struct iovec parts[4];
+	struct mmsghdr list[4];
+	memset(list, 0, sizeof list);
+	for (int at = 0; at < 4; at++) {
+		parts[at] = (struct iovec){bytes[at], at + 1};
+		list[at].msg_hdr.msg_iov = &parts[at], list[at].msg_hdr.msg_iovlen = 1;
+	}
+	CHECK(sendmmsg(one, list, 4, 0) == 4 && list[0].msg_len == 1 && list[3].msg_len == 4);
+	memset(bytes, 0, sizeof bytes);
+	for (int at = 0; at < 4; at++) {
+		parts[at].iov_len = 8;
+		list[at].msg_hdr.msg_name = &from[at], list[at].msg_hdr.msg_namelen = sizeof from[at];
+	}
+	CHECK(recvmmsg(one, list, 3, 0, 0) == 3 && list[2].msg_len == 3 && !strcmp(bytes[2], "ccc") && from[2].sin_port == address.sin_port);
+	/* What has come is enough: by a flag, by the time, or as nothing may be waited for. */
+	CHECK(recvmmsg(one, list, 4, MSG_WAITFORONE, 0) == 1 && list[0].msg_len == 4 && !strcmp(bytes[0], "dddd"));
+	CHECK(send(one, "x", 1, 0) == 1 && recvmmsg(one, list, 4, 0, &(struct timespec){0, 0}) == 1 && list[0].msg_len == 1);
+	CHECK(send(one, "x", 1, 0) == 1 && recvmmsg(one, list, 4, MSG_DONTWAIT, 0) == 1);
+	FAILS(recvmmsg(one, list, 4, MSG_DONTWAIT, 0), EAGAIN);
+	/* Without those all are waited for. */
+	pthread_t thread;
+	void *right;
+	CHECK(send(one, "x", 1, 0) == 1 && pthread_create(&thread, 0, sends_later, &one) == 0);
+	CHECK(recvmmsg(one, list, 2, 0, 0) == 2 && list[1].msg_len == 5 && pthread_join(thread, &right) == 0 && right == &one);
+	/* The first that fails ends it. */
+	parts[1].iov_len = 70000;
+	CHECK(sendmmsg(one, list, 4, 0) == 1 && recv(one, bytes[0], 8, 0) == 8);
+	FAILS(sendmmsg(one, list + 1, 1, 0), EMSGSIZE);
+	FAILS(sendmmsg(-1, list, 1, 0), EBADF);
+	FAILS(recvmmsg(-1, list, 1, 0, 0), EBADF);
+	FAILS(recvmmsg(one, list, 1, 0, &(struct timespec){0, -1}), EINVAL);
+	close(one);
 }
 
 /* How much there is to read, and ports that are in use. */
@@ -287,6 +353,7 @@ int main(void)
 	whole();
 	waiting_beside();
 	cut();
+	several();
 	struct sockaddr_in address = here(0), peer;
 	socklen_t len = sizeof address;
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), value;

@@ -14,10 +14,8 @@ pub(crate) mod table;
 pub(crate) use table::{Kind, MOST, get};
 
 use crate::errno::{Answer, EBADF, EINVAL};
-use crate::files::proc;
-use crate::{epoll, host, local, sockets};
-use monohull_abi::file::LOWEST_FREE;
-use monohull_abi::number;
+use crate::files::{locks, proc};
+use crate::{epoll, local, sockets};
 
 /// `O_CLOEXEC` is accepted and means nothing: there is no `exec`.
 const FD_CLOEXEC: Answer = 1;
@@ -35,7 +33,7 @@ pub(crate) fn add(kind: Kind) -> Answer {
 /// Ends what a number stood for.
 pub(crate) fn release(kind: Kind) -> Answer {
     match kind {
-        Kind::File(file) => host::call(number::FILE_CLOSE, [file]),
+        Kind::File(file) => locks::close(file),
         Kind::Socket(socket) => sockets::release(socket),
         Kind::Local(local) => {
             if let Some(closed) = local::release(local) {
@@ -52,10 +50,7 @@ pub(crate) fn release(kind: Kind) -> Answer {
 /// Another of the same.
 fn duplicate(kind: Kind) -> Result<Kind, Answer> {
     match kind {
-        Kind::File(file) => match host::call(number::FILE_DUP, [file, LOWEST_FREE]) {
-            error @ ..0 => Err(error),
-            file => Ok(Kind::File(file as u64)),
-        },
+        Kind::File(file) => locks::duplicate(file).map(Kind::File),
         Kind::Socket(socket) => sockets::retain(socket).map(|()| kind),
         Kind::Local(local) => local::retain(local).map(|()| kind),
         Kind::Epoll(epoll) => epoll::retain(epoll).map(|()| kind),

@@ -5,6 +5,7 @@
 
 mod directories;
 mod flags;
+pub(crate) mod locks;
 pub(crate) mod proc;
 mod status;
 mod times;
@@ -14,6 +15,7 @@ pub(crate) use directories::{
     chdir, fchdir, getcwd, getdents64, link, mkdir, mkdirat, rename, renameat, renameat2, rmdir, unlink, unlinkat,
 };
 pub(crate) use flags::{flags, ioctl, set_flags};
+pub(crate) use locks::flock;
 pub(crate) use status::{
     accept_descriptor, accept_path, accept_path_at, access, faccessat, fstat, fstatfs, newfstatat, readlink,
     readlinkat, stat, statfs, statx,
@@ -249,7 +251,7 @@ pub(crate) fn fallocate([descriptor, mode, offset, len, ..]: [u64; 6]) -> Answer
     }
 }
 
-/// `fsync(descriptor)`, `fdatasync(descriptor)`.
+/// `fsync(descriptor)`, `fdatasync(descriptor)`, `sync_file_range(descriptor, …)`: all of the file.
 pub(crate) fn fsync([descriptor, ..]: [u64; 6]) -> Answer {
     with_file(descriptor, EINVAL, |file| match memory::write_back(file) {
         0 => host::call(number::FILE_FSYNC, [file]),

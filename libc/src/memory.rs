@@ -93,6 +93,7 @@ fn anonymous(len: u64, protection: u64) -> Answer {
     match mapped::take(len, protection) {
         // There are as many mappings as there may be.
         error @ ..0 if error != ENOMEM => pages::take(len),
+        ENOMEM if protection == 0 => refuse(Missing::Reservation, ENOMEM),
         answer => answer,
     }
 }

@@ -254,7 +254,7 @@ pub(crate) fn watch(_: [u64; 6]) -> Answer {
     refuse(Missing::Watch, ENOSYS)
 }
 
-/// `timer_create`, `setitimer`, `alarm`, `timerfd_create`.
+/// `timer_create`, `setitimer`, `alarm`.
 pub(crate) fn timer(_: [u64; 6]) -> Answer {
     refuse(Missing::Timer, ENOSYS)
 }

@@ -32,7 +32,7 @@ pub(crate) enum Missing {
     Watch,
     /// An `epoll` among what another waits for.
     Nested,
-    /// Timers that signal, or that are read from a descriptor.
+    /// Timers that signal.
     Timer,
     /// Memory that moves to a place of the program's choice, or leaves its place mapped.
     Move,
@@ -40,6 +40,12 @@ pub(crate) enum Missing {
     UnixSocket,
     /// Descriptors in a message.
     SendDescriptor,
+    /// Groups that several sockets belong to.
+    Multicast,
+    /// Addresses beyond those that a function has.
+    Reservation,
+    /// Memory for a file that has become longer while it is mapped.
+    Growth,
 }
 
 impl Missing {
@@ -61,6 +67,13 @@ impl Missing {
             Missing::UnixSocket => "there are no Unix sockets with names (AF_UNIX); socketpair makes a pair without",
             Missing::SendDescriptor => {
                 "the threads of a function have the same descriptors, which cannot be sent (sendmsg, SCM_RIGHTS)"
+            }
+            Missing::Multicast => "there is no multicast (setsockopt, IP_ADD_MEMBERSHIP)",
+            Missing::Reservation => {
+                "a reservation of memory is larger than what is left of a function's addresses, 32 GiB (mmap, PROT_NONE)"
+            }
+            Missing::Growth => {
+                "a mapped file has become longer than the step's memory allows; its end cannot be accessed (mmap)"
             }
             Missing::Timer => "there are no timers that signal (timer_create, setitimer, alarm)",
         }
@@ -90,8 +103,10 @@ const NAMES: &[(i64, &str)] = &[
     (70, "msgrcv"),
     (71, "msgctl"),
     (101, "ptrace"),
+    (133, "mknod"),
     (166, "umount2"),
     (240, "mq_open"),
+    (259, "mknodat"),
     (272, "unshare"),
     (298, "perf_event_open"),
     (308, "setns"),

@@ -20,7 +20,8 @@ pub(crate) use connect::{Connection, connect, connection, found, found_of, ready
 use options::Kept;
 pub(crate) use options::{getsockopt, setsockopt};
 pub(crate) use transfer::{
-    buffers, how_much, readable, receive, receive_list, recvfrom, recvmsg, send, send_list, sendmsg, sendto,
+    buffers, how_much, readable, receive, receive_list, recvfrom, recvmmsg, recvmsg, send, send_list, sendmmsg,
+    sendmsg, sendto,
 };
 
 use crate::descriptors::{self, Kind};

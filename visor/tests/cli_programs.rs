@@ -241,6 +241,7 @@ use std::ffi::{c_char, c_int};
 unsafe extern "C" {
     fn dlopen(name: *const c_char, how: c_int) -> *const u8;
     fn signal(number: c_int, handler: usize) -> usize;
+    fn timerfd_create(clock: c_int, flags: c_int) -> c_int;
 }
 
 #[inline(never)]
@@ -263,8 +264,14 @@ fn waits_for_signals() -> usize {
     unsafe { signal(15, 1) }
 }
 
+/// A loop of events does without, so it is no reason to warn.
+#[inline(never)]
+fn has_timers() -> bool {
+    unsafe { timerfd_create(1, 0) >= 0 }
+}
+
 fn main() {
-    println!("{} {} {} {}", converts(), links(), loads(), waits_for_signals());
+    println!("{} {} {} {} {}", converts(), links(), loads(), waits_for_signals(), has_timers());
 }
 "#;
 
@@ -289,7 +296,8 @@ fn what_will_be_refused_is_a_warning_of_the_build() {
     assert_eq!(said.matches("which is refused when it runs").count(), 4, "{said}");
     // As the build has said.
     let output = monohull(folder.path(), &asks, &["run", "workflow.json"]);
-    assert_eq!(lines(&output), ["false false false 0"], "{output:?}");
+    assert_eq!(lines(&output), ["false false false 0 false"], "{output:?}");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("timers"), "{output:?}");
 }
 
 #[test]
@@ -768,6 +776,56 @@ fn what_build_scripts_use_themselves_is_compiled_for_the_host() {
     let mut again = command(here, here, &["build", "app", "--target-dir", "again"]);
     done(again.env("HOST_CC", &marked).output().expect("it starts"));
     assert_eq!(fs::read_to_string(here.join("calls")).expect("it was called"), "called\n");
+}
+
+/// What Autoconf makes of a `configure.ac`, as far as it decides whether to start what has been compiled.
+const CONFIGURE: &str = r#"prefix=NONE
+ac_default_prefix=/usr/local
+cross_compiling=no
+test "x$host_alias" = "x$build_alias" || cross_compiling=yes
+if test -n "$CONFIG_SITE"; then . "$CONFIG_SITE"; fi
+echo 'int main(void) { return 0; }' > conftest.c
+$CC conftest.c -o conftest || exit 77
+if test "$cross_compiling" = no && ! ./conftest; then
+    echo "configure: error: cannot run C compiled programs." >&2
+    exit 77
+fi
+echo "$cross_compiling $of_the_user" > answer
+"#;
+
+/// Runs it as the crates of such libraries do: host and target have one name.
+const CONFIGURES: &str = "fn main() {\n    use std::{env, fs, process::Command};\n    let out = env::var(\"OUT_DIR\").unwrap();\n    \
+     let mut configure = Command::new(\"sh\");\n    configure.arg(fs::canonicalize(\"../configure\").unwrap()).current_dir(&out);\n    \
+     configure.env(\"CC\", env::var(\"CC_x86_64_unknown_linux_gnu\").unwrap());\n    \
+     configure.env(\"host_alias\", env::var(\"TARGET\").unwrap()).env(\"build_alias\", env::var(\"HOST\").unwrap());\n    \
+     assert!(configure.status().unwrap().success());\n    \
+     print!(\"cargo:rustc-env=CONFIGURED={}\", fs::read_to_string(format!(\"{out}/answer\")).unwrap());\n    also();\n}\n";
+
+#[test]
+fn a_configure_of_a_crate_does_not_start_what_is_for_the_function() {
+    let folder = TempDir::new().expect("a folder");
+    let here = folder.path();
+    let package = |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    let app = package("app") + "[build-dependencies]\nmakes = { path = \"../makes\" }\n[workspace]\n";
+    let tells =
+        format!("{CONFIGURES}fn also() {{\n    println!(\"cargo:rustc-env=MADE={{}}\", makes::CONFIGURED);\n}}\n");
+    write_all(
+        here,
+        &[
+            ("configure", CONFIGURE),
+            ("app/Cargo.toml", &app),
+            ("app/build.rs", &tells),
+            ("app/src/main.rs", "fn main() {\n    println!(\"{}, {}\", env!(\"CONFIGURED\"), env!(\"MADE\"));\n}\n"),
+            ("makes/Cargo.toml", &package("makes")),
+            ("makes/build.rs", &format!("{CONFIGURES}fn also() {{}}\n")),
+            ("makes/src/lib.rs", "pub const CONFIGURED: &str = env!(\"CONFIGURED\");\n"),
+            ("site/users", "of_the_user=sourced\n"),
+        ],
+    );
+    let mut build = command(here, here, &["build", "app"]);
+    let image = done(build.env("CONFIG_SITE", here.join("site/users")).output().expect("it starts"));
+    workflow(here, "app", image.trim());
+    assert_eq!(lines(&monohull(here, here, &["run", "workflow.json"])), ["yes sourced, no sourced"]);
 }
 
 /// Wherever the user has written flags of rustc down, they reach rustc, and so do Monohull's.

@@ -79,7 +79,9 @@ fn files_directories_and_descriptors() {
 fn the_heap_and_mappings() {
     let mut document = document("memory");
     document["steps"][0]["memory"] = json!("64MiB");
-    refuses(&document, &["(PROT_EXEC)", "(MREMAP_FIXED, MREMAP_DONTUNMAP)", "no system call 101 (ptrace)"]);
+    let refusals =
+        ["(PROT_EXEC)", "(MREMAP_FIXED, MREMAP_DONTUNMAP)", "no system call 101 (ptrace)", "32 GiB (mmap, PROT_NONE)"];
+    refuses(&document, &refusals);
 }
 
 #[test]
@@ -113,7 +115,7 @@ fn stores_in_mapped_files_and_writes_to_them_meet() {
     for mount in mounts {
         let mut document = document("shared_files");
         document["files"] = json!([mount]);
-        refuses(&document, &["(MAP_SHARED)"]);
+        refuses(&document, &["(MAP_SHARED)", "32 GiB (mmap, PROT_NONE)"]);
         let looks =
             json!({ "name": "looks", "function": "program", "after": ["program"], "args": { "argv": ["last"] } });
         document["steps"].as_array_mut().expect("steps").push(looks);
@@ -138,7 +140,7 @@ fn threads_locks_thread_locals_and_clocks() {
 fn sockets() {
     let mut document = document("sockets");
     document["network"] = network();
-    refuses(&document, &["socketpair makes a pair without"]);
+    refuses(&document, &["socketpair makes a pair without", "(setsockopt, IP_ADD_MEMBERSHIP)"]);
 }
 
 /// Slots and the instance, by `monohull.h`.
@@ -212,6 +214,7 @@ fn calls_by_their_numbers() {
         "(inotify, fanotify)",
         "(timer_create, setitimer, alarm)",
         "there is no io_uring",
+        "there is no system call 133 (mknod)",
     ];
     refuses(&document("calls"), &refusals);
 }

@@ -5,7 +5,7 @@ use crate::errno::{Answer, EINVAL, ENOMEM, ENOTDIR, EPERM, ERANGE};
 use crate::host;
 use crate::refuse::{Missing, refuse};
 use alloc::vec::Vec;
-use monohull_abi::file::{DirEntry, FileKind, PATH_MAX};
+use monohull_abi::file::{DirEntry, FileKind, FileStat, PATH_MAX, open};
 use monohull_abi::number;
 
 const AT_REMOVEDIR: u64 = 0x200;
@@ -88,18 +88,47 @@ pub(crate) fn renameat([one, from, other, to, ..]: [u64; 6]) -> Answer {
     renameat2([one, from, other, to, 0, 0])
 }
 
-/// `renameat2(directory, from, directory, to, flags)`: without flags.
+/// `renameat2(directory, from, directory, to, flags)`: without flags, or with `RENAME_NOREPLACE`.
 pub(crate) fn renameat2([one, from, other, to, flags, ..]: [u64; 6]) -> Answer {
-    if flags as u32 != 0 {
-        return EINVAL;
+    const NO_REPLACE: u32 = 1;
+    match flags as u32 {
+        0 => with(one, from, |from| with(other, to, |to| rename_to(&from, &to))),
+        NO_REPLACE => with(one, from, |from| with(other, to, |to| rename_to_new(&from, &to))),
+        _ => EINVAL,
     }
-    with(one, from, |from| {
-        with(other, to, |to| {
-            let bytes = |path: &Path| (path.bytes.as_ptr() as u64, path.bytes.len() as u64);
-            let ((a, b), (c, d)) = (bytes(&from), bytes(&to));
-            host::call(number::FILE_RENAME, [from.from, a, b, to.from, c, d])
-        })
-    })
+}
+
+fn rename_to(from: &Path, to: &Path) -> Answer {
+    let bytes = |path: &Path| (path.bytes.as_ptr() as u64, path.bytes.len() as u64);
+    let ((a, b), (c, d)) = (bytes(from), bytes(to));
+    host::call(number::FILE_RENAME, [from.from, a, b, to.from, c, d])
+}
+
+/// Takes the new name first, by something empty of the same kind, which the renaming then replaces: of several that do so one succeeds.
+fn rename_to_new(from: &Path, to: &Path) -> Answer {
+    let mut file = FileStat::default();
+    let (bytes, len) = (from.bytes.as_ptr() as u64, from.bytes.len() as u64);
+    let known = host::call(number::FILE_STAT, [from.from, bytes, len, (&raw mut file) as u64]);
+    if known < 0 {
+        return known;
+    }
+    let is_directory = FileKind::from_raw(file.kind) == Some(FileKind::Directory);
+    let taken = if is_directory {
+        to.call(number::FILE_MKDIR)
+    } else {
+        match to.open(open::WRITE | open::CREATE | open::EXCLUSIVE) {
+            error @ ..0 => error,
+            made => host::call(number::FILE_CLOSE, [made as u64]),
+        }
+    };
+    if taken < 0 {
+        return taken;
+    }
+    let answer = rename_to(from, to);
+    if answer < 0 {
+        to.call(if is_directory { number::FILE_RMDIR } else { number::FILE_UNLINK });
+    }
+    answer
 }
 
 /// `chdir(path)`.

@@ -40,6 +40,19 @@ pub(super) fn take(len: u64, protection: u64) -> Answer {
     start
 }
 
+/// Maps pages that are inaccessible, for a part of a file: where they are. Such memory is none of this list.
+pub(super) fn reserve(len: u64) -> Answer {
+    host::call(number::MAP, [len, 0, MapAccess::None as u64])
+}
+
+/// Unmaps what [`reserve`] gave.
+pub(super) fn unreserve(run: Run) {
+    for start in (run.start..run.end()).step_by(AT_ONCE as usize) {
+        // What cannot be unmapped is lost.
+        host::call(number::UNMAP, [start, AT_ONCE.min(run.end() - start)]);
+    }
+}
+
 /// The first part of a range that is such memory.
 pub(super) fn first_mapped(range: &Range<u64>) -> Option<Run> {
     first(&MAPPED.hold(), range)

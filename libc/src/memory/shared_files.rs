@@ -13,14 +13,15 @@
 //! is one memory, at one address. Stores are lost if the instance fails, and other instances see them when they are in the file; on Linux
 //! both are in the page cache at once.
 
-use super::copies;
 use super::pages::{self, Run, cut};
+use super::{PROT_READ, PROT_WRITE, copies, mapped};
 use crate::errno::{Answer, EACCES, EINVAL, ENODEV, ENOMEM};
 use crate::host;
 use crate::lock::Lock;
 use crate::refuse::{Missing, refuse};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use monohull_abi::file::{FileKind, FileStat, KEEP_FLAGS, LOWEST_FREE, map, open};
 use monohull_abi::layout::{PAGE, page_up};
@@ -30,6 +31,17 @@ use monohull_abi::number;
 /// name to another one, and another number to a file that is renamed.
 type Identity = (u32, u64, u32);
 
+/// What a mapping's pages are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    /// The system has mapped the file.
+    OfFile,
+    /// Pages of the heap.
+    OfHeap,
+    /// A reservation, which can be accessed as far as the file goes. A database maps much more than it has, and lets its file grow into that.
+    Reserved,
+}
+
 /// A part of a file in memory.
 struct Mapping {
     /// The memory: whole pages, also if the part that was asked for ends within one.
@@ -38,8 +50,9 @@ struct Mapping {
     file: u64,
     /// Where in the file it begins.
     offset: u64,
-    /// Whether the system has mapped it; otherwise its pages are anonymous.
-    by_system: bool,
+    pages: Pages,
+    /// How many bytes can be accessed: all, but of a reservation.
+    accessible: Cell<u64>,
     /// Where the copy is, if the mapping may be written.
     copy: Option<u64>,
     /// What the program has mapped of it and not unmapped.
@@ -101,31 +114,59 @@ fn may(file: u64, rights: u64) -> bool {
 impl Mapping {
     /// Makes one of whole pages of which nothing is mapped.
     fn new(file: u64, offset: u64, len: u64, writable: bool) -> Result<Mapping, Answer> {
-        let there = status(file)?.size.saturating_sub(offset).min(len);
+        let size = status(file)?.size;
+        let there = size.saturating_sub(offset).min(len);
+        let is_longer = page_up(there) < len;
         // The system maps what the file has, and a copy is of that and of zeros. What the program writes to the file is copied into both, so
         // pages are never read only.
-        let mapped = match writable || page_up(there) < len {
-            true => ENODEV,
-            false => host::call(number::FILE_MMAP, [file, offset, there, map::WRITE]),
+        let (mut start, mut pages) = match (writable, is_longer) {
+            (false, false) => (host::call(number::FILE_MMAP, [file, offset, there, map::WRITE]), Pages::OfFile),
+            (false, true) if len >= mapped::LARGE => (mapped::reserve(len), Pages::Reserved),
+            _ => (ENODEV, Pages::OfHeap),
         };
-        let by_system = mapped > 0;
-        let start = if by_system { mapped } else { copies::of(file, offset, len) };
+        if start < 0 {
+            if (start, pages) == (ENOMEM, Pages::Reserved) {
+                return Err(refuse(Missing::Reservation, ENOMEM));
+            }
+            (start, pages) = (copies::of(file, offset, len), Pages::OfHeap);
+        }
         if start < 0 {
             return Err(start);
         }
         let memory = Run { start: start as u64, len };
-        let mut mapping = Mapping { memory, file: 0, offset, by_system, copy: None, views: Vec::new() };
+        let accessible = Cell::new(if pages == Pages::Reserved { 0 } else { len });
+        let mut mapping = Mapping { memory, file: 0, offset, pages, accessible, copy: None, views: Vec::new() };
         let own = host::call(number::FILE_DUP, [file, LOWEST_FREE]);
         if own < 0 {
             mapping.free();
             return Err(own);
         }
         mapping.file = own as u64;
-        if writable && let Err(error) = mapping.make_writable() {
+        if let Err(error) = mapping.reach(size).and_then(|()| if writable { mapping.make_writable() } else { Ok(()) }) {
             mapping.remove();
             return Err(error);
         }
         Ok(mapping)
+    }
+
+    /// Sees to it that what the file has can be accessed, if it ends there.
+    fn reach(&self, size: u64) -> Result<(), Answer> {
+        let (old, new) = (self.accessible.get(), page_up(size.saturating_sub(self.offset)).min(self.memory.len));
+        if new <= old {
+            return Ok(());
+        }
+        let part = Run { start: self.memory.start + old, len: new - old };
+        mapped::protect(part, PROT_READ | PROT_WRITE)?;
+        self.accessible.set(new);
+        let read = copies::read(self.file, part.start, part.len, self.offset + old);
+        if read < 0 { Err(read) } else { Ok(()) }
+    }
+
+    /// Likewise, of a file that has become longer.
+    fn grown(&self, size: u64) {
+        if self.reach(size).is_err() {
+            refuse(Missing::Growth, ENOMEM);
+        }
     }
 
     /// Whether it is of this file.
@@ -151,6 +192,7 @@ impl Mapping {
         if !may(self.file, open::READ | open::WRITE) {
             return Err(EACCES);
         }
+        self.reach(self.end())?;
         let copy = pages::take(self.memory.len);
         if copy < 0 {
             return Err(copy);
@@ -235,19 +277,26 @@ impl Mapping {
     fn read_again(&self, offset: u64, len: u64) {
         let (start, end) = (offset.max(self.offset), offset.saturating_add(len).min(self.end()));
         if start < end {
+            self.grown(end);
             let from = start - self.offset;
+            let end = end.min(self.offset + self.accessible.get());
+            if end <= start {
+                return;
+            }
             copies::read(self.file, self.memory.start + from, end - start, start);
             self.equal(from, end - start);
         }
     }
 
     /// Zeros from the file's new end on. Pages that the system has mapped keep what they had.
-    fn cut(&self, size: u64) {
-        if size < self.end() && !self.by_system {
-            let from = size.saturating_sub(self.offset);
+    fn resize(&self, size: u64) {
+        let (from, accessible) = (size.saturating_sub(self.offset), self.accessible.get());
+        if from >= accessible {
+            self.grown(size);
+        } else if self.pages != Pages::OfFile {
             // SAFETY: pages of the mapping.
-            unsafe { ((self.memory.start + from) as *mut u8).write_bytes(0, (self.memory.len - from) as usize) };
-            self.equal(from, self.memory.len - from);
+            unsafe { ((self.memory.start + from) as *mut u8).write_bytes(0, (accessible - from) as usize) };
+            self.equal(from, accessible - from);
         }
     }
 
@@ -281,10 +330,17 @@ impl Mapping {
     /// Its memory goes.
     fn free(&self) {
         let len = self.memory.len;
-        if self.by_system {
-            host::call(number::FILE_MUNMAP, [self.memory.start]);
-        }
-        let own = (!self.by_system).then_some(self.memory);
+        let own = match self.pages {
+            Pages::OfFile => {
+                host::call(number::FILE_MUNMAP, [self.memory.start]);
+                None
+            }
+            Pages::Reserved => {
+                mapped::unreserve(self.memory);
+                None
+            }
+            Pages::OfHeap => Some(self.memory),
+        };
         for pages in own.into_iter().chain(self.copy.map(|start| Run { start, len })) {
             // What cannot be given back is lost, as long as the program has no memory at all.
             let _ = pages::release(pages);
@@ -325,7 +381,9 @@ pub(super) fn map(file: u64, offset: u64, len: u64, writable: bool) -> Answer {
     }
     let at = match at {
         Some(at) => {
-            if writable && let Err(error) = mappings[at].make_writable() {
+            // Another instance may have made the file longer.
+            let made = mappings[at].reach(status.size);
+            if let Err(error) = made.and_then(|()| if writable { mappings[at].make_writable() } else { Ok(()) }) {
                 return error;
             }
             at
@@ -358,7 +416,7 @@ fn find(mappings: &[Mapping], start: u64, len: u64) -> Option<usize> {
 pub(super) fn mapped_by_system(address: u64) -> Option<u64> {
     let mappings = MAPPINGS.hold();
     let at = find(&mappings, address, 1)?;
-    mappings[at].by_system.then_some(mappings[at].memory.start)
+    (mappings[at].pages == Pages::OfFile).then_some(mappings[at].memory.start)
 }
 
 /// Unmaps what the program has mapped there, once; whether that was a shared mapping. Its memory goes with the last of what is mapped of it.
@@ -478,7 +536,7 @@ pub(crate) fn writing(file: u64, act: impl FnOnce() -> Answer, at: impl FnOnce(u
 
 /// Gives a file another size by `act`.
 pub(crate) fn resized(file: u64, size: u64, act: impl FnOnce() -> Answer) -> Answer {
-    changing(file, act, |mappings, _| mappings.iter().for_each(|mapping| mapping.cut(size)))
+    changing(file, act, |mappings, _| mappings.iter().for_each(|mapping| mapping.resize(size)))
 }
 
 /// Changes a file by `act`, and has `show` change its mappings likewise unless that has failed.

@@ -16,3 +16,4 @@ pub(super) const MSG_PEEK: u64 = 2;
 pub(super) const MSG_TRUNC: u64 = 0x20;
 pub(super) const MSG_DONTWAIT: u64 = 0x40;
 pub(super) const MSG_WAITALL: u64 = 0x100;
+pub(super) const MSG_WAITFORONE: u64 = 0x10000;

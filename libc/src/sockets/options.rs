@@ -8,6 +8,7 @@ use super::{Connection, DATAGRAM, STREAM, Socket, connect, connection, of, pair}
 use crate::errno::{Answer, EDOM, EFAULT, EINVAL, ENOPROTOOPT};
 use crate::host;
 use crate::lookup::{AF_INET, AF_INET6};
+use crate::refuse::{Missing, refuse};
 use monohull_abi::network::SocketOption;
 use monohull_abi::number;
 
@@ -24,6 +25,29 @@ const SO_PRIORITY: u64 = 12;
 const TCP_KEEPIDLE: u64 = 4;
 const IP_TOS: u64 = 1;
 const SECOND: u64 = 1_000_000_000;
+
+/// Options that are accepted and change nothing: how the network is used, which it decides by itself, and what is told in control messages,
+/// of which none comes. Each list is in the order of its names.
+///
+/// `IP_BIND_ADDRESS_NO_PORT`, `IP_MTU_DISCOVER`, `IP_PKTINFO`, `IP_RECVERR`, `IP_RECVTOS`, `IP_RECVTTL`.
+const OF_IP: &[u64] = &[24, 10, 8, 11, 13, 12];
+/// `IPV6_ADDR_PREFERENCES`, `IPV6_AUTOFLOWLABEL`, `IPV6_DONTFRAG`, `IPV6_FLOWINFO`, `IPV6_FLOWINFO_SEND`, `IPV6_MTU`, `IPV6_MTU_DISCOVER`,
+/// `IPV6_RECVERR`, `IPV6_RECVHOPLIMIT`, `IPV6_RECVPKTINFO`, `IPV6_RECVTCLASS`, `IPV6_TCLASS`, `IPV6_UNICAST_HOPS`, `IPV6_V6ONLY`.
+const OF_IPV6: &[u64] = &[72, 70, 62, 11, 33, 24, 23, 25, 51, 49, 66, 67, 16, 26];
+/// `TCP_CONGESTION`, `TCP_CORK`, `TCP_DEFER_ACCEPT`, `TCP_FASTOPEN`, `TCP_FASTOPEN_CONNECT`, `TCP_KEEPCNT`, `TCP_KEEPINTVL`, `TCP_LINGER2`,
+/// `TCP_MAXSEG`, `TCP_NOTSENT_LOWAT`, `TCP_QUICKACK`, `TCP_SYNCNT`, `TCP_THIN_DUPACK`, `TCP_THIN_LINEAR_TIMEOUTS`, `TCP_USER_TIMEOUT`,
+/// `TCP_WINDOW_CLAMP`.
+const OF_TCP: &[u64] = &[13, 3, 9, 23, 30, 6, 5, 8, 2, 25, 12, 7, 17, 16, 18, 10];
+
+/// Whether an option is about multicast: `IP_MULTICAST_IF` to `MCAST_MSFILTER`, `IP_MULTICAST_ALL`, `IPV6_MULTICAST_IF` to `IPV6_LEAVE_GROUP`,
+/// `IPV6_MULTICAST_ALL`.
+fn is_multicast(level: u64, option: u64) -> bool {
+    match level {
+        IPPROTO_IP => matches!(option, 32..=49),
+        IPPROTO_IPV6 => matches!(option, 17..=21 | 27..=29 | 42..=48),
+        _ => false,
+    }
+}
 
 /// What is returned as it was set, and changes nothing but `keep_idle`.
 #[derive(Clone, Copy)]
@@ -82,7 +106,7 @@ pub(crate) fn setsockopt([descriptor, level, option, value, len, ..]: [u64; 6]) 
         (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO | SO_LINGER) => EINVAL,
         (SOL_SOCKET, SO_BROADCAST) => socket.set(SocketOption::Broadcast, flag),
         (SOL_SOCKET, SO_KEEPALIVE) => socket.set(SocketOption::KeepAlive, flag * keep_alive(&socket)),
-        (IPPROTO_TCP, TCP_NODELAY) => socket.set(SocketOption::NoDelay, flag),
+        (IPPROTO_TCP, TCP_NODELAY) if socket.stream => socket.set(SocketOption::NoDelay, flag),
         (IPPROTO_TCP, TCP_KEEPIDLE) if socket.stream => {
             if !(1..=32767).contains(&number) {
                 return EINVAL;
@@ -98,7 +122,10 @@ pub(crate) fn setsockopt([descriptor, level, option, value, len, ..]: [u64; 6]) 
         (SOL_SOCKET, SO_PRIORITY) => keep(&socket, |kept| kept.priority = number),
         (IPPROTO_IP, IP_TOS) => keep(&socket, |kept| kept.service = number & 0xff),
         (SOL_SOCKET, SO_SNDBUF | SO_RCVBUF) => 0,
-        (IPPROTO_TCP | IPPROTO_IPV6, _) => 0,
+        (IPPROTO_IP, _) if OF_IP.contains(&option) => 0,
+        (IPPROTO_IPV6, _) if socket.version == 6 && OF_IPV6.contains(&option) => 0,
+        (IPPROTO_TCP, _) if socket.stream && OF_TCP.contains(&option) => 0,
+        _ if is_multicast(level, option) => refuse(Missing::Multicast, ENOPROTOOPT),
         _ => ENOPROTOOPT,
     }
 }

@@ -4,8 +4,9 @@
 //! back until the first is acknowledged, which takes 40 ms (Nagle's algorithm).
 
 use super::address::{read_address, write_address};
-use super::numbers::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, MSG_WAITALL};
+use super::numbers::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, MSG_WAITFORONE};
 use super::{Socket, get, of, pair};
+use crate::clocks::{self, Timespec};
 use crate::errno::{Answer, EAGAIN, EINVAL, EMSGSIZE, ENOMEM, EOPNOTSUPP};
 use crate::host;
 use crate::refuse::{Missing, refuse};
@@ -358,6 +359,61 @@ pub(crate) fn sendmsg([descriptor, message, flags, ..]: [u64; 6]) -> Answer {
         Err(error) => return error,
     };
     send_parts(list, socket.stream, |bytes, len| send_to(&socket, bytes, len, flags, message.name, name_len))
+}
+
+/// `struct mmsghdr`.
+#[repr(C)]
+struct Counted {
+    message: Message,
+    bytes: u32,
+}
+
+const _: () = assert!(size_of::<Counted>() == 64);
+
+/// Sends or receives one message after the other until one fails or `is_over`: how many. Of an error after the first the count is the answer.
+fn each(list: u64, count: u64, mut act: impl FnMut(u64) -> Answer, is_over: impl Fn() -> bool) -> Answer {
+    /// More are left out, as on Linux.
+    const MOST: u32 = 1024;
+    let list = list as *mut Counted;
+    let mut done = 0;
+    while done < (count as u32).min(MOST) as usize {
+        // SAFETY: the caller's list, which has so many.
+        let at = unsafe { list.add(done) };
+        match act(at as u64) {
+            error @ ..0 if done == 0 => return error,
+            ..0 => break,
+            // SAFETY: as above.
+            bytes => unsafe { (*at).bytes = bytes as u32 },
+        }
+        done += 1;
+        if is_over() {
+            break;
+        }
+    }
+    done as Answer
+}
+
+/// `recvmmsg(socket, messages, count, flags, time)`: whether the time is over is known when a message has come, as on Linux.
+pub(crate) fn recvmmsg([descriptor, list, count, flags, time, ..]: [u64; 6]) -> Answer {
+    let deadline = match clocks::read(time as *const Timespec) {
+        None => u64::MAX,
+        Some(Ok(nanoseconds)) => clocks::deadline(nanoseconds),
+        Some(Err(error)) => return error,
+    };
+    let mut of_next = flags & !MSG_WAITFORONE;
+    let receive = |message| {
+        let answer = recvmsg([descriptor, message, of_next, 0, 0, 0]);
+        if flags & MSG_WAITFORONE != 0 {
+            of_next |= MSG_DONTWAIT;
+        }
+        answer
+    };
+    each(list, count, receive, || clocks::has_passed(deadline))
+}
+
+/// `sendmmsg(socket, messages, count, flags)`.
+pub(crate) fn sendmmsg([descriptor, list, count, flags, ..]: [u64; 6]) -> Answer {
+    each(list, count, |message| sendmsg([descriptor, message, flags, 0, 0, 0]), || false)
 }
 
 /// `FIONREAD`: how many bytes of a stream wait, or how long the first datagram is.

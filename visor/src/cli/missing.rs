@@ -99,7 +99,7 @@ const KINDS: [Kind; 8] = [
     },
     Kind {
         does: "sets timers that signal",
-        functions: &["timer_create", "timerfd_create", "setitimer", "alarm", "ualarm"],
+        functions: &["timer_create", "setitimer", "alarm", "ualarm"],
         is_in_std: false,
         instead: "sleep in a thread",
     },

@@ -13,6 +13,9 @@
 //! makes (`OUT_DIR`), and that of a crate which is compiled for the function lies below one that is called after the target; that of one which
 //! build scripts or macros use does not.
 //!
+//! A `configure` of Autoconf starts what it has compiled unless host and target differ. A file that it reads first (`CONFIG_SITE`) says that it
+//! compiles for another machine, where the compiler is that of the function.
+//!
 //! Such a program is one word, so each is a small script in the user's cache. cargo makes a crate anew whose wrapper has another path, so that of
 //! `rustc-wrapper` names the content of the libc: crates are linked with the one that is there, also after an upgrade.
 
@@ -32,6 +35,11 @@ const FLAGS: [&str; 3] = ["-Cforce-frame-pointers=yes", "-Crelocation-model=pic"
 /// rustc concludes from a linker's name what arguments it takes: those of `ld` are not those of a compiler.
 const LINKER: &str = "linker";
 const WRAPPER: &str = "rustc-wrapper";
+/// What a `configure` of Autoconf reads.
+const SITE: &str = "config.site";
+const SITE_VARIABLE: &str = "CONFIG_SITE";
+/// The user's own such files.
+const USERS_SITE: &str = "MONOHULL_CONFIG_SITE";
 
 /// The scripts.
 struct Tools {
@@ -54,10 +62,20 @@ impl Tools {
                 "#!/bin/sh\ncase \"$OUT_DIR/\" in\n/ | */{TARGET}/*) exec '{quoted}' {verb} \"$@\" ;;\n*) exec {host} \"$@\" ;;\nesac\n"
             )
         };
+        let quoted_folder = folder.to_string_lossy().replace('\'', r"'\''");
+        // Where the user names none, Autoconf looks for two below the folder that is installed to.
+        let site = format!(
+            "case \"$OUT_DIR/\" in\n/ | */{TARGET}/*) case \"$CC\" in *'{quoted_folder}/'*) cross_compiling=yes ;; esac ;;\nesac\n\
+             monohull_prefix=$prefix\ntest \"x$prefix\" = xNONE && monohull_prefix=$ac_default_prefix\n\
+             for monohull_site in ${{{USERS_SITE}:-$monohull_prefix/share/config.site $monohull_prefix/etc/config.site}}; do\n\
+             case $monohull_site in */*) ;; *) monohull_site=./$monohull_site ;; esac\n\
+             if test -r \"$monohull_site\"; then . \"$monohull_site\"; fi\ndone\n"
+        );
         for (folder, name, text) in [
             (&folder, "cc", compiler("cc", "${HOST_CC:-${CC:-cc}}")),
             (&folder, "c++", compiler("c++", "${HOST_CXX:-${CXX:-c++}}")),
             (&folder, LINKER, run("ld")),
+            (&folder, SITE, site),
             (&of_libc, WRAPPER, run(WRAPPER)),
         ] {
             let path = folder.join(name);
@@ -116,6 +134,10 @@ pub(super) fn prepare(cargo: &mut Command, cache: &Path) -> Result<Vec<OsString>
     cargo.env("RUSTC_WORKSPACE_WRAPPER", tools.of_libc.join(WRAPPER)).env(LINKED, BESIDES);
     cargo.env("CC_x86_64_unknown_linux_gnu", tools.path("cc"));
     cargo.env("CXX_x86_64_unknown_linux_gnu", tools.path("c++"));
+    if let Some(users) = std::env::var_os(SITE_VARIABLE) {
+        cargo.env(USERS_SITE, users);
+    }
+    cargo.env(SITE_VARIABLE, tools.path(SITE));
     // The host's libraries are for another libc.
     cargo.env("PKG_CONFIG_LIBDIR", toolchain.libraries().join("pkgconfig"));
     Ok(flags)
