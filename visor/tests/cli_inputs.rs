@@ -71,6 +71,31 @@ fn files_pipes_and_nothing_on_purpose() {
     }
 }
 
+/// A path without a slot is for the only one there is.
+#[test]
+fn a_path_alone_is_for_the_only_slot() {
+    let folder = folder(json!({}));
+    std::fs::write(folder.path().join("text"), "alone").expect("written");
+    let (code, report) = run(&folder, "text", b"");
+    assert_eq!((code, &report["output"]["out"]["text"]), (0, &"alone".into()), "{report:#}");
+    let (code, report) = run(&folder, "-", b"piped");
+    assert_eq!((code, &report["output"]["out"]["text"]), (0, &"piped".into()), "{report:#}");
+    let done = monohull(&folder, &["run", "echo.json", "--input", "text", "--output", "out.txt"], b"");
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert_eq!(std::fs::read_to_string(folder.path().join("out.txt")).expect("the output"), "alone");
+    let twice = monohull(&folder, &["run", "echo.json", "--input", "text", "--input", "in=text"], b"");
+    assert!(twice.code == 2 && twice.err.contains("slot `in` is given twice"), "{}", twice.err);
+    let text = std::fs::read_to_string(folder.path().join("echo.json")).expect("a file");
+    for (slots, says) in [
+        ("[\"in\",\"more\"]", "--input text: expected SLOT=PATH; the workflow has the input slots `in`, `more`"),
+        ("[]", "--input text: the workflow has no input slot"),
+    ] {
+        std::fs::write(folder.path().join("other.json"), text.replace("[\"in\"]", slots)).expect("written");
+        let refused = monohull(&folder, &["run", "other.json", "--input", "text"], b"");
+        assert!(refused.code == 2 && refused.err.contains(says), "{}", refused.err);
+    }
+}
+
 /// The invocation is wrong, so nothing runs, and there is no table of steps that were cancelled.
 #[test]
 fn what_cannot_be_read_is_a_wrong_invocation() {
@@ -195,6 +220,8 @@ fn what_is_no_input_is_a_regular_file() {
         w["files"] = mount.clone();
         w["files"][0]["access"] = "write".into();
     });
+    // The user's key, without which no checkpoint is looked at.
+    assert_eq!(in_time(&folder, &["run", "echo.json", "--input", "in=", "--state", "state"]).code, 0);
     for (arguments, kind) in [
         (&["run", "piped-image.json", "--input", "in="][..], "a pipe"),
         (&["run", "piped-image.json", "--input", "in=", "--state", "state"], "a pipe"),

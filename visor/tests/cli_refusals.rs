@@ -8,6 +8,7 @@ use program::{command, document, image, monohull};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Output;
 use tempfile::TempDir;
@@ -83,8 +84,13 @@ fn every_refusal_is_a_document() {
         refuses(line, exit, blame);
     }
     // What a run has in its report is there as well.
-    for line in ["run missing-image.json --state state", "run missing.json --state state", "run missing.json"] {
-        let shown = refuses(line, 2, "invocation");
+    for (line, blame) in [
+        ("run missing-image.json --state state", "workflow"),
+        ("run missing-image.json", "workflow"),
+        ("run missing.json --state state", "invocation"),
+        ("run missing.json", "invocation"),
+    ] {
+        let shown = refuses(line, 2, blame);
         assert_eq!((&shown["steps"], &shown["output"]), (&json!([]), &json!({})), "{line}: {shown}");
     }
     // Without --json nothing goes to standard output.
@@ -120,6 +126,61 @@ fn a_document_can_name_any_file() {
         "{}",
         shown(name)
     );
+}
+
+/// `run` says what `validate` says of an image, with its place in the workflow file, and prints no report: nothing has run.
+#[test]
+fn images_that_cannot_be_loaded_are_refused_at_their_places() {
+    let folder = TempDir::new().expect("a folder");
+    let whole = fs::read(image("no-op")).expect("an image");
+    fs::write(folder.path().join("short.so"), &whole[..3000]).expect("written");
+    for (file, says, blame) in [
+        ("gone.so", "No such file or directory (os error 2); `monohull build` makes one from a crate", "workflow"),
+        ("gone.wasm", "No such file or directory", "workflow"),
+        ("short.so", "is refused: the file ends at byte 0xbb8", "function"),
+    ] {
+        let text = format!(
+            "{{ \"name\": \"w\",\n  \"functions\": {{ \"f\": {{ \"image\": {file:?} }} }},\n  \"steps\": [{{ \"name\": \"s\", \"function\": \"f\" }}] }}\n"
+        );
+        fs::write(folder.path().join("w.json"), text).expect("written");
+        let validated = monohull(folder.path(), &["validate", "w.json"]);
+        let line = String::from_utf8_lossy(&validated.stderr).lines().next().unwrap_or_default().to_owned();
+        assert!(line.starts_with(&format!("w.json:2:34: the image {file}")) && line.contains(says), "{line}");
+        let run = monohull(folder.path(), &["run", "w.json"]);
+        assert_eq!((run.status.code(), &*run.stdout), (Some(2), &b""[..]), "{run:?}");
+        assert_eq!(String::from_utf8_lossy(&run.stderr), format!("monohull: {line}\n"));
+        check(&monohull(folder.path(), &["run", "w.json", "--json"]), 2, blame);
+    }
+    // A program in place of a workflow file has no place in one.
+    let run = monohull(folder.path(), &["run", "short.so"]);
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.code() == Some(2) && said.starts_with("monohull: the image short.so is refused"), "{run:?}");
+    // With a state folder, too, and there is nothing in it then.
+    let text = fs::read_to_string(folder.path().join("w.json")).expect("text").replace("short.so", "gone.so");
+    fs::write(folder.path().join("w.json"), text).expect("written");
+    let run = monohull(folder.path(), &["run", "w.json", "--state", "state"]);
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.code() == Some(2) && said.starts_with("monohull: w.json:2:34: the image gone.so"), "{run:?}");
+    assert!(!folder.path().join("state").exists());
+}
+
+/// What a server refuses before it needs its state folder leaves none behind.
+#[test]
+fn a_server_that_is_refused_makes_no_state_folder() {
+    let folder = TempDir::new().expect("a folder");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    for (options, says) in [
+        (&["--listen", &address][..], "another program listens there. `--listen ADDRESS:0` takes a port that is free"),
+        (&["--listen", "127.0.0.1:0", "--grants", "none.json"], "cannot read the grants file none.json"),
+        (&["--listen", "localhost:7070"], "expected a numeric address, such as 127.0.0.1:7070"),
+        (&["--listen", "7070"], "expected ADDRESS:PORT, unix:PATH or systemd"),
+    ] {
+        let serve = monohull(folder.path(), &[&["serve", "--state", "state"], options].concat());
+        let said = String::from_utf8_lossy(&serve.stderr);
+        assert!(serve.status.code() == Some(2) && said.contains(says), "{options:?}: {serve:?}");
+        assert!(!folder.path().join("state").exists(), "{options:?}");
+    }
 }
 
 /// A workflow with two outputs, both of which are its input.

@@ -560,9 +560,14 @@ fn unfilled_output() {
 
 #[test]
 fn forbidden_instruction() {
-    let failed = fails("forbidden-instruction", "load", "function").says("WRGSBASE");
-    let failed = failed.says("forbidden_instruction::take_the_gate").says("forbidden-instruction");
-    assert_eq!(failed.report["steps"][0]["status"], "cancelled");
+    let (status, refused) = report("forbidden-instruction");
+    assert_eq!((status, refused["status"].as_str()), (2, Some("refused")), "{refused:#}");
+    assert_eq!((&refused["error"]["blame"], &refused["steps"]), (&"function".into(), &Value::Array(Vec::new())));
+    let (status, _, words) = monohull("forbidden-instruction", &[]);
+    assert_eq!(status, 2, "{words}");
+    for said in ["WRGSBASE", "forbidden_instruction::take_the_gate", "forbidden-instruction"] {
+        assert!(words.contains(said) && refused["error"]["message"].to_string().contains(said), "{said}: {words}");
+    }
 }
 
 /// What of it reaches a terminal, and how, is tested in `cli_terminal.rs`.

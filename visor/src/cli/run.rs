@@ -21,6 +21,7 @@ use super::setting::Setting;
 use super::single::{self, Given};
 use super::slots::{self, one_standard_input};
 use super::suspend::{self, Begin, Origin};
+use super::validate;
 use monohull_durable::{InvocationId, KEEP_MAX};
 use monohull_engine::{Event, IsolationWish, RunOptions, output_file};
 use monohull_report::Progress;
@@ -29,7 +30,7 @@ use monohull_report::text::{quoted, suggestion};
 use monohull_saved::{Confined, prepare_folder};
 use monohull_worker::ProcessError;
 use monohull_worker::cgroup::CgroupMode;
-use monohull_workflow::{self as workflow, Blame, Plan, WorkflowError};
+use monohull_workflow::{self as workflow, Blame, Mistake, Plan, WorkflowError};
 
 /// Run a workflow
 #[derive(Debug, Args)]
@@ -44,10 +45,11 @@ pub(super) struct Run {
     file: PathBuf,
     #[command(flatten)]
     program: Given,
-    /// Fill an input slot from a file or pipe; `SLOT=-` is standard input, `SLOT=` an empty input
+    /// Fill an input slot from a file or pipe; `SLOT=-` is standard input, `SLOT=` an empty input. A path alone is for the only input slot
     #[arg(long = "input", value_name = "SLOT=PATH", value_parser = slots::input())]
     inputs: Vec<(String, PathBuf)>,
-    /// Write an output slot to a file; one that is there keeps its rights, and a symbolic link what it leads to
+    /// Write an output slot to a file; one that is there keeps its rights, and a symbolic link what it leads to. A path alone is for the only
+    /// output slot
     #[arg(long = "output", value_name = "SLOT=PATH", value_parser = slots::output())]
     outputs: Vec<(String, PathBuf)>,
     /// Set an argument of a step (STEP.ARG=VALUE), or its field instances, timeout, memory, retry or stack (STEP:FIELD=VALUE);
@@ -144,6 +146,9 @@ enum InvocationError {
     /// a slot is not one of the workflow's
     #[error("--{option}: the workflow has no {option} slot {slot}{hint}")]
     UnknownSlot { option: &'static str, slot: String, hint: String },
+    /// a path is given without a slot
+    #[error("{0}")]
+    NoSlot(String),
     #[error("--{option}: slot {slot} is given twice")]
     SlotTwice { option: &'static str, slot: String },
     /// an input slot has no file
@@ -180,7 +185,7 @@ impl InvocationError {
 }
 
 impl Run {
-    pub(super) fn run(&self) -> Exit {
+    pub(super) fn run(mut self) -> Exit {
         if self.watch && self.inputs.iter().any(|(_, path)| path.as_os_str() == "-") {
             return self.refuse(Exit::Usage, "invocation", &"standard input is read once, and --watch runs again");
         }
@@ -202,6 +207,10 @@ impl Run {
             Ok(isolation) => isolation,
             Err(why) => return self.refuse(Exit::Host, "host", &why),
         };
+        let missing = validate::image_mistakes(&self.file, &document, &plan, validate::is_there);
+        if let Some(exit) = self.refuse_images(missing) {
+            return exit;
+        }
         if let Some(state) = &self.state {
             return self.run_durably(state, &plan, document, isolation);
         }
@@ -233,12 +242,20 @@ impl Run {
         let templates = self.may_use_template().then(|| RunTemplates::new(images.known.clone()));
         let begin = Begin { options: &options, watcher, continuation: None, templates };
         let confined = Confined { isolation, cgroup: suspend::kept_mode(self.cgroup) };
-        let origin = Origin { confined, key, ..self.origin(document) };
+        let origin = Origin { confined, key, ..self.origin(document.clone()) };
         let ran = suspend::run(&plan, begin, origin, self.suspend.as_deref(), self.json);
         ran.unwrap_or_else(|error| {
+            if matches!(error, ProcessError::Image(_)) {
+                // The loader says no more than the first reason, and not where in the file.
+                let refused = validate::image_mistakes(&self.file, &document, &plan, validate::judge_image);
+                if let Some(exit) = self.refuse_images(refused) {
+                    return exit;
+                }
+            }
             let (exit, blame) = match &error {
                 ProcessError::Input { slot, .. } if options.chooses(slot) => (Exit::Usage, "invocation"),
                 ProcessError::Input { .. } => (Exit::Usage, "workflow"),
+                ProcessError::Image(_) => (Exit::Usage, "function"),
                 _ => (Exit::Host, "host"),
             };
             self.refuse(exit, blame, &error)
@@ -314,7 +331,7 @@ impl Run {
     }
 
     /// The plan with what the command line adds to it, every name checked, and the document.
-    fn plan(&self) -> Result<(Plan, Vec<u8>), InvocationError> {
+    fn plan(&mut self) -> Result<(Plan, Vec<u8>), InvocationError> {
         let document = self.document()?;
         let checked = workflow::check_bytes(&self.file, &document);
         if checked.plan.is_some() {
@@ -324,6 +341,10 @@ impl Run {
         for setting in &self.settings {
             setting.apply(&mut plan)?;
         }
+        slots::name_only_slot("input", &mut self.inputs, plan.inputs.iter().map(|input| input.slot.as_str()))
+            .map_err(InvocationError::NoSlot)?;
+        slots::name_only_slot("output", &mut self.outputs, plan.outputs.iter().map(|output| output.slot.as_str()))
+            .map_err(InvocationError::NoSlot)?;
         check_slots("input", &self.inputs, plan.inputs.iter().map(|input| input.slot.as_str()))?;
         check_slots("output", &self.outputs, plan.outputs.iter().map(|output| output.slot.as_str()))?;
         let given = self.inputs.iter().chain(&self.events).map(|(_, path)| path);
@@ -387,6 +408,17 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Says that images cannot be loaded, if there are such: at their places in the workflow file, if there is one.
+    fn refuse_images(&self, mistakes: Vec<Mistake>) -> Option<Exit> {
+        let first = mistakes.first()?;
+        let blame = if first.blame == Blame::Workflow { "workflow" } else { "function" };
+        let text = match single::is_program(&self.file) {
+            true => first.message.clone(),
+            false => WorkflowError::Mistakes { mistakes }.to_string(),
+        };
+        Some(self.refuse(Exit::Usage, blame, &text))
     }
 
     /// Says why nothing runs.

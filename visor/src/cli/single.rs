@@ -77,9 +77,9 @@ impl Given {
         Ok(document.to_string().into_bytes())
     }
 
-    /// Whether the slot is that of the standard input.
+    /// Whether the slot is that of the standard input, the only one that there can be.
     pub(super) fn is_input(slot: &str) -> bool {
-        slot == INPUT
+        slot.is_empty() || slot == INPUT
     }
 }
 

@@ -17,7 +17,7 @@ use super::programs::image_of;
 use super::wasm::Wanted;
 use monohull_domain::image;
 use monohull_engine::mounts;
-use monohull_host_files::input;
+use monohull_host_files::input::{self, InputError};
 use monohull_report::escape::{json_path, shown};
 use monohull_workflow::{self as workflow, Blame, Checked, Level, Making, Mistake, Plan, Reference};
 
@@ -129,16 +129,35 @@ fn judge(reference: Reference<'_>) -> Result<(), (Blame, String)> {
     }
 }
 
-fn judge_image(name: &str, path: &Path, making: Making) -> Result<(), (Blame, String)> {
+/// A judgement of one image.
+type Judge = fn(&str, &Path, Making) -> Result<(), (Blame, String)>;
+
+/// What is wrong with the images that a workflow file names, at its places. Those that were made of programs have been looked at.
+pub(super) fn image_mistakes(file: &Path, bytes: &[u8], plan: &Plan, judge: Judge) -> Vec<Mistake> {
+    let is_made =
+        |name: &str| plan.functions.iter().any(|function| function.name == name && function.made_of.is_some());
+    workflow::references(file, bytes, plan, |reference| match reference {
+        Reference::Function { name, image, making } if !is_made(name) => judge(name, image, making),
+        _ => Ok(()),
+    })
+}
+
+/// Whether an image is there. What is in it is not looked at.
+pub(super) fn is_there(_: &str, path: &Path, _: Making) -> Result<(), (Blame, String)> {
+    input::open_regular(path, false).map(drop).map_err(|error| unread(path, &error))
+}
+
+fn unread(path: &Path, error: &InputError) -> (Blame, String) {
+    (Blame::Workflow, format!("the image {}: {error}; `monohull build` makes one from a crate", shown(path)))
+}
+
+pub(super) fn judge_image(name: &str, path: &Path, making: Making) -> Result<(), (Blame, String)> {
     match image_of(path, making, Wanted::here()) {
         Ok(None) => {}
         Ok(Some(_)) => return Ok(()),
         Err(error) => return Err((error.blame(), error.to_string())),
     }
-    let bytes = input::read_regular(path, input::FILE_MAX).map_err(|error| {
-        let text = format!("the image {}: {error}; `monohull build` makes one from a crate", shown(path));
-        (Blame::Workflow, text)
-    })?;
+    let bytes = input::read_regular(path, input::FILE_MAX).map_err(|error| unread(path, &error))?;
     image::verify(name, &bytes).map(drop).map_err(|error| {
         let explanation = imports::explain(&error, &bytes).map(|text| format!("\n{text}")).unwrap_or_default();
         (Blame::Function, format!("the image {} is refused: {error}{explanation}", shown(path)))

@@ -401,7 +401,13 @@ impl Attack {
     pub(crate) fn is_not_loaded(&self, reasons: &[&str]) {
         let ran = self.clone().at_once().run("mpk", "1");
         let error = &ran.report["error"];
-        assert_eq!((ran.status.code(), &error["kind"]), (Some(1), &"load".into()), "{}: {}", self.name(), ran.output);
+        assert_eq!(
+            (ran.status.code(), &error["kind"]),
+            (Some(2), &"refused".into()),
+            "{}: {}",
+            self.name(),
+            ran.output
+        );
         let message = error["message"].as_str().unwrap_or_default();
         for reason in reasons {
             assert!(message.contains(reason), "{}: {message}", self.name());

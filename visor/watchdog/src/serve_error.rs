@@ -26,7 +26,7 @@ pub enum ServeError {
     /// the ledger of durable invocations
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    #[error("it cannot listen on {address}: {source}")]
+    #[error("it cannot listen on {address}: {source}{}", listen_hint(source))]
     Listen {
         /// Where.
         address: String,
@@ -49,4 +49,12 @@ pub enum ServeError {
     Io(#[from] io::Error),
     #[error("it ends, as no workflow can be run any more: {0}")]
     NoProcesses(String),
+}
+
+/// What helps where a server cannot listen.
+fn listen_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; another program listens there. `--listen ADDRESS:0` takes a port that is free",
+        _ => "",
+    }
 }

@@ -95,18 +95,19 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
     let done = runtime.block_on(async {
         // Handled, because the default action ends the process: a write beyond the limit then fails with an error instead.
         let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?;
-        let folder = StateFolder::take(&settings.state)?;
-        // What the last server has said of its end holds no more.
-        NextDue::forget(&folder)?;
+        // What can be refused without the state folder is looked at before that is made.
         let grants = settings.grants.as_deref().map(Grants::load).transpose()?.unwrap_or_default();
-        let secrets = Secrets::new(&grants);
-        let registry = Registry::open(&folder, grants, settings.timeout)?;
-        let ledger = Ledger::open(&folder, settings.state_key.as_deref())?;
-        let owed = ledger.owed()?;
         // The spawner, and so every process that runs a workflow, is a copy of this one without the key.
         let may_be_tcp = !matches!(settings.listen, Listen::Unix(_));
         let tls = settings.tls.clone().filter(|_| may_be_tcp).map(Tls::open).transpose()?;
         let listener = Listener::open(&settings.listen, passed, tls.is_some()).await?;
+        let folder = StateFolder::take(&settings.state)?;
+        // What the last server has said of its end holds no more.
+        NextDue::forget(&folder)?;
+        let secrets = Secrets::new(&grants);
+        let registry = Registry::open(&folder, grants, settings.timeout)?;
+        let ledger = Ledger::open(&folder, settings.state_key.as_deref())?;
+        let owed = ledger.owed()?;
         let metrics = Metrics::new();
         metrics.isolation_is(isolation);
         let cgroup = processes.groups.describe();

@@ -1,5 +1,6 @@
 //! What went wrong with a process, for those who started it.
 
+use monohull_domain::image::map::LoadError;
 use monohull_engine::HostError;
 use monohull_engine::workflow_io::OpenError;
 use monohull_report::escape::shown;
@@ -31,6 +32,9 @@ pub enum ProcessError {
         /// Why.
         source: OpenError,
     },
+    /// The image of a function is not there, or is refused. Nothing has run.
+    #[error(transparent)]
+    Image(LoadError),
     /// The image of a function is not the one with which the workflow was suspended.
     #[error(
         "function `{function}` is not the one that the workflow was suspended with: its image {} has changed",

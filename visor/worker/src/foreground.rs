@@ -153,7 +153,8 @@ enum Keeping<'k> {
     Waiting(KeepWaiting<'k>),
 }
 
-/// The same. With `keep` a run that was halted goes on; `None` if its process was ended after a capture, as [`Next::Stop`] says.
+/// The same. With `keep` a run that was halted goes on; `None` if its process was ended after a capture, as [`Next::Stop`] says. One whose images
+/// cannot be loaded has failed.
 pub fn run_kept(
     plan: &Plan,
     options: &RunOptions,
@@ -164,9 +165,15 @@ pub fn run_kept(
 ) -> Result<Option<Ran>, ProcessError> {
     let groups = Membership::set_up(cgroup)?;
     let keep = keep.map_or(Keeping::Nothing, Keeping::Captures);
+    let requested_ns = monotonic_ns();
     let ran = run_in(&groups, plan, options, watcher, continuing, keep, None);
     groups.end();
-    ran
+    match ran {
+        Err(ProcessError::Image(error)) => {
+            Ok(Some(Ran::Ended(Box::new(report_without_run(plan, "none", requested_ns, error.into())))))
+        }
+        ran => ran,
+    }
 }
 
 fn run_in(
@@ -199,7 +206,8 @@ fn run_in(
                 ProcessError::Unfit(why)
             });
         }
-        Err(error) => return failed(error.into()),
+        Err(error) if error.is_hosts() => return failed(error.into()),
+        Err(error) => return Err(ProcessError::Image(error)),
     };
     let (continuation, known) = continuing.continuation.unzip();
     if let Some(known) = known {
