@@ -152,6 +152,35 @@ fn others_go_on_with_it_though_the_image_has_changed() {
     assert_eq!(fs::read_to_string(path.join("result.txt")).expect("the output"), RESULT);
 }
 
+/// An output without a file is in the report, and `result` prints it.
+#[test]
+fn a_result_without_a_file_is_printed() {
+    let folder = workflow(1);
+    let run = ["run", "w.json", "--state", "state", "--id", "one"];
+    assert_eq!(monohull(folder.path(), &run).status.code(), Some(0));
+    let output = monohull(folder.path(), &["result", "one", "--state", "state"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("one: completed\nresult (") && text.contains("  1 naps, 5 letters"), "{text}");
+    let run = ["run", "w.json", "--state", "state", "--id", "two", "--output", "result=two.txt"];
+    assert_eq!(monohull(folder.path(), &run).status.code(), Some(0));
+    let output = monohull(folder.path(), &["result", "two", "--state", "state"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("two: completed\nresult      ") && text.lines().count() == 2, "{text}");
+}
+
+#[test]
+fn one_that_is_left_says_what_goes_on_with_it() {
+    let folder = workflow(DAY);
+    let run = ["run", "w.json", "--state", "state", "--id", "one", "--detach"];
+    let says = "monohull: `monohull wake --state state` goes on with it";
+    refused(&monohull(folder.path(), &run), 4, says);
+    let as_document = monohull(folder.path(), &[&run[..], &["--json"]].concat());
+    assert!(!String::from_utf8_lossy(&as_document.stderr).contains("wake"), "{as_document:?}");
+    assert!(monohull(folder.path(), &["pause", "one", "--state", "state"]).status.success());
+    let paused = monohull(folder.path(), &run);
+    assert!(!String::from_utf8_lossy(&paused.stderr).contains("wake"), "{paused:?}");
+}
+
 #[test]
 fn an_id_is_one_invocations() {
     let folder = workflow(DAY);

@@ -153,6 +153,22 @@ fn the_timeline_is_that_of_an_uninterrupted_run() {
     assert!(at["cold_start_us"].as_u64().is_some_and(|us| us > 0 && us < 60_000_000), "{at:#}");
 }
 
+/// The clock is moved where a workflow only waits, also where each copy does so.
+#[test]
+fn time_is_skipped_after_a_suspension() {
+    const DAY: u64 = 86_400_000;
+    let folder = TempDir::new().expect("a folder");
+    let args = json!({ "naps": 3, "milliseconds": DAY, "takes": "", "fills": "result" });
+    let waits = suspend(folder.path(), "sleeper", &one_step("sleeper", args, "result"));
+    for more in [&[][..], &["--count", "2"]] {
+        let begin = Instant::now();
+        let output = monohull(folder.path(), &[&["resume", &waits.checkpoint, "--skip-time"], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(begin.elapsed() < Duration::from_secs(60));
+    }
+    assert!(fs::read_to_string(folder.path().join("result.txt")).expect("the output").starts_with("3 naps"));
+}
+
 #[test]
 fn a_wait_for_an_event_ends_in_its_time() {
     let (folder, checkpoint) = inbox(json!({ "events": ["a"], "fills": "result", "timeout_ms": 2 * NAP }));

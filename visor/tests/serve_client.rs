@@ -176,6 +176,19 @@ fn files_of_an_invocation_may_have_any_name() {
     assert_eq!(invoke(&["--input", &slot, "--output", "-"]).expect(0).out, "slot");
     invoke(&["--input", &slot, "--output", &at("out.txt")]).expect(0);
     assert_eq!(std::fs::read_to_string(at("out.txt")).expect("read"), "slot");
+    invoke(&["--input", &slot, "--output", &format!("out={}", at("named.txt"))]).expect(0);
+    assert_eq!(std::fs::read_to_string(at("named.txt")).expect("read"), "slot");
+    invoke(&["--input", &slot, "--output", &at("x=y.txt"), "--slot", "out"]).expect(0);
+    assert_eq!(std::fs::read_to_string(at("x=y.txt")).expect("read"), "slot");
+    for (options, says) in [
+        (&["--output", "ou=never"][..], "no output slot `ou`, did you mean `out`?"),
+        (&["--output", "out=never", "--slot", "in"], "--output and --slot name different slots"),
+        (&["--output", "out="], "expected FILE or SLOT=FILE"),
+    ] {
+        let refused = invoke(&[&["--input", &slot], options].concat()).expect(2);
+        assert!(refused.err.contains(says), "{}", refused.err);
+    }
+    assert!(!root().join("never").exists() && !root().join("out=never").exists());
     // Nothing is sent if the result could not be written.
     let ran = server.get("/invocations").json();
     let refused = invoke(&["--input", &slot, "--output", &at("missing/out.txt")]).expect(2);
@@ -190,6 +203,32 @@ fn forgotten_results_are_reported_as_such() {
     server.put_shipped("echo.json");
     let shown = monohull_with(&server, &["invoke", "echo", "--input", "-", "--json"], "hello", &[]).expect(0).json();
     assert_eq!((&shown["status"], &shown["body"]["text"]), (&json!("completed"), &json!("hello")), "{shown:#}");
+}
+
+/// What `serve --listen` takes is an address of a server, too.
+#[test]
+fn an_address_without_http_is_taken() {
+    let server = Server::start();
+    let listed = run_verb(&server.address.to_string(), &["list"], &[], "").expect(0);
+    assert!(listed.out.contains("name"), "{}", listed.out);
+    for wrong in ["what", "127.0.0.1", "user@127.0.0.1:7070", "unix", "127.0.0.1:7070/path"] {
+        let refused = run_verb(wrong, &["list"], &[], "").expect(2);
+        assert!(refused.err.contains("the server's address is http://HOST:PORT"), "{wrong}: {}", refused.err);
+    }
+}
+
+/// The client says what a workflow waits for, and how to come to the result.
+#[test]
+fn an_invocation_that_waits_says_for_what() {
+    let server = Server::start_with(&["--suspend", "100ms"]);
+    server.put_example("inbox");
+    let events = json!({ "events": ["go"], "fills": "result" });
+    server.put_workflow(&single("inbox", "inbox", &json!({ "args": events, "outputs": ["result"] })));
+    let waits = monohull(&server, &["invoke", "inbox", "--id", "g1"]).expect(4);
+    assert!(waits.err.contains("monohull: invocation g1 waits: main[0] for event `go`"), "{}", waits.err);
+    assert!(waits.err.contains("`monohull result g1 --wait` prints what comes of it"), "{}", waits.err);
+    let later = monohull(&server, &["invoke", "inbox", "--id", "g2", "--delay", "1d"]).expect(4);
+    assert!(later.err.contains("monohull: invocation g2 begins at 20"), "{}", later.err);
 }
 
 #[test]

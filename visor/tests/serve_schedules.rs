@@ -117,6 +117,9 @@ fn the_command_line_has_them_too() {
     let cron = ["--cron", "30 2 * * MON", "--input", "in=-"];
     let done = run(&[&["schedule", "weekly", "echo"], cron.as_slice()].concat(), "given").expect(0);
     assert!(done.out.starts_with("weekly: next 20") && done.out.ends_with("T02:30:00.000Z\n"), "{}", done.out);
+    let alone = run(&["schedule", "alone", "echo", "--cron", "30 2 * * MON", "--input", "Cargo.toml"], "").expect(0);
+    assert!(alone.out.starts_with("alone: next 20"), "{}", alone.out);
+    run(&["unschedule", "alone"], "").expect(0);
     let listed = run(&["list", "schedules"], "").expect(0).out;
     assert!(listed.contains("weekly") && listed.contains("30 2 * * MON"), "{listed}");
     let listed = run(&["list", "schedules", "--json"], "").expect(0).json();

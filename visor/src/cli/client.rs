@@ -40,7 +40,7 @@ const DOCUMENT_MAX: usize = 256 << 20;
 /// Which server to ask, and with what.
 #[derive(Debug, Args)]
 pub(super) struct Server {
-    /// The server: http://HOST:PORT, https://HOST:PORT or unix:PATH; by default $MONOHULL_SERVER, then http://127.0.0.1:7070
+    /// The server: HOST:PORT or http://HOST:PORT, https://HOST:PORT or unix:PATH; by default $MONOHULL_SERVER, then http://127.0.0.1:7070
     #[arg(long, value_name = "ADDRESS")]
     server: Option<String>,
     /// A file with the bearer token that the server requires; $MONOHULL_TOKEN does the same
@@ -242,7 +242,10 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(options: &Server) -> Result<Client, ClientError> {
         let server = options.server.clone().or_else(|| std::env::var("MONOHULL_SERVER").ok());
-        let server = server.unwrap_or_else(|| USUAL.to_owned());
+        let mut server = server.unwrap_or_else(|| USUAL.to_owned());
+        if is_bare(&server) {
+            server.insert_str(0, "http://");
+        }
         let trust = match Place::of(&server) {
             Some(Place::Network { tls: true, .. }) => {
                 let ca = options.ca.clone().or_else(|| std::env::var_os("MONOHULL_CA").map(PathBuf::from));
@@ -402,6 +405,13 @@ impl Place<'_> {
         let tls = parts.scheme == Some(Scheme::HTTPS);
         (bare && (tls || parts.scheme == Some(Scheme::HTTP))).then_some(Place::Network { authority, tls })
     }
+}
+
+/// Whether an address is HOST:PORT, as `serve --listen` has it.
+fn is_bare(address: &str) -> bool {
+    let port =
+        address.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !host.contains(['/', '@']) && *host != "unix");
+    port.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
 }
 
 /// Keeps a piece of an answer, up to a limit.

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -13,6 +13,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 use super::client::{Ask, Client, ClientError, Server, read};
+use super::durable::remote;
 use super::exit::Exit;
 use super::output::Data;
 use super::slots;
@@ -38,9 +39,10 @@ pub(super) struct Invoke {
     /// empty input. A file with `=` in its name is given with its folder, as `./a=b.txt`
     #[arg(long = "input", value_name = "FILE")]
     inputs: Vec<OsString>,
-    /// Write the result to a file instead of standard output, which is `-`
+    /// Write the result to a file instead of standard output, which is `-`; SLOT=FILE says which output slot, as --slot does. A file with
+    /// `=` in its name is given with its folder, as `./a=b.txt`
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
-    output: Option<PathBuf>,
+    output: Option<OsString>,
     /// Which output slot, if the workflow has several
     #[arg(long, value_name = "SLOT")]
     slot: Option<String>,
@@ -95,7 +97,8 @@ impl Invoke {
         let chosen = [("id", &self.id), ("delay", &self.delay), ("at", &self.at)];
         let chosen = chosen.map(|(name, value)| Some(format!("{name}={}", encoded(value.as_ref()?))));
         let mut chosen: Vec<String> = chosen.into_iter().flatten().collect();
-        if let Some(path) = self.output_file() {
+        let (slot, output) = self.wanted()?;
+        if let Some(path) = output {
             output_file::check(path).map_err(|why| ClientError::Usage(format!("--output: {why}")))?;
         }
         let client = Client::new(&self.server)?;
@@ -116,7 +119,7 @@ impl Invoke {
             }
             return Ok(Exit::Done);
         }
-        chosen.extend(self.slot.as_ref().map(|slot| format!("output={}", encoded(slot))));
+        chosen.extend(slot.map(|slot| format!("output={}", encoded(slot))));
         let path = format!("/invoke/{}{}", encoded(&self.name), query(&chosen));
         if self.json {
             let reply = client.send_keyed(self.ask(&path, media, body))?;
@@ -142,7 +145,7 @@ impl Invoke {
                 Err(error) => return Err(error),
             }
         } else {
-            let mut output = Output::new(self.output_file(), self.raw);
+            let mut output = Output::new(output, self.raw);
             let mut waits = false;
             let headers = client.pass_answer(self.ask(&path, media, body), &mut |status, piece| {
                 waits |= status == StatusCode::ACCEPTED;
@@ -150,9 +153,8 @@ impl Invoke {
             })?;
             if waits {
                 let id = headers.get("x-invocation-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
-                super::output::note(format_args!(
-                    "monohull: the workflow waits, or begins later, and goes on by itself: invocation {id}"
-                ));
+                super::output::note(format_args!("monohull: invocation {id} {}", waits_for(&client, id)));
+                super::output::note(format_args!("  `monohull result {id} --wait` prints what comes of it"));
                 return Ok(Exit::Suspended);
             }
             output.finish()?;
@@ -198,9 +200,10 @@ impl Invoke {
     }
 
     fn put_result(&self, client: &Client, result: &Value) -> Result<(), ClientError> {
-        let mut to = Output::new(self.output_file(), self.raw);
+        let (slot, output) = self.wanted()?;
+        let mut to = Output::new(output, self.raw);
         let slots = result.as_object().cloned().unwrap_or_default();
-        let chosen = match &self.slot {
+        let chosen = match slot {
             Some(slot) => slots.get(slot),
             None if slots.len() == 1 => slots.values().next(),
             None => None,
@@ -216,9 +219,12 @@ impl Invoke {
         to.finish()
     }
 
-    /// The file that the result goes to, if it is not standard output.
-    fn output_file(&self) -> Option<&Path> {
-        self.output.as_deref().filter(|path| path.as_os_str() != "-")
+    /// Which output slot is wanted, if that is said, and the file that it goes to, if that is not standard output.
+    fn wanted(&self) -> Result<(Option<&str>, Option<&Path>), ClientError> {
+        let chosen = self.slot.as_deref();
+        let Some(to) = &self.output else { return Ok((chosen, None)) };
+        let (slot, path) = slots::of_output(to, chosen).map_err(|why| ClientError::Usage(why.to_owned()))?;
+        Ok((slot, Some(path).filter(|path| path.as_os_str() != "-")))
     }
 
     /// The inputs as a request's body: one file as it is, named slots as JSON.
@@ -260,6 +266,17 @@ fn is_file(input: &OsStr) -> bool {
 fn would_be(shown: &Value) -> StatusCode {
     let said = shown["error_status"].as_u64().and_then(|code| u16::try_from(code).ok());
     said.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::BAD_GATEWAY)
+}
+
+/// What an invocation waits for, for people. A server that does not say is not asked again: the invocation has not ended.
+fn waits_for(client: &Client, id: &str) -> String {
+    let shown = client.get(&format!("/invocations/{id}")).and_then(|reply| reply.json()).unwrap_or_default();
+    let (waits, due) = (remote::waits_until(&shown), shown["due"].as_str());
+    match (shown["status"].as_str(), due) {
+        (Some("suspended"), _) if !waits.is_empty() => format!("waits: {}", waits.join(", ")),
+        (Some("pending"), Some(at)) => format!("begins at {}", Line(at)),
+        _ => "has not ended".to_owned(),
+    }
 }
 
 /// Where a result goes, piece by piece. A file is opened when the first piece comes: an invocation that fails leaves it as it was.

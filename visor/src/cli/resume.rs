@@ -62,6 +62,9 @@ pub(super) struct Resume {
     /// Give it an event with what is in a file; `-` is standard input. Events are kept until they are waited for
     #[arg(long = "event", value_name = "NAME=PATH", value_parser = named_file, conflicts_with_all = ["state", "server"])]
     events: Vec<(String, PathBuf)>,
+    /// Move the workflow's clock where it only waits for a time, instead of waiting: a month passes in milliseconds
+    #[arg(long, conflicts_with_all = ["suspend", "state", "server"])]
+    skip_time: bool,
     /// Resume this many copies, up to 1000, each in a process of its own; each output file has the copy's number before its extension
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=copies::COUNT_MAX), conflicts_with = "server")]
     count: Option<u32>,
@@ -225,6 +228,7 @@ impl Resume {
             outputs: outputs.clone(),
             isolation: confined.isolation,
             events: events.clone(),
+            skip_time: self.skip_time,
             published,
             ..RunOptions::default()
         };
@@ -294,7 +298,7 @@ impl Resume {
             value.push(path);
             option("event", &value);
         }
-        let flags = [("--json", self.json), ("--raw", self.raw)];
+        let flags = [("--json", self.json), ("--raw", self.raw), ("--skip-time", self.skip_time)];
         arguments.extend(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into()));
         // A path is no option, whatever it begins with.
         arguments.extend(["--".into(), self.checkpoint.clone().into_os_string()]);

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::slots::one_standard_input;
-use monohull_report::escape::Line;
+use monohull_report::escape::{Line, shown};
 
 /// Let a server start a workflow at times of a cron expression
 ///
@@ -35,7 +35,7 @@ pub(super) struct Schedule {
     /// What becomes of times at which no server ran
     #[arg(long, value_enum, default_value_t)]
     missed: Missed,
-    /// A file that is an input of each invocation; the server keeps its content
+    /// A file that is an input of each invocation, or alone the workflow's one input; the server keeps its content
     #[arg(long = "input", value_name = "SLOT=FILE")]
     inputs: Vec<String>,
     /// Start nothing for now
@@ -89,11 +89,17 @@ impl Schedule {
     fn define(&self) -> Result<Value, ClientError> {
         let paths = self.inputs.iter().filter_map(|input| input.split_once('=')).map(|(_, path)| OsStr::new(path));
         one_standard_input(paths).map_err(|why| ClientError::Usage(why.to_owned()))?;
+        let client = Client::new(&self.server)?;
         let mut inputs = Map::new();
         for input in &self.inputs {
-            let (slot, path) = input
-                .split_once('=')
-                .ok_or_else(|| ClientError::Usage(format!("an input is SLOT=FILE, and {input} has no slot")))?;
+            let only;
+            let (slot, path) = match input.split_once('=') {
+                Some(named) => named,
+                None => {
+                    only = self.only_input(&client, input)?;
+                    (only.as_str(), input.as_str())
+                }
+            };
             let content = json!({ "base64": BASE64.encode(read(path.as_ref())?) });
             if inputs.insert(slot.to_owned(), content).is_some() {
                 return Err(ClientError::Usage(format!("slot {slot} is given twice")));
@@ -107,9 +113,23 @@ impl Schedule {
             "inputs": inputs,
             "paused": self.paused,
         });
-        let client = Client::new(&self.server)?;
         let body = order.to_string().into_bytes();
         client.send(Method::PUT, &path(&self.name), Some("application/json"), body)?.json()
+    }
+
+    /// The slot of a file that stands alone: the only input slot of the workflow.
+    fn only_input(&self, client: &Client, file: &str) -> Result<String, ClientError> {
+        let name = utf8_percent_encode(&self.workflow, NON_ALPHANUMERIC);
+        let document = client.get(&format!("/workflows/{name}"))?.json()?;
+        let slots = document["inputs"].as_array().map(Vec::as_slice).unwrap_or_default();
+        match slots {
+            [only] => Ok(only.as_str().or(only["slot"].as_str()).unwrap_or_default().to_owned()),
+            several => Err(ClientError::Usage(format!(
+                "an input is SLOT=FILE, and {} has no slot: the workflow has {} input slots",
+                shown(file),
+                several.len()
+            ))),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A run's result for people: a table of instances, the outputs, and what went wrong.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -57,6 +58,15 @@ pub(super) fn report(report: &RunReport) -> String {
     }
     if let Some(process) = &report.process {
         let _ = writeln!(text, "process     {}", process_use(process));
+    }
+    text
+}
+
+/// Outputs of a workflow that has ended well, as text.
+pub(super) fn outputs(outputs: &BTreeMap<String, OutputReport>) -> String {
+    let mut text = String::new();
+    for (slot, output) in outputs {
+        output_slot(&mut text, slot, output, false);
     }
     text
 }

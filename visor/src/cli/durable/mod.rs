@@ -14,7 +14,7 @@ pub(super) mod fork;
 mod kept;
 pub(super) mod leg;
 pub(super) mod ps;
-mod remote;
+pub(super) mod remote;
 pub(super) mod result;
 pub(super) mod send;
 pub(super) mod show;

@@ -62,7 +62,7 @@ fn waits(document: &Value) -> Vec<String> {
 }
 
 /// The same with the time until which each waits.
-fn waits_until(document: &Value) -> Vec<String> {
+pub(in super::super) fn waits_until(document: &Value) -> Vec<String> {
     let all = document["waiting_for"].as_array().map(Vec::as_slice).unwrap_or_default();
     let until = all.iter().map(|wait| match text(wait, "until") {
         until if until.is_empty() => until,

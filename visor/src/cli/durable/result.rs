@@ -3,7 +3,7 @@
 use super::super::client::Client;
 use super::super::exit::Exit;
 use super::super::output::{self, Data};
-use super::super::{concat_help, suspend};
+use super::super::{concat_help, show, slots, suspend};
 use super::started_with::Start;
 use super::{Place, Trouble, Where, leg, remote};
 use clap::Args;
@@ -12,8 +12,9 @@ use monohull_engine::output_file;
 use monohull_report::RunReport;
 use monohull_report::escape::{Line, shown};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Show what came of a durable invocation
 ///
-/// Of a server's it prints the output slot. In a state folder the outputs are files, which it names. It ends with 1 if the invocation has failed or was
+/// Of a server's it prints the output slot. In a state folder it names the files of outputs, and prints the beginning of those that have none. It ends with 1 if the invocation has failed or was
 /// cancelled, and with 4 if it has not ended.
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull result order-17 --wait --server http://127.0.0.1:7070", "monohull result order-17 --state sleepers --json"))]
@@ -37,9 +38,9 @@ pub(in super::super) struct Result {
     /// Which output slot, if there are several; of a server's invocation
     #[arg(long, conflicts_with_all = ["folder", "state_key"])]
     slot: Option<String>,
-    /// Write the output to a file instead of standard output; of a server's invocation
+    /// Write the output to a file instead of standard output, or as SLOT=FILE; of a server's invocation
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "folder", "state_key"])]
-    output: Option<PathBuf>,
+    output: Option<OsString>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -86,10 +87,14 @@ impl Result {
         }
         output::text(format_args!("{}: {}\n", row.id, row.status.name()));
         match (row.status, report) {
-            (Status::Completed, _) => {
+            (Status::Completed, report) => {
                 for (slot, path) in &outputs {
                     output::text(format_args!("{:<12}{}\n", shown(slot).to_string(), shown(path)));
                 }
+                // The others are in the report, as far as it has them.
+                let mut others = report.map(|report| report.output).unwrap_or_default();
+                others.retain(|slot, _| !outputs.iter().any(|(kept, _)| kept == slot));
+                output::text(show::outputs(&others));
             }
             (_, Some(report)) => {
                 suspend::print(&report, false);
@@ -99,7 +104,8 @@ impl Result {
     }
 
     fn of_server(&self, client: &Client) -> std::result::Result<Exit, Trouble> {
-        if let Some(path) = self.file() {
+        let (chosen, file) = self.wanted()?;
+        if let Some(path) = file {
             output_file::check(path).map_err(|why| Trouble::Usage(format!("--output: {why}")))?;
         }
         let document = remote::ended(client, &self.id, self.wait)?;
@@ -121,8 +127,8 @@ impl Result {
             return Ok(Exit::Done);
         }
         let slots = document["result"].as_object().cloned().unwrap_or_default();
-        let slot = match (&self.slot, slots.len()) {
-            (Some(slot), _) => slot.clone(),
+        let slot = match (chosen, slots.len()) {
+            (Some(slot), _) => slot.to_owned(),
             (None, 0) => return Ok(Exit::Done),
             (None, 1) => slots.keys().next().cloned().unwrap_or_default(),
             (None, _) => {
@@ -132,7 +138,7 @@ impl Result {
             }
         };
         let at = remote::path(&self.id, &format!("/outputs/{}", remote::encoded(&slot)));
-        match self.file() {
+        match file {
             Some(path) => {
                 let bytes = client.get(&at)?.body;
                 let unwritten = |why| Trouble::Usage(format!("--output: {why}"));
@@ -150,8 +156,11 @@ impl Result {
         Ok(Exit::Done)
     }
 
-    /// The file that the output goes to, if it is not standard output.
-    fn file(&self) -> Option<&Path> {
-        self.output.as_deref().filter(|path| path.as_os_str() != "-")
+    /// Which output slot is wanted, if that is said, and the file that it goes to, if that is not standard output.
+    fn wanted(&self) -> std::result::Result<(Option<&str>, Option<&Path>), Trouble> {
+        let chosen = self.slot.as_deref();
+        let Some(to) = &self.output else { return Ok((chosen, None)) };
+        let (slot, path) = slots::of_output(to, chosen).map_err(|why| Trouble::Usage(why.to_owned()))?;
+        Ok((slot, Some(path).filter(|path| path.as_os_str() != "-")))
     }
 }

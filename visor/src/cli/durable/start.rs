@@ -11,6 +11,7 @@ use monohull_durable::{
 };
 use monohull_host_files::input::{self as input_file, InputError};
 use monohull_report::RunReport;
+use monohull_report::escape::shown;
 use monohull_workflow::Plan;
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
@@ -72,7 +73,11 @@ pub(in super::super) fn run(request: Request<'_>) -> Exit {
     if !json {
         output::note(format_args!("monohull: invocation {id}"));
     }
-    follow(&store, &id, until, json, how).unwrap_or_else(|trouble| {
+    let exit = follow(&store, &id, until, json, how);
+    if until == Until::Waits && !json && matches!(exit, Ok(Exit::Suspended)) && !is_paused(&store, &id) {
+        output::note(format_args!("monohull: `monohull wake --state {}` goes on with it", shown(state)));
+    }
+    exit.unwrap_or_else(|trouble| {
         let trouble = trouble.at(state);
         refuse_with(json, trouble.exit(), not_followed(&store, &id), "not-followed", trouble.blame(), &trouble)
     })
@@ -84,6 +89,12 @@ fn not_followed(store: &Store, id: &InvocationId) -> Value {
         Ok(Ok(Some(row))) => leg::describe(&row),
         _ => json!({ "id": id.as_str(), "status": "unknown" }),
     }
+}
+
+/// Whether it goes on by hand alone.
+fn is_paused(store: &Store, id: &InvocationId) -> bool {
+    let row = store.meta().and_then(|meta| Ok(meta.get(id)?));
+    row.is_ok_and(|row| row.is_some_and(|row| row.status == Status::Paused))
 }
 
 fn start(request: Request<'_>) -> Result<(Store, InvocationId), Trouble> {
