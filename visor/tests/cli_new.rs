@@ -77,6 +77,109 @@ fn init_writes_what_is_missing_and_nothing_else() {
     assert_eq!(monohull(folder.path(), &odd, &["init"]).status.code(), Some(2));
 }
 
+/// A folder with a program in another language stays one: what is there says which language it is.
+#[test]
+fn init_keeps_to_the_language_of_what_is_there() {
+    let folder = TempDir::new().expect("a folder");
+    for (lang, file, next) in [
+        ("js", "app.js", "Next:\n  monohull run workflow.json\n"),
+        ("python", "app.py", "Next:\n  monohull run workflow.json\n"),
+        ("c", "main.c", "Next:\n  monohull cc -O2 main.c -o app.so && monohull run workflow.json\n"),
+        ("go", "go.mod", "Next:\n  GOOS=wasip1 GOARCH=wasm go build -o app.wasm && monohull run workflow.json\n"),
+    ] {
+        let new = ["new", "--lang", lang, lang];
+        let here = folder.path().join(lang);
+        done(monohull(folder.path(), folder.path(), &new));
+        let names = shared_files(&here);
+        let again = monohull(folder.path(), folder.path(), &new);
+        let said = String::from_utf8_lossy(&again.stderr);
+        assert!(said.contains(&format!("{lang} exists already; `monohull init --lang {lang}` in it")), "{said}");
+        assert_eq!(done(monohull(folder.path(), &here, &["init"])).0, "Nothing is missing here.\n");
+        let whole = fs::read_to_string(here.join("workflow.json")).expect("a workflow");
+        fs::remove_file(here.join("workflow.json")).expect("removed");
+        let (said, _) = done(monohull(folder.path(), &here, &["init"]));
+        assert_eq!(said, format!("Wrote workflow.json. {next}"));
+        assert_eq!(fs::read_to_string(here.join("workflow.json")).expect("a workflow"), whole);
+        assert_eq!(shared_files(&here).len(), names.len(), "{lang}: no crate is made of it");
+        // An empty folder becomes what is asked for.
+        let empty = folder.path().join(format!("empty-{lang}"));
+        fs::create_dir(&empty).expect("a folder");
+        done(monohull(folder.path(), &empty, &["init", "--lang", lang, "--name", lang]));
+        assert!(empty.join(file).is_file() && !empty.join("Cargo.toml").exists());
+        assert_eq!(fs::read_to_string(empty.join("workflow.json")).expect("a workflow"), whole);
+    }
+    assert_eq!(monohull(folder.path(), &folder.path().join("js"), &["init", "--name", "a b"]).status.code(), Some(2));
+}
+
+/// What a new function needs and this machine lacks is said at once, and not by what fails then.
+#[test]
+fn new_says_what_is_missing_for_a_language() {
+    let folder = TempDir::new().expect("a folder");
+    let new = |options: &[&str], name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        command.current_dir(folder.path()).arg("new").args(options).arg(name);
+        command.env("PATH", folder.path()).env("MONOHULL_PYTHON", folder.path()).env_remove("CARGO");
+        for named in ["RUSTC", "MONOHULL_CC"] {
+            command.env_remove(named);
+        }
+        done(command.output().expect("monohull starts")).1
+    };
+    for (options, name, says) in [
+        (&[][..], "rust", "monohull: cargo: not found; functions in Rust cannot be built; install Rust"),
+        (&["--wasi"], "rust-wasi", "rustup target add wasm32-wasip1"),
+        (&["--lang", "c"], "c", "monohull: C compiler: not found; functions in C cannot be built"),
+        (&["--lang", "c", "--wasi"], "c-wasi", "monohull: clang and wasi-libc: clang was not found;"),
+        (&["--lang", "go"], "go", "monohull: go: not found; functions in Go cannot be built"),
+        (&["--lang", "python"], "python", "cargo xtask build --python\n"),
+        (&["--lang", "python", "--wasi"], "python-wasi", "cargo xtask build --python-wasi\n"),
+    ] {
+        let said = new(options, name);
+        assert!(said.contains(says), "{name}: {said}");
+    }
+    assert_eq!(new(&["--lang", "js"], "js"), "");
+    // What is there is not mentioned.
+    let go = folder.path().join("go-here");
+    fs::create_dir(&go).expect("a folder");
+    fs::write(go.join("go"), "").expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    command.current_dir(folder.path()).args(["new", "--lang", "go", "there"]).env("PATH", &go);
+    assert_eq!(done(command.output().expect("monohull starts")).1, "");
+}
+
+/// What is no crate may be a program in another language, and then there is another command for it.
+#[test]
+fn build_and_run_say_what_goes_with_another_folder() {
+    let folder = TempDir::new().expect("a folder");
+    for lang in ["js", "go", "c"] {
+        done(monohull(folder.path(), folder.path(), &["new", "--lang", lang, lang]));
+    }
+    fs::create_dir(folder.path().join("empty")).expect("a folder");
+    for (within, arguments, says) in [
+        (
+            "",
+            &["build", "js"][..],
+            "js is no crate: it has no Cargo.toml; it needs no build: `monohull run js/workflow.json`",
+        ),
+        ("js", &["build"], "`monohull run workflow.json` runs its workflow"),
+        ("", &["build", "go"], "`cd go && GOOS=wasip1 GOARCH=wasm go build -o app.wasm` builds what is in it"),
+        ("go", &["build", "main.go"], "main.go is a source file and no crate: `GOOS=wasip1 GOARCH=wasm go build"),
+        ("c", &["build"], "`monohull cc -O2 main.c -o app.so` builds what is in it"),
+        ("empty", &["build"], ". is no crate: it has no Cargo.toml; `monohull new NAME` makes one"),
+        ("", &["run", "js"], "cannot read the workflow file js: is a directory; did you mean js/workflow.json?"),
+        (
+            "",
+            &["new", "std"],
+            "`std` is no name for a function: expected 1 to 63 letters, digits, `-` and `_`, a letter first, no keyword, and not `std`",
+        ),
+    ] {
+        let output = monohull(folder.path(), &folder.path().join(within), arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(says), "{arguments:?}: {said}");
+    }
+    let bare = monohull(folder.path(), folder.path(), &["run", "empty"]);
+    assert!(!String::from_utf8_lossy(&bare.stderr).contains("did you mean"), "{bare:?}");
+}
+
 /// A program over Rust's own std that asks for slots and the like. `monohull build` says what is missing, and `monohull init` writes it.
 #[test]
 fn a_program_over_the_real_std_uses_the_crate_monohull() {

@@ -331,6 +331,13 @@ fn doctor_names_what_follows_and_the_remedy() {
         "address space limit",
         "module mm",
         "module fatfs",
+        "cargo",
+        "C compiler",
+        "Rust's target wasm32-wasip1",
+        "clang and wasi-libc",
+        "go",
+        "Python",
+        "Python for WebAssembly",
     ] {
         assert!(names.contains(&name), "{names:?}");
     }
@@ -344,6 +351,25 @@ fn schema_prints_the_published_one() {
     let output = monohull(folder.path(), &["schema"]);
     let schema: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(schema, monohull_visor::workflow::schema());
+}
+
+/// Verbs that pass their arguments on say what they are for. With other arguments `--help` is the compiler's.
+#[test]
+fn verbs_for_compilers_have_help() {
+    let folder = files();
+    for (verb, says) in [
+        ("cc", "Compile and link C as a function image"),
+        ("c++", "Compile and link C++ as a function image"),
+        ("ld", "Link objects as a function image"),
+    ] {
+        let output = monohull(folder.path(), &[verb, "--help"]);
+        let said = text(&output.stdout);
+        assert!(code(&output) == 0 && said.starts_with(says) && said.ends_with("is paused\n"), "{said}");
+        assert!(said.contains("gets all arguments, and says which there are: `c"), "{said}");
+        assert!(said.contains(&format!("Usage: monohull {verb} <ARGUMENT>...")), "{said}");
+    }
+    let output = monohull(folder.path(), &["cc", "--help", "-v"]);
+    assert!(!text(&output.stdout).contains("function image"), "{}", text(&output.stdout));
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl Functions {
 fn parts_are_counted_and_added_up() {
     let page = Page::named("docs/functions.md");
     let functions = Functions::build(&page, &["split", "count", "sum"]);
-    let fields = serde_json::from_str(&format!("{{{}}}", page.block("count-words").text)).expect("JSON");
+    let fields = serde_json::from_str(&page.block("count-words").text).expect("JSON");
     let report = functions.run(fields, "text", "a b\nc d e\nf\ng\nh i\n");
     assert_eq!(report["status"], "done", "{report:#}");
     assert_eq!(report["output"]["total"]["text"], "9 words\n", "{report:#}");

@@ -27,6 +27,8 @@ use super::{cargo, imports, missing};
 use monohull_domain::image::Image;
 
 /// Compile and link C as a function image: the host's compiler (or MONOHULL_CC) with Monohull's libc
+///
+/// The compiler gets all arguments, and says which there are: `cc --help`.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, after_help = super::concat_help!("monohull cc -O2 hello.c -o hello.so && monohull check hello.so"))]
 pub(super) struct Cc {
@@ -36,6 +38,8 @@ pub(super) struct Cc {
 }
 
 /// Compile and link C++ as a function image: the host's compiler (or MONOHULL_CXX) with Monohull's libc
+///
+/// The compiler gets all arguments, and says which there are: `c++ --help`.
 #[derive(Debug, Args)]
 #[command(name = "c++", disable_help_flag = true, after_help = super::concat_help!("monohull c++ -O2 hello.cpp -o hello.so"))]
 pub(super) struct Cxx {
@@ -45,6 +49,8 @@ pub(super) struct Cxx {
 }
 
 /// Link objects as a function image, as rustc calls a linker
+///
+/// A C compiler gets all arguments, and says which there are: `cc --help`.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, after_help = super::concat_help!("monohull ld hello.o -o hello.so"))]
 pub(super) struct Ld {
@@ -55,23 +61,34 @@ pub(super) struct Ld {
 
 impl Cc {
     pub(super) fn run(&self) -> Exit {
-        finish(drive(compiler("MONOHULL_CC", "cc"), Language::C, &self.arguments))
+        help("cc", &self.arguments)
+            .unwrap_or_else(|| finish(drive(compiler("MONOHULL_CC", "cc"), Language::C, &self.arguments)))
     }
 }
 
 impl Cxx {
     pub(super) fn run(&self) -> Exit {
-        finish(drive(compiler("MONOHULL_CXX", "c++"), Language::Cxx, &self.arguments))
+        help("c++", &self.arguments)
+            .unwrap_or_else(|| finish(drive(compiler("MONOHULL_CXX", "c++"), Language::Cxx, &self.arguments)))
     }
 }
 
 impl Ld {
     pub(super) fn run(&self) -> Exit {
-        finish(link(compiler("MONOHULL_CC", "cc"), &self.arguments))
+        help("ld", &self.arguments).unwrap_or_else(|| finish(link(compiler("MONOHULL_CC", "cc"), &self.arguments)))
     }
 }
 
-fn compiler(variable: &str, usual: &str) -> OsString {
+/// Says what a verb does, if nothing else is asked for. With other arguments `--help` is the compiler's.
+fn help(verb: &str, arguments: &[OsString]) -> Option<Exit> {
+    let is_asked = matches!(arguments, [only] if only == "--help");
+    is_asked.then(|| {
+        super::output::text(super::help_of(verb));
+        Exit::Done
+    })
+}
+
+pub(super) fn compiler(variable: &str, usual: &str) -> OsString {
     env::var_os(variable).unwrap_or_else(|| usual.into())
 }
 

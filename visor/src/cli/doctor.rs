@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::Args;
 use serde::Serialize;
 
-use super::{exit::Exit, table};
+use super::{exit::Exit, prerequisites, table};
 use monohull_domain::fault_injection;
 use monohull_domain::gadgets::{self, Gadget, GadgetsError};
 use monohull_domain::hostcall::NAMES;
@@ -47,6 +47,8 @@ enum State {
     Ok,
     /// Not there; something else takes its place.
     Fallback,
+    /// Not there; what needs it cannot be built, and all else can.
+    Absent,
     /// Not there, and required.
     Missing,
 }
@@ -56,6 +58,7 @@ impl State {
         match self {
             State::Ok => "ok",
             State::Fallback => "fallback",
+            State::Absent => "absent",
             State::Missing => "MISSING",
         }
     }
@@ -274,6 +277,12 @@ fn examine(gadgets: &Gadgets) -> Vec<Finding> {
         cores(),
     ];
     findings.extend(modules());
+    findings.extend(prerequisites::ALL.iter().map(|needed| {
+        let found = needed.find();
+        let is_there = found.is_ok();
+        let advice = [needed.without, needed.remedy];
+        measured(needed.name, found.unwrap_or_else(|why| why), is_there, State::Absent, advice)
+    }));
     let remedy = Some("run `monohull`, which is another program");
     findings.extend(fault_injection::warning().map(|found| Finding {
         name: "defences".into(),

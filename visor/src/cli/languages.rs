@@ -1,5 +1,7 @@
 //! What `monohull new` writes for programs that are no crates of native code: a program that prints, a workflow that runs it, and how it is built.
 
+use std::path::Path;
+
 use clap::ValueEnum;
 use monohull_workflow::plan::Target;
 
@@ -32,6 +34,23 @@ pub(super) struct Template {
 }
 
 impl Lang {
+    /// The language of the program in a folder that is no crate, by the file that it begins in.
+    pub(super) fn of_folder(folder: &Path) -> Option<Lang> {
+        const FILES: [(&str, Lang); 5] = [
+            ("Cargo.toml", Lang::Rust),
+            ("go.mod", Lang::Go),
+            ("app.js", Lang::Js),
+            ("app.py", Lang::Python),
+            ("main.c", Lang::C),
+        ];
+        FILES.into_iter().find(|(file, _)| folder.join(file).is_file()).map(|(_, lang)| lang)
+    }
+
+    /// As `--lang` has it.
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
     /// What is written for a function of this name, a WebAssembly program if the language leaves the choice; nothing for a crate of native
     /// code, which has more to it.
     pub(super) fn template(self, name: &str, wasi: bool) -> Option<Template> {

@@ -6,7 +6,7 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 mod apart;
 mod backup;
@@ -45,6 +45,7 @@ mod mistakes;
 mod network;
 mod new;
 mod output;
+mod prerequisites;
 mod program_root;
 mod programs;
 mod progress;
@@ -235,6 +236,13 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
         output::failed(error);
     }
     end(exit, Exit::Host as u8)
+}
+
+/// The help of a verb that passes its arguments on.
+fn help_of(verb: &str) -> String {
+    let mut program = Cli::command();
+    program.build();
+    program.find_subcommand_mut(verb).map(|verb| verb.render_long_help().to_string()).unwrap_or_default()
 }
 
 /// Sends messages of the library to standard error; RUST_LOG chooses which.

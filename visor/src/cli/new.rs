@@ -22,7 +22,8 @@ use std::{env, fs, io};
 use clap::Args;
 
 use super::exit::Exit;
-use super::languages::{Lang, RUST, manifest};
+use super::languages::{Lang, RUST, Template, manifest};
+use super::prerequisites;
 use monohull_report::escape::shown;
 use monohull_report::text::quoted;
 use monohull_workflow::document::{Document, Function, Instances, Limits, Step};
@@ -50,15 +51,22 @@ pub(super) struct New {
     base: Base,
 }
 
-/// Make the current folder a function crate: write the files of `monohull new` that are not there
+/// Make the current folder a function: write the files of `monohull new` that are not there
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!(
-    "monohull init && monohull build && monohull run workflow.json"
+    "monohull init && monohull build && monohull run workflow.json",
+    "monohull init --lang js && monohull run workflow.json"
 ))]
 pub(super) struct Init {
-    /// The crate's name [default: the folder's]
+    /// The function's name, which is a crate's [default: the folder's]
     #[arg(long)]
     name: Option<String>,
+    /// The language it is written in [default: that of the folder's Cargo.toml, go.mod, main.c, app.js or app.py, else rust]
+    #[arg(long, value_enum, conflicts_with_all = ["small", "std_path"])]
+    lang: Option<Lang>,
+    /// A WebAssembly program, for code that is not trusted, instead of native code
+    #[arg(long, conflicts_with_all = ["small", "std_path"])]
+    wasi: bool,
     #[command(flatten)]
     base: Base,
 }
@@ -78,11 +86,14 @@ struct Base {
 #[derive(Debug, thiserror::Error)]
 enum NewError {
     /// the name cannot be a crate's; the invocation is at fault
-    #[error("{0} is no name for a function: expected 1 to 63 letters, digits, `-` and `_`, a letter first, no keyword")]
+    #[error(
+        "{0} is no name for a function: expected 1 to 63 letters, digits, `-` and `_`, a letter first, no keyword, and not `std`, \
+             `core`, `build` or another name that cargo or Monohull needs"
+    )]
     BadName(String),
     /// there is something of that name; the invocation is at fault
-    #[error("{} exists already; `monohull init` in it writes what is missing", shown(.0))]
-    Exists(PathBuf),
+    #[error("{} exists already; `monohull init{options}` in it writes what is missing", shown(path))]
+    Exists { path: PathBuf, options: String },
     /// the shim is not there; the invocation is at fault
     #[error("{} is not the crate `monohull-std`; --std-path PATH names its folder", shown(.0))]
     NoShim(PathBuf),
@@ -110,6 +121,9 @@ impl New {
                 super::output::text(format_args!(
                     "Created {name}. Next:\n  cd {name} && {build}monohull run workflow.json\n"
                 ));
+                for line in prerequisites::missing(self.lang, self.wasi) {
+                    super::output::note(format_args!("monohull: {line}"));
+                }
                 Exit::Done
             }
             Err(error) => error.fail(),
@@ -120,14 +134,24 @@ impl New {
         let folder = Path::new(&self.name);
         let project = Project::new(&self.name, folder, &self.base)?;
         fs::create_dir(folder).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => NewError::Exists(folder.to_owned()),
+            io::ErrorKind::AlreadyExists => NewError::Exists { path: folder.to_owned(), options: self.options() },
             _ => NewError::File { path: folder.to_owned(), source },
         })?;
-        let Some(template) = self.lang.template(&self.name, self.wasi) else { return project.write().map(drop) };
-        for (file, text) in &template.files {
-            write_new(&folder.join(file), text)?;
+        match self.lang.template(&self.name, self.wasi) {
+            Some(template) => write_template(folder, &self.name, &template).map(drop),
+            None => project.write().map(drop),
         }
-        write_new(&folder.join("workflow.json"), &workflow(&self.name, &template.image, template.target)).map(drop)
+    }
+
+    /// What `monohull init` needs to write the same files.
+    fn options(&self) -> String {
+        let lang = (self.lang != Lang::default()).then(|| format!(" --lang {}", self.lang.name()));
+        [
+            lang.unwrap_or_default().as_str(),
+            if self.wasi { " --wasi" } else { "" },
+            if self.base.small { " --small" } else { "" },
+        ]
+        .concat()
     }
 }
 
@@ -139,8 +163,12 @@ impl Init {
                 Exit::Done
             }
             Ok(written) => {
+                let build = match self.lang().template("", self.wasi) {
+                    None => "monohull build && ".to_owned(),
+                    Some(template) => template.build.map(|build| format!("{build} && ")).unwrap_or_default(),
+                };
                 super::output::text(format_args!(
-                    "Wrote {}. Next:\n  monohull build && monohull run workflow.json\n",
+                    "Wrote {}. Next:\n  {build}monohull run workflow.json\n",
                     written.join(", ")
                 ));
                 Exit::Done
@@ -152,8 +180,32 @@ impl Init {
     fn create(&self) -> Result<Vec<&'static str>, NewError> {
         let here = env::current_dir().map_err(|source| NewError::File { path: ".".into(), source })?;
         let name = self.name.clone().or_else(|| Some(here.file_name()?.to_string_lossy().into_owned()));
-        Project::new(&name.unwrap_or_default(), Path::new(""), &self.base)?.write()
+        let name = name.unwrap_or_default();
+        match self.lang().template(&name, self.wasi) {
+            Some(_) if !is_crate_name(&name) => Err(NewError::BadName(quoted(&name))),
+            Some(template) => write_template(Path::new(""), &name, &template),
+            None => Project::new(&name, Path::new(""), &self.base)?.write(),
+        }
     }
+
+    /// The language that is asked for, or that of what is there.
+    fn lang(&self) -> Lang {
+        let is_crate = self.base.small || self.base.std_path.is_some();
+        let found = || Lang::of_folder(Path::new("")).filter(|_| !is_crate);
+        self.lang.or_else(found).unwrap_or_default()
+    }
+}
+
+/// Writes the files of a program that is no crate of native code, those that are not there; which these were.
+fn write_template(folder: &Path, name: &str, template: &Template) -> Result<Vec<&'static str>, NewError> {
+    let workflow = workflow(name, &template.image, template.target);
+    let mut written = Vec::new();
+    for (file, text) in template.files.iter().map(|(file, text)| (*file, text)).chain([("workflow.json", &workflow)]) {
+        if write_new(&folder.join(file), text)? {
+            written.push(file);
+        }
+    }
+    Ok(written)
 }
 
 /// A crate to be.

@@ -303,7 +303,12 @@ fn listen(text: &str) -> Result<Listen, String> {
         Some(path) => Ok(Listen::Unix(path.into())),
         None => {
             let address = text.parse::<SocketAddr>().map(Listen::Tcp);
-            address.map_err(|_| "expected ADDRESS:PORT, unix:PATH or systemd".to_owned())
+            let named =
+                text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+            address.map_err(|_| match named {
+                true => "expected a numeric address, such as 127.0.0.1:7070 or [::1]:7070".to_owned(),
+                false => "expected ADDRESS:PORT, unix:PATH or systemd".to_owned(),
+            })
         }
     }
 }

@@ -71,12 +71,14 @@ pub use source::{Blame, Level, Mistake};
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowError {
     /// The file cannot be read; the invocation is at fault.
-    #[error("cannot read the workflow file {}: {source}", shown(path))]
+    #[error("cannot read the workflow file {}: {source}{}", shown(path), within(*is_project, path))]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// Why.
         source: InputError,
+        /// It is a folder with a workflow file in it.
+        is_project: bool,
     },
     /// The file is wrong; it is at fault itself.
     #[error("{}", Lines(mistakes))]
@@ -84,6 +86,15 @@ pub enum WorkflowError {
         /// Errors and warnings, in the order of the file; at least one error.
         mistakes: Vec<Mistake>,
     },
+}
+
+/// What the workflow file of a new function is called.
+const USUAL_FILE: &str = "workflow.json";
+
+/// The workflow file in a folder that was named in its place.
+fn within(is_project: bool, folder: &Path) -> String {
+    let file = folder.join(USUAL_FILE);
+    if is_project { format!("; did you mean {}?", shown(&file)) } else { String::new() }
 }
 
 /// The most mistakes of one file that are shown.
@@ -131,7 +142,8 @@ pub fn check_file(path: &Path) -> Result<Checked, WorkflowError> {
 
 /// The bytes of a workflow file. Standard input can be read only once, so a caller that needs them twice keeps them.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, WorkflowError> {
-    let unreadable = |source| WorkflowError::Unreadable { path: path.to_path_buf(), source };
+    let is_project = || path.join(USUAL_FILE).is_file();
+    let unreadable = |source| WorkflowError::Unreadable { path: path.to_path_buf(), source, is_project: is_project() };
     input::read(path, input::WORKFLOW_MAX).map_err(unreadable)
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::cargo;
 use crate::cli::exit::Exit;
 use crate::cli::host_libraries::HostLibrary;
+use crate::cli::languages::{Lang, Template};
 use crate::cli::real_std::PrepareError;
 use monohull_checker::Report;
 use monohull_domain::image::ImageError;
@@ -17,8 +18,13 @@ use monohull_workflow::Blame;
 #[allow(missing_docs, reason = "the messages say what each means")]
 pub(in super::super) enum BuildError {
     /// there is no crate; the invocation is at fault
-    #[error("{} is no crate: it has no Cargo.toml", shown(.0))]
-    NoCrate(PathBuf),
+    #[error("{} is no crate: it has no Cargo.toml{}", shown(path), if remedy.is_empty() { String::new() } else { format!("; {remedy}") })]
+    NoCrate {
+        /// The folder.
+        path: PathBuf,
+        /// What to do.
+        remedy: String,
+    },
     /// there is no program of that name; the invocation is at fault
     #[error("{}: there is no such file", shown(.0))]
     NoFile(PathBuf),
@@ -256,6 +262,24 @@ fn refused_functions(report: &Report) -> String {
     functions.join(", ")
 }
 
+/// What makes an image or a program of a folder that is no crate, or makes a crate.
+fn instead_of_crate(path: &Path) -> String {
+    let (text, is_here) = (shown(path), path == Path::new(".") || path.as_os_str().is_empty());
+    let enter = if is_here { String::new() } else { format!("cd {text} && ") };
+    match Lang::of_folder(path).and_then(|lang| lang.template("", false)) {
+        Some(Template { build: Some(build), .. }) => format!("`{enter}{build}` builds what is in it"),
+        Some(Template { image, .. }) => {
+            let workflow = path.join("workflow.json");
+            let (run, what) =
+                if workflow.is_file() { (workflow, "its workflow") } else { (path.join(image), "its program") };
+            let run = run.strip_prefix(".").unwrap_or(&run);
+            format!("it needs no build: `monohull run {}` runs {what}", shown(run))
+        }
+        None if path.is_dir() => "`monohull new NAME` makes one".to_owned(),
+        None => String::new(),
+    }
+}
+
 impl BuildError {
     /// What a path without a manifest is.
     pub(super) fn no_crate(path: &Path) -> BuildError {
@@ -263,15 +287,16 @@ impl BuildError {
             Some("c") => "`monohull cc FILE -o IMAGE.so` makes an image of C",
             Some("cc" | "cpp" | "cxx") => "`monohull c++ FILE -o IMAGE.so` makes an image of C++",
             Some("rs") => "`monohull build` takes the folder with its Cargo.toml",
+            Some("go") => "`GOOS=wasip1 GOARCH=wasm go build -o app.wasm` in its folder makes a WebAssembly program",
             Some("wat" | "wast") => "`wat2wasm FILE` (wabt) makes a program of WebAssembly as text",
             Some("wasm" | "js" | "mjs" | "cjs" | "py") if !path.exists() => {
                 return BuildError::NoFile(path.to_path_buf());
             }
-            _ => return BuildError::NoCrate(path.to_path_buf()),
+            _ => return BuildError::NoCrate { path: path.to_path_buf(), remedy: instead_of_crate(path) },
         };
         match path.is_file() {
             true => BuildError::SourceFile { path: path.to_path_buf(), remedy },
-            false => BuildError::NoCrate(path.to_path_buf()),
+            false => BuildError::NoCrate { path: path.to_path_buf(), remedy: String::new() },
         }
     }
 

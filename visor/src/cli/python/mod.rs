@@ -127,6 +127,12 @@ struct Interpreter {
     target: Target,
 }
 
+/// Where the interpreter is that programs run in, or that it is not there.
+pub(super) fn interpreter(target: Target) -> Result<String, String> {
+    let found = Interpreter::find(target).map(|found| monohull_report::escape::shown(&found.path).to_string());
+    found.map_err(|_| "not found".to_owned())
+}
+
 impl Interpreter {
     fn find(target: Target) -> Result<Interpreter, BuildError> {
         let (name, missing) = match target {
