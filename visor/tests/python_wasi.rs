@@ -176,10 +176,7 @@ fn slots_and_the_instance() {
     });
     let report = program.run(&NONE, &workflow);
     let said = printed(&report);
-    assert_eq!(
-        said,
-        ["1002 take slot `never`: no step is left that could fill it", "17 publish slot `out`: it is filled already"]
-    );
+    assert_eq!(said, ["1002 no instance is left that could fill slot `never`", "17 slot `out` is already filled"]);
     for (slot, expected) in [("out", "bytes"), ("text", "Wörter"), ("made", "made")] {
         assert_eq!(report["output"][slot]["text"], expected, "{report:#}");
     }

@@ -156,7 +156,7 @@ int monohull_wasi_forget(uint64_t checkpoint) MONOHULL_IMPORT("forget");
 #define MONOHULL_FORK_COUNT 15
 int64_t monohull_wasi_number(uint32_t which) MONOHULL_IMPORT("number");
 /* Copies as much as there is room for of a text of the instance, by the number that `GET_STRING` has for it; and of the explanation of the last error of a
- * function of this part. Returns the length of all of it. No zero follows. */
+ * function of this part, or of one of slots. Returns the length of all of it. No zero follows. */
 #define MONOHULL_STEP 3
 #define MONOHULL_WORKFLOW 4
 #define MONOHULL_INVOCATION 6

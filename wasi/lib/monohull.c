@@ -69,7 +69,13 @@ static int number_of(int error) {
     }
 }
 
+/* A call about a slot has failed: the runtime knows why, or the number says it. */
 static int failed(const char *what, const char *slot, int error) {
+    int told = monohull_wasi_last_error(explanation, sizeof explanation - 1);
+    if (told > 0) {
+        explanation[(size_t)told < sizeof explanation ? (size_t)told : sizeof explanation - 1] = 0;
+        return number_of(error);
+    }
     const char *why = error == ENOENT   ? "no step is left that could fill it"
                       : error == EAGAIN ? "it is empty"
                       : error == EEXIST ? "it is filled already"

@@ -110,7 +110,7 @@ struct Between {
     no_text: Option<(Box<[u8]>, SlotView)>,
     /// The handle of a continuation that is to be freed at once.
     discarded: Option<u32>,
-    /// The last error was one of slots, of which there is no explanation.
+    /// The last error was found here, about a slot: there is no explanation of it.
     is_unexplained: bool,
 }
 
@@ -261,7 +261,9 @@ fn take(name: &[u8], fingerprint: u64, now: bool) -> Result<(u64, SlotView), Err
     }
     let mut pair = Pair::default();
     // SAFETY: a name of this length, and room for the answer.
-    of_slots(unsafe { slot_take(name.as_ptr(), name.len(), (!now).into(), &raw mut pair) })?;
+    let taken = of_slots(unsafe { slot_take(name.as_ptr(), name.len(), (!now).into(), &raw mut pair) });
+    between.is_unexplained &= taken.is_ok();
+    taken?;
     let view = fetch(&pair)?;
     // SAFETY: the buffer has so many bytes, and nothing else refers to them.
     if is_text && core::str::from_utf8(unsafe { bytes(view.address, view.count) }).is_err() {
@@ -371,7 +373,10 @@ unsafe fn serve(number: u32, [a, b, c, d, e, _]: [u64; 6]) -> Result<u64, Errno>
             }
             let (name, at) = (first(), c as *mut u8);
             // SAFETY: a name of this length, and a buffer of the caller's with so many bytes in use.
-            of_slots(unsafe { slot_publish_moved(name.as_ptr(), name.len(), at, d as usize, is_text.into()) })?;
+            let published =
+                of_slots(unsafe { slot_publish_moved(name.as_ptr(), name.len(), at, d as usize, is_text.into()) });
+            BETWEEN.0.borrow_mut().is_unexplained &= published.is_ok();
+            published?;
             free(c);
             Ok(0)
         }

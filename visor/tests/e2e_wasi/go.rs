@@ -96,7 +96,7 @@ fn refusals_are_errors_of_go() {
         "send true",
         "start true",
         "perform true",
-        "slot true",
+        "slot true no instance is left that could fill slot `none`",
         r#"names true event "paid\nlate": a name has no control characters"#,
         "output true",
     ];

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 /// What a program does depends on its first argument.
 const PROGRAM: &str = r#"
-import { args, env, exit, instance, publish, readFile, readInputText, readTextFile, takeBytes, takeText, writeFile }
+import { args, env, exit, fail, instance, publish, readFile, readInputText, readTextFile, takeBytes, takeText, writeFile }
     from "monohull";
 
 const modes = {
@@ -46,10 +46,11 @@ const modes = {
         const kept = [];
         try { for (;;) kept.push(new Uint8Array(1 << 20)); } catch (error) { console.log(error.message); }
     },
-    thrown() { null.field; },
-    rejected() { Promise.reject(new Error("no handler")); },
+    thrown() { console.log("before"); null.field; },
+    failing() { console.log("before"); fail("for good", true); },
+    rejected() { console.log("before"); Promise.reject(new Error("no handler")); },
     handled() { const late = Promise.reject(1); late.catch(() => console.log("caught")); },
-    waiting() { return new Promise(() => {}); },
+    waiting() { console.log("before"); return new Promise(() => {}); },
     ended() { console.log("before"); exit(3); },
 };
 await modes[args[0].replace("--mode=", "")]();
@@ -252,7 +253,7 @@ fn a_program_has_slots_files_timers_and_modules() {
                 "soon late",
                 "gr\u{fc}\u{df} \u{1f600}",
                 "file /work/none: No such file or directory",
-                "slot unknown: No such file or directory",
+                "no instance is left that could fill slot `unknown`",
                 "ArrayBuffer object expected",
             ]
         );
@@ -285,9 +286,6 @@ fn what_goes_wrong_is_named() {
         ("memory", "done", &["out of memory"]),
         ("handled", "done", &["caught"]),
         ("ended", "failed", &["before"]),
-        ("waiting", "failed", &["the program waits for a promise that nothing is left to fulfil"]),
-        ("rejected", "failed", &["Error: no handler", "    at rejected (app.js:"]),
-        ("thrown", "failed", &["TypeError: cannot read property 'field' of null", "    at thrown (app.js:"]),
     ] {
         let (printed, report) = script.mode(mode);
         assert_eq!(report["status"], status, "{mode}: {report:#}");
@@ -296,9 +294,62 @@ fn what_goes_wrong_is_named() {
         }
         assert!(printed.len() >= lines.len(), "{mode}: {printed:?}");
     }
-    let report = Script::new("let broken = ;\n").run("app.so", json!({}), json!({}), &[]);
-    assert_eq!(report["status"], "failed", "{report:#}");
-    assert_eq!(printed(&report)[0], "SyntaxError: unexpected token in expression: ';'", "{report:#}");
+}
+
+/// The report of a program that ends by an exception has its text and its stack, and not where the interpreter was.
+#[test]
+fn what_nothing_catches_is_the_message_of_the_report() {
+    let script = Script::new(PROGRAM);
+    for (mode, lines) in [
+        ("waiting", &["the program waits for a promise that nothing is left to fulfil"][..]),
+        ("rejected", &["Error: no handler", "    at rejected (app.js:"]),
+        ("thrown", &["TypeError: cannot read property 'field' of null", "    at thrown (app.js:"]),
+        ("failing", &["for good"]),
+    ] {
+        let (printed, report) = script.mode(mode);
+        let error = &report["error"];
+        let kind = if mode == "failing" { "permanent" } else { "error" };
+        assert_eq!((&error["kind"], error.get("ip"), error.get("backtrace")), (&json!(kind), None, None), "{report:#}");
+        let message = error["message"].as_str().expect("a message");
+        let mut said = message.lines();
+        for expected in lines {
+            assert!(said.next().is_some_and(|line| line.starts_with(expected)), "{mode}: {message}");
+        }
+        assert!(!message.ends_with('\n') && printed == ["before"], "{report:#}");
+    }
+    let failed = |text: &str, expected: &str| {
+        let report = Script::new(text).run("app.so", json!({}), json!({}), &[]);
+        let message = report["error"]["message"].as_str().expect("a message");
+        assert!(message.starts_with(expected), "{report:#}");
+    };
+    failed("let broken = ;\n", "SyntaxError: unexpected token in expression: ';'\n    at app.js:1");
+    let no_node = "there is none, and no packages or modules of Node.js (docs/wasi.md)";
+    for name in ["fs", "fs/promises", "node:fs"] {
+        failed(&format!("import * as it from '{name}';\n"), &format!("ReferenceError: module {name}: {no_node}"));
+    }
+    failed("import '/work/none.js';\n", "ReferenceError: module /work/none.js: there is no such file");
+}
+
+/// A slot that the step's lists lack, and one that is filled already.
+#[test]
+fn an_error_about_a_slot_has_the_systems_explanation() {
+    let script = Script::new(
+        "import { publish, takeText } from 'monohull';\n\
+         for (const wrong of [() => takeText('in'), () => publish('other', ''), () => publish('out', '')])\n\
+           try { wrong(); print('no error'); } catch (error) { print(error.errno, error.message); }\n",
+    );
+    let input = script.0.path().join("in");
+    fs::write(&input, "words").expect("written");
+    let option = format!("in={}", input.display());
+    let workflow = json!({ "inputs": ["in"], "outputs": ["out"], "unread": "ignore" });
+    let lists = json!({ "takes": [], "fills": ["out"] });
+    let report = script.run("app.so", lists, workflow, &["--input", &option]);
+    let expected = [
+        "63 slot `in` is not in the step's list `takes`",
+        "63 slot `other` is not in the step's list `fills`",
+        "no error",
+    ];
+    assert_eq!(printed(&report), expected, "{report:#}");
 }
 
 /// `app.cjs` is a script: not strict, with globals of its own and `require`.
@@ -331,7 +382,7 @@ fn a_script_is_no_module() {
         let expected = [
             "13 true 8 true object",
             "42 43 /work/count.js /work undefined",
-            "require: left-pad is no path: there are no packages false",
+            "require: left-pad is no path: there are no packages or modules of Node.js false",
             "file /work/none.js: No such file or directory false",
             "of its own true",
             "true",
@@ -340,9 +391,12 @@ fn a_script_is_no_module() {
         assert_eq!(report["output"]["out"]["text"], "WORDS", "{report:#}");
     }
     let report = Script::named("app.cjs", "print(1);\nfail;\n").run("app.so", json!({}), json!({}), &[]);
-    let lines = printed(&report);
-    assert_eq!(report["status"], "failed", "{report:#}");
-    assert!(lines[1] == "ReferenceError: 'fail' is not defined" && lines[2].contains("app.cjs:2"), "{lines:#?}");
+    let message = report["error"]["message"].as_str().expect("a message");
+    assert_eq!(printed(&report), ["1"], "{report:#}");
+    assert!(
+        message.starts_with("ReferenceError: 'fail' is not defined\n") && message.contains("app.cjs:2"),
+        "{message}"
+    );
 }
 
 /// QuickJS's own tests of the language and of what is built in, as they are. They print nothing, and throw what is wrong.

@@ -51,7 +51,7 @@ func durable(act string) {
 		_, err = monohull.Perform("none", nil)
 		fmt.Println("perform", err != nil)
 		_, err = monohull.Take("none")
-		fmt.Println("slot", errors.Is(err, os.ErrNotExist))
+		fmt.Println("slot", errors.Is(err, os.ErrNotExist), err)
 		_, _, err = monohull.Event(0, "paid\nlate", "shipped")
 		fmt.Println("names", errors.Is(err, monohull.Invalid), err)
 		_, err = (&monohull.End{}).Output("")

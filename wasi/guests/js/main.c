@@ -5,7 +5,7 @@
  *                                           ──▶ jobs and timers, until none is left
  *
  * What of the host a program sees is WASI and slots, as for any other guest. An exception that is not caught, or a promise whose
- * rejection is not, ends the instance with its text and its stack. */
+ * rejection is not, ends the instance with its text and its stack in the report. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,35 +29,54 @@ extern char **environ;
 #define STACK_KEPT (96 * 1024)
 
 static _Noreturn void fail(const char *what) {
-    fprintf(stderr, "%s\n", what);
-    exit(1);
+    fflush(NULL);
+    monohull_fail(0, what);
 }
 
 /* -- Errors -------------------------------------------------------------------------------------------------------------- */
 
-static void print_error(JSContext *ctx, JSValue error) {
-    const char *text = JS_ToCString(ctx, error);
-    fprintf(stderr, "%s\n", text ? text : "an exception that has no text");
-    JS_FreeCString(ctx, text);
+/* Ends the instance with what was thrown: its text, and the lines of its stack. */
+static _Noreturn void fail_with(JSContext *ctx, JSValue error) {
+    static const char without[] = "an exception that has no text";
+    const char *text = JS_ToCString(ctx, error), *lines = NULL;
     if (JS_IsError(ctx, error)) {
         JSValue stack = JS_GetPropertyStr(ctx, error, "stack");
-        const char *lines = JS_IsUndefined(stack) ? NULL : JS_ToCString(ctx, stack);
-        if (lines)
-            fprintf(stderr, "%s", lines);
-        JS_FreeCString(ctx, lines);
-        JS_FreeValue(ctx, stack);
+        lines = JS_IsUndefined(stack) ? NULL : JS_ToCString(ctx, stack);
     }
+    if (!text)
+        text = without;
+    size_t length = strlen(text), more = lines ? strlen(lines) : 0;
+    char *both = malloc(length + 1 + more + 1);
+    if (!both)
+        fail(text);
+    memcpy(both, text, length);
+    both[length] = '\n';
+    memcpy(both + length + 1, lines ? lines : "", more);
+    /* Without the line break at its end. */
+    for (length += 1 + more; length > 0 && both[length - 1] == '\n'; length--)
+        ;
+    both[length] = 0;
+    fail(both);
 }
 
 static _Noreturn void uncaught(JSContext *ctx) {
-    print_error(ctx, JS_GetException(ctx));
-    exit(1);
+    fail_with(ctx, JS_GetException(ctx));
 }
 
 /* An error of the system as an exception with its number's name. */
 static JSValue failed(JSContext *ctx, const char *what, const char *name, int number) {
     char text[512];
     snprintf(text, sizeof text, "%s %s: %s", what, name, strerror(number));
+    return throw_error(ctx, text, number);
+}
+
+/* An error about a slot, with the runtime's explanation if it has one. */
+static JSValue slot_failed(JSContext *ctx, const char *name, int number) {
+    char text[512];
+    int length = monohull_wasi_last_error(text, sizeof text - 1);
+    if (length <= 0)
+        return failed(ctx, "slot", name, number);
+    text[(size_t)length < sizeof text ? (size_t)length : sizeof text - 1] = 0;
     return throw_error(ctx, text, number);
 }
 
@@ -140,7 +159,9 @@ static JSValue js_take(JSContext *ctx, JSValueConst this, int argc, JSValueConst
     JSValue result;
     struct monohull_slot slot;
     int error = monohull_slot_take(name, name_length, 1, &slot);
-    if (error == 0) {
+    if (error)
+        result = slot_failed(ctx, name, error);
+    else {
         /* An allocation of no bytes may be none. A large one begins with a page, so that the slot's can take its place. */
         size_t room = (size_t)slot.length + 1;
         uint8_t *bytes = slot.length < MONOHULL_MOVED_MIN ? malloc(room) : aligned_alloc(MONOHULL_PAGE, room);
@@ -148,12 +169,11 @@ static JSValue js_take(JSContext *ctx, JSValueConst this, int argc, JSValueConst
         if (error) {
             monohull_slot_free(slot.handle);
             free(bytes);
+            result = failed(ctx, "slot", name, error);
         }
         else
             result = kind == TEXT ? text_value(ctx, bytes, slot.length) : bytes_value(ctx, bytes, slot.length);
     }
-    if (error)
-        result = failed(ctx, "slot", name, error);
     JS_FreeCString(ctx, name);
     return result;
 }
@@ -167,7 +187,7 @@ static JSValue js_publish(JSContext *ctx, JSValueConst this, int argc, JSValueCo
     struct bytes bytes;
     if (get_bytes(ctx, argv[1], &bytes) == 0) {
         int error = monohull_slot_publish(name, name_length, bytes.at, bytes.length, bytes.text != NULL);
-        result = error ? failed(ctx, "slot", name, error) : JS_UNDEFINED;
+        result = error ? slot_failed(ctx, name, error) : JS_UNDEFINED;
         put_bytes(ctx, &bytes);
     }
     JS_FreeCString(ctx, name);
@@ -338,7 +358,10 @@ static JSModuleDef *load(JSContext *ctx, const char *path, void *opaque) {
     size_t length;
     uint8_t *bytes = read_path(path, &length);
     if (!bytes) {
-        JS_ThrowReferenceError(ctx, "module %s: %s", path, strerror(errno));
+        const char *why = strerror(errno);
+        if (errno == ENOENT)
+            why = path[0] == '/' || strchr(path, '.') ? "there is no such file" : "there is none, and no packages or modules of Node.js (docs/wasi.md)";
+        JS_ThrowReferenceError(ctx, "module %s: %s", path, why);
         return NULL;
     }
     uint8_t *ended = realloc(bytes, length + 1);
@@ -437,10 +460,8 @@ static void run_jobs(JSContext *ctx) {
             uncaught(of);
         if (done > 0)
             continue;
-        if (rejections) {
-            print_error(ctx, rejections->reason);
-            exit(1);
-        }
+        if (rejections)
+            fail_with(ctx, rejections->reason);
         if (!timers)
             return;
         int64_t rest = timers->due - now();
@@ -526,7 +547,7 @@ static const char requires[] =
     "  const known = new Map();\n"
     "  const folder = path => path.slice(0, Math.max(path.lastIndexOf('/'), 0));\n"
     "  const beside = (from, name) => {\n"
-    "    if (!/^\\.{0,2}\\//.test(name)) throw new Error(`require: ${name} is no path: there are no packages`);\n"
+    "    if (!/^\\.{0,2}\\//.test(name)) throw new Error(`require: ${name} is no path: there are no packages or modules of Node.js`);\n"
     "    const parts = [];\n"
     "    for (const part of (name[0] === '/' ? name : `${from}/${name}`).split('/'))\n"
     "      if (part === '..') parts.pop(); else if (part !== '' && part !== '.') parts.push(part);\n"

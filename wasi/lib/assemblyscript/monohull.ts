@@ -130,13 +130,16 @@ function now(): u64 {
 
 /** Ends the program if this is an error, with the reason that the runtime has. */
 function must(answer: i32): i32 {
-  if (answer < 0) {
-    const text = new ArrayBuffer(512);
-    const length = importedError(at(text), 512);
-    const why = String.UTF8.decodeUnsafe(at(text), length < 0 ? 0 : min(length, 512));
-    throw new Error(why.length > 0 ? why : "error " + answer.toString());
-  }
+  if (answer < 0) throw new Error(explained("error " + answer.toString()));
   return answer;
+}
+
+/** The explanation of the last error; this text if there is none. */
+function explained(otherwise: string): string {
+  const text = new ArrayBuffer(512);
+  const length = importedError(at(text), 512);
+  const why = String.UTF8.decodeUnsafe(at(text), length < 0 ? 0 : min(length, 512));
+  return why.length > 0 ? why : otherwise;
 }
 
 /** What the handle in `pair` stands for. */
@@ -171,7 +174,7 @@ function takeIfThere(slot: string, wait: u32): ArrayBuffer | null {
   const name = encoded(slot);
   const error = importedTake(at(name), size(name), wait, changetype<usize>(pair));
   if (error == EMPTY && wait == 0) return null;
-  if (error != 0) throw new Error("slot " + slot + ": error " + error.toString() + " of WASI");
+  if (error != 0) throw new Error(explained("slot " + slot + ": error " + error.toString() + " of WASI"));
   return taken();
 }
 
@@ -193,7 +196,7 @@ export function publishText(slot: string, text: string): void {
 function fill(slot: string, content: ArrayBuffer, isText: u32): void {
   const name = encoded(slot);
   const error = importedPublish(at(name), size(name), at(content), size(content), isText);
-  if (error != 0) throw new Error("slot " + slot + ": error " + error.toString() + " of WASI");
+  if (error != 0) throw new Error(explained("slot " + slot + ": error " + error.toString() + " of WASI"));
 }
 
 /** Which of the step's instances this is, from 0. */

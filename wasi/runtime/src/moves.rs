@@ -10,6 +10,7 @@
 
 use crate::errno::WasiError;
 use crate::host::plain as call;
+use crate::slots::SlotRefusal;
 use monohull_abi::Errno;
 use monohull_abi::layout::PAGE;
 use monohull_abi::number::{SLOT_FREE, SLOT_MOVE_IN, SLOT_MOVE_OUT, SLOT_PUBLISH};
@@ -34,21 +35,21 @@ pub(crate) fn take_into(taken: &[u8], place: &mut [u8]) -> Result<(), WasiError>
 
 /// Fills a slot with bytes or a text of the program's memory, which are zero afterwards. False if they have to be copied. Then, and after an
 /// error, they are as they were.
-pub(crate) fn publish(name: &str, bytes: &mut [u8], is_text: bool) -> Result<bool, WasiError> {
+pub(crate) fn publish(name: &str, bytes: &mut [u8], is_text: bool) -> Result<bool, SlotRefusal> {
     if !is_moved(bytes) {
         return Ok(false);
     }
     let (at, len) = (bytes.as_mut_ptr() as u64, bytes.len() as u64);
     let buffer = match call(SLOT_MOVE_OUT, [at, len]) {
         Err(Errno::Fault) => return Ok(false),
-        moved => moved?,
+        moved => moved.map_err(WasiError::from)?,
     };
     let published = publish_buffer(name, buffer, len, is_text);
     if published.is_err() {
         // It goes back where it came from.
         let back = call(SLOT_MOVE_IN, [buffer, at, len]);
         let _ = call(SLOT_FREE, [buffer]);
-        back?;
+        back.map_err(WasiError::from)?;
     }
     published?;
     // The last bytes were copied, if they are no whole page.
@@ -58,8 +59,9 @@ pub(crate) fn publish(name: &str, bytes: &mut [u8], is_text: bool) -> Result<boo
 }
 
 /// Fills a slot with a buffer that the instance holds.
-fn publish_buffer(name: &str, buffer: u64, len: u64, is_text: bool) -> Result<(), Errno> {
+fn publish_buffer(name: &str, buffer: u64, len: u64, is_text: bool) -> Result<(), SlotRefusal> {
     let (kind, fingerprint) = if is_text { ("str", TEXT_FINGERPRINT) } else { ("[u8]", BYTES_FINGERPRINT) };
     let desc = TypeDesc { fingerprint, name: kind.as_ptr() as u64, name_len: kind.len() as u64, element_size: 1 };
-    call(SLOT_PUBLISH, [name.as_ptr() as u64, name.len() as u64, buffer, len, &raw const desc as u64]).map(drop)
+    let published = call(SLOT_PUBLISH, [name.as_ptr() as u64, name.len() as u64, buffer, len, &raw const desc as u64]);
+    published.map(drop).map_err(SlotRefusal::of_system)
 }

@@ -1,7 +1,8 @@
 //! Slots for programs: what they import from the module `monohull`.
 //!
 //! A slot's buffer lies outside of the program's memory. `slot_take` gives a handle and a length. `slot_read` copies a part, and `slot_publish`
-//! makes a buffer of a copy. `slot_move` and `slot_publish_moved` [move](crate::moves) pages instead. Functions return 0 or an error number of WASI.
+//! makes a buffer of a copy. `slot_move` and `slot_publish_moved` [move](crate::moves) pages instead. Functions return 0 or an error number of WASI;
+//! `last_error` has the explanation.
 //!
 //! ```text
 //!   slot_take(name, name_len, wait, out) ──▶ out: handle u32, length u32
@@ -14,6 +15,7 @@
 
 use crate::errno::WasiError;
 use crate::guest::Guest;
+use crate::host::explanation;
 use crate::imports::Imports;
 use crate::moves;
 use crate::preview1::{State, memory_of};
@@ -133,8 +135,34 @@ fn name<'a>(guest: &'a Guest<'_>, pointer: u32, len: u32) -> Result<&'a str, Was
     guest.text(pointer, len)
 }
 
+/// Why a function of slots refuses something: the number that the program gets, and the explanation that it may ask for.
+pub(crate) struct SlotRefusal {
+    number: WasiError,
+    why: String,
+}
+
+impl SlotRefusal {
+    /// What the system has said to the last hostcall.
+    pub(crate) fn of_system(errno: Errno) -> SlotRefusal {
+        SlotRefusal { number: errno.into(), why: explanation() }
+    }
+}
+
+impl From<SlotError> for SlotRefusal {
+    fn from(error: SlotError) -> SlotRefusal {
+        let why = String::from(error.message());
+        SlotRefusal { number: error.into(), why }
+    }
+}
+
+impl From<WasiError> for SlotRefusal {
+    fn from(number: WasiError) -> SlotRefusal {
+        SlotRefusal { number, why: String::new() }
+    }
+}
+
 /// Fills a slot with a copy of bytes, or of a text.
-fn copied(name: &str, bytes: &[u8], is_text: u32) -> Result<(), WasiError> {
+fn copied(name: &str, bytes: &[u8], is_text: u32) -> Result<(), SlotRefusal> {
     match is_text {
         0 => publish(name, bytes)?,
         _ => publish_text(name, core::str::from_utf8(bytes).map_err(|_| WasiError::ILSEQ)?)?,
@@ -142,13 +170,19 @@ fn copied(name: &str, bytes: &[u8], is_text: u32) -> Result<(), WasiError> {
     Ok(())
 }
 
-/// Runs a function on the program's memory and slots; its result as a number.
+/// Runs a function on the program's memory and slots; its result as a number. Why it refuses something can be asked for.
 fn with(
     caller: &mut Caller<'_, State>,
-    body: impl FnOnce(&mut Guest<'_>, &mut Slots) -> Result<(), WasiError>,
+    body: impl FnOnce(&mut Guest<'_>, &mut Slots) -> Result<(), SlotRefusal>,
 ) -> Result<u32> {
     let (memory, state) = memory_of(caller)?;
-    Ok(body(&mut Guest(memory), &mut state.slots).map_or_else(|error| error.0.into(), |()| 0))
+    Ok(match body(&mut Guest(memory), &mut state.slots) {
+        Ok(()) => 0,
+        Err(SlotRefusal { number, why }) => {
+            state.explanation = why;
+            number.0.into()
+        }
+    })
 }
 
 /// Gives the functions their names.
@@ -161,7 +195,7 @@ pub(crate) fn link(imports: &mut Imports<'_, State>) -> Result<()> {
             let bytes = u32::try_from(taken.bytes().len()).map_err(|_| WasiError::FBIG)?;
             let handle = slots.insert(taken);
             guest.store_u32(out, handle)?;
-            guest.store_u32(out + 4, bytes)
+            Ok(guest.store_u32(out + 4, bytes)?)
         })
     })?;
     imports.provide(
@@ -171,13 +205,13 @@ pub(crate) fn link(imports: &mut Imports<'_, State>) -> Result<()> {
             with(&mut caller, |guest, slots| {
                 let rest = slots.get(handle)?.bytes().get(offset as usize..).ok_or(WasiError::INVAL)?;
                 let part = rest.get(..len as usize).ok_or(WasiError::INVAL)?;
-                guest.store(pointer, part)
+                Ok(guest.store(pointer, part)?)
             })
         },
     )?;
     imports.provide(MODULE, "slot_free", |mut caller: Caller<'_, State>, handle: u32| {
         with(&mut caller, |_, slots| {
-            slots.0.get_mut(handle as usize).and_then(Option::take).map(drop).ok_or(WasiError::BADF)
+            Ok(slots.0.get_mut(handle as usize).and_then(Option::take).map(drop).ok_or(WasiError::BADF)?)
         })
     })?;
     imports.provide(MODULE, "slot_move", |mut caller: Caller<'_, State>, handle: u32, pointer: u32, len: u32| {
@@ -197,7 +231,7 @@ pub(crate) fn link(imports: &mut Imports<'_, State>) -> Result<()> {
                 let name = String::from(name(guest, at, name_len)?);
                 let bytes = guest.bytes_mut(pointer, len)?;
                 if is_text != 0 && core::str::from_utf8(bytes).is_err() {
-                    return Err(WasiError::ILSEQ);
+                    return Err(WasiError::ILSEQ.into());
                 }
                 if !moves::publish(&name, bytes, is_text != 0)? {
                     copied(&name, bytes, is_text)?;

@@ -110,7 +110,7 @@ fn slots() -> Result<(), Box<dyn Error>> {
     out.publish()?;
     println!("{:?}", SlotString::try_from_slot("in")?.is_none());
     let never = SlotString::from_slot("never").expect_err("nobody fills it");
-    println!("{:?}", never.errno() == Errno::NeverFilled);
+    println!("{:?} {never}", never.errno() == Errno::NeverFilled);
     Ok(())
 }
 
