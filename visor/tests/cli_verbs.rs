@@ -353,6 +353,14 @@ fn schema_prints_the_published_one() {
     assert_eq!(schema, monohull_visor::workflow::schema());
 }
 
+#[test]
+fn an_image_is_made_of_a_folder_or_in_a_size() {
+    let folder = files();
+    let output = monohull(folder.path(), &["image", "create", "disk.img"]);
+    let usage = "Usage: monohull image create [--from <DIRECTORY>] [--size <SIZE>]";
+    assert!(code(&output) == 2 && text(&output.stderr).contains(usage), "{}", text(&output.stderr));
+}
+
 /// Verbs that pass their arguments on say what they are for. With other arguments `--help` is the compiler's.
 #[test]
 fn verbs_for_compilers_have_help() {

@@ -28,7 +28,10 @@ pub(super) struct Image {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Make an image, empty or with a directory's files
-    #[command(after_help = concat_help!("monohull image create photos.img --from photos/ --size 256MiB"))]
+    #[command(
+        override_usage = "monohull image create [--from <DIRECTORY>] [--size <SIZE>] [--force] <IMAGE>, with --from, --size or both",
+        after_help = concat_help!("monohull image create photos.img --from photos/ --size 256MiB")
+    )]
     Create {
         /// The image to make
         #[arg(value_name = "IMAGE")]
