@@ -228,7 +228,10 @@ fn programs_over_rusts_own_std_end_as_on_the_host() {
         match program.status.code() {
             Some(0) => assert_eq!((status, message), (&Value::from("done"), None), "{ending}"),
             Some(code) => assert_eq!(message, Some(&*format!("exited with status {code}")), "{ending}"),
-            None => assert_eq!(message, Some("abort() was called"), "{ending}"),
+            None => {
+                let kind = ran.report["error"]["kind"].as_str();
+                assert_eq!((kind, message), (Some("panic"), Some("abort() was called")), "{ending}");
+            }
         }
         let (said, errors) = (String::from_utf8_lossy(&program.stdout), String::from_utf8_lossy(&program.stderr));
         assert_eq!(printed(&ran), said.lines().collect::<Vec<_>>(), "{ending}");
