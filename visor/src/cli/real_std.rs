@@ -57,12 +57,14 @@ impl Tools {
         fs::create_dir_all(&of_libc)?;
         let quoted = program.to_string_lossy().replace('\'', r"'\''");
         let run = |verb: &str| format!("#!/bin/sh\nexec '{quoted}' {verb} \"$@\"\n");
-        let compiler = |verb: &str, host: &str| {
+        let quoted_folder = folder.to_string_lossy().replace('\'', r"'\''");
+        // A `configure` has the script itself as `CC`.
+        let compiler = |verb: &str, host: &str, name: &str| {
             format!(
-                "#!/bin/sh\ncase \"$OUT_DIR/\" in\n/ | */{TARGET}/*) exec '{quoted}' {verb} \"$@\" ;;\n*) exec {host} \"$@\" ;;\nesac\n"
+                "#!/bin/sh\ncase \"$OUT_DIR/\" in\n/ | */{TARGET}/*) exec '{quoted}' {verb} \"$@\" ;;\nesac\nhost={host}\n\
+                 case $host in *'{quoted_folder}/'*) host={name} ;; esac\nexec $host \"$@\"\n"
             )
         };
-        let quoted_folder = folder.to_string_lossy().replace('\'', r"'\''");
         // Where the user names none, Autoconf looks for two below the folder that is installed to.
         let site = format!(
             "case \"$OUT_DIR/\" in\n/ | */{TARGET}/*) case \"$CC\" in *'{quoted_folder}/'*) cross_compiling=yes ;; esac ;;\nesac\n\
@@ -72,8 +74,8 @@ impl Tools {
              if test -r \"$monohull_site\"; then . \"$monohull_site\"; fi\ndone\n"
         );
         for (folder, name, text) in [
-            (&folder, "cc", compiler("cc", "${HOST_CC:-${CC:-cc}}")),
-            (&folder, "c++", compiler("c++", "${HOST_CXX:-${CXX:-c++}}")),
+            (&folder, "cc", compiler("cc", "${HOST_CC:-${CC:-cc}}", "cc")),
+            (&folder, "c++", compiler("c++", "${HOST_CXX:-${CXX:-c++}}", "c++")),
             (&folder, LINKER, run("ld")),
             (&folder, SITE, site),
             (&of_libc, WRAPPER, run(WRAPPER)),
